@@ -1,0 +1,130 @@
+//! What a caller gives to a compile and gets from it.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+/// What one compile is asked to do.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// Build the resources (errors of the export show only then).
+    pub export: bool,
+    /// Build the model dump of the compile contract.
+    pub dump_model: bool,
+    /// How to reach Python; without it a project with Python modules is rejected with a clear diagnostic.
+    pub python: Option<PythonRuntime>,
+    /// The environment's id, as `std::environment()` gives it.
+    pub environment_id: Option<String>,
+}
+
+/// Where Python and our own package for it are.
+#[derive(Debug, Clone)]
+pub struct PythonRuntime {
+    /// A Python of 3.11 or later.
+    pub interpreter: PathBuf,
+    /// The directory that holds the packages `inmanta` and `steward_host`.
+    pub package: PathBuf,
+}
+
+/// The result of a compile: a value also when the model is full of mistakes.
+#[derive(Debug, Default)]
+pub struct Compiled {
+    /// Errors, then warnings, each in order of importance.
+    pub diagnostics: Vec<Diagnostic>,
+    /// Present when there is no error and the options asked for it.
+    pub export: Option<Export>,
+    /// Present when there is no error and the options asked for it (compile-contract.md).
+    pub model: Option<serde_json::Value>,
+}
+
+impl Compiled {
+    /// Whether the model compiled (and was exported, if asked).
+    pub fn succeeded(&self) -> bool {
+        !self
+            .diagnostics
+            .iter()
+            .any(|diagnostic| diagnostic.severity == Severity::Error)
+    }
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Export {
+    /// In creation order of their instances.
+    pub resources: Vec<Resource>,
+    /// Names of resource sets without any exported member.
+    pub removed_sets: Vec<String>,
+    pub unknowns: Vec<UnknownParameter>,
+}
+
+/// One resource of the desired state. Source: language.md 12.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Resource {
+    /// `type[agent,attribute=value]`, without a version.
+    pub id: String,
+    pub entity_type: String,
+    pub agent: String,
+    pub id_attribute: String,
+    pub id_value: String,
+    /// A JSON object of all fields but `requires`, `id` and `version`: keys sorted recursively, separators `", "` and
+    /// `": "`, non-ASCII escaped. The text that `attribute_hash` is computed over (language.md 12.10).
+    pub attributes: String,
+    /// Lowercase hex MD5 (language.md 12.10).
+    pub attribute_hash: String,
+    /// Ids without version, sorted.
+    pub requires: Vec<String>,
+    /// Some field is unknown (`<<undefined>>`).
+    pub undefined: bool,
+    /// `None`: shared.
+    pub resource_set: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct UnknownParameter {
+    pub resource: String,
+    pub parameter: String,
+    pub source: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Severity {
+    Error,
+    Warning,
+}
+
+/// A mistake, or a doubt, about the user's model.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Diagnostic {
+    pub severity: Severity,
+    /// The reference's exception class, `DoubleSetException`.
+    pub kind: String,
+    /// Without place and causes.
+    pub message: String,
+    pub location: Option<Location>,
+    /// Other places and facts that explain this one.
+    pub notes: Vec<Note>,
+    /// What to do.
+    pub help: Option<String>,
+    pub causes: Vec<Diagnostic>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Note {
+    pub message: String,
+    pub location: Option<Location>,
+}
+
+/// A place in a source file; lines and columns from 1, in characters, the end exclusive.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Location {
+    /// Relative to the project where it lies below it, else absolute; `std/…` for the built-in modules.
+    pub file: String,
+    pub line: u32,
+    pub column: Option<u32>,
+    pub end_line: Option<u32>,
+    pub end_column: Option<u32>,
+}
+
+/// The environment variables of a compile: what `std::get_env` sees.
+pub type Variables = BTreeMap<String, String>;

@@ -1,0 +1,395 @@
+//! The frames between Steward's processes and a Python host.
+//!
+//! A frame is a 32-bit big-endian length followed by that many bytes of MessagePack. The body is one
+//! [`ToHost`] or [`FromHost`], encoded as serde's externally tagged form with named fields: a map of one
+//! entry, `{"call": {"id": 1, ...}}`; a variant without fields is the bare string of its name. The same
+//! enums are the schema the Python side is checked against by a test.
+//!
+//! Model values travel as MessagePack values ([`rmpv::Value`]): null, bool, int, float, str, array, map with
+//! string keys, and these extension types:
+//!
+//! | type | payload | meaning |
+//! |---|---|---|
+//! | 1 | decimal digits, ASCII | an integer that does not fit 64 bits |
+//! | 2 | empty | Unknown |
+//! | 3 | u32 instance id, then the full entity name (UTF-8) | an instance of the model; attributes by `get` |
+//! | 4 | u32 id | an opaque Python object that the host keeps for this connection |
+//!
+//! A connection starts with the host's `hello`. It is synchronous: one request of ours at a time; while a
+//! `call` or `map` is open the host may send `get` and `entity` (we answer with `got` / `entity_info`) and
+//! `log` (no answer) before its own answer.
+
+use std::collections::BTreeMap;
+use std::io::{self, Read, Write};
+
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+
+/// The version of this schema; both sides refuse another one.
+pub const VERSION: u32 = 1;
+
+/// No frame may be larger: 256 MiB.
+pub const MAX_FRAME_BYTES: u32 = 256 << 20;
+
+pub const EXT_BIGINT: i8 = 1;
+pub const EXT_UNKNOWN: i8 = 2;
+pub const EXT_INSTANCE: i8 = 3;
+pub const EXT_OPAQUE: i8 = 4;
+
+/// One module of the project whose Python code the host must be able to import.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PythonModule {
+    /// Name of the inmanta module, `net`.
+    pub name: String,
+    /// Its root directory; the templates and files directories are below it.
+    pub root: String,
+    /// Every Python file: dotted import name (`inmanta_plugins.net.ip`), absolute path, whether it is a package's
+    /// `__init__.py`. Parents come before children.
+    pub files: Vec<PythonFile>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PythonFile {
+    pub module: String,
+    pub path: String,
+    pub package: bool,
+}
+
+/// What Steward says to a Python host.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ToHost {
+    /// First message of a compile: make the modules importable and import them, in this order.
+    /// Answer: `loaded` or `load_failed`.
+    LoadCompile {
+        modules: Vec<PythonModule>,
+        project_dir: String,
+        /// What `std::get_env` and `os.environ` of the host see; nothing else is in its environment.
+        env: BTreeMap<String, String>,
+        environment_id: Option<String>,
+    },
+    /// First message of an executor: as above for handlers. A module that cannot be imported does not stop the
+    /// others. Answer: `handlers`.
+    LoadExecutor {
+        modules: Vec<PythonModule>,
+        environment_id: String,
+        agent: String,
+    },
+    /// Calls a plugin. Answer: `result`, `failed`, `unset`.
+    Call {
+        id: u64,
+        /// Full name, `net::ip::f`.
+        plugin: String,
+        args: Vec<rmpv::Value>,
+        kwargs: Vec<(String, rmpv::Value)>,
+        file: String,
+        line: u32,
+        /// Namespace of the calling statement.
+        namespace: String,
+    },
+    /// Runs `get_<field>` getters of a resource class on an instance, in order. Answer: `mapped`, `ignored`,
+    /// `failed`, `unset`.
+    Map {
+        id: u64,
+        /// Index into `loaded.resources`.
+        class: u32,
+        instance: rmpv::Value,
+        fields: Vec<String>,
+    },
+    /// Answer to `get`.
+    Got { outcome: Got },
+    /// Answer to `entity`.
+    EntityInfo {
+        name: String,
+        attributes: Vec<AttributeInfo>,
+        /// All ancestors, nearest first.
+        parents: Vec<String>,
+    },
+    /// Runs the registered finalizers. Answer: `result` (null) or `failed`.
+    Finalize { id: u64 },
+    /// Runs one resource through its handler. Answer: `deployed`.
+    Deploy {
+        id: u64,
+        /// All fields plus `requires` (list of ids) and `id` (with `,v=N`).
+        resource: serde_json::Map<String, serde_json::Value>,
+        /// State of each direct dependency (`deployed`, `failed`, `skipped`, `available`, `undefined`, ...).
+        requires: BTreeMap<String, String>,
+        dry_run: bool,
+        reason: String,
+        action_id: String,
+        /// Whether a dependency changed since the last success (for `can_reload` handlers).
+        dependency_changed: bool,
+    },
+    /// The host ends after running the cache's delete hooks. Answer: `bye`.
+    Stop,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AttributeInfo {
+    pub name: String,
+    /// Type text of the model, `string[]?`, or the full name of the related entity.
+    pub type_name: String,
+    pub relation: bool,
+    pub multi: bool,
+    pub optional: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Got {
+    Value(rmpv::Value),
+    /// Not known yet: the host raises `UnsetException`.
+    Unset,
+    /// Frozen without value: `OptionalValueException` with this message.
+    OptionalUnset(String),
+    /// The entity has no such attribute: an `AttributeError` with this message.
+    NoAttribute(String),
+}
+
+/// A parameter or return annotation.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Annotation {
+    /// A type of the modelling language, resolved in the plugin's namespace: `string[]?`, `net::Interface`, `any`.
+    Model(String),
+    Union(Vec<Annotation>),
+    List(Box<Annotation>),
+    Dict(Box<Annotation>),
+    Literal(Vec<rmpv::Value>),
+    /// `Reference[T]`.
+    Reference(Box<Annotation>),
+    Null,
+    Any,
+    /// Not usable: why. Loading reports it as the reference does.
+    Bad(String),
+    /// No annotation at all.
+    Missing,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ParameterKind {
+    Positional,
+    KeywordOnly,
+    VarPositional,
+    VarKeyword,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Parameter {
+    pub name: String,
+    pub kind: ParameterKind,
+    pub annotation: Annotation,
+    pub has_default: bool,
+}
+
+/// A plugin as its module declares it. The context parameter is left out of `parameters`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PluginInfo {
+    pub name: String,
+    pub file: String,
+    pub line: u32,
+    pub parameters: Vec<Parameter>,
+    pub returns: Annotation,
+    pub allow_unknown: bool,
+    pub takes_context: bool,
+    pub emits_statements: bool,
+    pub commands: Vec<String>,
+    /// `None`: not deprecated; `Some(None)`: deprecated; `Some(Some(name))`: replaced by.
+    pub deprecated: Option<Option<String>>,
+    pub docstring: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ResourceClassInfo {
+    /// Full name of the entity it maps.
+    pub entity: String,
+    pub id_attribute: String,
+    /// Dotted path to the agent's name.
+    pub agent: String,
+    pub python_class: String,
+    /// Merged over the class hierarchy, first seen order. `getter`: the class computes it (by `get_<name>` or `map`),
+    /// other than by the built-in getters of the base classes.
+    pub fields: Vec<FieldInfo>,
+    pub file: String,
+    pub line: u32,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct FieldInfo {
+    pub name: String,
+    pub getter: bool,
+}
+
+/// An exception of Python code.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Failure {
+    /// What the exception means to the compiler.
+    pub kind: FailureKind,
+    /// Class name, `ValueError`.
+    pub type_name: String,
+    pub message: String,
+    /// The traceback from module code on, as Python prints it.
+    pub traceback: String,
+    pub file: Option<String>,
+    pub line: Option<u32>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FailureKind {
+    /// `PluginException` or a subclass.
+    Plugin,
+    /// A compile exception (`RuntimeException` and its kin) raised by or through Python.
+    Compile,
+    /// Any other exception.
+    External,
+}
+
+/// What a Python host says to Steward.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FromHost {
+    Hello {
+        protocol: u32,
+        python: String,
+        pid: u32,
+    },
+    Loaded {
+        plugins: Vec<PluginInfo>,
+        resources: Vec<ResourceClassInfo>,
+        has_finalizers: bool,
+    },
+    LoadFailed {
+        /// Name of the inmanta module.
+        module: String,
+        /// Dotted Python name that failed to import.
+        python_module: String,
+        failure: Failure,
+    },
+    Handlers {
+        /// Resource types with a handler.
+        types: Vec<String>,
+        /// Types whose module failed to import, with the reason.
+        broken: Vec<BrokenModule>,
+    },
+    Result {
+        id: u64,
+        value: rmpv::Value,
+    },
+    Failed {
+        id: u64,
+        failure: Failure,
+    },
+    /// The body read variables that have no value yet: call again when they have.
+    Unset {
+        id: u64,
+        /// (instance id, attribute)
+        variables: Vec<(u32, String)>,
+    },
+    Mapped {
+        id: u64,
+        /// In the order asked for.
+        values: Vec<rmpv::Value>,
+    },
+    /// `IgnoreResourceException`.
+    Ignored {
+        id: u64,
+        reason: String,
+    },
+    Get {
+        instance: u32,
+        attribute: String,
+    },
+    Entity {
+        name: String,
+    },
+    Log {
+        level: String,
+        message: String,
+    },
+    Deployed {
+        id: u64,
+        outcome: HandlerOutcome,
+    },
+    Bye,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct BrokenModule {
+    pub module: String,
+    pub message: String,
+    pub traceback: String,
+}
+
+/// What a handler made of one resource. Source: deploy.md 3.2 and 5.6, python-sdk.md 5.1.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
+pub struct HandlerOutcome {
+    /// `deployed`, `failed`, `skipped`, `skipped_for_dependency`, `non_compliant`, `unavailable`, `dry`.
+    pub status: String,
+    /// `nochange`, `created`, `updated`, `purged`.
+    pub change: String,
+    /// attribute → {current, desired}
+    pub changes: serde_json::Map<String, serde_json::Value>,
+    pub logs: Vec<LogLine>,
+    pub facts: Vec<Fact>,
+}
+
+/// One line of a resource action's log. Source: deploy.md 5.8.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LogLine {
+    /// `CRITICAL`, `ERROR`, `WARNING`, `INFO`, `DEBUG`, `TRACE`.
+    pub level: String,
+    /// The template already filled in.
+    pub msg: String,
+    pub kwargs: serde_json::Map<String, serde_json::Value>,
+    /// UTC microseconds.
+    pub timestamp_us: i64,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Fact {
+    pub name: String,
+    pub value: String,
+    pub expires: bool,
+}
+
+/// Writes one frame and flushes.
+pub fn write_frame<T: Serialize>(writer: &mut impl Write, message: &T) -> io::Result<()> {
+    let mut frame = vec![0; 4];
+    rmp_serde::encode::write_named(&mut frame, message).map_err(io::Error::other)?;
+    let length = u32::try_from(frame.len() - 4)
+        .ok()
+        .filter(|&length| length <= MAX_FRAME_BYTES);
+    let length = length.ok_or_else(|| io::Error::other("a frame of more than 256 MiB"))?;
+    frame[..4].copy_from_slice(&length.to_be_bytes());
+    writer.write_all(&frame)?;
+    writer.flush()
+}
+
+/// Reads one frame; `Ok(None)` at a clean end of the stream.
+pub fn read_frame<T: DeserializeOwned>(reader: &mut impl Read) -> io::Result<Option<T>> {
+    let mut length = [0; 4];
+    match reader.read_exact(&mut length) {
+        Ok(()) => {}
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+        Err(error) => return Err(error),
+    }
+    let length = u32::from_be_bytes(length);
+    if length > MAX_FRAME_BYTES {
+        return Err(io::Error::other(format!(
+            "a frame of {length} bytes is too large"
+        )));
+    }
+    // Grow with what arrives rather than trust the announced length.
+    let mut body = Vec::with_capacity((length as usize).min(1 << 16));
+    reader
+        .by_ref()
+        .take(u64::from(length))
+        .read_to_end(&mut body)?;
+    if body.len() != length as usize {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    rmp_serde::from_slice(&body)
+        .map(Some)
+        .map_err(io::Error::other)
+}
