@@ -1,1 +1,3 @@
-//! Steward.
+//! Steward: a commit goes in at one end, the infrastructure is as the commit says at the other.
+
+pub mod domain;

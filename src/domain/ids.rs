@@ -1,0 +1,81 @@
+//! A newtype for every id, so that two swapped arguments do not compile.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+macro_rules! ids {
+    ($($(#[$doc:meta])* $name:ident;)*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+        #[serde(transparent)]
+        pub struct $name(Uuid);
+
+        impl $name {
+            /// A new id; later ones sort after earlier ones.
+            pub fn generate() -> Self {
+                Self(Uuid::now_v7())
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = uuid::Error;
+
+            fn from_str(text: &str) -> Result<Self, Self::Err> {
+                Uuid::parse_str(text).map(Self)
+            }
+        }
+
+        impl From<Uuid> for $name {
+            fn from(uuid: Uuid) -> Self {
+                Self(uuid)
+            }
+        }
+    )*};
+}
+
+ids! {
+    ProjectId;
+    EnvironmentId;
+    CompileId;
+    /// One thing done to one resource: a row of its history.
+    ActionId;
+    DryRunId;
+}
+
+impl EnvironmentId {
+    /// The environment that a project and name always get on this machine, so that a lost database is rebuilt with
+    /// the same ids (links, agents and tokens of clients keep working).
+    pub fn named(project: &str, environment: &str) -> Self {
+        Self(named(&format!("environment:{project}/{environment}")))
+    }
+}
+
+impl ProjectId {
+    /// As [`EnvironmentId::named`], for a project.
+    pub fn named(project: &str) -> Self {
+        Self(named(&format!("project:{project}")))
+    }
+}
+
+fn named(text: &str) -> Uuid {
+    use sha2::{Digest, Sha256};
+    let digest: [u8; 32] = Sha256::digest(text.as_bytes()).into();
+    let mut bytes = [0; 16];
+    bytes.copy_from_slice(&digest[..16]);
+    uuid::Builder::from_custom_bytes(bytes).into_uuid()
+}

@@ -1,0 +1,15 @@
+//! Ids, states and settings: plain data, and the one place that reads the clock.
+
+mod ids;
+mod interval;
+mod resource_id;
+mod settings;
+mod state;
+mod time;
+
+pub use ids::{ActionId, CompileId, DryRunId, EnvironmentId, ProjectId};
+pub use interval::{Interval, IntervalError};
+pub use resource_id::ResourceId;
+pub use settings::{DEFINITIONS, Definition, SettingError, SettingKind, Settings, check as check_setting};
+pub use state::{Blocked, Change, CompileState, HandlerStatus, LastRun};
+pub use time::Timestamp;

@@ -1,0 +1,82 @@
+//! `type[agent,attribute=value]`, parsed once at the edge.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// The identity of a resource, without a version. Source: language.md 12.2.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct ResourceId(String);
+
+impl ResourceId {
+    /// Reads `type[agent,attribute=value]`; a version behind it is dropped. `None` when it is no such text.
+    pub fn parse(text: &str) -> Option<Self> {
+        let body = match text.rfind("],v=") {
+            Some(end) if text[end + 4..].bytes().all(|byte| byte.is_ascii_digit()) => &text[..=end],
+            _ => text,
+        };
+        let id = Self(body.to_owned());
+        let (resource_type, rest) = body.split_once('[')?;
+        let (agent, rest) = rest.split_once(',')?;
+        let (attribute, value) = rest.strip_suffix(']')?.split_once('=')?;
+        let whole = [resource_type, agent, attribute, value].iter().all(|part| !part.is_empty());
+        (whole && resource_type.contains("::") && !value.contains(']')).then_some(id)
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    pub fn resource_type(&self) -> &str {
+        self.0.split('[').next().unwrap_or_default()
+    }
+
+    pub fn agent(&self) -> &str {
+        self.inside().split(',').next().unwrap_or_default()
+    }
+
+    pub fn attribute(&self) -> &str {
+        self.pair().0
+    }
+
+    pub fn value(&self) -> &str {
+        self.pair().1
+    }
+
+    fn inside(&self) -> &str {
+        self.0.split_once('[').map_or("", |(_, rest)| rest.trim_end_matches(']'))
+    }
+
+    fn pair(&self) -> (&str, &str) {
+        self.inside().split_once(',').and_then(|(_, pair)| pair.split_once('=')).unwrap_or_default()
+    }
+}
+
+impl fmt::Display for ResourceId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ResourceId;
+
+    #[test]
+    fn an_id_gives_its_parts_and_drops_its_version() {
+        let id = ResourceId::parse("fs::File[web1,path=/etc/a=b,c],v=12").expect("an id");
+        assert_eq!(id.as_str(), "fs::File[web1,path=/etc/a=b,c]");
+        assert_eq!(id.resource_type(), "fs::File");
+        assert_eq!(id.agent(), "web1");
+        assert_eq!(id.attribute(), "path");
+        assert_eq!(id.value(), "/etc/a=b,c");
+    }
+
+    #[test]
+    fn what_is_no_id_is_refused() {
+        for text in ["", "x", "a::B", "a::B[]", "a::B[x]", "a::B[x,y]", "a::B[x,y=", "a::B[,y=z]", "B[x,y=z]", "a::B[x,y=z]]"] {
+            assert_eq!(ResourceId::parse(text), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,276 @@
+//! The settings of an environment. Source: deploy.md 1.5, rest-api.md 3.1.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::Interval;
+
+/// How a setting's value is checked and shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SettingKind {
+    Bool,
+    /// A whole number of at least 0.
+    Int,
+    /// A number above 0.
+    PositiveFloat,
+    /// Seconds or a cron expression; stored as text.
+    Interval,
+    /// A cron expression, or empty for off.
+    Cron,
+}
+
+impl SettingKind {
+    /// The type's name on the wire.
+    pub fn wire_name(self) -> &'static str {
+        match self {
+            Self::Bool => "bool",
+            Self::Int => "int",
+            Self::PositiveFloat => "positive_float",
+            Self::Interval | Self::Cron => "str",
+        }
+    }
+}
+
+#[derive(Debug)]
+pub struct Definition {
+    pub name: &'static str,
+    pub kind: SettingKind,
+    /// JSON text.
+    pub default: &'static str,
+    pub doc: &'static str,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum SettingError {
+    #[error("there is no setting `{0}`")]
+    Unknown(String),
+    #[error("`{value}` is no value for the setting `{name}`: {reason}")]
+    Value { name: String, value: String, reason: String },
+}
+
+/// Every setting there is. The repair interval is the issue's 600 s, not the newest reference's 86400.
+pub const DEFINITIONS: &[Definition] = &[
+    Definition {
+        name: "auto_deploy",
+        kind: SettingKind::Bool,
+        default: "true",
+        doc: "Release every stored version at once.",
+    },
+    Definition {
+        name: "autostart_agent_deploy_interval",
+        kind: SettingKind::Interval,
+        default: "\"600\"",
+        doc: "Seconds after its last run, or cron expression, at which a resource that is not in its desired state is \
+              tried again. 0: never.",
+    },
+    Definition {
+        name: "autostart_agent_repair_interval",
+        kind: SettingKind::Interval,
+        default: "\"600\"",
+        doc: "Seconds after its last run, or cron expression, at which any resource is verified again. 0: never.",
+    },
+    Definition {
+        name: "deploy_retry_backoff",
+        kind: SettingKind::Int,
+        default: "5",
+        doc: "Seconds until a failed resource is first tried again; doubles with each further failure, up to the deploy \
+              interval. 0: always the deploy interval.",
+    },
+    Definition {
+        name: "auto_full_compile",
+        kind: SettingKind::Cron,
+        default: "\"\"",
+        doc: "Cron expression (UTC) at which the model is compiled and exported without being asked. Empty: never.",
+    },
+    Definition {
+        name: "recompile_backoff",
+        kind: SettingKind::PositiveFloat,
+        default: "0.1",
+        doc: "Seconds between a finished compile and the next one of this environment.",
+    },
+    Definition {
+        name: "server_compile",
+        kind: SettingKind::Bool,
+        default: "true",
+        doc: "Accept requests to compile on the server.",
+    },
+    Definition {
+        name: "available_versions_to_keep",
+        kind: SettingKind::Int,
+        default: "100",
+        doc: "How many versions to keep beside the active one.",
+    },
+    Definition {
+        name: "resource_action_logs_retention",
+        kind: SettingKind::Int,
+        default: "7",
+        doc: "Days for which the history of resources is kept.",
+    },
+    Definition {
+        name: "protected_environment",
+        kind: SettingKind::Bool,
+        default: "false",
+        doc: "Refuse to clear or delete this environment.",
+    },
+];
+
+/// The stored values of an environment, with defaults behind them.
+#[derive(Debug, Clone, Default)]
+pub struct Settings {
+    stored: BTreeMap<String, Value>,
+}
+
+impl Settings {
+    /// From the rows of the store. A value that is no longer valid counts as not set: one bad row must not stop an
+    /// environment.
+    pub fn from_stored(rows: impl IntoIterator<Item = (String, Value)>) -> Self {
+        let valid = |(name, value): (String, Value)| check(&name, &value).ok().map(|value| (name, value));
+        Self { stored: rows.into_iter().filter_map(valid).collect() }
+    }
+
+    pub fn stored(&self) -> &BTreeMap<String, Value> {
+        &self.stored
+    }
+
+    /// The effective value; `None` for a name that is not defined.
+    pub fn value(&self, name: &str) -> Option<Value> {
+        let default = || {
+            let definition = DEFINITIONS.iter().find(|definition| definition.name == name)?;
+            Some(serde_json::from_str(definition.default).expect("defaults are JSON"))
+        };
+        self.stored.get(name).cloned().or_else(default)
+    }
+
+    pub fn auto_deploy(&self) -> bool {
+        self.flag("auto_deploy")
+    }
+
+    pub fn server_compile(&self) -> bool {
+        self.flag("server_compile")
+    }
+
+    pub fn protected(&self) -> bool {
+        self.flag("protected_environment")
+    }
+
+    pub fn deploy_interval(&self) -> Interval {
+        self.interval("autostart_agent_deploy_interval")
+    }
+
+    pub fn repair_interval(&self) -> Interval {
+        self.interval("autostart_agent_repair_interval")
+    }
+
+    pub fn retry_backoff(&self) -> Duration {
+        Duration::from_secs(self.number("deploy_retry_backoff") as u64)
+    }
+
+    pub fn recompile_backoff(&self) -> Duration {
+        Duration::from_secs_f64(self.number("recompile_backoff").clamp(0.0, 86_400.0))
+    }
+
+    /// When to compile without being asked; `Never` when off.
+    pub fn auto_full_compile(&self) -> Interval {
+        self.interval("auto_full_compile")
+    }
+
+    pub fn versions_to_keep(&self) -> usize {
+        self.number("available_versions_to_keep") as usize
+    }
+
+    pub fn action_retention(&self) -> Duration {
+        Duration::from_secs(self.number("resource_action_logs_retention") as u64 * 86_400)
+    }
+
+    fn flag(&self, name: &str) -> bool {
+        self.value(name).and_then(|value| value.as_bool()).unwrap_or_default()
+    }
+
+    fn number(&self, name: &str) -> f64 {
+        self.value(name).and_then(|value| value.as_f64()).unwrap_or_default()
+    }
+
+    fn interval(&self, name: &str) -> Interval {
+        let value = self.value(name).unwrap_or_default();
+        value.as_str().and_then(|text| Interval::parse(text).ok()).unwrap_or(Interval::Never)
+    }
+}
+
+/// Checks a value from outside and gives it in the form that is stored.
+///
+/// # Errors
+/// An unknown name, or a value that the setting does not take.
+pub fn check(name: &str, value: &Value) -> Result<Value, SettingError> {
+    let definition = DEFINITIONS.iter().find(|definition| definition.name == name);
+    let definition = definition.ok_or_else(|| SettingError::Unknown(name.to_owned()))?;
+    let refuse = |reason: &str| SettingError::Value {
+        name: name.to_owned(),
+        value: value.to_string().trim_matches('"').to_owned(),
+        reason: reason.to_owned(),
+    };
+    let text = match value {
+        Value::String(text) => text.trim().to_owned(),
+        Value::Number(number) => number.to_string(),
+        Value::Bool(flag) => flag.to_string(),
+        _ => return Err(refuse("a plain value is needed")),
+    };
+    match definition.kind {
+        SettingKind::Bool => match text.to_lowercase().as_str() {
+            "true" | "1" | "yes" | "on" | "t" => Ok(Value::Bool(true)),
+            "false" | "0" | "no" | "off" | "f" => Ok(Value::Bool(false)),
+            _ => Err(refuse("true or false is needed")),
+        },
+        SettingKind::Int => match text.parse::<u32>() {
+            Ok(number) => Ok(number.into()),
+            Err(_) => Err(refuse("a whole number of at least 0 is needed")),
+        },
+        SettingKind::PositiveFloat => match text.parse::<f64>() {
+            Ok(number) if number.is_finite() && number > 0.0 => Ok(number.into()),
+            _ => Err(refuse("a number above 0 is needed")),
+        },
+        SettingKind::Interval => match Interval::parse(&text) {
+            Ok(_) => Ok(Value::String(text)),
+            Err(error) => Err(refuse(&error.to_string())),
+        },
+        SettingKind::Cron if text.is_empty() => Ok(Value::String(text)),
+        SettingKind::Cron => match Interval::parse(&text) {
+            Ok(Interval::Cron(_)) => Ok(Value::String(text)),
+            Ok(_) => Err(refuse("a cron expression is needed")),
+            Err(error) => Err(refuse(&error.to_string())),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{DEFINITIONS, Interval, Settings, check};
+    use serde_json::json;
+
+    #[test]
+    fn every_default_passes_its_own_check() {
+        for definition in DEFINITIONS {
+            let default = serde_json::from_str(definition.default).expect(definition.name);
+            check(definition.name, &default).expect(definition.name);
+        }
+    }
+
+    #[test]
+    fn a_bad_stored_value_counts_as_not_set() {
+        let rows = [("auto_deploy".to_owned(), json!("maybe")), ("gone".to_owned(), json!(1))];
+        let settings = Settings::from_stored(rows);
+        assert!(settings.auto_deploy());
+        assert!(settings.stored().is_empty());
+    }
+
+    #[test]
+    fn numbers_and_texts_are_both_taken_as_intervals() {
+        let stored = check("autostart_agent_repair_interval", &json!(30)).expect("seconds");
+        let settings = Settings::from_stored([("autostart_agent_repair_interval".to_owned(), stored)]);
+        assert!(matches!(settings.repair_interval(), Interval::Every(seconds) if seconds.as_secs() == 30));
+        assert!(check("autostart_agent_repair_interval", &json!("sometimes")).is_err());
+        assert!(check("auto_deploy", &json!("maybe")).is_err());
+        assert!(check("no_such", &json!(1)).is_err());
+    }
+}
