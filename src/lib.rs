@@ -1,3 +1,4 @@
 //! Steward: a commit goes in at one end, the infrastructure is as the commit says at the other.
 
 pub mod domain;
+pub mod store;

@@ -28,11 +28,16 @@ const LONGEST_SECONDS: u64 = 100 * 366 * 24 * 3600;
 impl Interval {
     pub fn parse(text: &str) -> Result<Self, IntervalError> {
         let text = text.trim();
-        let refuse = |reason: &str| IntervalError { text: text.to_owned(), reason: reason.to_owned() };
+        let refuse = |reason: &str| IntervalError {
+            text: text.to_owned(),
+            reason: reason.to_owned(),
+        };
         if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
             return match text.parse::<u64>() {
                 Ok(0) => Ok(Self::Never),
-                Ok(seconds) if seconds <= LONGEST_SECONDS => Ok(Self::Every(Duration::from_secs(seconds))),
+                Ok(seconds) if seconds <= LONGEST_SECONDS => {
+                    Ok(Self::Every(Duration::from_secs(seconds)))
+                }
                 _ => Err(refuse("more than a hundred years")),
             };
         }
@@ -44,9 +49,11 @@ impl Interval {
             [second, body @ .., year] if body.len() == 5 => (*second, body, *year),
             _ => return Err(refuse("wrong number of fields")),
         };
-        let weekday = posix_weekdays(body[4]).ok_or_else(|| refuse("weekdays go from 0 (Sunday) to 7 (Sunday)"))?;
+        let weekday = posix_weekdays(body[4])
+            .ok_or_else(|| refuse("weekdays go from 0 (Sunday) to 7 (Sunday)"))?;
         let expression = format!("{second} {} {weekday} {year}", body[..4].join(" "));
-        let schedule = cron::Schedule::from_str(&expression).map_err(|error| refuse(&error.to_string()))?;
+        let schedule =
+            cron::Schedule::from_str(&expression).map_err(|error| refuse(&error.to_string()))?;
         let interval = Self::Cron(Box::new(schedule));
         match interval.next_cron(Timestamp::now()) {
             Some(_) => Ok(interval),
@@ -64,9 +71,14 @@ impl Interval {
 
     /// The next moment of a cron expression after `now`.
     pub fn next_cron(&self, now: Timestamp) -> Option<Timestamp> {
-        let Self::Cron(schedule) = self else { return None };
+        let Self::Cron(schedule) = self else {
+            return None;
+        };
         let after = chrono::DateTime::from_timestamp_micros(now.0)?;
-        schedule.after(&after).next().map(|next| Timestamp(next.timestamp_micros()))
+        schedule
+            .after(&after)
+            .next()
+            .map(|next| Timestamp(next.timestamp_micros()))
     }
 }
 
@@ -95,7 +107,11 @@ fn posix_weekdays(field: &str) -> Option<String> {
         }
     }
     // `MON-SUN` is empty for the crate, whose week begins on Sunday.
-    Some(if out == "MON-SUN" || out == "SUN-SUN" { "*".to_owned() } else { out })
+    Some(if out == "MON-SUN" || out == "SUN-SUN" {
+        "*".to_owned()
+    } else {
+        out
+    })
 }
 
 #[cfg(test)]
@@ -105,32 +121,63 @@ mod tests {
 
     fn next(text: &str, now: &str) -> String {
         let interval = Interval::parse(text).expect(text);
-        interval.next_cron(Timestamp::parse(now).expect(now)).expect("a next run").to_string()
+        interval
+            .next_cron(Timestamp::parse(now).expect(now))
+            .expect("a next run")
+            .to_string()
     }
 
     #[test]
     fn seconds_and_zero() {
         assert!(matches!(Interval::parse("0"), Ok(Interval::Never)));
-        assert_eq!(Interval::parse(" 300 ").expect("seconds").every(), Some(Duration::from_secs(300)));
+        assert_eq!(
+            Interval::parse(" 300 ").expect("seconds").every(),
+            Some(Duration::from_secs(300))
+        );
     }
 
     #[test]
     fn five_fields_mean_what_posix_says() {
         // 2026-11-21 is a Saturday.
-        assert_eq!(next("30 4 * * 1-5", "2026-11-21T00:00:00Z"), "2026-11-23T04:30:00.000000+00:00");
-        assert_eq!(next("0 0 * * 0", "2026-11-21T00:00:00Z"), "2026-11-22T00:00:00.000000+00:00");
-        assert_eq!(next("0 0 * * 7", "2026-11-21T00:00:00Z"), "2026-11-22T00:00:00.000000+00:00");
+        assert_eq!(
+            next("30 4 * * 1-5", "2026-11-21T00:00:00Z"),
+            "2026-11-23T04:30:00.000000+00:00"
+        );
+        assert_eq!(
+            next("0 0 * * 0", "2026-11-21T00:00:00Z"),
+            "2026-11-22T00:00:00.000000+00:00"
+        );
+        assert_eq!(
+            next("0 0 * * 7", "2026-11-21T00:00:00Z"),
+            "2026-11-22T00:00:00.000000+00:00"
+        );
     }
 
     #[test]
     fn seven_fields_have_seconds_and_a_year() {
-        assert_eq!(next("*/3 * * * * * *", "2026-11-21T00:00:01Z"), "2026-11-21T00:00:03.000000+00:00");
-        assert_eq!(next("0 0 1 1 * 2030", "2026-11-21T00:00:01Z"), "2030-01-01T00:00:00.000000+00:00");
+        assert_eq!(
+            next("*/3 * * * * * *", "2026-11-21T00:00:01Z"),
+            "2026-11-21T00:00:03.000000+00:00"
+        );
+        assert_eq!(
+            next("0 0 1 1 * 2030", "2026-11-21T00:00:01Z"),
+            "2030-01-01T00:00:00.000000+00:00"
+        );
     }
 
     #[test]
     fn nonsense_is_refused_with_a_reason() {
-        for text in ["", "soon", "-1", "1.5", "* * * *", "0 0 31 2 *", "0 0 * * 9", "99999999999999999999", "0 0 * * * * * *"] {
+        for text in [
+            "",
+            "soon",
+            "-1",
+            "1.5",
+            "* * * *",
+            "0 0 31 2 *",
+            "0 0 * * 9",
+            "99999999999999999999",
+            "0 0 * * * * * *",
+        ] {
             assert!(Interval::parse(text).is_err(), "{text}");
         }
     }

@@ -10,6 +10,8 @@ mod time;
 pub use ids::{ActionId, CompileId, DryRunId, EnvironmentId, ProjectId};
 pub use interval::{Interval, IntervalError};
 pub use resource_id::ResourceId;
-pub use settings::{DEFINITIONS, Definition, SettingError, SettingKind, Settings, check as check_setting};
+pub use settings::{
+    DEFINITIONS, Definition, SettingError, SettingKind, Settings, check as check_setting,
+};
 pub use state::{Blocked, Change, CompileState, HandlerStatus, LastRun};
 pub use time::Timestamp;

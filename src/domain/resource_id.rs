@@ -20,7 +20,9 @@ impl ResourceId {
         let (resource_type, rest) = body.split_once('[')?;
         let (agent, rest) = rest.split_once(',')?;
         let (attribute, value) = rest.strip_suffix(']')?.split_once('=')?;
-        let whole = [resource_type, agent, attribute, value].iter().all(|part| !part.is_empty());
+        let whole = [resource_type, agent, attribute, value]
+            .iter()
+            .all(|part| !part.is_empty());
         (whole && resource_type.contains("::") && !value.contains(']')).then_some(id)
     }
 
@@ -45,11 +47,16 @@ impl ResourceId {
     }
 
     fn inside(&self) -> &str {
-        self.0.split_once('[').map_or("", |(_, rest)| rest.trim_end_matches(']'))
+        self.0
+            .split_once('[')
+            .map_or("", |(_, rest)| rest.trim_end_matches(']'))
     }
 
     fn pair(&self) -> (&str, &str) {
-        self.inside().split_once(',').and_then(|(_, pair)| pair.split_once('=')).unwrap_or_default()
+        self.inside()
+            .split_once(',')
+            .and_then(|(_, pair)| pair.split_once('='))
+            .unwrap_or_default()
     }
 }
 
@@ -75,7 +82,18 @@ mod tests {
 
     #[test]
     fn what_is_no_id_is_refused() {
-        for text in ["", "x", "a::B", "a::B[]", "a::B[x]", "a::B[x,y]", "a::B[x,y=", "a::B[,y=z]", "B[x,y=z]", "a::B[x,y=z]]"] {
+        for text in [
+            "",
+            "x",
+            "a::B",
+            "a::B[]",
+            "a::B[x]",
+            "a::B[x,y]",
+            "a::B[x,y=",
+            "a::B[,y=z]",
+            "B[x,y=z]",
+            "a::B[x,y=z]]",
+        ] {
             assert_eq!(ResourceId::parse(text), None, "{text}");
         }
     }

@@ -47,7 +47,11 @@ pub enum SettingError {
     #[error("there is no setting `{0}`")]
     Unknown(String),
     #[error("`{value}` is no value for the setting `{name}`: {reason}")]
-    Value { name: String, value: String, reason: String },
+    Value {
+        name: String,
+        value: String,
+        reason: String,
+    },
 }
 
 /// Every setting there is. The repair interval is the 600 s, not the newest reference's 86400.
@@ -126,8 +130,11 @@ impl Settings {
     /// From the rows of the store. A value that is no longer valid counts as not set: one bad row must not stop an
     /// environment.
     pub fn from_stored(rows: impl IntoIterator<Item = (String, Value)>) -> Self {
-        let valid = |(name, value): (String, Value)| check(&name, &value).ok().map(|value| (name, value));
-        Self { stored: rows.into_iter().filter_map(valid).collect() }
+        let valid =
+            |(name, value): (String, Value)| check(&name, &value).ok().map(|value| (name, value));
+        Self {
+            stored: rows.into_iter().filter_map(valid).collect(),
+        }
     }
 
     pub fn stored(&self) -> &BTreeMap<String, Value> {
@@ -137,7 +144,9 @@ impl Settings {
     /// The effective value; `None` for a name that is not defined.
     pub fn value(&self, name: &str) -> Option<Value> {
         let default = || {
-            let definition = DEFINITIONS.iter().find(|definition| definition.name == name)?;
+            let definition = DEFINITIONS
+                .iter()
+                .find(|definition| definition.name == name)?;
             Some(serde_json::from_str(definition.default).expect("defaults are JSON"))
         };
         self.stored.get(name).cloned().or_else(default)
@@ -185,16 +194,23 @@ impl Settings {
     }
 
     fn flag(&self, name: &str) -> bool {
-        self.value(name).and_then(|value| value.as_bool()).unwrap_or_default()
+        self.value(name)
+            .and_then(|value| value.as_bool())
+            .unwrap_or_default()
     }
 
     fn number(&self, name: &str) -> f64 {
-        self.value(name).and_then(|value| value.as_f64()).unwrap_or_default()
+        self.value(name)
+            .and_then(|value| value.as_f64())
+            .unwrap_or_default()
     }
 
     fn interval(&self, name: &str) -> Interval {
         let value = self.value(name).unwrap_or_default();
-        value.as_str().and_then(|text| Interval::parse(text).ok()).unwrap_or(Interval::Never)
+        value
+            .as_str()
+            .and_then(|text| Interval::parse(text).ok())
+            .unwrap_or(Interval::Never)
     }
 }
 
@@ -203,7 +219,9 @@ impl Settings {
 /// # Errors
 /// An unknown name, or a value that the setting does not take.
 pub fn check(name: &str, value: &Value) -> Result<Value, SettingError> {
-    let definition = DEFINITIONS.iter().find(|definition| definition.name == name);
+    let definition = DEFINITIONS
+        .iter()
+        .find(|definition| definition.name == name);
     let definition = definition.ok_or_else(|| SettingError::Unknown(name.to_owned()))?;
     let refuse = |reason: &str| SettingError::Value {
         name: name.to_owned(),
@@ -258,7 +276,10 @@ mod tests {
 
     #[test]
     fn a_bad_stored_value_counts_as_not_set() {
-        let rows = [("auto_deploy".to_owned(), json!("maybe")), ("gone".to_owned(), json!(1))];
+        let rows = [
+            ("auto_deploy".to_owned(), json!("maybe")),
+            ("gone".to_owned(), json!(1)),
+        ];
         let settings = Settings::from_stored(rows);
         assert!(settings.auto_deploy());
         assert!(settings.stored().is_empty());
@@ -267,8 +288,11 @@ mod tests {
     #[test]
     fn numbers_and_texts_are_both_taken_as_intervals() {
         let stored = check("autostart_agent_repair_interval", &json!(30)).expect("seconds");
-        let settings = Settings::from_stored([("autostart_agent_repair_interval".to_owned(), stored)]);
-        assert!(matches!(settings.repair_interval(), Interval::Every(seconds) if seconds.as_secs() == 30));
+        let settings =
+            Settings::from_stored([("autostart_agent_repair_interval".to_owned(), stored)]);
+        assert!(
+            matches!(settings.repair_interval(), Interval::Every(seconds) if seconds.as_secs() == 30)
+        );
         assert!(check("autostart_agent_repair_interval", &json!("sometimes")).is_err());
         assert!(check("auto_deploy", &json!("maybe")).is_err());
         assert!(check("no_such", &json!(1)).is_err());

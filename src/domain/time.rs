@@ -11,9 +11,14 @@ pub struct Timestamp(pub i64);
 
 impl Timestamp {
     /// The one place that reads the clock; what decides takes a `now`.
-    #[expect(clippy::disallowed_methods, reason = "this is the clock that everyone else asks")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this is the clock that everyone else asks"
+    )]
     pub fn now() -> Self {
-        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+        let since = std::time::SystemTime::now()
+            .duration_since(std::time::UNIX_EPOCH)
+            .unwrap_or_default();
         Self(i64::try_from(since.as_micros()).unwrap_or(i64::MAX))
     }
 
@@ -23,7 +28,10 @@ impl Timestamp {
     }
 
     pub fn plus(self, duration: Duration) -> Self {
-        Self(self.0.saturating_add(i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)))
+        Self(
+            self.0
+                .saturating_add(i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)),
+        )
     }
 
     /// ISO 8601 in any of the forms of rest-api.md 0.8: any single separator, naive is UTC.
@@ -32,7 +40,8 @@ impl Timestamp {
         if text.is_ascii() && text.len() > 10 && !matches!(text.as_bytes()[10], b'T' | b't') {
             text.replace_range(10..11, "T");
         }
-        let zoned = DateTime::parse_from_rfc3339(&text).or_else(|_| DateTime::parse_from_rfc3339(&format!("{text}Z")));
+        let zoned = DateTime::parse_from_rfc3339(&text)
+            .or_else(|_| DateTime::parse_from_rfc3339(&format!("{text}Z")));
         zoned.ok().map(|moment| Self(moment.timestamp_micros()))
     }
 }
@@ -40,7 +49,8 @@ impl Timestamp {
 impl fmt::Display for Timestamp {
     /// `2026-11-21T02:56:06.725280+00:00`, as rest-api.md 0.8 wants it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let moment = DateTime::from_timestamp_micros(self.0).unwrap_or(DateTime::<chrono::Utc>::MAX_UTC);
+        let moment =
+            DateTime::from_timestamp_micros(self.0).unwrap_or(DateTime::<chrono::Utc>::MAX_UTC);
         write!(f, "{}", moment.format("%Y-%m-%dT%H:%M:%S%.6f+00:00"))
     }
 }
@@ -54,8 +64,14 @@ mod tests {
         let timestamp = Timestamp(1_763_693_766_725_280);
         assert_eq!(timestamp.to_string(), "2025-11-21T02:56:06.725280+00:00");
         assert_eq!(Timestamp::parse(&timestamp.to_string()), Some(timestamp));
-        assert_eq!(Timestamp::parse("2025-11-21+02:56:06.725280"), Some(timestamp));
-        assert_eq!(Timestamp::parse("2025-11-21 02:56:06.725280Z"), Some(timestamp));
+        assert_eq!(
+            Timestamp::parse("2025-11-21+02:56:06.725280"),
+            Some(timestamp)
+        );
+        assert_eq!(
+            Timestamp::parse("2025-11-21 02:56:06.725280Z"),
+            Some(timestamp)
+        );
         assert_eq!(Timestamp::parse("yesterday"), None);
         assert_eq!(Timestamp::parse("2025-11-21é02:56"), None);
     }

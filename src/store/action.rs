@@ -1,0 +1,205 @@
+//! The history of resources: what was done, when, and what came of it.
+
+use serde_json::Value;
+use sqlx::FromRow;
+
+use super::macros::{read, transaction};
+use super::state::upsert;
+use super::{ResourceState, Result, Store, document, parsed};
+use crate::domain::{ActionId, EnvironmentId, Timestamp};
+
+/// A run that begins.
+#[derive(Debug, Clone)]
+pub struct ActionStart {
+    pub id: ActionId,
+    /// `deploy` or `dryrun`.
+    pub action: &'static str,
+    pub version: i64,
+    pub resource_id: String,
+    pub started: Timestamp,
+}
+
+/// A run that ended, and the state of its resource then (`None`: the state is not touched).
+#[derive(Debug, Clone)]
+pub struct ActionEnd {
+    pub id: ActionId,
+    pub finished: Timestamp,
+    pub status: &'static str,
+    pub change: &'static str,
+    /// JSON: attribute → {current, desired}.
+    pub changes: String,
+    /// JSON: list of log lines.
+    pub messages: String,
+    pub state: Option<ResourceState>,
+    pub facts: Vec<(String, String, bool)>,
+    pub resource_id: String,
+}
+
+/// A row of the history.
+#[derive(Debug, Clone)]
+pub struct Action {
+    pub id: ActionId,
+    pub action: String,
+    pub version: i64,
+    pub resource_id: String,
+    pub started: Timestamp,
+    pub finished: Option<Timestamp>,
+    pub status: Option<String>,
+    pub change: Option<String>,
+    pub changes: Value,
+    pub messages: Value,
+}
+
+#[derive(FromRow)]
+struct Row {
+    id: String,
+    action: String,
+    version: i64,
+    resource_id: String,
+    started_us: i64,
+    finished_us: Option<i64>,
+    status: Option<String>,
+    change: Option<String>,
+    changes: String,
+    messages: String,
+}
+
+macro_rules! select {
+    ($rest:literal) => {
+        concat!(
+            "SELECT id, action, version, resource_id, started_us, finished_us, status, change, changes, messages \
+             FROM resource_action ",
+            $rest
+        )
+    };
+}
+
+impl Row {
+    fn into_action(self) -> Result<Action> {
+        Ok(Action {
+            changes: document("resource_action", "changes", &self.id, &self.changes)?,
+            messages: document("resource_action", "messages", &self.id, &self.messages)?,
+            id: parsed("resource_action", "id", &self.id)?,
+            action: self.action,
+            version: self.version,
+            resource_id: self.resource_id,
+            started: Timestamp(self.started_us),
+            finished: self.finished_us.map(Timestamp),
+            status: self.status,
+            change: self.change,
+        })
+    }
+}
+
+impl Store {
+    /// Writes beginnings and ends of runs in one transaction: the group commit of the scheduler.
+    pub async fn action_write(
+        &self,
+        environment: EnvironmentId,
+        starts: &[ActionStart],
+        ends: &[ActionEnd],
+    ) -> Result<()> {
+        const DEPLOYING: &str = "UPDATE resource_state SET is_deploying = TRUE WHERE environment_id = $1 AND resource_id = $2";
+        const END: &str = "UPDATE resource_action SET finished_us = $2, status = $3, change = $4, changes = $5, \
+                           messages = $6 WHERE id = $1 AND finished_us IS NULL";
+        const FACT: &str = "INSERT INTO fact (environment_id, resource_id, name, value, expires, updated_us) \
+                            VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (environment_id, resource_id, name) \
+                            DO UPDATE SET value = excluded.value, expires = excluded.expires, \
+                            updated_us = excluded.updated_us";
+        let environment = environment.to_string();
+        transaction!(self.db, tx => {
+            for chunk in starts.chunks(1000) {
+                let mut insert = sqlx::QueryBuilder::new(
+                    "INSERT INTO resource_action (id, environment_id, action, version, resource_id, started_us) ",
+                );
+                insert.push_values(chunk, |mut row, start| {
+                    row.push_bind(start.id.to_string())
+                        .push_bind(&environment)
+                        .push_bind(start.action)
+                        .push_bind(start.version)
+                        .push_bind(&start.resource_id)
+                        .push_bind(start.started.0);
+                });
+                insert.build().execute(&mut *tx).await?;
+            }
+            for start in starts.iter().filter(|start| start.action == "deploy") {
+                sqlx::query(DEPLOYING).bind(&environment).bind(&start.resource_id).execute(&mut *tx).await?;
+            }
+            for end in ends {
+                sqlx::query(END)
+                    .bind(end.id.to_string())
+                    .bind(end.finished.0)
+                    .bind(end.status)
+                    .bind(end.change)
+                    .bind(&end.changes)
+                    .bind(&end.messages)
+                    .execute(&mut *tx)
+                    .await?;
+                for (name, value, expires) in &end.facts {
+                    sqlx::query(FACT)
+                        .bind(&environment)
+                        .bind(&end.resource_id)
+                        .bind(name)
+                        .bind(value)
+                        .bind(*expires)
+                        .bind(end.finished.0)
+                        .execute(&mut *tx)
+                        .await?;
+                }
+            }
+            // A resource that ran twice within the batch: the last state counts, and one statement may not hold both.
+            let mut seen = std::collections::HashSet::new();
+            let mut states: Vec<ResourceState> = Vec::new();
+            for state in ends.iter().rev().filter_map(|end| end.state.as_ref()) {
+                if seen.insert(&state.resource_id) {
+                    states.push(state.clone());
+                }
+            }
+            states.reverse();
+            for chunk in states.chunks(500) {
+                upsert!(tx, &environment, chunk);
+            }
+        });
+        Ok(())
+    }
+
+    /// After a restart: runs that never ended are closed as `unavailable`, and nothing is deploying.
+    pub async fn action_close_interrupted(&self) -> Result<u64> {
+        const CLOSE: &str = "UPDATE resource_action SET finished_us = $1, status = 'unavailable', \
+                             change = 'nochange', messages = $2 WHERE finished_us IS NULL";
+        const STATES: &str =
+            "UPDATE resource_state SET is_deploying = FALSE WHERE is_deploying = TRUE";
+        let now = Timestamp::now().0;
+        let message = serde_json::json!([{
+            "level": "WARNING", "args": [], "kwargs": {}, "timestamp_us": now,
+            "msg": "the server ended during this run; the resource is verified again",
+        }]);
+        Ok(transaction!(self.db, tx => {
+            sqlx::query(STATES).execute(&mut *tx).await?;
+            let message = message.to_string();
+            sqlx::query(CLOSE).bind(now).bind(message).execute(&mut *tx).await?.rows_affected()
+        }))
+    }
+
+    /// The history of a resource, or of all for an empty id; newest first.
+    pub async fn action_list(
+        &self,
+        environment: EnvironmentId,
+        resource_id: &str,
+        limit: i64,
+    ) -> Result<Vec<Action>> {
+        let rows: Vec<Row> = read!(self.db, pool => {
+            let query = if resource_id.is_empty() {
+                sqlx::query_as(select!(
+                    "WHERE environment_id = $1 AND $2 = '' ORDER BY started_us DESC, id DESC LIMIT $3"
+                ))
+            } else {
+                sqlx::query_as(select!(
+                    "WHERE environment_id = $1 AND resource_id = $2 ORDER BY started_us DESC, id DESC LIMIT $3"
+                ))
+            };
+            query.bind(environment.to_string()).bind(resource_id).bind(limit).fetch_all(pool).await?
+        });
+        rows.into_iter().map(Row::into_action).collect()
+    }
+}

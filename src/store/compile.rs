@@ -1,0 +1,371 @@
+//! The durable queue of compiles and their reports.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+use sqlx::FromRow;
+
+use super::macros::{read, transaction, write};
+use super::{Error, Result, Store, document, parsed};
+use crate::domain::{CompileId, CompileState, EnvironmentId, Timestamp};
+
+/// A wish to compile.
+#[derive(Debug, Clone)]
+pub struct CompileRequest {
+    pub environment_id: EnvironmentId,
+    pub do_export: bool,
+    /// Fetch first; otherwise the commit that is mirrored already.
+    pub update: bool,
+    /// `type`, `message` and what else the requester says.
+    pub metadata: Value,
+    pub variables: BTreeMap<String, String>,
+}
+
+/// A compile as it stands in the queue or in its report.
+#[derive(Debug, Clone)]
+pub struct Compile {
+    pub id: CompileId,
+    pub environment_id: EnvironmentId,
+    pub requested: Timestamp,
+    pub started: Option<Timestamp>,
+    pub completed: Option<Timestamp>,
+    pub attempts: i64,
+    pub state: CompileState,
+    pub reason: Option<String>,
+    pub do_export: bool,
+    pub update: bool,
+    pub metadata: Value,
+    pub variables: BTreeMap<String, String>,
+    pub commit_id: Option<String>,
+    pub inputs_digest: Option<String>,
+    /// JSON list of the compile contract's diagnostic objects.
+    pub diagnostics: Value,
+    pub version: Option<i64>,
+    pub substitute: Option<CompileId>,
+}
+
+/// One step of a compile, with what it printed.
+#[derive(Debug, Clone)]
+pub struct Stage {
+    pub id: String,
+    pub name: String,
+    pub command: String,
+    pub started: Timestamp,
+    pub completed: Option<Timestamp>,
+    pub outstream: String,
+    pub errstream: String,
+    pub returncode: Option<i64>,
+}
+
+/// How a compile ended, and what it is a pure function of.
+#[derive(Debug, Clone)]
+pub struct CompileEnd {
+    pub id: CompileId,
+    /// Other requests that this run served.
+    pub served: Vec<CompileId>,
+    pub outcome: Outcome,
+    pub diagnostics: Value,
+    pub commit_id: Option<String>,
+    pub tree_id: Option<String>,
+    pub inputs_digest: Option<String>,
+    pub result_digest: Option<String>,
+}
+
+#[derive(Debug, Clone)]
+pub enum Outcome {
+    Exported(i64),
+    /// Good, but no export was asked for.
+    Compiled,
+    Rejected(String),
+    Aborted(String),
+}
+
+#[derive(FromRow)]
+struct Row {
+    id: String,
+    environment_id: String,
+    requested_us: i64,
+    started_us: Option<i64>,
+    completed_us: Option<i64>,
+    attempts: i64,
+    state: String,
+    reason: Option<String>,
+    do_export: bool,
+    update_repository: bool,
+    metadata: String,
+    variables: String,
+    commit_id: Option<String>,
+    inputs_digest: Option<String>,
+    diagnostics: String,
+    version: Option<i64>,
+    substitute_compile_id: Option<String>,
+}
+
+macro_rules! select {
+    ($rest:literal) => {
+        concat!(
+            "SELECT id, environment_id, requested_us, started_us, completed_us, attempts, state, reason, do_export, \
+             update_repository, metadata, variables, commit_id, inputs_digest, diagnostics, version, \
+             substitute_compile_id FROM compile ",
+            $rest
+        )
+    };
+}
+
+impl Row {
+    fn into_compile(self) -> Result<Compile> {
+        let state = CompileState::parse(&self.state);
+        let state = state.ok_or_else(|| Error::Row {
+            table: "compile",
+            column: "state",
+            id: self.id.clone(),
+        })?;
+        let substitute = self.substitute_compile_id.as_deref();
+        Ok(Compile {
+            id: parsed("compile", "id", &self.id)?,
+            environment_id: parsed("compile", "environment_id", &self.environment_id)?,
+            requested: Timestamp(self.requested_us),
+            started: self.started_us.map(Timestamp),
+            completed: self.completed_us.map(Timestamp),
+            attempts: self.attempts,
+            state,
+            reason: self.reason,
+            do_export: self.do_export,
+            update: self.update_repository,
+            metadata: document("compile", "metadata", &self.id, &self.metadata)?,
+            variables: document("compile", "variables", &self.id, &self.variables)?,
+            commit_id: self.commit_id,
+            inputs_digest: self.inputs_digest,
+            diagnostics: document("compile", "diagnostics", &self.id, &self.diagnostics)?,
+            version: self.version,
+            substitute: substitute
+                .map(|id| parsed("compile", "substitute_compile_id", id))
+                .transpose()?,
+        })
+    }
+}
+
+impl Store {
+    /// Queues a compile durably.
+    pub async fn compile_request(&self, request: &CompileRequest) -> Result<CompileId> {
+        const SQL: &str = "INSERT INTO compile (id, environment_id, requested_us, state, do_export, \
+                           update_repository, metadata, variables) VALUES ($1, $2, $3, 'queued', $4, $5, $6, $7)";
+        let id = CompileId::generate();
+        let (now, metadata) = (Timestamp::now().0, request.metadata.to_string());
+        let variables = serde_json::json!(request.variables).to_string();
+        write!(self.db, pool => {
+            sqlx::query(SQL)
+                .bind(id.to_string())
+                .bind(request.environment_id.to_string())
+                .bind(now)
+                .bind(request.do_export)
+                .bind(request.update)
+                .bind(&metadata)
+                .bind(&variables)
+                .execute(pool)
+                .await?
+                .rows_affected()
+        });
+        Ok(id)
+    }
+
+    /// Takes the oldest queued compile of an environment, with all others of equal key, and marks them running.
+    /// The first is the one to run; it is `update` when any is. Source: deploy.md 6.3 "Coalescing".
+    pub async fn compile_claim(&self, environment: EnvironmentId) -> Result<Vec<Compile>> {
+        const MARK: &str = "UPDATE compile SET state = 'running', started_us = $2, attempts = attempts + 1 \
+                            WHERE id = $1 AND state = 'queued'";
+        let environment = environment.to_string();
+        let now = Timestamp::now().0;
+        let claimed = transaction!(self.db, tx => {
+            let rows: Vec<Row> =
+                sqlx::query_as(select!("WHERE environment_id = $1 AND state = 'queued' ORDER BY requested_us, id"))
+                    .bind(&environment)
+                    .fetch_all(&mut *tx)
+                    .await?;
+            let mut claimed: Vec<Compile> = Vec::new();
+            for row in rows {
+                let compile = row.into_compile()?;
+                let same = |first: &Compile| {
+                    first.do_export == compile.do_export && first.variables == compile.variables
+                };
+                if !claimed.first().is_none_or(same) {
+                    continue;
+                }
+                sqlx::query(MARK).bind(compile.id.to_string()).bind(now).execute(&mut *tx).await?;
+                claimed.push(Compile { started: Some(Timestamp(now)), attempts: compile.attempts + 1, ..compile });
+            }
+            claimed
+        });
+        let mut claimed = claimed;
+        let update = claimed.iter().any(|compile| compile.update);
+        if let Some(first) = claimed.first_mut() {
+            first.update = update;
+        }
+        Ok(claimed)
+    }
+
+    /// After a restart: what was running is queued again, under the same request.
+    pub async fn compile_requeue_interrupted(&self) -> Result<u64> {
+        const SQL: &str =
+            "UPDATE compile SET state = 'queued', started_us = NULL WHERE state = 'running'";
+        Ok(write!(self.db, pool => sqlx::query(SQL).execute(pool).await?.rows_affected()))
+    }
+
+    /// Writes the end of a compile that stored no version; see [`Store::version_store`] for one that did.
+    pub async fn compile_finish(&self, end: &CompileEnd) -> Result<()> {
+        transaction!(self.db, tx => finish!(tx, end));
+        Ok(())
+    }
+
+    /// Adds or completes a stage.
+    pub async fn stage_write(
+        &self,
+        compile: CompileId,
+        position: i64,
+        stage: &Stage,
+    ) -> Result<()> {
+        const SQL: &str = "INSERT INTO compile_stage (id, compile_id, position, name, command, started_us, \
+                           completed_us, outstream, errstream, returncode) \
+                           VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT (id) DO UPDATE SET \
+                           completed_us = excluded.completed_us, outstream = excluded.outstream, \
+                           errstream = excluded.errstream, returncode = excluded.returncode";
+        write!(self.db, pool => {
+            sqlx::query(SQL)
+                .bind(&stage.id)
+                .bind(compile.to_string())
+                .bind(position)
+                .bind(&stage.name)
+                .bind(&stage.command)
+                .bind(stage.started.0)
+                .bind(stage.completed.map(|completed| completed.0))
+                .bind(&stage.outstream)
+                .bind(&stage.errstream)
+                .bind(stage.returncode)
+                .execute(pool)
+                .await?
+                .rows_affected()
+        });
+        Ok(())
+    }
+
+    /// In order of execution.
+    pub async fn stage_list(&self, compile: CompileId) -> Result<Vec<Stage>> {
+        const SQL: &str = "SELECT id, name, command, started_us, completed_us, outstream, errstream, returncode \
+                           FROM compile_stage WHERE compile_id = $1 ORDER BY position, started_us";
+        type Columns = (
+            String,
+            String,
+            String,
+            i64,
+            Option<i64>,
+            String,
+            String,
+            Option<i64>,
+        );
+        let rows: Vec<Columns> = read!(self.db, pool => {
+            sqlx::query_as(SQL).bind(compile.to_string()).fetch_all(pool).await?
+        });
+        let stage =
+            |(id, name, command, started, completed, outstream, errstream, returncode): Columns| {
+                Stage {
+                    id,
+                    name,
+                    command,
+                    started: Timestamp(started),
+                    completed: completed.map(Timestamp),
+                    outstream,
+                    errstream,
+                    returncode,
+                }
+            };
+        Ok(rows.into_iter().map(stage).collect())
+    }
+
+    pub async fn compile_fetch(&self, id: CompileId) -> Result<Option<Compile>> {
+        let row: Option<Row> = read!(self.db, pool => {
+            sqlx::query_as(select!("WHERE id = $1")).bind(id.to_string()).fetch_optional(pool).await?
+        });
+        row.map(Row::into_compile).transpose()
+    }
+
+    /// Newest request first.
+    pub async fn compile_list(
+        &self,
+        environment: EnvironmentId,
+        limit: i64,
+    ) -> Result<Vec<Compile>> {
+        let rows: Vec<Row> = read!(self.db, pool => {
+            sqlx::query_as(select!("WHERE environment_id = $1 ORDER BY requested_us DESC, id DESC LIMIT $2"))
+                .bind(environment.to_string())
+                .bind(limit)
+                .fetch_all(pool)
+                .await?
+        });
+        rows.into_iter().map(Row::into_compile).collect()
+    }
+
+    /// The newest compile of an environment that came to a verdict on its model.
+    pub async fn compile_last_judged(&self, environment: EnvironmentId) -> Result<Option<Compile>> {
+        let row: Option<Row> = read!(self.db, pool => {
+            sqlx::query_as(select!(
+                "WHERE environment_id = $1 AND state IN ('exported', 'rejected') AND do_export = TRUE \
+                 ORDER BY completed_us DESC, requested_us DESC LIMIT 1"
+            ))
+            .bind(environment.to_string())
+            .fetch_optional(pool)
+            .await?
+        });
+        row.map(Row::into_compile).transpose()
+    }
+
+    pub async fn compile_count(&self, environment: EnvironmentId) -> Result<i64> {
+        const SQL: &str = "SELECT COUNT(*) FROM compile WHERE environment_id = $1";
+        let (count,): (i64,) = read!(self.db, pool => {
+            sqlx::query_as(SQL).bind(environment.to_string()).fetch_one(pool).await?
+        });
+        Ok(count)
+    }
+}
+
+/// Writes a compile's end, and that of the requests it served, on the transaction `$tx`.
+macro_rules! finish {
+    ($tx:expr, $end:expr) => {{
+        const FINISH: &str = "UPDATE compile SET state = $2, reason = $3, completed_us = $4, version = $5, \
+                              diagnostics = $6, commit_id = $7, tree_id = $8, inputs_digest = $9, \
+                              result_digest = $10, compiler_version = $11, substitute_compile_id = $12 WHERE id = $1";
+        let end: &$crate::store::CompileEnd = $end;
+        let (state, reason, version) = end.outcome.columns();
+        let diagnostics = end.diagnostics.to_string();
+        let now = $crate::domain::Timestamp::now().0;
+        for id in std::iter::once(&end.id).chain(&end.served) {
+            sqlx::query(FINISH)
+                .bind(id.to_string())
+                .bind(state)
+                .bind(reason)
+                .bind(now)
+                .bind(version)
+                .bind(&diagnostics)
+                .bind(end.commit_id.as_deref())
+                .bind(end.tree_id.as_deref())
+                .bind(end.inputs_digest.as_deref())
+                .bind(end.result_digest.as_deref())
+                .bind(env!("CARGO_PKG_VERSION"))
+                .bind((*id != end.id).then(|| end.id.to_string()))
+                .execute(&mut *$tx)
+                .await?;
+        }
+    }};
+}
+pub(super) use finish;
+
+impl Outcome {
+    /// state, reason, version
+    pub(super) fn columns(&self) -> (&'static str, Option<&str>, Option<i64>) {
+        match self {
+            Self::Exported(version) => (CompileState::Exported.as_str(), None, Some(*version)),
+            Self::Compiled => (CompileState::Compiled.as_str(), None, None),
+            Self::Rejected(reason) => (CompileState::Rejected.as_str(), Some(reason), None),
+            Self::Aborted(reason) => (CompileState::Aborted.as_str(), Some(reason), None),
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! All SQL, for SQLite and PostgreSQL, from one set of texts.
+//!
+//! Callers get plain structs and never see a query. Each file holds one thing; `Store` is cheap to clone. What must be
+//! true together is written in one transaction. SQLite has one writing connection, so writers queue here rather than
+//! fail with "busy"; readers have a pool of their own.
+
+mod action;
+mod compile;
+mod dry_run;
+mod environment;
+mod macros;
+mod project;
+mod resource;
+mod state;
+mod version;
+mod webhook;
+
+use std::path::Path;
+use std::str::FromStr;
+use std::time::Duration;
+
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
+use sqlx::{ConnectOptions, PgPool, SqlitePool};
+
+pub use action::{Action, ActionEnd, ActionStart};
+pub use compile::{Compile, CompileEnd, CompileRequest, Outcome, Stage};
+pub use dry_run::{DryRun, DryRunResult};
+pub use environment::{Environment, NewEnvironment};
+pub use project::Project;
+pub use resource::StoredResource;
+pub use state::{Agent, ResourceState};
+pub use version::{NewVersion, SetChange, Version};
+pub use webhook::{Delivery, Look};
+
+/// What went wrong with the database.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("cannot open the database {url}")]
+    Open { url: String, source: sqlx::Error },
+    #[error("cannot bring the database's schema up to date")]
+    Migrate(#[from] sqlx::migrate::MigrateError),
+    #[error("the database failed")]
+    Query(#[from] sqlx::Error),
+    #[error("row {id} of table {table} has an unreadable {column}")]
+    Row {
+        table: &'static str,
+        column: &'static str,
+        id: String,
+    },
+    #[error("{0} exists already")]
+    Exists(String),
+    #[error("there is no {0}")]
+    NotFound(String),
+    #[error("{0}")]
+    Conflict(String),
+}
+
+pub type Result<T> = std::result::Result<T, Error>;
+
+#[derive(Debug, Clone)]
+pub(crate) enum Db {
+    Sqlite { read: SqlitePool, write: SqlitePool },
+    Postgres(PgPool),
+}
+
+/// The database behind everything that must survive a restart.
+#[derive(Debug, Clone)]
+pub struct Store {
+    db: Db,
+}
+
+static MIGRATIONS: sqlx::migrate::Migrator = sqlx::migrate!("./migrations");
+
+impl Store {
+    /// Opens the SQLite file at `path`, made if it is not there, and brings its schema up to date.
+    pub async fn open_sqlite(path: &Path) -> Result<Self> {
+        let fail = |source| Error::Open {
+            url: path.display().to_string(),
+            source,
+        };
+        let options = SqliteConnectOptions::new()
+            .filename(path)
+            .create_if_missing(true)
+            .journal_mode(SqliteJournalMode::Wal)
+            // FULL: what was acknowledged survives a power cut, not only a crash of ours.
+            .synchronous(SqliteSynchronous::Full)
+            .busy_timeout(Duration::from_secs(30))
+            .foreign_keys(true)
+            .pragma("cache_size", "-4096")
+            .disable_statement_logging();
+        let write = SqlitePoolOptions::new()
+            .max_connections(1)
+            .min_connections(1);
+        let write = write.connect_with(options.clone()).await.map_err(fail)?;
+        MIGRATIONS.run(&write).await?;
+        let read = SqlitePoolOptions::new()
+            .max_connections(4)
+            .connect_with(options)
+            .await
+            .map_err(fail)?;
+        Ok(Self {
+            db: Db::Sqlite { read, write },
+        })
+    }
+
+    /// Connects to PostgreSQL by `postgres://…` and brings its schema up to date.
+    pub async fn open_postgres(url: &str) -> Result<Self> {
+        let shown = url.split('@').next_back().unwrap_or_default().to_owned();
+        let fail = |source| Error::Open {
+            url: shown.clone(),
+            source,
+        };
+        let options = PgConnectOptions::from_str(url)
+            .map_err(fail)?
+            .disable_statement_logging();
+        let pool = PgPoolOptions::new()
+            .max_connections(8)
+            .acquire_timeout(Duration::from_secs(10));
+        let pool = pool.connect_with(options).await.map_err(fail)?;
+        MIGRATIONS.run(&pool).await?;
+        Ok(Self {
+            db: Db::Postgres(pool),
+        })
+    }
+
+    /// Whether the database answers, as `/health` and the watchdog ask.
+    pub async fn ping(&self) -> Result<()> {
+        let _: (i64,) = macros::read!(self.db, pool => {
+            sqlx::query_as("SELECT CAST(1 AS BIGINT)").fetch_one(pool).await?
+        });
+        Ok(())
+    }
+
+    /// The kind, for people.
+    pub fn kind(&self) -> &'static str {
+        match self.db {
+            Db::Sqlite { .. } => "SQLite",
+            Db::Postgres(_) => "PostgreSQL",
+        }
+    }
+
+    /// Lets go of all connections; SQLite then merges its write-ahead log.
+    pub async fn close(&self) {
+        match &self.db {
+            Db::Sqlite { read, write } => {
+                read.close().await;
+                write.close().await;
+            }
+            Db::Postgres(pool) => pool.close().await,
+        }
+    }
+}
+
+/// Whether a row was refused because one like it is there.
+fn is_duplicate(error: &sqlx::Error) -> bool {
+    error
+        .as_database_error()
+        .is_some_and(|error| error.is_unique_violation())
+}
+
+/// A JSON document of ours, back from its column.
+fn document<T: serde::de::DeserializeOwned>(
+    table: &'static str,
+    column: &'static str,
+    id: &str,
+    text: &str,
+) -> Result<T> {
+    serde_json::from_str(text).map_err(|_| Error::Row {
+        table,
+        column,
+        id: id.to_owned(),
+    })
+}
+
+/// An id or a word of ours, back from its column.
+fn parsed<T: FromStr>(table: &'static str, column: &'static str, text: &str) -> Result<T> {
+    text.parse().map_err(|_| Error::Row {
+        table,
+        column,
+        id: text.to_owned(),
+    })
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

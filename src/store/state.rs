@@ -1,0 +1,244 @@
+//! The current state of resources, one row each, and of agents.
+
+use sqlx::FromRow;
+
+use super::macros::{read, write};
+use super::{Error, Result, Store};
+use crate::domain::{Blocked, EnvironmentId, LastRun, Timestamp};
+
+/// Source: deploy.md 3.1, layer 2.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ResourceState {
+    pub resource_id: String,
+    pub resource_type: String,
+    pub agent: String,
+    pub id_value: String,
+    pub created: Timestamp,
+    /// The last version that had it; `None` while it is in the active version.
+    pub orphaned_after: Option<i64>,
+    pub is_undefined: bool,
+    pub is_deploying: bool,
+    pub blocked: Blocked,
+    pub intent_hash: String,
+    pub deployed_hash: Option<String>,
+    pub deployed_version: Option<i64>,
+    pub last_run: LastRun,
+    pub last_run_compliant: Option<bool>,
+    /// End of the last run.
+    pub last_run_at: Option<Timestamp>,
+    /// Start of the last successful run.
+    pub last_success: Option<Timestamp>,
+    /// End of the last run of any outcome.
+    pub last_events: Option<Timestamp>,
+    /// Old-style status to show while it is not deploying.
+    pub last_status: String,
+    /// Failed runs in a row.
+    pub n_failures: i64,
+}
+
+impl ResourceState {
+    /// The old-style status. Source: deploy.md 3.3.
+    pub fn status(&self) -> &str {
+        if self.orphaned_after.is_some() {
+            "orphaned"
+        } else if self.is_deploying {
+            "deploying"
+        } else if self.is_undefined {
+            "undefined"
+        } else if self.blocked == Blocked::Blocked {
+            "skipped_for_undefined"
+        } else if self.deployed_hash.as_deref() != Some(&self.intent_hash) {
+            "available"
+        } else {
+            &self.last_status
+        }
+    }
+
+    /// `None` for an orphan. Source: deploy.md 3.3.
+    pub fn compliance(&self) -> Option<&'static str> {
+        if self.orphaned_after.is_some() {
+            None
+        } else if self.is_undefined {
+            Some("undefined")
+        } else if self.last_run == LastRun::New
+            || self.deployed_hash.as_deref() != Some(&self.intent_hash)
+        {
+            Some("has_update")
+        } else if self.last_run_compliant == Some(true) {
+            Some("compliant")
+        } else {
+            Some("non_compliant")
+        }
+    }
+}
+
+/// A logical queue of work. Source: deploy.md 1.4.
+#[derive(Debug, Clone, FromRow)]
+pub struct Agent {
+    pub name: String,
+    pub paused: bool,
+    pub unpause_on_resume: Option<bool>,
+}
+
+#[derive(FromRow)]
+struct Row {
+    resource_id: String,
+    resource_type: String,
+    agent: String,
+    id_value: String,
+    created_us: i64,
+    orphaned_after: Option<i64>,
+    is_undefined: bool,
+    is_deploying: bool,
+    blocked: String,
+    intent_hash: String,
+    deployed_hash: Option<String>,
+    deployed_version: Option<i64>,
+    last_run: String,
+    last_run_compliant: Option<bool>,
+    last_run_us: Option<i64>,
+    last_success_us: Option<i64>,
+    last_events_us: Option<i64>,
+    last_status: String,
+    n_failures: i64,
+}
+
+macro_rules! select {
+    ($rest:literal) => {
+        concat!(
+            "SELECT resource_id, resource_type, agent, id_value, created_us, orphaned_after, is_undefined, \
+             is_deploying, blocked, intent_hash, deployed_hash, deployed_version, last_run, last_run_compliant, \
+             last_run_us, last_success_us, last_events_us, last_status, n_failures FROM resource_state ",
+            $rest
+        )
+    };
+}
+
+impl Row {
+    fn into_state(self) -> Result<ResourceState> {
+        let bad = |column| Error::Row {
+            table: "resource_state",
+            column,
+            id: self.resource_id.clone(),
+        };
+        Ok(ResourceState {
+            blocked: Blocked::parse(&self.blocked).ok_or_else(|| bad("blocked"))?,
+            last_run: LastRun::parse(&self.last_run).ok_or_else(|| bad("last_run"))?,
+            resource_id: self.resource_id,
+            resource_type: self.resource_type,
+            agent: self.agent,
+            id_value: self.id_value,
+            created: Timestamp(self.created_us),
+            orphaned_after: self.orphaned_after,
+            is_undefined: self.is_undefined,
+            is_deploying: self.is_deploying,
+            intent_hash: self.intent_hash,
+            deployed_hash: self.deployed_hash,
+            deployed_version: self.deployed_version,
+            last_run_compliant: self.last_run_compliant,
+            last_run_at: self.last_run_us.map(Timestamp),
+            last_success: self.last_success_us.map(Timestamp),
+            last_events: self.last_events_us.map(Timestamp),
+            last_status: self.last_status,
+            n_failures: self.n_failures,
+        })
+    }
+}
+
+impl Store {
+    /// All resources that ever were in an active version, orphans included, by id.
+    pub async fn state_list(&self, environment: EnvironmentId) -> Result<Vec<ResourceState>> {
+        let rows: Vec<Row> = read!(self.db, pool => {
+            sqlx::query_as(select!("WHERE environment_id = $1 ORDER BY resource_id"))
+                .bind(environment.to_string())
+                .fetch_all(pool)
+                .await?
+        });
+        rows.into_iter().map(Row::into_state).collect()
+    }
+
+    pub async fn state_fetch(
+        &self,
+        environment: EnvironmentId,
+        resource_id: &str,
+    ) -> Result<Option<ResourceState>> {
+        let row: Option<Row> = read!(self.db, pool => {
+            sqlx::query_as(select!("WHERE environment_id = $1 AND resource_id = $2"))
+                .bind(environment.to_string())
+                .bind(resource_id)
+                .fetch_optional(pool)
+                .await?
+        });
+        row.map(Row::into_state).transpose()
+    }
+
+    pub async fn agent_list(&self, environment: EnvironmentId) -> Result<Vec<Agent>> {
+        const SQL: &str = "SELECT name, paused, unpause_on_resume FROM agent WHERE environment_id = $1 ORDER BY name";
+        Ok(
+            read!(self.db, pool => sqlx::query_as(SQL).bind(environment.to_string()).fetch_all(pool).await?),
+        )
+    }
+
+    /// `false`: there is no such agent.
+    pub async fn agent_pause(
+        &self,
+        environment: EnvironmentId,
+        name: &str,
+        paused: bool,
+    ) -> Result<bool> {
+        const SQL: &str = "UPDATE agent SET paused = $3 WHERE environment_id = $1 AND name = $2";
+        Ok(write!(self.db, pool => {
+            sqlx::query(SQL).bind(environment.to_string()).bind(name).bind(paused).execute(pool).await?.rows_affected()
+        }) > 0)
+    }
+}
+
+/// Writes state rows on the transaction `$tx`.
+macro_rules! upsert {
+    ($tx:expr, $environment:expr, $states:expr) => {{
+        let states: &[$crate::store::ResourceState] = $states;
+        if !states.is_empty() {
+            let mut insert = sqlx::QueryBuilder::new(
+                "INSERT INTO resource_state (environment_id, resource_id, resource_type, agent, id_value, created_us, \
+                 orphaned_after, is_undefined, is_deploying, blocked, intent_hash, deployed_hash, deployed_version, \
+                 last_run, last_run_compliant, last_run_us, last_success_us, last_events_us, last_status, \
+                 n_failures) ",
+            );
+            insert.push_values(states, |mut row, state| {
+                row.push_bind($environment)
+                    .push_bind(&state.resource_id)
+                    .push_bind(&state.resource_type)
+                    .push_bind(&state.agent)
+                    .push_bind(&state.id_value)
+                    .push_bind(state.created.0)
+                    .push_bind(state.orphaned_after)
+                    .push_bind(state.is_undefined)
+                    .push_bind(state.is_deploying)
+                    .push_bind(state.blocked.as_str())
+                    .push_bind(&state.intent_hash)
+                    .push_bind(&state.deployed_hash)
+                    .push_bind(state.deployed_version)
+                    .push_bind(state.last_run.as_str())
+                    .push_bind(state.last_run_compliant)
+                    .push_bind(state.last_run_at.map(|at| at.0))
+                    .push_bind(state.last_success.map(|at| at.0))
+                    .push_bind(state.last_events.map(|at| at.0))
+                    .push_bind(&state.last_status)
+                    .push_bind(state.n_failures);
+            });
+            insert.push(
+                " ON CONFLICT (environment_id, resource_id) DO UPDATE SET resource_type = excluded.resource_type, \
+                 agent = excluded.agent, id_value = excluded.id_value, created_us = excluded.created_us, \
+                 orphaned_after = excluded.orphaned_after, is_undefined = excluded.is_undefined, \
+                 is_deploying = excluded.is_deploying, blocked = excluded.blocked, \
+                 intent_hash = excluded.intent_hash, deployed_hash = excluded.deployed_hash, \
+                 deployed_version = excluded.deployed_version, last_run = excluded.last_run, \
+                 last_run_compliant = excluded.last_run_compliant, last_run_us = excluded.last_run_us, \
+                 last_success_us = excluded.last_success_us, last_events_us = excluded.last_events_us, \
+                 last_status = excluded.last_status, n_failures = excluded.n_failures",
+            );
+            insert.build().execute(&mut *$tx).await?;
+        }
+    }};
+}
+pub(super) use upsert;

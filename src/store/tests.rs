@@ -1,0 +1,503 @@
+//! Every test here runs on SQLite, and on PostgreSQL when `STEWARD_TEST_POSTGRES` names a server.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+
+use serde_json::json;
+
+use super::*;
+use crate::domain::{ActionId, Blocked, EnvironmentId, LastRun, ProjectId, Timestamp};
+
+/// Runs a test on every database there is.
+#[expect(clippy::print_stderr, reason = "a skipped test says so")]
+async fn check<F: Future<Output = ()>>(test: impl Fn(Store) -> F) {
+    let dir = tempfile::tempdir().unwrap();
+    test(
+        Store::open_sqlite(&dir.path().join("steward.db"))
+            .await
+            .unwrap(),
+    )
+    .await;
+    match std::env::var("STEWARD_TEST_POSTGRES") {
+        Ok(url) => {
+            let (store, _database) = postgres(&url).await;
+            test(store).await;
+        }
+        Err(_) if std::env::var("CI").is_ok() => {
+            panic!("CI must name a PostgreSQL server in STEWARD_TEST_POSTGRES")
+        }
+        Err(_) => eprintln!("SKIPPED on PostgreSQL: STEWARD_TEST_POSTGRES is not set"),
+    }
+}
+
+/// A fresh database on the server at `url`.
+async fn postgres(url: &str) -> (Store, String) {
+    let name = format!("steward_{}", uuid::Uuid::new_v4().simple());
+    let admin = PgPool::connect(url).await.unwrap();
+    sqlx::query(&format!("CREATE DATABASE {name}"))
+        .execute(&admin)
+        .await
+        .unwrap();
+    let base = url.rsplit_once('/').unwrap().0;
+    (
+        Store::open_postgres(&format!("{base}/{name}"))
+            .await
+            .unwrap(),
+        name,
+    )
+}
+
+async fn environment(store: &Store) -> EnvironmentId {
+    let project = ProjectId::generate();
+    store
+        .project_create(project, &format!("p-{project}"))
+        .await
+        .unwrap();
+    let id = EnvironmentId::generate();
+    let new = NewEnvironment {
+        id,
+        project_id: project,
+        name: "prod".into(),
+        description: String::new(),
+        icon: String::new(),
+        repo_url: "/repo".into(),
+        repo_branch: "main".into(),
+        variables: BTreeMap::from([("A".into(), "1".into())]),
+    };
+    store.environment_create(&new).await.unwrap();
+    id
+}
+
+fn resource(name: &str, value: &str, set: &str) -> StoredResource {
+    StoredResource {
+        digest: format!("digest-{name}-{value}"),
+        resource_id: format!("t::R[a,name={name}]"),
+        resource_type: "t::R".into(),
+        agent: "a".into(),
+        id_attribute: "name".into(),
+        id_value: name.into(),
+        attributes: json!({"name": name, "value": value}).to_string(),
+        attribute_hash: format!("hash-{value}"),
+        requires: vec![],
+        is_undefined: false,
+        set_name: set.into(),
+        created: Timestamp(0),
+    }
+}
+
+async fn store_version(
+    store: &Store,
+    id: EnvironmentId,
+    resources: Vec<StoredResource>,
+) -> (i64, SetChange) {
+    let request = CompileRequest {
+        environment_id: id,
+        do_export: true,
+        update: true,
+        metadata: json!({"type": "test"}),
+        variables: BTreeMap::new(),
+    };
+    let compile = store.compile_request(&request).await.unwrap();
+    store.compile_claim(id).await.unwrap();
+    let mut end = CompileEnd {
+        id: compile,
+        served: vec![],
+        outcome: Outcome::Compiled,
+        diagnostics: json!([]),
+        commit_id: Some("c".into()),
+        tree_id: Some("t".into()),
+        inputs_digest: None,
+        result_digest: None,
+    };
+    let new = NewVersion {
+        environment_id: id,
+        commit_id: Some("c".into()),
+        tree_id: Some("t".into()),
+        metadata: json!({}),
+        modules: json!([]),
+        unknowns: json!([]),
+        resources,
+        release: true,
+    };
+    let stored = store.version_store(&new, &mut end).await.unwrap();
+    let compile = store.compile_fetch(compile).await.unwrap().unwrap();
+    assert_eq!(compile.version, Some(stored.0));
+    stored
+}
+
+async fn names(store: &Store, id: EnvironmentId, version: i64) -> Vec<String> {
+    let resources = store.resource_list(id, version).await.unwrap();
+    resources
+        .into_iter()
+        .map(|resource| format!("{}={}", resource.id_value, resource.attribute_hash))
+        .collect()
+}
+
+#[tokio::test]
+async fn a_version_that_changes_one_set_writes_that_set_only() {
+    check(|store| async move {
+        let id = environment(&store).await;
+        let set = |n: usize, value: &str| {
+            (0..10)
+                .map(|i| resource(&format!("{n}-{i}"), value, &format!("s{n}")))
+                .collect::<Vec<_>>()
+        };
+        let all: Vec<_> = (0..20).flat_map(|n| set(n, "x")).collect();
+        let (first, change) = store_version(&store, id, all.clone()).await;
+        assert_eq!(
+            (first, change),
+            (
+                1,
+                SetChange {
+                    n_sets_written: 20,
+                    n_resources_written: 200
+                }
+            )
+        );
+        let (same, change) = store_version(&store, id, all.clone()).await;
+        assert_eq!((same, change), (2, SetChange::default()));
+        let mut other = all.clone();
+        other[5] = resource("0-5", "y", "s0");
+        let (third, change) = store_version(&store, id, other).await;
+        assert_eq!(
+            (third, change),
+            (
+                3,
+                SetChange {
+                    n_sets_written: 1,
+                    n_resources_written: 1
+                }
+            )
+        );
+        // Each version still reads as it was stored, and a revert finds its old revision.
+        assert!(
+            names(&store, id, 2)
+                .await
+                .contains(&"0-5=hash-x".to_owned())
+        );
+        assert!(
+            names(&store, id, 3)
+                .await
+                .contains(&"0-5=hash-y".to_owned())
+        );
+        let (fourth, change) = store_version(&store, id, all).await;
+        assert_eq!(
+            (fourth, change),
+            (
+                4,
+                SetChange {
+                    n_sets_written: 1,
+                    n_resources_written: 0
+                }
+            )
+        );
+        assert_eq!(names(&store, id, 4).await, names(&store, id, 1).await);
+        assert_eq!(names(&store, id, 4).await.len(), 200);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_changes_between_two_versions_are_what_a_full_comparison_says() {
+    check(|store| async move {
+        let id = environment(&store).await;
+        let v1 = vec![
+            resource("a", "1", ""),
+            resource("b", "1", "s"),
+            resource("c", "1", "s"),
+            resource("d", "1", "t"),
+        ];
+        let v2 = vec![
+            resource("a", "1", ""),
+            resource("b", "2", "s"),
+            resource("c", "1", "u"),
+        ];
+        let v3 = vec![
+            resource("a", "1", ""),
+            resource("b", "2", "s"),
+            resource("d", "1", "t"),
+            resource("e", "1", ""),
+        ];
+        for resources in [v1, v2, v3] {
+            store_version(&store, id, resources).await;
+        }
+        for (from, to) in [(1, 2), (2, 3), (1, 3)] {
+            let all = |resources: Vec<StoredResource>| {
+                resources
+                    .into_iter()
+                    .map(|r| (r.resource_id, r.digest))
+                    .collect::<BTreeMap<_, _>>()
+            };
+            let old = all(store.resource_list(id, from).await.unwrap());
+            let new = all(store.resource_list(id, to).await.unwrap());
+            let (changed, removed) = store.resource_changes(id, from, to).await.unwrap();
+            let expected: Vec<_> = new
+                .iter()
+                .filter(|(id, digest)| old.get(*id) != Some(*digest))
+                .collect();
+            let changed: BTreeMap<_, _> = changed
+                .into_iter()
+                .map(|r| (r.resource_id, r.digest))
+                .collect();
+            assert_eq!(changed.iter().collect::<Vec<_>>(), expected, "{from} {to}");
+            let expected: Vec<_> = old
+                .keys()
+                .filter(|id| !new.contains_key(*id))
+                .cloned()
+                .collect();
+            assert_eq!(removed, expected, "{from} {to}");
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn fifteen_equal_requests_are_claimed_at_once_and_others_are_not() {
+    check(|store| async move {
+        let id = environment(&store).await;
+        let mut request = CompileRequest {
+            environment_id: id,
+            do_export: true,
+            update: false,
+            metadata: json!({"type": "api"}),
+            variables: BTreeMap::new(),
+        };
+        for n in 0..15 {
+            request.update = n == 7;
+            store.compile_request(&request).await.unwrap();
+        }
+        request.variables.insert("X".into(), "1".into());
+        store.compile_request(&request).await.unwrap();
+        let claimed = store.compile_claim(id).await.unwrap();
+        assert_eq!(claimed.len(), 15);
+        assert!(claimed[0].update, "one of them asked for an update");
+        assert_eq!(store.compile_requeue_interrupted().await.unwrap(), 15);
+        assert_eq!(store.compile_claim(id).await.unwrap().len(), 15);
+        let other = store.compile_claim(id).await.unwrap();
+        assert_eq!(other.len(), 1);
+        assert_eq!(other[0].variables.get("X").map(String::as_str), Some("1"));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_redelivered_webhook_is_recorded_once() {
+    check(|store| async move {
+        let id = environment(&store).await;
+        let delivery = Delivery {
+            hook_id: "h".into(),
+            delivery_id: "d".into(),
+            environment_id: id,
+            event: "push".into(),
+        };
+        assert!(store.delivery_record(&delivery, "push").await.unwrap());
+        let look = store.look_fetch(id).await.unwrap().unwrap();
+        assert!(!store.delivery_record(&delivery, "push").await.unwrap());
+        store.look_done(id, &look).await.unwrap();
+        assert!(store.look_fetch(id).await.unwrap().is_none());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_wish_to_look_that_comes_during_a_look_is_not_lost() {
+    check(|store| async move {
+        let id = environment(&store).await;
+        store.look_request(id, "api", "first").await.unwrap();
+        let look = store.look_fetch(id).await.unwrap().unwrap();
+        tokio::time::sleep(std::time::Duration::from_millis(2)).await;
+        store.look_request(id, "api", "second").await.unwrap();
+        store.look_done(id, &look).await.unwrap();
+        assert_eq!(
+            store.look_fetch(id).await.unwrap().unwrap().message,
+            "second"
+        );
+    })
+    .await;
+}
+
+fn state(name: &str) -> ResourceState {
+    ResourceState {
+        resource_id: format!("t::R[a,name={name}]"),
+        resource_type: "t::R".into(),
+        agent: "a".into(),
+        id_value: name.into(),
+        created: Timestamp(1),
+        orphaned_after: None,
+        is_undefined: false,
+        is_deploying: false,
+        blocked: Blocked::NotBlocked,
+        intent_hash: "h".into(),
+        deployed_hash: None,
+        deployed_version: None,
+        last_run: LastRun::New,
+        last_run_compliant: None,
+        last_run_at: None,
+        last_success: None,
+        last_events: None,
+        last_status: "available".into(),
+        n_failures: 0,
+    }
+}
+
+#[tokio::test]
+async fn a_run_opens_an_action_and_its_end_closes_it_with_the_state() {
+    check(|store| async move {
+        let id = environment(&store).await;
+        store
+            .version_activate(id, 1, &[state("x"), state("y")], &[], &["a".to_owned()])
+            .await
+            .unwrap();
+        let action = ActionId::generate();
+        let start = ActionStart {
+            id: action,
+            action: "deploy",
+            version: 1,
+            resource_id: state("x").resource_id,
+            started: Timestamp(5),
+        };
+        store.action_write(id, &[start], &[]).await.unwrap();
+        assert_eq!(
+            store
+                .state_fetch(id, &state("x").resource_id)
+                .await
+                .unwrap()
+                .unwrap()
+                .status(),
+            "deploying"
+        );
+        let after = ResourceState {
+            deployed_hash: Some("h".into()),
+            last_run: LastRun::Successful,
+            last_run_compliant: Some(true),
+            last_status: "deployed".into(),
+            ..state("x")
+        };
+        let end = ActionEnd {
+            id: action,
+            finished: Timestamp(9),
+            status: "deployed",
+            change: "created",
+            changes: "{}".into(),
+            messages: "[]".into(),
+            state: Some(after.clone()),
+            facts: vec![("f".into(), "1".into(), true)],
+            resource_id: after.resource_id.clone(),
+        };
+        store
+            .action_write(id, &[], &[end.clone(), end])
+            .await
+            .unwrap();
+        assert_eq!(
+            store
+                .state_fetch(id, &after.resource_id)
+                .await
+                .unwrap()
+                .unwrap(),
+            after
+        );
+        let history = store.action_list(id, &after.resource_id, 10).await.unwrap();
+        assert_eq!(history.len(), 1);
+        assert_eq!(history[0].change.as_deref(), Some("created"));
+        assert_eq!(store.action_close_interrupted().await.unwrap(), 0);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_was_running_at_a_crash_is_closed_and_no_longer_deploying() {
+    check(|store| async move {
+        let id = environment(&store).await;
+        store
+            .version_activate(id, 1, &[state("x")], &[], &[])
+            .await
+            .unwrap();
+        let start = ActionStart {
+            id: ActionId::generate(),
+            action: "deploy",
+            version: 1,
+            resource_id: state("x").resource_id,
+            started: Timestamp(5),
+        };
+        store.action_write(id, &[start], &[]).await.unwrap();
+        assert_eq!(store.action_close_interrupted().await.unwrap(), 1);
+        assert_eq!(
+            store
+                .state_fetch(id, &state("x").resource_id)
+                .await
+                .unwrap()
+                .unwrap(),
+            state("x")
+        );
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn retention_keeps_the_newest_and_drops_content_that_nobody_has() {
+    check(|store| async move {
+        let id = environment(&store).await;
+        for n in 1..=5 {
+            store_version(
+                &store,
+                id,
+                vec![resource("a", &n.to_string(), ""), resource("b", "1", "s")],
+            )
+            .await;
+        }
+        assert_eq!(store.version_purge(id, 2, Timestamp(0)).await.unwrap(), 2);
+        let left: Vec<i64> = store
+            .version_list(id, 10)
+            .await
+            .unwrap()
+            .iter()
+            .map(|version| version.number)
+            .collect();
+        assert_eq!(left, [5, 4, 3]);
+        assert_eq!(names(&store, id, 3).await, ["a=hash-3", "b=hash-1"]);
+        assert_eq!(
+            store
+                .resource_history(id, "t::R[a,name=a]")
+                .await
+                .unwrap()
+                .len(),
+            3
+        );
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn releasing_twice_or_backwards_is_a_conflict() {
+    check(|store| async move {
+        let id = environment(&store).await;
+        store_version(&store, id, vec![resource("a", "1", "")]).await;
+        assert!(matches!(
+            store.version_release(id, 1).await,
+            Err(Error::Conflict(_))
+        ));
+        assert!(matches!(
+            store.version_release(id, 9).await,
+            Err(Error::NotFound(_))
+        ));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn deleting_an_environment_leaves_nothing_of_it() {
+    check(|store| async move {
+        let id = environment(&store).await;
+        store_version(&store, id, vec![resource("a", "1", "")]).await;
+        store
+            .setting_set(id, "auto_deploy", &json!(false))
+            .await
+            .unwrap();
+        assert!(!store.settings_fetch(id).await.unwrap().auto_deploy());
+        assert!(store.environment_delete(id).await.unwrap());
+        assert!(store.environment_fetch(id).await.unwrap().is_none());
+        assert!(store.version_list(id, 10).await.unwrap().is_empty());
+        assert!(!store.environment_delete(id).await.unwrap());
+    })
+    .await;
+}

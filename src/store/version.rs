@@ -1,0 +1,464 @@
+//! Versions: numbered, immutable desired states, held as intervals of set revisions.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use serde_json::Value;
+use sqlx::FromRow;
+use uuid::Uuid;
+
+use super::compile::finish;
+use super::macros::{read, transaction, write};
+use super::{CompileEnd, Error, Outcome, Result, Store, StoredResource, document};
+use crate::domain::{EnvironmentId, Timestamp};
+
+/// A version without its resources.
+#[derive(Debug, Clone)]
+pub struct Version {
+    pub number: i64,
+    pub created: Timestamp,
+    pub released: Option<Timestamp>,
+    pub compile_id: Option<String>,
+    pub commit_id: Option<String>,
+    pub tree_id: Option<String>,
+    pub metadata: Value,
+    /// The Python modules that its handlers need, as the compile found them.
+    pub modules: Value,
+    pub n_resources: i64,
+}
+
+/// A full desired state to store.
+#[derive(Debug)]
+pub struct NewVersion {
+    pub environment_id: EnvironmentId,
+    pub commit_id: Option<String>,
+    pub tree_id: Option<String>,
+    pub metadata: Value,
+    pub modules: Value,
+    pub unknowns: Value,
+    pub resources: Vec<StoredResource>,
+    /// Release it in the same transaction (`auto_deploy`).
+    pub release: bool,
+}
+
+/// What storing a version wrote: the laws of design.md 3 are about this.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SetChange {
+    pub n_sets_written: usize,
+    pub n_resources_written: usize,
+}
+
+#[derive(FromRow)]
+struct Row {
+    number: i64,
+    created_us: i64,
+    released_us: Option<i64>,
+    compile_id: Option<String>,
+    commit_id: Option<String>,
+    tree_id: Option<String>,
+    metadata: String,
+    modules: String,
+    n_resources: i64,
+}
+
+impl Row {
+    fn into_version(self) -> Result<Version> {
+        let id = self.number.to_string();
+        Ok(Version {
+            number: self.number,
+            created: Timestamp(self.created_us),
+            released: self.released_us.map(Timestamp),
+            compile_id: self.compile_id,
+            commit_id: self.commit_id,
+            tree_id: self.tree_id,
+            metadata: document("version", "metadata", &id, &self.metadata)?,
+            modules: document("version", "modules", &id, &self.modules)?,
+            n_resources: self.n_resources,
+        })
+    }
+}
+
+macro_rules! select {
+    ($rest:literal) => {
+        concat!(
+            "SELECT number, created_us, released_us, compile_id, commit_id, tree_id, metadata, modules, n_resources \
+             FROM version ",
+            $rest
+        )
+    };
+}
+
+/// Rows of one INSERT: within SQLite's 32766 parameters.
+const ROWS_PER_INSERT: usize = 2000;
+
+impl Store {
+    /// Stores a full version and the end of the compile that made it, in one transaction, and gives its number.
+    /// Only set revisions and resources that are not stored yet are written. `end.outcome` is set to the number.
+    pub async fn version_store(
+        &self,
+        new: &NewVersion,
+        end: &mut CompileEnd,
+    ) -> Result<(i64, SetChange)> {
+        const NUMBER: &str = "UPDATE environment SET last_version = last_version + 1 WHERE id = $1 \
+                              RETURNING last_version";
+        const CURRENT: &str = "SELECT i.set_name, i.revision_id, s.digest FROM set_interval i \
+                               JOIN set_revision s ON s.id = i.revision_id \
+                               WHERE i.environment_id = $1 AND i.to_version IS NULL";
+        const CLOSE: &str = "UPDATE set_interval SET to_version = $3 \
+                             WHERE environment_id = $1 AND set_name = $2 AND to_version IS NULL";
+        const OPEN: &str = "INSERT INTO set_interval (environment_id, set_name, from_version, revision_id) \
+                            VALUES ($1, $2, $3, $4)";
+        const KNOWN: &str = "SELECT id FROM set_revision WHERE environment_id = $1 AND set_name = $2 AND digest = $3";
+        const REVISION: &str = "INSERT INTO set_revision (id, environment_id, set_name, digest, n_resources) \
+                                VALUES ($1, $2, $3, $4, $5)";
+        const MEMBERS: &str = "SELECT digest FROM set_member WHERE revision_id = $1";
+        const VERSION: &str = "INSERT INTO version (environment_id, number, created_us, released_us, compile_id, \
+                               commit_id, tree_id, metadata, modules, unknowns, n_resources) \
+                               VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)";
+        const ACTION: &str = "INSERT INTO resource_action (id, environment_id, action, version, resource_id, \
+                              started_us, finished_us, messages) VALUES ($1, $2, 'store', $3, '', $4, $4, $5)";
+        let sets = sets_of(&new.resources);
+        let environment = new.environment_id.to_string();
+        let now = Timestamp::now().0;
+        let documents = (
+            new.metadata.to_string(),
+            new.modules.to_string(),
+            new.unknowns.to_string(),
+        );
+        let (number, change) = transaction!(self.db, tx => {
+            let mut change = SetChange::default();
+            let number: Option<(i64,)> = sqlx::query_as(NUMBER).bind(&environment).fetch_optional(&mut *tx).await?;
+            let Some((number,)) = number else {
+                return Err(Error::NotFound(format!("environment {environment}")));
+            };
+            let current: Vec<(String, String, String)> =
+                sqlx::query_as(CURRENT).bind(&environment).fetch_all(&mut *tx).await?;
+            let current: HashMap<String, (String, String)> =
+                current.into_iter().map(|(name, revision, digest)| (name, (revision, digest))).collect();
+            for name in current.keys().filter(|name| !sets.contains_key(name.as_str())) {
+                sqlx::query(CLOSE).bind(&environment).bind(name).bind(number).execute(&mut *tx).await?;
+                change.n_sets_written += 1;
+            }
+            for (&name, set) in &sets {
+                let old = current.get(name);
+                if old.is_some_and(|(_, digest)| *digest == set.digest) {
+                    continue;
+                }
+                change.n_sets_written += 1;
+                let known: Option<(String,)> = sqlx::query_as(KNOWN)
+                    .bind(&environment)
+                    .bind(name)
+                    .bind(&set.digest)
+                    .fetch_optional(&mut *tx)
+                    .await?;
+                let revision = match known {
+                    Some((revision,)) => revision,
+                    None => {
+                        let revision = Uuid::now_v7().to_string();
+                        sqlx::query(REVISION)
+                            .bind(&revision)
+                            .bind(&environment)
+                            .bind(name)
+                            .bind(&set.digest)
+                            .bind(set.members.len() as i64)
+                            .execute(&mut *tx)
+                            .await?;
+                        let mut stored: HashSet<String> = HashSet::new();
+                        if let Some((old, _)) = old {
+                            let rows: Vec<(String,)> =
+                                sqlx::query_as(MEMBERS).bind(old).fetch_all(&mut *tx).await?;
+                            stored.extend(rows.into_iter().map(|(digest,)| digest));
+                        }
+                        let fresh: Vec<_> =
+                            set.members.iter().filter(|member| !stored.contains(&member.digest)).collect();
+                        change.n_resources_written += fresh.len();
+                        for chunk in fresh.chunks(ROWS_PER_INSERT) {
+                            let mut insert = sqlx::QueryBuilder::new(
+                                "INSERT INTO resource (environment_id, digest, resource_id, resource_type, agent, \
+                                 id_attribute, id_value, attributes, attribute_hash, requires, is_undefined, \
+                                 created_us) ",
+                            );
+                            insert.push_values(chunk, |mut row, resource| {
+                                row.push_bind(&environment)
+                                    .push_bind(&resource.digest)
+                                    .push_bind(&resource.resource_id)
+                                    .push_bind(&resource.resource_type)
+                                    .push_bind(&resource.agent)
+                                    .push_bind(&resource.id_attribute)
+                                    .push_bind(&resource.id_value)
+                                    .push_bind(&resource.attributes)
+                                    .push_bind(&resource.attribute_hash)
+                                    .push_bind(serde_json::json!(resource.requires).to_string())
+                                    .push_bind(resource.is_undefined)
+                                    .push_bind(now);
+                            });
+                            insert.push(" ON CONFLICT (environment_id, digest) DO NOTHING");
+                            insert.build().execute(&mut *tx).await?;
+                        }
+                        let positions: Vec<_> = set.members.iter().enumerate().collect();
+                        for chunk in positions.chunks(ROWS_PER_INSERT * 4) {
+                            let mut insert =
+                                sqlx::QueryBuilder::new("INSERT INTO set_member (revision_id, position, digest) ");
+                            insert.push_values(chunk, |mut row, (position, member)| {
+                                row.push_bind(&revision).push_bind(*position as i64).push_bind(&member.digest);
+                            });
+                            insert.build().execute(&mut *tx).await?;
+                        }
+                        revision
+                    }
+                };
+                if old.is_some() {
+                    sqlx::query(CLOSE).bind(&environment).bind(name).bind(number).execute(&mut *tx).await?;
+                }
+                sqlx::query(OPEN)
+                    .bind(&environment)
+                    .bind(name)
+                    .bind(number)
+                    .bind(&revision)
+                    .execute(&mut *tx)
+                    .await?;
+            }
+            sqlx::query(VERSION)
+                .bind(&environment)
+                .bind(number)
+                .bind(now)
+                .bind(new.release.then_some(now))
+                .bind(end.id.to_string())
+                .bind(new.commit_id.as_deref())
+                .bind(new.tree_id.as_deref())
+                .bind(&documents.0)
+                .bind(&documents.1)
+                .bind(&documents.2)
+                .bind(new.resources.len() as i64)
+                .execute(&mut *tx)
+                .await?;
+            let message = serde_json::json!([{
+                "level": "INFO", "args": [], "kwargs": {"n_resources": new.resources.len()},
+                "msg": format!("stored version {number} with {} resources", new.resources.len()),
+                "timestamp_us": now,
+            }]);
+            sqlx::query(ACTION)
+                .bind(Uuid::now_v7().to_string())
+                .bind(&environment)
+                .bind(number)
+                .bind(now)
+                .bind(message.to_string())
+                .execute(&mut *tx)
+                .await?;
+            end.outcome = Outcome::Exported(number);
+            finish!(tx, &*end);
+            (number, change)
+        });
+        Ok((number, change))
+    }
+
+    /// Releases a stored version.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`]; [`Error::Conflict`] when it is released, or older than a released one (deploy.md 2.6).
+    pub async fn version_release(&self, environment: EnvironmentId, number: i64) -> Result<()> {
+        const NEWEST: &str =
+            "SELECT MAX(number) FROM version WHERE environment_id = $1 AND released_us IS NOT NULL";
+        const RELEASE: &str =
+            "UPDATE version SET released_us = $3 WHERE environment_id = $1 AND number = $2";
+        let id = environment.to_string();
+        let now = Timestamp::now().0;
+        transaction!(self.db, tx => {
+            let row: Option<Row> = sqlx::query_as(select!("WHERE environment_id = $1 AND number = $2"))
+                .bind(&id)
+                .bind(number)
+                .fetch_optional(&mut *tx)
+                .await?;
+            let (newest,): (Option<i64>,) = sqlx::query_as(NEWEST).bind(&id).fetch_one(&mut *tx).await?;
+            match row {
+                None => return Err(Error::NotFound(format!("version {number}"))),
+                Some(row) if row.released_us.is_some() => {
+                    return Err(Error::Conflict(format!("version {number} is released already")));
+                }
+                Some(_) if newest.is_some_and(|newest| newest > number) => {
+                    return Err(Error::Conflict(format!(
+                        "version {number} is older than the newest released version {}",
+                        newest.unwrap_or_default()
+                    )));
+                }
+                Some(_) => sqlx::query(RELEASE).bind(&id).bind(number).bind(now).execute(&mut *tx).await?.rows_affected(),
+            }
+        });
+        Ok(())
+    }
+
+    pub async fn version_fetch(
+        &self,
+        environment: EnvironmentId,
+        number: i64,
+    ) -> Result<Option<Version>> {
+        let row: Option<Row> = read!(self.db, pool => {
+            sqlx::query_as(select!("WHERE environment_id = $1 AND number = $2"))
+                .bind(environment.to_string())
+                .bind(number)
+                .fetch_optional(pool)
+                .await?
+        });
+        row.map(Row::into_version).transpose()
+    }
+
+    /// Newest first.
+    pub async fn version_list(
+        &self,
+        environment: EnvironmentId,
+        limit: i64,
+    ) -> Result<Vec<Version>> {
+        let rows: Vec<Row> = read!(self.db, pool => {
+            sqlx::query_as(select!("WHERE environment_id = $1 ORDER BY number DESC LIMIT $2"))
+                .bind(environment.to_string())
+                .bind(limit)
+                .fetch_all(pool)
+                .await?
+        });
+        rows.into_iter().map(Row::into_version).collect()
+    }
+
+    pub async fn version_count(&self, environment: EnvironmentId) -> Result<i64> {
+        const SQL: &str = "SELECT COUNT(*) FROM version WHERE environment_id = $1";
+        let (count,): (i64,) = read!(self.db, pool => {
+            sqlx::query_as(SQL).bind(environment.to_string()).fetch_one(pool).await?
+        });
+        Ok(count)
+    }
+
+    /// The newest released version.
+    pub async fn version_released(&self, environment: EnvironmentId) -> Result<Option<Version>> {
+        let row: Option<Row> = read!(self.db, pool => {
+            sqlx::query_as(select!(
+                "WHERE environment_id = $1 AND released_us IS NOT NULL ORDER BY number DESC LIMIT 1"
+            ))
+            .bind(environment.to_string())
+            .fetch_optional(pool)
+            .await?
+        });
+        row.map(Row::into_version).transpose()
+    }
+
+    /// Deletes versions beyond the newest `keep` besides the active and newest released one, with content that no other
+    /// version has, and actions older than `actions_before`. Source: deploy.md 2.7.
+    pub async fn version_purge(
+        &self,
+        environment: EnvironmentId,
+        keep: usize,
+        actions_before: Timestamp,
+    ) -> Result<u64> {
+        const OLD: &str = "SELECT number FROM version v WHERE environment_id = $1 \
+                           AND number <> COALESCE((SELECT active_version FROM environment WHERE id = $1), -1) \
+                           AND number <> COALESCE((SELECT MAX(number) FROM version WHERE environment_id = $1 \
+                           AND released_us IS NOT NULL), -1) ORDER BY number DESC";
+        let id = environment.to_string();
+        let rows: Vec<(i64,)> =
+            read!(self.db, pool => sqlx::query_as(OLD).bind(&id).fetch_all(pool).await?);
+        let old: Vec<i64> = rows
+            .into_iter()
+            .skip(keep)
+            .map(|(number,)| number)
+            .collect();
+        transaction!(self.db, tx => {
+            for number in &old {
+                sqlx::query("DELETE FROM version WHERE environment_id = $1 AND number = $2")
+                    .bind(&id)
+                    .bind(number)
+                    .execute(&mut *tx)
+                    .await?;
+            }
+            if !old.is_empty() {
+                for sql in PURGE {
+                    sqlx::query(sql).bind(&id).execute(&mut *tx).await?;
+                }
+            }
+            sqlx::query("DELETE FROM resource_action WHERE environment_id = $1 AND started_us < $2 \
+                         AND finished_us IS NOT NULL")
+                .bind(&id)
+                .bind(actions_before.0)
+                .execute(&mut *tx)
+                .await?;
+        });
+        Ok(old.len() as u64)
+    }
+
+    /// Writes that the desired state of `version` is in force, with the state rows that change by it.
+    pub async fn version_activate(
+        &self,
+        environment: EnvironmentId,
+        version: i64,
+        changed: &[super::ResourceState],
+        removed: &[String],
+        agents: &[String],
+    ) -> Result<()> {
+        const ACTIVE: &str = "UPDATE environment SET active_version = $2 WHERE id = $1";
+        const ORPHAN: &str = "UPDATE resource_state SET orphaned_after = $3, is_deploying = FALSE \
+                              WHERE environment_id = $1 AND resource_id = $2";
+        const AGENT: &str = "INSERT INTO agent (environment_id, name) VALUES ($1, $2) \
+                             ON CONFLICT (environment_id, name) DO NOTHING";
+        let id = environment.to_string();
+        transaction!(self.db, tx => {
+            sqlx::query(ACTIVE).bind(&id).bind(version).execute(&mut *tx).await?;
+            for chunk in changed.chunks(500) {
+                super::state::upsert!(tx, &id, chunk);
+            }
+            for resource_id in removed {
+                sqlx::query(ORPHAN).bind(&id).bind(resource_id).bind(version - 1).execute(&mut *tx).await?;
+            }
+            for agent in agents {
+                sqlx::query(AGENT).bind(&id).bind(agent).execute(&mut *tx).await?;
+            }
+        });
+        Ok(())
+    }
+
+    /// Removes a version that is not the active one. `false`: there is none.
+    pub async fn version_delete(&self, environment: EnvironmentId, number: i64) -> Result<bool> {
+        const SQL: &str = "DELETE FROM version WHERE environment_id = $1 AND number = $2";
+        Ok(write!(self.db, pool => {
+            sqlx::query(SQL).bind(environment.to_string()).bind(number).execute(pool).await?.rows_affected()
+        }) > 0)
+    }
+}
+
+/// In order: intervals that no version is in, revisions without interval, resources without member.
+const PURGE: [&str; 3] = [
+    "DELETE FROM set_interval WHERE environment_id = $1 AND NOT EXISTS (SELECT 1 FROM version v \
+     WHERE v.environment_id = set_interval.environment_id AND v.number >= set_interval.from_version \
+     AND (set_interval.to_version IS NULL OR v.number < set_interval.to_version))",
+    "DELETE FROM set_revision WHERE environment_id = $1 AND NOT EXISTS (SELECT 1 FROM set_interval i \
+     WHERE i.revision_id = set_revision.id)",
+    "DELETE FROM resource WHERE environment_id = $1 AND NOT EXISTS (SELECT 1 FROM set_member m \
+     JOIN set_revision s ON s.id = m.revision_id \
+     WHERE s.environment_id = resource.environment_id AND m.digest = resource.digest)",
+];
+
+struct SetContent<'a> {
+    digest: String,
+    members: Vec<&'a StoredResource>,
+}
+
+/// Groups resources by set; the digest of a set is that of its members' digests in order of resource id.
+fn sets_of(resources: &[StoredResource]) -> BTreeMap<&str, SetContent<'_>> {
+    use sha2::{Digest, Sha256};
+    let mut sets: BTreeMap<&str, SetContent<'_>> = BTreeMap::new();
+    for resource in resources {
+        let set = sets.entry(&resource.set_name);
+        set.or_insert_with(|| SetContent {
+            digest: String::new(),
+            members: Vec::new(),
+        })
+        .members
+        .push(resource);
+    }
+    for set in sets.values_mut() {
+        set.members
+            .sort_unstable_by(|a, b| a.resource_id.cmp(&b.resource_id));
+        let mut hasher = Sha256::new();
+        for member in &set.members {
+            hasher.update(member.digest.as_bytes());
+            hasher.update(b"\n");
+        }
+        set.digest = hex::encode(hasher.finalize());
+    }
+    sets
+}

@@ -1,0 +1,89 @@
+//! Webhook deliveries, and the mark "look again" that every trigger leaves.
+
+use super::macros::{read, transaction, write};
+use super::{Result, Store};
+use crate::domain::{EnvironmentId, Timestamp};
+
+/// A verified webhook delivery.
+#[derive(Debug, Clone)]
+pub struct Delivery {
+    pub hook_id: String,
+    /// The forge's id, the same on a redelivery; else the digest of the body.
+    pub delivery_id: String,
+    pub environment_id: EnvironmentId,
+    pub event: String,
+}
+
+/// A wish to look at a repository again.
+#[derive(Debug, Clone)]
+pub struct Look {
+    pub requested_us: i64,
+    /// `webhook`, `poll`, `watch`, `api`, `cron`, `start`.
+    pub trigger_kind: String,
+    pub message: String,
+}
+
+impl Store {
+    /// Records a delivery and the wish to look, together. `false`: this delivery is known already, nothing was written.
+    pub async fn delivery_record(&self, delivery: &Delivery, message: &str) -> Result<bool> {
+        const SQL: &str = "INSERT INTO webhook_delivery (hook_id, delivery_id, environment_id, event, received_us) \
+                           VALUES ($1, $2, $3, $4, $5) ON CONFLICT (hook_id, delivery_id) DO NOTHING";
+        let now = Timestamp::now().0;
+        let environment_id = delivery.environment_id.to_string();
+        let is_new = transaction!(self.db, tx => {
+            let n_inserted = sqlx::query(SQL)
+                .bind(&delivery.hook_id)
+                .bind(&delivery.delivery_id)
+                .bind(&environment_id)
+                .bind(&delivery.event)
+                .bind(now)
+                .execute(&mut *tx)
+                .await?
+                .rows_affected();
+            if n_inserted > 0 {
+                sqlx::query(LOOK).bind(&environment_id).bind(now).bind("webhook").bind(message).execute(&mut *tx).await?;
+            }
+            n_inserted > 0
+        });
+        Ok(is_new)
+    }
+
+    /// Leaves the mark that this environment's repository may have moved.
+    pub async fn look_request(
+        &self,
+        id: EnvironmentId,
+        trigger_kind: &str,
+        message: &str,
+    ) -> Result<()> {
+        let now = Timestamp::now().0;
+        write!(self.db, pool => {
+            sqlx::query(LOOK).bind(id.to_string()).bind(now).bind(trigger_kind).bind(message).execute(pool).await?.rows_affected()
+        });
+        Ok(())
+    }
+
+    pub async fn look_fetch(&self, id: EnvironmentId) -> Result<Option<Look>> {
+        const SQL: &str = "SELECT requested_us, trigger_kind, message FROM repository_look WHERE environment_id = $1";
+        let row: Option<(i64, String, String)> = read!(self.db, pool => {
+            sqlx::query_as(SQL).bind(id.to_string()).fetch_optional(pool).await?
+        });
+        Ok(row.map(|(requested_us, trigger_kind, message)| Look {
+            requested_us,
+            trigger_kind,
+            message,
+        }))
+    }
+
+    /// Clears the mark, unless somebody asked again since `look` was read.
+    pub async fn look_done(&self, id: EnvironmentId, look: &Look) -> Result<()> {
+        const SQL: &str =
+            "DELETE FROM repository_look WHERE environment_id = $1 AND requested_us <= $2";
+        write!(self.db, pool => sqlx::query(SQL).bind(id.to_string()).bind(look.requested_us).execute(pool).await?.rows_affected());
+        Ok(())
+    }
+}
+
+const LOOK: &str = "INSERT INTO repository_look (environment_id, requested_us, trigger_kind, message) \
+                    VALUES ($1, $2, $3, $4) ON CONFLICT (environment_id) DO UPDATE SET \
+                    requested_us = excluded.requested_us, trigger_kind = excluded.trigger_kind, \
+                    message = excluded.message";
