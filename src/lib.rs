@@ -1,4 +1,5 @@
 //! Steward: a commit goes in at one end, the infrastructure is as the commit says at the other.
 
+pub mod deploy;
 pub mod domain;
 pub mod store;

@@ -1,0 +1,53 @@
+//! What one resource shall be like.
+
+use serde::Deserialize;
+
+use crate::domain::Timestamp;
+use crate::store::StoredResource;
+
+/// A resource of the version in force, as the scheduler needs it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Intent {
+    pub resource_id: String,
+    pub resource_type: String,
+    pub agent: String,
+    pub id_value: String,
+    /// JSON object text.
+    pub attributes: String,
+    pub attribute_hash: String,
+    pub requires: Vec<String>,
+    pub is_undefined: bool,
+    /// Its runs are events for its dependents. Missing: false (deploy.md 4.5).
+    pub send_event: bool,
+    /// It runs again on such events. Missing: true.
+    pub receive_events: bool,
+    pub created: Timestamp,
+}
+
+#[derive(Deserialize)]
+struct Flags {
+    #[serde(default)]
+    send_event: serde_json::Value,
+    #[serde(default)]
+    receive_events: serde_json::Value,
+}
+
+impl From<StoredResource> for Intent {
+    fn from(resource: StoredResource) -> Self {
+        let flags = serde_json::from_str::<Flags>(&resource.attributes).ok();
+        let flag = |value: Option<&serde_json::Value>| value.and_then(serde_json::Value::as_bool);
+        Self {
+            send_event: flag(flags.as_ref().map(|flags| &flags.send_event)).unwrap_or(false),
+            receive_events: flag(flags.as_ref().map(|flags| &flags.receive_events)).unwrap_or(true),
+            resource_id: resource.resource_id,
+            resource_type: resource.resource_type,
+            agent: resource.agent,
+            id_value: resource.id_value,
+            attributes: resource.attributes,
+            attribute_hash: resource.attribute_hash,
+            requires: resource.requires,
+            is_undefined: resource.is_undefined,
+            created: resource.created,
+        }
+    }
+}

@@ -1,0 +1,3 @@
+mod intent;
+mod schedule;
+pub use intent::Intent;

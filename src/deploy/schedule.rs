@@ -1,0 +1,736 @@
+//! What to deploy next, as a pure value: every ordering can be a test.
+//!
+//! Events go in (a version, an end of a run, a request, a tick of the clock), [`Run`]s come out of [`Schedule::take`].
+//! One run at a time an agent; a resource waits while one that it requires is scheduled; what failed is tried again on
+//! its timer, what is good is verified on its own. Source: deploy.md 3.4 and 4.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Intent;
+use crate::domain::{ActionId, Blocked, HandlerStatus, LastRun, Timestamp};
+use crate::store::ResourceState;
+
+/// Lower runs first. Source: deploy.md 4.2.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Priority {
+    UserDeploy,
+    NewVersion,
+    UserRepair,
+    IntervalDeploy,
+    IntervalRepair,
+}
+
+/// Which resources a request is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Which {
+    /// Those not in their desired state.
+    Dirty,
+    /// All that are not blocked.
+    All,
+}
+
+/// How often, of an environment's settings.
+#[derive(Debug, Clone, Default)]
+pub struct Policy {
+    /// `None`: never, or by cron.
+    pub deploy: Option<Duration>,
+    pub repair: Option<Duration>,
+    /// First delay after a failure; doubles up to `deploy`. Zero: always `deploy`.
+    pub backoff: Duration,
+}
+
+/// One run that shall start now.
+#[derive(Debug, Clone)]
+pub struct Run {
+    pub action: ActionId,
+    pub intent: Arc<Intent>,
+    pub version: i64,
+    /// Dependency → its status, as the handler is told.
+    pub requires: BTreeMap<String, String>,
+    /// Some dependency changed since the last success.
+    pub dependency_changed: bool,
+    pub reason: String,
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, Copy)]
+pub struct Ended {
+    pub status: HandlerStatus,
+    /// Something was changed.
+    pub changed: bool,
+    pub started: Timestamp,
+    pub finished: Timestamp,
+}
+
+/// What a new version means to the store.
+#[derive(Debug, Default)]
+pub struct Activation {
+    pub changed: Vec<ResourceState>,
+    pub removed: Vec<String>,
+    /// Agents that have resources now, new or not.
+    pub agents: Vec<String>,
+    pub n_new: usize,
+    pub n_updated: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+struct Index(u32);
+
+#[derive(Debug)]
+struct Entry {
+    intent: Arc<Intent>,
+    requires: Vec<Index>,
+    provides: Vec<Index>,
+    state: ResourceState,
+    phase: Phase,
+    /// Those that wait for this one to be done.
+    waiters: Vec<Index>,
+    timer: Option<(Timestamp, Priority)>,
+    /// Start of the last run that changed something.
+    last_change: Option<Timestamp>,
+}
+
+#[derive(Debug)]
+enum Phase {
+    Idle,
+    Queued { priority: Priority, sequence: u64, reason: String, parked: bool },
+    Running { hash: String, action: ActionId, priority: Priority, again: Option<(Priority, String)> },
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    ready: BTreeSet<(Priority, u64, Index)>,
+    running: usize,
+    paused: bool,
+}
+
+/// The scheduling state of one environment.
+#[derive(Debug, Default)]
+pub struct Schedule {
+    entries: Vec<Option<Entry>>,
+    by_id: HashMap<String, Index>,
+    queues: BTreeMap<String, Queue>,
+    timers: BTreeSet<(Timestamp, Index)>,
+    /// Runs in progress whose resource left the model.
+    orphans: HashMap<ActionId, String>,
+    policy: Policy,
+    version: i64,
+    sequence: u64,
+    n_queued: usize,
+    n_running: usize,
+}
+
+impl Schedule {
+    /// The schedule after a start: known states are kept, what is dirty is scheduled, timers continue.
+    pub fn restore(
+        version: i64,
+        intents: Vec<Intent>,
+        states: Vec<ResourceState>,
+        policy: Policy,
+        paused: impl IntoIterator<Item = String>,
+        now: Timestamp,
+    ) -> Self {
+        let mut schedule = Self { policy, version, ..Self::default() };
+        for agent in paused {
+            schedule.queues.entry(agent).or_default().paused = true;
+        }
+        let mut states: HashMap<String, ResourceState> =
+            states.into_iter().map(|state| (state.resource_id.clone(), state)).collect();
+        for intent in intents {
+            let state = states.remove(&intent.resource_id).filter(|state| state.orphaned_after.is_none());
+            schedule.insert(intent, state);
+        }
+        schedule.link_all();
+        schedule.propagate_blocked();
+        for index in schedule.indices() {
+            let entry = schedule.entry(index);
+            if entry.is_dirty() || entry.has_outstanding_event(&schedule) {
+                let reason = "the resource scheduler was started".to_owned();
+                schedule.enqueue(index, Priority::IntervalDeploy, reason, false);
+            } else {
+                schedule.set_timer(index, now);
+            }
+        }
+        schedule
+    }
+
+    pub fn version(&self) -> i64 {
+        self.version
+    }
+
+    pub fn len(&self) -> usize {
+        self.by_id.len()
+    }
+
+    /// Nothing is running or waiting to run (what waits on a paused agent does not count).
+    pub fn is_idle(&self) -> bool {
+        self.n_running == 0 && self.queues.values().all(|queue| queue.paused || queue.ready.is_empty())
+    }
+
+    pub fn states(&self) -> impl Iterator<Item = &ResourceState> {
+        self.entries.iter().flatten().map(|entry| &entry.state)
+    }
+
+    /// When [`Schedule::tick`] has something to do.
+    pub fn next_due(&self) -> Option<Timestamp> {
+        self.timers.first().map(|(due, _)| *due)
+    }
+
+    /// New interval settings: all timers are planned anew.
+    pub fn set_policy(&mut self, policy: Policy, now: Timestamp) {
+        self.policy = policy;
+        for index in self.indices() {
+            if matches!(self.entry(index).phase, Phase::Idle) {
+                self.set_timer(index, now);
+            }
+        }
+    }
+
+    /// Takes over a version: `changed` are the resources that are new or differ, `removed` the ids that went.
+    pub fn apply(&mut self, version: i64, changed: Vec<Intent>, removed: &[String], now: Timestamp) -> Activation {
+        self.version = version;
+        let mut activation = Activation::default();
+        let before: HashMap<Index, Blocked> =
+            self.indices().into_iter().map(|index| (index, self.entry(index).state.blocked)).collect();
+        for id in removed {
+            if self.remove(id) {
+                activation.removed.push(id.clone());
+            }
+        }
+        let mut touched = BTreeSet::new();
+        let mut fresh = Vec::new();
+        for intent in changed {
+            match self.by_id.get(&intent.resource_id).copied() {
+                None => {
+                    activation.n_new += 1;
+                    let index = self.insert(intent, None);
+                    touched.insert(index);
+                    fresh.push(index);
+                }
+                Some(index) => {
+                    let entry = self.entry_mut(index);
+                    let is_new_intent = entry.intent.attribute_hash != intent.attribute_hash
+                        || entry.intent.is_undefined != intent.is_undefined;
+                    entry.state.intent_hash.clone_from(&intent.attribute_hash);
+                    entry.state.is_undefined = intent.is_undefined;
+                    entry.intent = Arc::new(intent);
+                    if is_new_intent {
+                        activation.n_updated += 1;
+                        entry.state.n_failures = 0;
+                        if entry.state.blocked == Blocked::TemporarilyBlocked {
+                            entry.state.blocked = Blocked::NotBlocked;
+                        }
+                        fresh.push(index);
+                    }
+                    touched.insert(index);
+                }
+            }
+        }
+        if !touched.is_empty() || !activation.removed.is_empty() {
+            self.link_all();
+        }
+        self.free_temporarily_blocked_without_bad_dependency(&touched, &mut fresh);
+        self.propagate_blocked();
+        for index in self.indices() {
+            if before.get(&index).is_some_and(|blocked| *blocked != self.entry(index).state.blocked) {
+                touched.insert(index);
+            }
+        }
+        for index in fresh {
+            if self.entry(index).state.blocked != Blocked::Blocked {
+                self.enqueue(index, Priority::NewVersion, "a new version was released".to_owned(), false);
+            }
+        }
+        for &index in &touched {
+            if self.entry(index).state.blocked == Blocked::Blocked {
+                self.unqueue(index);
+            }
+            if matches!(self.entry(index).phase, Phase::Idle) {
+                self.set_timer(index, now);
+            }
+        }
+        activation.changed = touched.iter().map(|index| self.entry(*index).state.clone()).collect();
+        let agents: BTreeSet<&str> = self.entries.iter().flatten().map(|entry| entry.intent.agent.as_str()).collect();
+        activation.agents = agents.into_iter().map(str::to_owned).collect();
+        activation
+    }
+
+    /// Schedules what a user or a cron expression asks for; gives the agents touched.
+    /// `agents`: only these; `None`: all.
+    pub fn request(
+        &mut self,
+        which: Which,
+        priority: Priority,
+        reason: &str,
+        agents: Option<&BTreeSet<String>>,
+    ) -> BTreeSet<String> {
+        let mut touched = BTreeSet::new();
+        for index in self.indices() {
+            let entry = self.entry(index);
+            let wanted = match which {
+                Which::Dirty => entry.is_dirty(),
+                Which::All => entry.state.blocked != Blocked::Blocked,
+            };
+            if wanted && agents.is_none_or(|agents| agents.contains(&entry.intent.agent)) {
+                touched.insert(entry.intent.agent.clone());
+                self.enqueue(index, priority, reason.to_owned(), false);
+            }
+        }
+        touched
+    }
+
+    /// Lets timers that are due put their resources into the queues.
+    pub fn tick(&mut self, now: Timestamp) {
+        while let Some(&(due, index)) = self.timers.first() {
+            if due > now {
+                break;
+            }
+            self.timers.remove(&(due, index));
+            let Some((_, priority)) = self.entry_mut(index).timer.take() else { continue };
+            let last = self.entry(index).state.last_run_at.map_or(0, |last| now.since(last).as_secs());
+            let kind = if priority == Priority::IntervalDeploy { "deploy" } else { "repair" };
+            self.enqueue(index, priority, format!("previous {kind} happened more than {last}s ago"), false);
+        }
+    }
+
+    pub fn pause(&mut self, agent: &str, paused: bool) {
+        self.queues.entry(agent.to_owned()).or_default().paused = paused;
+    }
+
+    /// The names of agents, and whether each is paused.
+    pub fn agents(&self) -> impl Iterator<Item = (&str, bool)> {
+        self.queues.iter().map(|(name, queue)| (name.as_str(), queue.paused))
+    }
+
+    /// All runs that may start now. Each counts as running until [`Schedule::finished`].
+    pub fn take(&mut self) -> Vec<Run> {
+        let mut runs = Vec::new();
+        let agents: Vec<String> = self.queues.keys().cloned().collect();
+        for agent in agents {
+            while let Some(index) = self.next_of(&agent) {
+                runs.push(self.start(index));
+            }
+        }
+        runs
+    }
+
+    /// A run ended. Gives the state to write: `None` when its resource left the model meanwhile.
+    pub fn finished(&mut self, resource_id: &str, action: ActionId, ended: Ended, now: Timestamp) -> Option<ResourceState> {
+        if let Some(agent) = self.orphans.remove(&action) {
+            self.n_running -= 1;
+            self.queues.entry(agent).or_default().running -= 1;
+            return None;
+        }
+        let index = *self.by_id.get(resource_id)?;
+        let version = self.version;
+        let entry = self.entry_mut(index);
+        let Phase::Running { action: running, .. } = &entry.phase else { return None };
+        if *running != action {
+            return None;
+        }
+        let Phase::Running { hash, priority, again, .. } = std::mem::replace(&mut entry.phase, Phase::Idle) else {
+            return None;
+        };
+        let is_stale = hash != entry.intent.attribute_hash;
+        let was_compliant = entry.state.last_run_compliant;
+        let agent = entry.intent.agent.clone();
+        entry.record(&ended, is_stale, version);
+        self.n_running -= 1;
+        self.queues.entry(agent).or_default().running -= 1;
+        if !is_stale && ended.status == HandlerStatus::SkippedForDependency && self.has_bad_dependency(index) {
+            self.entry_mut(index).state.blocked = Blocked::TemporarilyBlocked;
+        }
+        let recovered = ended.status == HandlerStatus::Deployed && was_compliant == Some(false);
+        self.notify_dependents(index, priority, is_stale, recovered);
+        match again {
+            Some((priority, reason)) => self.enqueue(index, priority, reason, false),
+            None if is_stale && self.entry(index).state.blocked != Blocked::Blocked => {
+                self.enqueue(index, Priority::NewVersion, "a new version was released".to_owned(), false);
+            }
+            None => self.set_timer(index, now),
+        }
+        self.unpark_waiters(index);
+        Some(self.entry(index).state.clone())
+    }
+
+    /// An event for each direct dependent, or recovery of those that wait for this one. Source: deploy.md 4.5.
+    fn notify_dependents(&mut self, index: Index, priority: Priority, is_stale: bool, recovered: bool) {
+        let sender = self.entry(index).intent.clone();
+        for dependent in self.entry(index).provides.clone() {
+            let entry = self.entry_mut(dependent);
+            let freed = recovered && entry.state.blocked == Blocked::TemporarilyBlocked;
+            if freed {
+                entry.state.blocked = Blocked::NotBlocked;
+                let reason = format!("a recovery event was received from {}", sender.resource_id);
+                self.enqueue(dependent, priority, reason, true);
+            } else if !is_stale
+                && sender.send_event
+                && entry.intent.receive_events
+                && entry.state.blocked == Blocked::NotBlocked
+            {
+                let reason = format!("an event was received from {}", sender.resource_id);
+                self.enqueue(dependent, priority, reason, true);
+            }
+        }
+    }
+
+    fn next_of(&mut self, agent: &str) -> Option<Index> {
+        loop {
+            let queue = self.queues.get_mut(agent)?;
+            if queue.paused || queue.running > 0 {
+                return None;
+            }
+            let (_, _, index) = queue.ready.pop_first()?;
+            let entry = self.entry(index);
+            if entry.state.blocked == Blocked::Blocked {
+                self.entry_mut(index).phase = Phase::Idle;
+                self.n_queued -= 1;
+                self.unpark_waiters(index);
+                continue;
+            }
+            let blocker = entry.requires.iter().copied().find(|require| self.entry(*require).is_scheduled());
+            let Some(blocker) = blocker else { return Some(index) };
+            if let Phase::Queued { parked, .. } = &mut self.entry_mut(index).phase {
+                *parked = true;
+            }
+            self.entry_mut(blocker).waiters.push(index);
+        }
+    }
+
+    fn start(&mut self, index: Index) -> Run {
+        let action = ActionId::generate();
+        let version = self.version;
+        let requires: BTreeMap<String, String> = self
+            .entry(index)
+            .requires
+            .iter()
+            .map(|require| self.entry(*require))
+            .map(|entry| (entry.intent.resource_id.clone(), entry.status_for_dependents().to_owned()))
+            .collect();
+        let last_success = self.entry(index).state.last_success;
+        let dependency_changed = self.entry(index).requires.iter().any(|require| {
+            self.entry(*require).last_change.is_some_and(|change| last_success.is_none_or(|success| change > success))
+        });
+        self.stop_timer(index);
+        let entry = self.entry_mut(index);
+        let hash = entry.intent.attribute_hash.clone();
+        let (priority, reason) = match &entry.phase {
+            Phase::Queued { priority, reason, .. } => (*priority, reason.clone()),
+            Phase::Idle | Phase::Running { .. } => (Priority::NewVersion, String::new()),
+        };
+        entry.phase = Phase::Running { hash, action, priority, again: None };
+        entry.state.is_deploying = true;
+        let intent = entry.intent.clone();
+        self.n_queued -= 1;
+        self.n_running += 1;
+        self.queues.entry(intent.agent.clone()).or_default().running += 1;
+        Run { action, intent, version, requires, dependency_changed, reason }
+    }
+
+    /// Puts a resource into its agent's queue, or improves its place there. `forced`: even while it is running for its
+    /// current intent.
+    fn enqueue(&mut self, index: Index, priority: Priority, reason: String, forced: bool) {
+        self.stop_timer(index);
+        self.sequence += 1;
+        let new_sequence = self.sequence;
+        let entry = self.entry_mut(index);
+        let agent = entry.intent.agent.clone();
+        match &mut entry.phase {
+            Phase::Queued { priority: old, sequence, reason: old_reason, parked } => {
+                if priority < *old {
+                    let was = (*old, *sequence, index);
+                    (*old, *sequence) = (priority, new_sequence);
+                    *old_reason = reason;
+                    let parked = *parked;
+                    let queue = self.queues.entry(agent).or_default();
+                    if !parked {
+                        queue.ready.remove(&was);
+                        queue.ready.insert((priority, new_sequence, index));
+                    }
+                }
+            }
+            Phase::Running { hash, priority: running, again, .. } => {
+                let is_current = *hash == entry.intent.attribute_hash;
+                *running = (*running).min(priority);
+                if forced || !is_current {
+                    let better = again.as_ref().is_none_or(|(old, _)| priority < *old);
+                    if better {
+                        *again = Some((priority, reason));
+                    }
+                }
+            }
+            Phase::Idle => {
+                entry.phase = Phase::Queued { priority, sequence: new_sequence, reason, parked: false };
+                self.n_queued += 1;
+                self.queues.entry(agent).or_default().ready.insert((priority, new_sequence, index));
+            }
+        }
+    }
+
+    /// Takes a resource out of its queue.
+    fn unqueue(&mut self, index: Index) {
+        let entry = self.entry_mut(index);
+        if let Phase::Queued { priority, sequence, .. } = entry.phase {
+            let agent = entry.intent.agent.clone();
+            entry.phase = Phase::Idle;
+            self.n_queued -= 1;
+            self.queues.entry(agent).or_default().ready.remove(&(priority, sequence, index));
+            self.unpark_waiters(index);
+        }
+    }
+
+    fn unpark_waiters(&mut self, index: Index) {
+        for waiter in std::mem::take(&mut self.entry_mut(index).waiters) {
+            let Some(entry) = self.entries[waiter.0 as usize].as_mut() else { continue };
+            if let Phase::Queued { priority, sequence, parked: parked @ true, .. } = &mut entry.phase {
+                *parked = false;
+                let key = (*priority, *sequence, waiter);
+                let agent = entry.intent.agent.clone();
+                self.queues.entry(agent).or_default().ready.insert(key);
+            }
+        }
+    }
+
+    fn set_timer(&mut self, index: Index, now: Timestamp) {
+        self.stop_timer(index);
+        let entry = self.entry(index);
+        if entry.state.blocked == Blocked::Blocked {
+            return;
+        }
+        let last = entry.state.last_run_at.unwrap_or(now);
+        let repair = self.policy.repair.map(|every| (last.plus(every), Priority::IntervalRepair));
+        let retry = entry.is_dirty().then(|| entry.retry_delay(&self.policy)).flatten();
+        let retry = retry.map(|delay| (last.plus(delay), Priority::IntervalDeploy));
+        let timer = [retry, repair].into_iter().flatten().min();
+        if let Some((due, _)) = timer {
+            self.timers.insert((due, index));
+            self.entry_mut(index).timer = timer;
+        }
+    }
+
+    fn stop_timer(&mut self, index: Index) {
+        if let Some((due, _)) = self.entry_mut(index).timer.take() {
+            self.timers.remove(&(due, index));
+        }
+    }
+
+    fn insert(&mut self, intent: Intent, state: Option<ResourceState>) -> Index {
+        let index = Index(u32::try_from(self.entries.len()).expect("fewer than 2^32 resources"));
+        let mut state = state.unwrap_or_else(|| new_state(&intent));
+        state.intent_hash.clone_from(&intent.attribute_hash);
+        state.is_undefined = intent.is_undefined;
+        state.is_deploying = false;
+        self.by_id.insert(intent.resource_id.clone(), index);
+        self.queues.entry(intent.agent.clone()).or_default();
+        self.entries.push(Some(Entry {
+            intent: Arc::new(intent),
+            requires: Vec::new(),
+            provides: Vec::new(),
+            state,
+            phase: Phase::Idle,
+            waiters: Vec::new(),
+            timer: None,
+            last_change: None,
+        }));
+        index
+    }
+
+    fn remove(&mut self, id: &str) -> bool {
+        let Some(index) = self.by_id.get(id).copied() else { return false };
+        self.stop_timer(index);
+        self.unqueue(index);
+        if let Phase::Running { action, .. } = &self.entry(index).phase {
+            let action = *action;
+            self.orphans.insert(action, self.entry(index).intent.agent.clone());
+        }
+        self.unpark_waiters(index);
+        for require in self.entry(index).requires.clone() {
+            if let Some(entry) = self.entries[require.0 as usize].as_mut() {
+                entry.waiters.retain(|waiter| *waiter != index);
+            }
+        }
+        self.by_id.remove(id);
+        self.entries[index.0 as usize] = None;
+        true
+    }
+
+    /// Resolves requires to indices both ways. An unknown id cannot come from the store; it is left out.
+    fn link_all(&mut self) {
+        for entry in self.entries.iter_mut().flatten() {
+            entry.provides.clear();
+        }
+        for slot in 0..self.entries.len() {
+            let Some(entry) = &self.entries[slot] else { continue };
+            let requires: Vec<Index> =
+                entry.intent.requires.iter().filter_map(|id| self.by_id.get(id).copied()).collect();
+            for require in &requires {
+                self.entry_mut(*require).provides.push(Index(slot as u32));
+            }
+            self.entry_mut(Index(slot as u32)).requires = requires;
+        }
+    }
+
+    /// Blocked is what is undefined or has an undefined ancestor. Source: deploy.md 4.6.
+    fn propagate_blocked(&mut self) {
+        let mut blocked: BTreeSet<Index> = BTreeSet::new();
+        let mut queue: Vec<Index> =
+            self.indices().into_iter().filter(|index| self.entry(*index).state.is_undefined).collect();
+        while let Some(index) = queue.pop() {
+            if blocked.insert(index) {
+                queue.extend(self.entry(index).provides.iter().copied());
+            }
+        }
+        for index in self.indices() {
+            let state = &mut self.entry_mut(index).state;
+            if blocked.contains(&index) {
+                state.blocked = Blocked::Blocked;
+            } else if state.blocked == Blocked::Blocked {
+                state.blocked = Blocked::NotBlocked;
+            }
+        }
+    }
+
+    fn free_temporarily_blocked_without_bad_dependency(&mut self, touched: &BTreeSet<Index>, fresh: &mut Vec<Index>) {
+        for &index in touched {
+            if self.entry(index).state.blocked != Blocked::TemporarilyBlocked {
+                continue;
+            }
+            if !self.has_bad_dependency(index) {
+                self.entry_mut(index).state.blocked = Blocked::NotBlocked;
+                fresh.push(index);
+            }
+        }
+    }
+
+    fn has_bad_dependency(&self, index: Index) -> bool {
+        let bad = |require: &Index| self.entry(*require).state.last_run_compliant == Some(false);
+        self.entry(index).requires.iter().any(bad)
+    }
+
+    fn indices(&self) -> Vec<Index> {
+        (0..self.entries.len()).filter(|slot| self.entries[*slot].is_some()).map(|slot| Index(slot as u32)).collect()
+    }
+
+    fn entry(&self, index: Index) -> &Entry {
+        self.entries[index.0 as usize].as_ref().expect("an index of a resource that is in the model")
+    }
+
+    fn entry_mut(&mut self, index: Index) -> &mut Entry {
+        self.entries[index.0 as usize].as_mut().expect("an index of a resource that is in the model")
+    }
+}
+
+impl Entry {
+    /// Source: deploy.md 4.2 "Dirty".
+    fn is_dirty(&self) -> bool {
+        let state = &self.state;
+        state.blocked == Blocked::NotBlocked
+            && (state.deployed_hash.as_deref() != Some(&state.intent_hash)
+                || matches!(state.last_run, LastRun::New | LastRun::Failed | LastRun::Skipped))
+    }
+
+    /// Some dependency ran after our last success, and its event was not worked off before a restart.
+    fn has_outstanding_event(&self, schedule: &Schedule) -> bool {
+        self.state.blocked == Blocked::NotBlocked
+            && self.intent.receive_events
+            && self.requires.iter().map(|require| schedule.entry(*require)).any(|require| {
+                require.intent.send_event
+                    && require.state.last_events.is_some_and(|events| {
+                        self.state.last_success.is_none_or(|success| events > success)
+                    })
+            })
+    }
+
+    /// It will run, or is running for what it shall be now: those that require it wait.
+    fn is_scheduled(&self) -> bool {
+        match &self.phase {
+            Phase::Idle => false,
+            Phase::Queued { .. } => true,
+            Phase::Running { hash, again, .. } => *hash == self.intent.attribute_hash || again.is_some(),
+        }
+    }
+
+    /// Source: deploy.md 3.3.
+    fn status_for_dependents(&self) -> &str {
+        if self.state.is_undefined {
+            "undefined"
+        } else if self.state.blocked == Blocked::Blocked {
+            "skipped_for_undefined"
+        } else if self.state.last_run == LastRun::New
+            || self.state.deployed_hash.as_deref() != Some(&self.state.intent_hash)
+        {
+            "available"
+        } else {
+            &self.state.last_status
+        }
+    }
+
+    /// `None`: it is not tried again by itself.
+    fn retry_delay(&self, policy: &Policy) -> Option<Duration> {
+        let longest = policy.deploy?;
+        if policy.backoff.is_zero() {
+            return Some(longest);
+        }
+        let n_doublings = u32::try_from(self.state.n_failures.max(1) - 1).unwrap_or(u32::MAX).min(20);
+        Some(policy.backoff.saturating_mul(1 << n_doublings).min(longest))
+    }
+
+    /// Source: deploy.md 3.4, the rows "run ends".
+    fn record(&mut self, ended: &Ended, is_stale: bool, version: i64) {
+        let state = &mut self.state;
+        state.is_deploying = false;
+        state.last_run = ended.status.last_run();
+        state.last_run_at = Some(ended.finished);
+        if ended.changed {
+            self.last_change = Some(ended.started);
+        }
+        if is_stale {
+            return;
+        }
+        state.deployed_hash = Some(state.intent_hash.clone());
+        state.deployed_version = Some(version);
+        state.last_run_compliant = Some(ended.status == HandlerStatus::Deployed);
+        state.last_status = ended.status.legacy().to_owned();
+        state.last_events = Some(ended.finished);
+        if ended.status == HandlerStatus::Deployed {
+            state.last_success = Some(ended.started);
+        }
+        if matches!(ended.status, HandlerStatus::Deployed | HandlerStatus::NonCompliant) {
+            state.n_failures = 0;
+            if state.blocked == Blocked::TemporarilyBlocked {
+                state.blocked = Blocked::NotBlocked;
+            }
+        } else {
+            state.n_failures += 1;
+        }
+    }
+}
+
+fn new_state(intent: &Intent) -> ResourceState {
+    ResourceState {
+        resource_id: intent.resource_id.clone(),
+        resource_type: intent.resource_type.clone(),
+        agent: intent.agent.clone(),
+        id_value: intent.id_value.clone(),
+        created: intent.created,
+        orphaned_after: None,
+        is_undefined: intent.is_undefined,
+        is_deploying: false,
+        blocked: Blocked::NotBlocked,
+        intent_hash: intent.attribute_hash.clone(),
+        deployed_hash: None,
+        deployed_version: None,
+        last_run: LastRun::New,
+        last_run_compliant: None,
+        last_run_at: None,
+        last_success: None,
+        last_events: None,
+        last_status: "available".to_owned(),
+        n_failures: 0,
+    }
+}
+
+#[cfg(test)]
+mod tests;

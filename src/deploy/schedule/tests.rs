@@ -1,0 +1,512 @@
+//! Numbers are those of the checklist in deploy.md 10.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::*;
+
+const SECOND: i64 = 1_000_000;
+
+/// A small world: resources are `agent.name`, runs take no time unless they are held.
+struct World {
+    schedule: Schedule,
+    model: BTreeMap<String, Intent>,
+    now: Timestamp,
+    /// name → status of its runs; others are deployed.
+    outcomes: BTreeMap<String, HandlerStatus>,
+    log: Vec<String>,
+    held: Vec<Run>,
+}
+
+fn id(name: &str) -> String {
+    let agent = name.split('.').next().unwrap();
+    format!("t::R[{agent},name={name}]")
+}
+
+/// `a.x=1 < a.y b.z` reads: resource a.x with content 1 requires a.y and b.z. `?` behind the content: undefined; `!`: it
+/// sends no events; `-`: it receives none.
+fn intent(text: &str) -> Intent {
+    let (head, requires) = text.split_once('<').unwrap_or((text, ""));
+    let (name, value) = head.trim().split_once('=').unwrap();
+    Intent {
+        resource_id: id(name),
+        resource_type: "t::R".into(),
+        agent: name.split('.').next().unwrap().into(),
+        id_value: name.into(),
+        attributes: "{}".into(),
+        attribute_hash: value.trim_end_matches(['?', '!', '-']).into(),
+        requires: requires.split_whitespace().map(id).collect(),
+        is_undefined: value.contains('?'),
+        send_event: !value.contains('!'),
+        receive_events: !value.contains('-'),
+        created: Timestamp(0),
+    }
+}
+
+impl World {
+    fn new() -> Self {
+        let policy = Policy {
+            deploy: Some(Duration::from_secs(600)),
+            repair: Some(Duration::from_secs(3600)),
+            backoff: Duration::ZERO,
+        };
+        let schedule = Schedule::restore(0, vec![], vec![], policy, [], Timestamp(0));
+        let (model, outcomes) = (BTreeMap::new(), BTreeMap::new());
+        Self { schedule, model, now: Timestamp(SECOND), outcomes, log: vec![], held: vec![] }
+    }
+
+    fn release(&mut self, model: &str) -> Activation {
+        let intents = model.lines().map(str::trim).filter(|line| !line.is_empty()).map(intent);
+        let model: BTreeMap<String, Intent> = intents.map(|i| (i.resource_id.clone(), i)).collect();
+        let changed = model.iter().filter(|(id, i)| self.model.get(*id) != Some(i)).map(|(_, i)| i.clone()).collect();
+        let removed: Vec<String> = self.model.keys().filter(|id| !model.contains_key(*id)).cloned().collect();
+        self.model = model;
+        self.schedule.apply(self.schedule.version() + 1, changed, &removed, self.now)
+    }
+
+    fn end(&mut self, run: Run, changed: bool) {
+        let name = run.intent.id_value.clone();
+        let bad_dependency = run.requires.values().any(|status| status != "deployed");
+        let own = self.outcomes.get(&name).copied().unwrap_or(HandlerStatus::Deployed);
+        let status = if bad_dependency { HandlerStatus::SkippedForDependency } else { own };
+        let ended = Ended { status, changed, started: self.now, finished: self.now };
+        self.log.push(format!("{name}:{}", status.as_str()));
+        self.schedule.finished(&run.intent.resource_id, run.action, ended, self.now);
+    }
+
+    /// Starts what may start, and holds it.
+    fn start(&mut self) -> Vec<String> {
+        let runs = self.schedule.take();
+        let names = runs.iter().map(|run| run.intent.id_value.clone()).collect();
+        self.held.extend(runs);
+        names
+    }
+
+    fn end_held(&mut self, name: &str) {
+        let position = self.held.iter().position(|run| run.intent.id_value == name).unwrap();
+        let run = self.held.remove(position);
+        self.end(run, false);
+    }
+
+    /// Runs until nothing may start; gives what ran, in order.
+    fn run(&mut self) -> String {
+        for _ in 0..1000 {
+            self.now = Timestamp(self.now.0 + 1);
+            let runs = self.schedule.take();
+            if runs.is_empty() {
+                return std::mem::take(&mut self.log).join(" ");
+            }
+            for run in runs {
+                self.end(run, false);
+            }
+        }
+        panic!("it never comes to rest: {:?}", self.log);
+    }
+
+    fn pass(&mut self, seconds: i64) -> String {
+        self.now = Timestamp(self.now.0 + seconds * SECOND);
+        self.schedule.tick(self.now);
+        self.run()
+    }
+
+    fn status(&self, name: &str) -> &str {
+        self.schedule.states().find(|state| state.id_value == name).unwrap().status()
+    }
+}
+
+#[test]
+fn check_26_an_identical_version_runs_nothing() {
+    let mut world = World::new();
+    world.release("a.x=1\na.y=1 < a.x");
+    assert_eq!(world.run(), "a.x:deployed a.y:deployed");
+    world.release("a.x=1\na.y=1 < a.x");
+    assert_eq!(world.run(), "");
+}
+
+#[test]
+fn check_27_changed_requires_run_nothing_but_count_at_the_next_repair() {
+    let mut world = World::new();
+    world.release("a.x=1!\na.y=1!");
+    world.run();
+    world.release("a.x=1! < a.y\na.y=1!");
+    assert_eq!(world.run(), "");
+    world.schedule.request(Which::All, Priority::UserRepair, "user requested a repair", None);
+    assert_eq!(world.run(), "a.y:deployed a.x:deployed");
+}
+
+#[test]
+fn check_28_one_changed_resource_runs_alone() {
+    let mut world = World::new();
+    world.release("a.x=1!\na.y=1!\na.z=1! < a.y");
+    world.run();
+    world.release("a.x=1!\na.y=2!\na.z=1! < a.y");
+    assert_eq!(world.run(), "a.y:deployed");
+}
+
+#[test]
+fn check_36_a_resource_that_comes_back_is_new() {
+    let mut world = World::new();
+    world.release("a.x=1\na.y=1");
+    world.run();
+    assert_eq!(world.release("a.x=1").removed, [id("a.y")]);
+    assert_eq!(world.run(), "");
+    assert_eq!(world.release("a.x=1\na.y=1").n_new, 1);
+    assert_eq!(world.run(), "a.y:deployed");
+}
+
+#[test]
+fn check_46_undefined_and_all_behind_it_never_run() {
+    let mut world = World::new();
+    world.release("a.x=1?\na.y=1 < a.x\na.z=1 < a.y\na.w=1");
+    assert_eq!(world.run(), "a.w:deployed");
+    assert_eq!(world.status("a.x"), "undefined");
+    assert_eq!(world.status("a.z"), "skipped_for_undefined");
+    // 47: nor in a repair.
+    world.schedule.request(Which::All, Priority::UserRepair, "r", None);
+    assert_eq!(world.run(), "a.w:deployed");
+}
+
+#[test]
+fn check_48_a_value_that_becomes_known_frees_dependents_without_running_them() {
+    let mut world = World::new();
+    world.release("a.x=1!\na.y=1! < a.x");
+    world.run();
+    world.release("a.x=2?!\na.y=1! < a.x");
+    assert_eq!(world.run(), "");
+    assert_eq!(world.status("a.y"), "skipped_for_undefined");
+    world.release("a.x=3!\na.y=1! < a.x");
+    assert_eq!(world.run(), "a.x:deployed");
+    assert_eq!(world.status("a.y"), "deployed");
+}
+
+#[test]
+fn check_55_and_81_a_new_intent_during_a_run_is_run_after_it_and_dependents_once() {
+    let mut world = World::new();
+    world.release("a.x=1\nb.y=1 < a.x");
+    assert_eq!(world.start(), ["a.x"]);
+    world.release("a.x=2\nb.y=1 < a.x");
+    assert_eq!(world.status("a.x"), "deploying");
+    world.end_held("a.x");
+    assert_eq!(world.run(), "a.x:deployed a.x:deployed b.y:deployed");
+    assert_eq!(world.status("a.x"), "deployed");
+}
+
+#[test]
+fn check_56_a_run_whose_resource_went_away_touches_no_state() {
+    let mut world = World::new();
+    world.release("a.x=1\na.y=1");
+    assert_eq!(world.start(), ["a.x"]);
+    world.release("a.y=1");
+    let run = world.held.remove(0);
+    let ended = Ended { status: HandlerStatus::Deployed, changed: true, started: world.now, finished: world.now };
+    assert_eq!(world.schedule.finished(&run.intent.resource_id, run.action, ended, world.now), None);
+    assert_eq!(world.run(), "a.y:deployed");
+}
+
+#[test]
+fn check_61_to_63_priorities_and_order_of_requests() {
+    let mut world = World::new();
+    world.release("a.x=1!\na.y=1!\na.z=1!");
+    world.outcomes.insert("a.z".into(), HandlerStatus::Failed);
+    assert_eq!(world.run(), "a.x:deployed a.y:deployed a.z:failed");
+    world.schedule.request(Which::All, Priority::IntervalRepair, "repair", None);
+    world.schedule.request(Which::Dirty, Priority::UserDeploy, "user requested a deploy", None);
+    assert_eq!(world.run(), "a.z:failed a.x:deployed a.y:deployed");
+    world.schedule.request(Which::All, Priority::IntervalRepair, "repair", None);
+    world.release("a.x=1!\na.y=2!\na.z=1!");
+    assert_eq!(world.run(), "a.y:deployed a.x:deployed a.z:failed");
+}
+
+#[test]
+fn check_64_one_run_an_agent_and_agents_side_by_side() {
+    let mut world = World::new();
+    world.release("a.x=1\na.y=1\nb.x=1\nb.y=1");
+    assert_eq!(world.start(), ["a.x", "b.x"]);
+    assert_eq!(world.start(), Vec::<String>::new());
+    world.end_held("b.x");
+    assert_eq!(world.start(), ["b.y"]);
+}
+
+#[test]
+fn check_65_a_dependent_waits_across_agents() {
+    let mut world = World::new();
+    world.release("b.x=1\na.y=1 < b.x");
+    assert_eq!(world.start(), ["b.x"]);
+    assert_eq!(world.start(), Vec::<String>::new());
+    world.end_held("b.x");
+    assert_eq!(world.run(), "b.x:deployed a.y:deployed");
+}
+
+#[test]
+fn check_67_and_69_dependents_of_a_failure_are_skipped_and_recover_with_it() {
+    let mut world = World::new();
+    world.release("a.x=1!\na.y=1!- < a.x\na.z=1!- < a.y");
+    world.outcomes.insert("a.x".into(), HandlerStatus::Failed);
+    assert_eq!(world.run(), "a.x:failed a.y:skipped_for_dependency a.z:skipped_for_dependency");
+    // The deploy timer retries the failure alone; those that wait for it are not dirty.
+    assert_eq!(world.pass(600), "a.x:failed");
+    world.outcomes.clear();
+    assert_eq!(world.pass(600), "a.x:deployed a.y:deployed a.z:deployed");
+    assert_eq!(world.pass(600), "");
+}
+
+#[test]
+fn check_68_a_failure_without_events_leaves_good_dependents_alone() {
+    let mut world = World::new();
+    world.release("a.x=1!\na.y=1 < a.x");
+    world.run();
+    world.outcomes.insert("a.x".into(), HandlerStatus::Failed);
+    world.release("a.x=2!\na.y=1 < a.x");
+    assert_eq!(world.run(), "a.x:failed");
+    assert_eq!(world.status("a.y"), "deployed");
+}
+
+#[test]
+fn check_70_and_71_events_go_down_the_graph_to_those_who_receive_them() {
+    let mut world = World::new();
+    world.release("a.x=1\na.y=1 < a.x\na.z=1 < a.y\na.w=1- < a.x");
+    world.run();
+    let agents = BTreeSet::from(["a".to_owned()]);
+    world.release("a.x=2\na.y=1 < a.x\na.z=1 < a.y\na.w=1- < a.x");
+    assert_eq!(world.run(), "a.x:deployed a.y:deployed a.z:deployed");
+    assert_eq!(world.schedule.request(Which::All, Priority::UserRepair, "r", Some(&agents)), agents);
+}
+
+#[test]
+fn check_72_an_event_for_a_running_resource_runs_it_again() {
+    let mut world = World::new();
+    world.release("a.x=1\nb.y=1 < a.x");
+    world.run();
+    world.schedule.request(Which::All, Priority::UserRepair, "r", Some(&BTreeSet::from(["b".to_owned()])));
+    assert_eq!(world.start(), ["b.y"]);
+    world.release("a.x=2\nb.y=1 < a.x");
+    assert_eq!(world.start(), ["a.x"]);
+    world.end_held("a.x");
+    world.end_held("b.y");
+    assert_eq!(world.run(), "a.x:deployed b.y:deployed b.y:deployed");
+}
+
+#[test]
+fn check_75_a_deploy_runs_the_dirty_and_a_repair_all() {
+    let mut world = World::new();
+    world.release("a.x=1!\na.y=1!");
+    world.outcomes.insert("a.x".into(), HandlerStatus::Skipped);
+    world.run();
+    world.schedule.request(Which::Dirty, Priority::UserDeploy, "d", None);
+    assert_eq!(world.run(), "a.x:skipped");
+    world.schedule.request(Which::All, Priority::UserRepair, "r", None);
+    assert_eq!(world.run(), "a.x:skipped a.y:deployed");
+}
+
+#[test]
+fn check_78_good_is_verified_on_the_repair_interval_and_bad_on_the_shorter_one() {
+    let mut world = World::new();
+    world.release("a.x=1!\na.y=1!");
+    world.outcomes.insert("a.x".into(), HandlerStatus::Failed);
+    world.run();
+    assert_eq!(world.pass(599), "");
+    assert_eq!(world.pass(1), "a.x:failed");
+    world.outcomes.clear();
+    assert_eq!(world.pass(600), "a.x:deployed");
+    assert_eq!(world.pass(2400), "a.y:deployed");
+    assert_eq!(world.pass(1200), "a.x:deployed");
+}
+
+#[test]
+fn a_failing_resource_is_retried_ever_later_up_to_the_deploy_interval() {
+    let mut world = World::new();
+    let policy = Policy { backoff: Duration::from_secs(5), ..world.schedule.policy.clone() };
+    world.schedule.set_policy(policy, world.now);
+    world.outcomes.insert("a.x".into(), HandlerStatus::Failed);
+    world.release("a.x=1!");
+    world.run();
+    let mut delays = vec![];
+    for _ in 0..9 {
+        let due = world.schedule.next_due().unwrap();
+        let delay = due.since(world.now).as_secs_f64().round() as i64;
+        delays.push(delay);
+        assert_eq!(world.pass(delay), "a.x:failed");
+    }
+    assert_eq!(delays, [5, 10, 20, 40, 80, 160, 320, 600, 600]);
+    // A new intent starts over.
+    world.release("a.x=2!");
+    assert_eq!(world.run(), "a.x:failed");
+    assert_eq!(world.schedule.next_due().unwrap().since(world.now).as_secs_f64().round() as i64, 5);
+}
+
+#[test]
+fn check_80_without_intervals_nothing_runs_on_its_own() {
+    let mut world = World::new();
+    world.schedule.set_policy(Policy::default(), world.now);
+    world.outcomes.insert("a.x".into(), HandlerStatus::Failed);
+    world.release("a.x=1\na.y=1");
+    world.run();
+    assert_eq!(world.schedule.next_due(), None);
+    assert_eq!(world.pass(1_000_000), "");
+}
+
+#[test]
+fn check_82_a_queued_resource_that_is_removed_is_dropped_and_frees_those_behind_it() {
+    let mut world = World::new();
+    world.release("a.x=1\na.y=1\nb.z=1 < a.y");
+    assert_eq!(world.start(), ["a.x"]);
+    world.release("a.x=1\nb.z=1");
+    assert_eq!(world.start(), ["b.z"]);
+    world.end_held("a.x");
+    world.end_held("b.z");
+    assert_eq!(world.run(), "a.x:deployed b.z:deployed");
+    assert!(world.schedule.is_idle());
+}
+
+#[test]
+fn check_83_and_84_a_paused_agent_starts_nothing_and_then_runs_the_newest() {
+    let mut world = World::new();
+    world.schedule.pause("a", true);
+    world.release("a.x=1\nb.x=1");
+    assert_eq!(world.run(), "b.x:deployed");
+    world.release("a.x=2\nb.x=1");
+    assert_eq!(world.run(), "");
+    world.schedule.pause("a", false);
+    assert_eq!(world.run(), "a.x:deployed");
+    assert_eq!(world.run(), "");
+}
+
+fn restart(world: &mut World) {
+    let states = world.schedule.states().cloned().collect();
+    let intents = world.model.values().cloned().collect();
+    let policy = world.schedule.policy.clone();
+    world.schedule = Schedule::restore(world.schedule.version(), intents, states, policy, [], world.now);
+}
+
+#[test]
+fn check_85_after_a_restart_only_what_is_not_good_runs() {
+    let mut world = World::new();
+    world.release("a.x=1!\na.y=1!\na.z=1!");
+    world.outcomes.insert("a.y".into(), HandlerStatus::Failed);
+    world.run();
+    restart(&mut world);
+    assert_eq!(world.run(), "a.y:failed");
+    // A run that was cut off is run again.
+    world.release("a.x=2!\na.y=1!\na.z=1!");
+    assert_eq!(world.start(), ["a.x"]);
+    world.held.clear();
+    restart(&mut world);
+    assert_eq!(world.run(), "a.x:deployed a.y:failed");
+}
+
+#[test]
+fn check_85_an_event_that_was_not_worked_off_before_a_restart_is() {
+    let mut world = World::new();
+    world.release("a.x=1\nb.y=1- < a.x\nb.z=1 < a.x");
+    world.run();
+    world.now = Timestamp(world.now.0 + SECOND);
+    world.schedule.request(Which::All, Priority::UserRepair, "r", Some(&BTreeSet::from(["a".to_owned()])));
+    assert_eq!(world.start(), ["a.x"]);
+    world.end_held("a.x");
+    world.log.clear();
+    restart(&mut world);
+    assert_eq!(world.run(), "b.z:deployed");
+}
+
+#[test]
+fn check_87_after_a_restart_timers_go_on_from_the_last_run() {
+    let mut world = World::new();
+    world.release("a.x=1!");
+    world.run();
+    world.now = Timestamp(world.now.0 + 3000 * SECOND);
+    restart(&mut world);
+    assert_eq!(world.run(), "");
+    assert_eq!(world.pass(600), "a.x:deployed");
+}
+
+#[test]
+fn check_90_versions_in_a_burst_run_the_newest_intent_only() {
+    let mut world = World::new();
+    for n in 0..10 {
+        world.release(&format!("a.x={n}\na.y={n} < a.x"));
+    }
+    assert_eq!(world.run(), "a.x:deployed a.y:deployed");
+}
+
+#[test]
+fn a_reload_is_asked_for_only_after_a_change() {
+    let mut world = World::new();
+    world.release("a.x=1\na.y=1 < a.x");
+    world.run();
+    world.release("a.x=2\na.y=1 < a.x");
+    let run = world.schedule.take().remove(0);
+    world.now = Timestamp(world.now.0 + SECOND);
+    world.end(run, true);
+    let run = world.schedule.take().remove(0);
+    assert!(run.dependency_changed);
+    world.now = Timestamp(world.now.0 + SECOND);
+    world.end(run, false);
+    world.schedule.request(Which::All, Priority::UserRepair, "r", None);
+    for run in [world.schedule.take().remove(0)] {
+        world.end(run, false);
+    }
+    assert!(!world.schedule.take().remove(0).dependency_changed);
+}
+
+/// Random worlds: agents never overlap, requires are honoured, and it always comes to rest with everything deployed.
+#[test]
+fn check_64_65_hold_for_random_models_and_interruptions() {
+    use rand::{Rng, SeedableRng, rngs::StdRng};
+    for seed in 0..300 {
+        let mut random = StdRng::seed_from_u64(seed);
+        let mut world = World::new();
+        let mut model = String::new();
+        for round in 0..6 {
+            if random.random_bool(0.7) || model.is_empty() {
+                model.clear();
+                let n = random.random_range(1..12);
+                for i in 0..n {
+                    let agent = ["a", "b", "c"][i % 3];
+                    let requires: Vec<String> = (0..i)
+                        .filter(|_| random.random_bool(0.3))
+                        .map(|j| format!("{}.{j}", ["a", "b", "c"][j % 3]))
+                        .collect();
+                    let flag = ["", "!", "-"][random.random_range(0..3)];
+                    let value = random.random_range(0..2);
+                    model.push_str(&format!("{agent}.{i}={value}{flag} < {}\n", requires.join(" ")));
+                }
+                world.release(&model);
+            } else {
+                world.schedule.request(Which::All, Priority::UserRepair, "r", None);
+            }
+            for _ in 0..random.random_range(0..30) {
+                world.now = Timestamp(world.now.0 + 1);
+                world.start();
+                let agents: Vec<&str> = world.held.iter().map(|run| run.intent.agent.as_str()).collect();
+                assert_eq!(agents.iter().collect::<BTreeSet<_>>().len(), agents.len(), "seed {seed}: {agents:?}");
+                let ids: BTreeSet<&str> = world.held.iter().map(|run| run.intent.resource_id.as_str()).collect();
+                for run in &world.held {
+                    let current = world.model.get(&run.intent.resource_id) == Some(&run.intent);
+                    let overlap = run.intent.requires.iter().any(|require| ids.contains(require.as_str()));
+                    assert!(!(current && overlap && round == 0), "seed {seed}: {ids:?}");
+                }
+                if world.held.is_empty() {
+                    break;
+                }
+                let run = world.held.remove(random.random_range(0..world.held.len()));
+                if random.random_bool(0.2) {
+                    world.outcomes.insert(run.intent.id_value.clone(), HandlerStatus::Failed);
+                } else {
+                    world.outcomes.remove(&run.intent.id_value);
+                }
+                world.end(run, random.random_bool(0.5));
+            }
+        }
+        world.outcomes.clear();
+        for run in std::mem::take(&mut world.held) {
+            world.end(run, false);
+        }
+        world.run();
+        for _ in 0..20 {
+            world.pass(600);
+        }
+        for state in world.schedule.states() {
+            assert_eq!(state.status(), "deployed", "seed {seed}: {}", state.resource_id);
+        }
+        assert!(world.schedule.is_idle(), "seed {seed}");
+    }
+}
