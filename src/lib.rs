@@ -1,1 +1,3 @@
 //! Steward.
+
+pub mod git;
