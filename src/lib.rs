@@ -1,5 +1,8 @@
 //! Steward: a commit goes in at one end, the infrastructure is as the commit says at the other.
 
+pub mod agent;
 pub mod deploy;
 pub mod domain;
+pub mod git;
+pub mod process;
 pub mod store;

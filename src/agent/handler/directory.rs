@@ -1,0 +1,41 @@
+//! `fs::Directory`: existence, owner, group and mode. Never removes what is inside.
+
+use std::fs;
+
+use super::{Attributes, Context, Error, Handler, owner, path};
+
+pub(super) struct Directory;
+
+impl Handler for Directory {
+    fn read(&self, _context: &mut Context, desired: &Attributes) -> Result<Option<Attributes>, Error> {
+        let path = path(desired)?;
+        // A symlink to a directory is a directory here: hosts mount and link them freely.
+        let metadata = match fs::metadata(path) {
+            Ok(metadata) => metadata,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(Error::io("look at", path)(error)),
+        };
+        if !metadata.is_dir() {
+            let message = format!("{} is not a directory; remove it first", path.display());
+            return Err(Error::Failed(message));
+        }
+        let mut current = Attributes::new();
+        owner::observe(&metadata, desired, &mut current);
+        Ok(Some(current))
+    }
+
+    fn create(&self, _context: &mut Context, desired: &Attributes) -> Result<(), Error> {
+        let path = path(desired)?;
+        fs::create_dir_all(path).map_err(Error::io("create", path))?;
+        owner::apply(path, desired)
+    }
+
+    fn update(&self, _context: &mut Context, desired: &Attributes, _changes: &Attributes) -> Result<(), Error> {
+        owner::apply(path(desired)?, desired)
+    }
+
+    fn delete(&self, _context: &mut Context, desired: &Attributes) -> Result<(), Error> {
+        let path = path(desired)?;
+        fs::remove_dir(path).map_err(Error::io("remove", path))
+    }
+}

@@ -1,0 +1,211 @@
+//! Our end of the processes that run handlers: one an environment, started when it is needed.
+//!
+//! Who wakes it: the engine, with tasks. What it owns: the child process and the tasks that it has not answered. A
+//! child that ends fails what it was running as `unavailable`; the next task starts another.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+use steward_compiler::PythonRuntime;
+use steward_compiler::protocol::{HandlerOutcome, LogLine, PythonModule};
+use tokio::process::{Child, ChildStdin};
+use tokio::sync::mpsc;
+
+use crate::domain::{ActionId, EnvironmentId, Timestamp};
+use crate::process;
+
+/// What the server says to an executor.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ExecutorCommand {
+    /// The Python code that tasks with this `code` need.
+    Code { code: String, modules: Vec<PythonModule>, python: Option<Python>, environment_id: EnvironmentId },
+    Run(Task),
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Python {
+    pub interpreter: PathBuf,
+    pub package: PathBuf,
+}
+
+impl From<&PythonRuntime> for Python {
+    fn from(runtime: &PythonRuntime) -> Self {
+        Self { interpreter: runtime.interpreter.clone(), package: runtime.package.clone() }
+    }
+}
+
+/// One resource to bring to its desired state, or to look at.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Task {
+    pub action: ActionId,
+    /// Which code; see [`ExecutorCommand::Code`].
+    pub code: String,
+    pub agent: String,
+    pub resource_id: String,
+    pub resource_type: String,
+    pub version: i64,
+    /// JSON object text.
+    pub attributes: String,
+    /// Dependency → status.
+    pub requires: BTreeMap<String, String>,
+    pub dependency_changed: bool,
+    pub dry_run: bool,
+    pub reason: String,
+}
+
+/// What an executor says to the server.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ExecutorReply {
+    Done(TaskDone),
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct TaskDone {
+    pub action: ActionId,
+    pub resource_id: String,
+    pub dry_run: bool,
+    pub started_us: i64,
+    pub finished_us: i64,
+    pub outcome: HandlerOutcome,
+}
+
+/// The executor process of one environment.
+#[derive(Debug)]
+pub(super) struct Executor {
+    environment: EnvironmentId,
+    python: Option<PythonRuntime>,
+    done: mpsc::UnboundedSender<Message>,
+    running: Option<Running>,
+    generation: u64,
+}
+
+#[derive(Debug)]
+struct Running {
+    child: Child,
+    stdin: ChildStdin,
+    known_code: Vec<String>,
+    open: HashMap<ActionId, (String, bool, i64)>,
+}
+
+/// What comes back from a child: `generation` tells which.
+#[derive(Debug)]
+pub(super) enum Message {
+    Done { generation: u64, done: TaskDone },
+    Ended { generation: u64 },
+}
+
+impl Executor {
+    pub(super) fn new(
+        environment: EnvironmentId,
+        python: Option<PythonRuntime>,
+        done: mpsc::UnboundedSender<Message>,
+    ) -> Self {
+        Self { environment, python, done, running: None, generation: 0 }
+    }
+
+    /// Starts the process if there is none, so that the first task does not wait for it.
+    pub(super) fn warm(&mut self) -> std::io::Result<()> {
+        self.start().map(|_| ())
+    }
+
+    /// Hands a task over. What cannot be handed over comes back as done, `unavailable`.
+    pub(super) async fn run(&mut self, task: Task, modules: &[PythonModule]) {
+        let now = Timestamp::now().0;
+        let open = (task.resource_id.clone(), task.dry_run, now);
+        let action = task.action;
+        if let Err(error) = self.send(task, modules, open.clone()).await {
+            let message = format!("cannot reach the executor process: {error}");
+            if let Some(running) = &mut self.running {
+                running.open.remove(&action);
+            }
+            let _ = self.done.send(Message::Done { generation: self.generation, done: unavailable(action, open, message) });
+        }
+    }
+
+    async fn send(
+        &mut self,
+        task: Task,
+        modules: &[PythonModule],
+        open: (String, bool, i64),
+    ) -> std::io::Result<()> {
+        let (environment_id, python) = (self.environment, self.python.as_ref().map(Python::from));
+        let running = self.start()?;
+        if !running.known_code.contains(&task.code) {
+            let code = task.code.clone();
+            let command = ExecutorCommand::Code { code: code.clone(), modules: modules.to_vec(), python, environment_id };
+            process::write_frame(&mut running.stdin, &command).await?;
+            running.known_code.push(code);
+        }
+        running.open.insert(task.action, open);
+        process::write_frame(&mut running.stdin, &ExecutorCommand::Run(task)).await
+    }
+
+    /// Takes note of an answer. `None`: it is from a process that was given up.
+    pub(super) fn answered(&mut self, generation: u64, done: TaskDone) -> Option<TaskDone> {
+        if generation != self.generation {
+            return None;
+        }
+        if let Some(running) = &mut self.running {
+            running.open.remove(&done.action);
+        }
+        Some(done)
+    }
+
+    /// The process ended: what it was running is `unavailable`.
+    pub(super) fn ended(&mut self, generation: u64) -> Vec<TaskDone> {
+        if generation != self.generation {
+            return Vec::new();
+        }
+        let Some(mut running) = self.running.take() else { return Vec::new() };
+        process::kill_group(&mut running.child);
+        let message = "Failure during executor execution for resource: the executor process ended unexpectedly";
+        let open = running.open.into_iter();
+        open.map(|(action, open)| unavailable(action, open, message.to_owned())).collect()
+    }
+
+    pub(super) fn pid(&self) -> Option<u32> {
+        self.running.as_ref().and_then(|running| running.child.id())
+    }
+
+    fn start(&mut self) -> std::io::Result<&mut Running> {
+        if self.running.is_none() {
+            self.generation += 1;
+            let mut child = process::spawn_own(&["executor"])?;
+            let stdin = child.stdin.take().ok_or_else(|| std::io::Error::other("no pipe to the executor"))?;
+            let stdout = child.stdout.take().ok_or_else(|| std::io::Error::other("no pipe from the executor"))?;
+            let (generation, done) = (self.generation, self.done.clone());
+            // Ends with the pipe, that is with the process; the engine hears of it by `Ended`.
+            tokio::spawn(async move {
+                let mut stdout = tokio::io::BufReader::new(stdout);
+                while let Ok(Some(ExecutorReply::Done(reply))) = process::read_frame(&mut stdout).await {
+                    if done.send(Message::Done { generation, done: reply }).is_err() {
+                        return;
+                    }
+                }
+                let _ = done.send(Message::Ended { generation });
+            });
+            self.running = Some(Running { child, stdin, known_code: Vec::new(), open: HashMap::new() });
+        }
+        self.running.as_mut().ok_or_else(|| std::io::Error::other("the executor is gone"))
+    }
+}
+
+fn unavailable(action: ActionId, (resource_id, dry_run, started_us): (String, bool, i64), message: String) -> TaskDone {
+    let finished_us = Timestamp::now().0;
+    let log = LogLine {
+        level: "ERROR".to_owned(),
+        msg: message,
+        kwargs: serde_json::Map::new(),
+        timestamp_us: finished_us,
+    };
+    let outcome = HandlerOutcome {
+        status: "unavailable".to_owned(),
+        change: "nochange".to_owned(),
+        logs: vec![log],
+        ..HandlerOutcome::default()
+    };
+    TaskDone { action, resource_id, dry_run, started_us, finished_us, outcome }
+}

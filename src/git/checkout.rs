@@ -1,0 +1,384 @@
+//! Lays the tree of a commit out as files, once for each content.
+//!
+//! The tree is read from the object store and every name, link and size in it is checked before anything is
+//! written; libgit2's own checkout, with its filters and attributes, is not used. The folder is written under a
+//! temporary name and renamed, so it is there whole or not at all, and concurrent callers end with one.
+//!
+//! Nothing is synced to disk: a kill loses nothing, but a power cut may leave empty files. So the folder of all
+//! checkouts remembers the boot it was filled in, and after another boot it is emptied and filled anew.
+
+use std::collections::BTreeMap;
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use git2::{ObjectType, Oid};
+
+use super::error::{Error, printable};
+use super::mirror::lock;
+use super::names::{Node, check_link, check_name};
+use super::repository::{CommitId, Repository, find_commit};
+
+const MODE_TREE: i32 = 0o040000;
+const MODE_FILE: i32 = 0o100644;
+const MODE_FILE_GROUP_WRITABLE: i32 = 0o100664;
+const MODE_EXECUTABLE: i32 = 0o100755;
+const MODE_LINK: i32 = 0o120000;
+const MODE_SUBMODULE: i32 = 0o160000;
+
+/// Files whose text a compile reads, so that a pointer in their place can only be a mistake.
+const MODEL_EXTENSIONS: [&str; 6] = ["cf", "py", "yml", "yaml", "j2", "tmpl"];
+const LFS_POINTER: &[u8] = b"version https://git-lfs.github.com/spec/";
+const LFS_POINTER_MAX_BYTES: usize = 1024;
+
+/// A folder under a temporary name that is older than this belongs to nobody any more.
+const ABANDONED_AFTER: Duration = Duration::from_secs(3600);
+
+/// How large a tree may be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CheckoutLimits {
+    /// Files, links and folders together.
+    pub entries: usize,
+    pub total_bytes: u64,
+    pub file_bytes: u64,
+    /// Folders within folders.
+    pub depth: usize,
+    pub path_bytes: usize,
+}
+
+impl Default for CheckoutLimits {
+    fn default() -> CheckoutLimits {
+        CheckoutLimits {
+            entries: 250_000,
+            total_bytes: 2 << 30,
+            file_bytes: 256 << 20,
+            depth: 64,
+            path_bytes: 2048,
+        }
+    }
+}
+
+/// The folder with the content of `commit`, below `dir`, made if it is not there yet. It is shared: do not
+/// write into it. Submodules become empty folders; [`submodules`] names them.
+pub fn checkout(repository: &Repository, commit: CommitId, dir: &Path) -> Result<PathBuf, Error> {
+    checkout_with(repository, commit, dir, &CheckoutLimits::default())
+}
+
+pub fn checkout_with(
+    repository: &Repository,
+    commit: CommitId,
+    dir: &Path,
+    limits: &CheckoutLimits,
+) -> Result<PathBuf, Error> {
+    let store = repository.open()?;
+    let tree = find_commit(&store, commit)?.tree_id();
+    prepare(dir)?;
+    let done = dir.join(tree.to_string());
+    if done.is_dir() {
+        return Ok(done);
+    }
+    let content = scan(&store, tree, limits)?;
+    let fresh = Temporary::new(dir)?;
+    write(&store, &content, &fresh.0)?;
+    match fs::rename(&fresh.0, &done) {
+        Ok(()) => Ok(done),
+        // Another caller was faster, with the same content.
+        Err(_) if done.is_dir() => Ok(done),
+        Err(source) => Err(Error::io("move the checkout into place at", &done)(source)),
+    }
+}
+
+/// Where the tree of `commit` holds submodules, whose content is not fetched.
+pub fn submodules(repository: &Repository, commit: CommitId) -> Result<Vec<String>, Error> {
+    let store = repository.open()?;
+    let tree = find_commit(&store, commit)?.tree_id();
+    let entries = scan(&store, tree, &CheckoutLimits::default())?;
+    Ok(entries
+        .into_iter()
+        .filter(|entry| entry.kind == Kind::Submodule)
+        .map(|entry| entry.path)
+        .collect())
+}
+
+struct Entry {
+    path: String,
+    kind: Kind,
+}
+
+#[derive(PartialEq, Eq)]
+enum Kind {
+    Folder,
+    File { blob: Oid, executable: bool },
+    Link { target: String },
+    Submodule,
+}
+
+/// Reads the whole tree, folders before what is in them, and checks all of it but the content of files.
+fn scan(store: &git2::Repository, root: Oid, limits: &CheckoutLimits) -> Result<Vec<Entry>, Error> {
+    let odb = store.odb().map_err(Error::git("open the object store"))?;
+    let mut entries: Vec<Entry> = Vec::new();
+    let mut total_bytes = 0;
+    let mut pending = vec![(String::new(), root, 0)];
+    while let Some((folder, id, depth)) = pending.pop() {
+        let tree = store
+            .find_tree(id)
+            .map_err(Error::git("read a tree of the commit"))?;
+        for entry in tree.iter() {
+            let path = check_path(&folder, entry.name_bytes(), limits)?;
+            let exceeds = |limit| {
+                Err(Error::TreeTooLarge {
+                    path: path.clone(),
+                    limit,
+                })
+            };
+            if entries.len() >= limits.entries {
+                return exceeds(format!("{} entries", limits.entries));
+            }
+            let kind = match entry.filemode_raw() {
+                MODE_TREE if depth >= limits.depth => {
+                    return exceeds(format!("{} nested folders", limits.depth));
+                }
+                MODE_TREE => {
+                    pending.push((path.clone(), entry.id(), depth + 1));
+                    Kind::Folder
+                }
+                MODE_SUBMODULE => Kind::Submodule,
+                mode @ (MODE_FILE | MODE_FILE_GROUP_WRITABLE | MODE_EXECUTABLE | MODE_LINK) => {
+                    let size = blob_size(&odb, entry.id(), &path)?;
+                    total_bytes += size;
+                    if size > limits.file_bytes {
+                        return exceeds(format!("{} MiB for one file", limits.file_bytes >> 20));
+                    }
+                    if total_bytes > limits.total_bytes {
+                        return exceeds(format!("{} MiB in all", limits.total_bytes >> 20));
+                    }
+                    if mode == MODE_LINK {
+                        Kind::Link {
+                            target: link_target(store, entry.id(), size, &path)?,
+                        }
+                    } else {
+                        Kind::File {
+                            blob: entry.id(),
+                            executable: mode == MODE_EXECUTABLE,
+                        }
+                    }
+                }
+                _ => {
+                    let reason = format!("has the unknown mode {:o}", entry.filemode_raw());
+                    return Err(Error::UnsafePath { path, reason });
+                }
+            };
+            entries.push(Entry { path, kind });
+        }
+    }
+    check_links(&entries)?;
+    Ok(entries)
+}
+
+fn check_path(folder: &str, name: &[u8], limits: &CheckoutLimits) -> Result<String, Error> {
+    let join = |name: &str| {
+        if folder.is_empty() {
+            name.to_owned()
+        } else {
+            format!("{folder}/{name}")
+        }
+    };
+    let name = check_name(name).map_err(|reason| Error::UnsafePath {
+        path: printable(&join(&String::from_utf8_lossy(name)), 300),
+        reason: reason.to_owned(),
+    })?;
+    let path = join(name);
+    if path.len() > limits.path_bytes {
+        let limit = format!("{} bytes for one path", limits.path_bytes);
+        return Err(Error::TreeTooLarge {
+            path: printable(&path, 300),
+            limit,
+        });
+    }
+    Ok(path)
+}
+
+fn blob_size(odb: &git2::Odb<'_>, id: Oid, path: &str) -> Result<u64, Error> {
+    match odb
+        .read_header(id)
+        .map_err(Error::git("read a file of the commit"))?
+    {
+        (size, ObjectType::Blob) => Ok(size as u64),
+        _ => Err(Error::UnsafePath {
+            path: path.to_owned(),
+            reason: "is not a file inside".to_owned(),
+        }),
+    }
+}
+
+fn link_target(store: &git2::Repository, id: Oid, size: u64, path: &str) -> Result<String, Error> {
+    const PATH_MAX: u64 = 4096;
+    let unsafe_link = |target: &[u8], reason| Error::UnsafeSymlink {
+        path: path.to_owned(),
+        target: printable(&String::from_utf8_lossy(target), 300),
+        reason,
+    };
+    if size > PATH_MAX {
+        return Err(unsafe_link(b"...", "is too long"));
+    }
+    let blob = store
+        .find_blob(id)
+        .map_err(Error::git("read a symlink of the commit"))?;
+    let target = std::str::from_utf8(blob.content());
+    target
+        .map(str::to_owned)
+        .map_err(|_| unsafe_link(blob.content(), "is not UTF-8"))
+}
+
+fn check_links(entries: &[Entry]) -> Result<(), Error> {
+    if !entries
+        .iter()
+        .any(|entry| matches!(entry.kind, Kind::Link { .. }))
+    {
+        return Ok(());
+    }
+    let node = |entry: &Entry| match &entry.kind {
+        Kind::Folder | Kind::Submodule => Node::Folder,
+        Kind::File { .. } => Node::File,
+        Kind::Link { target } => Node::Link(target.clone()),
+    };
+    let nodes: BTreeMap<String, Node> = entries
+        .iter()
+        .map(|entry| (entry.path.clone(), node(entry)))
+        .collect();
+    for entry in entries {
+        if let Kind::Link { target } = &entry.kind {
+            check_link(&entry.path, &nodes).map_err(|reason| Error::UnsafeSymlink {
+                path: entry.path.clone(),
+                target: printable(target, 300),
+                reason,
+            })?;
+        }
+    }
+    Ok(())
+}
+
+/// Writes the entries below `root`. Links come last, so that nothing is ever written through one, even if a
+/// tree holds one name twice; and everything must be new.
+fn write(store: &git2::Repository, entries: &[Entry], root: &Path) -> Result<(), Error> {
+    for entry in entries {
+        let path = root.join(&entry.path);
+        match &entry.kind {
+            Kind::Folder => make_folder(&path)?,
+            Kind::Submodule => {
+                tracing::warn!(
+                    path = entry.path,
+                    "the submodule is left out: submodules are not fetched"
+                );
+                make_folder(&path)?;
+            }
+            Kind::File { blob, executable } => {
+                let blob = store
+                    .find_blob(*blob)
+                    .map_err(Error::git("read a file of the commit"))?;
+                check_lfs(&entry.path, blob.content())?;
+                write_file(&path, blob.content(), *executable)?;
+            }
+            Kind::Link { .. } => (),
+        }
+    }
+    for entry in entries {
+        if let Kind::Link { target } = &entry.kind {
+            let path = root.join(&entry.path);
+            symlink(target, &path).map_err(Error::io("create the symlink", path))?;
+        }
+    }
+    Ok(())
+}
+
+/// Modes are set after creation, since those given at creation are cut by the umask of the process.
+fn make_folder(path: &Path) -> Result<(), Error> {
+    fs::DirBuilder::new()
+        .mode(0o755)
+        .create(path)
+        .map_err(Error::io("create the folder", path))?;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755))
+        .map_err(Error::io("set the mode of", path))
+}
+
+fn write_file(path: &Path, content: &[u8], executable: bool) -> Result<(), Error> {
+    let mode = if executable { 0o755 } else { 0o644 };
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(mode)
+        .open(path)
+        .map_err(Error::io("create the file", path))?;
+    file.write_all(content)
+        .map_err(Error::io("write the file", path))?;
+    file.set_permissions(fs::Permissions::from_mode(mode))
+        .map_err(Error::io("set the mode of", path))
+}
+
+fn check_lfs(path: &str, content: &[u8]) -> Result<(), Error> {
+    let is_pointer = content.len() <= LFS_POINTER_MAX_BYTES && content.starts_with(LFS_POINTER);
+    let extension = path
+        .rsplit_once('.')
+        .map(|(_, extension)| extension)
+        .unwrap_or_default();
+    if is_pointer && MODEL_EXTENSIONS.contains(&extension) {
+        return Err(Error::LfsPointer {
+            path: path.to_owned(),
+        });
+    }
+    Ok(())
+}
+
+/// A folder that is removed when dropped; once it is renamed there is nothing left to remove.
+struct Temporary(PathBuf);
+
+impl Temporary {
+    fn new(dir: &Path) -> Result<Temporary, Error> {
+        let path = dir.join(format!(".new-{:016x}", rand::random::<u64>()));
+        make_folder(&path)?;
+        Ok(Temporary(path))
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Makes `dir`, and empties it when it was filled before the last boot.
+fn prepare(dir: &Path) -> Result<(), Error> {
+    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let stamp = dir.join(".boot");
+    if fs::read_to_string(&stamp).is_ok_and(|stamped| stamped == boot) {
+        return Ok(());
+    }
+    fs::create_dir_all(dir).map_err(Error::io("create the folder", dir))?;
+    let _lock = lock(&dir.join(".boot"), "the checkouts", Duration::from_secs(60))?;
+    if fs::read_to_string(&stamp).is_ok_and(|stamped| stamped == boot) {
+        return Ok(());
+    }
+    for entry in fs::read_dir(dir).map_err(Error::io("read the folder", dir))? {
+        let path = entry.map_err(Error::io("read the folder", dir))?.path();
+        let name = path
+            .file_name()
+            .and_then(|name| name.to_str())
+            .unwrap_or_default();
+        let is_checkout = name.len() == 40 && name.bytes().all(|byte| byte.is_ascii_hexdigit());
+        if is_checkout || (name.starts_with(".new-") && is_abandoned(&path)) {
+            fs::remove_dir_all(&path).map_err(Error::io("remove the old checkout", &path))?;
+        }
+    }
+    fs::write(&stamp, boot).map_err(Error::io("write", &stamp))
+}
+
+fn is_abandoned(path: &Path) -> bool {
+    let modified = path.metadata().and_then(|metadata| metadata.modified());
+    modified.is_ok_and(|time| {
+        SystemTime::now()
+            .duration_since(time)
+            .is_ok_and(|age| age > ABANDONED_AFTER)
+    })
+}

@@ -1,0 +1,133 @@
+//! What can go wrong with a repository, one variant for each thing a caller handles differently.
+//!
+//! Texts name the repository, branch or path and are safe to log: whatever a remote or a tree said passes
+//! through [`printable`] first. No text holds a secret, since a [`RepositoryUrl`](super::RepositoryUrl) has none.
+
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::repository::CommitId;
+use super::url::UrlError;
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error(transparent)]
+    Url(#[from] UrlError),
+    #[error("`{name}` is not a branch name")]
+    InvalidBranch { name: String },
+    #[error("{url} has no branch `{branch}`")]
+    BranchMissing { url: String, branch: String },
+    #[error("{url} is empty: it has no commits yet")]
+    EmptyRepository { url: String },
+    #[error("{url} does not say which branch is its default; name the branch")]
+    NoDefaultBranch { url: String },
+    #[error("{url} is not a git repository: {cause}")]
+    NotARepository { url: String, cause: String },
+    #[error("{url} uses {feature}, which is not supported")]
+    UnsupportedFormat { url: String, feature: String },
+    #[error("cannot reach {url}: {cause}")]
+    Unreachable { url: String, cause: String },
+    #[error("{url} wants authentication: {cause}")]
+    Authentication { url: String, cause: String },
+    #[error(
+        "{url} redirects to {target}, which is another server; configure that address if it is the right one"
+    )]
+    Redirected { url: String, target: String },
+    #[error("fetching {url} passed its limit of {limit}")]
+    TooLarge { url: String, limit: String },
+    #[error("fetching {url} took longer than {} s", .limit.as_secs())]
+    TimedOut { url: String, limit: Duration },
+    #[error("another fetch of {url} has not finished within {} s", .waited.as_secs())]
+    Busy { url: String, waited: Duration },
+    #[error("commit {commit} is not in the repository")]
+    CommitMissing { commit: CommitId },
+    #[error("`{path}` in the repository {reason}")]
+    UnsafePath { path: String, reason: String },
+    #[error("symlink `{path}` in the repository points to `{target}`, which {reason}")]
+    UnsafeSymlink {
+        path: String,
+        target: String,
+        reason: &'static str,
+    },
+    #[error("`{path}` is a Git LFS pointer, not the file itself; store this file without LFS")]
+    LfsPointer { path: String },
+    #[error("the tree passes the limit of {limit} at `{path}`")]
+    TreeTooLarge { path: String, limit: String },
+    #[error("cannot {doing} {}", .path.display())]
+    Io {
+        doing: &'static str,
+        path: PathBuf,
+        source: io::Error,
+    },
+    #[error("cannot {doing}: {cause}")]
+    Git { doing: &'static str, cause: String },
+}
+
+impl Error {
+    pub(super) fn io(
+        doing: &'static str,
+        path: impl Into<PathBuf>,
+    ) -> impl FnOnce(io::Error) -> Error {
+        let path = path.into();
+        move |source| Error::Io {
+            doing,
+            path,
+            source,
+        }
+    }
+
+    pub(super) fn git(doing: &'static str) -> impl FnOnce(git2::Error) -> Error {
+        move |error| Error::Git {
+            doing,
+            cause: printable(error.message(), 300),
+        }
+    }
+
+    /// Whether trying again later may help without anybody changing a setting or the repository.
+    pub fn is_transient(&self) -> bool {
+        match self {
+            Error::Unreachable { .. }
+            | Error::TimedOut { .. }
+            | Error::Busy { .. }
+            | Error::Io { .. } => true,
+            Error::Url(_)
+            | Error::InvalidBranch { .. }
+            | Error::BranchMissing { .. }
+            | Error::EmptyRepository { .. }
+            | Error::NoDefaultBranch { .. }
+            | Error::NotARepository { .. }
+            | Error::UnsupportedFormat { .. }
+            | Error::Authentication { .. }
+            | Error::Redirected { .. }
+            | Error::TooLarge { .. }
+            | Error::CommitMissing { .. }
+            | Error::UnsafePath { .. }
+            | Error::UnsafeSymlink { .. }
+            | Error::LfsPointer { .. }
+            | Error::TreeTooLarge { .. }
+            | Error::Git { .. } => false,
+        }
+    }
+}
+
+/// Makes text of unknown origin fit for one line of a log or a terminal: control characters become `?`,
+/// and what is longer than `max` characters is cut.
+pub fn printable(text: &str, max: usize) -> String {
+    let mut line: String = text
+        .trim()
+        .chars()
+        .take(max)
+        .map(|c| if is_unprintable(c) { '?' } else { c })
+        .collect();
+    if text.trim().chars().nth(max).is_some() {
+        line.push('…');
+    }
+    line
+}
+
+/// Control characters, and those that reorder or hide text around them.
+pub(super) fn is_unprintable(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+}

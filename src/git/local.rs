@@ -1,0 +1,84 @@
+//! Repositories on this machine's disk: telling what a folder is, and what to watch in it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// How a folder is a repository.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RepositoryKind {
+    /// The root of a work tree, with `.git` as a folder or, in linked work trees, as a file.
+    WorkTree,
+    Bare,
+}
+
+/// What `path` itself is. A folder somewhere inside of a work tree is not a repository: `None`.
+pub fn is_repository(path: &Path) -> Option<RepositoryKind> {
+    if git_folder(&path.join(".git")).is_some() {
+        Some(RepositoryKind::WorkTree)
+    } else if is_git_folder(path) {
+        Some(RepositoryKind::Bare)
+    } else {
+        None
+    }
+}
+
+/// The files and folders that change when the repository at `path` gets a commit or another branch: `HEAD`,
+/// `packed-refs` and `refs/heads` (to be watched with what is below). Git replaces the files by renaming, so watch
+/// their folders; `packed-refs` may not exist yet. Empty when `path` is no repository.
+pub fn local_watch_paths(path: &Path) -> Vec<PathBuf> {
+    let own = match is_repository(path) {
+        Some(RepositoryKind::WorkTree) => git_folder(&path.join(".git")),
+        Some(RepositoryKind::Bare) => Some(path.to_owned()),
+        None => None,
+    };
+    let Some(own) = own else {
+        return Vec::new();
+    };
+    let common = common_folder(&own);
+    let mut paths = vec![own.join("HEAD")];
+    if common != own {
+        paths.push(common.join("HEAD"));
+    }
+    paths.extend([common.join("packed-refs"), common.join("refs/heads")]);
+    paths
+}
+
+/// The git folder that `.git` is or names.
+fn git_folder(dot_git: &Path) -> Option<PathBuf> {
+    if dot_git.is_file() {
+        let folder = read_line(dot_git)?;
+        let folder = dot_git
+            .parent()?
+            .join(folder.strip_prefix("gitdir:")?.trim());
+        return is_git_folder(&folder).then_some(folder);
+    }
+    is_git_folder(dot_git).then(|| dot_git.to_owned())
+}
+
+/// As git decides it: a `HEAD`, and objects and refs here or in the common folder.
+fn is_git_folder(path: &Path) -> bool {
+    let common = common_folder(path);
+    path.join("HEAD").symlink_metadata().is_ok()
+        && common.join("objects").is_dir()
+        && common.join("refs").is_dir()
+}
+
+/// A linked work tree shares objects and refs with the repository that `commondir` names.
+fn common_folder(git_folder: &Path) -> PathBuf {
+    match read_line(&git_folder.join("commondir")) {
+        Some(common) => {
+            let joined = git_folder.join(common);
+            joined.canonicalize().unwrap_or(joined)
+        }
+        None => git_folder.to_owned(),
+    }
+}
+
+fn read_line(path: &Path) -> Option<String> {
+    const MAX_BYTES: u64 = 8192;
+    if path.metadata().ok()?.len() > MAX_BYTES {
+        return None;
+    }
+    let text = fs::read_to_string(path).ok()?;
+    Some(text.lines().next()?.trim().to_owned())
+}

@@ -1,0 +1,369 @@
+//! Bare mirrors: one a repository, holding what was fetched from it.
+//!
+//! A mirror is a cache. It holds only the branches somebody asked for, under `refs/steward/heads/`, never a
+//! tag or a foreign ref, and its configuration is ours. It is made under a temporary name and renamed, and one
+//! that does not open is made anew. Fetches of one mirror take turns through a lock file beside it, also between
+//! processes; reading needs no lock.
+
+use std::fs::{self, File, TryLockError};
+use std::ops::Deref;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use git2::{AutotagOption, Direction, RemoteCallbacks, RemoteRedirect, RemoteUpdateFlags};
+use sha2::{Digest, Sha256};
+
+use super::error::{Error, printable};
+use super::local::is_repository;
+use super::options::init;
+use super::repository::{CommitId, Repository};
+use super::transport::{self, Credentials, Session};
+use super::url::RepositoryUrl;
+
+/// Where a fetch lands before it is known to be complete.
+const INCOMING: &str = "refs/steward/incoming";
+
+/// Limits of one fetch, and the way to the remote.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FetchOptions {
+    /// For the fetch as a whole, waiting for another one of the same mirror included.
+    pub time: Duration,
+    /// How long a remote may be silent before it has answered anything.
+    pub silence: Duration,
+    /// What may be received.
+    pub bytes: u64,
+    pub objects: usize,
+    /// `http://host:port` of a proxy for http and https; the environment is not asked.
+    pub proxy: Option<String>,
+    /// The program to call for ssh.
+    pub ssh: PathBuf,
+}
+
+impl Default for FetchOptions {
+    fn default() -> FetchOptions {
+        FetchOptions {
+            time: Duration::from_secs(300),
+            silence: Duration::from_secs(30),
+            bytes: 2 << 30,
+            objects: 5_000_000,
+            proxy: None,
+            ssh: PathBuf::from("/usr/bin/ssh"),
+        }
+    }
+}
+
+/// The bare mirror of one repository. Reads like any [`Repository`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mirror {
+    repository: Repository,
+    url: RepositoryUrl,
+}
+
+impl Deref for Mirror {
+    type Target = Repository;
+
+    fn deref(&self) -> &Repository {
+        &self.repository
+    }
+}
+
+impl Mirror {
+    /// The mirror of `url` in the folder `dir`, made empty when there is none yet. Asks no remote.
+    pub fn open_or_create(dir: &Path, url: &RepositoryUrl) -> Result<Mirror, Error> {
+        let digest = hex::encode(Sha256::digest(url.as_str()));
+        let path = dir.join(&digest[..16]);
+        let mirror = Mirror {
+            repository: Repository::at(&path),
+            url: url.clone(),
+        };
+        if mirror.open().is_err() {
+            fs::create_dir_all(dir).map_err(Error::io("create the folder", dir))?;
+            let _lock = lock(&path, url.as_str(), FetchOptions::default().time)?;
+            create_bare(&path)?;
+        }
+        Ok(mirror)
+    }
+
+    pub fn url(&self) -> &RepositoryUrl {
+        &self.url
+    }
+
+    /// Brings the newest commit of `branch` into the mirror and returns its id. `None` takes the branch that
+    /// the remote's HEAD names. When the branch is gone from the remote, the mirror forgets it too.
+    pub fn fetch(
+        &self,
+        branch: Option<&str>,
+        credentials: &Credentials,
+        options: &FetchOptions,
+    ) -> Result<CommitId, Error> {
+        let branch = branch.map(check_branch).transpose()?;
+        let deadline = Instant::now() + options.time;
+        let _lock = lock(self.path(), self.url.as_str(), options.time)?;
+        let repository = self.open()?;
+        let session = Session::new(&self.url, credentials, options, deadline);
+        transport::with_session(&session, || {
+            self.fetch_locked(&repository, branch, &session)
+        })
+    }
+
+    fn fetch_locked(
+        &self,
+        repository: &git2::Repository,
+        branch: Option<&str>,
+        session: &Arc<Session>,
+    ) -> Result<CommitId, Error> {
+        let failed = |error: git2::Error| {
+            session
+                .take_failure()
+                .unwrap_or_else(|| classify(session, &error))
+        };
+        let mut remote = repository
+            .remote_anonymous(&self.remote_address()?)
+            .map_err(failed)?;
+        let mut connection = remote
+            .connect_auth(Direction::Fetch, Some(callbacks(session)), None)
+            .map_err(failed)?;
+        if connection.list().map_err(failed)?.is_empty() {
+            return Err(Error::EmptyRepository {
+                url: session.url.clone(),
+            });
+        }
+        let branch = match branch {
+            Some(branch) => branch.to_owned(),
+            None => default_branch(&connection, session)?,
+        };
+
+        // Left over if a fetch was killed; deleting what is not there is no error worth a word.
+        let _ = repository
+            .find_reference(INCOMING)
+            .and_then(|mut reference| reference.delete());
+        let mut fetch = git2::FetchOptions::new();
+        fetch
+            .remote_callbacks(callbacks(session))
+            .follow_redirects(RemoteRedirect::None)
+            .download_tags(AutotagOption::None)
+            .update_fetchhead(false);
+        let refspec = format!("+refs/heads/{branch}:{INCOMING}");
+        connection
+            .remote()
+            .download(&[refspec.as_str()], Some(&mut fetch))
+            .map_err(failed)?;
+        connection
+            .remote()
+            .update_tips(
+                None,
+                RemoteUpdateFlags::empty(),
+                AutotagOption::None,
+                Some("fetch"),
+            )
+            .map_err(failed)?;
+        drop(connection);
+        self.take_incoming(repository, &branch)
+    }
+
+    /// Moves what arrived to its branch in the mirror.
+    fn take_incoming(
+        &self,
+        repository: &git2::Repository,
+        branch: &str,
+    ) -> Result<CommitId, Error> {
+        let kept = format!("refs/steward/heads/{branch}");
+        let Ok(mut incoming) = repository.find_reference(INCOMING) else {
+            let _ = repository
+                .find_reference(&kept)
+                .and_then(|mut reference| reference.delete());
+            return Err(Error::BranchMissing {
+                url: self.url.as_str().to_owned(),
+                branch: printable(branch, 200),
+            });
+        };
+        let commit = incoming
+            .peel_to_commit()
+            .map_err(Error::git("read the fetched commit"))?
+            .id();
+        let set = || {
+            repository
+                .reference(&kept, commit, true, "fetch")
+                .map(|_| ())
+        };
+        if set().is_err() {
+            // `a` cannot be beside `a/b`: what the remote has now wins over what it had.
+            forget_conflicting(repository, &kept)?;
+            set().map_err(Error::git("record the fetched branch"))?;
+        }
+        incoming
+            .delete()
+            .map_err(Error::git("record the fetched branch"))?;
+        Ok(CommitId(commit))
+    }
+
+    fn remote_address(&self) -> Result<String, Error> {
+        let Some(path) = self.url.local_path() else {
+            return Ok(format!("{}://remote/", transport::SCHEME));
+        };
+        let url = || self.url.as_str().to_owned();
+        if !path.is_dir() {
+            return Err(Error::Unreachable {
+                url: url(),
+                cause: "there is no such folder".to_owned(),
+            });
+        }
+        if is_repository(path).is_none() {
+            let cause = "the folder is neither a work tree's root nor a bare repository".to_owned();
+            return Err(Error::NotARepository { url: url(), cause });
+        }
+        let escaped = percent_encoding::utf8_percent_encode(self.url.as_str(), LOCAL_PATH);
+        Ok(format!("file://{escaped}"))
+    }
+}
+
+const LOCAL_PATH: &percent_encoding::AsciiSet = &percent_encoding::NON_ALPHANUMERIC
+    .remove(b'/')
+    .remove(b'.')
+    .remove(b'-')
+    .remove(b'_');
+
+/// The branch that the remote's HEAD names; a detached or unborn HEAD names none.
+fn default_branch(
+    connection: &git2::RemoteConnection<'_, '_, '_>,
+    session: &Session,
+) -> Result<String, Error> {
+    let missing = || Error::NoDefaultBranch {
+        url: session.url.clone(),
+    };
+    let name = connection.default_branch().map_err(|_| missing())?;
+    let name = name.as_str().map_err(|_| missing())?.trim_end_matches('\0');
+    let branch = name.strip_prefix("refs/heads/").ok_or_else(missing)?;
+    Ok(check_branch(branch)?.to_owned())
+}
+
+/// A branch name is safe as a part of a refspec and of a ref of ours.
+fn check_branch(name: &str) -> Result<&str, Error> {
+    let valid = git2::Reference::is_valid_name(&format!("refs/heads/{name}"))
+        && name.len() <= 1000
+        && !name.starts_with('-')
+        && !name.contains(super::error::is_unprintable);
+    if valid {
+        Ok(name)
+    } else {
+        Err(Error::InvalidBranch {
+            name: printable(name, 200),
+        })
+    }
+}
+
+fn forget_conflicting(repository: &git2::Repository, kept: &str) -> Result<(), Error> {
+    let below = format!("{kept}/");
+    let names: Vec<String> = repository
+        .references_glob("refs/steward/heads/*")
+        .map_err(Error::git("list the branches of the mirror"))?
+        .filter_map(|reference| reference.ok()?.name().ok().map(str::to_owned))
+        .filter(|name| name.starts_with(&below) || kept.starts_with(&format!("{name}/")))
+        .collect();
+    for name in names {
+        repository
+            .find_reference(&name)
+            .and_then(|mut reference| reference.delete())
+            .map_err(Error::git("forget a branch of the mirror"))?;
+    }
+    Ok(())
+}
+
+/// Callbacks that stop the transfer at its limits. There is none for credentials: those of libgit2 are not used.
+fn callbacks(session: &Arc<Session>) -> RemoteCallbacks<'static> {
+    let mut callbacks = RemoteCallbacks::new();
+    let progress = session.clone();
+    callbacks.transfer_progress(move |progress_now| {
+        let options = &progress.options;
+        let too_large = |limit| Error::TooLarge {
+            url: progress.url.clone(),
+            limit,
+        };
+        if progress_now.received_bytes() as u64 > options.bytes {
+            progress.fail(too_large(format!("{} MiB", options.bytes >> 20)));
+        } else if progress_now.total_objects() > options.objects {
+            progress.fail(too_large(format!("{} objects", options.objects)));
+        } else if progress.remaining().is_none() {
+            progress.fail(progress.timed_out());
+        } else {
+            return true;
+        }
+        false
+    });
+    callbacks
+}
+
+/// What a failure means that no transport of ours has named, by what libgit2 says.
+fn classify(session: &Session, error: &git2::Error) -> Error {
+    let url = session.url.clone();
+    let cause = printable(error.message(), 300);
+    let lower = cause.to_lowercase();
+    if session.remaining().is_none() {
+        session.timed_out()
+    } else if lower.contains("unsupported extension") || lower.contains("object format") {
+        let feature = match () {
+            () if lower.contains("refstorage") => "the reftable format of refs".to_owned(),
+            () if lower.contains("sha256") => "SHA-256 object ids".to_owned(),
+            () => format!("a repository format ({cause})"),
+        };
+        Error::UnsupportedFormat { url, feature }
+    } else {
+        Error::Unreachable { url, cause }
+    }
+}
+
+/// Makes an empty bare repository at `path` in one step; whatever is there and does not open is removed.
+/// The caller holds the lock of `path`.
+pub(super) fn create_bare(path: &Path) -> Result<(), Error> {
+    init();
+    if path.exists() {
+        if git2::Repository::open_bare(path).is_ok() {
+            return Ok(());
+        }
+        tracing::warn!(path = %path.display(), "the mirror is damaged and is made anew");
+        fs::remove_dir_all(path).map_err(Error::io("remove the damaged mirror", path))?;
+    }
+    let fresh = path.with_extension("new");
+    if fresh.exists() {
+        fs::remove_dir_all(&fresh).map_err(Error::io("remove the unfinished mirror", &fresh))?;
+    }
+    let mut options = git2::RepositoryInitOptions::new();
+    options
+        .bare(true)
+        .no_reinit(true)
+        .external_template(false)
+        .initial_head("main");
+    git2::Repository::init_opts(&fresh, &options)
+        .map_err(Error::git("create a bare repository"))?;
+    fs::rename(&fresh, path).map_err(Error::io("create the mirror", path))
+}
+
+/// Takes the lock of the repository at `path`, held until the file is dropped, the process's death included.
+pub(super) fn lock(path: &Path, name: &str, patience: Duration) -> Result<File, Error> {
+    let path = path.with_extension("lock");
+    let file = File::options()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(&path)
+        .map_err(Error::io("open the lock", &path))?;
+    let deadline = Instant::now() + patience;
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(file),
+            Err(TryLockError::WouldBlock) if Instant::now() < deadline => {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            Err(TryLockError::WouldBlock) => {
+                return Err(Error::Busy {
+                    url: name.to_owned(),
+                    waited: patience,
+                });
+            }
+            Err(TryLockError::Error(source)) => {
+                return Err(Error::io("take the lock", &path)(source));
+            }
+        }
+    }
+}

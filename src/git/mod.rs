@@ -1,0 +1,36 @@
+//! Everything Steward does with git: fetch a branch into a bare mirror, and lay one commit out as files.
+//!
+//! In go a [`RepositoryUrl`] (checked once, free of secrets) and a branch name; out comes a [`CommitId`],
+//! and from that a read-only folder with the content of the commit. All functions are plain and block:
+//! callers run them on blocking threads. A [`Repository`] is only a path and may be shared freely;
+//! each call opens the store anew.
+//!
+//! What this module deliberately does not do: it runs no hook, filter or helper of any repository, reads no
+//! git configuration of the user or the system, follows no redirect to another host, never asks on a
+//! terminal, and never writes into a repository or folder of the user. Pushing is not here either.
+//!
+//! Start reading at [`Mirror::fetch`], then [`checkout`].
+
+mod checkout;
+mod error;
+mod local;
+mod mirror;
+mod names;
+mod options;
+mod repository;
+mod snapshot;
+mod transport;
+mod url;
+
+#[cfg(test)]
+mod tests;
+
+pub use checkout::{CheckoutLimits, checkout, checkout_with, submodules};
+pub use error::{Error, printable};
+pub use local::{RepositoryKind, is_repository, local_watch_paths};
+pub use mirror::{FetchOptions, Mirror};
+pub use options::init;
+pub use repository::{CommitId, CommitInfo, Repository, TreeId, commit_info, is_ancestor, tree_id};
+pub use snapshot::{SnapshotLimits, snapshot, snapshot_with};
+pub use transport::{Credentials, Login};
+pub use url::{LocalPolicy, Policy, RepositoryUrl, UrlError};

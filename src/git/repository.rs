@@ -1,0 +1,143 @@
+//! A bare repository of ours, and questions about the commits in it.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use super::error::{Error, printable};
+use super::options::init;
+
+/// The id of a commit: 40 lower-case hexadecimal digits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct CommitId(pub(super) git2::Oid);
+
+/// The id of a tree, that is of a folder's whole content.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TreeId(pub(super) git2::Oid);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("not an object id: 40 hexadecimal digits are expected")]
+pub struct NotAnId;
+
+impl fmt::Display for CommitId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl fmt::Display for TreeId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl FromStr for CommitId {
+    type Err = NotAnId;
+
+    fn from_str(text: &str) -> Result<CommitId, NotAnId> {
+        parse_id(text).map(CommitId)
+    }
+}
+
+impl FromStr for TreeId {
+    type Err = NotAnId;
+
+    fn from_str(text: &str) -> Result<TreeId, NotAnId> {
+        parse_id(text).map(TreeId)
+    }
+}
+
+/// libgit2 itself would pad a short id with zeros.
+fn parse_id(text: &str) -> Result<git2::Oid, NotAnId> {
+    if text.len() != 40 {
+        return Err(NotAnId);
+    }
+    git2::Oid::from_str(text).map_err(|_| NotAnId)
+}
+
+/// What a person wants to know of a commit. The texts are whatever its author wrote, made printable.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CommitInfo {
+    pub id: CommitId,
+    pub tree: TreeId,
+    /// `Name <address>`.
+    pub author: String,
+    /// When it was committed, in seconds since 1970 UTC, as the committer's clock said.
+    pub time: i64,
+    /// First line of the message.
+    pub summary: String,
+}
+
+/// A bare repository that belongs to Steward. Only a path: each operation opens it anew.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Repository {
+    path: PathBuf,
+}
+
+impl Repository {
+    /// Names the bare repository at `path`; nothing is read yet.
+    pub fn at(path: impl Into<PathBuf>) -> Repository {
+        Repository { path: path.into() }
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(super) fn open(&self) -> Result<git2::Repository, Error> {
+        init();
+        git2::Repository::open_bare(&self.path).map_err(Error::git("open the repository's store"))
+    }
+}
+
+pub fn tree_id(repository: &Repository, commit: CommitId) -> Result<TreeId, Error> {
+    let repository = repository.open()?;
+    let tree = find_commit(&repository, commit)?.tree_id();
+    Ok(TreeId(tree))
+}
+
+pub fn commit_info(repository: &Repository, commit: CommitId) -> Result<CommitInfo, Error> {
+    let repository = repository.open()?;
+    let found = find_commit(&repository, commit)?;
+    let author = found.author();
+    let lossy = |bytes: &[u8]| printable(&String::from_utf8_lossy(bytes), 200);
+    Ok(CommitInfo {
+        id: commit,
+        tree: TreeId(found.tree_id()),
+        author: format!(
+            "{} <{}>",
+            lossy(author.name_bytes()),
+            lossy(author.email_bytes())
+        ),
+        time: found.time().seconds(),
+        summary: lossy(found.summary_bytes().unwrap_or_default()),
+    })
+}
+
+/// Whether `new` contains `old`, so that going from one to the other is a fast-forward. A commit that the
+/// repository does not have (any more) is an ancestor of nothing.
+pub fn is_ancestor(repository: &Repository, old: CommitId, new: CommitId) -> Result<bool, Error> {
+    let repository = repository.open()?;
+    find_commit(&repository, new)?;
+    if old == new {
+        return Ok(true);
+    }
+    if repository.find_commit(old.0).is_err() {
+        return Ok(false);
+    }
+    repository
+        .graph_descendant_of(new.0, old.0)
+        .map_err(Error::git("compare two commits"))
+}
+
+pub(super) fn find_commit(
+    repository: &git2::Repository,
+    commit: CommitId,
+) -> Result<git2::Commit<'_>, Error> {
+    repository
+        .find_commit(commit.0)
+        .map_err(|error| match error.code() {
+            git2::ErrorCode::NotFound => Error::CommitMissing { commit },
+            _ => Error::git("read a commit")(error),
+        })
+}

@@ -1,0 +1,469 @@
+use std::os::unix::fs::{MetadataExt, symlink};
+
+use git2::ObjectType;
+
+use super::super::names::{Node, check_link, check_name};
+use super::*;
+
+/// A bare repository of our own, for trees that the `git` command would not make.
+struct Crafted {
+    dir: TempDir,
+    repository: Repository,
+}
+
+impl Crafted {
+    fn new() -> Crafted {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("bare");
+        super::super::mirror::create_bare(&path).unwrap();
+        Crafted {
+            dir,
+            repository: Repository::at(path),
+        }
+    }
+
+    fn blob(&self, content: &[u8]) -> git2::Oid {
+        self.repository.open().unwrap().blob(content).unwrap()
+    }
+
+    /// A tree of exactly these entries, unchecked.
+    fn tree(&self, entries: &[(&str, &[u8], git2::Oid)]) -> git2::Oid {
+        let mut raw = Vec::new();
+        for (mode, name, id) in entries {
+            raw.extend_from_slice(mode.as_bytes());
+            raw.push(b' ');
+            raw.extend_from_slice(name);
+            raw.push(0);
+            raw.extend_from_slice(id.as_bytes());
+        }
+        let store = self.repository.open().unwrap();
+        store.odb().unwrap().write(ObjectType::Tree, &raw).unwrap()
+    }
+
+    fn check_out(&self, tree: git2::Oid) -> Result<PathBuf, Error> {
+        self.check_out_with(tree, &CheckoutLimits::default())
+    }
+
+    fn check_out_with(&self, tree: git2::Oid, limits: &CheckoutLimits) -> Result<PathBuf, Error> {
+        let raw = format!("tree {tree}\nauthor a <a> 0 +0000\ncommitter a <a> 0 +0000\n\nx\n");
+        let store = self.repository.open().unwrap();
+        let commit = store
+            .odb()
+            .unwrap()
+            .write(ObjectType::Commit, raw.as_bytes())
+            .unwrap();
+        let commit: CommitId = commit.to_string().parse().unwrap();
+        checkout_with(
+            &self.repository,
+            commit,
+            &self.dir.path().join("checkouts"),
+            limits,
+        )
+    }
+
+    /// Nothing of a refused tree may be left.
+    fn assert_nothing_left(&self) {
+        let left = fs::read_dir(self.dir.path().join("checkouts"))
+            .unwrap()
+            .filter(|entry| {
+                !entry
+                    .as_ref()
+                    .unwrap()
+                    .file_name()
+                    .to_string_lossy()
+                    .starts_with(".boot")
+            });
+        assert_eq!(left.count(), 0);
+    }
+}
+
+#[test]
+fn a_checkout_holds_what_the_commit_holds() {
+    let world = World::new();
+    world.write("a/b/c.txt", "deep");
+    world.write("run.sh", "#!/bin/sh\n");
+    fs::set_permissions(
+        world.source().join("run.sh"),
+        std::os::unix::fs::PermissionsExt::from_mode(0o700),
+    )
+    .unwrap();
+    symlink("a/b", world.source().join("link")).unwrap();
+    world.commit("files");
+    let path = world.check_out().unwrap();
+    assert_eq!(
+        path.file_name().unwrap().to_str().unwrap(),
+        world.git(&["rev-parse", "HEAD^{tree}"])
+    );
+    assert_eq!(fs::read_to_string(path.join("link/c.txt")).unwrap(), "deep");
+    let mode = |name: &str| path.join(name).symlink_metadata().unwrap().mode() & 0o7777;
+    assert_eq!(
+        (mode("main.cf"), mode("run.sh"), mode("a/b"), mode(".")),
+        (0o644, 0o755, 0o755, 0o755)
+    );
+    assert!(!path.join(".git").exists());
+}
+
+#[test]
+fn a_checkout_is_reused_by_content() {
+    let world = World::new();
+    let first = world.check_out().unwrap();
+    fs::write(first.join("witness"), "").unwrap();
+    world.commit("an empty commit has the same tree");
+    assert_eq!(world.check_out().unwrap(), first);
+    assert!(first.join("witness").exists());
+}
+
+#[test]
+fn a_checkout_of_another_boot_is_not_trusted() {
+    let world = World::new();
+    let path = world.check_out().unwrap();
+    fs::write(path.join("main.cf"), "").unwrap();
+    fs::write(world.path("checkouts/.boot"), "another").unwrap();
+    fs::write(world.path("checkouts/keep"), "not ours").unwrap();
+    assert_eq!(world.check_out().unwrap(), path);
+    assert_eq!(
+        fs::read_to_string(path.join("main.cf")).unwrap(),
+        "entity A: end\n"
+    );
+    assert!(world.path("checkouts/keep").exists());
+}
+
+#[test]
+fn attributes_and_hooks_of_the_repository_do_nothing() {
+    let world = World::empty();
+    world.write(
+        ".gitattributes",
+        "* text eol=crlf ident filter=evil working-tree-encoding=UTF-16\n",
+    );
+    world.write("main.cf", "# $Id$\n");
+    world.git(&["config", "filter.evil.smudge", "touch /tmp/never"]);
+    for name in [".gitattributes", "main.cf"] {
+        let blob = world.git(&["hash-object", "-w", "--no-filters", name]);
+        world.git(&[
+            "update-index",
+            "--add",
+            "--cacheinfo",
+            &format!("100644,{blob},{name}"),
+        ]);
+    }
+    world.git(&["commit", "--quiet", "-m", "x"]);
+    let path = world.check_out().unwrap();
+    assert_eq!(
+        fs::read_to_string(path.join("main.cf")).unwrap(),
+        "# $Id$\n"
+    );
+}
+
+#[test]
+fn unsafe_names_are_refused_and_named() {
+    for name in [
+        &b".."[..],
+        b".",
+        b"",
+        b".git",
+        b".GIT",
+        b".Git ",
+        b".git.",
+        b"git~1",
+        b"GIT~1",
+        b".g\xe2\x80\x8cit",
+        b".git::$INDEX_ALLOCATION",
+        b".git:x",
+        b"..\\x",
+        b"a/b",
+        b"/etc",
+        b"a\nb",
+        b"a\x1bb",
+        b"\xff\xfe",
+        "a\u{202e}b".as_bytes(),
+        "\u{85}".as_bytes(),
+    ] {
+        let crafted = Crafted::new();
+        let blob = crafted.blob(b"x");
+        let inner = crafted.tree(&[("100644", name, blob)]);
+        for tree in [
+            inner,
+            crafted.tree(&[("40000", b"dir", inner)]),
+            crafted.tree(&[("40000", name, inner)]),
+        ] {
+            let error = crafted.check_out(tree);
+            // libgit2 refuses some of these trees before we see them.
+            let refused = matches!(&error, Err(Error::UnsafePath { .. } | Error::Git { .. }));
+            assert!(refused, "{name:?}: {error:?}");
+            assert!(!error.unwrap_err().to_string().contains(['\n', '\x1b']));
+            crafted.assert_nothing_left();
+        }
+    }
+}
+
+#[test]
+fn odd_but_safe_names_are_kept() {
+    let crafted = Crafted::new();
+    let blob = crafted.blob(b"x");
+    for name in [
+        "-rf",
+        "con",
+        "Ünïcode",
+        ".gitignore",
+        ".github",
+        "a b",
+        "git~2",
+        "👩\u{200d}🚀",
+        "x:y",
+        "..a",
+    ] {
+        let path = crafted
+            .check_out(crafted.tree(&[("100644", name.as_bytes(), blob)]))
+            .unwrap();
+        assert!(path.join(name).is_file(), "{name}");
+    }
+    let cases = crafted.tree(&[("100644", b"A", blob), ("100644", b"a", blob)]);
+    assert_eq!(
+        fs::read_dir(crafted.check_out(cases).unwrap())
+            .unwrap()
+            .count(),
+        2
+    );
+}
+
+#[test]
+fn one_name_twice_is_refused() {
+    let crafted = Crafted::new();
+    let (blob, target) = (crafted.blob(b"x"), crafted.blob(b"../../../escape"));
+    let twice = crafted.tree(&[("100644", b"a", blob), ("100644", b"a", blob)]);
+    assert!(crafted.check_out(twice).is_err());
+    let sub = crafted.tree(&[("100644", b"file", blob)]);
+    let link_and_folder = crafted.tree(&[("120000", b"a", target), ("40000", b"a", sub)]);
+    assert!(crafted.check_out(link_and_folder).is_err());
+    crafted.assert_nothing_left();
+}
+
+#[test]
+fn modes_that_git_does_not_have_are_refused() {
+    let crafted = Crafted::new();
+    let blob = crafted.blob(b"x");
+    for mode in ["10644", "20644", "60644", "140644", "100000"] {
+        let error = crafted.check_out(crafted.tree(&[(mode, b"a", blob)]));
+        assert!(error.is_err(), "{mode}: {error:?}");
+    }
+}
+
+#[test]
+fn a_file_that_is_a_tree_inside_and_the_reverse_are_refused() {
+    let crafted = Crafted::new();
+    let blob = crafted.blob(b"x");
+    let tree = crafted.tree(&[("100644", b"a", blob)]);
+    assert!(
+        crafted
+            .check_out(crafted.tree(&[("100644", b"f", tree)]))
+            .is_err()
+    );
+    assert!(
+        crafted
+            .check_out(crafted.tree(&[("40000", b"d", blob)]))
+            .is_err()
+    );
+}
+
+#[test]
+fn symlinks_that_leave_the_tree_are_refused() {
+    for target in [
+        "/etc/passwd",
+        "..",
+        "../../other",
+        "a/../../x",
+        "d/../../x",
+        "./..",
+        "missing/../../x",
+        "",
+    ] {
+        let crafted = Crafted::new();
+        let file = crafted.blob(b"x");
+        let folder = crafted.tree(&[("100644", b"file", file)]);
+        let link = crafted.blob(target.as_bytes());
+        let tree = crafted.tree(&[("40000", b"d", folder), ("120000", b"l", link)]);
+        let error = crafted.check_out(tree);
+        let named = matches!(&error, Err(Error::UnsafeSymlink { path, .. }) if path == "l");
+        assert!(named, "{target:?}: {error:?}");
+        crafted.assert_nothing_left();
+    }
+}
+
+#[test]
+fn symlinks_are_followed_as_the_kernel_does() {
+    let nodes = |links: &[(&str, &str)]| {
+        let mut nodes: std::collections::BTreeMap<_, _> = [
+            ("d".to_owned(), Node::Folder),
+            ("d/e".to_owned(), Node::Folder),
+            ("f".to_owned(), Node::File),
+        ]
+        .into();
+        nodes.extend(
+            links
+                .iter()
+                .map(|(path, target)| (path.to_string(), Node::Link(target.to_string()))),
+        );
+        nodes
+    };
+    let check = |links: &[(&str, &str)]| check_link(links[0].0, &nodes(links));
+    assert!(check(&[("l", "f")]).is_ok());
+    assert!(check(&[("l", "dangling")]).is_ok());
+    assert!(check(&[("d/l", "../f")]).is_ok());
+    assert!(check(&[("d/l", ".//../d/./e")]).is_ok());
+    assert!(check(&[("l", "d/e/../../f")]).is_ok());
+    assert!(check(&[("l", "f/x")]).is_err());
+    // Through another link, `..` goes up from where that link leads.
+    assert!(check(&[("l", "d/up/../x"), ("d/up", "..")]).is_err());
+    assert!(check(&[("d/e/l", "../up/x"), ("d/up", "../d")]).is_ok());
+    assert!(check(&[("l", "m"), ("m", "l")]).is_err());
+    assert!(check(&[("l", "l")]).is_err());
+    assert!(check(&[("l", "m"), ("m", "/etc")]).is_err());
+    assert!(check(&[("l", "a\nb")]).is_err());
+}
+
+#[test]
+fn an_endless_or_growing_link_ends() {
+    let links: Vec<(String, String)> = (0..60)
+        .map(|i| (format!("l{i}"), format!("l{0}/l{0}", i + 1)))
+        .collect();
+    let nodes = links
+        .iter()
+        .map(|(path, target)| (path.clone(), Node::Link(target.clone())))
+        .collect();
+    assert!(check_link("l0", &nodes).is_err());
+}
+
+#[test]
+fn submodules_are_empty_folders_and_named() {
+    let world = World::new();
+    world.write(
+        ".gitmodules",
+        "[submodule \"x\"]\n\tpath = ../x\n\turl = -u./evil\n",
+    );
+    let head = world.head().to_string();
+    world.git(&[
+        "update-index",
+        "--add",
+        "--cacheinfo",
+        &format!("160000,{head},libs/sub"),
+    ]);
+    world.git(&["add", ".gitmodules"]);
+    world.git(&["commit", "--quiet", "-m", "submodule"]);
+    let path = world.check_out().unwrap();
+    assert_eq!(fs::read_dir(path.join("libs/sub")).unwrap().count(), 0);
+    assert_eq!(
+        submodules(&world.mirror(), world.head()).unwrap(),
+        ["libs/sub"]
+    );
+}
+
+#[test]
+fn an_lfs_pointer_in_place_of_a_model_is_an_error() {
+    const POINTER: &str =
+        "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a2146\nsize 12345\n";
+    let world = World::new();
+    world.write("image.png", POINTER);
+    world.commit("a pointer elsewhere is none of our business");
+    world.check_out().unwrap();
+    world.write("libs/m/model/_init.cf", POINTER);
+    world.commit("pointer");
+    let error = world.check_out().unwrap_err();
+    assert!(
+        matches!(&error, Error::LfsPointer { path } if path == "libs/m/model/_init.cf"),
+        "{error}"
+    );
+}
+
+#[test]
+fn limits_stop_a_checkout_and_name_the_place() {
+    let crafted = Crafted::new();
+    let (blob, none) = (crafted.blob(&[b'x'; 3 << 20]), CheckoutLimits::default());
+    let flat = crafted.tree(&[("100644", b"a", blob), ("100644", b"b", blob)]);
+    let deep = (0..5).fold(flat, |tree, _| crafted.tree(&[("40000", b"d", tree)]));
+    let check = |tree, limits: CheckoutLimits, text: &str| {
+        let error = crafted.check_out_with(tree, &limits).unwrap_err();
+        assert!(error.to_string().contains(text), "{error}");
+        crafted.assert_nothing_left();
+    };
+    check(
+        flat,
+        CheckoutLimits {
+            entries: 1,
+            ..none.clone()
+        },
+        "1 entries at `b`",
+    );
+    check(
+        flat,
+        CheckoutLimits {
+            file_bytes: 1 << 20,
+            ..none.clone()
+        },
+        "1 MiB for one file at `a`",
+    );
+    check(
+        flat,
+        CheckoutLimits {
+            total_bytes: 4 << 20,
+            ..none.clone()
+        },
+        "4 MiB in all at `b`",
+    );
+    check(
+        deep,
+        CheckoutLimits {
+            depth: 3,
+            ..none.clone()
+        },
+        "3 nested folders at `d/d/d/d`",
+    );
+    check(
+        deep,
+        CheckoutLimits {
+            path_bytes: 5,
+            ..none
+        },
+        "5 bytes for one path",
+    );
+}
+
+#[test]
+fn a_tree_of_exponential_size_is_refused_quickly() {
+    let crafted = Crafted::new();
+    let blob = crafted.blob(b"x");
+    let leaf = crafted.tree(&[("100644", b"f", blob)]);
+    let names: Vec<String> = (0..10).map(|i| format!("d{i}")).collect();
+    let bomb = (0..30).fold(leaf, |tree, _| {
+        crafted.tree(
+            &names
+                .iter()
+                .map(|name| ("40000", name.as_bytes(), tree))
+                .collect::<Vec<_>>(),
+        )
+    });
+    let error = crafted.check_out(bomb).unwrap_err();
+    assert!(matches!(error, Error::TreeTooLarge { .. }), "{error}");
+}
+
+#[test]
+fn a_commit_that_is_not_there_or_is_no_commit_is_an_error() {
+    let world = World::new();
+    let mirror = world.mirror();
+    fetch(&mirror, None).unwrap();
+    for id in [
+        "1234567890123456789012345678901234567890",
+        &world.git(&["rev-parse", "HEAD^{tree}"]),
+    ] {
+        let error = super::super::checkout(&mirror, id.parse().unwrap(), &world.path("checkouts"));
+        assert!(
+            matches!(error, Err(Error::CommitMissing { .. } | Error::Git { .. })),
+            "{error:?}"
+        );
+    }
+}
+
+#[test]
+fn names_are_checked_without_a_repository() {
+    assert!(check_name(b"a").is_ok());
+    assert!(check_name(&[b'a'; 256]).is_err());
+}
