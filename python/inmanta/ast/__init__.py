@@ -1,0 +1,336 @@
+"""Places, namespaces and the exceptions of a compile."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class Location:
+    """A line of a source file."""
+
+    __slots__ = ("file", "lnr")
+
+    def __init__(self, file: str, lnr: int) -> None:
+        self.file = file
+        self.lnr = lnr
+
+    def get_file(self) -> str:
+        return self.file
+
+    def get_line(self) -> int:
+        return self.lnr
+
+    def merge(self, other: Location) -> Location:
+        return self
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.lnr}"
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self})"
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def _key(self) -> tuple:
+        return (self.file, self.lnr)
+
+
+class Range(Location):
+    """A stretch of a source file: lines and columns from 1, the end exclusive."""
+
+    __slots__ = ("start_char", "end_lnr", "end_char")
+
+    def __init__(self, file: str, start_lnr: int, start_char: int, end_lnr: int, end_char: int) -> None:
+        super().__init__(file, start_lnr)
+        self.start_char = start_char
+        self.end_lnr = end_lnr
+        self.end_char = end_char
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.lnr}:{self.start_char}"
+
+    def _key(self) -> tuple:
+        return (self.file, self.lnr, self.start_char, self.end_lnr, self.end_char)
+
+
+class Locatable:
+    """Something that has a place in the source."""
+
+    __slots__ = ("_location",)
+
+    def __init__(self) -> None:
+        self._location: Location | None = None
+
+    def get_location(self) -> Location | None:
+        return self._location
+
+    def set_location(self, location: Location) -> None:
+        self._location = location
+
+    location = property(get_location, set_location)
+
+
+class LocatableString(str):
+    """A text of the source with its place; `value` is the plain text."""
+
+    def __new__(cls, value: str, location: Location | None = None, lexpos: int = 0, namespace: object = None):
+        self = super().__new__(cls, value)
+        self.value = str(value)
+        self.location = location
+        self.lexpos = lexpos
+        self.namespace = namespace
+        return self
+
+    def get_value(self) -> str:
+        return self.value
+
+    def get_location(self) -> Location | None:
+        return self.location
+
+
+class Namespace:
+    """A namespace of the model; the root one has the name `__root__`."""
+
+    def __init__(self, name: str, parent: Namespace | None = None) -> None:
+        self.name = name
+        self.parent = parent
+        self.visible_namespaces: dict[str, object] = {}
+
+    @classmethod
+    def of(cls, full_name: str) -> Namespace:
+        """The chain of namespaces of a full name, `net::ip`."""
+        namespace = cls("__root__")
+        for part in full_name.split("::"):
+            if part and part != "__root__":
+                namespace = cls(part, namespace)
+        return namespace
+
+    def get_name(self) -> str:
+        return self.name
+
+    def get_parent(self) -> Namespace | None:
+        return self.parent
+
+    def get_root(self) -> Namespace:
+        return self if self.parent is None else self.parent.get_root()
+
+    def get_full_name(self) -> str:
+        if self.parent is None or self.parent.parent is None:
+            return self.name
+        return f"{self.parent.get_full_name()}::{self.name}"
+
+    def to_path(self) -> list[str]:
+        return [] if self.parent is None else [*self.parent.to_path(), self.name]
+
+    def __repr__(self) -> str:
+        return self.get_full_name()
+
+
+class CompilerException(Exception):
+    """Any mistake in a model. `msg` is the text without place, `location` the place if it is known."""
+
+    def __init__(self, msg: str = "", location: Location | None = None) -> None:
+        super().__init__(msg)
+        self.msg = msg
+        self.location = location
+
+    def set_location(self, location: Location | None) -> None:
+        if self.location is None:
+            self.location = location
+
+    def get_location(self) -> Location | None:
+        return self.location
+
+    def get_message(self) -> str:
+        return self.msg
+
+    def get_causes(self) -> Sequence[CompilerException]:
+        return []
+
+    def format(self) -> str:
+        location = self.get_location()
+        return self.get_message() if location is None else f"{self.get_message()} ({location})"
+
+    def __str__(self) -> str:
+        return self.format()
+
+
+class RuntimeException(CompilerException):
+    """A mistake found while the model runs; `stmt` is the statement, or None."""
+
+    def __init__(self, stmt: object | None, msg: str) -> None:
+        super().__init__(msg)
+        self.stmt: object | None = None
+        if stmt is not None:
+            self.set_statement(stmt)
+
+    def set_statement(self, stmt: object, replace: bool = True) -> None:
+        if self.stmt is None or replace:
+            self.stmt = stmt
+            get_location = getattr(stmt, "get_location", None)
+            if get_location is not None:
+                self.set_location(get_location())
+
+
+class TypingException(RuntimeException):
+    """A value or a definition of a wrong type."""
+
+
+class TypeNotFoundException(RuntimeException):
+    """No type has this name."""
+
+    def __init__(self, type: object, ns: Namespace | None = None) -> None:
+        super().__init__(None, f"could not find type {type} in namespace {ns}")
+        self.type = type
+        self.ns = ns
+
+
+class NotFoundException(RuntimeException):
+    """A variable or an attribute that does not exist; `name` says which."""
+
+    def __init__(self, stmt: object | None, name: object, msg: str | None = None) -> None:
+        super().__init__(stmt, f"could not find value {name}" if msg is None else msg)
+        self.name = name
+
+
+class DoubleSetException(RuntimeException):
+    """A variable that got two different values."""
+
+
+class DuplicateException(TypingException):
+    """Something defined twice."""
+
+    def __init__(self, stmt: object, other: object, msg: str) -> None:
+        super().__init__(stmt, msg)
+        self.other = other
+
+
+class IndexException(RuntimeException):
+    """A lookup or a constructor that does not fit an index."""
+
+
+class ModifiedAfterFreezeException(RuntimeException):
+    """A list that got an element after somebody read it."""
+
+
+class CycleException(TypingException):
+    """A type that contains itself."""
+
+
+class AttributeException(RuntimeException):
+    """An attribute of an instance could not be set or read."""
+
+    def __init__(
+        self,
+        stmt: object,
+        instance: object,
+        attribute: object = None,
+        cause: BaseException | None = None,
+        msg: str | None = None,
+    ) -> None:
+        super().__init__(stmt, f"Could not set attribute `{attribute}` on instance `{instance}`" if msg is None else msg)
+        self.instance = instance
+        self.attribute = attribute
+        self.__cause__ = cause
+
+
+class OptionalValueException(RuntimeException):
+    """An optional attribute was read that has no value, and never will."""
+
+    def __init__(self, instance: object, attribute: object, msg: str | None = None) -> None:
+        super().__init__(None, f"Optional variable accessed that has no value (attribute `{attribute}` of `{instance}`)" if msg is None else msg)
+        self.instance = instance
+        self.attribute = attribute
+
+
+class WrappingRuntimeException(RuntimeException):
+    """A mistake that another one caused."""
+
+    def __init__(self, stmt: object, msg: str, cause: BaseException | None = None) -> None:
+        super().__init__(stmt, msg)
+        self.__cause__ = cause
+
+
+class ExternalException(RuntimeException):
+    """An exception of Python code that is none of ours."""
+
+    def __init__(self, stmt: object, msg: str, cause: BaseException | None) -> None:
+        super().__init__(stmt, msg)
+        self.__cause__ = cause
+
+
+class ExplicitPluginException(ExternalException):
+    """A PluginException on its way through the compiler."""
+
+
+class MultiException(CompilerException):
+    """Several mistakes at once."""
+
+    def __init__(self, others: Sequence[CompilerException]) -> None:
+        super().__init__("Reported %d errors" % len(others))
+        self.others = list(others)
+
+    def get_causes(self) -> Sequence[CompilerException]:
+        return self.others
+
+
+class PluginException(Exception):
+    """Base of the errors that a module raises on purpose; its text is what the user reads."""
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+
+
+class PluginTypeException(TypingException):
+    """An argument or a result of a plugin that does not fit its annotation."""
+
+    def __init__(self, stmt: object | None, msg: str, cause: BaseException | None = None) -> None:
+        super().__init__(stmt, msg)
+        self.__cause__ = cause
+
+
+class InvalidTypeAnnotation(TypingException):
+    """An annotation that is no type."""
+
+
+class UnexpectedReference(RuntimeException):
+    """A reference reached code that did not declare that it can handle one."""
+
+    def __init__(self, reference: object = None, message: str = "", stmt: object | None = None) -> None:
+        super().__init__(stmt, message)
+        self.reference = reference
+        self.message = message
+
+
+class UnsetException(RuntimeException):
+    """A variable was read that has no value yet. It must leave the plugin, which is then called again."""
+
+    def __init__(self, msg: str, result_variable: object | None = None) -> None:
+        super().__init__(None, msg)
+        self.result_variable = result_variable
+
+    def get_result_variable(self) -> object | None:
+        return self.result_variable
+
+
+class MultiUnsetException(RuntimeException):
+    """Several variables without value; the plugin is called again when all have one."""
+
+    def __init__(self, msg: str, result_variables: Sequence[object]) -> None:
+        super().__init__(None, msg)
+        self.result_variables = result_variables
+
+
+class UnknownException(Exception):
+    """An Unknown was touched; leaving a plugin, it makes the result that `unknown`."""
+
+    def __init__(self, unknown: object) -> None:
+        super().__init__(unknown)
+        self.unknown = unknown

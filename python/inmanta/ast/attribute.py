@@ -1,0 +1,65 @@
+"""Attributes and relations of entities."""
+
+from __future__ import annotations
+
+from inmanta.ast import type as types
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from inmanta.ast.entity import Entity
+
+
+class Attribute:
+    """A plain attribute: `name` and `type`."""
+
+    def __init__(self, entity: Entity, info: dict) -> None:
+        self.entity = entity
+        self.name: str = info["name"]
+        self._type_name: str = info["type_name"]
+        self._multi: bool = info["multi"]
+        self._optional: bool = info["optional"]
+
+    @property
+    def type(self) -> types.Type:
+        return types.parse(self._type_name)
+
+    def get_type(self) -> types.Type:
+        return self.type
+
+    def get_name(self) -> str:
+        return self.name
+
+    def get_entity(self) -> Entity:
+        return self.entity
+
+    def is_optional(self) -> bool:
+        return self._optional
+
+    def is_multi(self) -> bool:
+        return self._multi
+
+    def validate(self, value: object) -> None:
+        self.type.validate(value)
+
+    def __repr__(self) -> str:
+        return f"{self.entity}.{self.name}"
+
+
+class RelationAttribute(Attribute):
+    """A relation: `type` is the related entity, `low` and `high` how many of them (high None: any number)."""
+
+    end: RelationAttribute | None = None
+
+    @property
+    def low(self) -> int:
+        return 0 if self._optional or self._multi else 1
+
+    @property
+    def high(self) -> int | None:
+        return None if self._multi else 1
+
+    @property
+    def type(self) -> Entity:
+        from inmanta.execute import runtime
+
+        return runtime.entity(self._type_name)

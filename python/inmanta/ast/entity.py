@@ -1,0 +1,90 @@
+"""Entities of the model, as far as Python code asks about them."""
+
+from __future__ import annotations
+
+from inmanta.ast import Namespace, RuntimeException
+from inmanta.ast.attribute import Attribute, RelationAttribute
+from inmanta.ast.type import Type
+
+
+class Entity(Type):
+    """One entity. Made from the compiler's `entity_info`; compared by full name."""
+
+    def __init__(self, info: dict) -> None:
+        self.full_name: str = info["name"]
+        self.attributes: dict[str, Attribute] = {}
+        for attribute in info["attributes"]:
+            kind = RelationAttribute if attribute["relation"] else Attribute
+            self.attributes[attribute["name"]] = kind(self, attribute)
+        self._parents: list[str] = list(info["parents"])
+
+    @property
+    def name(self) -> str:
+        return self.full_name.rsplit("::", 1)[-1]
+
+    @property
+    def namespace(self) -> Namespace:
+        return Namespace.of(self.full_name.rsplit("::", 1)[0])
+
+    def get_full_name(self) -> str:
+        return self.full_name
+
+    def get_name(self) -> str:
+        return self.name
+
+    def get_namespace(self) -> Namespace:
+        return self.namespace
+
+    def get_attribute(self, name: str) -> Attribute | None:
+        """The attribute or relation of this name, inherited ones included; None if there is none."""
+        return self.attributes.get(name)
+
+    def get_attributes(self) -> dict[str, Attribute]:
+        return self.attributes
+
+    def has_attribute(self, attribute: str) -> bool:
+        return attribute in self.attributes
+
+    def get_all_attribute_names(self) -> list[str]:
+        return list(self.attributes)
+
+    @property
+    def parent_entities(self) -> list[Entity]:
+        """All ancestors, the nearest first."""
+        from inmanta.execute import runtime
+
+        return [runtime.entity(name) for name in self._parents]
+
+    def get_all_parent_names(self) -> list[str]:
+        return list(self._parents)
+
+    def get_all_parent_entities(self) -> set[Entity]:
+        return set(self.parent_entities)
+
+    def is_parent(self, entity: Entity) -> bool:
+        return entity.full_name in self._parents
+
+    def is_subclass(self, cls: Entity) -> bool:
+        return cls.full_name in self._parents
+
+    def validate(self, value: object) -> bool:
+        entity = value.get_type() if hasattr(value, "get_type") else None
+        if isinstance(entity, Entity) and (entity == self or entity.is_subclass(self)):
+            return True
+        raise RuntimeException(None, f"Invalid class type for {value}, should be {self.full_name}")
+
+    def type_string(self) -> str:
+        return self.full_name
+
+    type_string_internal = type_string
+
+    def __str__(self) -> str:
+        return self.full_name
+
+    __repr__ = __str__
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Entity) and self.full_name == other.full_name
+
+    def __hash__(self) -> int:
+        return hash(self.full_name)

@@ -1,0 +1,49 @@
+"""Finalizers: functions that run when a compile is over."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_finalizers: list[Callable[[], object]] = []
+
+
+def finalizer(function: Callable[[], object]) -> None:
+    """Registers a function without arguments for the end of the compile, successful or not."""
+    _finalizers.append(function)
+
+
+def has_finalizers() -> bool:
+    return bool(_finalizers)
+
+
+def reset() -> None:
+    _finalizers.clear()
+
+
+def finalize() -> None:
+    """Runs all finalizers in order, then raises the first exception; later ones are notes on it."""
+    errors = []
+    for function in list(_finalizers):
+        try:
+            function()
+        except Exception as error:
+            errors.append(error)
+    if errors:
+        for other in errors[1:]:
+            errors[0].add_note(f"Another finalizer failed too: {type(other).__name__}: {other}")
+        raise errors[0]
+
+
+def do_compile(refs: dict | None = None) -> tuple[dict, object]:
+    """Not available: Steward compiles outside of Python."""
+    raise NotImplementedError("Steward compiles outside of Python: use `steward compile`")
+
+
+class ProjectLoader:
+    """Kept for test tools."""
+
+    @classmethod
+    def load(cls, project: object) -> None:
+        raise NotImplementedError("Steward loads projects outside of Python: use `steward compile`")

@@ -1,0 +1,167 @@
+"""Names and enumerations that server, agents and modules share. A member of a text enumeration equals its text."""
+
+from __future__ import annotations
+
+from enum import Enum, IntEnum
+
+PLUGINS_PACKAGE = "inmanta_plugins"
+ENVIRON_FORCE_TTY = "FORCE_TTY"
+NAME_RESOURCE_ACTION_LOGGER = "resource_action_logger"
+AGENT_SCHEDULER_ID = "$__scheduler"
+DATETIME_MIN_UTC_TEXT = "0001-01-01T00:00:00+00:00"
+TIME_ISOFMT = "%Y-%m-%dT%H:%M:%S.%f"
+META_DATA_MESSAGE = "message"
+DEFAULT_INMANTA_VERSION_TEXT = "20.1.0"
+
+
+class _Text(str, Enum):
+    def __str__(self) -> str:
+        return self.value
+
+    __format__ = str.__format__
+
+
+class ResourceState(_Text):
+    """State of a resource as users see it."""
+
+    unavailable = "unavailable"
+    skipped = "skipped"
+    dry = "dry"
+    deployed = "deployed"
+    failed = "failed"
+    deploying = "deploying"
+    available = "available"
+    undefined = "undefined"
+    skipped_for_undefined = "skipped_for_undefined"
+    non_compliant = "non_compliant"
+    orphaned = "orphaned"
+
+
+class HandlerResourceState(_Text):
+    """What a handler can make of a resource."""
+
+    deployed = "deployed"
+    skipped = "skipped"
+    skipped_for_dependency = "skipped_for_dependency"
+    failed = "failed"
+    unavailable = "unavailable"
+    dry = "dry"
+    non_compliant = "non_compliant"
+
+
+class Change(_Text):
+    """What a handler did to the real thing."""
+
+    nochange = "nochange"
+    created = "created"
+    purged = "purged"
+    updated = "updated"
+
+
+class ResourceAction(_Text):
+    store = "store"
+    push = "push"
+    pull = "pull"
+    deploy = "deploy"
+    dryrun = "dryrun"
+    getfact = "getfact"
+    discovery = "discovery"
+    other = "other"
+
+
+class LogLevel(_Text):
+    """Severity of a log line; `to_int` is Python's number for it."""
+
+    CRITICAL = "CRITICAL"
+    ERROR = "ERROR"
+    WARNING = "WARNING"
+    INFO = "INFO"
+    DEBUG = "DEBUG"
+    TRACE = "TRACE"
+
+    @property
+    def to_int(self) -> int:
+        return LOG_LEVEL_AS_INTEGER[self]
+
+
+LOG_LEVEL_TRACE = 3
+LOG_LEVEL_AS_INTEGER = {
+    LogLevel.CRITICAL: 50,
+    LogLevel.ERROR: 40,
+    LogLevel.WARNING: 30,
+    LogLevel.INFO: 20,
+    LogLevel.DEBUG: 10,
+    LogLevel.TRACE: LOG_LEVEL_TRACE,
+}
+INTEGER_TO_LOG_LEVEL = {number: level for level, number in LOG_LEVEL_AS_INTEGER.items()}
+
+
+class AgentTriggerMethod(_Text):
+    push_incremental_deploy = "push_incremental_deploy"
+    push_full_deploy = "push_full_deploy"
+
+    @classmethod
+    def get_agent_trigger_method(cls, is_full_deploy: bool) -> AgentTriggerMethod:
+        return cls.push_full_deploy if is_full_deploy else cls.push_incremental_deploy
+
+
+class AgentStatus(_Text):
+    paused = "paused"
+    up = "up"
+    down = "down"
+
+
+class AgentAction(_Text):
+    pause = "pause"
+    unpause = "unpause"
+    keep_paused_on_resume = "keep_paused_on_resume"
+    unpause_on_resume = "unpause_on_resume"
+
+
+class ParameterSource(_Text):
+    fact = "fact"
+    plugin = "plugin"
+    user = "user"
+    form = "form"
+    report = "report"
+
+
+class VersionState(IntEnum):
+    success = 1
+    failed = 2
+    deploying = 3
+    pending = 4
+
+
+class DesiredStateVersionStatus(_Text):
+    active = "active"
+    candidate = "candidate"
+    retired = "retired"
+    skipped_candidate = "skipped_candidate"
+
+
+class Compilestate(_Text):
+    success = "success"
+    failed = "failed"
+
+
+class ClientType(_Text):
+    api = "api"
+    agent = "agent"
+    compiler = "compiler"
+
+
+TRANSIENT_STATES = [ResourceState.available, ResourceState.deploying]
+UNDEPLOYABLE_STATES = [ResourceState.undefined, ResourceState.skipped_for_undefined]
+DONE_STATES = [
+    ResourceState.unavailable,
+    ResourceState.skipped,
+    ResourceState.dry,
+    ResourceState.deployed,
+    ResourceState.failed,
+    ResourceState.undefined,
+    ResourceState.skipped_for_undefined,
+    ResourceState.non_compliant,
+]
+UNDEPLOYABLE_NAMES = [str(state) for state in UNDEPLOYABLE_STATES]
+INITIAL_STATES = [ResourceState.available, *UNDEPLOYABLE_STATES]

@@ -1,0 +1,48 @@
+"""Log lines of resource actions.
+
+There is deliberately no AUTOSTART_AGENT_MAP in here: modules ask for it to find out which kind of server they talk to.
+"""
+
+from __future__ import annotations
+
+from inmanta import const
+
+
+class LogLine:
+    """One line of a resource action's log. `_data` holds level, msg, args, kwargs and timestamp."""
+
+    def __init__(self, level: const.LogLevel, msg: str, kwargs: dict, timestamp_us: int) -> None:
+        self._level = level
+        self._msg = msg
+        self._kwargs = kwargs
+        self.timestamp_us = timestamp_us
+
+    @classmethod
+    def log(cls, level: const.LogLevel | int | str, msg: str, timestamp: object = None, **kwargs: object) -> LogLine:
+        """A line whose `%(name)s` places are filled from the keyword arguments."""
+        import time
+
+        if isinstance(level, int):
+            level = const.INTEGER_TO_LOG_LEVEL[level]
+        level = const.LogLevel(level)
+        microseconds = time.time_ns() // 1000 if timestamp is None else int(timestamp.timestamp() * 1_000_000)
+        return cls(level, msg % kwargs if kwargs else msg, kwargs, microseconds)
+
+    @property
+    def _data(self) -> dict:
+        import datetime
+
+        timestamp = datetime.datetime.fromtimestamp(self.timestamp_us / 1_000_000, datetime.timezone.utc)
+        return {"level": self._level, "msg": self._msg, "args": [], "kwargs": self._kwargs, "timestamp": timestamp}
+
+    level = property(lambda self: self._level)
+    log_level = property(lambda self: self._level)
+    msg = property(lambda self: self._msg)
+    args = property(lambda self: [])
+    kwargs = property(lambda self: self._kwargs)
+
+    def to_dict(self) -> dict:
+        return self._data
+
+    def write_to_logger(self, logger) -> None:
+        logger.log(self._level.to_int, "%s", self._msg)

@@ -1,0 +1,71 @@
+"""Plain data that handlers and modules exchange with the server."""
+
+from __future__ import annotations
+
+# Aliases of text, for annotations.
+ResourceIdStr = str
+ResourceVersionIdStr = str
+
+
+class _Record:
+    """Named fields, compared by value; `model_dump` gives them as a dict."""
+
+    _fields: tuple[str, ...] = ()
+
+    def __init__(self, **kwargs: object) -> None:
+        for field in self._fields:
+            setattr(self, field, kwargs.pop(field, getattr(type(self), field, None)))
+        if kwargs:
+            raise TypeError(f"{type(self).__name__} has no field {', '.join(kwargs)}")
+
+    def model_dump(self, by_alias: bool = False) -> dict:
+        return {field: getattr(self, field) for field in self._fields}
+
+    dict = model_dump
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and self.model_dump() == other.model_dump()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{f}={getattr(self, f)!r}' for f in self._fields)})"
+
+
+class AttributeStateChange(_Record):
+    """What an attribute is and what it should be."""
+
+    _fields = ("current", "desired")
+
+    def __init__(self, current: object = None, desired: object = None) -> None:
+        super().__init__(current=current, desired=desired)
+
+
+class DiscoveredResourceInput(_Record):
+    """A resource that a discovery found."""
+
+    _fields = ("discovered_resource_id", "values", "discovery_resource_id")
+
+
+class PipConfig(_Record):
+    """The `pip` section of a project."""
+
+    _fields = ("index_url", "extra_index_url", "pre", "use_system_config")
+    extra_index_url = ()
+    use_system_config = False
+
+
+class Project(_Record):
+    _fields = ("id", "name", "environments")
+
+
+class Environment(_Record):
+    _fields = ("id", "name", "project_id", "repo_url", "repo_branch", "settings", "halted")
+
+
+def __getattr__(name: str):
+    if name == "BaseModel":
+        try:
+            from pydantic import BaseModel
+        except ImportError:
+            BaseModel = _Record
+        return BaseModel
+    raise AttributeError(name)

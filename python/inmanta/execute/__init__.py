@@ -1,0 +1,1 @@
+"""What a running model looks like from Python."""

@@ -1,0 +1,328 @@
+"""Values of the model as plugins see them.
+
+`DynamicProxy.return_value` turns an internal value into what a plugin gets, `DynamicProxy.unwrap` turns it back.
+All nested reading goes through `DynamicProxy._return_value`, which modules may replace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from inmanta.ast import RuntimeException, UnexpectedReference, UnknownException
+from inmanta.execute.runtime import AttributeNotFound, Instance
+from inmanta.execute.util import NoneValue, Unknown
+from inmanta.util import JSONSerializable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from inmanta.ast.entity import Entity
+
+__all__ = [
+    "AttributeNotFound",
+    "CallProxy",
+    "DictProxy",
+    "DynamicProxy",
+    "IteratorProxy",
+    "JSONSerializable",
+    "ProxyContext",
+    "SequenceProxy",
+    "UnexpectedReference",
+    "exportcontext",
+]
+
+
+_PLAIN = frozenset({str, int, float, bool, type(None)})
+_get = object.__getattribute__
+_set = object.__setattr__
+
+
+class ProxyContext:
+    """How a value came to Python.
+
+    `path` names it in messages, `validated` says whether its declared type was checked, and
+    `allow_reference_values` whether its direct elements may be references (None: not said, so no).
+    """
+
+    __slots__ = ("path", "validated", "allow_reference_values")
+
+    def __init__(self, *, path: str, validated: bool = True, allow_reference_values: bool | None = None) -> None:
+        self.path = path
+        self.validated = validated
+        self.allow_reference_values = allow_reference_values
+
+    def nested(self, *, relative_path: str) -> ProxyContext:
+        """The context of an element: what was allowed for the direct elements is not for theirs."""
+        return ProxyContext(path=self.path + relative_path, validated=False, allow_reference_values=None)
+
+    def allow_references(self) -> ProxyContext:
+        """The same, with references among the direct elements."""
+        return ProxyContext(path=self.path, validated=self.validated, allow_reference_values=True)
+
+    def should_allow_references(self) -> bool:
+        return exportcontext.active or bool(self.allow_reference_values)
+
+
+class _ExportContext:
+    """`with exportcontext:` allows references everywhere, as the mapping of resources needs it."""
+
+    active = 0
+
+    def __enter__(self) -> None:
+        self.active += 1
+
+    def __exit__(self, *_: object) -> None:
+        self.active -= 1
+
+
+exportcontext = _ExportContext()
+_UNNAMED = ProxyContext(path="<value>")
+
+
+class DynamicProxy:
+    """A read-only view of an instance. Attributes read like Python attributes.
+
+    Reading raises UnsetException (not known yet: let it leave the plugin), OptionalValueException (optional, without
+    value), UnknownException, or an AttributeError for a name that the entity does not have.
+    """
+
+    def __init__(self, instance: object, *, context: ProxyContext | None = None) -> None:
+        _set(self, "__instance", instance)
+        _set(self, "__context", context)
+
+    @classmethod
+    def unwrap(cls, item: object, *, dynamic_context: object = None) -> object:
+        """The internal value of anything a plugin returns; TypeError for a dict with other keys than text."""
+        if type(item) in _PLAIN:
+            return item
+        if isinstance(item, DynamicProxy):
+            return item._get_instance()
+        if isinstance(item, list):
+            return [cls.unwrap(element, dynamic_context=dynamic_context) for element in item]
+        if isinstance(item, dict):
+            for key in item:
+                if not isinstance(key, str):
+                    raise RuntimeException(
+                        None, f"dict keys should be strings, got {key} of type {type(key).__name__} with dict value {item[key]}"
+                    )
+            return {key: cls.unwrap(element, dynamic_context=dynamic_context) for key, element in item.items()}
+        return item
+
+    @classmethod
+    def return_value(cls, value: object, *, context: ProxyContext | None = None) -> object:
+        """What a plugin gets for an internal value; UnknownException for an Unknown."""
+        if type(value) in _PLAIN:
+            return value
+        if isinstance(value, Instance):
+            return DynamicProxy(value, context=context)
+        if isinstance(value, list):
+            return SequenceProxy(value, context=context)
+        if isinstance(value, dict):
+            return DictProxy(value, context=context)
+        if isinstance(value, DynamicProxy):
+            return value
+        if isinstance(value, NoneValue):
+            return None
+        if isinstance(value, Unknown):
+            raise UnknownException(value)
+        return value
+
+    def _return_value(self, value: object, *, relative_path: str) -> object:
+        """The gate of all nested reading: refuses undeclared references, then `return_value`."""
+        if type(value) in _PLAIN:
+            return value
+        context = self._get_context()
+        if _is_reference(value) and not (
+            context.should_allow_references() if context is not None else exportcontext.active
+        ):
+            path = (context or _UNNAMED).path + relative_path
+            raise UnexpectedReference(
+                reference=value,
+                message=f"Encountered reference in plugin argument `{path}`, which does not declare that it accepts one."
+                " Use `inmanta.plugins.allow_reference_values` to read it.",
+            )
+        nested = (context or _UNNAMED).nested(relative_path=relative_path)
+        return DynamicProxy.return_value(value, context=nested)
+
+    def _get_instance(self):
+        return _get(self, "__instance")
+
+    def _get_context(self) -> ProxyContext | None:
+        return _get(self, "__context")
+
+    def _allow_references(self):
+        """A copy whose direct elements may be references."""
+        return type(self)(self._get_instance(), context=(self._get_context() or _UNNAMED).allow_references())
+
+    def _type(self) -> Entity:
+        return self._get_instance().get_type()
+
+    def is_unknown(self) -> bool:
+        return isinstance(self._get_instance(), Unknown)
+
+    def __getattr__(self, attribute: str) -> object:
+        if attribute[:2] == "__":
+            # Python's own questions (copy, pickle, numpy) are none to the model.
+            raise AttributeError(attribute)
+        value = self._get_instance().get_attribute(attribute).get_value()
+        return self._return_value(value, relative_path="." + attribute)
+
+    def __setattr__(self, attribute: str, value: object) -> None:
+        raise Exception("Readonly object")
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, DynamicProxy):
+            return NotImplemented
+        return self._get_instance() == other._get_instance()
+
+    def __hash__(self) -> int:
+        return hash(self._get_instance())
+
+    def __lt__(self, other: object) -> bool:
+        if not isinstance(other, DynamicProxy):
+            return NotImplemented
+        mine, others = self._get_instance(), other._get_instance()
+        if isinstance(mine, Instance) and isinstance(others, Instance):
+            return mine.id < others.id
+        return mine < others
+
+    def __repr__(self) -> str:
+        return f"@{self._get_instance()!r}"
+
+    def __str__(self) -> str:
+        return f"@{self._get_instance()}"
+
+    def __reduce__(self):
+        raise TypeError("a value of the model cannot be pickled")
+
+
+class SequenceProxy(DynamicProxy, JSONSerializable):
+    """A list of the model, read-only."""
+
+    def __init__(self, sequence: Sequence, *, context: ProxyContext | None = None) -> None:
+        DynamicProxy.__init__(self, sequence, context=context)
+
+    def __getitem__(self, key):
+        if isinstance(key, str):
+            raise RuntimeException(None, f"can not get a attribute {key}, {self._get_instance()} is a list")
+        value = self._get_instance()[key]
+        if isinstance(key, slice):
+            return SequenceProxy(value, context=self._get_context())
+        return self._return_value(value, relative_path=f"[{key}]")
+
+    def __len__(self) -> int:
+        return len(self._get_instance())
+
+    def __iter__(self):
+        return IteratorProxy(self._get_instance(), context=self._get_context())
+
+    def __contains__(self, item: object) -> bool:
+        return any(item == element for element in self)
+
+    def __reversed__(self):
+        return iter([*self][::-1])
+
+    def index(self, value: object) -> int:
+        return [*self].index(value)
+
+    def count(self, value: object) -> int:
+        return [*self].count(value)
+
+    def __getattr__(self, attribute: str) -> object:
+        raise AttributeError(attribute)
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, SequenceProxy):
+            return self._get_instance() == other._get_instance()
+        if isinstance(other, list):
+            return len(self) == len(other) and all(mine == theirs for mine, theirs in zip(self, other))
+        return NotImplemented
+
+    __hash__ = None
+
+    def __lt__(self, other: object) -> bool:
+        return [*self] < [*other]
+
+    def json_serialization_step(self) -> list:
+        return [*self]
+
+
+class DictProxy(DynamicProxy, Mapping, JSONSerializable):
+    """A dict of the model, read-only."""
+
+    def __init__(self, mydict: dict, *, context: ProxyContext | None = None) -> None:
+        DynamicProxy.__init__(self, mydict, context=context)
+
+    def __getitem__(self, key: str):
+        return self._return_value(self._get_instance()[key], relative_path=f"[{key!r}]")
+
+    def __len__(self) -> int:
+        return len(self._get_instance())
+
+    def __iter__(self):
+        return iter(self._get_instance())
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._get_instance()
+
+    def __getattr__(self, attribute: str) -> object:
+        raise AttributeError(attribute)
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, DictProxy):
+            return self._get_instance() == other._get_instance()
+        if isinstance(other, dict):
+            return len(self) == len(other) and all(key in self and self[key] == other[key] for key in other)
+        return NotImplemented
+
+    __hash__ = None
+
+    def json_serialization_step(self) -> dict:
+        return dict(self)
+
+
+class CallProxy(DynamicProxy):
+    """A plugin as a value: calling it calls the plugin."""
+
+    def __call__(self, *args: object, **kwargs: object) -> object:
+        return self._get_instance()(*args, **kwargs)
+
+    def __getattr__(self, attribute: str) -> object:
+        return getattr(self._get_instance(), attribute)
+
+
+class IteratorProxy(DynamicProxy):
+    """Goes over a list; an exception for one element does not end the iteration."""
+
+    def __init__(self, sequence: Sequence, *, context: ProxyContext | None = None) -> None:
+        DynamicProxy.__init__(self, sequence, context=context)
+        _set(self, "__position", 0)
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        sequence = self._get_instance()
+        position = _get(self, "__position")
+        if position >= len(sequence):
+            raise StopIteration
+        _set(self, "__position", position + 1)
+        value = sequence[position]
+        if type(value) in _PLAIN:
+            return value
+        return self._return_value(value, relative_path=f"[{position}]")
+
+    def __getattr__(self, attribute: str) -> object:
+        raise AttributeError(attribute)
+
+
+def _is_reference(value: object) -> bool:
+    return getattr(type(value), "_is_inmanta_reference", False)
+
+
+def __getattr__(name: str):
+    # Modules find it here as well as in inmanta.ast.
+    if name in ("UnsetException", "UnknownException", "OptionalValueException", "NotFoundException"):
+        import inmanta.ast
+
+        return getattr(inmanta.ast, name)
+    raise AttributeError(name)

@@ -1,0 +1,140 @@
+"""Instances of the model, as handles: their attributes live in the compiler and are fetched when read."""
+
+from __future__ import annotations
+
+from inmanta.ast import Location, NotFoundException, OptionalValueException, UnsetException
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from inmanta.ast.entity import Entity
+
+
+class AttributeNotFound(NotFoundException, AttributeError):
+    """The entity has no such attribute. Being an AttributeError too, `hasattr` and `getattr` with a default work."""
+
+    def __init__(self, name: str, message: str) -> None:
+        NotFoundException.__init__(self, None, name, message)
+
+
+class World:
+    """Where attributes and entities come from; `steward_host` puts the real one in place of this one.
+
+    `get(instance_id, attribute)` gives `(kind, value)`: `("value", v)`, or one of `("unset", None)`,
+    `("optional_unset", text)` and `("no_attribute", text)`. `entity(name)` gives the fields of `entity_info`, or None.
+    """
+
+    def get(self, instance_id: int, attribute: str) -> tuple[str, object]:
+        raise RuntimeError("no model: instances exist only while Steward compiles one")
+
+    def entity(self, name: str) -> dict | None:
+        raise RuntimeError("no model: entities exist only while Steward compiles one")
+
+
+world = World()
+_instances: dict[int, Instance] = {}
+_entities: dict[str, Entity] = {}
+
+
+def reset() -> None:
+    """Forgets all instances and entities, before another model."""
+    _instances.clear()
+    _entities.clear()
+
+
+def instance(instance_id: int, entity_name: str) -> Instance:
+    """The one handle of an instance; handles are compared by identity."""
+    known = _instances.get(instance_id)
+    if known is None:
+        known = _instances[instance_id] = Instance(instance_id, entity_name)
+    return known
+
+
+def entity(name: str) -> Entity | None:
+    """The entity of this full name, or None."""
+    known = _entities.get(name)
+    if known is None:
+        info = world.entity(name)
+        if info is None:
+            return None
+        from inmanta.ast.entity import Entity
+
+        known = _entities[name] = Entity(info)
+    return known
+
+
+class ResultVariable:
+    """One attribute of one instance."""
+
+    __slots__ = ("myself", "attribute")
+
+    def __init__(self, myself: Instance, attribute: str) -> None:
+        self.myself = myself
+        self.attribute = attribute
+
+    def get_value(self) -> object:
+        """The value; UnsetException, OptionalValueException or AttributeNotFound if there is none."""
+        return self.myself.value(self.attribute)
+
+    def is_ready(self) -> bool:
+        try:
+            self.get_value()
+        except UnsetException:
+            return False
+        except OptionalValueException:
+            pass
+        return True
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ResultVariable) and self.myself is other.myself and self.attribute == other.attribute
+
+    def __hash__(self) -> int:
+        return hash((self.myself.id, self.attribute))
+
+
+class Instance:
+    """An instance of the model. `id` is the compiler's number of it."""
+
+    __slots__ = ("id", "entity_name", "_values")
+
+    def __init__(self, instance_id: int, entity_name: str) -> None:
+        self.id = instance_id
+        self.entity_name = entity_name
+        # A variable of the model is assigned once, so what was read stays true.
+        self._values: dict[str, object] = {}
+
+    def value(self, name: str) -> object:
+        values = self._values
+        if name in values:
+            return values[name]
+        kind, value = world.get(self.id, name)
+        if kind == "value":
+            values[name] = value
+            return value
+        if kind == "unset":
+            raise UnsetException(f"attribute `{name}` of {self} has no value yet", ResultVariable(self, name))
+        if kind == "optional_unset":
+            raise OptionalValueException(self, name, value)
+        raise AttributeNotFound(name, value)
+
+    def get_attribute(self, name: str) -> ResultVariable:
+        return ResultVariable(self, name)
+
+    def get_type(self) -> Entity:
+        found = entity(self.entity_name)
+        assert found is not None, "an instance has an entity"
+        return found
+
+    type = property(get_type)
+
+    @property
+    def location(self) -> Location | None:
+        """Not known on this side."""
+        return None
+
+    def get_location(self) -> Location | None:
+        return None
+
+    def __str__(self) -> str:
+        return f"{self.entity_name} #{self.id}"
+
+    __repr__ = __str__

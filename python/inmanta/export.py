@@ -1,0 +1,112 @@
+"""What modules use of the export: dependency managers, export plug-ins, unknown parameters, uploaded files."""
+
+from __future__ import annotations
+
+from inmanta.ast import CompilerException
+from inmanta.execute.proxy import DynamicProxy
+from inmanta.util import hash_file
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from inmanta.resources import Id, Resource
+
+# Facts that were asked for and not known: {"resource": id, "parameter": name, "source": "fact"}.
+unknown_parameters: list[dict] = []
+
+ModelDict = dict
+ResourceDict = dict
+ProxiedType = DynamicProxy
+
+_dependency_managers: list[Callable] = []
+_export_functions: dict[str, tuple[tuple[str, ...], Callable]] = {}
+
+
+class DependencyCycleException(Exception):
+    """Resources that require each other in a circle."""
+
+    def __init__(self, start: Id) -> None:
+        super().__init__(start)
+        self.start = start
+        self.cycle = [start]
+
+    def __str__(self) -> str:
+        return f"Cycle in dependencies: {self.cycle}"
+
+
+def reset() -> None:
+    """Forgets what an earlier compile registered and found."""
+    unknown_parameters.clear()
+    _dependency_managers.clear()
+    _export_functions.clear()
+
+
+def dependency_manager(function: Callable[[dict, dict[Id, Resource]], None]) -> None:
+    """Registers `function(types, resources)`, which may add to the `requires` of resources."""
+    _dependency_managers.append(function)
+
+
+class export:
+    """`@export("name", "net::Port")` over a function that runs at the end of an export when it is asked for."""
+
+    def __init__(self, name: str, *args: str) -> None:
+        self.name = name
+        self.types = args
+
+    def __call__(self, function: Callable) -> Callable:
+        _export_functions[self.name] = (self.types, function)
+        return function
+
+
+class _CodeManager:
+    """Kept for old callers: Steward distributes code itself."""
+
+    def register_code(self, *args: object, **kwargs: object) -> None:
+        pass
+
+
+code_manager = _CodeManager()
+
+
+class Exporter:
+    """What getters get as `exporter`."""
+
+    def __init__(self, options: object = None) -> None:
+        self.options = options
+        self._file_store: dict[str, bytes] = {}
+
+    def upload_file(self, content: str | bytes | None = None) -> str:
+        """Keeps a content for the server's file store and gives its SHA-1; the same content is kept once."""
+        data = content.encode("utf-8") if isinstance(content, str) else content
+        digest = hash_file(data)
+        self._file_store[digest] = data
+        return digest
+
+    def get_environment_id(self) -> str | None:
+        """The environment that is compiled; None outside of one."""
+        from inmanta.plugins import Runtime
+
+        return Runtime.environment_id
+
+    @property
+    def client(self):
+        """The blocking API client of this compile."""
+        from inmanta.protocol import endpoints
+
+        return endpoints.SyncClient("compiler")
+
+    def add_resource(self, resource: Resource) -> None:
+        raise CompilerException("Resources come from the model: Steward cannot add one by hand")
+
+    def run(self, *args: object, **kwargs: object) -> None:
+        raise CompilerException("Steward exports by itself; there is no export to start from Python")
+
+
+def __getattr__(name: str):
+    if name == "cfg_env":
+        from inmanta.config import Option
+
+        made = globals()["cfg_env"] = Option("config", "environment", None, "The environment of this model")
+        return made
+    raise AttributeError(name)

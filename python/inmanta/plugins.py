@@ -1,0 +1,529 @@
+"""Plugins: Python functions that a model calls.
+
+`@plugin` leaves the function as it is and registers a class for it, `function.__plugin__`. Steward makes one instance
+of that class, converts the arguments of a call and goes through the class's `call` attribute, so that replacing `call`
+changes what the model gets. Source: language reference, chapter 10.
+"""
+
+from __future__ import annotations
+
+import os
+
+from inmanta import const
+from inmanta.ast import Location, Namespace, PluginException, PluginTypeException, UnknownException
+from inmanta.execute.proxy import DynamicProxy, ProxyContext
+from inmanta.execute.util import Unknown
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = [
+    "CheckedArgs",
+    "Context",
+    "ModelType",
+    "Null",
+    "Plugin",
+    "PluginException",
+    "PluginMeta",
+    "PluginTypeException",
+    "allow_reference_values",
+    "deprecated",
+    "plugin",
+]
+
+
+class ModelType:
+    """`Annotated[Any, ModelType["net::Interface"]]`: the model's type of an argument or a result."""
+
+    def __init__(self, model_type: str) -> None:
+        self.model_type = model_type
+
+    def __class_getitem__(cls, key: str) -> ModelType:
+        return cls(key)
+
+    def __repr__(self) -> str:
+        return f"ModelType[{self.model_type!r}]"
+
+
+def allow_reference_values(instance):
+    """A copy of a proxy whose direct elements may be references; anything else comes back as it is."""
+    return instance._allow_references() if isinstance(instance, DynamicProxy) else instance
+
+
+class Owner:
+    """The statement that calls a plugin: where it stands."""
+
+    def __init__(self, namespace: str, location: Location) -> None:
+        self._namespace = namespace
+        self.location = location
+
+    @property
+    def namespace(self) -> Namespace:
+        return Namespace.of(self._namespace)
+
+    def get_location(self) -> Location:
+        return self.location
+
+
+class Runtime:
+    """What `Context` knows beyond its call; filled in by the host before the first call."""
+
+    environment_id: str | None = None
+    project_dir: str = "."
+    # Full name -> Plugin, for Context.get_compiler().
+    plugins: dict[str, Plugin] = {}
+    refs: dict = {}
+
+
+class _Compiler:
+    """What `Context.get_compiler()` gives."""
+
+    @property
+    def refs(self) -> dict:
+        return Runtime.refs
+
+    def get_plugins(self) -> dict[str, Plugin]:
+        return Runtime.plugins
+
+
+class Context:
+    """The call that a plugin serves; injected for the parameter annotated with this class."""
+
+    __slots__ = ("resolver", "queue", "owner", "plugin", "result")
+    __client = None
+    __sync_client = None
+
+    def __init__(self, resolver: object, queue: object, owner: Owner, plugin: Plugin, result: object = None) -> None:
+        self.resolver = resolver
+        self.queue = queue
+        self.owner = owner
+        self.plugin = plugin
+        self.result = result
+
+    @property
+    def compiler(self) -> _Compiler:
+        return _Compiler()
+
+    def get_compiler(self) -> _Compiler:
+        return _Compiler()
+
+    def get_resolver(self) -> object:
+        return self.resolver
+
+    def get_queue_scheduler(self) -> object:
+        return self.queue
+
+    def get_type(self, typename: str):
+        """The type of this full name: an Entity, or a primitive type. TypeNotFoundException if there is none."""
+        from inmanta.ast import TypeNotFoundException
+        from inmanta.ast.type import TYPES
+        from inmanta.execute import runtime
+
+        found = TYPES.get(str(typename)) or runtime.entity(str(typename))
+        if found is None:
+            raise TypeNotFoundException(typename, self.owner.namespace)
+        return found
+
+    def get_environment_id(self) -> str:
+        """The id of the environment that is compiled; an exception outside of one."""
+        if Runtime.environment_id is None:
+            raise Exception("The environment of this model should be configured in config>environment")
+        return Runtime.environment_id
+
+    def get_data_dir(self) -> str:
+        """The directory `data/<namespace>` of the project, made if need be."""
+        namespace = self.plugin.namespace.get_full_name() if self.plugin is not None else ""
+        path = os.path.join(Runtime.project_dir, "data", namespace)
+        os.makedirs(path, exist_ok=True)
+        return path
+
+    def get_client(self):
+        """The asynchronous API client of this compile."""
+        if Context.__client is None:
+            from inmanta.protocol import endpoints
+
+            Context.__client = endpoints.Client("compiler")
+        return Context.__client
+
+    def get_sync_client(self):
+        """The blocking API client of this compile."""
+        if Context.__sync_client is None:
+            from inmanta.protocol import endpoints
+
+            Context.__sync_client = endpoints.SyncClient("compiler")
+        return Context.__sync_client
+
+    def run_sync(self, function: Callable[..., object], timeout: int = 5) -> object:
+        """Runs an async function to its end and gives its result; ConnectionRefusedError after `timeout` seconds."""
+        import asyncio
+
+        async def limited():
+            return await asyncio.wait_for(function(), timeout)
+
+        try:
+            return asyncio.run(limited())
+        except (asyncio.TimeoutError, TimeoutError) as error:
+            raise ConnectionRefusedError from error
+
+
+class CheckedArgs:
+    """Converted arguments; `unknowns`: one of them is Unknown, so the call is skipped."""
+
+    __slots__ = ("args", "kwargs", "unknowns")
+
+    def __init__(self, args: list, kwargs: dict, unknowns: bool = False) -> None:
+        self.args = args
+        self.kwargs = kwargs
+        self.unknowns = unknowns
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, CheckedArgs) and all(getattr(self, n) == getattr(other, n) for n in self.__slots__)
+
+    def __repr__(self) -> str:
+        return f"CheckedArgs(args={self.args!r}, kwargs={self.kwargs!r}, unknowns={self.unknowns!r})"
+
+
+class PluginMeta(type):
+    """Collects the plugin classes as they are made."""
+
+    __functions: dict[str, type[Plugin]] = {}
+
+    def __new__(mcs, name: str, bases: tuple, namespace: dict):
+        cls = super().__new__(mcs, name, bases, namespace)
+        if cls.__dict__.get("__function_name__"):
+            mcs.add_function(cls)
+        return cls
+
+    @classmethod
+    def add_function(mcs, plugin_class: type[Plugin]) -> None:
+        """Registers a plugin class under its full name; a later one replaces it."""
+        mcs.__functions[plugin_class.__fq_plugin_name__] = plugin_class
+
+    @classmethod
+    def get_functions(mcs) -> dict[str, type[Plugin]]:
+        """All plugin classes by full name, in order of registration."""
+        return dict(mcs.__functions)
+
+    @classmethod
+    def clear(mcs, inmanta_module: str | None = None) -> None:
+        """Forgets the plugins of one module, or all."""
+        if inmanta_module is None:
+            mcs.__functions = {}
+        else:
+            mcs.__functions = {
+                name: cls for name, cls in mcs.__functions.items() if name.split("::", 1)[0] != inmanta_module
+            }
+
+
+class Argument:
+    """A parameter of a plugin. `kind` is `positional`, `keyword_only`, `var_positional` or `var_keyword`."""
+
+    __slots__ = ("name", "kind", "annotation", "has_default", "default")
+
+    def __init__(self, name: str, kind: str, annotation: object, has_default: bool, default: object) -> None:
+        self.name = name
+        self.kind = kind
+        self.annotation = annotation
+        self.has_default = has_default
+        self.default = default
+
+    arg_name = property(lambda self: self.name)
+    default_value = property(lambda self: self.default)
+
+
+class MISSING:
+    """Stands for an annotation that is not there."""
+
+
+def signature(function: Callable) -> tuple[list[Argument], object]:
+    """The parameters of a function and its return annotation (MISSING where there is none).
+
+    Reads the code object, which is far cheaper than `inspect`; wrapped functions go the long way.
+    """
+    code = getattr(function, "__code__", None)
+    if code is None or hasattr(function, "__wrapped__") or hasattr(function, "__signature__"):
+        return _inspected(function)
+    annotations = {name: _resolve(function, hint) for name, hint in function.__annotations__.items()}
+    names = code.co_varnames
+    defaults = function.__defaults__ or ()
+    keyword_defaults = function.__kwdefaults__ or {}
+    arguments = []
+    first_default = code.co_argcount - len(defaults)
+    for index, name in enumerate(names[: code.co_argcount]):
+        has_default = index >= first_default
+        default = defaults[index - first_default] if has_default else None
+        arguments.append(Argument(name, "positional", annotations.get(name, MISSING), has_default, default))
+    end = code.co_argcount + code.co_kwonlyargcount
+    next_name = end
+    if code.co_flags & 0x04:
+        name = names[next_name]
+        next_name += 1
+        arguments.append(Argument(name, "var_positional", annotations.get(name, MISSING), False, None))
+    for name in names[code.co_argcount : end]:
+        has_default = name in keyword_defaults
+        annotation = annotations.get(name, MISSING)
+        arguments.append(Argument(name, "keyword_only", annotation, has_default, keyword_defaults.get(name)))
+    if code.co_flags & 0x08:
+        name = names[next_name]
+        arguments.append(Argument(name, "var_keyword", annotations.get(name, MISSING), False, None))
+    return arguments, annotations.get("return", MISSING)
+
+
+def _inspected(function: Callable) -> tuple[list[Argument], object]:
+    import inspect
+
+    found = inspect.signature(function)
+    innermost = inspect.unwrap(function)
+    kinds = {
+        inspect.Parameter.VAR_POSITIONAL: "var_positional",
+        inspect.Parameter.VAR_KEYWORD: "var_keyword",
+        inspect.Parameter.KEYWORD_ONLY: "keyword_only",
+    }
+
+    def annotation(value: object) -> object:
+        return MISSING if value is inspect.Parameter.empty else _resolve(innermost, value)
+
+    arguments = []
+    for parameter in found.parameters.values():
+        has_default = parameter.default is not inspect.Parameter.empty
+        default = parameter.default if has_default else None
+        kind = kinds.get(parameter.kind, "positional")
+        arguments.append(Argument(parameter.name, kind, annotation(parameter.annotation), has_default, default))
+    return arguments, annotation(found.return_annotation)
+
+
+def _resolve(function: Callable, annotation: object) -> object:
+    """Evaluates an annotation that `from __future__ import annotations` has turned into text."""
+    code = getattr(function, "__code__", None)
+    if not isinstance(annotation, str) or code is None or not code.co_flags & 0x1000000:
+        return annotation
+    try:
+        return eval(annotation, function.__globals__)
+    except Exception:
+        return annotation
+
+
+class Null:
+    """The type of null in annotations."""
+
+
+class Plugin(metaclass=PluginMeta):
+    """A plugin of the model. Every `@plugin` makes a subclass; there is one instance of it a compile."""
+
+    __function_name__ = ""
+    __fq_plugin_name__ = ""
+    __function__: Callable | None = None
+    opts: dict = {}
+    call: Callable
+    deprecated = False
+    replaced_by: str | None = None
+
+    def __init__(self, namespace: Namespace | str | None = None) -> None:
+        if namespace is None or isinstance(namespace, str):
+            namespace = Namespace.of(namespace or self.__fq_plugin_name__.rsplit("::", 1)[0])
+        self.ns = self.namespace = namespace
+        self.new_statement = None
+        self.location = None
+        self._context = -1
+        self.args: list[Argument] = []
+        self.kwargs: dict[str, Argument] = {}
+        self.var_args: Argument | None = None
+        self.var_kwargs: Argument | None = None
+        self.return_type: object = MISSING
+        if self.__function__ is not None:
+            self._load_signature(self.__function__)
+
+    def _load_signature(self, function: Callable) -> None:
+        arguments, self.return_type = signature(function)
+        for index, argument in enumerate(arguments):
+            if argument.kind == "var_positional":
+                self.var_args = argument
+            elif argument.kind == "var_keyword":
+                self.var_kwargs = argument
+            elif argument.kind == "keyword_only":
+                self.kwargs[argument.name] = argument
+            elif is_context(argument.annotation):
+                if self._context >= 0:
+                    raise Exception(f"Only one parameter of {self.get_full_name()} may be a Context")
+                self._context = index
+            else:
+                self.args.append(argument)
+
+    def get_full_name(self) -> str:
+        return self.__fq_plugin_name__
+
+    def type_string(self) -> str:
+        return self.get_full_name()
+
+    def is_accept_unknowns(self) -> bool:
+        return bool(self.opts.get("allow_unknown", False))
+
+    def get_signature(self) -> str:
+        """`name(a: string, b: int = 0) -> any`, as messages show it."""
+
+        def shown(argument: Argument, prefix: str = "") -> str:
+            text = prefix + argument.name
+            if argument.annotation is not MISSING:
+                text += f": {_written(argument.annotation)}"
+            return f"{text} = {argument.default!s}" if argument.has_default else text
+
+        parts = [shown(argument) for argument in self.args]
+        if self.var_args is not None:
+            parts.append(shown(self.var_args, "*"))
+        elif self.kwargs:
+            parts.append("*")
+        parts += [shown(argument) for argument in self.kwargs.values()]
+        if self.var_kwargs is not None:
+            parts.append(shown(self.var_kwargs, "**"))
+        returns = "any" if self.return_type is MISSING else _written(self.return_type)
+        return f"{self.__function_name__}({', '.join(parts)}) -> {returns}"
+
+    def check_requirements(self) -> None:
+        """An exception for the first of the declared commands that is not on the path."""
+        import shutil
+
+        for command in self.opts.get("commands") or ():
+            if shutil.which(command) is None:
+                raise Exception(f"{self.__function_name__} requires {command} to be available in $PATH")
+
+    def check_args(self, args: list, kwargs: dict) -> CheckedArgs:
+        """Converts internal values into what the body gets. TypeError for a number or a name that does not fit.
+
+        The compiler has checked the types of the arguments of a call in the model; calls by other Python code are
+        checked for their shape only.
+        """
+        name = self.get_full_name()
+        if self.var_args is None and len(args) > len(self.args):
+            raise TypeError(f"{name}() takes {len(self.args)} positional arguments but {len(args)} were given")
+        taken = {argument.name for argument in self.args[: len(args)]}
+        known = {argument.name for argument in self.args} | self.kwargs.keys()
+        for key in kwargs:
+            if key in taken:
+                raise TypeError(f"{name}() got multiple values for argument '{key}'")
+            if key not in known and self.var_kwargs is None:
+                raise TypeError(f"{name}() got an unexpected keyword argument: '{key}'")
+        missing = [a.name for a in self.args[len(args) :] if not a.has_default and a.name not in kwargs]
+        missing += [a.name for a in self.kwargs.values() if not a.has_default and a.name not in kwargs]
+        if missing:
+            plural = "s" if len(missing) > 1 else ""
+            listed = " and ".join(f"'{m}'" for m in missing)
+            raise TypeError(f"{name}() missing {len(missing)} required argument{plural}: {listed}")
+        unknowns = False
+        converted = []
+        for index, value in enumerate(args):
+            unknowns |= isinstance(value, Unknown)
+            argument = self.args[index].name if index < len(self.args) else self.var_args.name
+            converted.append(_to_python(value, argument))
+        named = {}
+        for key, value in kwargs.items():
+            unknowns |= isinstance(value, Unknown)
+            named[key] = _to_python(value, key)
+        return CheckedArgs(converted, named, unknowns and not self.is_accept_unknowns())
+
+    def __call__(self, *args: object, **kwargs: object) -> object:
+        """Calls the body with values that are plugin values already, as template filters do."""
+        if self.opts.get("commands"):
+            self.check_requirements()
+        values = [DynamicProxy.return_value(a) if not isinstance(a, Unknown) else a for a in args]
+        if any(isinstance(value, Unknown) for value in values) and not self.is_accept_unknowns():
+            return next(value for value in values if isinstance(value, Unknown))
+        if self._context >= 0:
+            values.insert(self._context, Context(None, None, Owner(self.namespace.get_full_name(), Location("?", 0)), self))
+        return DynamicProxy.unwrap(self.call(*values, **kwargs))
+
+    def call_in_context(self, processed_args: CheckedArgs, resolver: object, queue: object, location: Location) -> object:
+        """Calls the body for a statement at `location`; the internal result. Exceptions of the body pass."""
+        if self.opts.get("commands"):
+            self.check_requirements()
+        if processed_args.unknowns:
+            return Unknown(source=self)
+        args = processed_args.args
+        if self._context >= 0:
+            owner = Owner(self.namespace.get_full_name(), location)
+            args = [*args[: self._context], Context(resolver, queue, owner, self), *args[self._context :]]
+        try:
+            return DynamicProxy.unwrap(self.call(*args, **processed_args.kwargs))
+        except UnknownException as error:
+            return error.unknown
+
+
+def is_context(annotation: object) -> bool:
+    """Whether an annotation asks for the Context."""
+    return annotation is Context or (isinstance(annotation, type) and issubclass(annotation, Context))
+
+
+def _to_python(value: object, argument: str) -> object:
+    if isinstance(value, Unknown):
+        return value
+    return DynamicProxy.return_value(value, context=ProxyContext(path=argument))
+
+
+def _written(annotation: object) -> str:
+    if isinstance(annotation, str):
+        return annotation
+    return getattr(annotation, "__name__", None) or str(annotation)
+
+
+def plugin(
+    function: Callable | str | None = None,
+    commands: list[str] | None = None,
+    emits_statements: bool = False,
+    allow_unknown: bool = False,
+):
+    """Makes a function callable by the model, as `@plugin`, `@plugin("name")` or with arguments.
+
+    `commands` must be on the path when it is called; `allow_unknown` lets Unknown arguments in. The function comes back
+    unchanged. An exception if its module is not below `inmanta_plugins`.
+    """
+
+    def register(name: str | None, fnc: Callable) -> Callable:
+        name = name or fnc.__name__
+        module = fnc.__module__
+        parts = module.split(".")
+        if parts[0] != const.PLUGINS_PACKAGE or len(parts) < 2:
+            raise Exception(f"All plugin modules should be loaded in the {const.PLUGINS_PACKAGE} package not in {module}")
+
+        def call(self, *args, **kwargs):
+            return fnc(*args, **kwargs)
+
+        fnc.__plugin__ = PluginMeta(
+            name,
+            (Plugin,),
+            {
+                "__module__": module,
+                "__function_name__": name,
+                "__fq_plugin_name__": "::".join([*parts[1:], name]),
+                "__function__": staticmethod(fnc),
+                "opts": {
+                    "bound": False,
+                    "commands": commands,
+                    "emits_statements": emits_statements,
+                    "allow_unknown": allow_unknown,
+                },
+                "call": call,
+            },
+        )
+        return fnc
+
+    if callable(function):
+        return register(None, function)
+    if function is not None and not isinstance(function, str):
+        raise TypeError("@plugin takes a function or a name")
+    return lambda fnc: register(function, fnc)
+
+
+def deprecated(function: Callable | None = None, *, replaced_by: str | None = None, **kwargs: object):
+    """Marks a plugin as deprecated; stands above `@plugin`. `replaced_by` is told to the user."""
+
+    def mark(fnc: Callable) -> Callable:
+        if not hasattr(fnc, "__plugin__"):
+            raise Exception(
+                f"Can not deprecate '{fnc.__name__}': The '@deprecated' decorator should be used in combination with the"
+                " '@plugin' decorator and should be placed at the top."
+            )
+        fnc.__plugin__.deprecated = True
+        fnc.__plugin__.replaced_by = replaced_by
+        return fnc
+
+    return mark if function is None else mark(function)

@@ -1,0 +1,477 @@
+"""References: values that only the executor computes, such as secrets. Source: language reference 12.11.
+
+In a model a reference stands for its value. At export each place of a resource that holds one becomes null, the
+reference itself goes into the field `references`, and a `core::Replace` in `mutators` tells where its value belongs.
+The executor runs the mutators before the handler sees the resource.
+"""
+
+from __future__ import annotations
+
+from inmanta.ast import CompilerException
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from uuid import UUID
+
+    from inmanta.agent.handler import LoggerABC
+    from inmanta.resources import Resource
+
+
+class ReferenceCycleException(CompilerException):
+    """A reference that needs itself."""
+
+    def __init__(self, first: Reference) -> None:
+        super().__init__("")
+        self.references = [first]
+        self.complete = False
+
+    def add(self, element: Reference) -> None:
+        if self.complete:
+            return
+        if element in self.references:
+            self.complete = True
+        self.references.append(element)
+
+    def get_message(self) -> str:
+        return "Reference cycle detected: %s" % " -> ".join(repr(reference) for reference in self.references)
+
+
+class ReferenceMissingError(Exception):
+    """The code of a reference type is not loaded."""
+
+
+class MutatorMissingError(Exception):
+    """The code of a mutator type is not loaded."""
+
+
+class ReferenceLike:
+    """A value that is needed as it is, or a reference to one."""
+
+
+class Argument:
+    """An argument of a reference or a mutator in its exported form; `type` says of which kind."""
+
+    def __init__(self, type: str, name: str, **fields: object) -> None:
+        self.type = type
+        self.name = name
+        self._fields = fields
+
+    def __getattr__(self, name: str) -> object:
+        try:
+            return self.__dict__["_fields"][name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+    def to_dict(self) -> dict:
+        return {"type": self.type, "name": self.name, **_jsonable(self._fields)}
+
+    def __repr__(self) -> str:
+        return f"Argument({self.to_dict()})"
+
+
+class ReferenceModel:
+    """The exported form of a reference: id, type and arguments."""
+
+    def __init__(self, id: UUID, type: str, args: list[Argument]) -> None:
+        self.id = id
+        self.type = type
+        self.args = args
+
+    def to_dict(self) -> dict:
+        return {"id": str(self.id), "type": self.type, "args": [argument.to_dict() for argument in self.args]}
+
+
+class Base:
+    """What references and mutators share: their public attributes are their constructor arguments."""
+
+    type = ""
+
+    @property
+    def arguments(self) -> dict[str, object]:
+        """The constructor arguments: all attributes without a leading underscore, in the order they were set."""
+        return {name: value for name, value in vars(self).items() if not name.startswith("_")}
+
+    def serialize_arguments(self) -> tuple[UUID, list[Argument]]:
+        """The arguments in exported form, and the id that follows from type and arguments."""
+        arguments = [argument_of(name, value) for name, value in self.arguments.items()]
+        return _id_of(self.type, arguments), arguments
+
+    def resolve_other(self, value: object, logger: LoggerABC) -> object:
+        """The value itself, or what it resolves to if it is a reference."""
+        return value.get(logger) if isinstance(value, Reference) else value
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{n}={v!r}' for n, v in self.arguments.items())})"
+
+
+class Reference(Base):
+    """Base of all reference types, `class Secret(Reference[str])`, under `@reference`.
+
+    `__init__` calls `super().__init__()` and keeps its arguments as attributes of the same names. `resolve(logger)`
+    computes the value, in the executor.
+    """
+
+    _is_inmanta_reference = True
+
+    def __class_getitem__(cls, parameters):
+        import types
+
+        return types.GenericAlias(cls, parameters)
+
+    def __init__(self) -> None:
+        self._reference_value: object = None
+        self._reference_value_cached = False
+        self._reference_model: ReferenceModel | None = None
+        self._serializing = False
+        self._model_type: object = None
+
+    def resolve(self, logger: LoggerABC) -> object:
+        """Computes the value."""
+        raise NotImplementedError
+
+    def get(self, logger: LoggerABC) -> object:
+        """The value, computed at most once."""
+        if not self._reference_value_cached:
+            self._reference_value = self.resolve(logger)
+            self._reference_value_cached = True
+        return self._reference_value
+
+    def serialize(self) -> ReferenceModel:
+        """The exported form, made once. ReferenceCycleException if it needs itself."""
+        if self._reference_model is None:
+            if self._serializing:
+                raise ReferenceCycleException(self)
+            self._serializing = True
+            try:
+                number, arguments = self.serialize_arguments()
+                self._reference_model = ReferenceModel(number, self.type, arguments)
+            except ReferenceCycleException as cycle:
+                cycle.add(self)
+                raise
+            finally:
+                self._serializing = False
+        return self._reference_model
+
+    @classmethod
+    def get_reference_type(cls) -> object:
+        """T of Reference[T]; None if the class does not say."""
+        for base in cls.__mro__:
+            for candidate in base.__dict__.get("__orig_bases__", ()):
+                origin = getattr(candidate, "__origin__", None)
+                if isinstance(origin, type) and issubclass(origin, Reference):
+                    return candidate.__args__[0]
+        return None
+
+    @classmethod
+    def is_dataclass_reference(cls) -> bool:
+        return hasattr(cls.get_reference_type(), "__dataclass_fields__")
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and self.arguments == other.arguments
+
+    def __hash__(self) -> int:
+        return hash((type(self).__name__, *(str(value) for value in self.arguments.values())))
+
+    def __bool__(self) -> bool:
+        raise NotImplementedError(f"{self!r} is a reference: its value, and so its truth, is only known to the executor")
+
+
+class Mutator(Base):
+    """Base of what changes a resource before its handler sees it, under `@mutator`."""
+
+    def run(self, logger: LoggerABC) -> None:
+        raise NotImplementedError
+
+
+class _Registry:
+    """A decorator that registers classes by the name it is given."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __call__(self, cls: type) -> type:
+        cls.type = self.name
+        type(self)._known[self.name] = cls
+        return cls
+
+    @classmethod
+    def get_class(cls, name: str) -> type:
+        """The class of this name; the registry's missing error without one."""
+        found = cls._known.get(name)
+        if found is None:
+            raise cls._missing(f"{cls.__name__} {name} is not known")
+        return found
+
+    @classmethod
+    def get_references(cls) -> Iterator[tuple[str, type]]:
+        return iter(list(cls._known.items()))
+
+    get_mutators = get_references
+
+    @classmethod
+    def reset(cls) -> None:
+        cls._known = {name: found for name, found in cls._known.items() if name.startswith("core::")}
+
+
+class reference(_Registry):
+    """`@reference("net::Secret")` over a subclass of Reference."""
+
+    _known: dict[str, type] = {}
+    _missing = ReferenceMissingError
+
+
+class mutator(_Registry):
+    """`@mutator("net::Merge")` over a subclass of Mutator."""
+
+    _known: dict[str, type] = {}
+    _missing = MutatorMissingError
+
+
+@reference("core::AttributeReference")
+class AttributeReference(Reference):
+    """One attribute of a reference to a dataclass."""
+
+    def __init__(self, reference: Reference, attribute_name: str) -> None:
+        super().__init__()
+        self.reference = reference
+        self.attribute_name = attribute_name
+
+    def resolve(self, logger: LoggerABC) -> object:
+        return getattr(self.resolve_other(self.reference, logger), self.attribute_name)
+
+
+@mutator("core::Replace")
+class ReplaceValue(Mutator):
+    """Writes a resolved reference into a resource, at `destination`."""
+
+    def __init__(self, resource: Resource, value: object, destination: str) -> None:
+        self.resource = resource
+        self.value = value
+        self.destination = destination
+
+    def run(self, logger: LoggerABC) -> None:
+        steps = parse_destination(self.destination)
+        target: object = self.resource
+        for step in steps[:-1]:
+            target = target[step]
+        target[steps[-1]] = self.resolve_other(self.value, logger)
+
+
+def reset() -> None:
+    """Forgets all types but the built-in ones."""
+    reference.reset()
+    mutator.reset()
+
+
+def is_reference_of(instance: object, type_class: object) -> bool:
+    """Whether a value is a reference to values of a type."""
+    return isinstance(instance, Reference) and (type_class is None or instance.get_reference_type() == type_class)
+
+
+def unwrap_reference(annotation: object) -> object | None:
+    """T of the annotation Reference[T]; None for another annotation."""
+    origin = getattr(annotation, "__origin__", None)
+    return annotation.__args__[0] if isinstance(origin, type) and issubclass(origin, Reference) else None
+
+
+# --- export ----------------------------------------------------------------------------------------------------------
+
+
+class Collector:
+    """Takes the references out of the fields of one resource."""
+
+    def __init__(self, resource_id: str) -> None:
+        self._resource_id = resource_id
+        self._references: dict[str, dict] = {}
+        self._mutators: dict[str, dict] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._references)
+
+    def field(self, name: str, value: object) -> object:
+        """The value with null in place of references."""
+        return _without_references(value, name, self._take, _destination_step)
+
+    def _take(self, found: Reference, path: str) -> None:
+        model = self._add(found)
+        arguments = [
+            Argument("resource", "resource", id=self._resource_id),
+            Argument("reference", "value", id=str(model.id)),
+            Argument("literal", "destination", value=path),
+        ]
+        self._mutators[str(_id_of("core::Replace", arguments))] = {
+            "type": "core::Replace",
+            "args": [argument.to_dict() for argument in arguments],
+        }
+
+    def _add(self, found: Reference) -> ReferenceModel:
+        model = found.serialize()
+        if str(model.id) not in self._references:
+            self._references[str(model.id)] = model.to_dict()
+            for value in found.arguments.values():
+                _without_references(value, "", lambda inner, path: self._add(inner), _destination_step)
+        return model
+
+    def references(self) -> list[dict]:
+        return [self._references[key] for key in sorted(self._references)]
+
+    def mutators(self) -> list[dict]:
+        return [self._mutators[key] for key in sorted(self._mutators)]
+
+
+def _without_references(value: object, path: str, take: Callable, step: Callable) -> object:
+    if isinstance(value, Reference):
+        take(value, path)
+        return None
+    if isinstance(value, (list, tuple)):
+        return [_without_references(item, path + step(index), take, step) for index, item in enumerate(value)]
+    if isinstance(value, dict):
+        return {key: _without_references(item, path + step(key), take, step) for key, item in value.items()}
+    return value
+
+
+def _destination_step(key: int | str) -> str:
+    if isinstance(key, int):
+        return f"[{key}]"
+    return ".'" + key.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def parse_destination(text: str) -> list[str | int]:
+    """The steps of `field`, `field[0].'key'`: what a Replace writes to. ValueError for another text."""
+    import re
+
+    first = re.match(r"[^.\[]+", text)
+    if first is None:
+        raise ValueError(f"Invalid destination {text!r}")
+    steps: list[str | int] = [first[0]]
+    position = first.end()
+    step = re.compile(r"\[(\d+)\]|\.'((?:[^'\\]|\\.)*)'|\.([^.\['\"]+)")
+    while position < len(text):
+        found = step.match(text, position)
+        if found is None:
+            raise ValueError(f"Invalid destination {text!r}")
+        if found[1] is not None:
+            steps.append(int(found[1]))
+        elif found[2] is not None:
+            steps.append(re.sub(r"\\(.)", r"\1", found[2]))
+        else:
+            steps.append(found[3])
+        position = found.end()
+    return steps
+
+
+def argument_of(name: str, value: object) -> Argument:
+    """The exported form of one constructor argument. TypeError for what has none."""
+    from inmanta.execute.proxy import DynamicProxy
+
+    value = DynamicProxy.unwrap(value)
+    if isinstance(value, Reference):
+        return Argument("reference", name, id=str(value.serialize().id))
+    if value is None or isinstance(value, (str, int, float, bool)):
+        return Argument("literal", name, value=value)
+    if isinstance(value, type) and value in (str, int, float, bool):
+        return Argument("python_type", name, value=value.__name__)
+    if isinstance(value, (list, dict, tuple)):
+        inner: dict[str, dict] = {}
+
+        def take(found: Reference, path: str) -> None:
+            inner[path] = {"type": "reference", "name": path, "id": str(found.serialize().id)}
+
+        plain = _without_references(value, "$", take, _destination_step)
+        if inner:
+            return Argument("mjson", name, value=plain, references=inner)
+        return Argument("json", name, value=plain)
+    raise TypeError(f"Unable to serialize argument `{name}` of a reference, of type {type(value).__name__}")
+
+
+def _id_of(type_name: str, arguments: list[Argument]) -> UUID:
+    import hashlib
+    import json
+    import uuid
+
+    text = json.dumps({"type": type_name, "args": [argument.to_dict() for argument in arguments]}, sort_keys=True)
+    digest = hashlib.md5(text.encode()).digest()
+    return uuid.UUID(bytes=hashlib.md5(uuid.NAMESPACE_OID.bytes + digest).digest(), version=3)
+
+
+def _jsonable(fields: dict[str, object]) -> dict[str, object]:
+    from inmanta.resources import to_json
+
+    return to_json(fields)
+
+
+# --- executor --------------------------------------------------------------------------------------------------------
+
+
+def resolve(resource: Resource, logger: LoggerABC) -> None:
+    """Runs the mutators of a resource in order."""
+    for model in resource.mutators:
+        cls = mutator.get_class(model["type"])
+        cls(**_arguments(resource, model["args"], logger)).run(logger)
+
+
+def value_of(resource: Resource, id: object, logger: LoggerABC) -> object:
+    """The value of one of the references of a resource."""
+    return _reference_object(resource, str(id), logger).get(logger)
+
+
+def _reference_object(resource: Resource, number: str, logger: LoggerABC) -> Reference:
+    known = resource._references_model.get(number)
+    if known is not None:
+        return known
+    for model in resource.references:
+        if str(model["id"]) == number:
+            cls = reference.get_class(model["type"])
+            made = cls(**_arguments(resource, model["args"], logger))
+            resource._references_model[number] = made
+            return made
+    raise ReferenceMissingError(f"{resource.id} has no reference {number}")
+
+
+_PYTHON_TYPES = {"str": str, "int": int, "float": float, "bool": bool}
+
+
+def _arguments(resource: Resource, arguments: list[dict], logger: LoggerABC) -> dict[str, object]:
+    return {argument["name"]: _argument_value(resource, argument, logger) for argument in arguments}
+
+
+def _argument_value(resource: Resource, argument: dict, logger: LoggerABC) -> object:
+    kind = argument["type"]
+    if kind in ("literal", "json"):
+        return argument["value"]
+    if kind == "reference":
+        return _reference_object(resource, str(argument["id"]), logger)
+    if kind == "python_type":
+        return _PYTHON_TYPES[argument["value"]]
+    if kind == "resource":
+        if argument["id"] != resource.id.resource_str():
+            raise ValueError(f"A mutator of {resource.id} names the resource {argument['id']}")
+        return resource
+    if kind == "mjson":
+        holder = {"$": argument["value"]}
+        for path, inner in argument["references"].items():
+            steps = parse_destination(path)
+            target: object = holder
+            for step in steps[:-1]:
+                target = target[step]
+            target[steps[-1]] = _argument_value(resource, inner, logger)
+        return holder["$"]
+    if kind == "get":
+        return getattr(resource, argument["dict_path_expression"])
+    raise TypeError(f"Unknown kind of argument {kind}")
+
+
+def __getattr__(name: str):
+    # Types for annotations: made when somebody asks, because `typing` takes its time.
+    if name in ("PrimitiveTypes", "ArgumentTypes"):
+        import typing
+
+        made = typing.Union[str, float, int, bool, None] if name == "PrimitiveTypes" else typing.Any
+        globals()[name] = made
+        return made
+    if name in ("DataclassProtocol", "MaybeReference"):
+        import typing
+
+        return typing.Any
+    raise AttributeError(name)

@@ -1,0 +1,507 @@
+"""Resources: how an entity of the model becomes something that can be deployed.
+
+A class under `@resource(entity, agent=…, id_attribute=…)` lists `fields`. The compiler reads them from each instance
+(`map_field`); the executor makes the same object again from the exported form (`Resource.deserialize`).
+Source: language reference 12.1 to 12.3.
+"""
+
+from __future__ import annotations
+
+from inmanta.ast import AttributeException, CompilerException, NotFoundException
+from inmanta.execute import proxy
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Self
+
+_FORBIDDEN = frozenset({"id", "version", "model", "requires", "unknowns", "set_version", "clone", "is_type", "serialize"})
+
+
+class ResourceException(CompilerException):
+    """A resource class or a resource that cannot be exported."""
+
+
+class ResourceNotFoundExcpetion(Exception):
+    """There is no such resource. (The spelling is the name that modules use.)"""
+
+
+class HostNotFoundException(Exception):
+    """A host of a resource that does not exist."""
+
+
+class IgnoreResourceException(Exception):
+    """Raised by a getter: this instance is not a resource."""
+
+
+class resource:
+    """`@resource("net::Port", agent="host.name", id_attribute="path")` over a subclass of Resource.
+
+    `agent` is a dotted path from the instance to the name of its agent; a later class for the same entity replaces
+    an earlier one.
+    """
+
+    # entity -> (class, {"agent": …, "name": id attribute})
+    _resources: dict[str, tuple[type[Resource], dict[str, str]]] = {}
+
+    def __init__(self, name: str, id_attribute: str, agent: str) -> None:
+        if not isinstance(name, str):
+            raise ResourceException(f"The name of a resource should be a string, got {name!r}")
+        self._name = name
+        self._options = {"agent": agent, "name": id_attribute}
+
+    def __call__(self, cls: type) -> type:
+        resource.add_resource(self._name, cls, self._options)
+        return cls
+
+    @classmethod
+    def add_resource(cls, name: str, resource_class: type[Resource], options: dict[str, str]) -> None:
+        cls._resources[name] = (resource_class, options)
+
+    @classmethod
+    def get_entity_resources(cls):
+        """The names of all entities with a resource class."""
+        return cls._resources.keys()
+
+    @classmethod
+    def get_class(cls, name: str) -> tuple[type[Resource] | None, dict[str, str] | None]:
+        """Class and options of an entity; (None, None) without."""
+        return cls._resources.get(name, (None, None))
+
+    @classmethod
+    def get_resources(cls) -> Iterator[tuple[str, type[Resource]]]:
+        return ((name, found[0]) for name, found in list(cls._resources.items()))
+
+    @classmethod
+    def validate(cls) -> None:
+        """ResourceException for the first class with a forbidden field name."""
+        for _, resource_class in cls.get_resources():
+            resource_class.validate()
+
+    @classmethod
+    def reset(cls) -> None:
+        cls._resources = {}
+
+
+class ResourceMeta(type):
+    """Joins the `fields` of a class with those of its bases: parents first, each name once."""
+
+    def __new__(mcs, name: str, bases: tuple, namespace: dict):
+        own = namespace.get("fields", ())
+        if not isinstance(own, (tuple, list)):
+            raise Exception(f"fields attribute of {name} should be a tuple or list")
+        fields: dict[str, None] = {}
+        for base in bases:
+            fields.update(dict.fromkeys(getattr(base, "fields", ())))
+        fields.update(dict.fromkeys(own))
+        namespace["fields"] = tuple(fields)
+        cls = super().__new__(mcs, name, bases, namespace)
+        return cls
+
+
+class Resource(metaclass=ResourceMeta):
+    """Base of all resource classes. A field is an attribute of the object; see `fields` of the class for the names."""
+
+    fields = ("send_event", "receive_events", "references", "mutators", "report_only")
+    map: dict[str, Callable] = {}
+    _defaults = {"send_event": False, "receive_events": True, "references": (), "mutators": (), "report_only": False}
+
+    id: Id
+    requires: set[Id]
+    model: object = None
+
+    @staticmethod
+    def get_send_event(exporter, obj) -> bool:
+        return _read(obj, "send_event", False)
+
+    @staticmethod
+    def get_receive_events(exporter, obj) -> bool:
+        return _read(obj, "receive_events", True)
+
+    @staticmethod
+    def get_report_only(exporter, obj) -> bool:
+        return _read(obj, "report_only", False)
+
+    @staticmethod
+    def get_references(exporter, obj) -> list:
+        return []
+
+    @staticmethod
+    def get_mutators(exporter, obj) -> list:
+        return []
+
+    def __init__(self, _id: Id) -> None:
+        self.id = _id
+        self.requires = set()
+        self.resource_requires: set[Resource] = set()
+        self.unknowns: set[str] = set()
+        self.model = None
+        # Reference id -> Reference; clones share it, so that one task resolves a reference once.
+        self._references_model: dict = {}
+        self._resolved = False
+
+    # --- in the compiler ---------------------------------------------------------------------------------------------
+
+    @classmethod
+    def validate(cls) -> None:
+        for field in cls.fields:
+            if field.startswith("_"):
+                raise ResourceException(f"Resource field names can not start with _, got {field} in {cls.__name__}")
+            if field in _FORBIDDEN:
+                raise ResourceException(f"Resource {cls.__name__} has a field with the reserved name {field}")
+
+    @classmethod
+    def map_field(cls, exporter, entity_name: str, field_name: str, model_object):
+        """The value of one field: from `get_<field>`, else from `map`, else from the attribute of the instance."""
+        getter = getattr(cls, "get_" + field_name, None)
+        if getter is not None:
+            return getter(exporter, model_object)
+        if field_name in cls.map:
+            return cls.map[field_name](exporter, model_object)
+        return getattr(model_object, field_name)
+
+    @classmethod
+    def object_to_id(cls, model_object, entity_name: str, attribute_name: str, agent_attribute: str) -> Id:
+        """The id of the resource of an instance. AttributeException if its agent cannot be named."""
+        agent_value = model_object
+        walked = ""
+        for step in agent_attribute.split("."):
+            if isinstance(agent_value, proxy.SequenceProxy):
+                agent_value = agent_value[0]
+            try:
+                agent_value = getattr(agent_value, step)
+            except (AttributeError, NotFoundException) as error:
+                raise AttributeException(
+                    None,
+                    model_object,
+                    step,
+                    error,
+                    f"Unable to get the name of agent `{entity_name}` belongs to. In path {agent_attribute},"
+                    f" '{step}' does not exist",
+                ) from error
+            walked += step + "."
+        if not isinstance(agent_value, str):
+            raise ResourceException(
+                f"The agent attribute should lead to a string, got `{agent_value}` for {entity_name}.{walked[:-1]}"
+            )
+        value = cls.map_field(None, entity_name, attribute_name, model_object)
+        return Id(entity_name, agent_value, attribute_name, str(value))
+
+    @classmethod
+    def create_from_model(cls, exporter, entity_name: str, model_object) -> Resource:
+        """The resource of an instance, with all its fields."""
+        resource_class, options = resource.get_class(entity_name)
+        if resource_class is None or options is None:
+            raise TypeError(f"No resource class registered for entity {entity_name}")
+        with proxy.exportcontext:
+            made = resource_class(cls_id(resource_class, model_object, entity_name, options))
+            for field in resource_class.fields:
+                setattr(made, field, resource_class.map_field(exporter, entity_name, field, model_object))
+        made.model = model_object
+        return made
+
+    @classmethod
+    def convert_requires(cls, resources: dict, ignored_resources: set) -> None:
+        """Kept for old callers: Steward joins the requirements itself."""
+
+    # --- as data -----------------------------------------------------------------------------------------------------
+
+    def populate(self, obj_map: dict, force_fields: bool = False) -> None:
+        """Takes the fields out of an exported map; an exception for a missing one that has no default."""
+        defaults = self._defaults
+        for field in type(self).fields:
+            if field in obj_map:
+                value = obj_map[field]
+            elif field in defaults:
+                value = defaults[field]
+                value = list(value) if isinstance(value, tuple) else value
+            elif force_fields:
+                continue
+            else:
+                raise Exception(f"Resource with id {obj_map.get('id')} does not have field {field}")
+            setattr(self, field, value)
+        self.requires = {required if isinstance(required, Id) else Id.parse_id(required) for required in obj_map.get("requires", ())}
+
+    @classmethod
+    def deserialize(cls, obj_map: dict, force_fields: bool = False) -> Self:
+        """The resource of an exported map, of the class registered for the type in its id."""
+        resource_id = Id.parse_id(obj_map["id"])
+        resource_class, _ = resource.get_class(resource_id.entity_type)
+        if resource_class is None:
+            raise TypeError(f"No resource class registered for entity {resource_id.entity_type}")
+        made = resource_class(resource_id)
+        made.populate(obj_map, force_fields)
+        return made
+
+    def serialize(self) -> dict:
+        """A map of JSON types: the fields, `requires` as sorted ids, and `id`."""
+        made = {field: to_json(getattr(self, field)) for field in type(self).fields}
+        made["requires"] = sorted(str(required) for required in self.requires)
+        made["id"] = self.id.resource_version_str()
+        return made
+
+    def clone(self, **kwargs: object) -> Self:
+        """A deep copy with some fields replaced."""
+        copy = type(self)(self.id)
+        for field in type(self).fields:
+            setattr(copy, field, kwargs.pop(field) if field in kwargs else to_json(getattr(self, field)))
+        copy.requires = set(self.requires)
+        copy._references_model = self._references_model
+        copy._resolved = self._resolved
+        for name, value in kwargs.items():
+            setattr(copy, name, value)
+        return copy
+
+    def is_type(self, type_name: str) -> bool:
+        return self.id.entity_type == type_name
+
+    def set_version(self, version: int) -> None:
+        self.id = self.id.copy(version=version)
+
+    @property
+    def version(self) -> int:
+        return self.id.version
+
+    # --- in the executor ---------------------------------------------------------------------------------------------
+
+    def resolve_all_references(self, logger) -> None:
+        """Runs the mutators in order: each writes a resolved reference into its field."""
+        if self._resolved or not self.mutators:
+            self._resolved = True
+            return
+        from inmanta import references
+
+        references.resolve(self, logger)
+        self._resolved = True
+
+    def get_reference_value(self, id, logger) -> object:
+        """The resolved value of one of this resource's references, by id."""
+        from inmanta import references
+
+        return references.value_of(self, id, logger)
+
+    # --- like a dict -------------------------------------------------------------------------------------------------
+
+    def __getitem__(self, key: str) -> object:
+        if key not in type(self).fields:
+            raise KeyError(key)
+        return getattr(self, key)
+
+    def __setitem__(self, key: str, value: object) -> None:
+        if key not in type(self).fields:
+            raise KeyError(key)
+        setattr(self, key, value)
+
+    def __contains__(self, key: object) -> bool:
+        return key in type(self).fields
+
+    def get(self, key: str, default: object = None) -> object:
+        return getattr(self, key) if key in type(self).fields else default
+
+    def items(self) -> Iterator[tuple[str, object]]:
+        return ((field, getattr(self, field)) for field in type(self).fields)
+
+    def __str__(self) -> str:
+        return str(self.id)
+
+    __repr__ = __str__
+
+
+class PurgeableResource(Resource):
+    """A resource that can be asked to be absent."""
+
+    fields = ("purged", "purge_on_delete")
+
+    purged: bool
+    purge_on_delete: bool
+
+
+class ManagedResource(Resource):
+    """A resource that a model can choose not to manage: then it is not exported."""
+
+    fields = ("managed",)
+
+    managed: bool
+
+    @staticmethod
+    def get_managed(exporter, obj) -> bool:
+        if not obj.managed:
+            raise IgnoreResourceException()
+        return obj.managed
+
+
+class DiscoveryResource(Resource):
+    """A resource whose handler reports what exists."""
+
+    fields = ()
+
+
+class Id:
+    """`type[agent,attribute=value]`, with `,v=N` behind it for a version above 0. Compared by that text."""
+
+    __slots__ = ("_entity_type", "_agent_name", "_attribute", "_attribute_value", "_version", "_text")
+
+    def __init__(self, entity_type: str, agent_name: str, attribute: str, attribute_value: str, version: int = 0) -> None:
+        if "," in agent_name:
+            raise ResourceException(f"Agent name '{agent_name}' of a {entity_type} contains a comma")
+        if "," in attribute or "=" in attribute:
+            raise ResourceException(f"Id attribute '{attribute}' of a {entity_type} contains a comma or an equals sign")
+        attribute_value = str(attribute_value)
+        if "]" in attribute_value:
+            raise ResourceException(f"Id value '{attribute_value}' of a {entity_type} contains a closing bracket")
+        self._entity_type = entity_type
+        self._agent_name = agent_name
+        self._attribute = attribute
+        self._attribute_value = attribute_value
+        self._version = version
+        self._text = f"{entity_type}[{agent_name},{attribute}={attribute_value}]"
+
+    entity_type = property(lambda self: self._entity_type)
+    agent_name = property(lambda self: self._agent_name)
+    attribute = property(lambda self: self._attribute)
+    attribute_value = property(lambda self: self._attribute_value)
+
+    def get_version(self) -> int:
+        return self._version
+
+    def set_version(self, version: int) -> None:
+        """Gives a version to an id that has none yet."""
+        if self._version > 0 and version != self._version:
+            raise AttributeError("can't set attribute version")
+        self._version = version
+
+    version = property(get_version, set_version)
+
+    def copy(self, *, version: int) -> Id:
+        return Id(self._entity_type, self._agent_name, self._attribute, self._attribute_value, version)
+
+    def resource_str(self) -> str:
+        return self._text
+
+    def resource_version_str(self) -> str:
+        return f"{self._text},v={self._version}"
+
+    def to_dict(self) -> dict:
+        return {
+            "entity_type": self._entity_type,
+            "agent_name": self._agent_name,
+            "attribute": self._attribute,
+            "attribute_value": self._attribute_value,
+            "version": self._version,
+        }
+
+    def get_inmanta_module(self) -> str:
+        return self._entity_type.split("::", 1)[0]
+
+    def get_instance(self) -> Resource:
+        resource_class, _ = resource.get_class(self._entity_type)
+        if resource_class is None:
+            raise TypeError(f"No resource class registered for entity {self._entity_type}")
+        return resource_class(self)
+
+    @classmethod
+    def parse_id(cls, resource_id: str, version: int | None = None) -> Id:
+        """Reads an id, with or without version; `version` overrides. ValueError for other text."""
+        found = _pattern().fullmatch(resource_id)
+        if found is None:
+            raise ValueError(f"Invalid id for resource {resource_id}")
+        entity_type, agent, attribute, value, stated = found.groups()
+        return cls(entity_type, agent, attribute, value, version if version is not None else int(stated or 0))
+
+    @classmethod
+    def parse_resource_version_id(cls, resource_id: str) -> Id:
+        """As `parse_id`, but the version must be there."""
+        found = cls.parse_id(resource_id)
+        if not cls.is_resource_version_id(resource_id):
+            raise ValueError(f"Invalid resource version id {resource_id}")
+        return found
+
+    @classmethod
+    def is_resource_id(cls, value: str) -> bool:
+        """Whether a text is an id without version."""
+        found = _pattern().fullmatch(value)
+        return found is not None and found[5] is None
+
+    @classmethod
+    def is_resource_version_id(cls, value: str) -> bool:
+        """Whether a text is an id with version."""
+        found = _pattern().fullmatch(value)
+        return found is not None and found[5] is not None
+
+    def __str__(self) -> str:
+        return self.resource_version_str() if self._version > 0 else self._text
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Id) and str(self) == str(other)
+
+    def __hash__(self) -> int:
+        return hash(str(self))
+
+
+def to_id(entity) -> str | None:
+    """The id, without version, of the resource that a proxy becomes; None if it is not one.
+
+    The entity itself or its nearest ancestor with a resource class decides. UnknownException if the id is unknown.
+    """
+    found = entity._type()
+    for name in (found.get_full_name(), *found.get_all_parent_names()):
+        resource_class, options = resource.get_class(name)
+        if resource_class is not None and options is not None:
+            return cls_id(resource_class, entity, name, options).resource_str()
+    return None
+
+
+def cls_id(resource_class: type[Resource], model_object, entity_name: str, options: dict[str, str]) -> Id:
+    return resource_class.object_to_id(model_object, entity_name, options["name"], options["agent"])
+
+
+_PLAIN = frozenset({str, int, float, bool, type(None)})
+
+
+def to_json(value: object) -> object:
+    """A copy of a value made of JSON types; TypeError for what has no such form."""
+    if type(value) in _PLAIN:
+        return value
+    if isinstance(value, (list, tuple)):
+        return [to_json(item) for item in value]
+    if isinstance(value, dict):
+        return {_key(key): to_json(item) for key, item in value.items()}
+    if isinstance(value, (str, int, float)) and not hasattr(value, "name"):
+        return value
+    from inmanta.util import internal_json_encoder
+
+    return to_json(internal_json_encoder(value))
+
+
+def _key(key: object) -> str:
+    if isinstance(key, str):
+        return key
+    if key is None:
+        return "null"
+    if isinstance(key, bool):
+        return "true" if key else "false"
+    return str(key)
+
+
+def _read(obj: object, name: str, default: object) -> object:
+    try:
+        return getattr(obj, name)
+    except (AttributeError, NotFoundException):
+        return default
+
+
+_compiled = None
+
+
+def _pattern():
+    global _compiled
+    if _compiled is None:
+        import re
+
+        _compiled = re.compile(
+            r"([\w-]+(?:::[\w-]+)*::[\w-]+)\[([^,]+),([^=]+)=([^\]]+)\](?:,v=([0-9]+))?"
+        )
+    return _compiled

@@ -1,0 +1,107 @@
+"""Small things that modules use: JSON encoders, hashing, directories, retries."""
+
+from __future__ import annotations
+
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class JSONSerializable:
+    """An object that the encoders below can write: `json_serialization_step` gives a simpler equivalent."""
+
+    def json_serialization_step(self) -> object:
+        raise NotImplementedError
+
+
+def hash_file(content: bytes) -> str:
+    """The SHA-1 of a content, lowercase hex: its name in the file store."""
+    import hashlib
+
+    return hashlib.sha1(content).hexdigest()
+
+
+def internal_json_encoder(o: object) -> object:
+    """`default=` for `json.dumps`: dates, UUIDs, enums, exceptions, models and proxies. TypeError for the rest."""
+    return _simplify(o, enum_name=True)
+
+
+def api_boundary_json_encoder(o: object) -> object:
+    """As `internal_json_encoder`, but an enum is its value: the form of the REST API."""
+    return _simplify(o, enum_name=False)
+
+
+def _simplify(o: object, enum_name: bool) -> object:
+    import datetime
+    import enum
+    import uuid
+
+    if isinstance(o, JSONSerializable):
+        return o.json_serialization_step()
+    if isinstance(o, uuid.UUID):
+        return str(o)
+    if isinstance(o, datetime.datetime):
+        # A naive time is UTC.
+        return (o if o.tzinfo else o.replace(tzinfo=datetime.timezone.utc)).isoformat(timespec="microseconds")
+    if isinstance(o, (datetime.date, datetime.time)):
+        return o.isoformat()
+    if isinstance(o, enum.Enum):
+        return o.name if enum_name else o.value
+    if hasattr(o, "to_dict"):
+        return o.to_dict()
+    if hasattr(o, "model_dump"):
+        return o.model_dump(by_alias=True)
+    if hasattr(o, "__dataclass_fields__"):
+        return {name: getattr(o, name) for name in o.__dataclass_fields__}
+    if isinstance(o, (set, frozenset)):
+        # Sorted, or the hash of a resource would change from run to run.
+        return sorted(o, key=lambda item: (type(item).__name__, str(item)))
+    if isinstance(o, (bytes, bytearray)):
+        return bytes(o).decode("utf-8")
+    if isinstance(o, Exception):
+        return str(o)
+    from inmanta.execute.util import NoneValue, Unknown
+
+    if isinstance(o, NoneValue):
+        return None
+    if isinstance(o, Unknown):
+        return "<<undefined>>"
+    raise TypeError(f"{o!r} is not JSON serializable")
+
+
+def get_compiler_version() -> str:
+    from inmanta import COMPILER_VERSION
+
+    return COMPILER_VERSION
+
+
+def ensure_directory_exist(directory: str, *subdirs: str) -> str:
+    """Makes `directory/subdirs…` and gives its path."""
+    path = os.path.join(directory, *subdirs)
+    os.makedirs(path, exist_ok=True)
+    return path
+
+
+def is_call_ok(result: object) -> bool:
+    return result.code == 200
+
+
+async def retry_limited(
+    fun: Callable[..., object], timeout: float, interval: float = 0.1, *args: object, **kwargs: object
+) -> None:
+    """Calls `fun`, plain or async, until it gives something true; TimeoutError after `timeout` seconds."""
+    import asyncio
+    import time
+
+    end = time.monotonic() + timeout
+    while True:
+        result = fun(*args, **kwargs)
+        if hasattr(result, "__await__"):
+            result = await result
+        if result:
+            return
+        if time.monotonic() >= end:
+            raise asyncio.TimeoutError(f"Bounded wait failed after {timeout} seconds")
+        await asyncio.sleep(interval)

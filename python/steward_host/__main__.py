@@ -1,0 +1,62 @@
+"""The Python host: `python3 -I -u steward_host/__main__.py compile`, or `… executor`.
+
+Standard input and output carry frames (see `pipe`). They are moved away first, so that whatever module code prints
+goes to standard error. The host ends when its parent does.
+"""
+
+import os
+import sys
+
+
+def take_pipes() -> tuple[int, int]:
+    """Moves the two frame descriptors away from 0 and 1; then 0 is empty and 1 is standard error."""
+    incoming, outgoing = os.dup(0), os.dup(1)
+    empty = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(empty, 0)
+    os.close(empty)
+    os.dup2(2, 1)
+    return incoming, outgoing
+
+
+def die_with_parent(parent: int) -> None:
+    """Ends this process when its parent has ended, even in the middle of module code.
+
+    Linux signals the death of the parent's *thread*, so the signal alone is no proof: the handler looks.
+    """
+    try:
+        import ctypes
+        import signal
+
+        def check(number, frame):
+            if os.getppid() != parent:
+                os._exit(0)
+
+        signal.signal(signal.SIGUSR2, check)
+        pr_set_pdeathsig = 1
+        ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGUSR2, 0, 0, 0)
+    except (ImportError, OSError, AttributeError, ValueError):
+        # Not on this platform: the end of the pipe remains.
+        return
+    if os.getppid() != parent:
+        os._exit(0)
+
+
+def main(mode: str) -> int:
+    parent = os.getppid()
+    incoming, outgoing = take_pipes()
+    die_with_parent(parent)
+    from steward_host import host
+    from steward_host.pipe import Pipe
+
+    return host.serve(mode, Pipe(incoming, outgoing))
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    if sys.argv[1:] not in (["compile"], ["executor"]):
+        sys.exit("usage: steward_host compile|executor")
+    status = main(sys.argv[1])
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # Threads of module code must not keep the host alive.
+    os._exit(status)

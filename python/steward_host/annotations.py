@@ -1,0 +1,110 @@
+"""Annotations of plugins, as the compiler wants them. Source: language reference 10.2.
+
+`describe` gives an `Annotation` of protocol.rs: text is a type of the model; Python's own types become their
+counterparts; a class that has none is "any".
+"""
+
+from __future__ import annotations
+
+import sys
+
+from inmanta.plugins import MISSING, ModelType
+
+_SIMPLE = {str: "string", int: "int", float: "float", bool: "bool"}
+_ARRAYS = {"list", "Sequence", "MutableSequence", "Collection", "Iterable"}
+_MAPS = {"dict", "Mapping", "MutableMapping"}
+_REFUSED = {"set", "frozenset", "tuple", "Set", "MutableSet", "AbstractSet"}
+
+
+def describe(annotation: object) -> str | dict:
+    """The annotation in the form of protocol.rs: a bare name, or a map of one entry."""
+    if annotation is MISSING:
+        return "missing"
+    if isinstance(annotation, str):
+        return {"model": annotation.strip()}
+    if annotation is None or annotation is type(None):
+        return "null"
+    if annotation is object:
+        return "any"
+    simple = _SIMPLE.get(annotation) if isinstance(annotation, type) else None
+    if simple is not None:
+        return {"model": simple}
+    if isinstance(annotation, type) and annotation.__module__ == "numbers" and annotation.__name__ == "Number":
+        return {"model": "number"}
+    if isinstance(annotation, ModelType):
+        return {"model": annotation.model_type}
+    typing = sys.modules.get("typing")
+    if typing is not None and annotation is typing.Any:
+        return "any"
+    if hasattr(annotation, "__metadata__"):
+        return _annotated(annotation)
+    if type(annotation).__name__ == "TypeAliasType":
+        return describe(annotation.__value__)
+    if hasattr(annotation, "__supertype__"):
+        return describe(annotation.__supertype__)
+    origin = getattr(annotation, "__origin__", None)
+    arguments = getattr(annotation, "__args__", ())
+    if _is_union(annotation, origin):
+        return {"union": [describe(member) for member in arguments]}
+    if typing is not None and origin is typing.Literal:
+        return {"literal": list(arguments)}
+    if _is_reference(origin if origin is not None else annotation):
+        return {"reference": describe(arguments[0]) if arguments else "any"}
+    return _container(annotation, origin, arguments)
+
+
+def _annotated(annotation) -> str | dict:
+    for item in annotation.__metadata__:
+        if isinstance(item, ModelType):
+            return {"model": item.model_type}
+    return describe(annotation.__origin__)
+
+
+def _is_union(annotation: object, origin: object) -> bool:
+    typing = sys.modules.get("typing")
+    return type(annotation).__name__ == "UnionType" or (typing is not None and origin is typing.Union)
+
+
+def _is_reference(candidate: object) -> bool:
+    return getattr(candidate, "_is_inmanta_reference", False)
+
+
+def _container(annotation: object, origin: object, arguments: tuple) -> str | dict:
+    outer = origin if origin is not None else annotation
+    name = getattr(outer, "__name__", None)
+    module = getattr(outer, "__module__", None)
+    standard = module in ("builtins", "typing", "collections.abc")
+    if isinstance(outer, type) and _is_subscripted(arguments):
+        if standard and name in _ARRAYS:
+            return {"list": describe(arguments[0])}
+        if standard and name in _MAPS:
+            if describe(arguments[0]) not in ({"model": "string"}, "any"):
+                return {"bad": f"invalid type {annotation}: keys of a dict should be of type str, got {arguments[0]}"}
+            return {"dict": describe(arguments[1])}
+    if standard and name in _REFUSED:
+        return {"bad": f"invalid type {annotation}: use a list or a dict"}
+    if standard and name in _ARRAYS:
+        return {"model": "list"}
+    if standard and name in _MAPS:
+        return {"model": "dict"}
+    entity = dataclass_entity(annotation)
+    if entity is not None:
+        return {"model": entity}
+    if isinstance(annotation, type) or type(annotation).__name__ == "TypeVar":
+        return "any"
+    return {"bad": f"invalid type {annotation}"}
+
+
+def _is_subscripted(arguments: tuple) -> bool:
+    # `typing.List` without brackets has a type variable as argument on old Pythons.
+    return bool(arguments) and type(arguments[0]).__name__ != "TypeVar"
+
+
+def dataclass_entity(annotation: object) -> str | None:
+    """The entity that a dataclass of a module is paired with, by its name; None for any other class."""
+    if not isinstance(annotation, type) or not hasattr(annotation, "__dataclass_fields__"):
+        return None
+    parts = annotation.__module__.split(".")
+    if parts[0] != "inmanta_plugins" or len(parts) < 2:
+        return None
+    return "::".join([*parts[1:], annotation.__name__])

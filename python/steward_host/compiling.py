@@ -1,0 +1,408 @@
+"""The host of a compile: loads the modules, calls plugins and maps resources.
+
+One request is open at a time. While it is, reading an attribute of an instance asks Steward (`get`) and waits.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from inmanta import plugins, resources
+from inmanta.ast import Location, MultiUnsetException, UnexpectedReference, UnknownException, UnsetException
+from inmanta.execute import proxy, runtime
+from inmanta.execute.proxy import DynamicProxy, ProxyContext
+from inmanta.execute.util import NoneValue, Unknown
+from steward_host import annotations, failure, loader, msgpack
+from steward_host.pipe import Pipe
+
+_PLAIN = frozenset({str, int, float, bool, type(None)})
+
+
+class Objects:
+    """Python objects that the compiler holds on to without knowing what they are."""
+
+    def __init__(self) -> None:
+        self._by_id: dict[int, object] = {}
+        self._ids: dict[int, int] = {}
+
+    def keep(self, value: object) -> int:
+        known = self._ids.get(id(value))
+        if known is None:
+            known = self._ids[id(value)] = len(self._by_id)
+            self._by_id[known] = value
+        return known
+
+    def __getitem__(self, number: int) -> object:
+        return self._by_id[number]
+
+
+class World(runtime.World):
+    """Answers the questions of proxies over the pipe."""
+
+    def __init__(self, pipe: Pipe) -> None:
+        self._pipe = pipe
+
+    def get(self, instance_id: int, attribute: str) -> tuple[str, object]:
+        outcome = self._pipe.request("get", {"instance": instance_id, "attribute": attribute}, "got")["outcome"]
+        return (outcome, None) if type(outcome) is str else outcome.popitem()
+
+    def entity(self, name: str) -> dict | None:
+        info = self._pipe.request("entity", {"name": name}, "entity_info")
+        return info if info["name"] == name else None
+
+
+class Exporter:
+    """What getters get as `exporter`: keeps the files that resources refer to."""
+
+    def __init__(self) -> None:
+        self._file_store: dict[str, bytes] = {}
+
+    def upload_file(self, content: str | bytes | None = None) -> str:
+        """Keeps a content for the server; its SHA-1."""
+        from inmanta.util import hash_file
+
+        data = content.encode("utf-8") if isinstance(content, str) else content
+        digest = hash_file(data)
+        self._file_store[digest] = data
+        return digest
+
+    def get_environment_id(self) -> str | None:
+        return plugins.Runtime.environment_id
+
+    @property
+    def client(self):
+        from inmanta.protocol import endpoints
+
+        return endpoints.SyncClient("compiler")
+
+
+class Compiling:
+    """State of one compile."""
+
+    def __init__(self, pipe: Pipe) -> None:
+        self._pipe = pipe
+        self._files: set[str] = set()
+        self._plugins: dict[str, plugins.Plugin] = {}
+        self._dataclasses: dict[str, dict] = {}
+        self._classes: list[tuple[str, type[resources.Resource], dict[str, str]]] = []
+        self._exporter = Exporter()
+        self._objects = Objects()
+        self.open = False
+        runtime.world = World(pipe)
+        msgpack.ext_decoders[msgpack.EXT_UNKNOWN] = lambda payload: Unknown()
+        msgpack.ext_decoders[msgpack.EXT_INSTANCE] = _decode_instance
+        msgpack.ext_decoders[msgpack.EXT_OPAQUE] = lambda payload: self._objects[int.from_bytes(payload, "big")]
+        msgpack.ext_encoder = self._encode
+
+    def _encode(self, value: object) -> tuple[int, bytes]:
+        if isinstance(value, DynamicProxy):
+            value = value._get_instance()
+        if isinstance(value, runtime.Instance):
+            return msgpack.EXT_INSTANCE, value.id.to_bytes(4, "big") + value.entity_name.encode()
+        if isinstance(value, Unknown):
+            return msgpack.EXT_UNKNOWN, b""
+        return msgpack.EXT_OPAQUE, self._objects.keep(value).to_bytes(4, "big")
+
+    # --- requests ----------------------------------------------------------------------------------------------------
+
+    def load(self, request: dict) -> None:
+        """Imports all modules in order and describes what they register."""
+        from inmanta import compiler, export, references
+        from inmanta.plugins import PluginMeta
+
+        os.environ.clear()
+        os.environ.update(request["env"])
+        plugins.Runtime.environment_id = request["environment_id"]
+        plugins.Runtime.project_dir = request["project_dir"]
+        PluginMeta.clear()
+        resources.resource.reset()
+        references.reset()
+        export.reset()
+        compiler.reset()
+        runtime.reset()
+        finder = loader.install(request["modules"])
+        self._files = finder.paths()
+        for module in request["modules"]:
+            for file in module["files"]:
+                try:
+                    __import__(file["module"])
+                except (Exception, SystemExit) as error:
+                    self._pipe.send(
+                        "load_failed",
+                        {
+                            "module": module["name"],
+                            "python_module": file["module"],
+                            "failure": failure.describe(error, self._files),
+                        },
+                    )
+                    return
+        self._attach_logging()
+        try:
+            described = [self._plugin(name, cls) for name, cls in PluginMeta.get_functions().items()]
+        except Exception as error:
+            self._pipe.send(
+                "load_failed", {"module": "", "python_module": "", "failure": failure.describe(error, self._files)}
+            )
+            return
+        plugins.Runtime.plugins = self._plugins
+        self._pipe.send(
+            "loaded",
+            {"plugins": described, "resources": self._resources(), "has_finalizers": compiler.has_finalizers()},
+        )
+
+    def call(self, request: dict) -> None:
+        """Calls a plugin through the `call` attribute of its class."""
+        number = request["id"]
+        try:
+            result = self._call(request)
+            if type(result) not in _PLAIN:
+                result = DynamicProxy.unwrap(result)
+            answer = msgpack.pack({"result": {"id": number, "value": result}})
+        except BaseException as error:
+            self._fail(number, error)
+            return
+        self._pipe.send_packed(answer)
+
+    def _call(self, request: dict) -> object:
+        name = request["plugin"]
+        plugin = self._plugins[name]
+        if plugin.opts["commands"]:
+            plugin.check_requirements()
+        dataclasses = self._dataclasses.get(name)
+        args = request["args"]
+        for index, value in enumerate(args):
+            if type(value) not in _PLAIN:
+                parameter = plugin.args[index] if index < len(plugin.args) else plugin.var_args
+                args[index] = self._argument(value, parameter, dataclasses)
+        if plugin._context >= 0:
+            owner = plugins.Owner(request["namespace"], Location(request["file"], request["line"]))
+            args.insert(plugin._context, plugins.Context(None, None, owner, plugin))
+        kwargs = request["kwargs"]
+        if not kwargs:
+            return plugin.call(*args)
+        named = {}
+        for key, value in kwargs:
+            if type(value) not in _PLAIN:
+                value = self._argument(value, plugin.kwargs.get(key) or _by_name(plugin, key), dataclasses)
+            named[key] = value
+        return plugin.call(*args, **named)
+
+    @staticmethod
+    def _argument(value: object, parameter: plugins.Argument | None, dataclasses: dict | None) -> object:
+        if isinstance(value, Unknown):
+            # Only a plugin that allows them is called with one.
+            return value
+        path = "<argument>" if parameter is None else parameter.name
+        if dataclasses is not None and parameter is not None and isinstance(value, runtime.Instance):
+            cls = dataclasses.get(parameter.name)
+            if cls is not None:
+                return _to_dataclass(value, cls)
+        if not _takes_reference(parameter):
+            proxy_value = value
+            if getattr(type(proxy_value), "_is_inmanta_reference", False):
+                raise UnexpectedReference(
+                    reference=value,
+                    message=f"Encountered reference in argument `{path}`, which does not declare that it accepts one.",
+                )
+        return DynamicProxy.return_value(value, context=ProxyContext(path=path))
+
+    def map(self, request: dict) -> None:
+        """Runs the getters of a resource class on an instance."""
+        number = request["id"]
+        field = None
+        try:
+            entity, cls, _ = self._classes[request["class"]]
+            instance = DynamicProxy.return_value(request["instance"])
+            values = []
+            with proxy.exportcontext:
+                for field in request["fields"]:
+                    values.append(self._field(cls, entity, field, instance))
+            answer = msgpack.pack({"mapped": {"id": number, "values": values}})
+        except resources.IgnoreResourceException as error:
+            self._pipe.send("ignored", {"id": number, "reason": str(error)})
+            return
+        except BaseException as error:
+            self._fail(number, error, field)
+            return
+        self._pipe.send_packed(answer)
+
+    def _field(self, cls: type[resources.Resource], entity: str, field: str, instance: object) -> object:
+        try:
+            return exported(cls.map_field(self._exporter, entity, field, instance))
+        except UnknownException as error:
+            return error.unknown if isinstance(error.unknown, Unknown) else Unknown()
+
+    def finalize(self, request: dict) -> None:
+        """Runs the finalizers in order; the first error is the answer, the others are logged."""
+        from inmanta import compiler
+
+        try:
+            compiler.finalize()
+        except BaseException as error:
+            self._fail(request["id"], error)
+            return
+        self._pipe.send("result", {"id": request["id"], "value": None})
+
+    # --- answers -----------------------------------------------------------------------------------------------------
+
+    def _fail(self, number: int, error: BaseException, field: str | None = None) -> None:
+        if isinstance(error, UnknownException):
+            unknown = error.unknown if isinstance(error.unknown, Unknown) else Unknown()
+            self._pipe.send("result", {"id": number, "value": unknown})
+        elif isinstance(error, (UnsetException, MultiUnsetException)) and (variables := _variables(error)):
+            self._pipe.send("unset", {"id": number, "variables": variables})
+        elif isinstance(error, (KeyboardInterrupt, GeneratorExit)):
+            raise error
+        else:
+            described = failure.describe(error, self._files)
+            self._pipe.send("failed", {"id": number, "failure": described, "field": field})
+
+    # --- descriptions ------------------------------------------------------------------------------------------------
+
+    def _plugin(self, name: str, cls: type[plugins.Plugin]) -> dict:
+        plugin = cls()
+        self._plugins[name] = plugin
+        parameters = []
+        dataclasses = {}
+        everything = [*plugin.args, plugin.var_args, *plugin.kwargs.values(), plugin.var_kwargs]
+        for argument in everything:
+            if argument is None:
+                continue
+            if annotations.dataclass_entity(argument.annotation) is not None:
+                dataclasses[argument.name] = argument.annotation
+            parameters.append(
+                {
+                    "name": argument.name,
+                    "kind": argument.kind,
+                    "annotation": annotations.describe(argument.annotation),
+                    "has_default": argument.has_default,
+                }
+            )
+        if dataclasses:
+            self._dataclasses[name] = dataclasses
+        function = cls.__dict__["__function__"].__func__
+        while hasattr(function, "__wrapped__"):
+            function = function.__wrapped__
+        code = getattr(function, "__code__", None)
+        returns = annotations.describe(plugin.return_type)
+        return {
+            "name": name,
+            "file": code.co_filename if code is not None else "",
+            "line": code.co_firstlineno if code is not None else 0,
+            "parameters": parameters,
+            "returns": "any" if returns == "missing" else returns,
+            "allow_unknown": plugin.is_accept_unknowns(),
+            "takes_context": plugin._context >= 0,
+            "emits_statements": bool(cls.opts.get("emits_statements", False)),
+            "commands": list(cls.opts.get("commands") or ()),
+            "deprecated": (cls.replaced_by or "") if cls.deprecated else None,
+            "docstring": function.__doc__,
+        }
+
+    def _resources(self) -> list[dict]:
+        self._classes = []
+        described = []
+        for entity in list(resources.resource.get_entity_resources()):
+            cls, options = resources.resource.get_class(entity)
+            self._classes.append((entity, cls, options))
+            module = sys.modules.get(cls.__module__)
+            described.append(
+                {
+                    "entity": entity,
+                    "id_attribute": options["name"],
+                    "agent": options["agent"],
+                    "python_class": f"{cls.__module__}.{cls.__qualname__}",
+                    "fields": [{"name": field, "getter": _has_getter(cls, field)} for field in cls.fields],
+                    "id_getter": _has_getter(cls, options["name"]),
+                    "file": getattr(module, "__file__", None) or "",
+                    "line": getattr(cls, "__firstlineno__", 0),
+                }
+            )
+        return described
+
+    def _attach_logging(self) -> None:
+        """Sends what modules log to Steward while a request is open; to stderr otherwise."""
+        if "logging" not in sys.modules:
+            return
+        import logging
+
+        pipe, state = self._pipe, self
+
+        class Handler(logging.Handler):
+            def emit(self, record: logging.LogRecord) -> None:
+                if state.open:
+                    pipe.send("log", {"level": record.levelname, "message": self.format(record)})
+                else:
+                    print(self.format(record), file=sys.stderr)
+
+        root = logging.getLogger()
+        root.handlers[:] = [Handler()]
+        root.setLevel(logging.INFO)
+
+
+def _decode_instance(payload: bytes) -> runtime.Instance:
+    return runtime.instance(int.from_bytes(payload[:4], "big"), payload[4:].decode())
+
+
+def _variables(error: UnsetException | MultiUnsetException) -> list[tuple[int, str]]:
+    if isinstance(error, MultiUnsetException):
+        found = error.result_variables
+    else:
+        found = [error.get_result_variable()]
+    return [(v.myself.id, v.attribute) for v in found if isinstance(v, runtime.ResultVariable)]
+
+
+def _by_name(plugin: plugins.Plugin, name: str) -> plugins.Argument | None:
+    for argument in plugin.args:
+        if argument.name == name:
+            return argument
+    return plugin.var_kwargs
+
+
+def _takes_reference(parameter: plugins.Argument | None) -> bool:
+    return parameter is not None and "reference" in str(annotations.describe(parameter.annotation))
+
+
+def _to_dataclass(instance: runtime.Instance, cls: type) -> object:
+    values = {}
+    view = DynamicProxy.return_value(instance)
+    for name in cls.__dataclass_fields__:
+        value = getattr(view, name)
+        values[name] = resources.to_json(value) if isinstance(value, DynamicProxy) else value
+    return cls(**values)
+
+
+def _has_getter(cls: type[resources.Resource], field: str) -> bool:
+    """Whether a class computes a field itself, other than by the getters of our own base classes."""
+    for base in cls.__mro__:
+        if "get_" + field in base.__dict__:
+            return base.__module__ != "inmanta.resources"
+    return field in cls.map
+
+
+def exported(value: object) -> object:
+    """A field's value as it is exported: plain data, an instance left as it is, UnknownException for an Unknown."""
+    if type(value) in _PLAIN:
+        return value
+    if isinstance(value, proxy.SequenceProxy):
+        return [exported(item) for item in value]
+    if isinstance(value, proxy.DictProxy):
+        return {key: exported(item) for key, item in value.items()}
+    if isinstance(value, Unknown):
+        raise UnknownException(value)
+    if isinstance(value, DynamicProxy):
+        return value._get_instance()
+    if isinstance(value, (list, tuple)):
+        return [exported(item) for item in value]
+    if isinstance(value, dict):
+        return {resources._key(key): exported(item) for key, item in value.items()}
+    if isinstance(value, NoneValue):
+        return None
+    if getattr(type(value), "_is_inmanta_reference", False):
+        return value
+    if isinstance(value, (str, int, float)) and not hasattr(value, "name"):
+        return value
+    from inmanta.util import internal_json_encoder
+
+    return exported(internal_json_encoder(value))

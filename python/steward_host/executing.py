@@ -1,0 +1,305 @@
+"""The host of an executor: one resource at a time through its handler. Source: deployment reference 5.5.
+
+No exception of module code ends the host; it ends when Steward says `stop` or closes the pipe.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+
+from inmanta import resources
+from inmanta.agent.cache import AgentCache
+from inmanta.agent.handler import Commander, HandlerContext, SkipResource, SkipResourceForDependencies
+from inmanta.const import Change, HandlerResourceState, ResourceState
+from steward_host import failure, loader
+from steward_host.pipe import Pipe
+
+
+class EventLoop:
+    """An asyncio loop on a thread of its own, started when somebody needs it."""
+
+    def __init__(self) -> None:
+        self._loop = None
+
+    def get(self):
+        if self._loop is None:
+            import asyncio
+            import threading
+
+            self._loop = asyncio.new_event_loop()
+            threading.Thread(target=self._loop.run_forever, name="event loop", daemon=True).start()
+        return self._loop
+
+
+class Agent:
+    """What handlers get as their agent."""
+
+    uri = "local:"
+
+    def __init__(self, name: str, environment: str) -> None:
+        self.name = name
+        self.environment = self._env_id = environment
+        self.sessionid = None
+        self.process = self
+        # Whether a dependency of the running resource changed since its last success.
+        self.dependency_changed = False
+        self._event_loop = EventLoop()
+
+    @property
+    def eventloop(self):
+        return self._event_loop.get()
+
+    def is_stopped(self) -> bool:
+        return False
+
+
+class Executing:
+    """State of one executor: an agent, its handlers' code and their cache."""
+
+    def __init__(self, pipe: Pipe) -> None:
+        self._pipe = pipe
+        self._agent: Agent | None = None
+        self._files: set[str] = set()
+        self.cache = AgentCache()
+
+    def load(self, request: dict) -> None:
+        """Imports all modules. One that fails does not stop the others; its resource types stay without handler."""
+        self._agent = Agent(request["agent"], request["environment_id"])
+        from inmanta import plugins
+
+        plugins.Runtime.environment_id = request["environment_id"]
+        finder = loader.install(request["modules"])
+        self._files = finder.paths()
+        broken = []
+        for module in request["modules"]:
+            for file in module["files"]:
+                try:
+                    __import__(file["module"])
+                except (Exception, SystemExit) as error:
+                    broken.append(
+                        {
+                            "module": module["name"],
+                            "message": f"{file['module']}: {type(error).__name__}: {error}",
+                            "traceback": failure.traceback_text(error, self._files),
+                        }
+                    )
+                    break
+        _attach_logging()
+        types = [name for name in Commander.get_handlers() if resources.resource.get_class(name)[0] is not None]
+        self._pipe.send("handlers", {"types": types, "broken": broken})
+
+    def deploy(self, request: dict) -> None:
+        """Runs one resource through its handler and reports what came of it."""
+        run = Run(self._agent, self.cache, self._files, request)
+        self._pipe.send("deployed", {"id": request["id"], "outcome": run.outcome()})
+
+    def idle(self) -> None:
+        """Called about once a second while there is nothing to do."""
+        self.cache.clean_stale_entries()
+
+    def stop(self) -> None:
+        self.cache.close()
+
+
+class Run:
+    """One task: a deployment or a dry run of one resource."""
+
+    def __init__(self, agent: Agent, cache: AgentCache, files: set[str], request: dict) -> None:
+        self._agent = agent
+        self._cache = cache
+        self._files = files
+        self._request = request
+        self._dry_run: bool = request["dry_run"]
+        self._context: HandlerContext | None = None
+
+    def outcome(self) -> dict:
+        """A `HandlerOutcome`. Never raises for what module code does."""
+        started = time.monotonic()
+        resource_id = self._request["resource"].get("id")
+        context = self._context = HandlerContext(
+            _Named(resource_id), dry_run=self._dry_run, action_id=self._request["action_id"]
+        )
+        context.debug(
+            "Start run because %(reason)s (deploy_id: %(deploy_id)s)",
+            reason=self._request["reason"],
+            deploy_id=self._request["action_id"],
+        )
+        try:
+            with self._cache:
+                self._run(context)
+        except BaseException as error:
+            # What gets here is a mistake in `post` or a hook that wants to leave: SystemExit and its like.
+            self._unexpected(context, error)
+        if context.resource_state is None:
+            context.set_resource_state(HandlerResourceState.dry if self._dry_run else HandlerResourceState.deployed)
+        context.debug("End run in %(duration)s s", duration=f"{time.monotonic() - started:.3f}")
+        return report(context)
+
+    def _run(self, context: HandlerContext) -> None:
+        try:
+            resource = resources.Resource.deserialize(self._request["resource"])
+        except Exception as error:
+            self._unavailable(context, "Resource Deserialization Failed", "Unable to deserialize", error)
+            return
+        context._resource = resource
+        try:
+            handler = Commander.get_provider(self._agent, resource)
+            handler.set_cache(self._cache)
+        except Exception as error:
+            self._unavailable(context, "Unable to find a handler", "Unable to find a handler for", error)
+            return
+        try:
+            if self._resolved(context, resource):
+                self._handle(context, resource, handler)
+        finally:
+            try:
+                handler.close()
+            except Exception as error:
+                context.exception(
+                    "The handler of %(resource_id)s could not be closed (exception: %(exception)s)",
+                    resource_id=str(resource.id),
+                    exception=_text(error),
+                )
+
+    def _resolved(self, context: HandlerContext, resource: resources.Resource) -> bool:
+        try:
+            resource.resolve_all_references(context)
+        except SkipResourceForDependencies as error:
+            context.set_resource_state(HandlerResourceState.skipped_for_dependency)
+            context.warning("Resource %(resource_id)s was skipped: %(reason)s", resource_id=str(resource.id), reason=str(error.args))
+        except SkipResource as error:
+            context.set_resource_state(HandlerResourceState.skipped)
+            context.warning("Resource %(resource_id)s was skipped: %(reason)s", resource_id=str(resource.id), reason=str(error.args))
+        except Exception as error:
+            from inmanta.references import MutatorMissingError, ReferenceMissingError
+
+            if isinstance(error, (MutatorMissingError, ReferenceMissingError)):
+                self._unavailable(context, "Unable to resolve references", "Unable to resolve the references of", error)
+            else:
+                self._unexpected(context, error)
+        else:
+            return True
+        return False
+
+    def _handle(self, context: HandlerContext, resource: resources.Resource, handler) -> None:
+        try:
+            if self._dry_run:
+                handler.execute(context, resource, dry_run=True)
+                if context.resource_state in (None, HandlerResourceState.failed):
+                    self._mark(context, "Handler failed" if context.resource_state else None)
+            else:
+                self._agent.dependency_changed = self._request["dependency_changed"]
+                requires = {rid: _state(state) for rid, state in self._request["requires"].items()}
+                handler.deploy(context, resource, requires)
+        except BaseException as error:
+            self._unexpected(context, error)
+
+    def _unavailable(self, context: HandlerContext, pseudo: str, text: str, error: Exception) -> None:
+        state = HandlerResourceState.dry if self._dry_run else HandlerResourceState.unavailable
+        context.set_resource_state(state)
+        context.exception(
+            text + " %(resource_id)s (exception: %(exception)s)",
+            resource_id=str(self._request["resource"].get("id")),
+            exception=_text(error),
+        )
+        if self._dry_run:
+            self._mark(context, pseudo)
+
+    def _unexpected(self, context: HandlerContext, error: BaseException) -> None:
+        context.set_resource_state(HandlerResourceState.failed)
+        context.exception(
+            "An error occurred during deployment of %(resource_id)s (exception: %(exception)s)",
+            resource_id=str(self._request["resource"].get("id")),
+            exception=_text(error),
+        )
+        if self._dry_run:
+            self._mark(context, "Handler failed")
+
+    def _mark(self, context: HandlerContext, pseudo: str | None) -> None:
+        """In a dry run a problem shows as a change of the pseudo attribute `handler`."""
+        if pseudo is not None:
+            context.add_change("handler", current="FAILED", desired=pseudo)
+
+
+class _Named:
+    """Stands for the resource in log lines until there is one."""
+
+    def __init__(self, text: object) -> None:
+        self.id = self
+        self._text = str(text)
+
+    def resource_version_str(self) -> str:
+        return self._text
+
+    def resource_str(self) -> str:
+        return self._text.rsplit(",v=", 1)[0]
+
+
+def report(context: HandlerContext) -> dict:
+    """The `HandlerOutcome` of a context."""
+    return {
+        "status": str(context.resource_state),
+        "change": _change(context.change),
+        "changes": {
+            name: {"current": loggable(change.current), "desired": loggable(change.desired)}
+            for name, change in context.changes.items()
+        },
+        "logs": [
+            {
+                "level": line.level.value,
+                "msg": line.msg,
+                "kwargs": {key: loggable(value) for key, value in line.kwargs.items()},
+                "timestamp_us": line.timestamp_us,
+            }
+            for line in context.logs
+        ],
+        "facts": [
+            {"name": fact["id"], "value": fact["value"] if isinstance(fact["value"], str) else str(fact["value"]), "expires": bool(fact["expires"])}
+            for fact in context.facts
+        ],
+    }
+
+
+def _change(change: object) -> str:
+    # Modules also assign `ctx._change` directly.
+    return change.value if isinstance(change, Change) else str(change)
+
+
+def loggable(value: object) -> object:
+    """A value as JSON can hold it; text for anything else."""
+    try:
+        value = resources.to_json(value)
+    except Exception:
+        try:
+            return str(value)
+        except Exception:
+            return f"<{type(value).__name__}>"
+    return _within_64_bits(value)
+
+
+def _within_64_bits(value: object) -> object:
+    if type(value) is int and not -(1 << 63) <= value < 1 << 64:
+        return str(value)
+    if type(value) is list:
+        return [_within_64_bits(item) for item in value]
+    if type(value) is dict:
+        return {key: _within_64_bits(item) for key, item in value.items()}
+    return value
+
+
+def _state(state: str) -> object:
+    try:
+        return ResourceState(state)
+    except ValueError:
+        return state
+
+
+def _text(error: BaseException) -> str:
+    return f"{type(error).__name__}('{error}')"
+
+
+def _attach_logging() -> None:
+    import logging
+
+    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(levelname)s %(name)s %(message)s")

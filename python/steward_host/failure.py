@@ -1,0 +1,72 @@
+"""Exceptions of module code, as frames carry them."""
+
+from __future__ import annotations
+
+
+def describe(error: BaseException, files: set[str]) -> dict:
+    """A `Failure`: the kind, the text, and the traceback from the first of `files` on."""
+    from inmanta.ast import CompilerException, PluginException
+
+    if isinstance(error, PluginException):
+        kind = "plugin"
+    elif isinstance(error, CompilerException):
+        kind = "compile"
+    else:
+        kind = "external"
+    file, line = _place(error, files)
+    return {
+        "kind": kind,
+        "type_name": type(error).__name__,
+        "message": _message(error),
+        "traceback": traceback_text(error, files),
+        "file": file,
+        "line": line,
+    }
+
+
+def _message(error: BaseException) -> str:
+    try:
+        text = getattr(error, "message", None) if _is_plugin(error) else None
+        return text if isinstance(text, str) else str(error)
+    except Exception:
+        return f"<{type(error).__name__} without text>"
+
+
+def _is_plugin(error: BaseException) -> bool:
+    from inmanta.ast import PluginException
+
+    return isinstance(error, PluginException)
+
+
+def traceback_text(error: BaseException, files: set[str]) -> str:
+    """The traceback as Python prints it, without our own frames in front of the module's."""
+    import traceback
+
+    try:
+        start = trimmed(error.__traceback__, files)
+        return "".join(traceback.format_exception(type(error), error, start))
+    except Exception as broken:
+        return f"{type(error).__name__}: no traceback ({type(broken).__name__})\n"
+
+
+def trimmed(frames, files: set[str]):
+    """The traceback from the first frame of module code on; all of it if there is none."""
+    frame = frames
+    while frame is not None:
+        if frame.tb_frame.f_code.co_filename in files:
+            return frame
+        frame = frame.tb_next
+    return frames
+
+
+def _place(error: BaseException, files: set[str]) -> tuple[str | None, int | None]:
+    """The innermost place in module code; of a syntax error the place of the mistake."""
+    if isinstance(error, SyntaxError) and error.filename is not None:
+        return error.filename, error.lineno
+    place = None, None
+    frame = error.__traceback__
+    while frame is not None:
+        if frame.tb_frame.f_code.co_filename in files:
+            place = frame.tb_frame.f_code.co_filename, frame.tb_lineno
+        frame = frame.tb_next
+    return place

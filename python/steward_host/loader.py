@@ -1,0 +1,60 @@
+"""Makes the Python files of a project's modules importable, and forgets the modules of an earlier project."""
+
+from __future__ import annotations
+
+import sys
+from importlib.machinery import ModuleSpec, SourceFileLoader, SourcelessFileLoader
+
+ROOT = "inmanta_plugins"
+
+
+class Finder:
+    """Finds exactly the listed files, by dotted name, and the namespace package above them."""
+
+    def __init__(self) -> None:
+        self._files: dict[str, tuple[str, bool]] = {}
+        self._packages: set[str] = set()
+
+    def add(self, modules: list[dict]) -> None:
+        for module in modules:
+            for file in module["files"]:
+                self._files[file["module"]] = (file["path"], file["package"])
+                parent = file["module"]
+                while "." in parent:
+                    parent = parent.rpartition(".")[0]
+                    self._packages.add(parent)
+
+    def paths(self) -> set[str]:
+        return {path for path, _ in self._files.values()}
+
+    def find_spec(self, fullname: str, path: object = None, target: object = None) -> ModuleSpec | None:
+        found = self._files.get(fullname)
+        if found is None:
+            if fullname in self._packages:
+                # A directory without `__init__.py`, or the root of all.
+                spec = ModuleSpec(fullname, None, is_package=True)
+                spec.submodule_search_locations = []
+                return spec
+            return None
+        file, package = found
+        loader = (SourcelessFileLoader if file.endswith(".pyc") else SourceFileLoader)(fullname, file)
+        spec = ModuleSpec(fullname, loader, origin=file, is_package=package)
+        spec.has_location = True
+        if package:
+            spec.submodule_search_locations = [file.rpartition("/")[0]]
+        return spec
+
+
+def install(modules: list[dict]) -> Finder:
+    """Puts a finder for these modules in front; modules imported by an earlier one are forgotten."""
+    for name, module in list(sys.modules.items()):
+        if name == ROOT or name.startswith(ROOT + "."):
+            for attribute, function in list(vars(module).items()):
+                if attribute.startswith("inmanta_reset_state") and callable(function):
+                    function()
+            del sys.modules[name]
+    sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, Finder)]
+    finder = Finder()
+    finder.add(modules)
+    sys.meta_path.insert(0, finder)
+    return finder

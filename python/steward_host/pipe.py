@@ -1,0 +1,95 @@
+"""Frames over the two ends of a pipe: four bytes of length, big-endian, then one MessagePack value.
+
+A value is one message in serde's externally tagged form: `{"call": {...}}`, or the bare name of a variant without
+fields. Reading and writing block; `request` may be used by several threads at once.
+"""
+
+from __future__ import annotations
+
+import os
+from _thread import RLock
+
+from . import msgpack
+
+MAX_FRAME_BYTES = 256 << 20
+
+
+class Closed(Exception):
+    """The other side closed the pipe."""
+
+
+class Pipe:
+    """The connection to Steward."""
+
+    def __init__(self, read_fd: int, write_fd: int) -> None:
+        self.read_fd = read_fd
+        self._write_fd = write_fd
+        self._buffer = b""
+        # One request and its answer at a time; a handler's threads may log while its main thread reads.
+        self.lock = RLock()
+
+    def receive(self):
+        """The next message as `(name, fields)`; `fields` is None for a variant without fields.
+
+        Raises Closed at the end of the stream, FormatError for what is no frame.
+        """
+        buffer = self._buffer
+        while len(buffer) < 4:
+            buffer += self._read()
+        end = int.from_bytes(buffer[:4], "big") + 4
+        if end > MAX_FRAME_BYTES:
+            raise msgpack.FormatError(f"a frame of {end - 4} bytes is too large")
+        if len(buffer) < end:
+            chunks = [buffer]
+            missing = end - len(buffer)
+            while missing > 0:
+                chunk = self._read(max(missing, 65536))
+                chunks.append(chunk)
+                missing -= len(chunk)
+            buffer = b"".join(chunks)
+        message, position = msgpack.unpack(buffer, 4)
+        if position != end:
+            raise msgpack.FormatError("a frame holds more than one value")
+        self._buffer = buffer[end:] if len(buffer) > end else b""
+        if type(message) is dict and len(message) == 1:
+            return message.popitem()
+        if type(message) is str:
+            return message, None
+        raise msgpack.FormatError("a frame that is no message")
+
+    def has_buffered(self) -> bool:
+        """Whether bytes were read that no message has used, so that waiting on the descriptor would be wrong."""
+        return bool(self._buffer)
+
+    def send(self, name: str, fields: dict | None = None) -> None:
+        """Writes one message; Closed if nobody reads any more."""
+        self.send_packed(msgpack.pack(name if fields is None else {name: fields}))
+
+    def send_packed(self, body: bytes) -> None:
+        """Writes a message that is packed already."""
+        if len(body) > MAX_FRAME_BYTES:
+            raise ValueError(f"a frame of {len(body)} bytes is too large")
+        data = len(body).to_bytes(4, "big") + body
+        with self.lock:
+            try:
+                sent = os.write(self._write_fd, data)
+                while sent < len(data):
+                    data = data[sent:]
+                    sent = os.write(self._write_fd, data)
+            except BrokenPipeError as error:
+                raise Closed from error
+
+    def request(self, name: str, fields: dict, answer: str):
+        """Sends a message and gives the fields of its answer, which must have the name `answer`."""
+        with self.lock:
+            self.send(name, fields)
+            got, value = self.receive()
+        if got != answer:
+            raise msgpack.FormatError(f"expected {answer}, got {got}")
+        return value
+
+    def _read(self, size: int = 65536) -> bytes:
+        chunk = os.read(self.read_fd, size)
+        if not chunk:
+            raise Closed
+        return chunk
