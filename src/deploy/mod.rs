@@ -9,6 +9,7 @@ mod executor;
 mod intent;
 mod schedule;
 
-pub use engine::{Deployer, Event, Method, Options, RequestError, ResourceDone, Summary};
-pub use executor::{ExecutorCommand, ExecutorReply, Task, TaskDone};
+pub(crate) use engine::chain;
+pub use engine::{Engine, Method, Options, RequestError};
+pub use executor::{ExecutorCommand, ExecutorReply, Python, Task, TaskDone};
 pub use intent::Intent;

@@ -1,0 +1,17 @@
+//! From a repository that may have moved to a stored version, or to a report of why not.
+//!
+//! `next` decides purely what to compile; `service` is the loop an environment has; `run` does one compile; `worker` is
+//! the pool of processes that it runs in, and the life of such a process. Nothing is deployed here: a stored version
+//! wakes the engine, which reads it from the store.
+
+mod next;
+mod python;
+mod run;
+mod service;
+mod source;
+mod worker;
+
+pub use python::python_runtime;
+pub use service::{Compiler, Options, StartError};
+pub use source::{Source, SourceError};
+pub use worker::{Pool, PoolOptions, run as run_worker};

@@ -1,0 +1,106 @@
+//! Python for plugins and handlers: an interpreter of this machine, and our own package, carried in the binary and
+//! unpacked by content.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use include_dir::{Dir, DirEntry, include_dir};
+use sha2::{Digest, Sha256};
+use steward_compiler::PythonRuntime;
+
+static PACKAGE: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/python");
+
+/// Finds Python and unpacks our package below `cache`. `None` for the interpreter that is missing: models without Python
+/// do not need it, and the compiler says so where one is needed.
+///
+/// # Errors
+/// The package cannot be written.
+pub fn python_runtime(cache: &Path) -> io::Result<Option<PythonRuntime>> {
+    let Some(interpreter) = interpreter() else { return Ok(None) };
+    Ok(Some(PythonRuntime { interpreter, package: unpack(cache)? }))
+}
+
+/// `STEWARD_PYTHON`, else the first Python of at least 3.11 on the path.
+fn interpreter() -> Option<PathBuf> {
+    if let Some(named) = std::env::var_os("STEWARD_PYTHON") {
+        return Some(PathBuf::from(named));
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let names = ["python3", "python3.14", "python3.13", "python3.12", "python3.11"];
+    let candidates = names.iter().flat_map(|name| {
+        std::env::split_paths(&path).map(|dir| dir.join(name)).filter(|candidate| candidate.is_file()).collect::<Vec<_>>()
+    });
+    candidates.into_iter().find_map(|candidate| recent(&candidate))
+}
+
+/// The real interpreter behind `candidate`, if it is recent enough: a shim of a version manager would choose by our
+/// working directory.
+fn recent(candidate: &Path) -> Option<PathBuf> {
+    const ASK: &str = "import sys; print(sys.executable if sys.version_info >= (3, 11) else '')";
+    let output = Command::new(candidate).args(["-I", "-c", ASK]).stdin(Stdio::null()).output().ok()?;
+    let text = String::from_utf8(output.stdout).ok()?;
+    let path = text.trim();
+    (output.status.success() && !path.is_empty()).then(|| PathBuf::from(path))
+}
+
+/// The directory with our package's present content; written once.
+fn unpack(cache: &Path) -> io::Result<PathBuf> {
+    let mut files = Vec::new();
+    collect(&PACKAGE, &mut files);
+    let mut hasher = Sha256::new();
+    for (path, content) in &files {
+        hasher.update(path.to_string_lossy().as_bytes());
+        hasher.update((content.len() as u64).to_be_bytes());
+        hasher.update(content);
+    }
+    let digest = hex::encode(hasher.finalize());
+    let target = cache.join(format!("python-{}", &digest[..16]));
+    if target.is_dir() {
+        return Ok(target);
+    }
+    fs::create_dir_all(cache)?;
+    let temporary = tempfile::Builder::new().prefix(".python-").tempdir_in(cache)?;
+    for (path, content) in &files {
+        let path = temporary.path().join(path);
+        fs::create_dir_all(path.parent().unwrap_or(cache))?;
+        fs::write(path, content)?;
+    }
+    match fs::rename(temporary.path(), &target) {
+        Ok(()) => {
+            // It has a new name; there is nothing left to delete.
+            let _ = temporary.keep();
+            Ok(target)
+        }
+        // Somebody else was faster.
+        Err(_) if target.is_dir() => Ok(target),
+        Err(error) => Err(error),
+    }
+}
+
+/// Our Python sources, tests and caches left out.
+fn collect(dir: &Dir<'static>, files: &mut Vec<(PathBuf, &'static [u8])>) {
+    for entry in dir.entries() {
+        match entry {
+            DirEntry::Dir(dir) if dir.path() != Path::new("tests") => collect(dir, files),
+            DirEntry::File(file) if file.path().extension().is_some_and(|extension| extension == "py") => {
+                files.push((file.path().to_owned(), file.contents()));
+            }
+            DirEntry::Dir(_) | DirEntry::File(_) => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_package_is_unpacked_once_and_found_again() {
+        let cache = tempfile::tempdir().unwrap();
+        let first = super::unpack(cache.path()).unwrap();
+        assert!(first.join("steward_host/__main__.py").is_file());
+        assert!(first.join("inmanta/plugins.py").is_file() || first.join("inmanta/plugins/__init__.py").is_file());
+        assert_eq!(super::unpack(cache.path()).unwrap(), first);
+        assert_eq!(std::fs::read_dir(cache.path()).unwrap().count(), 1);
+    }
+}

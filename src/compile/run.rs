@@ -1,0 +1,306 @@
+//! One compile, from a commit to a stored version or a report of why not.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use steward_compiler::{Export, Resource};
+
+use super::next::inputs_digest;
+use super::source::Head;
+use super::worker::{Job, JobDone, Pool, PoolError};
+use crate::deploy::{Python, chain};
+use crate::domain::{EnvironmentId, Timestamp};
+use crate::git;
+use crate::observe::{Bus, CompileDone, RenderedDiagnostic, What};
+use crate::store::{self, Compile, CompileEnd, NewVersion, Outcome, Stage, Store, StoredResource};
+
+/// What one compile needs of its surroundings.
+pub(super) struct Context<'a> {
+    pub(super) store: &'a Store,
+    pub(super) bus: &'a Bus,
+    pub(super) pool: &'a Pool,
+    pub(super) data: &'a Path,
+    pub(super) environment: EnvironmentId,
+    pub(super) release: bool,
+}
+
+/// Stages of a compile as they are written.
+struct Stages<'a> {
+    context: &'a Context<'a>,
+    compile: &'a Compile,
+    position: i64,
+}
+
+impl Stages<'_> {
+    /// Writes a finished stage. A report that cannot be written does not stop the compile.
+    async fn write(&mut self, name: &str, command: &str, began: (Timestamp, Instant), out: String, error: String) {
+        let stage = Stage {
+            id: uuid::Uuid::now_v7().to_string(),
+            name: name.to_owned(),
+            command: command.to_owned(),
+            started: began.0,
+            completed: Some(Timestamp::now()),
+            returncode: Some(i64::from(!error.is_empty())),
+            outstream: out.clone(),
+            errstream: error,
+        };
+        if let Err(error) = self.context.store.stage_write(self.compile.id, self.position, &stage).await {
+            tracing::error!(compile.id = %self.compile.id, error = chain(&error), "cannot write the stage `{name}`");
+        }
+        self.position += 1;
+        let detail = out.lines().next().unwrap_or_default().to_owned();
+        let done = What::StageDone { compile: self.compile.id, name: name.to_owned(), duration: began.1.elapsed(), detail };
+        self.context.bus.emit(self.context.environment, done);
+    }
+}
+
+fn begin() -> (Timestamp, Instant) {
+    (Timestamp::now(), Instant::now())
+}
+
+/// Runs `compile` on the commit `head`; `served` are requests that this run answers too. The end is durable when this
+/// returns; the version is `Some` when one was stored.
+pub(super) async fn run(
+    context: &Context<'_>,
+    compile: &Compile,
+    served: &[Compile],
+    head: &Head,
+    fetched: (Timestamp, Instant),
+) -> Result<Option<i64>, store::Error> {
+    let began = Instant::now();
+    let commit = head.info.id.to_string();
+    let (short, summary) = (commit.chars().take(8).collect::<String>(), head.info.summary.clone());
+    context.bus.emit(
+        context.environment,
+        What::CompileStarted { compile: compile.id, commit: short.clone(), summary: summary.clone() },
+    );
+    let mut stages = Stages { context, compile, position: 0 };
+    let said = format!("{short} {summary}");
+    stages.write("Pulling updates", "git fetch", fetched, said, String::new()).await;
+    let tree = head.info.tree.to_string();
+    let mut end = CompileEnd {
+        id: compile.id,
+        served: served.iter().map(|compile| compile.id).collect(),
+        outcome: Outcome::Aborted(String::new()),
+        diagnostics: json!([]),
+        inputs_digest: Some(inputs_digest(&tree, &compile.variables)),
+        commit_id: Some(commit.clone()),
+        tree_id: Some(tree.clone()),
+        result_digest: None,
+    };
+    let mut report = CompileDone {
+        compile: compile.id,
+        commit: short,
+        version: None,
+        failure: None,
+        diagnostics: Vec::new(),
+        n_resources: 0,
+        duration: Duration::ZERO,
+    };
+    let result = execute(context, compile, head, &mut stages, &mut end, &mut report).await;
+    let version = match result {
+        Ok(new) => {
+            let stored_began = begin();
+            let version = match new {
+                Some(new) => {
+                    let (version, change) = context.store.version_store(&new, &mut end).await?;
+                    let said = format!(
+                        "version {version}: {} resources, {} sets and {} contents written",
+                        new.resources.len(),
+                        change.n_sets_written,
+                        change.n_resources_written
+                    );
+                    stages.write("Storing the version", "", stored_began, said, String::new()).await;
+                    Some(version)
+                }
+                None => {
+                    end.outcome = Outcome::Compiled;
+                    context.store.compile_finish(&end).await?;
+                    None
+                }
+            };
+            report.version = version;
+            version
+        }
+        Err(failure) => {
+            let (message, outcome) = match failure {
+                Failure::Rejected(message) => (message.clone(), Outcome::Rejected(message)),
+                Failure::Aborted(message) => (message.clone(), Outcome::Aborted(message)),
+            };
+            end.outcome = outcome;
+            context.store.compile_finish(&end).await?;
+            report.failure = Some(message);
+            None
+        }
+    };
+    report.duration = began.elapsed();
+    match &report.failure {
+        None => tracing::info!(
+            environment.id = %context.environment, compile.id = %compile.id, commit, version,
+            "compiled commit {} in {:?}", report.commit, report.duration
+        ),
+        Some(failure) => {
+            tracing::error!(
+                environment.id = %context.environment, compile.id = %compile.id, commit,
+                "commit {} does not compile, the version in force stays: {failure}", report.commit
+            );
+            for diagnostic in &report.diagnostics {
+                tracing::error!(compile.id = %compile.id, "{}", diagnostic.plain);
+            }
+        }
+    }
+    context.bus.emit(context.environment, What::CompileDone(report));
+    Ok(version)
+}
+
+enum Failure {
+    /// The model is wrong: compiling it again gives the same.
+    Rejected(String),
+    /// Our world failed: trying again may help.
+    Aborted(String),
+}
+
+async fn execute(
+    context: &Context<'_>,
+    compile: &Compile,
+    head: &Head,
+    stages: &mut Stages<'_>,
+    end: &mut CompileEnd,
+    report: &mut CompileDone,
+) -> Result<Option<NewVersion>, Failure> {
+    let stage = begin();
+    let checked_out = check_out(context.data, head).await;
+    let (out, error) = match &checked_out {
+        Ok(dir) => (dir.display().to_string(), String::new()),
+        Err(error) => (String::new(), chain(error)),
+    };
+    stages.write("Checking out", "", stage, out, error).await;
+    let project_dir = match checked_out {
+        Ok(dir) => dir,
+        Err(error) if error.is_transient() => return Err(Failure::Aborted(chain(&error))),
+        Err(error) => return Err(Failure::Rejected(chain(&error))),
+    };
+    let job = Job {
+        project_dir: project_dir.clone(),
+        variables: compile.variables.clone(),
+        environment_id: context.environment.to_string(),
+        python: context.pool.python().map(Python::from),
+    };
+    let stage = begin();
+    let done = context.pool.run(&job).await;
+    let (out, error) = match &done {
+        Ok(done) => (done.printed.clone(), done.diagnostics.iter().map(|d| d.plain.as_str()).collect::<Vec<_>>().join("\n")),
+        Err(error) => (String::new(), error.to_string()),
+    };
+    stages.write("Recompiling configuration model", "steward compile", stage, out, error).await;
+    let done = match done {
+        Ok(done) => done,
+        // What a model did to its worker it will do again.
+        Err(error @ (PoolError::Timeout(_) | PoolError::Ended(_))) => return Err(Failure::Rejected(error.to_string())),
+        Err(error @ PoolError::Start(_)) => return Err(Failure::Aborted(chain(&error))),
+    };
+    judge(context, compile, head, end, report, done, &project_dir)
+}
+
+fn judge(
+    context: &Context<'_>,
+    compile: &Compile,
+    head: &Head,
+    end: &mut CompileEnd,
+    report: &mut CompileDone,
+    done: JobDone,
+    _project_dir: &Path,
+) -> Result<Option<NewVersion>, Failure> {
+    let n_errors = done.diagnostics.iter().filter(|diagnostic| diagnostic.is_error).count();
+    let as_json = |text: &str| serde_json::from_str::<Value>(text).unwrap_or(Value::Null);
+    end.diagnostics = done.diagnostics.iter().map(|diagnostic| as_json(&diagnostic.json)).collect();
+    report.diagnostics = done
+        .diagnostics
+        .iter()
+        .map(|diagnostic| RenderedDiagnostic {
+            json: as_json(&diagnostic.json),
+            plain: diagnostic.plain.clone(),
+            colored: diagnostic.colored.clone(),
+        })
+        .collect();
+    let Some(export) = done.export.filter(|_| n_errors == 0) else {
+        let plural = if n_errors == 1 { "" } else { "s" };
+        return Err(Failure::Rejected(format!("the model has {n_errors} error{plural}")));
+    };
+    report.n_resources = export.resources.len();
+    end.result_digest = Some(result_digest(&export));
+    if !compile.do_export {
+        return Ok(None);
+    }
+    let mut metadata = compile.metadata.clone();
+    if let Some(metadata) = metadata.as_object_mut() {
+        metadata.insert("commit".to_owned(), head.info.id.to_string().into());
+        metadata.insert("commit_summary".to_owned(), head.info.summary.clone().into());
+        metadata.insert("commit_author".to_owned(), head.info.author.clone().into());
+        metadata.insert("inmanta:compile:state".to_owned(), "success".into());
+    }
+    Ok(Some(NewVersion {
+        environment_id: context.environment,
+        commit_id: end.commit_id.clone(),
+        tree_id: end.tree_id.clone(),
+        metadata,
+        modules: json!(done.modules),
+        unknowns: json!(export.unknowns),
+        resources: export.resources.into_iter().map(stored).collect(),
+        release: context.release,
+    }))
+}
+
+/// The files of a commit, by content.
+pub(super) async fn check_out(data: &Path, head: &Head) -> Result<std::path::PathBuf, git::Error> {
+    let (repository, commit, dir) = (head.repository.clone(), head.info.id, data.join("checkouts"));
+    blocking(move || git::checkout(&repository, commit, &dir)).await
+}
+
+/// Runs blocking work off the runtime. A panic in it is ours to show.
+pub(super) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(value) => value,
+        Err(error) => std::panic::resume_unwind(error.into_panic()),
+    }
+}
+
+fn stored(resource: Resource) -> StoredResource {
+    let mut hasher = Sha256::new();
+    let mut part = |text: &str| {
+        hasher.update((text.len() as u64).to_be_bytes());
+        hasher.update(text.as_bytes());
+    };
+    part(&resource.id);
+    part(&resource.attributes);
+    part(if resource.undefined { "undefined" } else { "defined" });
+    resource.requires.iter().for_each(|require| part(require));
+    StoredResource {
+        digest: hex::encode(hasher.finalize()),
+        resource_id: resource.id,
+        resource_type: resource.entity_type,
+        agent: resource.agent,
+        id_attribute: resource.id_attribute,
+        id_value: resource.id_value,
+        attributes: resource.attributes,
+        attribute_hash: resource.attribute_hash,
+        requires: resource.requires,
+        is_undefined: resource.undefined,
+        set_name: resource.resource_set.unwrap_or_default(),
+        created: Timestamp::now(),
+    }
+}
+
+/// What `steward verify` compares: the whole desired state in a canonical order.
+fn result_digest(export: &Export) -> String {
+    let mut resources: Vec<&Resource> = export.resources.iter().collect();
+    resources.sort_unstable_by(|a, b| a.id.cmp(&b.id));
+    let mut hasher = Sha256::new();
+    for resource in resources {
+        hasher.update(json!(resource).to_string().as_bytes());
+        hasher.update(b"\n");
+    }
+    hex::encode(hasher.finalize())
+}

@@ -1,0 +1,128 @@
+//! Where the text of an environment's model comes from: a repository, or a plain folder treated as one.
+
+use std::path::{Path, PathBuf};
+
+use crate::git::{self, CommitId, CommitInfo, Credentials, FetchOptions, LocalPolicy, Mirror, Policy, Repository, RepositoryUrl};
+
+/// A place to get commits from.
+#[derive(Debug, Clone)]
+pub enum Source {
+    Repository { url: RepositoryUrl, branch: Option<String> },
+    /// A folder that is no repository; its states become commits of one of our own.
+    Folder { folder: PathBuf, repository: PathBuf },
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum SourceError {
+    #[error(transparent)]
+    Url(#[from] git::UrlError),
+    #[error("there is neither a repository nor a folder at {0}")]
+    Missing(String),
+    #[error("{0} has no project.yml: it is no project (a repository needs its own .git folder)")]
+    NoProject(String),
+}
+
+/// A commit, where it is stored, and what people call it.
+#[derive(Debug, Clone)]
+pub(super) struct Head {
+    pub(super) repository: Repository,
+    pub(super) info: CommitInfo,
+}
+
+/// How a folder is written in `environment.repo_url`.
+const FOLDER_PREFIX: &str = "folder:";
+
+impl Source {
+    /// From what a person typed: a URL, a local repository, or a folder with a project.
+    pub fn from_argument(text: &str, branch: Option<&str>, data: &Path) -> Result<Self, SourceError> {
+        let path = Path::new(text);
+        let looks_like_url = text.contains("://") || (!path.exists() && text.contains(':'));
+        if looks_like_url {
+            return Self::repository(text, branch);
+        }
+        let folder = std::fs::canonicalize(path).map_err(|_| SourceError::Missing(text.to_owned()))?;
+        if git::is_repository(&folder).is_some() {
+            return Self::repository(&folder.to_string_lossy(), branch);
+        }
+        if !folder.join("project.yml").is_file() {
+            return Err(SourceError::NoProject(text.to_owned()));
+        }
+        Ok(Self::folder(folder, data))
+    }
+
+    /// From the columns of an environment.
+    pub fn from_stored(url: &str, branch: &str, data: &Path) -> Result<Self, SourceError> {
+        match url.strip_prefix(FOLDER_PREFIX) {
+            Some(folder) => Ok(Self::folder(PathBuf::from(folder), data)),
+            None => Self::repository(url, (!branch.is_empty()).then_some(branch)),
+        }
+    }
+
+    /// As the environment's `repo_url` and `repo_branch` hold it.
+    pub fn to_stored(&self) -> (String, String) {
+        match self {
+            Self::Repository { url, branch } => (url.as_str().to_owned(), branch.clone().unwrap_or_default()),
+            Self::Folder { folder, .. } => (format!("{FOLDER_PREFIX}{}", folder.display()), String::new()),
+        }
+    }
+
+    fn repository(url: &str, branch: Option<&str>) -> Result<Self, SourceError> {
+        // Who names a repository here runs the server or holds its configuration.
+        let policy = Policy { http: true, local: LocalPolicy::Anywhere };
+        let url = RepositoryUrl::parse(url, &policy)?;
+        Ok(Self::Repository { url, branch: branch.map(str::to_owned) })
+    }
+
+    fn folder(folder: PathBuf, data: &Path) -> Self {
+        use sha2::{Digest, Sha256};
+        let digest = hex::encode(Sha256::digest(folder.to_string_lossy().as_bytes()));
+        Self::Folder { folder, repository: data.join("folders").join(&digest[..16]) }
+    }
+
+    /// The folder or local repository to watch, if it is on this machine.
+    pub fn local(&self) -> Option<&Path> {
+        match self {
+            Self::Repository { url, .. } => url.local_path(),
+            Self::Folder { folder, .. } => Some(folder),
+        }
+    }
+
+    pub fn is_folder(&self) -> bool {
+        matches!(self, Self::Folder { .. })
+    }
+
+    /// For people: no secrets.
+    pub fn display(&self) -> String {
+        match self {
+            Self::Repository { url, branch: Some(branch) } => format!("{} branch {branch}", url.as_str()),
+            Self::Repository { url, branch: None } => url.as_str().to_owned(),
+            Self::Folder { folder, .. } => folder.display().to_string(),
+        }
+    }
+
+    /// Fetches (or records) the newest commit. Blocks.
+    pub(super) fn fetch(&self, data: &Path, credentials: &Credentials) -> Result<Head, git::Error> {
+        let (repository, commit): (Repository, CommitId) = match self {
+            Self::Repository { url, branch } => {
+                let mirror = Mirror::open_or_create(&data.join("mirrors"), url)?;
+                let commit = mirror.fetch(branch.as_deref(), credentials, &FetchOptions::default())?;
+                ((*mirror).clone(), commit)
+            }
+            Self::Folder { folder, repository } => {
+                let commit = git::snapshot(folder, repository, "snapshot of the folder")?;
+                let empty = || git::Error::EmptyRepository { url: folder.display().to_string() };
+                (Repository::at(repository), commit.ok_or_else(empty)?)
+            }
+        };
+        let info = git::commit_info(&repository, commit)?;
+        Ok(Head { repository, info })
+    }
+
+    /// Where the commits are, without asking the remote. Blocks.
+    pub(super) fn repository_path(&self, data: &Path) -> Result<Repository, git::Error> {
+        match self {
+            Self::Repository { url, .. } => Ok((*Mirror::open_or_create(&data.join("mirrors"), url)?).clone()),
+            Self::Folder { repository, .. } => Ok(Repository::at(repository)),
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! Processes that compile: a pool of warm ones, and what such a process does.
+//!
+//! A model that crashes, eats memory or never ends takes its worker with it, never the server: memory is limited in the
+//! worker, time here.
+
+use std::io::{BufReader, BufWriter};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use steward_compiler::protocol::PythonModule;
+use steward_compiler::{Export, PythonRuntime, Severity, Variables, protocol};
+use tokio::process::{Child, ChildStdin, ChildStdout};
+
+use crate::deploy::Python;
+use crate::process;
+
+/// One compile to do.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Job {
+    pub(super) project_dir: PathBuf,
+    pub(super) variables: Variables,
+    pub(super) environment_id: String,
+    pub(super) python: Option<Python>,
+}
+
+/// What came of it.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(super) struct JobDone {
+    pub(super) diagnostics: Vec<Reported>,
+    /// Present when there is no error.
+    pub(super) export: Option<Export>,
+    /// Modules with Python code, for the executors.
+    pub(super) modules: Vec<PythonModule>,
+    /// What the model printed, capped.
+    pub(super) printed: String,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Reported {
+    pub(super) is_error: bool,
+    pub(super) json: String,
+    pub(super) plain: String,
+    pub(super) colored: String,
+}
+
+/// Limits of a compile.
+#[derive(Debug, Clone)]
+pub struct PoolOptions {
+    /// Compiles at the same time.
+    pub slots: usize,
+    pub timeout: Duration,
+    pub memory_bytes: u64,
+    pub python: Option<PythonRuntime>,
+}
+
+impl Default for PoolOptions {
+    fn default() -> Self {
+        Self { slots: 2, timeout: Duration::from_secs(600), memory_bytes: 4 << 30, python: None }
+    }
+}
+
+/// Why a compile has no verdict.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum PoolError {
+    #[error("cannot start a compile worker: {0}")]
+    Start(#[source] std::io::Error),
+    #[error("the compile did not end within {0:?} and was stopped")]
+    Timeout(Duration),
+    #[error("the compile worker ended: {0}")]
+    Ended(String),
+}
+
+/// The compile slots of this server, and idle processes to fill them.
+#[derive(Debug, Clone)]
+pub struct Pool {
+    options: Arc<PoolOptions>,
+    slots: Arc<tokio::sync::Semaphore>,
+    idle: Arc<Mutex<Vec<Worker>>>,
+}
+
+#[derive(Debug)]
+struct Worker {
+    child: Child,
+    stdin: ChildStdin,
+    stdout: tokio::io::BufReader<ChildStdout>,
+    n_jobs: u32,
+}
+
+/// A worker is replaced after this many jobs, so that whatever a model leaves behind in it does not add up.
+const JOBS_PER_WORKER: u32 = 100;
+
+/// What is kept of the output of `std::print`.
+const PRINTED_BYTES: usize = 1 << 20;
+
+impl Pool {
+    pub fn new(options: PoolOptions) -> Self {
+        let slots = Arc::new(tokio::sync::Semaphore::new(options.slots.max(1)));
+        Self { options: Arc::new(options), slots, idle: Arc::default() }
+    }
+
+    pub fn python(&self) -> Option<&PythonRuntime> {
+        self.options.python.as_ref()
+    }
+
+    /// Starts one worker ahead of the first compile.
+    pub fn warm(&self) {
+        match self.start() {
+            Ok(worker) => self.put_back(worker),
+            Err(error) => tracing::warn!(%error, "cannot start a compile worker ahead of need"),
+        }
+    }
+
+    /// Compiles in a worker process, waiting for a free slot first.
+    pub(super) async fn run(&self, job: &Job) -> Result<JobDone, PoolError> {
+        // The semaphore is never closed.
+        let _slot = self.slots.acquire().await.map_err(|error| PoolError::Ended(error.to_string()))?;
+        let reused = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let was_idle = reused.is_some();
+        let mut worker = match reused {
+            Some(worker) => worker,
+            None => self.start().map_err(PoolError::Start)?,
+        };
+        let mut done = self.run_in(&mut worker, job).await;
+        if was_idle && matches!(&done, Err(PoolError::Ended(_))) {
+            // It may have been killed while it was idle; that says nothing about this model.
+            worker = self.start().map_err(PoolError::Start)?;
+            done = self.run_in(&mut worker, job).await;
+        }
+        match done {
+            Ok(done) => {
+                worker.n_jobs += 1;
+                if worker.n_jobs < JOBS_PER_WORKER {
+                    self.put_back(worker);
+                }
+                Ok(done)
+            }
+            Err(error) => {
+                process::kill_group(&mut worker.child);
+                Err(error)
+            }
+        }
+    }
+
+    async fn run_in(&self, worker: &mut Worker, job: &Job) -> Result<JobDone, PoolError> {
+        let exchange = async {
+            process::write_frame(&mut worker.stdin, job).await?;
+            process::read_frame::<JobDone>(&mut worker.stdout).await
+        };
+        match tokio::time::timeout(self.options.timeout, exchange).await {
+            Err(_) => Err(PoolError::Timeout(self.options.timeout)),
+            Ok(Ok(Some(done))) => Ok(done),
+            Ok(Ok(None)) => {
+                let limit = self.options.memory_bytes >> 20;
+                let how = match tokio::time::timeout(Duration::from_secs(1), worker.child.wait()).await {
+                    Ok(Ok(status)) => format!("{status}; its memory is limited to {limit} MiB"),
+                    _ => "its pipe was closed".to_owned(),
+                };
+                Err(PoolError::Ended(how))
+            }
+            Ok(Err(error)) => Err(PoolError::Ended(error.to_string())),
+        }
+    }
+
+    fn put_back(&self, worker: Worker) {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        if idle.len() < self.options.slots {
+            idle.push(worker);
+        }
+    }
+
+    fn start(&self) -> std::io::Result<Worker> {
+        let memory = self.options.memory_bytes.to_string();
+        let mut child = process::spawn_own(&["compile-worker", "--memory-bytes", &memory])?;
+        let pipe = || std::io::Error::other("a pipe to the worker is missing");
+        let stdin = child.stdin.take().ok_or_else(pipe)?;
+        let stdout = tokio::io::BufReader::new(child.stdout.take().ok_or_else(pipe)?);
+        Ok(Worker { child, stdin, stdout, n_jobs: 0 })
+    }
+}
+
+/// The whole life of a worker process: jobs on stdin, results on stdout.
+pub fn run(memory_bytes: u64) -> ExitCode {
+    process::die_with_parent();
+    process::limit_memory(memory_bytes);
+    let mut reader = BufReader::new(std::io::stdin());
+    let mut writer = BufWriter::new(std::io::stdout());
+    loop {
+        match protocol::read_frame::<Job>(&mut reader) {
+            Ok(Some(job)) => {
+                let done = compile(job);
+                if protocol::write_frame(&mut writer, &done).is_err() {
+                    return ExitCode::SUCCESS;
+                }
+            }
+            Ok(None) => return ExitCode::SUCCESS,
+            Err(error) => {
+                tracing::error!(%error, "cannot read the next job");
+                return ExitCode::FAILURE;
+            }
+        }
+    }
+}
+
+fn compile(job: Job) -> JobDone {
+    let printed = Arc::new(Mutex::new(String::new()));
+    let sink = Arc::clone(&printed);
+    let print = move |line: &str| {
+        let mut printed = sink.lock().unwrap_or_else(PoisonError::into_inner);
+        if printed.len() + line.len() < PRINTED_BYTES {
+            printed.push_str(line);
+            printed.push('\n');
+        }
+    };
+    let world = steward_compiler::DirWorld::new(job.project_dir, job.variables, print);
+    let python = job.python.map(|python| PythonRuntime { interpreter: python.interpreter, package: python.package });
+    let options = steward_compiler::Options {
+        export: true,
+        dump_model: false,
+        python,
+        environment_id: Some(job.environment_id),
+    };
+    let compiled = steward_compiler::compile(&world, &options);
+    let report = |diagnostic: &steward_compiler::Diagnostic| Reported {
+        is_error: diagnostic.severity == Severity::Error,
+        json: diagnostic.to_json().to_string(),
+        plain: steward_compiler::render(diagnostic, &world, false),
+        colored: steward_compiler::render(diagnostic, &world, true),
+    };
+    let diagnostics = compiled.diagnostics.iter().map(report).collect();
+    let printed = std::mem::take(&mut *printed.lock().unwrap_or_else(PoisonError::into_inner));
+    JobDone { diagnostics, export: compiled.export, modules: compiled.python_modules, printed }
+}

@@ -1,0 +1,651 @@
+//! The loop around an environment's schedule.
+//!
+//! Who wakes it: the compile service after a release, requests, timers and its executor. What it owns: the schedule, the
+//! executor process and results that are not written yet. It writes beginnings and ends of runs in batches, while the
+//! executor works on. At shutdown it stops handing out work, waits a moment for running tasks, and writes what it knows;
+//! whatever is cut off is dirty in the store and runs again after the next start.
+
+use std::collections::{BTreeSet, HashMap};
+use std::time::{Duration, Instant};
+
+use steward_compiler::PythonRuntime;
+use steward_compiler::protocol::PythonModule;
+use tokio::sync::{mpsc, oneshot};
+
+use super::Intent;
+use super::executor::{Executor, Message, Task, TaskDone};
+use super::schedule::{Ended, Policy, Priority, Run, Schedule, Which};
+use crate::domain::{ActionId, Blocked, DryRunId, EnvironmentId, HandlerStatus, Settings, Timestamp};
+use crate::observe::{Bus, ResourceDone, Summary, What};
+use crate::store::{self, ActionEnd, ActionStart, Store};
+
+/// How a user asks for a deployment. Source: deploy.md 4.15.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Method {
+    /// What is not in its desired state.
+    Deploy,
+    /// Everything.
+    Repair,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum RequestError {
+    #[error("nothing has been released in this environment yet")]
+    NothingReleased,
+    #[error("the environment is halted")]
+    Halted,
+    #[error("none of these agents exists: {0}")]
+    UnknownAgents(String),
+    #[error("there is no version {0}")]
+    NoVersion(i64),
+    #[error("the scheduler of this environment has ended")]
+    Gone,
+    #[error(transparent)]
+    Store(#[from] store::Error),
+}
+
+enum Request {
+    /// Look at the store: a version was released, a setting changed, the environment was halted or resumed.
+    Wake,
+    Deploy { method: Method, agents: Option<BTreeSet<String>>, reply: oneshot::Sender<Result<Vec<String>, RequestError>> },
+    DryRun { version: i64, reply: oneshot::Sender<Result<DryRunId, RequestError>> },
+    Stop { reply: oneshot::Sender<()> },
+}
+
+/// The handle of an environment's engine.
+#[derive(Debug, Clone)]
+pub struct Engine {
+    inbox: mpsc::UnboundedSender<Request>,
+}
+
+impl std::fmt::Debug for Request {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Request")
+    }
+}
+
+/// What an engine is started with.
+#[derive(Debug, Clone)]
+pub struct Options {
+    pub environment: EnvironmentId,
+    pub store: Store,
+    pub bus: Bus,
+    pub python: Option<PythonRuntime>,
+}
+
+impl Engine {
+    /// Starts the engine of an environment; the task ends after [`Engine::stop`].
+    pub fn start(options: Options) -> (Self, tokio::task::JoinHandle<()>) {
+        let (inbox, requests) = mpsc::unbounded_channel();
+        let task = tokio::spawn(async move {
+            let environment = options.environment;
+            let mut pause = Duration::from_millis(200);
+            let (messages, executor_messages) = mpsc::unbounded_channel();
+            let mut engine = loop {
+                match Loop::restore(&options, messages.clone()).await {
+                    Ok(engine) => break engine,
+                    Err(error) => {
+                        tracing::error!(environment.id = %environment, error = chain(&error), "cannot read the environment; trying again");
+                        tokio::time::sleep(pause).await;
+                        pause = (pause * 2).min(Duration::from_secs(30));
+                    }
+                }
+            };
+            engine.run(requests, executor_messages).await;
+        });
+        (Self { inbox }, task)
+    }
+
+    /// Tells it to look at the store.
+    pub fn wake(&self) {
+        let _ = self.inbox.send(Request::Wake);
+    }
+
+    /// Schedules a deploy or a repair; gives the agents touched.
+    pub async fn deploy(&self, method: Method, agents: Option<BTreeSet<String>>) -> Result<Vec<String>, RequestError> {
+        let (reply, answer) = oneshot::channel();
+        self.inbox.send(Request::Deploy { method, agents, reply }).map_err(|_| RequestError::Gone)?;
+        answer.await.map_err(|_| RequestError::Gone)?
+    }
+
+    pub async fn dry_run(&self, version: i64) -> Result<DryRunId, RequestError> {
+        let (reply, answer) = oneshot::channel();
+        self.inbox.send(Request::DryRun { version, reply }).map_err(|_| RequestError::Gone)?;
+        answer.await.map_err(|_| RequestError::Gone)?
+    }
+
+    /// Ends it, after what it knows is written.
+    pub async fn stop(&self) {
+        let (reply, answer) = oneshot::channel();
+        if self.inbox.send(Request::Stop { reply }).is_ok() {
+            let _ = answer.await;
+        }
+    }
+}
+
+/// A run in progress.
+struct Open {
+    run: Run,
+    started: Timestamp,
+}
+
+struct Loop {
+    environment: EnvironmentId,
+    store: Store,
+    bus: Bus,
+    schedule: Schedule,
+    settings: Settings,
+    executor: Executor,
+    code: Code,
+    halted: bool,
+    open: HashMap<ActionId, Open>,
+    dry_runs: HashMap<ActionId, DryRunId>,
+    starts: Vec<ActionStart>,
+    ends: Vec<(ActionEnd, ResourceDone)>,
+    round: Option<Round>,
+    next_deploy_cron: Option<Timestamp>,
+    next_repair_cron: Option<Timestamp>,
+}
+
+/// The Python code of the version in force.
+#[derive(Default)]
+struct Code {
+    key: String,
+    modules: Vec<PythonModule>,
+}
+
+/// Work since the engine was last at rest.
+struct Round {
+    began: Instant,
+    n_runs: usize,
+    /// Resources that were changed and are good.
+    changed: BTreeSet<String>,
+}
+
+/// How long shutdown waits for running tasks.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+impl Loop {
+    async fn restore(options: &Options, messages: mpsc::UnboundedSender<Message>) -> Result<Self, store::Error> {
+        let (environment, store) = (options.environment, options.store.clone());
+        let settings = store.settings_fetch(environment).await?;
+        let record = store.environment_fetch(environment).await?;
+        let (active, halted) = record.map_or((None, false), |record| (record.active_version, record.halted));
+        let agents = store.agent_list(environment).await?;
+        let paused = agents.into_iter().filter(|agent| agent.paused).map(|agent| agent.name);
+        let now = Timestamp::now();
+        let (intents, states, code) = match active {
+            None => (Vec::new(), Vec::new(), Code::default()),
+            Some(version) => {
+                let resources = store.resource_list(environment, version).await?;
+                let intents = resources.into_iter().map(Intent::from).collect();
+                (intents, store.state_list(environment).await?, code_of(&store, environment, version).await?)
+            }
+        };
+        let schedule = Schedule::restore(active.unwrap_or(0), intents, states, policy(&settings), paused, now);
+        let executor = Executor::new(environment, options.python.clone(), messages);
+        let mut engine = Self {
+            environment,
+            store,
+            bus: options.bus.clone(),
+            schedule,
+            settings,
+            executor,
+            code,
+            halted,
+            open: HashMap::new(),
+            dry_runs: HashMap::new(),
+            starts: Vec::new(),
+            ends: Vec::new(),
+            round: None,
+            next_deploy_cron: None,
+            next_repair_cron: None,
+        };
+        engine.plan_crons(now);
+        Ok(engine)
+    }
+
+    async fn run(
+        &mut self,
+        mut requests: mpsc::UnboundedReceiver<Request>,
+        mut messages: mpsc::UnboundedReceiver<Message>,
+    ) {
+        if let Err(error) = self.executor.warm() {
+            tracing::error!(environment.id = %self.environment, %error, "cannot start the executor process");
+        }
+        let mut is_awake = true;
+        loop {
+            if is_awake {
+                self.look().await;
+                is_awake = false;
+            }
+            if !self.halted {
+                self.tick();
+                self.pump().await;
+            }
+            self.flush().await;
+            self.settle();
+            let wait = self.wait();
+            tokio::select! {
+                // Dropping a receive loses no message; the work is in the arms' bodies.
+                request = requests.recv() => match request {
+                    None => return,
+                    Some(Request::Wake) => is_awake = true,
+                    Some(Request::Deploy { method, agents, reply }) => {
+                        let _ = reply.send(self.request(method, agents));
+                    }
+                    Some(Request::DryRun { version, reply }) => {
+                        let _ = reply.send(self.dry_run(version).await);
+                    }
+                    Some(Request::Stop { reply }) => {
+                        self.shut_down(&mut messages).await;
+                        let _ = reply.send(());
+                        return;
+                    }
+                },
+                message = messages.recv() => {
+                    if let Some(message) = message {
+                        self.hear(message).await;
+                    }
+                    while let Ok(message) = messages.try_recv() {
+                        self.hear(message).await;
+                    }
+                }
+                () = tokio::time::sleep(wait) => {}
+            }
+        }
+    }
+
+    /// Reads what changed in the store: settings, pauses, halting, released versions.
+    async fn look(&mut self) {
+        if let Err(error) = self.try_look().await {
+            tracing::error!(environment.id = %self.environment, error = chain(&error), "cannot read the released versions");
+        }
+    }
+
+    async fn try_look(&mut self) -> Result<(), store::Error> {
+        let now = Timestamp::now();
+        self.settings = self.store.settings_fetch(self.environment).await?;
+        self.schedule.set_policy(policy(&self.settings), now);
+        self.plan_crons(now);
+        let Some(record) = self.store.environment_fetch(self.environment).await? else { return Ok(()) };
+        self.halted = record.halted;
+        for agent in self.store.agent_list(self.environment).await? {
+            self.schedule.pause(&agent.name, agent.paused);
+        }
+        if self.halted {
+            return Ok(());
+        }
+        let Some(released) = self.store.version_released(self.environment).await? else { return Ok(()) };
+        let (active, number) = (self.schedule.version(), released.number);
+        if number <= active {
+            return Ok(());
+        }
+        let (changed, removed) = if active == 0 {
+            (self.store.resource_list(self.environment, number).await?, Vec::new())
+        } else {
+            self.store.resource_changes(self.environment, active, number).await?
+        };
+        let code = code_of(&self.store, self.environment, number).await?;
+        let changed = changed.into_iter().map(Intent::from).collect();
+        let activation = self.schedule.apply(number, changed, &removed, now);
+        self.code = code;
+        // The schedule has moved on; the store must follow before anything runs, however long that takes.
+        let mut pause = Duration::from_millis(100);
+        loop {
+            let (changed, removed, agents) = (&activation.changed, &activation.removed, &activation.agents);
+            match self.store.version_activate(self.environment, number, changed, removed, agents).await {
+                Ok(()) => break,
+                Err(error) => self.complain_and_wait(&error, &mut pause).await,
+            }
+        }
+        tracing::info!(
+            environment.id = %self.environment, version = number, n_new = activation.n_new,
+            n_updated = activation.n_updated, n_removed = activation.removed.len(), "version {number} is in force"
+        );
+        self.bus.emit(
+            self.environment,
+            What::Activated {
+                version: number,
+                n_new: activation.n_new,
+                n_updated: activation.n_updated,
+                n_removed: activation.removed.len(),
+                n_total: self.schedule.len(),
+            },
+        );
+        // Even a version that changes nothing ends in a summary.
+        self.begin_round();
+        Ok(())
+    }
+
+    fn tick(&mut self) {
+        let now = Timestamp::now();
+        self.schedule.tick(now);
+        if self.next_deploy_cron.is_some_and(|due| due <= now) {
+            let reason = "a global deploy was triggered by a cron expression";
+            self.schedule.request(Which::Dirty, Priority::IntervalDeploy, reason, None);
+            self.plan_crons(now);
+        }
+        if self.next_repair_cron.is_some_and(|due| due <= now) {
+            let reason = "a global repair was triggered by a cron expression";
+            self.schedule.request(Which::All, Priority::IntervalRepair, reason, None);
+            self.plan_crons(now);
+        }
+    }
+
+    fn plan_crons(&mut self, now: Timestamp) {
+        self.next_deploy_cron = self.settings.deploy_interval().next_cron(now);
+        self.next_repair_cron = self.settings.repair_interval().next_cron(now);
+    }
+
+    /// Hands out all that may run.
+    async fn pump(&mut self) {
+        for run in self.schedule.take() {
+            self.begin_round();
+            let started = Timestamp::now();
+            self.starts.push(ActionStart {
+                id: run.action,
+                action: "deploy",
+                version: run.version,
+                resource_id: run.intent.resource_id.clone(),
+                started,
+            });
+            let task = Task {
+                action: run.action,
+                code: self.code.key.clone(),
+                agent: run.intent.agent.clone(),
+                resource_id: run.intent.resource_id.clone(),
+                resource_type: run.intent.resource_type.clone(),
+                version: run.version,
+                attributes: run.intent.attributes.clone(),
+                requires: run.requires.clone(),
+                dependency_changed: run.dependency_changed,
+                dry_run: false,
+                reason: run.reason.clone(),
+            };
+            self.open.insert(run.action, Open { run, started });
+            self.executor.run(task, &self.code.modules).await;
+        }
+    }
+
+    async fn hear(&mut self, message: Message) {
+        match message {
+            Message::Done { generation, done } => {
+                if let Some(done) = self.executor.answered(generation, done) {
+                    self.done(done).await;
+                }
+            }
+            Message::Ended { generation } => {
+                let unfinished = self.executor.ended(generation);
+                if !unfinished.is_empty() {
+                    tracing::error!(environment.id = %self.environment, n_tasks = unfinished.len(), "the executor process ended with tasks unfinished");
+                }
+                for done in unfinished {
+                    self.done(done).await;
+                }
+            }
+        }
+    }
+
+    async fn done(&mut self, done: TaskDone) {
+        let now = Timestamp::now();
+        if let Some(dry_run) = self.dry_runs.remove(&done.action) {
+            let changes = serde_json::Value::Object(done.outcome.changes).to_string();
+            if let Err(error) = self.store.dry_run_result(dry_run, &done.resource_id, &changes).await {
+                tracing::error!(dry_run.id = %dry_run, error = chain(&error), "cannot write the result of a dry run");
+            }
+            return;
+        }
+        let Some(open) = self.open.remove(&done.action) else { return };
+        let outcome = done.outcome;
+        let status = HandlerStatus::parse(&outcome.status).unwrap_or(HandlerStatus::Failed);
+        let change = crate::domain::Change::parse(&outcome.change).unwrap_or(crate::domain::Change::NoChange);
+        let changed = change != crate::domain::Change::NoChange;
+        let (started, finished) = (open.started, Timestamp(done.finished_us).max(open.started));
+        let ended = Ended { status, changed, started, finished };
+        let state = self.schedule.finished(&done.resource_id, done.action, ended, now);
+        if let Some(round) = &mut self.round {
+            round.n_runs += 1;
+            if changed && status == HandlerStatus::Deployed {
+                round.changed.insert(done.resource_id.clone());
+            }
+        }
+        let trouble = outcome.logs.iter().rev().find(|line| matches!(line.level.as_str(), "ERROR" | "CRITICAL" | "WARNING"));
+        let skip = outcome.logs.iter().rev().find(|line| status == HandlerStatus::SkippedForDependency && line.level == "INFO");
+        let event = ResourceDone {
+            resource_id: done.resource_id.clone(),
+            version: open.run.version,
+            status: status.legacy().to_owned(),
+            change: change.as_str().to_owned(),
+            changes: outcome.changes.clone().into_iter().collect(),
+            reason: open.run.reason.clone(),
+            message: trouble.or(skip).map(|line| line.msg.clone()),
+            duration: finished.since(started),
+        };
+        let end = ActionEnd {
+            id: done.action,
+            finished,
+            status: status.legacy(),
+            change: change.as_str(),
+            changes: serde_json::Value::Object(outcome.changes).to_string(),
+            messages: messages_json(&outcome.logs),
+            state,
+            facts: outcome.facts.into_iter().map(|fact| (fact.name, fact.value, fact.expires)).collect(),
+            resource_id: done.resource_id,
+        };
+        self.ends.push((end, event));
+    }
+
+    /// Writes what happened, in one transaction; a database that is away is waited for.
+    async fn flush(&mut self) {
+        if self.starts.is_empty() && self.ends.is_empty() {
+            return;
+        }
+        let starts = std::mem::take(&mut self.starts);
+        let (ends, events): (Vec<_>, Vec<_>) = std::mem::take(&mut self.ends).into_iter().unzip();
+        let mut pause = Duration::from_millis(100);
+        loop {
+            match self.store.action_write(self.environment, &starts, &ends).await {
+                Ok(()) => break,
+                Err(error) => self.complain_and_wait(&error, &mut pause).await,
+            }
+        }
+        for event in events {
+            if event.status != "deployed" {
+                tracing::warn!(
+                    environment.id = %self.environment, resource.id = event.resource_id, status = event.status,
+                    "{} is {}: {}", event.resource_id, event.status, event.message.as_deref().unwrap_or_default()
+                );
+            } else if event.change != "nochange" {
+                tracing::info!(
+                    environment.id = %self.environment, resource.id = event.resource_id, change = event.change,
+                    "{} was {}", event.resource_id, event.change
+                );
+            }
+            self.bus.emit(self.environment, What::ResourceDone(event));
+        }
+    }
+
+    async fn complain_and_wait(&self, error: &store::Error, pause: &mut Duration) {
+        tracing::error!(environment.id = %self.environment, error = chain(error), "cannot write results; trying again in {pause:?}");
+        tokio::time::sleep(*pause).await;
+        *pause = (*pause * 2).min(Duration::from_secs(10));
+    }
+
+    fn begin_round(&mut self) {
+        self.round.get_or_insert_with(|| Round { began: Instant::now(), n_runs: 0, changed: BTreeSet::new() });
+    }
+
+    /// Says so when everything is done.
+    fn settle(&mut self) {
+        if !self.open.is_empty() || !self.schedule.is_idle() {
+            return;
+        }
+        let Some(round) = self.round.take() else { return };
+        let mut summary = Summary {
+            version: self.schedule.version(),
+            total: self.schedule.len(),
+            n_runs: round.n_runs,
+            duration: round.began.elapsed(),
+            ..Summary::default()
+        };
+        for state in self.schedule.states() {
+            let count = match state.status() {
+                _ if state.is_undefined || state.blocked == Blocked::Blocked => &mut summary.undefined,
+                "deployed" if round.changed.contains(&state.resource_id) => &mut summary.deployed,
+                "deployed" => &mut summary.unchanged,
+                "failed" | "unavailable" | "non_compliant" => &mut summary.failed,
+                _ => &mut summary.skipped,
+            };
+            *count += 1;
+        }
+        self.bus.emit(self.environment, What::Settled(summary));
+    }
+
+    fn request(&mut self, method: Method, agents: Option<BTreeSet<String>>) -> Result<Vec<String>, RequestError> {
+        if self.halted {
+            return Err(RequestError::Halted);
+        }
+        if self.schedule.version() == 0 {
+            return Err(RequestError::NothingReleased);
+        }
+        if let Some(agents) = &agents {
+            let known: BTreeSet<&str> = self.schedule.agents().map(|(name, _)| name).collect();
+            if !agents.iter().any(|agent| known.contains(agent.as_str())) {
+                return Err(RequestError::UnknownAgents(agents.iter().cloned().collect::<Vec<_>>().join(", ")));
+            }
+        }
+        self.begin_round();
+        let (which, priority, reason) = match method {
+            Method::Deploy => (Which::Dirty, Priority::UserDeploy, "user requested a deploy"),
+            Method::Repair => (Which::All, Priority::UserRepair, "user requested a repair"),
+        };
+        Ok(self.schedule.request(which, priority, reason, agents.as_ref()).into_iter().collect())
+    }
+
+    /// Sends every defined resource of a version through its handler, which only compares. Source: deploy.md 5.10.
+    async fn dry_run(&mut self, version: i64) -> Result<DryRunId, RequestError> {
+        if self.halted {
+            return Err(RequestError::Halted);
+        }
+        if self.store.version_fetch(self.environment, version).await?.is_none() {
+            return Err(RequestError::NoVersion(version));
+        }
+        let resources = self.store.resource_list(self.environment, version).await?;
+        let code = code_of(&self.store, self.environment, version).await?;
+        let intents: Vec<Intent> = resources.into_iter().map(Intent::from).collect();
+        let undefined = blocked_ids(&intents);
+        let paused: BTreeSet<String> =
+            self.schedule.agents().filter(|(_, paused)| *paused).map(|(name, _)| name.to_owned()).collect();
+        let known: Vec<(String, &'static str)> = intents
+            .iter()
+            .filter_map(|intent| {
+                let status = if intent.is_undefined {
+                    "undefined"
+                } else if undefined.contains(&intent.resource_id) {
+                    "skipped_for_undefined"
+                } else if paused.contains(&intent.agent) {
+                    "agent_down"
+                } else {
+                    return None;
+                };
+                Some((intent.resource_id.clone(), status))
+            })
+            .collect();
+        let id = self.store.dry_run_create(self.environment, version, intents.len() as i64, &known).await?;
+        let known: BTreeSet<String> = known.into_iter().map(|(id, _)| id).collect();
+        for intent in intents.into_iter().filter(|intent| !known.contains(&intent.resource_id)) {
+            let action = ActionId::generate();
+            self.dry_runs.insert(action, id);
+            let task = Task {
+                action,
+                code: code.key.clone(),
+                agent: intent.agent,
+                resource_id: intent.resource_id,
+                resource_type: intent.resource_type,
+                version,
+                attributes: intent.attributes,
+                requires: intent.requires.into_iter().map(|id| (id, "deployed".to_owned())).collect(),
+                dependency_changed: false,
+                dry_run: true,
+                reason: "a dry run was requested".to_owned(),
+            };
+            self.executor.run(task, &code.modules).await;
+        }
+        Ok(id)
+    }
+
+    /// Until when there is nothing to do on our own.
+    fn wait(&self) -> Duration {
+        let due = [self.schedule.next_due(), self.next_deploy_cron, self.next_repair_cron];
+        let due = due.into_iter().flatten().min();
+        // At most a minute: a clock that jumps is noticed then.
+        let longest = Duration::from_secs(60);
+        if self.halted { longest } else { due.map_or(longest, |due| due.since(Timestamp::now()).min(longest)) }
+    }
+
+    async fn shut_down(&mut self, messages: &mut mpsc::UnboundedReceiver<Message>) {
+        let deadline = tokio::time::Instant::now() + PATIENCE;
+        while !self.open.is_empty() {
+            match tokio::time::timeout_at(deadline, messages.recv()).await {
+                Ok(Some(message)) => self.hear(message).await,
+                Ok(None) | Err(_) => break,
+            }
+        }
+        if let Err(error) =
+            self.store.action_write(self.environment, &self.starts, &self.ends.iter().map(|(end, _)| end.clone()).collect::<Vec<_>>()).await
+        {
+            tracing::error!(environment.id = %self.environment, error = chain(&error), "cannot write the last results; they will be verified after the next start");
+        }
+    }
+}
+
+/// Ids of resources that are undefined or require one that is, however far.
+fn blocked_ids(intents: &[Intent]) -> BTreeSet<String> {
+    let mut blocked: BTreeSet<String> = BTreeSet::new();
+    let mut provides: HashMap<&str, Vec<&str>> = HashMap::new();
+    for intent in intents {
+        for require in &intent.requires {
+            provides.entry(require).or_default().push(&intent.resource_id);
+        }
+    }
+    let mut queue: Vec<&str> =
+        intents.iter().filter(|intent| intent.is_undefined).map(|intent| intent.resource_id.as_str()).collect();
+    while let Some(id) = queue.pop() {
+        if blocked.insert(id.to_owned()) {
+            queue.extend(provides.get(id).into_iter().flatten());
+        }
+    }
+    blocked
+}
+
+async fn code_of(store: &Store, environment: EnvironmentId, version: i64) -> Result<Code, store::Error> {
+    use sha2::{Digest, Sha256};
+    let Some(version) = store.version_fetch(environment, version).await? else { return Ok(Code::default()) };
+    let modules: Vec<PythonModule> = serde_json::from_value(version.modules.clone()).unwrap_or_default();
+    let key = hex::encode(Sha256::digest(version.modules.to_string()));
+    Ok(Code { key, modules })
+}
+
+fn policy(settings: &Settings) -> Policy {
+    Policy {
+        deploy: settings.deploy_interval().every(),
+        repair: settings.repair_interval().every(),
+        backoff: settings.retry_backoff(),
+    }
+}
+
+fn messages_json(logs: &[steward_compiler::protocol::LogLine]) -> String {
+    let line = |line: &steward_compiler::protocol::LogLine| {
+        serde_json::json!({
+            "level": line.level, "msg": line.msg, "args": [], "kwargs": line.kwargs, "timestamp_us": line.timestamp_us,
+        })
+    };
+    serde_json::Value::Array(logs.iter().map(line).collect()).to_string()
+}
+
+/// An error with all its causes, for one log line.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(Some(error), |error| error.source());
+    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+}

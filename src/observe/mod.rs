@@ -1,0 +1,114 @@
+//! What happens, as it happens: events for the prompt, the log and whoever listens.
+//!
+//! Events tell of what is durable already; a listener that falls behind loses events, never state. The store is the
+//! truth.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use tokio::sync::broadcast;
+
+use crate::domain::{CompileId, EnvironmentId};
+
+/// Something that happened in an environment.
+#[derive(Debug, Clone)]
+pub struct Event {
+    pub environment: EnvironmentId,
+    pub what: What,
+}
+
+#[derive(Debug, Clone)]
+pub enum What {
+    /// The repository cannot be reached or read; the next poll tries again.
+    FetchFailed { message: String },
+    CompileStarted { compile: CompileId, commit: String, summary: String },
+    StageDone { compile: CompileId, name: String, duration: Duration, detail: String },
+    CompileDone(CompileDone),
+    Activated { version: i64, n_new: usize, n_updated: usize, n_removed: usize, n_total: usize },
+    ResourceDone(ResourceDone),
+    /// Everything that was to do is done, for now.
+    Settled(Summary),
+}
+
+#[derive(Debug, Clone)]
+pub struct CompileDone {
+    pub compile: CompileId,
+    pub commit: String,
+    /// The stored version; `None` when it did not compile.
+    pub version: Option<i64>,
+    /// Why not.
+    pub failure: Option<String>,
+    pub diagnostics: Vec<RenderedDiagnostic>,
+    pub n_resources: usize,
+    pub duration: Duration,
+}
+
+#[derive(Debug, Clone)]
+pub struct RenderedDiagnostic {
+    pub json: serde_json::Value,
+    pub plain: String,
+    pub colored: String,
+}
+
+/// A run of a resource that ended.
+#[derive(Debug, Clone)]
+pub struct ResourceDone {
+    pub resource_id: String,
+    pub version: i64,
+    /// Old-style status, `deployed`, `failed`, `skipped`, ...
+    pub status: String,
+    /// `nochange`, `created`, `updated`, `purged`.
+    pub change: String,
+    /// attribute → {current, desired}
+    pub changes: BTreeMap<String, serde_json::Value>,
+    pub reason: String,
+    /// The last error or warning of the run.
+    pub message: Option<String>,
+    pub duration: Duration,
+}
+
+/// The whole model after a round of work. The five counts add up to `total`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Summary {
+    pub version: i64,
+    pub total: usize,
+    /// Changed in this round, and as they shall be now.
+    pub deployed: usize,
+    /// As they shall be, without a change in this round.
+    pub unchanged: usize,
+    pub failed: usize,
+    pub skipped: usize,
+    /// Wait for a value that is not known.
+    pub undefined: usize,
+    /// Runs of handlers in this round.
+    pub n_runs: usize,
+    pub duration: Duration,
+}
+
+impl Summary {
+    pub fn is_good(&self) -> bool {
+        self.failed == 0 && self.skipped == 0 && self.undefined == 0
+    }
+}
+
+/// Where events go.
+#[derive(Debug, Clone)]
+pub struct Bus(broadcast::Sender<Event>);
+
+impl Default for Bus {
+    fn default() -> Self {
+        // A burst of resources of a large model fits; a slower listener is told that it missed some.
+        Self(broadcast::channel(16_384).0)
+    }
+}
+
+impl Bus {
+    pub fn emit(&self, environment: EnvironmentId, what: What) {
+        // Nobody listening is fine.
+        let _ = self.0.send(Event { environment, what });
+    }
+
+    pub fn listen(&self) -> broadcast::Receiver<Event> {
+        self.0.subscribe()
+    }
+}

@@ -1,0 +1,94 @@
+//! Watches a repository or folder on this machine.
+//!
+//! Events are hints: they leave the mark "look again" and wake the compile loop, which looks for itself. Lost or
+//! overflowing events are made up for by its poll.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use notify::event::{EventKind, ModifyKind};
+use notify::{RecursiveMode, Watcher};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use crate::compile::Compiler;
+use crate::deploy::chain;
+use crate::domain::EnvironmentId;
+use crate::git;
+use crate::store::Store;
+
+/// Git renames several files for one commit, editors for one save: wait for the last.
+const DEBOUNCE: Duration = Duration::from_millis(15);
+
+/// Watches until `shutdown`. A place that cannot be watched is left to the poll, with a warning.
+pub async fn watch(
+    path: PathBuf,
+    environment: EnvironmentId,
+    store: Store,
+    compiler: Compiler,
+    shutdown: CancellationToken,
+) {
+    let (sender, mut events) = mpsc::channel::<()>(1);
+    let on_event = move |event: notify::Result<notify::Event>| {
+        let counts = match event {
+            // Reading is no change: our own fetch would wake us for ever.
+            Ok(event) => !matches!(
+                event.kind,
+                EventKind::Access(_) | EventKind::Modify(ModifyKind::Metadata(_)) | EventKind::Other
+            ) || event.need_rescan(),
+            Err(_) => true,
+        };
+        if counts {
+            // A full channel holds the news already.
+            let _ = sender.try_send(());
+        }
+    };
+    let watcher = notify::recommended_watcher(on_event).and_then(|mut watcher| {
+        for (path, mode) in places(&path) {
+            watcher.watch(&path, mode)?;
+        }
+        Ok(watcher)
+    });
+    // Kept for as long as the loop runs.
+    let _watcher = match watcher {
+        Ok(watcher) => watcher,
+        Err(error) => {
+            tracing::warn!(environment.id = %environment, %error, "cannot watch {}; it is polled instead", path.display());
+            return;
+        }
+    };
+    loop {
+        tokio::select! {
+            // Dropping a receive loses no event.
+            event = events.recv() => if event.is_none() { return },
+            () = shutdown.cancelled() => return,
+        }
+        while let Ok(Some(())) = tokio::time::timeout(DEBOUNCE, events.recv()).await {}
+        match store.look_request(environment, "watch", "Compile triggered by a change of the local repository").await {
+            Ok(()) => compiler.wake(),
+            Err(error) => {
+                tracing::error!(environment.id = %environment, error = chain(&error), "cannot note a change");
+            }
+        }
+    }
+}
+
+/// What to watch: the refs of a repository, or a whole folder.
+fn places(path: &Path) -> Vec<(PathBuf, RecursiveMode)> {
+    if git::is_repository(path).is_none() {
+        return vec![(path.to_owned(), RecursiveMode::Recursive)];
+    }
+    let mut places: Vec<(PathBuf, RecursiveMode)> = Vec::new();
+    for path in git::local_watch_paths(path) {
+        if path.is_dir() {
+            places.push((path, RecursiveMode::Recursive));
+        } else if let Some(parent) = path.parent() {
+            // Git replaces a file by renaming another over it, so the directory is what to watch.
+            let place = (parent.to_owned(), RecursiveMode::NonRecursive);
+            if !places.contains(&place) {
+                places.push(place);
+            }
+        }
+    }
+    places
+}
