@@ -1,3 +1,4 @@
 //! Steward.
 
+pub mod forge;
 pub mod git;
