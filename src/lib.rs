@@ -1,10 +1,16 @@
 //! Steward: a commit goes in at one end, the infrastructure is as the commit says at the other.
 
 pub mod agent;
+pub mod api;
+pub mod cli;
 pub mod compile;
+pub mod config;
 pub mod deploy;
 pub mod domain;
+pub mod forge;
 pub mod git;
 pub mod observe;
 pub mod process;
+pub mod server;
 pub mod store;
+pub mod watch;
