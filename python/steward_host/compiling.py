@@ -108,7 +108,7 @@ class Compiling:
 
     def load(self, request: dict) -> None:
         """Imports all modules in order and describes what they register."""
-        from inmanta import compiler, export, references
+        from inmanta import compiler, export, module, references
         from inmanta.plugins import PluginMeta
 
         os.environ.clear()
@@ -121,6 +121,7 @@ class Compiling:
         export.reset()
         compiler.reset()
         runtime.reset()
+        module.Project.set(module.Project.of_request(request["project_dir"], request["modules"]))
         finder = loader.install(request["modules"])
         self._files = finder.paths()
         for module in request["modules"]:

@@ -1,0 +1,8 @@
+"""Options of an executor."""
+
+from __future__ import annotations
+
+from inmanta.config import Option
+
+state_dir = Option("config", "state_dir", "/var/lib/inmanta", "The directory where the server keeps its state")
+environment = Option("config", "environment", None, "The environment of this agent")

@@ -1,0 +1,26 @@
+"""Formatting of log lines."""
+
+from __future__ import annotations
+
+import logging
+
+
+class MultiLineFormatter(logging.Formatter):
+    """Indents the further lines of a message by the width of what stands in front of the first."""
+
+    def __init__(self, fmt: str | None = None, *, keep_logger_names: bool = False, **kwargs: object) -> None:
+        super().__init__(fmt, **kwargs)
+        self.fmt = fmt or "%(message)s"
+
+    def format(self, record: logging.LogRecord) -> str:
+        text = super().format(record)
+        first, *more = text.split("\n")
+        if not more:
+            return text
+        message = record.getMessage().split("\n", 1)[0]
+        indent = " " * (len(first) - len(message) if first.endswith(message) else 0)
+        return "\n".join([first, *(indent + line for line in more)])
+
+
+class NoKwargsLogger:
+    """Kept for annotations."""

@@ -1,0 +1,184 @@
+"""Clients of the REST API: `SyncClient("agent").get_file(hash)`, `await Client("compiler").get_param(...)`.
+
+The endpoint's name picks its options, section `<name>_rest_transport`: host, port, token, ssl. When neither host nor
+port is set there is no server to ask, and every call raises `NoServer`, a ConnectionRefusedError.
+"""
+
+from __future__ import annotations
+
+from inmanta.config import Config, is_bool
+from inmanta.protocol.common import Result
+
+# What modules use: HTTP method, path, and the arguments that are part of the path. `tid` goes into a header, what is
+# left into the query of a GET, HEAD or DELETE, into the body of another method.
+_METHODS: dict[str, tuple[str, str]] = {
+    "create_token": ("POST", "/api/v1/environment_auth"),
+    "environment_create_token": ("POST", "/api/v2/environment_auth"),
+    "discovered_resource_create": ("POST", "/api/v2/discovered/{discovered_resource_id}"),
+    "discovered_resource_create_batch": ("POST", "/api/v2/discovered/"),
+    "environment_get": ("GET", "/api/v2/environment/{id}"),
+    "environment_setting_get": ("GET", "/api/v2/environment_settings/{id}"),
+    "get_environment": ("GET", "/api/v1/environment/{id}"),
+    "get_fact": ("GET", "/api/v2/resource/{rid}/facts/{id}"),
+    "get_facts": ("GET", "/api/v2/resource/{rid}/facts"),
+    "get_file": ("GET", "/api/v1/file/{id}"),
+    "get_param": ("GET", "/api/v1/parameter/{id}"),
+    "get_parameters": ("GET", "/api/v2/parameters"),
+    "get_setting": ("GET", "/api/v1/environment_settings/{id}"),
+    "get_version": ("GET", "/api/v1/version/{id}"),
+    "list_params": ("POST", "/api/v1/parameter"),
+    "notify_change": ("POST", "/api/v1/notify/{id}"),
+    "release_version": ("POST", "/api/v1/version/{id}"),
+    "resource_did_dependency_change": ("GET", "/api/v2/resource/{rvid}/did_dependency_change"),
+    "set_param": ("PUT", "/api/v1/parameter/{id}"),
+    "set_parameters": ("PUT", "/api/v1/parameters"),
+    "set_setting": ("POST", "/api/v1/environment_settings/{id}"),
+    "stat_file": ("HEAD", "/api/v1/file/{id}"),
+    "stat_files": ("POST", "/api/v1/file"),
+    "upload_file": ("PUT", "/api/v1/file/{id}"),
+}
+
+
+class NoServer(ConnectionRefusedError):
+    """No server is configured for an endpoint."""
+
+
+class _Transport:
+    """Calls over HTTP."""
+
+    def __init__(self, endpoint: str, timeout: float = 120.0) -> None:
+        self.endpoint_name = endpoint
+        self._section = f"{endpoint}_rest_transport"
+        self._timeout = timeout
+
+    def _get_client_config(self) -> str:
+        """The address of the server."""
+        scheme = "https" if is_bool(Config.get(self._section, "ssl", False)) else "http"
+        host = Config.get(self._section, "host", "localhost")
+        return f"{scheme}://{host}:{Config.get(self._section, 'port', 8888)}"
+
+    def call(self, method: str, args: tuple, kwargs: dict) -> Result:
+        if method not in _METHODS:
+            raise AttributeError(f"method {method} is not one that this client knows")
+        if not Config.is_set(self._section, "host") and not Config.is_set(self._section, "port"):
+            raise NoServer(f"{method}: no server is configured for {self.endpoint_name}")
+        verb, url, headers, body = self._request(method, args, kwargs)
+        return self._send(verb, url, headers, body)
+
+    def _request(self, method: str, args: tuple, kwargs: dict) -> tuple[str, str, dict, bytes | None]:
+        import urllib.parse
+
+        verb, path = _METHODS[method]
+        names = [part[1:-1] for part in path.split("/") if part.startswith("{")]
+        # A method's path arguments come first, `tid` before them where they are given by position.
+        positional = (["tid"] if len(args) > len(names) else []) + names
+        if len(args) > len(positional):
+            raise TypeError(f"{method}() takes {len(positional)} positional arguments but {len(args)} were given")
+        arguments = {**dict(zip(positional, args)), **kwargs}
+        missing = [name for name in names if name not in arguments]
+        if missing:
+            raise TypeError(f"{method}() needs the argument {', '.join(missing)}")
+        for name in names:
+            path = path.replace("{" + name + "}", urllib.parse.quote(str(arguments.pop(name)), safe=""))
+        headers = {"Accept": "application/json"}
+        if "tid" in arguments:
+            headers["X-Inmanta-tid"] = str(arguments.pop("tid"))
+        token = Config.get(self._section, "token")
+        if token:
+            headers["Authorization"] = f"Bearer {token}"
+        given = {name: value for name, value in arguments.items() if value is not None}
+        body = None
+        if verb in ("GET", "HEAD", "DELETE"):
+            path += "?" + urllib.parse.urlencode(given, doseq=True) if given else ""
+        else:
+            from inmanta.protocol import json_encode
+
+            headers["Content-Type"] = "application/json"
+            body = json_encode(given).encode()
+        return verb, self._get_client_config() + path, headers, body
+
+    def _send(self, verb: str, url: str, headers: dict, body: bytes | None) -> Result:
+        import json
+        import urllib.error
+        import urllib.request
+
+        request = urllib.request.Request(url, data=body, headers=headers, method=verb)
+        try:
+            with urllib.request.urlopen(request, timeout=self._timeout, context=self._ssl_context()) as response:
+                code, data = response.status, response.read()
+        except urllib.error.HTTPError as error:
+            code, data = error.code, error.read()
+        except urllib.error.URLError as error:
+            return Result(503, {"message": str(error.reason)})
+        except OSError as error:
+            return Result(503, {"message": str(error)})
+        try:
+            return Result(code, json.loads(data) if data else None)
+        except ValueError:
+            return Result(code, {"message": data.decode("utf-8", "replace")})
+
+    def _ssl_context(self):
+        if not is_bool(Config.get(self._section, "ssl", False)):
+            return None
+        import ssl
+
+        return ssl.create_default_context(cafile=Config.get(self._section, "ssl_ca_cert_file"))
+
+
+class Client:
+    """Calls API methods from async code: `result = await client.get_param(tid=…, id=…)`."""
+
+    def __init__(self, name: str, timeout: float = 120.0, with_rest_client: bool = True, **kwargs: object) -> None:
+        self.endpoint_name = name
+        self.timeout = timeout
+        self._transport_instance = _Transport(name, timeout)
+
+    def __getattr__(self, method: str):
+        if method.startswith("_"):
+            raise AttributeError(method)
+
+        async def call(*args: object, **kwargs: object) -> Result:
+            import asyncio
+
+            loop = asyncio.get_running_loop()
+            return await loop.run_in_executor(None, self._transport_instance.call, method, args, kwargs)
+
+        return call
+
+
+class SyncClient:
+    """Calls API methods and waits; needs no event loop."""
+
+    def __init__(
+        self, name: str | None = None, timeout: float = 120.0, client: Client | None = None, ioloop: object = None
+    ) -> None:
+        if name is None and client is None:
+            raise Exception("Either name or client needs to be provided.")
+        self.name = name if name is not None else client.endpoint_name
+        self.timeout = timeout
+        self._transport_instance = _Transport(self.name, timeout)
+
+    def __getattr__(self, method: str):
+        if method.startswith("_"):
+            raise AttributeError(method)
+        return lambda *args, **kwargs: self._transport_instance.call(method, args, kwargs)
+
+
+class SessionClient(Client):
+    """The client of an agent's session."""
+
+    def __init__(self, name: str, sid: object = None, timeout: float = 120.0) -> None:
+        super().__init__(name, timeout)
+        self._sid = sid
+
+
+class TypedClient(Client):
+    """A client whose calls give the payload, or raise."""
+
+    def __getattr__(self, method: str):
+        call = super().__getattr__(method)
+
+        async def typed(*args: object, **kwargs: object) -> object:
+            return (await call(*args, **kwargs)).value()
+
+        return typed

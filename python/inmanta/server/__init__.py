@@ -1,0 +1,1 @@
+"""Names that modules import from the server."""
