@@ -26,7 +26,10 @@ struct Replies(Arc<Mutex<BufWriter<io::Stdout>>>);
 
 impl Replies {
     fn send(&self, done: TaskDone) {
-        let mut writer = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut writer = self
+            .0
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
         if protocol::write_frame(&mut *writer, &ExecutorReply::Done(done)).is_err() {
             // Nobody listens any more; what we would do now nobody would know of.
             std::process::exit(0);
@@ -43,8 +46,18 @@ pub fn run() -> ExitCode {
     let mut codes: HashMap<String, Arc<Code>> = HashMap::new();
     loop {
         match protocol::read_frame(&mut reader) {
-            Ok(Some(ExecutorCommand::Code { code, modules, python, environment_id })) => {
-                let loaded = Code { key: code.clone(), modules, python, environment_id };
+            Ok(Some(ExecutorCommand::Code {
+                code,
+                modules,
+                python,
+                environment_id,
+            })) => {
+                let loaded = Code {
+                    key: code.clone(),
+                    modules,
+                    python,
+                    environment_id,
+                };
                 codes.insert(code, Arc::new(loaded));
             }
             Ok(Some(ExecutorCommand::Run(task))) => {
@@ -52,7 +65,9 @@ pub fn run() -> ExitCode {
                     tracing::error!(code = task.code, "a task for code that was not announced");
                     return ExitCode::FAILURE;
                 };
-                let queue = agents.entry(task.agent.clone()).or_insert_with(|| start_agent(&task.agent, &replies));
+                let queue = agents
+                    .entry(task.agent.clone())
+                    .or_insert_with(|| start_agent(&task.agent, &replies));
                 if queue.send((task, code)).is_err() {
                     tracing::error!("an agent's thread ended");
                     return ExitCode::FAILURE;

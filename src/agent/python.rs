@@ -48,9 +48,18 @@ impl PythonHost {
         let pipe = || io::Error::other("a pipe to Python is missing");
         let stdin = child.stdin.take().ok_or_else(pipe)?;
         let stdout = BufReader::new(child.stdout.take().ok_or_else(pipe)?);
-        let mut host = Self { child, stdin, stdout, broken: Vec::new(), next: 0 };
+        let mut host = Self {
+            child,
+            stdin,
+            stdout,
+            broken: Vec::new(),
+            next: 0,
+        };
         match host.read()? {
-            FromHost::Hello { protocol: protocol::VERSION, .. } => {}
+            FromHost::Hello {
+                protocol: protocol::VERSION,
+                ..
+            } => {}
             other => return Err(unexpected(&other)),
         }
         let load = ToHost::LoadExecutor {
@@ -66,7 +75,11 @@ impl PythonHost {
         Ok(host)
     }
 
-    pub(super) fn deploy(&mut self, task: &Task, mut resource: Map<String, Value>) -> io::Result<HandlerOutcome> {
+    pub(super) fn deploy(
+        &mut self,
+        task: &Task,
+        mut resource: Map<String, Value>,
+    ) -> io::Result<HandlerOutcome> {
         let module = task.resource_type.split("::").next().unwrap_or_default();
         if let Some(broken) = self.broken.iter().find(|broken| broken.module == module) {
             let mut context = super::handler::Context::default();
@@ -80,7 +93,10 @@ impl PythonHost {
         let id = self.next;
         let requires = task.requires.keys().cloned().map(Value::String).collect();
         resource.insert("requires".to_owned(), Value::Array(requires));
-        resource.insert("id".to_owned(), format!("{},v={}", task.resource_id, task.version).into());
+        resource.insert(
+            "id".to_owned(),
+            format!("{},v={}", task.resource_id, task.version).into(),
+        );
         let deploy = ToHost::Deploy {
             id,
             resource,
@@ -93,7 +109,10 @@ impl PythonHost {
         protocol::write_frame(&mut self.stdin, &deploy)?;
         loop {
             match self.read()? {
-                FromHost::Deployed { id: answered, outcome } if answered == id => return Ok(outcome),
+                FromHost::Deployed {
+                    id: answered,
+                    outcome,
+                } if answered == id => return Ok(outcome),
                 FromHost::Log { level, message } => tracing::info!(level, "{message}"),
                 other => return Err(unexpected(&other)),
             }
@@ -113,5 +132,8 @@ impl PythonHost {
 
 fn unexpected(message: &FromHost) -> io::Error {
     let text = format!("{message:?}");
-    io::Error::other(format!("an unexpected answer of the Python host: {}", text.chars().take(200).collect::<String>()))
+    io::Error::other(format!(
+        "an unexpected answer of the Python host: {}",
+        text.chars().take(200).collect::<String>()
+    ))
 }

@@ -24,7 +24,9 @@ impl Code {
     /// The module of a resource type has Python code of its own, so its handlers win over native ones.
     fn has_module_of(&self, resource_type: &str) -> bool {
         let module = resource_type.split("::").next().unwrap_or_default();
-        self.modules.iter().any(|known| known.name == module && !known.files.is_empty())
+        self.modules
+            .iter()
+            .any(|known| known.name == module && !known.files.is_empty())
     }
 }
 
@@ -42,23 +44,42 @@ impl Worker {
     pub(super) fn run(&mut self, task: Task, code: &Arc<Code>) -> TaskDone {
         let started_us = Timestamp::now().0;
         let outcome = match serde_json::from_str::<Map<String, Value>>(&task.attributes) {
-            Err(error) => refused(&format!("the resource's attributes are no JSON object: {error}")),
+            Err(error) => refused(&format!(
+                "the resource's attributes are no JSON object: {error}"
+            )),
             Ok(attributes) => match handler::native(&task.resource_type) {
                 Some(native) if !code.has_module_of(&task.resource_type) => {
-                    catch_unwind(AssertUnwindSafe(|| handler::run(native, &task, &attributes)))
-                        .unwrap_or_else(|_| refused("the handler panicked; this is a bug in Steward"))
+                    catch_unwind(AssertUnwindSafe(|| {
+                        handler::run(native, &task, &attributes)
+                    }))
+                    .unwrap_or_else(|_| refused("the handler panicked; this is a bug in Steward"))
                 }
                 _ => self.run_in_python(&task, attributes, code),
             },
         };
         let finished_us = Timestamp::now().0;
         let (action, resource_id, dry_run) = (task.action, task.resource_id, task.dry_run);
-        TaskDone { action, resource_id, dry_run, started_us, finished_us, outcome }
+        TaskDone {
+            action,
+            resource_id,
+            dry_run,
+            started_us,
+            finished_us,
+            outcome,
+        }
     }
 
-    fn run_in_python(&mut self, task: &Task, attributes: Map<String, Value>, code: &Arc<Code>) -> HandlerOutcome {
+    fn run_in_python(
+        &mut self,
+        task: &Task,
+        attributes: Map<String, Value>,
+        code: &Arc<Code>,
+    ) -> HandlerOutcome {
         if !code.has_module_of(&task.resource_type) {
-            return refused(&format!("there is no handler for resources of type {}", task.resource_type));
+            return refused(&format!(
+                "there is no handler for resources of type {}",
+                task.resource_type
+            ));
         }
         if self.host.as_ref().is_none_or(|(key, _)| *key != code.key) {
             self.host = None;
@@ -67,13 +88,18 @@ impl Worker {
                 Err(error) => return refused(&format!("cannot start a Python host: {error}")),
             }
         }
-        let Some((_, host)) = &mut self.host else { return refused("the Python host is gone") };
+        let Some((_, host)) = &mut self.host else {
+            return refused("the Python host is gone");
+        };
         match host.deploy(task, attributes) {
             Ok(outcome) => outcome,
             Err(error) => {
                 // Whatever state it is in, the next task starts a new one.
                 self.host = None;
-                refused(&format!("Failure during executor execution for resource {}: {error}", task.resource_id))
+                refused(&format!(
+                    "Failure during executor execution for resource {}: {error}",
+                    task.resource_id
+                ))
             }
         }
     }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::domain::CompileState;
 use crate::store::Compile;
 
 /// What a compile is a pure function of, besides the compiler itself and the modules that the commit holds.
@@ -22,10 +23,17 @@ pub(super) fn inputs_digest(tree: &str, variables: &BTreeMap<String, String>) ->
 }
 
 /// After a look at the repository: whether its head needs a compile, given the last verdict on this environment.
-/// A commit that was rejected is not tried again before something changes.
-pub(super) fn needs_compile(head: &str, inputs: &str, last: Option<&Compile>) -> bool {
+/// A commit that was rejected is not tried again before something changes, or the server starts anew.
+pub(super) fn needs_compile(
+    head: &str,
+    inputs: &str,
+    last: Option<&Compile>,
+    is_start: bool,
+) -> bool {
     last.is_none_or(|last| {
-        last.commit_id.as_deref() != Some(head) || last.inputs_digest.as_deref() != Some(inputs)
+        last.commit_id.as_deref() != Some(head)
+            || last.inputs_digest.as_deref() != Some(inputs)
+            || (is_start && last.state == CompileState::Rejected)
     })
 }
 
@@ -59,17 +67,49 @@ mod tests {
 
     #[test]
     fn a_new_head_or_new_inputs_need_a_compile_and_a_rejected_commit_does_not_again() {
-        assert!(needs_compile("a", "i", None));
+        assert!(needs_compile("a", "i", None, false));
         for state in [CompileState::Exported, CompileState::Rejected] {
-            assert!(!needs_compile("a", "i", Some(&judged("a", "i", state))));
-            assert!(needs_compile("b", "i", Some(&judged("a", "i", state))));
-            assert!(needs_compile("a", "j", Some(&judged("a", "i", state))));
+            assert!(!needs_compile(
+                "a",
+                "i",
+                Some(&judged("a", "i", state)),
+                false
+            ));
+            assert!(needs_compile(
+                "b",
+                "i",
+                Some(&judged("a", "i", state)),
+                false
+            ));
+            assert!(needs_compile(
+                "a",
+                "j",
+                Some(&judged("a", "i", state)),
+                false
+            ));
         }
+        assert!(needs_compile(
+            "a",
+            "i",
+            Some(&judged("a", "i", CompileState::Rejected)),
+            true
+        ));
+        assert!(!needs_compile(
+            "a",
+            "i",
+            Some(&judged("a", "i", CompileState::Exported)),
+            true
+        ));
     }
 
     #[test]
     fn the_digest_tells_apart_what_differs() {
-        let variables = |pairs: &[(&str, &str)]| pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+        let variables = |pairs: &[(&str, &str)]| {
+            pairs
+                .iter()
+                .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
+                .collect()
+        };
         let digests = [
             inputs_digest("t", &variables(&[])),
             inputs_digest("u", &variables(&[])),

@@ -18,8 +18,13 @@ static PACKAGE: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/python");
 /// # Errors
 /// The package cannot be written.
 pub fn python_runtime(cache: &Path) -> io::Result<Option<PythonRuntime>> {
-    let Some(interpreter) = interpreter() else { return Ok(None) };
-    Ok(Some(PythonRuntime { interpreter, package: unpack(cache)? }))
+    let Some(interpreter) = interpreter() else {
+        return Ok(None);
+    };
+    Ok(Some(PythonRuntime {
+        interpreter,
+        package: unpack(cache)?,
+    }))
 }
 
 /// `STEWARD_PYTHON`, else the first Python of at least 3.11 on the path.
@@ -28,18 +33,33 @@ fn interpreter() -> Option<PathBuf> {
         return Some(PathBuf::from(named));
     }
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let names = ["python3", "python3.14", "python3.13", "python3.12", "python3.11"];
+    let names = [
+        "python3",
+        "python3.14",
+        "python3.13",
+        "python3.12",
+        "python3.11",
+    ];
     let candidates = names.iter().flat_map(|name| {
-        std::env::split_paths(&path).map(|dir| dir.join(name)).filter(|candidate| candidate.is_file()).collect::<Vec<_>>()
+        std::env::split_paths(&path)
+            .map(|dir| dir.join(name))
+            .filter(|candidate| candidate.is_file())
+            .collect::<Vec<_>>()
     });
-    candidates.into_iter().find_map(|candidate| recent(&candidate))
+    candidates
+        .into_iter()
+        .find_map(|candidate| recent(&candidate))
 }
 
 /// The real interpreter behind `candidate`, if it is recent enough: a shim of a version manager would choose by our
 /// working directory.
 fn recent(candidate: &Path) -> Option<PathBuf> {
     const ASK: &str = "import sys; print(sys.executable if sys.version_info >= (3, 11) else '')";
-    let output = Command::new(candidate).args(["-I", "-c", ASK]).stdin(Stdio::null()).output().ok()?;
+    let output = Command::new(candidate)
+        .args(["-I", "-c", ASK])
+        .stdin(Stdio::null())
+        .output()
+        .ok()?;
     let text = String::from_utf8(output.stdout).ok()?;
     let path = text.trim();
     (output.status.success() && !path.is_empty()).then(|| PathBuf::from(path))
@@ -61,7 +81,9 @@ fn unpack(cache: &Path) -> io::Result<PathBuf> {
         return Ok(target);
     }
     fs::create_dir_all(cache)?;
-    let temporary = tempfile::Builder::new().prefix(".python-").tempdir_in(cache)?;
+    let temporary = tempfile::Builder::new()
+        .prefix(".python-")
+        .tempdir_in(cache)?;
     for (path, content) in &files {
         let path = temporary.path().join(path);
         fs::create_dir_all(path.parent().unwrap_or(cache))?;
@@ -84,7 +106,12 @@ fn collect(dir: &Dir<'static>, files: &mut Vec<(PathBuf, &'static [u8])>) {
     for entry in dir.entries() {
         match entry {
             DirEntry::Dir(dir) if dir.path() != Path::new("tests") => collect(dir, files),
-            DirEntry::File(file) if file.path().extension().is_some_and(|extension| extension == "py") => {
+            DirEntry::File(file)
+                if file
+                    .path()
+                    .extension()
+                    .is_some_and(|extension| extension == "py") =>
+            {
                 files.push((file.path().to_owned(), file.contents()));
             }
             DirEntry::Dir(_) | DirEntry::File(_) => {}
@@ -99,7 +126,10 @@ mod tests {
         let cache = tempfile::tempdir().unwrap();
         let first = super::unpack(cache.path()).unwrap();
         assert!(first.join("steward_host/__main__.py").is_file());
-        assert!(first.join("inmanta/plugins.py").is_file() || first.join("inmanta/plugins/__init__.py").is_file());
+        assert!(
+            first.join("inmanta/plugins.py").is_file()
+                || first.join("inmanta/plugins/__init__.py").is_file()
+        );
         assert_eq!(super::unpack(cache.path()).unwrap(), first);
         assert_eq!(std::fs::read_dir(cache.path()).unwrap().count(), 1);
     }

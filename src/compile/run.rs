@@ -35,7 +35,14 @@ struct Stages<'a> {
 
 impl Stages<'_> {
     /// Writes a finished stage. A report that cannot be written does not stop the compile.
-    async fn write(&mut self, name: &str, command: &str, began: (Timestamp, Instant), out: String, error: String) {
+    async fn write(
+        &mut self,
+        name: &str,
+        command: &str,
+        began: (Timestamp, Instant),
+        out: String,
+        error: String,
+    ) {
         let stage = Stage {
             id: uuid::Uuid::now_v7().to_string(),
             name: name.to_owned(),
@@ -46,12 +53,22 @@ impl Stages<'_> {
             outstream: out.clone(),
             errstream: error,
         };
-        if let Err(error) = self.context.store.stage_write(self.compile.id, self.position, &stage).await {
+        if let Err(error) = self
+            .context
+            .store
+            .stage_write(self.compile.id, self.position, &stage)
+            .await
+        {
             tracing::error!(compile.id = %self.compile.id, error = chain(&error), "cannot write the stage `{name}`");
         }
         self.position += 1;
         let detail = out.lines().next().unwrap_or_default().to_owned();
-        let done = What::StageDone { compile: self.compile.id, name: name.to_owned(), duration: began.1.elapsed(), detail };
+        let done = What::StageDone {
+            compile: self.compile.id,
+            name: name.to_owned(),
+            duration: began.1.elapsed(),
+            detail,
+        };
         self.context.bus.emit(self.context.environment, done);
     }
 }
@@ -71,14 +88,27 @@ pub(super) async fn run(
 ) -> Result<Option<i64>, store::Error> {
     let began = Instant::now();
     let commit = head.info.id.to_string();
-    let (short, summary) = (commit.chars().take(8).collect::<String>(), head.info.summary.clone());
+    let (short, summary) = (
+        commit.chars().take(8).collect::<String>(),
+        head.info.summary.clone(),
+    );
     context.bus.emit(
         context.environment,
-        What::CompileStarted { compile: compile.id, commit: short.clone(), summary: summary.clone() },
+        What::CompileStarted {
+            compile: compile.id,
+            commit: short.clone(),
+            summary: summary.clone(),
+        },
     );
-    let mut stages = Stages { context, compile, position: 0 };
+    let mut stages = Stages {
+        context,
+        compile,
+        position: 0,
+    };
     let said = format!("{short} {summary}");
-    stages.write("Pulling updates", "git fetch", fetched, said, String::new()).await;
+    stages
+        .write("Pulling updates", "git fetch", fetched, said, String::new())
+        .await;
     let tree = head.info.tree.to_string();
     let mut end = CompileEnd {
         id: compile.id,
@@ -112,7 +142,9 @@ pub(super) async fn run(
                         change.n_sets_written,
                         change.n_resources_written
                     );
-                    stages.write("Storing the version", "", stored_began, said, String::new()).await;
+                    stages
+                        .write("Storing the version", "", stored_began, said, String::new())
+                        .await;
                     Some(version)
                 }
                 None => {
@@ -151,7 +183,9 @@ pub(super) async fn run(
             }
         }
     }
-    context.bus.emit(context.environment, What::CompileDone(report));
+    context
+        .bus
+        .emit(context.environment, What::CompileDone(report));
     Ok(version)
 }
 
@@ -191,14 +225,31 @@ async fn execute(
     let stage = begin();
     let done = context.pool.run(&job).await;
     let (out, error) = match &done {
-        Ok(done) => (done.printed.clone(), done.diagnostics.iter().map(|d| d.plain.as_str()).collect::<Vec<_>>().join("\n")),
+        Ok(done) => (
+            done.printed.clone(),
+            done.diagnostics
+                .iter()
+                .map(|d| d.plain.as_str())
+                .collect::<Vec<_>>()
+                .join("\n"),
+        ),
         Err(error) => (String::new(), error.to_string()),
     };
-    stages.write("Recompiling configuration model", "steward compile", stage, out, error).await;
+    stages
+        .write(
+            "Recompiling configuration model",
+            "steward compile",
+            stage,
+            out,
+            error,
+        )
+        .await;
     let done = match done {
         Ok(done) => done,
         // What a model did to its worker it will do again.
-        Err(error @ (PoolError::Timeout(_) | PoolError::Ended(_))) => return Err(Failure::Rejected(error.to_string())),
+        Err(error @ (PoolError::Timeout(_) | PoolError::Ended(_))) => {
+            return Err(Failure::Rejected(error.to_string()));
+        }
         Err(error @ PoolError::Start(_)) => return Err(Failure::Aborted(chain(&error))),
     };
     judge(context, compile, head, end, report, done, &project_dir)
@@ -213,9 +264,17 @@ fn judge(
     done: JobDone,
     _project_dir: &Path,
 ) -> Result<Option<NewVersion>, Failure> {
-    let n_errors = done.diagnostics.iter().filter(|diagnostic| diagnostic.is_error).count();
+    let n_errors = done
+        .diagnostics
+        .iter()
+        .filter(|diagnostic| diagnostic.is_error)
+        .count();
     let as_json = |text: &str| serde_json::from_str::<Value>(text).unwrap_or(Value::Null);
-    end.diagnostics = done.diagnostics.iter().map(|diagnostic| as_json(&diagnostic.json)).collect();
+    end.diagnostics = done
+        .diagnostics
+        .iter()
+        .map(|diagnostic| as_json(&diagnostic.json))
+        .collect();
     report.diagnostics = done
         .diagnostics
         .iter()
@@ -227,7 +286,9 @@ fn judge(
         .collect();
     let Some(export) = done.export.filter(|_| n_errors == 0) else {
         let plural = if n_errors == 1 { "" } else { "s" };
-        return Err(Failure::Rejected(format!("the model has {n_errors} error{plural}")));
+        return Err(Failure::Rejected(format!(
+            "the model has {n_errors} error{plural}"
+        )));
     };
     report.n_resources = export.resources.len();
     end.result_digest = Some(result_digest(&export));
@@ -237,7 +298,10 @@ fn judge(
     let mut metadata = compile.metadata.clone();
     if let Some(metadata) = metadata.as_object_mut() {
         metadata.insert("commit".to_owned(), head.info.id.to_string().into());
-        metadata.insert("commit_summary".to_owned(), head.info.summary.clone().into());
+        metadata.insert(
+            "commit_summary".to_owned(),
+            head.info.summary.clone().into(),
+        );
         metadata.insert("commit_author".to_owned(), head.info.author.clone().into());
         metadata.insert("inmanta:compile:state".to_owned(), "success".into());
     }
@@ -255,7 +319,11 @@ fn judge(
 
 /// The files of a commit, by content.
 pub(super) async fn check_out(data: &Path, head: &Head) -> Result<std::path::PathBuf, git::Error> {
-    let (repository, commit, dir) = (head.repository.clone(), head.info.id, data.join("checkouts"));
+    let (repository, commit, dir) = (
+        head.repository.clone(),
+        head.info.id,
+        data.join("checkouts"),
+    );
     blocking(move || git::checkout(&repository, commit, &dir)).await
 }
 
@@ -275,7 +343,11 @@ fn stored(resource: Resource) -> StoredResource {
     };
     part(&resource.id);
     part(&resource.attributes);
-    part(if resource.undefined { "undefined" } else { "defined" });
+    part(if resource.undefined {
+        "undefined"
+    } else {
+        "defined"
+    });
     resource.requires.iter().for_each(|require| part(require));
     StoredResource {
         digest: hex::encode(hasher.finalize()),
@@ -303,4 +375,42 @@ fn result_digest(export: &Export) -> String {
         hasher.update(b"\n");
     }
     hex::encode(hasher.finalize())
+}
+
+/// Lays out the files of the version in force again, if they are gone: executors import handlers from them. What fails
+/// is logged; the resources concerned then say what is missing.
+pub async fn restore_checkout(store: &Store, environment: &store::Environment, data: &Path) {
+    let Some(version) = environment.active_version else {
+        return;
+    };
+    let restored = async {
+        let version = store
+            .version_fetch(environment.id, version)
+            .await
+            .map_err(|error| chain(&error))?;
+        let Some((Some(commit), Some(tree))) =
+            version.map(|version| (version.commit_id, version.tree_id))
+        else {
+            return Ok(());
+        };
+        if data.join("checkouts").join(&tree).is_dir() {
+            return Ok(());
+        }
+        let source =
+            super::Source::from_stored(&environment.repo_url, &environment.repo_branch, data);
+        let source = source.map_err(|error| chain(&error))?;
+        let data = data.to_owned();
+        blocking(move || {
+            let repository = source.repository_path(&data)?;
+            let commit = commit.parse().map_err(|_| git::Error::EmptyRepository {
+                url: commit.clone(),
+            })?;
+            git::checkout(&repository, commit, &data.join("checkouts")).map(|_| ())
+        })
+        .await
+        .map_err(|error: git::Error| chain(&error))
+    };
+    if let Err(error) = restored.await {
+        tracing::warn!(environment.id = %environment.id, error, "cannot restore the files of the version in force");
+    }
 }

@@ -55,8 +55,19 @@ impl Compiler {
     /// Starts the loop of an environment.
     pub fn start(options: Options) -> (Self, tokio::task::JoinHandle<()>) {
         let wake = Arc::new(Notify::new());
-        let compiler = Self { wake: Arc::clone(&wake) };
-        let task = tokio::spawn(async move { Loop { options, wake, head: None, failing_since: None }.run().await });
+        let compiler = Self {
+            wake: Arc::clone(&wake),
+        };
+        let task = tokio::spawn(async move {
+            Loop {
+                options,
+                wake,
+                head: None,
+                failing_since: None,
+            }
+            .run()
+            .await
+        });
         (compiler, task)
     }
 
@@ -106,12 +117,17 @@ impl Loop {
 
     /// Until the next poll, earlier after a failure; never longer than to the next cron moment.
     fn wait(&self, next_cron: Option<Timestamp>) -> Duration {
-        let poll = if self.options.poll.is_zero() { Duration::from_secs(3600) } else { jittered(self.options.poll) };
+        let poll = if self.options.poll.is_zero() {
+            Duration::from_secs(3600)
+        } else {
+            jittered(self.options.poll)
+        };
         let poll = match self.failing_since {
             Some((_, n_failures)) => poll.min(Duration::from_secs(1 << n_failures.min(8))),
             None => poll,
         };
-        next_cron.map_or(poll, |due| due.since(Timestamp::now()).min(poll)) + Duration::from_millis(1)
+        next_cron.map_or(poll, |due| due.since(Timestamp::now()).min(poll))
+            + Duration::from_millis(1)
     }
 
     async fn poll(&mut self) {
@@ -119,23 +135,35 @@ impl Loop {
             return;
         }
         let store = &self.options.store;
-        if let Err(error) = store.look_request(self.options.environment, "poll", "Compile triggered by a poll").await {
+        if let Err(error) = store
+            .look_request(
+                self.options.environment,
+                "poll",
+                "Compile triggered by a poll",
+            )
+            .await
+        {
             tracing::error!(environment.id = %self.options.environment, error = chain(&error), "cannot note the poll");
         }
     }
 
     async fn turn(&mut self, next_cron: &mut Option<Timestamp>) -> Result<(), crate::store::Error> {
         let (store, id) = (self.options.store.clone(), self.options.environment);
-        let Some(environment) = store.environment_fetch(id).await? else { return Ok(()) };
+        let Some(environment) = store.environment_fetch(id).await? else {
+            return Ok(());
+        };
         let settings = store.settings_fetch(id).await?;
-        self.cron(next_cron, &settings.auto_full_compile(), &environment).await?;
+        self.cron(next_cron, &settings.auto_full_compile(), &environment)
+            .await?;
         if environment.halted {
             return Ok(());
         }
         self.look(&environment).await?;
         loop {
             let mut claimed = store.compile_claim(id).await?.into_iter();
-            let Some(first) = claimed.next() else { return Ok(()) };
+            let Some(first) = claimed.next() else {
+                return Ok(());
+            };
             let served: Vec<_> = claimed.collect();
             if first.update || self.head.is_none() {
                 self.fetch(&environment).await;
@@ -167,10 +195,19 @@ impl Loop {
                 environment: id,
                 release: settings.auto_deploy(),
             };
-            if run::run(&context, &first, &served, head, *fetched).await?.is_some() {
+            if run::run(&context, &first, &served, head, *fetched)
+                .await?
+                .is_some()
+            {
                 self.options.engine.wake();
             }
-            tokio::time::sleep(settings.recompile_backoff().min(Duration::from_secs(1)).mul_f64(0.1)).await;
+            tokio::time::sleep(
+                settings
+                    .recompile_backoff()
+                    .min(Duration::from_secs(1))
+                    .mul_f64(0.1),
+            )
+            .await;
             // A push that came during this compile is looked at before the next request is taken.
             self.look(&environment).await?;
         }
@@ -185,7 +222,12 @@ impl Loop {
     ) -> Result<(), crate::store::Error> {
         let now = Timestamp::now();
         if next_cron.is_some_and(|due| due <= now) && interval.next_cron(now).is_some() {
-            self.request(environment, "schedule", "A full compile was triggered by a cron schedule").await?;
+            self.request(
+                environment,
+                "schedule",
+                "A full compile was triggered by a cron schedule",
+            )
+            .await?;
         }
         *next_cron = interval.next_cron(now);
         Ok(())
@@ -194,7 +236,9 @@ impl Loop {
     /// Works off the wish to look at the repository.
     async fn look(&mut self, environment: &Environment) -> Result<(), crate::store::Error> {
         let (store, id) = (self.options.store.clone(), self.options.environment);
-        let Some(look) = store.look_fetch(id).await? else { return Ok(()) };
+        let Some(look) = store.look_fetch(id).await? else {
+            return Ok(());
+        };
         if environment.repo_url.is_empty() {
             return store.look_done(id, &look).await;
         }
@@ -206,14 +250,26 @@ impl Loop {
             let commit = head.info.id.to_string();
             let inputs = inputs_digest(&head.info.tree.to_string(), &environment.variables);
             let last = store.compile_last_judged(id).await?;
-            if needs_compile(&commit, &inputs, last.as_ref()) {
-                self.request(environment, &look.trigger_kind, &look.message).await?;
+            let is_start = look.trigger_kind == "start";
+            if needs_compile(&commit, &inputs, last.as_ref(), is_start) {
+                self.request(environment, &look.trigger_kind, &look.message)
+                    .await?;
+            } else if let Some(version) = last.map(|last| last.version) {
+                let commit = commit.chars().take(8).collect();
+                self.options
+                    .bus
+                    .emit(id, What::UpToDate { commit, version });
             }
         }
         store.look_done(id, &look).await
     }
 
-    async fn request(&self, environment: &Environment, kind: &str, message: &str) -> Result<(), crate::store::Error> {
+    async fn request(
+        &self,
+        environment: &Environment,
+        kind: &str,
+        message: &str,
+    ) -> Result<(), crate::store::Error> {
         let request = CompileRequest {
             environment_id: environment.id,
             do_export: true,
@@ -222,17 +278,24 @@ impl Loop {
             metadata: json!({"type": kind, "message": message}),
             variables: environment.variables.clone(),
         };
-        self.options.store.compile_request(&request).await.map(|_| ())
+        self.options
+            .store
+            .compile_request(&request)
+            .await
+            .map(|_| ())
     }
 
     /// Brings the newest commit here; `false` and an event when that failed.
     async fn fetch(&mut self, environment: &Environment) -> bool {
         let began = (Timestamp::now(), Instant::now());
         let (data, credentials) = (self.options.data.clone(), self.options.credentials.clone());
-        let fetched = match Source::from_stored(&environment.repo_url, &environment.repo_branch, &data) {
-            Ok(source) => blocking(move || source.fetch(&data, &credentials)).await.map_err(|error: git::Error| chain(&error)),
-            Err(error) => Err(chain(&error)),
-        };
+        let fetched =
+            match Source::from_stored(&environment.repo_url, &environment.repo_branch, &data) {
+                Ok(source) => blocking(move || source.fetch(&data, &credentials))
+                    .await
+                    .map_err(|error: git::Error| chain(&error)),
+                Err(error) => Err(chain(&error)),
+            };
         match fetched {
             Ok(head) => {
                 self.head = Some((head, began));
@@ -243,7 +306,9 @@ impl Loop {
                 let (since, n_failures) = self.failing_since.unwrap_or((Instant::now(), 0));
                 self.failing_since = Some((since, n_failures + 1));
                 tracing::error!(environment.id = %self.options.environment, n_failures = n_failures + 1, "cannot fetch the repository: {message}");
-                self.options.bus.emit(self.options.environment, What::FetchFailed { message });
+                self.options
+                    .bus
+                    .emit(self.options.environment, What::FetchFailed { message });
                 false
             }
         }

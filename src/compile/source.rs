@@ -2,14 +2,23 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::git::{self, CommitId, CommitInfo, Credentials, FetchOptions, LocalPolicy, Mirror, Policy, Repository, RepositoryUrl};
+use crate::git::{
+    self, CommitId, CommitInfo, Credentials, FetchOptions, LocalPolicy, Mirror, Policy, Repository,
+    RepositoryUrl,
+};
 
 /// A place to get commits from.
 #[derive(Debug, Clone)]
 pub enum Source {
-    Repository { url: RepositoryUrl, branch: Option<String> },
+    Repository {
+        url: RepositoryUrl,
+        branch: Option<String>,
+    },
     /// A folder that is no repository; its states become commits of one of our own.
-    Folder { folder: PathBuf, repository: PathBuf },
+    Folder {
+        folder: PathBuf,
+        repository: PathBuf,
+    },
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -34,13 +43,18 @@ const FOLDER_PREFIX: &str = "folder:";
 
 impl Source {
     /// From what a person typed: a URL, a local repository, or a folder with a project.
-    pub fn from_argument(text: &str, branch: Option<&str>, data: &Path) -> Result<Self, SourceError> {
+    pub fn from_argument(
+        text: &str,
+        branch: Option<&str>,
+        data: &Path,
+    ) -> Result<Self, SourceError> {
         let path = Path::new(text);
         let looks_like_url = text.contains("://") || (!path.exists() && text.contains(':'));
         if looks_like_url {
             return Self::repository(text, branch);
         }
-        let folder = std::fs::canonicalize(path).map_err(|_| SourceError::Missing(text.to_owned()))?;
+        let folder =
+            std::fs::canonicalize(path).map_err(|_| SourceError::Missing(text.to_owned()))?;
         if git::is_repository(&folder).is_some() {
             return Self::repository(&folder.to_string_lossy(), branch);
         }
@@ -61,22 +75,36 @@ impl Source {
     /// As the environment's `repo_url` and `repo_branch` hold it.
     pub fn to_stored(&self) -> (String, String) {
         match self {
-            Self::Repository { url, branch } => (url.as_str().to_owned(), branch.clone().unwrap_or_default()),
-            Self::Folder { folder, .. } => (format!("{FOLDER_PREFIX}{}", folder.display()), String::new()),
+            Self::Repository { url, branch } => {
+                (url.as_str().to_owned(), branch.clone().unwrap_or_default())
+            }
+            Self::Folder { folder, .. } => (
+                format!("{FOLDER_PREFIX}{}", folder.display()),
+                String::new(),
+            ),
         }
     }
 
     fn repository(url: &str, branch: Option<&str>) -> Result<Self, SourceError> {
         // Who names a repository here runs the server or holds its configuration.
-        let policy = Policy { http: true, local: LocalPolicy::Anywhere };
+        let policy = Policy {
+            http: true,
+            local: LocalPolicy::Anywhere,
+        };
         let url = RepositoryUrl::parse(url, &policy)?;
-        Ok(Self::Repository { url, branch: branch.map(str::to_owned) })
+        Ok(Self::Repository {
+            url,
+            branch: branch.map(str::to_owned),
+        })
     }
 
     fn folder(folder: PathBuf, data: &Path) -> Self {
         use sha2::{Digest, Sha256};
         let digest = hex::encode(Sha256::digest(folder.to_string_lossy().as_bytes()));
-        Self::Folder { folder, repository: data.join("folders").join(&digest[..16]) }
+        Self::Folder {
+            folder,
+            repository: data.join("folders").join(&digest[..16]),
+        }
     }
 
     /// The folder or local repository to watch, if it is on this machine.
@@ -94,7 +122,10 @@ impl Source {
     /// For people: no secrets.
     pub fn display(&self) -> String {
         match self {
-            Self::Repository { url, branch: Some(branch) } => format!("{} branch {branch}", url.as_str()),
+            Self::Repository {
+                url,
+                branch: Some(branch),
+            } => format!("{} branch {branch}", url.as_str()),
             Self::Repository { url, branch: None } => url.as_str().to_owned(),
             Self::Folder { folder, .. } => folder.display().to_string(),
         }
@@ -105,12 +136,15 @@ impl Source {
         let (repository, commit): (Repository, CommitId) = match self {
             Self::Repository { url, branch } => {
                 let mirror = Mirror::open_or_create(&data.join("mirrors"), url)?;
-                let commit = mirror.fetch(branch.as_deref(), credentials, &FetchOptions::default())?;
+                let commit =
+                    mirror.fetch(branch.as_deref(), credentials, &FetchOptions::default())?;
                 ((*mirror).clone(), commit)
             }
             Self::Folder { folder, repository } => {
                 let commit = git::snapshot(folder, repository, "snapshot of the folder")?;
-                let empty = || git::Error::EmptyRepository { url: folder.display().to_string() };
+                let empty = || git::Error::EmptyRepository {
+                    url: folder.display().to_string(),
+                };
                 (Repository::at(repository), commit.ok_or_else(empty)?)
             }
         };
@@ -121,7 +155,9 @@ impl Source {
     /// Where the commits are, without asking the remote. Blocks.
     pub(super) fn repository_path(&self, data: &Path) -> Result<Repository, git::Error> {
         match self {
-            Self::Repository { url, .. } => Ok((*Mirror::open_or_create(&data.join("mirrors"), url)?).clone()),
+            Self::Repository { url, .. } => {
+                Ok((*Mirror::open_or_create(&data.join("mirrors"), url)?).clone())
+            }
             Self::Folder { repository, .. } => Ok(Repository::at(repository)),
         }
     }

@@ -58,7 +58,12 @@ pub struct PoolOptions {
 
 impl Default for PoolOptions {
     fn default() -> Self {
-        Self { slots: 2, timeout: Duration::from_secs(600), memory_bytes: 4 << 30, python: None }
+        Self {
+            slots: 2,
+            timeout: Duration::from_secs(600),
+            memory_bytes: 4 << 30,
+            python: None,
+        }
     }
 }
 
@@ -98,7 +103,11 @@ const PRINTED_BYTES: usize = 1 << 20;
 impl Pool {
     pub fn new(options: PoolOptions) -> Self {
         let slots = Arc::new(tokio::sync::Semaphore::new(options.slots.max(1)));
-        Self { options: Arc::new(options), slots, idle: Arc::default() }
+        Self {
+            options: Arc::new(options),
+            slots,
+            idle: Arc::default(),
+        }
     }
 
     pub fn python(&self) -> Option<&PythonRuntime> {
@@ -116,8 +125,16 @@ impl Pool {
     /// Compiles in a worker process, waiting for a free slot first.
     pub(super) async fn run(&self, job: &Job) -> Result<JobDone, PoolError> {
         // The semaphore is never closed.
-        let _slot = self.slots.acquire().await.map_err(|error| PoolError::Ended(error.to_string()))?;
-        let reused = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let _slot = self
+            .slots
+            .acquire()
+            .await
+            .map_err(|error| PoolError::Ended(error.to_string()))?;
+        let reused = self
+            .idle
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .pop();
         let was_idle = reused.is_some();
         let mut worker = match reused {
             Some(worker) => worker,
@@ -154,10 +171,11 @@ impl Pool {
             Ok(Ok(Some(done))) => Ok(done),
             Ok(Ok(None)) => {
                 let limit = self.options.memory_bytes >> 20;
-                let how = match tokio::time::timeout(Duration::from_secs(1), worker.child.wait()).await {
-                    Ok(Ok(status)) => format!("{status}; its memory is limited to {limit} MiB"),
-                    _ => "its pipe was closed".to_owned(),
-                };
+                let how =
+                    match tokio::time::timeout(Duration::from_secs(1), worker.child.wait()).await {
+                        Ok(Ok(status)) => format!("{status}; its memory is limited to {limit} MiB"),
+                        _ => "its pipe was closed".to_owned(),
+                    };
                 Err(PoolError::Ended(how))
             }
             Ok(Err(error)) => Err(PoolError::Ended(error.to_string())),
@@ -177,7 +195,12 @@ impl Pool {
         let pipe = || std::io::Error::other("a pipe to the worker is missing");
         let stdin = child.stdin.take().ok_or_else(pipe)?;
         let stdout = tokio::io::BufReader::new(child.stdout.take().ok_or_else(pipe)?);
-        Ok(Worker { child, stdin, stdout, n_jobs: 0 })
+        Ok(Worker {
+            child,
+            stdin,
+            stdout,
+            n_jobs: 0,
+        })
     }
 }
 
@@ -215,7 +238,10 @@ fn compile(job: Job) -> JobDone {
         }
     };
     let world = steward_compiler::DirWorld::new(job.project_dir, job.variables, print);
-    let python = job.python.map(|python| PythonRuntime { interpreter: python.interpreter, package: python.package });
+    let python = job.python.map(|python| PythonRuntime {
+        interpreter: python.interpreter,
+        package: python.package,
+    });
     let options = steward_compiler::Options {
         export: true,
         dump_model: false,
@@ -231,5 +257,10 @@ fn compile(job: Job) -> JobDone {
     };
     let diagnostics = compiled.diagnostics.iter().map(report).collect();
     let printed = std::mem::take(&mut *printed.lock().unwrap_or_else(PoisonError::into_inner));
-    JobDone { diagnostics, export: compiled.export, modules: compiled.python_modules, printed }
+    JobDone {
+        diagnostics,
+        export: compiled.export,
+        modules: compiled.python_modules,
+        printed,
+    }
 }

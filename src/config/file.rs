@@ -107,7 +107,10 @@ fn default_listen() -> String {
 
 pub(super) fn load(path: &Path) -> Result<Config, Error> {
     let shown = path.display().to_string();
-    let fail = |source| Error::Read { path: shown.clone(), source };
+    let fail = |source| Error::Read {
+        path: shown.clone(),
+        source,
+    };
     let length = std::fs::metadata(path).map_err(fail)?.len();
     if length > MAX_BYTES {
         return Err(fail(std::io::Error::other("the file is larger than 4 MiB")));
@@ -118,14 +121,26 @@ pub(super) fn load(path: &Path) -> Result<Config, Error> {
 
 fn parse(text: &str, path: &str) -> Result<Config, Error> {
     // Into a value first: a repeated key is an error there, and silently wins in a map.
-    let syntax = |error: serde_yaml::Error| Error::Syntax { path: path.to_owned(), message: error.to_string() };
+    let syntax = |error: serde_yaml::Error| Error::Syntax {
+        path: path.to_owned(),
+        message: error.to_string(),
+    };
     let value: serde_yaml::Value = serde_yaml::from_str(text).map_err(syntax)?;
     let file: File = serde_yaml::from_value(value).map_err(syntax)?;
     let check = Check { path };
     let listen: SocketAddr = file.listen.parse().map_err(|_| {
-        check.field("listen", &format!("`{}` is no address and port, such as 127.0.0.1:8888", file.listen))
+        check.field(
+            "listen",
+            &format!(
+                "`{}` is no address and port, such as 127.0.0.1:8888",
+                file.listen
+            ),
+        )
     })?;
-    let api_token = file.api_token.map(|token| check.secret("api_token", token)).transpose()?;
+    let api_token = file
+        .api_token
+        .map(|token| check.secret("api_token", token))
+        .transpose()?;
     if api_token.as_ref().is_some_and(|token| token.len() < 16) {
         return Err(check.field("api_token", "a token needs at least 16 characters"));
     }
@@ -133,16 +148,30 @@ fn parse(text: &str, path: &str) -> Result<Config, Error> {
         let message = "is needed, because `listen` can be reached from other machines";
         return Err(check.field("api_token", message));
     }
-    let database = match file.database.map(|database| check.secret("database", database)).transpose()? {
+    let database = match file
+        .database
+        .map(|database| check.secret("database", database))
+        .transpose()?
+    {
         None => Database::Sqlite,
         Some(text) if text == "sqlite" => Database::Sqlite,
-        Some(url) if url.starts_with("postgres://") || url.starts_with("postgresql://") => Database::Postgres(url),
-        Some(_) => return Err(check.field("database", "write `sqlite` or a URL that begins with postgres://")),
+        Some(url) if url.starts_with("postgres://") || url.starts_with("postgresql://") => {
+            Database::Postgres(url)
+        }
+        Some(_) => {
+            return Err(check.field(
+                "database",
+                "write `sqlite` or a URL that begins with postgres://",
+            ));
+        }
     };
     let mut pool = PoolOptions::default();
     if let Some(slots) = file.compile.slots {
         if slots == 0 || slots > 1024 {
-            return Err(check.field("compile.slots", "between 1 and 1024 compiles at the same time are possible"));
+            return Err(check.field(
+                "compile.slots",
+                "between 1 and 1024 compiles at the same time are possible",
+            ));
         }
         pool.slots = slots;
     }
@@ -151,19 +180,34 @@ fn parse(text: &str, path: &str) -> Result<Config, Error> {
     }
     if let Some(memory_mib) = file.compile.memory_mib {
         if !(64..=1 << 20).contains(&memory_mib) {
-            return Err(check.field("compile.memory_mib", "between 64 and 1048576 MiB are possible"));
+            return Err(check.field(
+                "compile.memory_mib",
+                "between 64 and 1048576 MiB are possible",
+            ));
         }
         pool.memory_bytes = memory_mib << 20;
     }
-    let data = file.data.or_else(|| std::env::var_os("STATE_DIRECTORY").map(PathBuf::from));
-    let data = data.ok_or_else(|| check.field("data", "is needed: the directory for the database and mirrors"))?;
+    let data = file
+        .data
+        .or_else(|| std::env::var_os("STATE_DIRECTORY").map(PathBuf::from));
+    let data = data.ok_or_else(|| {
+        check.field(
+            "data",
+            "is needed: the directory for the database and mirrors",
+        )
+    })?;
     let mut environments: Vec<EnvironmentConfig> = Vec::new();
     let mut hooks = std::collections::BTreeSet::new();
     for (index, section) in file.environments.into_iter().enumerate() {
         let environment = check.environment(&format!("environments[{index}]"), section)?;
-        let twice = |other: &EnvironmentConfig| (&other.project, &other.name) == (&environment.project, &environment.name);
+        let twice = |other: &EnvironmentConfig| {
+            (&other.project, &other.name) == (&environment.project, &environment.name)
+        };
         if environments.iter().any(twice) {
-            let message = format!("environment {} of project {} is there twice", environment.name, environment.project);
+            let message = format!(
+                "environment {} of project {} is there twice",
+                environment.name, environment.project
+            );
             return Err(check.field(&format!("environments[{index}]"), &message));
         }
         for hook in &environment.webhooks {
@@ -174,7 +218,14 @@ fn parse(text: &str, path: &str) -> Result<Config, Error> {
         }
         environments.push(environment);
     }
-    Ok(Config { listen, data, database, api_token, pool, environments })
+    Ok(Config {
+        listen,
+        data,
+        database,
+        api_token,
+        pool,
+        environments,
+    })
 }
 
 struct Check<'a> {
@@ -183,24 +234,42 @@ struct Check<'a> {
 
 impl Check<'_> {
     fn field(&self, field: &str, message: &str) -> Error {
-        Error::Field { path: self.path.to_owned(), field: field.to_owned(), message: message.to_owned() }
+        Error::Field {
+            path: self.path.to_owned(),
+            field: field.to_owned(),
+            message: message.to_owned(),
+        }
     }
 
-    fn environment(&self, field: &str, section: EnvironmentSection) -> Result<EnvironmentConfig, Error> {
+    fn environment(
+        &self,
+        field: &str,
+        section: EnvironmentSection,
+    ) -> Result<EnvironmentConfig, Error> {
         for (name, text) in [("project", &section.project), ("name", &section.name)] {
             if text.trim().is_empty() || text.len() > 255 {
-                return Err(self.field(&format!("{field}.{name}"), "a name of 1 to 255 characters is needed"));
+                return Err(self.field(
+                    &format!("{field}.{name}"),
+                    "a name of 1 to 255 characters is needed",
+                ));
             }
         }
-        let poll = section.poll.as_deref().map(|poll| self.duration(&format!("{field}.poll"), poll)).transpose()?;
+        let poll = section
+            .poll
+            .as_deref()
+            .map(|poll| self.duration(&format!("{field}.poll"), poll))
+            .transpose()?;
         let mut settings = BTreeMap::new();
         for (name, value) in section.settings {
-            let value = check_setting(&name, &value)
-                .map_err(|error| self.field(&format!("{field}.settings.{name}"), &error.to_string()))?;
+            let value = check_setting(&name, &value).map_err(|error| {
+                self.field(&format!("{field}.settings.{name}"), &error.to_string())
+            })?;
             settings.insert(name, value);
         }
         let token = section.credentials.token;
-        let token = token.map(|token| self.secret(&format!("{field}.credentials.token"), token)).transpose()?;
+        let token = token
+            .map(|token| self.secret(&format!("{field}.credentials.token"), token))
+            .transpose()?;
         let credentials = Credentials {
             login: token.map(|token| super::login(section.credentials.user, token)),
             ssh_key: section.credentials.ssh_key,
@@ -211,16 +280,29 @@ impl Check<'_> {
             let field = format!("{field}.webhooks[{index}]");
             let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
             if hook.id.is_empty() || hook.id.len() > 100 || !hook.id.chars().all(plain) {
-                return Err(self.field(&format!("{field}.id"), "1 to 100 letters, digits, `-`, `_` or `.` are needed"));
+                return Err(self.field(
+                    &format!("{field}.id"),
+                    "1 to 100 letters, digits, `-`, `_` or `.` are needed",
+                ));
             }
             let forge = hook.forge.parse().map_err(|_| {
-                self.field(&format!("{field}.forge"), &format!("`{}` is not one of github, gitea, forgejo", hook.forge))
+                self.field(
+                    &format!("{field}.forge"),
+                    &format!("`{}` is not one of github, gitea, forgejo", hook.forge),
+                )
             })?;
             let secret = self.secret(&format!("{field}.secret"), hook.secret)?;
             if secret.len() < 8 {
-                return Err(self.field(&format!("{field}.secret"), "a secret needs at least 8 characters"));
+                return Err(self.field(
+                    &format!("{field}.secret"),
+                    "a secret needs at least 8 characters",
+                ));
             }
-            webhooks.push(WebhookConfig { id: hook.id, forge, secret: secret.into_bytes() });
+            webhooks.push(WebhookConfig {
+                id: hook.id,
+                forge,
+                secret: secret.into_bytes(),
+            });
         }
         let as_text = |(name, value)| {
             let text = match value {
@@ -251,30 +333,42 @@ impl Check<'_> {
         let read = |path: PathBuf| {
             std::fs::read_to_string(&path)
                 .map(|text| text.trim_end_matches(['\r', '\n']).to_owned())
-                .map_err(|error| self.field(field, &format!("cannot read {}: {error}", path.display())))
+                .map_err(|error| {
+                    self.field(field, &format!("cannot read {}: {error}", path.display()))
+                })
         };
         match (from.file, from.credential, from.env) {
             (Some(file), None, None) => read(file),
             (None, Some(name), None) => {
                 let directory = std::env::var_os("CREDENTIALS_DIRECTORY");
                 let directory = directory.ok_or_else(|| {
-                    self.field(field, "credentials are passed by systemd (LoadCredential=), and there are none")
+                    self.field(
+                        field,
+                        "credentials are passed by systemd (LoadCredential=), and there are none",
+                    )
                 })?;
                 if name.contains('/') {
                     return Err(self.field(field, "a credential's name has no `/`"));
                 }
                 read(Path::new(&directory).join(name))
             }
-            (None, None, Some(name)) => {
-                std::env::var(&name).map_err(|_| self.field(field, &format!("the variable {name} is not set")))
-            }
-            _ => Err(self.field(field, "exactly one of `file`, `credential` and `env` is needed")),
+            (None, None, Some(name)) => std::env::var(&name)
+                .map_err(|_| self.field(field, &format!("the variable {name} is not set"))),
+            _ => Err(self.field(
+                field,
+                "exactly one of `file`, `credential` and `env` is needed",
+            )),
         }
     }
 
     /// `90`, `90s`, `15m`, `2h`, `1d`.
     fn duration(&self, field: &str, text: &str) -> Result<Duration, Error> {
-        let refuse = || self.field(field, &format!("`{text}` is no duration, such as 30s, 15m or 2h (at most 30 days)"));
+        let refuse = || {
+            self.field(
+                field,
+                &format!("`{text}` is no duration, such as 30s, 15m or 2h (at most 30 days)"),
+            )
+        };
         let text = text.trim();
         let (number, unit) = match text.char_indices().find(|(_, c)| !c.is_ascii_digit()) {
             Some((at, _)) => text.split_at(at),
@@ -287,8 +381,14 @@ impl Check<'_> {
             "d" => 86_400,
             _ => return Err(refuse()),
         };
-        let seconds = number.parse::<u64>().ok().and_then(|number| number.checked_mul(factor));
-        seconds.filter(|seconds| *seconds <= 30 * 86_400).map(Duration::from_secs).ok_or_else(refuse)
+        let seconds = number
+            .parse::<u64>()
+            .ok()
+            .and_then(|number| number.checked_mul(factor));
+        seconds
+            .filter(|seconds| *seconds <= 30 * 86_400)
+            .map(Duration::from_secs)
+            .ok_or_else(refuse)
     }
 }
 
@@ -318,15 +418,23 @@ environments:
         assert_eq!(environment.poll.as_secs(), 300);
         assert_eq!(environment.variables["PORT"], "8080");
         assert_eq!(environment.variables["DEBUG"], "true");
-        assert_eq!(environment.settings["autostart_agent_repair_interval"], "30");
+        assert_eq!(
+            environment.settings["autostart_agent_repair_interval"],
+            "30"
+        );
         assert!(!format!("{config:?}").contains("correct-horse"));
     }
 
     #[track_caller]
     fn check_error(from: &str, to: &str, expected: &str) {
         assert!(GOOD.contains(from));
-        let error = parse(&GOOD.replace(from, to), "steward.yaml").unwrap_err().to_string();
-        assert!(error.contains(expected) && error.starts_with("steward.yaml"), "{error}");
+        let error = parse(&GOOD.replace(from, to), "steward.yaml")
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains(expected) && error.starts_with("steward.yaml"),
+            "{error}"
+        );
     }
 
     #[test]
@@ -336,11 +444,31 @@ environments:
         check_error("poll: 5m", "poll: 5 minutes", "environments[0].poll");
         check_error("poll: 5m", "poll: 99999999999h", "environments[0].poll");
         check_error("poll: 5m", "pool: 5m", "pool");
-        check_error("forge: github", "forge: svn", "environments[0].webhooks[0].forge");
-        check_error("secret: correct-horse", "secret: ''", "environments[0].webhooks[0].secret");
-        check_error("secret: correct-horse", "secret: {file: /no/such}", "/no/such");
-        check_error("interval: 30", "interval: often", "settings.autostart_agent_repair_interval");
-        check_error("data: /tmp/data", "data: /tmp/data\ndata: /tmp/other", "duplicate");
+        check_error(
+            "forge: github",
+            "forge: svn",
+            "environments[0].webhooks[0].forge",
+        );
+        check_error(
+            "secret: correct-horse",
+            "secret: ''",
+            "environments[0].webhooks[0].secret",
+        );
+        check_error(
+            "secret: correct-horse",
+            "secret: {file: /no/such}",
+            "/no/such",
+        );
+        check_error(
+            "interval: 30",
+            "interval: often",
+            "settings.autostart_agent_repair_interval",
+        );
+        check_error(
+            "data: /tmp/data",
+            "data: /tmp/data\ndata: /tmp/other",
+            "duplicate",
+        );
         check_error("    env:", "   env:", "line");
     }
 }

@@ -55,18 +55,28 @@ pub struct WebhookConfig {
 
 impl std::fmt::Debug for WebhookConfig {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("WebhookConfig").field("id", &self.id).field("forge", &self.forge).finish_non_exhaustive()
+        f.debug_struct("WebhookConfig")
+            .field("id", &self.id)
+            .field("forge", &self.forge)
+            .finish_non_exhaustive()
     }
 }
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("cannot read {path}: {source}")]
-    Read { path: String, source: std::io::Error },
+    Read {
+        path: String,
+        source: std::io::Error,
+    },
     #[error("{path}: {message}")]
     Syntax { path: String, message: String },
     #[error("{path}: {field}: {message}")]
-    Field { path: String, field: String, message: String },
+    Field {
+        path: String,
+        field: String,
+        message: String,
+    },
 }
 
 /// Reads and checks a configuration file.
@@ -84,5 +94,8 @@ pub fn is_private(listen: &SocketAddr) -> bool {
 
 /// A login for http from its parts.
 pub(crate) fn login(user: Option<String>, token: String) -> Login {
-    Login { user: user.unwrap_or_else(|| "git".to_owned()), token }
+    Login {
+        user: user.unwrap_or_else(|| "git".to_owned()),
+        token,
+    }
 }

@@ -15,7 +15,9 @@ use tokio::sync::{mpsc, oneshot};
 use super::Intent;
 use super::executor::{Executor, Message, Task, TaskDone};
 use super::schedule::{Ended, Policy, Priority, Run, Schedule, Which};
-use crate::domain::{ActionId, Blocked, DryRunId, EnvironmentId, HandlerStatus, Settings, Timestamp};
+use crate::domain::{
+    ActionId, Blocked, DryRunId, EnvironmentId, HandlerStatus, Settings, Timestamp,
+};
 use crate::observe::{Bus, ResourceDone, Summary, What};
 use crate::store::{self, ActionEnd, ActionStart, Store};
 
@@ -47,9 +49,26 @@ pub enum RequestError {
 enum Request {
     /// Look at the store: a version was released, a setting changed, the environment was halted or resumed.
     Wake,
-    Deploy { method: Method, agents: Option<BTreeSet<String>>, reply: oneshot::Sender<Result<Vec<String>, RequestError>> },
-    DryRun { version: i64, reply: oneshot::Sender<Result<DryRunId, RequestError>> },
-    Stop { reply: oneshot::Sender<()> },
+    Deploy {
+        method: Method,
+        agents: Option<BTreeSet<String>>,
+        reply: oneshot::Sender<Result<Scheduled, RequestError>>,
+    },
+    DryRun {
+        version: i64,
+        reply: oneshot::Sender<Result<DryRunId, RequestError>>,
+    },
+    Stop {
+        reply: oneshot::Sender<()>,
+    },
+}
+
+/// What a request to deploy set in motion.
+#[derive(Debug, Clone)]
+pub struct Scheduled {
+    pub agents: Vec<String>,
+    /// The round of work that it is part of; [`Summary::round`] tells when it is done.
+    pub round: u64,
 }
 
 /// The handle of an environment's engine.
@@ -102,15 +121,27 @@ impl Engine {
     }
 
     /// Schedules a deploy or a repair; gives the agents touched.
-    pub async fn deploy(&self, method: Method, agents: Option<BTreeSet<String>>) -> Result<Vec<String>, RequestError> {
+    pub async fn deploy(
+        &self,
+        method: Method,
+        agents: Option<BTreeSet<String>>,
+    ) -> Result<Scheduled, RequestError> {
         let (reply, answer) = oneshot::channel();
-        self.inbox.send(Request::Deploy { method, agents, reply }).map_err(|_| RequestError::Gone)?;
+        self.inbox
+            .send(Request::Deploy {
+                method,
+                agents,
+                reply,
+            })
+            .map_err(|_| RequestError::Gone)?;
         answer.await.map_err(|_| RequestError::Gone)?
     }
 
     pub async fn dry_run(&self, version: i64) -> Result<DryRunId, RequestError> {
         let (reply, answer) = oneshot::channel();
-        self.inbox.send(Request::DryRun { version, reply }).map_err(|_| RequestError::Gone)?;
+        self.inbox
+            .send(Request::DryRun { version, reply })
+            .map_err(|_| RequestError::Gone)?;
         answer.await.map_err(|_| RequestError::Gone)?
     }
 
@@ -143,6 +174,7 @@ struct Loop {
     starts: Vec<ActionStart>,
     ends: Vec<(ActionEnd, ResourceDone)>,
     round: Option<Round>,
+    n_rounds: u64,
     next_deploy_cron: Option<Timestamp>,
     next_repair_cron: Option<Timestamp>,
 }
@@ -166,23 +198,42 @@ struct Round {
 const PATIENCE: Duration = Duration::from_secs(5);
 
 impl Loop {
-    async fn restore(options: &Options, messages: mpsc::UnboundedSender<Message>) -> Result<Self, store::Error> {
+    async fn restore(
+        options: &Options,
+        messages: mpsc::UnboundedSender<Message>,
+    ) -> Result<Self, store::Error> {
         let (environment, store) = (options.environment, options.store.clone());
         let settings = store.settings_fetch(environment).await?;
         let record = store.environment_fetch(environment).await?;
-        let (active, halted) = record.map_or((None, false), |record| (record.active_version, record.halted));
+        let (active, halted) = record.map_or((None, false), |record| {
+            (record.active_version, record.halted)
+        });
         let agents = store.agent_list(environment).await?;
-        let paused = agents.into_iter().filter(|agent| agent.paused).map(|agent| agent.name);
+        let paused = agents
+            .into_iter()
+            .filter(|agent| agent.paused)
+            .map(|agent| agent.name);
         let now = Timestamp::now();
         let (intents, states, code) = match active {
             None => (Vec::new(), Vec::new(), Code::default()),
             Some(version) => {
                 let resources = store.resource_list(environment, version).await?;
                 let intents = resources.into_iter().map(Intent::from).collect();
-                (intents, store.state_list(environment).await?, code_of(&store, environment, version).await?)
+                (
+                    intents,
+                    store.state_list(environment).await?,
+                    code_of(&store, environment, version).await?,
+                )
             }
         };
-        let schedule = Schedule::restore(active.unwrap_or(0), intents, states, policy(&settings), paused, now);
+        let schedule = Schedule::restore(
+            active.unwrap_or(0),
+            intents,
+            states,
+            policy(&settings),
+            paused,
+            now,
+        );
         let executor = Executor::new(environment, options.python.clone(), messages);
         let mut engine = Self {
             environment,
@@ -198,6 +249,7 @@ impl Loop {
             starts: Vec::new(),
             ends: Vec::new(),
             round: None,
+            n_rounds: 0,
             next_deploy_cron: None,
             next_repair_cron: None,
         };
@@ -268,7 +320,9 @@ impl Loop {
         self.settings = self.store.settings_fetch(self.environment).await?;
         self.schedule.set_policy(policy(&self.settings), now);
         self.plan_crons(now);
-        let Some(record) = self.store.environment_fetch(self.environment).await? else { return Ok(()) };
+        let Some(record) = self.store.environment_fetch(self.environment).await? else {
+            return Ok(());
+        };
         self.halted = record.halted;
         for agent in self.store.agent_list(self.environment).await? {
             self.schedule.pause(&agent.name, agent.paused);
@@ -276,15 +330,22 @@ impl Loop {
         if self.halted {
             return Ok(());
         }
-        let Some(released) = self.store.version_released(self.environment).await? else { return Ok(()) };
+        let Some(released) = self.store.version_released(self.environment).await? else {
+            return Ok(());
+        };
         let (active, number) = (self.schedule.version(), released.number);
         if number <= active {
             return Ok(());
         }
         let (changed, removed) = if active == 0 {
-            (self.store.resource_list(self.environment, number).await?, Vec::new())
+            (
+                self.store.resource_list(self.environment, number).await?,
+                Vec::new(),
+            )
         } else {
-            self.store.resource_changes(self.environment, active, number).await?
+            self.store
+                .resource_changes(self.environment, active, number)
+                .await?
         };
         let code = code_of(&self.store, self.environment, number).await?;
         let changed = changed.into_iter().map(Intent::from).collect();
@@ -293,8 +354,13 @@ impl Loop {
         // The schedule has moved on; the store must follow before anything runs, however long that takes.
         let mut pause = Duration::from_millis(100);
         loop {
-            let (changed, removed, agents) = (&activation.changed, &activation.removed, &activation.agents);
-            match self.store.version_activate(self.environment, number, changed, removed, agents).await {
+            let (changed, removed, agents) =
+                (&activation.changed, &activation.removed, &activation.agents);
+            match self
+                .store
+                .version_activate(self.environment, number, changed, removed, agents)
+                .await
+            {
                 Ok(()) => break,
                 Err(error) => self.complain_and_wait(&error, &mut pause).await,
             }
@@ -323,12 +389,14 @@ impl Loop {
         self.schedule.tick(now);
         if self.next_deploy_cron.is_some_and(|due| due <= now) {
             let reason = "a global deploy was triggered by a cron expression";
-            self.schedule.request(Which::Dirty, Priority::IntervalDeploy, reason, None);
+            self.schedule
+                .request(Which::Dirty, Priority::IntervalDeploy, reason, None);
             self.plan_crons(now);
         }
         if self.next_repair_cron.is_some_and(|due| due <= now) {
             let reason = "a global repair was triggered by a cron expression";
-            self.schedule.request(Which::All, Priority::IntervalRepair, reason, None);
+            self.schedule
+                .request(Which::All, Priority::IntervalRepair, reason, None);
             self.plan_crons(now);
         }
     }
@@ -391,27 +459,49 @@ impl Loop {
         let now = Timestamp::now();
         if let Some(dry_run) = self.dry_runs.remove(&done.action) {
             let changes = serde_json::Value::Object(done.outcome.changes).to_string();
-            if let Err(error) = self.store.dry_run_result(dry_run, &done.resource_id, &changes).await {
+            if let Err(error) = self
+                .store
+                .dry_run_result(dry_run, &done.resource_id, &changes)
+                .await
+            {
                 tracing::error!(dry_run.id = %dry_run, error = chain(&error), "cannot write the result of a dry run");
             }
             return;
         }
-        let Some(open) = self.open.remove(&done.action) else { return };
+        let Some(open) = self.open.remove(&done.action) else {
+            return;
+        };
         let outcome = done.outcome;
         let status = HandlerStatus::parse(&outcome.status).unwrap_or(HandlerStatus::Failed);
-        let change = crate::domain::Change::parse(&outcome.change).unwrap_or(crate::domain::Change::NoChange);
+        let change = crate::domain::Change::parse(&outcome.change)
+            .unwrap_or(crate::domain::Change::NoChange);
         let changed = change != crate::domain::Change::NoChange;
         let (started, finished) = (open.started, Timestamp(done.finished_us).max(open.started));
-        let ended = Ended { status, changed, started, finished };
-        let state = self.schedule.finished(&done.resource_id, done.action, ended, now);
+        let ended = Ended {
+            status,
+            changed,
+            started,
+            finished,
+        };
+        let state = self
+            .schedule
+            .finished(&done.resource_id, done.action, ended, now);
         if let Some(round) = &mut self.round {
             round.n_runs += 1;
             if changed && status == HandlerStatus::Deployed {
                 round.changed.insert(done.resource_id.clone());
             }
         }
-        let trouble = outcome.logs.iter().rev().find(|line| matches!(line.level.as_str(), "ERROR" | "CRITICAL" | "WARNING"));
-        let skip = outcome.logs.iter().rev().find(|line| status == HandlerStatus::SkippedForDependency && line.level == "INFO");
+        let trouble = outcome
+            .logs
+            .iter()
+            .rev()
+            .find(|line| matches!(line.level.as_str(), "ERROR" | "CRITICAL" | "WARNING"));
+        let skip = outcome
+            .logs
+            .iter()
+            .rev()
+            .find(|line| status == HandlerStatus::SkippedForDependency && line.level == "INFO");
         let event = ResourceDone {
             resource_id: done.resource_id.clone(),
             version: open.run.version,
@@ -430,7 +520,11 @@ impl Loop {
             changes: serde_json::Value::Object(outcome.changes).to_string(),
             messages: messages_json(&outcome.logs),
             state,
-            facts: outcome.facts.into_iter().map(|fact| (fact.name, fact.value, fact.expires)).collect(),
+            facts: outcome
+                .facts
+                .into_iter()
+                .map(|fact| (fact.name, fact.value, fact.expires))
+                .collect(),
             resource_id: done.resource_id,
         };
         self.ends.push((end, event));
@@ -445,7 +539,11 @@ impl Loop {
         let (ends, events): (Vec<_>, Vec<_>) = std::mem::take(&mut self.ends).into_iter().unzip();
         let mut pause = Duration::from_millis(100);
         loop {
-            match self.store.action_write(self.environment, &starts, &ends).await {
+            match self
+                .store
+                .action_write(self.environment, &starts, &ends)
+                .await
+            {
                 Ok(()) => break,
                 Err(error) => self.complain_and_wait(&error, &mut pause).await,
             }
@@ -472,8 +570,17 @@ impl Loop {
         *pause = (*pause * 2).min(Duration::from_secs(10));
     }
 
-    fn begin_round(&mut self) {
-        self.round.get_or_insert_with(|| Round { began: Instant::now(), n_runs: 0, changed: BTreeSet::new() });
+    /// Gives the number of the round that work from now on belongs to.
+    fn begin_round(&mut self) -> u64 {
+        if self.round.is_none() {
+            self.n_rounds += 1;
+            self.round = Some(Round {
+                began: Instant::now(),
+                n_runs: 0,
+                changed: BTreeSet::new(),
+            });
+        }
+        self.n_rounds
     }
 
     /// Says so when everything is done.
@@ -481,8 +588,11 @@ impl Loop {
         if !self.open.is_empty() || !self.schedule.is_idle() {
             return;
         }
-        let Some(round) = self.round.take() else { return };
+        let Some(round) = self.round.take() else {
+            return;
+        };
         let mut summary = Summary {
+            round: self.n_rounds,
             version: self.schedule.version(),
             total: self.schedule.len(),
             n_runs: round.n_runs,
@@ -491,7 +601,9 @@ impl Loop {
         };
         for state in self.schedule.states() {
             let count = match state.status() {
-                _ if state.is_undefined || state.blocked == Blocked::Blocked => &mut summary.undefined,
+                _ if state.is_undefined || state.blocked == Blocked::Blocked => {
+                    &mut summary.undefined
+                }
                 "deployed" if round.changed.contains(&state.resource_id) => &mut summary.deployed,
                 "deployed" => &mut summary.unchanged,
                 "failed" | "unavailable" | "non_compliant" => &mut summary.failed,
@@ -502,7 +614,11 @@ impl Loop {
         self.bus.emit(self.environment, What::Settled(summary));
     }
 
-    fn request(&mut self, method: Method, agents: Option<BTreeSet<String>>) -> Result<Vec<String>, RequestError> {
+    fn request(
+        &mut self,
+        method: Method,
+        agents: Option<BTreeSet<String>>,
+    ) -> Result<Scheduled, RequestError> {
         if self.halted {
             return Err(RequestError::Halted);
         }
@@ -512,15 +628,27 @@ impl Loop {
         if let Some(agents) = &agents {
             let known: BTreeSet<&str> = self.schedule.agents().map(|(name, _)| name).collect();
             if !agents.iter().any(|agent| known.contains(agent.as_str())) {
-                return Err(RequestError::UnknownAgents(agents.iter().cloned().collect::<Vec<_>>().join(", ")));
+                return Err(RequestError::UnknownAgents(
+                    agents.iter().cloned().collect::<Vec<_>>().join(", "),
+                ));
             }
         }
-        self.begin_round();
+        let round = self.begin_round();
         let (which, priority, reason) = match method {
-            Method::Deploy => (Which::Dirty, Priority::UserDeploy, "user requested a deploy"),
+            Method::Deploy => (
+                Which::Dirty,
+                Priority::UserDeploy,
+                "user requested a deploy",
+            ),
             Method::Repair => (Which::All, Priority::UserRepair, "user requested a repair"),
         };
-        Ok(self.schedule.request(which, priority, reason, agents.as_ref()).into_iter().collect())
+        let agents = self
+            .schedule
+            .request(which, priority, reason, agents.as_ref());
+        Ok(Scheduled {
+            agents: agents.into_iter().collect(),
+            round,
+        })
     }
 
     /// Sends every defined resource of a version through its handler, which only compares. Source: deploy.md 5.10.
@@ -528,15 +656,24 @@ impl Loop {
         if self.halted {
             return Err(RequestError::Halted);
         }
-        if self.store.version_fetch(self.environment, version).await?.is_none() {
+        if self
+            .store
+            .version_fetch(self.environment, version)
+            .await?
+            .is_none()
+        {
             return Err(RequestError::NoVersion(version));
         }
         let resources = self.store.resource_list(self.environment, version).await?;
         let code = code_of(&self.store, self.environment, version).await?;
         let intents: Vec<Intent> = resources.into_iter().map(Intent::from).collect();
         let undefined = blocked_ids(&intents);
-        let paused: BTreeSet<String> =
-            self.schedule.agents().filter(|(_, paused)| *paused).map(|(name, _)| name.to_owned()).collect();
+        let paused: BTreeSet<String> = self
+            .schedule
+            .agents()
+            .filter(|(_, paused)| *paused)
+            .map(|(name, _)| name.to_owned())
+            .collect();
         let known: Vec<(String, &'static str)> = intents
             .iter()
             .filter_map(|intent| {
@@ -552,9 +689,15 @@ impl Loop {
                 Some((intent.resource_id.clone(), status))
             })
             .collect();
-        let id = self.store.dry_run_create(self.environment, version, intents.len() as i64, &known).await?;
+        let id = self
+            .store
+            .dry_run_create(self.environment, version, intents.len() as i64, &known)
+            .await?;
         let known: BTreeSet<String> = known.into_iter().map(|(id, _)| id).collect();
-        for intent in intents.into_iter().filter(|intent| !known.contains(&intent.resource_id)) {
+        for intent in intents
+            .into_iter()
+            .filter(|intent| !known.contains(&intent.resource_id))
+        {
             let action = ActionId::generate();
             self.dry_runs.insert(action, id);
             let task = Task {
@@ -565,7 +708,11 @@ impl Loop {
                 resource_type: intent.resource_type,
                 version,
                 attributes: intent.attributes,
-                requires: intent.requires.into_iter().map(|id| (id, "deployed".to_owned())).collect(),
+                requires: intent
+                    .requires
+                    .into_iter()
+                    .map(|id| (id, "deployed".to_owned()))
+                    .collect(),
                 dependency_changed: false,
                 dry_run: true,
                 reason: "a dry run was requested".to_owned(),
@@ -577,11 +724,19 @@ impl Loop {
 
     /// Until when there is nothing to do on our own.
     fn wait(&self) -> Duration {
-        let due = [self.schedule.next_due(), self.next_deploy_cron, self.next_repair_cron];
+        let due = [
+            self.schedule.next_due(),
+            self.next_deploy_cron,
+            self.next_repair_cron,
+        ];
         let due = due.into_iter().flatten().min();
         // At most a minute: a clock that jumps is noticed then.
         let longest = Duration::from_secs(60);
-        if self.halted { longest } else { due.map_or(longest, |due| due.since(Timestamp::now()).min(longest)) }
+        if self.halted {
+            longest
+        } else {
+            due.map_or(longest, |due| due.since(Timestamp::now()).min(longest))
+        }
     }
 
     async fn shut_down(&mut self, messages: &mut mpsc::UnboundedReceiver<Message>) {
@@ -592,8 +747,18 @@ impl Loop {
                 Ok(None) | Err(_) => break,
             }
         }
-        if let Err(error) =
-            self.store.action_write(self.environment, &self.starts, &self.ends.iter().map(|(end, _)| end.clone()).collect::<Vec<_>>()).await
+        if let Err(error) = self
+            .store
+            .action_write(
+                self.environment,
+                &self.starts,
+                &self
+                    .ends
+                    .iter()
+                    .map(|(end, _)| end.clone())
+                    .collect::<Vec<_>>(),
+            )
+            .await
         {
             tracing::error!(environment.id = %self.environment, error = chain(&error), "cannot write the last results; they will be verified after the next start");
         }
@@ -606,11 +771,17 @@ fn blocked_ids(intents: &[Intent]) -> BTreeSet<String> {
     let mut provides: HashMap<&str, Vec<&str>> = HashMap::new();
     for intent in intents {
         for require in &intent.requires {
-            provides.entry(require).or_default().push(&intent.resource_id);
+            provides
+                .entry(require)
+                .or_default()
+                .push(&intent.resource_id);
         }
     }
-    let mut queue: Vec<&str> =
-        intents.iter().filter(|intent| intent.is_undefined).map(|intent| intent.resource_id.as_str()).collect();
+    let mut queue: Vec<&str> = intents
+        .iter()
+        .filter(|intent| intent.is_undefined)
+        .map(|intent| intent.resource_id.as_str())
+        .collect();
     while let Some(id) = queue.pop() {
         if blocked.insert(id.to_owned()) {
             queue.extend(provides.get(id).into_iter().flatten());
@@ -619,10 +790,17 @@ fn blocked_ids(intents: &[Intent]) -> BTreeSet<String> {
     blocked
 }
 
-async fn code_of(store: &Store, environment: EnvironmentId, version: i64) -> Result<Code, store::Error> {
+async fn code_of(
+    store: &Store,
+    environment: EnvironmentId,
+    version: i64,
+) -> Result<Code, store::Error> {
     use sha2::{Digest, Sha256};
-    let Some(version) = store.version_fetch(environment, version).await? else { return Ok(Code::default()) };
-    let modules: Vec<PythonModule> = serde_json::from_value(version.modules.clone()).unwrap_or_default();
+    let Some(version) = store.version_fetch(environment, version).await? else {
+        return Ok(Code::default());
+    };
+    let modules: Vec<PythonModule> =
+        serde_json::from_value(version.modules.clone()).unwrap_or_default();
     let key = hex::encode(Sha256::digest(version.modules.to_string()));
     Ok(Code { key, modules })
 }
@@ -647,5 +825,8 @@ fn messages_json(logs: &[steward_compiler::protocol::LogLine]) -> String {
 /// An error with all its causes, for one log line.
 pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(Some(error), |error| error.source());
-    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+    causes
+        .map(ToString::to_string)
+        .collect::<Vec<_>>()
+        .join(": ")
 }

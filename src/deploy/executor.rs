@@ -20,7 +20,12 @@ use crate::process;
 #[serde(rename_all = "snake_case")]
 pub enum ExecutorCommand {
     /// The Python code that tasks with this `code` need.
-    Code { code: String, modules: Vec<PythonModule>, python: Option<Python>, environment_id: EnvironmentId },
+    Code {
+        code: String,
+        modules: Vec<PythonModule>,
+        python: Option<Python>,
+        environment_id: EnvironmentId,
+    },
     Run(Task),
 }
 
@@ -32,7 +37,10 @@ pub struct Python {
 
 impl From<&PythonRuntime> for Python {
     fn from(runtime: &PythonRuntime) -> Self {
-        Self { interpreter: runtime.interpreter.clone(), package: runtime.package.clone() }
+        Self {
+            interpreter: runtime.interpreter.clone(),
+            package: runtime.package.clone(),
+        }
     }
 }
 
@@ -103,7 +111,13 @@ impl Executor {
         python: Option<PythonRuntime>,
         done: mpsc::UnboundedSender<Message>,
     ) -> Self {
-        Self { environment, python, done, running: None, generation: 0 }
+        Self {
+            environment,
+            python,
+            done,
+            running: None,
+            generation: 0,
+        }
     }
 
     /// Starts the process if there is none, so that the first task does not wait for it.
@@ -121,7 +135,10 @@ impl Executor {
             if let Some(running) = &mut self.running {
                 running.open.remove(&action);
             }
-            let _ = self.done.send(Message::Done { generation: self.generation, done: unavailable(action, open, message) });
+            let _ = self.done.send(Message::Done {
+                generation: self.generation,
+                done: unavailable(action, open, message),
+            });
         }
     }
 
@@ -135,7 +152,12 @@ impl Executor {
         let running = self.start()?;
         if !running.known_code.contains(&task.code) {
             let code = task.code.clone();
-            let command = ExecutorCommand::Code { code: code.clone(), modules: modules.to_vec(), python, environment_id };
+            let command = ExecutorCommand::Code {
+                code: code.clone(),
+                modules: modules.to_vec(),
+                python,
+                environment_id,
+            };
             process::write_frame(&mut running.stdin, &command).await?;
             running.known_code.push(code);
         }
@@ -159,41 +181,65 @@ impl Executor {
         if generation != self.generation {
             return Vec::new();
         }
-        let Some(mut running) = self.running.take() else { return Vec::new() };
+        let Some(mut running) = self.running.take() else {
+            return Vec::new();
+        };
         process::kill_group(&mut running.child);
         let message = "Failure during executor execution for resource: the executor process ended unexpectedly";
         let open = running.open.into_iter();
-        open.map(|(action, open)| unavailable(action, open, message.to_owned())).collect()
-    }
-
-    pub(super) fn pid(&self) -> Option<u32> {
-        self.running.as_ref().and_then(|running| running.child.id())
+        open.map(|(action, open)| unavailable(action, open, message.to_owned()))
+            .collect()
     }
 
     fn start(&mut self) -> std::io::Result<&mut Running> {
         if self.running.is_none() {
             self.generation += 1;
             let mut child = process::spawn_own(&["executor"])?;
-            let stdin = child.stdin.take().ok_or_else(|| std::io::Error::other("no pipe to the executor"))?;
-            let stdout = child.stdout.take().ok_or_else(|| std::io::Error::other("no pipe from the executor"))?;
+            let stdin = child
+                .stdin
+                .take()
+                .ok_or_else(|| std::io::Error::other("no pipe to the executor"))?;
+            let stdout = child
+                .stdout
+                .take()
+                .ok_or_else(|| std::io::Error::other("no pipe from the executor"))?;
             let (generation, done) = (self.generation, self.done.clone());
             // Ends with the pipe, that is with the process; the engine hears of it by `Ended`.
             tokio::spawn(async move {
                 let mut stdout = tokio::io::BufReader::new(stdout);
-                while let Ok(Some(ExecutorReply::Done(reply))) = process::read_frame(&mut stdout).await {
-                    if done.send(Message::Done { generation, done: reply }).is_err() {
+                while let Ok(Some(ExecutorReply::Done(reply))) =
+                    process::read_frame(&mut stdout).await
+                {
+                    if done
+                        .send(Message::Done {
+                            generation,
+                            done: reply,
+                        })
+                        .is_err()
+                    {
                         return;
                     }
                 }
                 let _ = done.send(Message::Ended { generation });
             });
-            self.running = Some(Running { child, stdin, known_code: Vec::new(), open: HashMap::new() });
+            self.running = Some(Running {
+                child,
+                stdin,
+                known_code: Vec::new(),
+                open: HashMap::new(),
+            });
         }
-        self.running.as_mut().ok_or_else(|| std::io::Error::other("the executor is gone"))
+        self.running
+            .as_mut()
+            .ok_or_else(|| std::io::Error::other("the executor is gone"))
     }
 }
 
-fn unavailable(action: ActionId, (resource_id, dry_run, started_us): (String, bool, i64), message: String) -> TaskDone {
+fn unavailable(
+    action: ActionId,
+    (resource_id, dry_run, started_us): (String, bool, i64),
+    message: String,
+) -> TaskDone {
     let finished_us = Timestamp::now().0;
     let log = LogLine {
         level: "ERROR".to_owned(),
@@ -207,5 +253,12 @@ fn unavailable(action: ActionId, (resource_id, dry_run, started_us): (String, bo
         logs: vec![log],
         ..HandlerOutcome::default()
     };
-    TaskDone { action, resource_id, dry_run, started_us, finished_us, outcome }
+    TaskDone {
+        action,
+        resource_id,
+        dry_run,
+        started_us,
+        finished_us,
+        outcome,
+    }
 }

@@ -10,6 +10,6 @@ mod intent;
 mod schedule;
 
 pub(crate) use engine::chain;
-pub use engine::{Engine, Method, Options, RequestError};
+pub use engine::{Engine, Method, Options, RequestError, Scheduled};
 pub use executor::{ExecutorCommand, ExecutorReply, Python, Task, TaskDone};
 pub use intent::Intent;

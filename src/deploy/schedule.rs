@@ -95,8 +95,18 @@ struct Entry {
 #[derive(Debug)]
 enum Phase {
     Idle,
-    Queued { priority: Priority, sequence: u64, reason: String, parked: bool },
-    Running { hash: String, action: ActionId, priority: Priority, again: Option<(Priority, String)> },
+    Queued {
+        priority: Priority,
+        sequence: u64,
+        reason: String,
+        parked: bool,
+    },
+    Running {
+        hash: String,
+        action: ActionId,
+        priority: Priority,
+        again: Option<(Priority, String)>,
+    },
 }
 
 #[derive(Debug, Default)]
@@ -132,14 +142,22 @@ impl Schedule {
         paused: impl IntoIterator<Item = String>,
         now: Timestamp,
     ) -> Self {
-        let mut schedule = Self { policy, version, ..Self::default() };
+        let mut schedule = Self {
+            policy,
+            version,
+            ..Self::default()
+        };
         for agent in paused {
             schedule.queues.entry(agent).or_default().paused = true;
         }
-        let mut states: HashMap<String, ResourceState> =
-            states.into_iter().map(|state| (state.resource_id.clone(), state)).collect();
+        let mut states: HashMap<String, ResourceState> = states
+            .into_iter()
+            .map(|state| (state.resource_id.clone(), state))
+            .collect();
         for intent in intents {
-            let state = states.remove(&intent.resource_id).filter(|state| state.orphaned_after.is_none());
+            let state = states
+                .remove(&intent.resource_id)
+                .filter(|state| state.orphaned_after.is_none());
             schedule.insert(intent, state);
         }
         schedule.link_all();
@@ -166,7 +184,11 @@ impl Schedule {
 
     /// Nothing is running or waiting to run (what waits on a paused agent does not count).
     pub fn is_idle(&self) -> bool {
-        self.n_running == 0 && self.queues.values().all(|queue| queue.paused || queue.ready.is_empty())
+        self.n_running == 0
+            && self
+                .queues
+                .values()
+                .all(|queue| queue.paused || queue.ready.is_empty())
     }
 
     pub fn states(&self) -> impl Iterator<Item = &ResourceState> {
@@ -189,11 +211,20 @@ impl Schedule {
     }
 
     /// Takes over a version: `changed` are the resources that are new or differ, `removed` the ids that went.
-    pub fn apply(&mut self, version: i64, changed: Vec<Intent>, removed: &[String], now: Timestamp) -> Activation {
+    pub fn apply(
+        &mut self,
+        version: i64,
+        changed: Vec<Intent>,
+        removed: &[String],
+        now: Timestamp,
+    ) -> Activation {
         self.version = version;
         let mut activation = Activation::default();
-        let before: HashMap<Index, Blocked> =
-            self.indices().into_iter().map(|index| (index, self.entry(index).state.blocked)).collect();
+        let before: HashMap<Index, Blocked> = self
+            .indices()
+            .into_iter()
+            .map(|index| (index, self.entry(index).state.blocked))
+            .collect();
         for id in removed {
             if self.remove(id) {
                 activation.removed.push(id.clone());
@@ -234,13 +265,21 @@ impl Schedule {
         self.free_temporarily_blocked_without_bad_dependency(&touched, &mut fresh);
         self.propagate_blocked();
         for index in self.indices() {
-            if before.get(&index).is_some_and(|blocked| *blocked != self.entry(index).state.blocked) {
+            if before
+                .get(&index)
+                .is_some_and(|blocked| *blocked != self.entry(index).state.blocked)
+            {
                 touched.insert(index);
             }
         }
         for index in fresh {
             if self.entry(index).state.blocked != Blocked::Blocked {
-                self.enqueue(index, Priority::NewVersion, "a new version was released".to_owned(), false);
+                self.enqueue(
+                    index,
+                    Priority::NewVersion,
+                    "a new version was released".to_owned(),
+                    false,
+                );
             }
         }
         for &index in &touched {
@@ -251,8 +290,16 @@ impl Schedule {
                 self.set_timer(index, now);
             }
         }
-        activation.changed = touched.iter().map(|index| self.entry(*index).state.clone()).collect();
-        let agents: BTreeSet<&str> = self.entries.iter().flatten().map(|entry| entry.intent.agent.as_str()).collect();
+        activation.changed = touched
+            .iter()
+            .map(|index| self.entry(*index).state.clone())
+            .collect();
+        let agents: BTreeSet<&str> = self
+            .entries
+            .iter()
+            .flatten()
+            .map(|entry| entry.intent.agent.as_str())
+            .collect();
         activation.agents = agents.into_iter().map(str::to_owned).collect();
         activation
     }
@@ -288,10 +335,25 @@ impl Schedule {
                 break;
             }
             self.timers.remove(&(due, index));
-            let Some((_, priority)) = self.entry_mut(index).timer.take() else { continue };
-            let last = self.entry(index).state.last_run_at.map_or(0, |last| now.since(last).as_secs());
-            let kind = if priority == Priority::IntervalDeploy { "deploy" } else { "repair" };
-            self.enqueue(index, priority, format!("previous {kind} happened more than {last}s ago"), false);
+            let Some((_, priority)) = self.entry_mut(index).timer.take() else {
+                continue;
+            };
+            let last = self
+                .entry(index)
+                .state
+                .last_run_at
+                .map_or(0, |last| now.since(last).as_secs());
+            let kind = if priority == Priority::IntervalDeploy {
+                "deploy"
+            } else {
+                "repair"
+            };
+            self.enqueue(
+                index,
+                priority,
+                format!("previous {kind} happened more than {last}s ago"),
+                false,
+            );
         }
     }
 
@@ -301,7 +363,9 @@ impl Schedule {
 
     /// The names of agents, and whether each is paused.
     pub fn agents(&self) -> impl Iterator<Item = (&str, bool)> {
-        self.queues.iter().map(|(name, queue)| (name.as_str(), queue.paused))
+        self.queues
+            .iter()
+            .map(|(name, queue)| (name.as_str(), queue.paused))
     }
 
     /// All runs that may start now. Each counts as running until [`Schedule::finished`].
@@ -317,7 +381,13 @@ impl Schedule {
     }
 
     /// A run ended. Gives the state to write: `None` when its resource left the model meanwhile.
-    pub fn finished(&mut self, resource_id: &str, action: ActionId, ended: Ended, now: Timestamp) -> Option<ResourceState> {
+    pub fn finished(
+        &mut self,
+        resource_id: &str,
+        action: ActionId,
+        ended: Ended,
+        now: Timestamp,
+    ) -> Option<ResourceState> {
         if let Some(agent) = self.orphans.remove(&action) {
             self.n_running -= 1;
             self.queues.entry(agent).or_default().running -= 1;
@@ -326,11 +396,22 @@ impl Schedule {
         let index = *self.by_id.get(resource_id)?;
         let version = self.version;
         let entry = self.entry_mut(index);
-        let Phase::Running { action: running, .. } = &entry.phase else { return None };
+        let Phase::Running {
+            action: running, ..
+        } = &entry.phase
+        else {
+            return None;
+        };
         if *running != action {
             return None;
         }
-        let Phase::Running { hash, priority, again, .. } = std::mem::replace(&mut entry.phase, Phase::Idle) else {
+        let Phase::Running {
+            hash,
+            priority,
+            again,
+            ..
+        } = std::mem::replace(&mut entry.phase, Phase::Idle)
+        else {
             return None;
         };
         let is_stale = hash != entry.intent.attribute_hash;
@@ -339,7 +420,10 @@ impl Schedule {
         entry.record(&ended, is_stale, version);
         self.n_running -= 1;
         self.queues.entry(agent).or_default().running -= 1;
-        if !is_stale && ended.status == HandlerStatus::SkippedForDependency && self.has_bad_dependency(index) {
+        if !is_stale
+            && ended.status == HandlerStatus::SkippedForDependency
+            && self.has_bad_dependency(index)
+        {
             self.entry_mut(index).state.blocked = Blocked::TemporarilyBlocked;
         }
         let recovered = ended.status == HandlerStatus::Deployed && was_compliant == Some(false);
@@ -347,7 +431,12 @@ impl Schedule {
         match again {
             Some((priority, reason)) => self.enqueue(index, priority, reason, false),
             None if is_stale && self.entry(index).state.blocked != Blocked::Blocked => {
-                self.enqueue(index, Priority::NewVersion, "a new version was released".to_owned(), false);
+                self.enqueue(
+                    index,
+                    Priority::NewVersion,
+                    "a new version was released".to_owned(),
+                    false,
+                );
             }
             None => self.set_timer(index, now),
         }
@@ -356,7 +445,13 @@ impl Schedule {
     }
 
     /// An event for each direct dependent, or recovery of those that wait for this one. Source: deploy.md 4.5.
-    fn notify_dependents(&mut self, index: Index, priority: Priority, is_stale: bool, recovered: bool) {
+    fn notify_dependents(
+        &mut self,
+        index: Index,
+        priority: Priority,
+        is_stale: bool,
+        recovered: bool,
+    ) {
         let sender = self.entry(index).intent.clone();
         for dependent in self.entry(index).provides.clone() {
             let entry = self.entry_mut(dependent);
@@ -390,8 +485,14 @@ impl Schedule {
                 self.unpark_waiters(index);
                 continue;
             }
-            let blocker = entry.requires.iter().copied().find(|require| self.entry(*require).is_scheduled());
-            let Some(blocker) = blocker else { return Some(index) };
+            let blocker = entry
+                .requires
+                .iter()
+                .copied()
+                .find(|require| self.entry(*require).is_scheduled());
+            let Some(blocker) = blocker else {
+                return Some(index);
+            };
             if let Phase::Queued { parked, .. } = &mut self.entry_mut(index).phase {
                 *parked = true;
             }
@@ -407,26 +508,47 @@ impl Schedule {
             .requires
             .iter()
             .map(|require| self.entry(*require))
-            .map(|entry| (entry.intent.resource_id.clone(), entry.status_for_dependents().to_owned()))
+            .map(|entry| {
+                (
+                    entry.intent.resource_id.clone(),
+                    entry.status_for_dependents().to_owned(),
+                )
+            })
             .collect();
         let last_success = self.entry(index).state.last_success;
         let dependency_changed = self.entry(index).requires.iter().any(|require| {
-            self.entry(*require).last_change.is_some_and(|change| last_success.is_none_or(|success| change > success))
+            self.entry(*require)
+                .last_change
+                .is_some_and(|change| last_success.is_none_or(|success| change > success))
         });
         self.stop_timer(index);
         let entry = self.entry_mut(index);
         let hash = entry.intent.attribute_hash.clone();
         let (priority, reason) = match &entry.phase {
-            Phase::Queued { priority, reason, .. } => (*priority, reason.clone()),
+            Phase::Queued {
+                priority, reason, ..
+            } => (*priority, reason.clone()),
             Phase::Idle | Phase::Running { .. } => (Priority::NewVersion, String::new()),
         };
-        entry.phase = Phase::Running { hash, action, priority, again: None };
+        entry.phase = Phase::Running {
+            hash,
+            action,
+            priority,
+            again: None,
+        };
         entry.state.is_deploying = true;
         let intent = entry.intent.clone();
         self.n_queued -= 1;
         self.n_running += 1;
         self.queues.entry(intent.agent.clone()).or_default().running += 1;
-        Run { action, intent, version, requires, dependency_changed, reason }
+        Run {
+            action,
+            intent,
+            version,
+            requires,
+            dependency_changed,
+            reason,
+        }
     }
 
     /// Puts a resource into its agent's queue, or improves its place there. `forced`: even while it is running for its
@@ -438,7 +560,12 @@ impl Schedule {
         let entry = self.entry_mut(index);
         let agent = entry.intent.agent.clone();
         match &mut entry.phase {
-            Phase::Queued { priority: old, sequence, reason: old_reason, parked } => {
+            Phase::Queued {
+                priority: old,
+                sequence,
+                reason: old_reason,
+                parked,
+            } => {
                 if priority < *old {
                     let was = (*old, *sequence, index);
                     (*old, *sequence) = (priority, new_sequence);
@@ -451,7 +578,12 @@ impl Schedule {
                     }
                 }
             }
-            Phase::Running { hash, priority: running, again, .. } => {
+            Phase::Running {
+                hash,
+                priority: running,
+                again,
+                ..
+            } => {
                 let is_current = *hash == entry.intent.attribute_hash;
                 *running = (*running).min(priority);
                 if forced || !is_current {
@@ -462,9 +594,18 @@ impl Schedule {
                 }
             }
             Phase::Idle => {
-                entry.phase = Phase::Queued { priority, sequence: new_sequence, reason, parked: false };
+                entry.phase = Phase::Queued {
+                    priority,
+                    sequence: new_sequence,
+                    reason,
+                    parked: false,
+                };
                 self.n_queued += 1;
-                self.queues.entry(agent).or_default().ready.insert((priority, new_sequence, index));
+                self.queues
+                    .entry(agent)
+                    .or_default()
+                    .ready
+                    .insert((priority, new_sequence, index));
             }
         }
     }
@@ -472,19 +613,34 @@ impl Schedule {
     /// Takes a resource out of its queue.
     fn unqueue(&mut self, index: Index) {
         let entry = self.entry_mut(index);
-        if let Phase::Queued { priority, sequence, .. } = entry.phase {
+        if let Phase::Queued {
+            priority, sequence, ..
+        } = entry.phase
+        {
             let agent = entry.intent.agent.clone();
             entry.phase = Phase::Idle;
             self.n_queued -= 1;
-            self.queues.entry(agent).or_default().ready.remove(&(priority, sequence, index));
+            self.queues
+                .entry(agent)
+                .or_default()
+                .ready
+                .remove(&(priority, sequence, index));
             self.unpark_waiters(index);
         }
     }
 
     fn unpark_waiters(&mut self, index: Index) {
         for waiter in std::mem::take(&mut self.entry_mut(index).waiters) {
-            let Some(entry) = self.entries[waiter.0 as usize].as_mut() else { continue };
-            if let Phase::Queued { priority, sequence, parked: parked @ true, .. } = &mut entry.phase {
+            let Some(entry) = self.entries[waiter.0 as usize].as_mut() else {
+                continue;
+            };
+            if let Phase::Queued {
+                priority,
+                sequence,
+                parked: parked @ true,
+                ..
+            } = &mut entry.phase
+            {
                 *parked = false;
                 let key = (*priority, *sequence, waiter);
                 let agent = entry.intent.agent.clone();
@@ -500,8 +656,14 @@ impl Schedule {
             return;
         }
         let last = entry.state.last_run_at.unwrap_or(now);
-        let repair = self.policy.repair.map(|every| (last.plus(every), Priority::IntervalRepair));
-        let retry = entry.is_dirty().then(|| entry.retry_delay(&self.policy)).flatten();
+        let repair = self
+            .policy
+            .repair
+            .map(|every| (last.plus(every), Priority::IntervalRepair));
+        let retry = entry
+            .is_dirty()
+            .then(|| entry.retry_delay(&self.policy))
+            .flatten();
         let retry = retry.map(|delay| (last.plus(delay), Priority::IntervalDeploy));
         let timer = [retry, repair].into_iter().flatten().min();
         if let Some((due, _)) = timer {
@@ -538,12 +700,15 @@ impl Schedule {
     }
 
     fn remove(&mut self, id: &str) -> bool {
-        let Some(index) = self.by_id.get(id).copied() else { return false };
+        let Some(index) = self.by_id.get(id).copied() else {
+            return false;
+        };
         self.stop_timer(index);
         self.unqueue(index);
         if let Phase::Running { action, .. } = &self.entry(index).phase {
             let action = *action;
-            self.orphans.insert(action, self.entry(index).intent.agent.clone());
+            self.orphans
+                .insert(action, self.entry(index).intent.agent.clone());
         }
         self.unpark_waiters(index);
         for require in self.entry(index).requires.clone() {
@@ -562,9 +727,15 @@ impl Schedule {
             entry.provides.clear();
         }
         for slot in 0..self.entries.len() {
-            let Some(entry) = &self.entries[slot] else { continue };
-            let requires: Vec<Index> =
-                entry.intent.requires.iter().filter_map(|id| self.by_id.get(id).copied()).collect();
+            let Some(entry) = &self.entries[slot] else {
+                continue;
+            };
+            let requires: Vec<Index> = entry
+                .intent
+                .requires
+                .iter()
+                .filter_map(|id| self.by_id.get(id).copied())
+                .collect();
             for require in &requires {
                 self.entry_mut(*require).provides.push(Index(slot as u32));
             }
@@ -575,8 +746,11 @@ impl Schedule {
     /// Blocked is what is undefined or has an undefined ancestor. Source: deploy.md 4.6.
     fn propagate_blocked(&mut self) {
         let mut blocked: BTreeSet<Index> = BTreeSet::new();
-        let mut queue: Vec<Index> =
-            self.indices().into_iter().filter(|index| self.entry(*index).state.is_undefined).collect();
+        let mut queue: Vec<Index> = self
+            .indices()
+            .into_iter()
+            .filter(|index| self.entry(*index).state.is_undefined)
+            .collect();
         while let Some(index) = queue.pop() {
             if blocked.insert(index) {
                 queue.extend(self.entry(index).provides.iter().copied());
@@ -592,7 +766,11 @@ impl Schedule {
         }
     }
 
-    fn free_temporarily_blocked_without_bad_dependency(&mut self, touched: &BTreeSet<Index>, fresh: &mut Vec<Index>) {
+    fn free_temporarily_blocked_without_bad_dependency(
+        &mut self,
+        touched: &BTreeSet<Index>,
+        fresh: &mut Vec<Index>,
+    ) {
         for &index in touched {
             if self.entry(index).state.blocked != Blocked::TemporarilyBlocked {
                 continue;
@@ -610,15 +788,22 @@ impl Schedule {
     }
 
     fn indices(&self) -> Vec<Index> {
-        (0..self.entries.len()).filter(|slot| self.entries[*slot].is_some()).map(|slot| Index(slot as u32)).collect()
+        (0..self.entries.len())
+            .filter(|slot| self.entries[*slot].is_some())
+            .map(|slot| Index(slot as u32))
+            .collect()
     }
 
     fn entry(&self, index: Index) -> &Entry {
-        self.entries[index.0 as usize].as_ref().expect("an index of a resource that is in the model")
+        self.entries[index.0 as usize]
+            .as_ref()
+            .expect("an index of a resource that is in the model")
     }
 
     fn entry_mut(&mut self, index: Index) -> &mut Entry {
-        self.entries[index.0 as usize].as_mut().expect("an index of a resource that is in the model")
+        self.entries[index.0 as usize]
+            .as_mut()
+            .expect("an index of a resource that is in the model")
     }
 }
 
@@ -628,19 +813,28 @@ impl Entry {
         let state = &self.state;
         state.blocked == Blocked::NotBlocked
             && (state.deployed_hash.as_deref() != Some(&state.intent_hash)
-                || matches!(state.last_run, LastRun::New | LastRun::Failed | LastRun::Skipped))
+                || matches!(
+                    state.last_run,
+                    LastRun::New | LastRun::Failed | LastRun::Skipped
+                ))
     }
 
     /// Some dependency ran after our last success, and its event was not worked off before a restart.
     fn has_outstanding_event(&self, schedule: &Schedule) -> bool {
         self.state.blocked == Blocked::NotBlocked
             && self.intent.receive_events
-            && self.requires.iter().map(|require| schedule.entry(*require)).any(|require| {
-                require.intent.send_event
-                    && require.state.last_events.is_some_and(|events| {
-                        self.state.last_success.is_none_or(|success| events > success)
-                    })
-            })
+            && self
+                .requires
+                .iter()
+                .map(|require| schedule.entry(*require))
+                .any(|require| {
+                    require.intent.send_event
+                        && require.state.last_events.is_some_and(|events| {
+                            self.state
+                                .last_success
+                                .is_none_or(|success| events > success)
+                        })
+                })
     }
 
     /// It will run, or is running for what it shall be now: those that require it wait.
@@ -648,7 +842,9 @@ impl Entry {
         match &self.phase {
             Phase::Idle => false,
             Phase::Queued { .. } => true,
-            Phase::Running { hash, again, .. } => *hash == self.intent.attribute_hash || again.is_some(),
+            Phase::Running { hash, again, .. } => {
+                *hash == self.intent.attribute_hash || again.is_some()
+            }
         }
     }
 
@@ -673,7 +869,9 @@ impl Entry {
         if policy.backoff.is_zero() {
             return Some(longest);
         }
-        let n_doublings = u32::try_from(self.state.n_failures.max(1) - 1).unwrap_or(u32::MAX).min(20);
+        let n_doublings = u32::try_from(self.state.n_failures.max(1) - 1)
+            .unwrap_or(u32::MAX)
+            .min(20);
         Some(policy.backoff.saturating_mul(1 << n_doublings).min(longest))
     }
 
@@ -697,7 +895,10 @@ impl Entry {
         if ended.status == HandlerStatus::Deployed {
             state.last_success = Some(ended.started);
         }
-        if matches!(ended.status, HandlerStatus::Deployed | HandlerStatus::NonCompliant) {
+        if matches!(
+            ended.status,
+            HandlerStatus::Deployed | HandlerStatus::NonCompliant
+        ) {
             state.n_failures = 0;
             if state.blocked == Blocked::TemporarilyBlocked {
                 state.blocked = Blocked::NotBlocked;

@@ -20,11 +20,33 @@ pub struct Event {
 #[derive(Debug, Clone)]
 pub enum What {
     /// The repository cannot be reached or read; the next poll tries again.
-    FetchFailed { message: String },
-    CompileStarted { compile: CompileId, commit: String, summary: String },
-    StageDone { compile: CompileId, name: String, duration: Duration, detail: String },
+    FetchFailed {
+        message: String,
+    },
+    /// A look found the commit that the newest version was made from.
+    UpToDate {
+        commit: String,
+        version: Option<i64>,
+    },
+    CompileStarted {
+        compile: CompileId,
+        commit: String,
+        summary: String,
+    },
+    StageDone {
+        compile: CompileId,
+        name: String,
+        duration: Duration,
+        detail: String,
+    },
     CompileDone(CompileDone),
-    Activated { version: i64, n_new: usize, n_updated: usize, n_removed: usize, n_total: usize },
+    Activated {
+        version: i64,
+        n_new: usize,
+        n_updated: usize,
+        n_removed: usize,
+        n_total: usize,
+    },
     ResourceDone(ResourceDone),
     /// Everything that was to do is done, for now.
     Settled(Summary),
@@ -70,6 +92,8 @@ pub struct ResourceDone {
 /// The whole model after a round of work. The five counts add up to `total`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Summary {
+    /// Counts the rounds of work since the engine started.
+    pub round: u64,
     pub version: i64,
     pub total: usize,
     /// Changed in this round, and as they shall be now.

@@ -32,10 +32,14 @@ pub async fn watch(
     let on_event = move |event: notify::Result<notify::Event>| {
         let counts = match event {
             // Reading is no change: our own fetch would wake us for ever.
-            Ok(event) => !matches!(
-                event.kind,
-                EventKind::Access(_) | EventKind::Modify(ModifyKind::Metadata(_)) | EventKind::Other
-            ) || event.need_rescan(),
+            Ok(event) => {
+                !matches!(
+                    event.kind,
+                    EventKind::Access(_)
+                        | EventKind::Modify(ModifyKind::Metadata(_))
+                        | EventKind::Other
+                ) || event.need_rescan()
+            }
             Err(_) => true,
         };
         if counts {
@@ -64,7 +68,14 @@ pub async fn watch(
             () = shutdown.cancelled() => return,
         }
         while let Ok(Some(())) = tokio::time::timeout(DEBOUNCE, events.recv()).await {}
-        match store.look_request(environment, "watch", "Compile triggered by a change of the local repository").await {
+        match store
+            .look_request(
+                environment,
+                "watch",
+                "Compile triggered by a change of the local repository",
+            )
+            .await
+        {
             Ok(()) => compiler.wake(),
             Err(error) => {
                 tracing::error!(environment.id = %environment, error = chain(&error), "cannot note a change");

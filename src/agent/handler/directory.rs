@@ -7,7 +7,11 @@ use super::{Attributes, Context, Error, Handler, owner, path};
 pub(super) struct Directory;
 
 impl Handler for Directory {
-    fn read(&self, _context: &mut Context, desired: &Attributes) -> Result<Option<Attributes>, Error> {
+    fn read(
+        &self,
+        _context: &mut Context,
+        desired: &Attributes,
+    ) -> Result<Option<Attributes>, Error> {
         let path = path(desired)?;
         // A symlink to a directory is a directory here: hosts mount and link them freely.
         let metadata = match fs::metadata(path) {
@@ -30,7 +34,12 @@ impl Handler for Directory {
         owner::apply(path, desired)
     }
 
-    fn update(&self, _context: &mut Context, desired: &Attributes, _changes: &Attributes) -> Result<(), Error> {
+    fn update(
+        &self,
+        _context: &mut Context,
+        desired: &Attributes,
+        _changes: &Attributes,
+    ) -> Result<(), Error> {
         owner::apply(path(desired)?, desired)
     }
 

@@ -15,7 +15,11 @@ const READ_BEYOND_BYTES: u64 = 64 * 1024;
 pub(super) struct File;
 
 impl Handler for File {
-    fn read(&self, _context: &mut Context, desired: &Attributes) -> Result<Option<Attributes>, Error> {
+    fn read(
+        &self,
+        _context: &mut Context,
+        desired: &Attributes,
+    ) -> Result<Option<Attributes>, Error> {
         let path = path(desired)?;
         let metadata = match fs::symlink_metadata(path) {
             Ok(metadata) => metadata,
@@ -27,10 +31,15 @@ impl Handler for File {
             let limit = text(desired, "content").len() as u64 + READ_BEYOND_BYTES;
             let mut bytes = Vec::new();
             let file = fs::File::open(path).map_err(Error::io("open", path))?;
-            file.take(limit).read_to_end(&mut bytes).map_err(Error::io("read", path))?;
+            file.take(limit)
+                .read_to_end(&mut bytes)
+                .map_err(Error::io("read", path))?;
             current.insert("content".to_owned(), json!(String::from_utf8_lossy(&bytes)));
         } else if metadata.is_dir() {
-            let message = format!("{} is a directory; remove it before a file can take its place", path.display());
+            let message = format!(
+                "{} is a directory; remove it before a file can take its place",
+                path.display()
+            );
             return Err(Error::Failed(message));
         } else {
             // A symlink, socket or device: replaced by the file.
@@ -44,9 +53,18 @@ impl Handler for File {
         replace(path(desired)?, desired)
     }
 
-    fn update(&self, _context: &mut Context, desired: &Attributes, changes: &Attributes) -> Result<(), Error> {
+    fn update(
+        &self,
+        _context: &mut Context,
+        desired: &Attributes,
+        changes: &Attributes,
+    ) -> Result<(), Error> {
         let path = path(desired)?;
-        if changes.contains_key("content") { replace(path, desired) } else { owner::apply(path, desired) }
+        if changes.contains_key("content") {
+            replace(path, desired)
+        } else {
+            owner::apply(path, desired)
+        }
     }
 
     fn delete(&self, _context: &mut Context, desired: &Attributes) -> Result<(), Error> {
@@ -58,23 +76,44 @@ impl Handler for File {
 /// Writes the whole file beside its place and renames it there, so that a reader sees the old or the new one, and a
 /// crash leaves the old one. What the model does not say of owner and mode stays as it was.
 fn replace(path: &Path, desired: &Attributes) -> Result<(), Error> {
-    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let parent = path
+        .parent()
+        .filter(|parent| !parent.as_os_str().is_empty())
+        .unwrap_or(Path::new("."));
     if !parent.is_dir() {
-        let message = format!("the directory {} does not exist; declare it as fs::Directory", parent.display());
+        let message = format!(
+            "the directory {} does not exist; declare it as fs::Directory",
+            parent.display()
+        );
         return Err(Error::Failed(message));
     }
-    let old = fs::symlink_metadata(path).ok().filter(fs::Metadata::is_file);
+    let old = fs::symlink_metadata(path)
+        .ok()
+        .filter(fs::Metadata::is_file);
     let (uid, gid) = owner::ids(desired)?;
-    let mode = owner::mode(desired)?.or(old.as_ref().map(|old| old.mode() & 0o7777)).unwrap_or(0o644);
-    let mut file = tempfile::Builder::new().prefix(".steward-").tempfile_in(parent).map_err(Error::io("write", path))?;
-    file.write_all(text(desired, "content").as_bytes()).map_err(Error::io("write", path))?;
-    let (uid, gid) = (uid.or(old.as_ref().map(MetadataExt::uid)), gid.or(old.as_ref().map(MetadataExt::gid)));
+    let mode = owner::mode(desired)?
+        .or(old.as_ref().map(|old| old.mode() & 0o7777))
+        .unwrap_or(0o644);
+    let mut file = tempfile::Builder::new()
+        .prefix(".steward-")
+        .tempfile_in(parent)
+        .map_err(Error::io("write", path))?;
+    file.write_all(text(desired, "content").as_bytes())
+        .map_err(Error::io("write", path))?;
+    let (uid, gid) = (
+        uid.or(old.as_ref().map(MetadataExt::uid)),
+        gid.or(old.as_ref().map(MetadataExt::gid)),
+    );
     if uid.is_some() || gid.is_some() {
-        std::os::unix::fs::chown(file.path(), uid, gid).map_err(Error::io("change the owner of", path))?;
+        std::os::unix::fs::chown(file.path(), uid, gid)
+            .map_err(Error::io("change the owner of", path))?;
     }
     let permissions = fs::Permissions::from_mode(mode);
     fs::set_permissions(file.path(), permissions).map_err(Error::io("change the mode of", path))?;
-    file.as_file().sync_all().map_err(Error::io("write", path))?;
-    file.persist(path).map_err(|error| Error::io("replace", path)(error.error))?;
+    file.as_file()
+        .sync_all()
+        .map_err(Error::io("write", path))?;
+    file.persist(path)
+        .map_err(|error| Error::io("replace", path)(error.error))?;
     Ok(())
 }

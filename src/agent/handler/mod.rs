@@ -22,7 +22,11 @@ type Attributes = Map<String, Value>;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("cannot {action} {path}: {source}")]
-    Io { action: &'static str, path: String, source: std::io::Error },
+    Io {
+        action: &'static str,
+        path: String,
+        source: std::io::Error,
+    },
     #[error("{0}")]
     Failed(String),
     /// Not now; tried again later without counting as broken.
@@ -33,16 +37,29 @@ pub enum Error {
 impl Error {
     fn io(action: &'static str, path: &std::path::Path) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.display().to_string();
-        move |source| Self::Io { action, path, source }
+        move |source| Self::Io {
+            action,
+            path,
+            source,
+        }
     }
 }
 
 /// One kind of resource on this host.
 pub trait Handler: Sync {
     /// The attributes as they are on the host, those that it manages; `None`: there is no such thing.
-    fn read(&self, context: &mut Context, desired: &Attributes) -> Result<Option<Attributes>, Error>;
+    fn read(
+        &self,
+        context: &mut Context,
+        desired: &Attributes,
+    ) -> Result<Option<Attributes>, Error>;
     fn create(&self, context: &mut Context, desired: &Attributes) -> Result<(), Error>;
-    fn update(&self, context: &mut Context, desired: &Attributes, changes: &Attributes) -> Result<(), Error>;
+    fn update(
+        &self,
+        context: &mut Context,
+        desired: &Attributes,
+        changes: &Attributes,
+    ) -> Result<(), Error>;
     fn delete(&self, context: &mut Context, desired: &Attributes) -> Result<(), Error>;
     /// A dependency changed since the last success.
     fn reload(&self, _context: &mut Context, _desired: &Attributes) -> Result<(), Error> {
@@ -90,7 +107,12 @@ impl Context {
 
     fn log(&mut self, level: &str, message: &str) {
         let timestamp_us = Timestamp::now().0;
-        let line = LogLine { level: level.to_owned(), msg: message.to_owned(), kwargs: Map::new(), timestamp_us };
+        let line = LogLine {
+            level: level.to_owned(),
+            msg: message.to_owned(),
+            kwargs: Map::new(),
+            timestamp_us,
+        };
         self.logs.push(line);
     }
 
@@ -108,7 +130,10 @@ impl Context {
 /// Brings one resource to its desired state, or only compares in a dry run.
 pub fn run(handler: &dyn Handler, task: &Task, desired: &Attributes) -> HandlerOutcome {
     let mut context = Context::default();
-    context.debug(&format!("Start run because {} (deploy_id: {})", task.reason, task.action));
+    context.debug(&format!(
+        "Start run because {} (deploy_id: {})",
+        task.reason, task.action
+    ));
     let report_only = flag(desired, "report_only");
     let status = match waits_for(task).filter(|_| !task.dry_run && !report_only) {
         Some((level, message)) => {
@@ -124,7 +149,8 @@ pub fn run(handler: &dyn Handler, task: &Task, desired: &Attributes) -> HandlerO
             Err(error) => {
                 context.error(&error.to_string());
                 if task.dry_run {
-                    let failed = json!({"current": "FAILED", "desired": format!("Handler failed: {error}")});
+                    let failed =
+                        json!({"current": "FAILED", "desired": format!("Handler failed: {error}")});
                     context.changes.insert("handler".to_owned(), failed);
                     HandlerStatus::Dry
                 } else {
@@ -140,21 +166,41 @@ pub fn run(handler: &dyn Handler, task: &Task, desired: &Attributes) -> HandlerO
 /// Why a dependency keeps this resource from running. Source: python-sdk.md 5.3.
 fn waits_for(task: &Task) -> Option<(&'static str, String)> {
     let with = |words: &[&str]| {
-        let bad = task.requires.iter().filter(|(_, status)| words.contains(&status.as_str()));
+        let bad = task
+            .requires
+            .iter()
+            .filter(|(_, status)| words.contains(&status.as_str()));
         let bad: Vec<&str> = bad.map(|(id, _)| id.as_str()).collect();
         (!bad.is_empty()).then(|| bad.join(", "))
     };
     let id = &task.resource_id;
     if let Some(bad) = with(&["dry", "undefined", "skipped_for_undefined"]) {
-        return Some(("WARNING", format!("Resource {id} skipped: its dependencies are undefined: {bad}")));
+        return Some((
+            "WARNING",
+            format!("Resource {id} skipped: its dependencies are undefined: {bad}"),
+        ));
     }
     if let Some(bad) = with(&["available", "deploying"]) {
-        return Some(("INFO", format!("Resource {id} skipped: its dependencies have a newer desired state: {bad}")));
+        return Some((
+            "INFO",
+            format!("Resource {id} skipped: its dependencies have a newer desired state: {bad}"),
+        ));
     }
-    let failed: Vec<&str> =
-        task.requires.iter().filter(|(_, status)| *status != "deployed").map(|(id, _)| id.as_str()).collect();
-    (!failed.is_empty())
-        .then(|| ("INFO", format!("Resource {id} skipped due to failed dependencies: {}", failed.join(", "))))
+    let failed: Vec<&str> = task
+        .requires
+        .iter()
+        .filter(|(_, status)| *status != "deployed")
+        .map(|(id, _)| id.as_str())
+        .collect();
+    (!failed.is_empty()).then(|| {
+        (
+            "INFO",
+            format!(
+                "Resource {id} skipped due to failed dependencies: {}",
+                failed.join(", ")
+            ),
+        )
+    })
 }
 
 fn execute(
@@ -182,7 +228,11 @@ fn execute(
         return Ok(HandlerStatus::Dry);
     }
     if report_only {
-        return Ok(if context.changes.is_empty() { HandlerStatus::Deployed } else { HandlerStatus::NonCompliant });
+        return Ok(if context.changes.is_empty() {
+            HandlerStatus::Deployed
+        } else {
+            HandlerStatus::NonCompliant
+        });
     }
     if !context.changes.is_empty() {
         let changes = context.changes.clone();
@@ -202,28 +252,43 @@ fn execute(
 
 /// For each attribute that the host shows: different, and not "do not care" (null). Source: python-sdk.md 5.5.
 fn differences(current: &Attributes, desired: &Attributes) -> Attributes {
-    let pairs = current.iter().filter_map(|(name, is)| Some((name, is, desired.get(name)?)));
+    let pairs = current
+        .iter()
+        .filter_map(|(name, is)| Some((name, is, desired.get(name)?)));
     let different = pairs.filter(|(_, is, shall)| !shall.is_null() && is != shall);
-    different.map(|(name, is, shall)| change(name, is, shall)).collect()
+    different
+        .map(|(name, is, shall)| change(name, is, shall))
+        .collect()
 }
 
 fn change(name: &str, current: &Value, desired: &Value) -> (String, Value) {
-    (name.to_owned(), json!({"current": current, "desired": desired}))
+    (
+        name.to_owned(),
+        json!({"current": current, "desired": desired}),
+    )
 }
 
 fn flag(attributes: &Attributes, name: &str) -> bool {
-    attributes.get(name).and_then(Value::as_bool).unwrap_or(false)
+    attributes
+        .get(name)
+        .and_then(Value::as_bool)
+        .unwrap_or(false)
 }
 
 fn text<'a>(attributes: &'a Attributes, name: &str) -> &'a str {
-    attributes.get(name).and_then(Value::as_str).unwrap_or_default()
+    attributes
+        .get(name)
+        .and_then(Value::as_str)
+        .unwrap_or_default()
 }
 
 /// The path a resource is about; a relative one counts from the executor's working directory.
 fn path(attributes: &Attributes) -> Result<&std::path::Path, Error> {
     match text(attributes, "path") {
         "" => Err(Error::Failed("the attribute `path` is empty".to_owned())),
-        path if path.contains('\0') => Err(Error::Failed("the attribute `path` holds a NUL character".to_owned())),
+        path if path.contains('\0') => Err(Error::Failed(
+            "the attribute `path` holds a NUL character".to_owned(),
+        )),
         path => Ok(std::path::Path::new(path)),
     }
 }

@@ -21,7 +21,11 @@ pub(super) struct Run;
 
 impl Handler for Run {
     /// `executed` is what a guard says: done already, or to do.
-    fn read(&self, context: &mut Context, desired: &Attributes) -> Result<Option<Attributes>, Error> {
+    fn read(
+        &self,
+        context: &mut Context,
+        desired: &Attributes,
+    ) -> Result<Option<Attributes>, Error> {
         let executed = is_done(context, desired)?;
         let mut current = Attributes::new();
         if !executed {
@@ -35,7 +39,12 @@ impl Handler for Run {
         Ok(())
     }
 
-    fn update(&self, context: &mut Context, desired: &Attributes, _changes: &Attributes) -> Result<(), Error> {
+    fn update(
+        &self,
+        context: &mut Context,
+        desired: &Attributes,
+        _changes: &Attributes,
+    ) -> Result<(), Error> {
         execute(context, desired, text(desired, "command"))
     }
 
@@ -45,7 +54,9 @@ impl Handler for Run {
 
     fn reload(&self, context: &mut Context, desired: &Attributes) -> Result<(), Error> {
         match text(desired, "reload") {
-            "" if flag(desired, "reload_only") => execute(context, desired, text(desired, "command")),
+            "" if flag(desired, "reload_only") => {
+                execute(context, desired, text(desired, "command"))
+            }
             "" => Ok(()),
             reload => execute(context, desired, reload),
         }
@@ -68,7 +79,10 @@ fn is_done(context: &mut Context, desired: &Attributes) -> Result<bool, Error> {
         }
         let done = run(desired, command)?;
         if done.status.success() != runs_on_success {
-            context.debug(&format!("`{guard}` ended with {}: nothing to run", done.status));
+            context.debug(&format!(
+                "`{guard}` ended with {}: nothing to run",
+                done.status
+            ));
             return Ok(true);
         }
     }
@@ -85,11 +99,19 @@ fn execute(context: &mut Context, desired: &Attributes, command: &str) -> Result
         (code, _) => code == Some(0),
     };
     if good {
-        context.info(&format!("`{command}` ended with {}{}", done.status, done.shown()));
+        context.info(&format!(
+            "`{command}` ended with {}{}",
+            done.status,
+            done.shown()
+        ));
         return Ok(());
     }
     let message = format!("`{command}` ended with {}{}", done.status, done.shown());
-    Err(if flag(desired, "skip_on_fail") { Error::Skip(message) } else { Error::Failed(message) })
+    Err(if flag(desired, "skip_on_fail") {
+        Error::Skip(message)
+    } else {
+        Error::Failed(message)
+    })
 }
 
 struct Done {
@@ -117,29 +139,57 @@ fn run(desired: &Attributes, command: &str) -> Result<Done, Error> {
     };
     // Through this program, which ties the shell's life to ours before it becomes the shell.
     let mut shell = Command::new(crate::process::own_program().map_err(fail)?);
-    shell.args(["tied", "/bin/sh", "-c", command]).env_clear().env("PATH", path).env("LANG", "C.UTF-8");
+    shell
+        .args(["tied", "/bin/sh", "-c", command])
+        .env_clear()
+        .env("PATH", path)
+        .env("LANG", "C.UTF-8");
     if let Some(environment) = desired.get("environment").and_then(Value::as_object) {
-        let as_text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-        shell.envs(environment.iter().map(|(name, value)| (name, as_text(value))));
+        let as_text = |value: &Value| {
+            value
+                .as_str()
+                .map_or_else(|| value.to_string(), str::to_owned)
+        };
+        shell.envs(
+            environment
+                .iter()
+                .map(|(name, value)| (name, as_text(value))),
+        );
     }
     let cwd = text(desired, "cwd");
     if !cwd.is_empty() {
         if !Path::new(cwd).is_dir() {
-            return Err(Error::Failed(format!("the working directory {cwd} does not exist")));
+            return Err(Error::Failed(format!(
+                "the working directory {cwd} does not exist"
+            )));
         }
         shell.current_dir(cwd);
     }
-    shell.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+    shell
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .process_group(0);
     let mut child = shell.spawn().map_err(fail)?;
     let stdout = capture(child.stdout.take());
     let stderr = capture(child.stderr.take());
-    let timeout = desired.get("timeout").and_then(Value::as_u64).filter(|seconds| *seconds > 0);
+    let timeout = desired
+        .get("timeout")
+        .and_then(Value::as_u64)
+        .filter(|seconds| *seconds > 0);
     let timeout = timeout.map_or(DEFAULT_TIMEOUT, Duration::from_secs);
     let status = wait(&mut child, timeout).map_err(fail)?;
     let Some(status) = status else {
-        return Err(Error::Failed(format!("`{command}` did not end within {} s and was stopped", timeout.as_secs())));
+        return Err(Error::Failed(format!(
+            "`{command}` did not end within {} s and was stopped",
+            timeout.as_secs()
+        )));
     };
-    Ok(Done { status, stdout: stdout.text(), stderr: stderr.text() })
+    Ok(Done {
+        status,
+        stdout: stdout.text(),
+        stderr: stderr.text(),
+    })
 }
 
 /// The kept beginning of a stream that a thread reads to its end.
@@ -172,7 +222,8 @@ impl Capture {
         while !self.reader.is_finished() && Instant::now() < deadline {
             thread::sleep(Duration::from_micros(200));
         }
-        String::from_utf8_lossy(&self.kept.lock().unwrap_or_else(PoisonError::into_inner)).into_owned()
+        String::from_utf8_lossy(&self.kept.lock().unwrap_or_else(PoisonError::into_inner))
+            .into_owned()
     }
 }
 
@@ -196,7 +247,9 @@ fn wait(child: &mut Child, timeout: Duration) -> std::io::Result<Option<ExitStat
 
 /// Ends the command with all that it started.
 fn kill_group(child: &Child) {
-    let pid = i32::try_from(child.id()).ok().and_then(rustix::process::Pid::from_raw);
+    let pid = i32::try_from(child.id())
+        .ok()
+        .and_then(rustix::process::Pid::from_raw);
     if let Some(pid) = pid {
         let _ = rustix::process::kill_process_group(pid, rustix::process::Signal::KILL);
     }

@@ -11,14 +11,24 @@ use super::{Attributes, Context, Error, Handler, path, text};
 pub(super) struct Symlink;
 
 impl Handler for Symlink {
-    fn read(&self, _context: &mut Context, desired: &Attributes) -> Result<Option<Attributes>, Error> {
+    fn read(
+        &self,
+        _context: &mut Context,
+        desired: &Attributes,
+    ) -> Result<Option<Attributes>, Error> {
         let path = path(desired)?;
         match fs::symlink_metadata(path) {
             Ok(metadata) if metadata.is_symlink() => {
                 let target = fs::read_link(path).map_err(Error::io("read the link", path))?;
-                Ok(Some(Attributes::from_iter([("target".to_owned(), json!(target.to_string_lossy()))])))
+                Ok(Some(Attributes::from_iter([(
+                    "target".to_owned(),
+                    json!(target.to_string_lossy()),
+                )])))
             }
-            Ok(_) => Err(Error::Failed(format!("{} is not a symlink; remove it first", path.display()))),
+            Ok(_) => Err(Error::Failed(format!(
+                "{} is not a symlink; remove it first",
+                path.display()
+            ))),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(Error::io("look at", path)(error)),
         }
@@ -29,15 +39,27 @@ impl Handler for Symlink {
         symlink(text(desired, "target"), path).map_err(Error::io("create the link", path))
     }
 
-    fn update(&self, _context: &mut Context, desired: &Attributes, _changes: &Attributes) -> Result<(), Error> {
+    fn update(
+        &self,
+        _context: &mut Context,
+        desired: &Attributes,
+        _changes: &Attributes,
+    ) -> Result<(), Error> {
         let path = path(desired)?;
         // Made beside it and renamed over it: the name always leads somewhere.
-        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let parent = path
+            .parent()
+            .filter(|parent| !parent.as_os_str().is_empty())
+            .unwrap_or(Path::new("."));
         let make = tempfile::Builder::new()
             .prefix(".steward-")
-            .make_in(parent, |temporary| symlink(text(desired, "target"), temporary))
+            .make_in(parent, |temporary| {
+                symlink(text(desired, "target"), temporary)
+            })
             .map_err(Error::io("create the link", path))?;
-        make.into_temp_path().persist(path).map_err(|error| Error::io("replace", path)(error.error))
+        make.into_temp_path()
+            .persist(path)
+            .map_err(|error| Error::io("replace", path)(error.error))
     }
 
     fn delete(&self, _context: &mut Context, desired: &Attributes) -> Result<(), Error> {

@@ -11,7 +11,11 @@ use super::{native, run};
 use crate::deploy::Task;
 use crate::domain::ActionId;
 
-fn deploy_with(resource_type: &str, attributes: &Value, change: impl FnOnce(&mut Task)) -> HandlerOutcome {
+fn deploy_with(
+    resource_type: &str,
+    attributes: &Value,
+    change: impl FnOnce(&mut Task),
+) -> HandlerOutcome {
     let mut task = Task {
         action: ActionId::generate(),
         code: String::new(),
@@ -26,7 +30,11 @@ fn deploy_with(resource_type: &str, attributes: &Value, change: impl FnOnce(&mut
         reason: "a test said so".into(),
     };
     change(&mut task);
-    run(native(resource_type).unwrap(), &task, attributes.as_object().unwrap())
+    run(
+        native(resource_type).unwrap(),
+        &task,
+        attributes.as_object().unwrap(),
+    )
 }
 
 fn deploy(resource_type: &str, attributes: Value) -> (String, String) {
@@ -39,7 +47,11 @@ fn deploy(resource_type: &str, attributes: Value) -> (String, String) {
 fn check(resource_type: &str, attributes: Value, expected: &str) -> String {
     let outcome = deploy_with(resource_type, &attributes, |_| ());
     let logs: Vec<&str> = outcome.logs.iter().map(|line| line.msg.as_str()).collect();
-    assert_eq!(format!("{} {}", outcome.status, outcome.change), expected, "{logs:#?}");
+    assert_eq!(
+        format!("{} {}", outcome.status, outcome.change),
+        expected,
+        "{logs:#?}"
+    );
     logs.join("\n")
 }
 
@@ -59,7 +71,10 @@ fn a_file_is_created_updated_left_alone_and_purged() {
     check("fs::File", file("two\n", false), "deployed updated");
     fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
     let outcome = deploy_with("fs::File", &file("two\n", false), |_| ());
-    assert_eq!(json!(outcome.changes), json!({"mode": {"current": 600, "desired": 640}}));
+    assert_eq!(
+        json!(outcome.changes),
+        json!({"mode": {"current": 600, "desired": 640}})
+    );
     assert_eq!(mode_of(&path), 0o640);
     check("fs::File", file("two\n", true), "deployed purged");
     assert!(!path.exists());
@@ -72,29 +87,57 @@ fn a_file_keeps_mode_and_links_to_nothing_else_when_the_model_says_nothing_of_th
     let path = dir.path().join("f");
     fs::write(&path, "old").unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o711)).unwrap();
-    check("fs::File", json!({"path": path, "content": "new", "mode": null}), "deployed updated");
+    check(
+        "fs::File",
+        json!({"path": path, "content": "new", "mode": null}),
+        "deployed updated",
+    );
     assert_eq!(mode_of(&path), 0o711);
     // A symlink in its place is replaced, and what it led to is not touched.
     let other = dir.path().join("other");
     fs::write(&other, "precious").unwrap();
     fs::remove_file(&path).unwrap();
     symlink(&other, &path).unwrap();
-    check("fs::File", json!({"path": path, "content": "new"}), "deployed updated");
+    check(
+        "fs::File",
+        json!({"path": path, "content": "new"}),
+        "deployed updated",
+    );
     assert!(fs::symlink_metadata(&path).unwrap().is_file());
     assert_eq!(fs::read_to_string(&other).unwrap(), "precious");
-    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2, "no temporary file is left");
+    assert_eq!(
+        fs::read_dir(dir.path()).unwrap().count(),
+        2,
+        "no temporary file is left"
+    );
 }
 
 #[test]
 fn a_file_that_cannot_be_written_says_why() {
     let dir = tempfile::tempdir().unwrap();
-    let log = check("fs::File", json!({"path": dir.path().join("no/f"), "content": ""}), "failed nochange");
+    let log = check(
+        "fs::File",
+        json!({"path": dir.path().join("no/f"), "content": ""}),
+        "failed nochange",
+    );
     assert!(log.contains("declare it as fs::Directory"), "{log}");
-    let log = check("fs::File", json!({"path": dir.path(), "content": ""}), "failed nochange");
+    let log = check(
+        "fs::File",
+        json!({"path": dir.path(), "content": ""}),
+        "failed nochange",
+    );
     assert!(log.contains("is a directory"), "{log}");
-    let log = check("fs::File", json!({"path": dir.path().join("f"), "content": "", "mode": 999}), "failed nochange");
+    let log = check(
+        "fs::File",
+        json!({"path": dir.path().join("f"), "content": "", "mode": 999}),
+        "failed nochange",
+    );
     assert!(log.contains("octal"), "{log}");
-    let log = check("fs::File", json!({"path": dir.path().join("f"), "owner": "nobody-here"}), "failed nochange");
+    let log = check(
+        "fs::File",
+        json!({"path": dir.path().join("f"), "owner": "nobody-here"}),
+        "failed nochange",
+    );
     assert!(log.contains("no user `nobody-here`"), "{log}");
     check("fs::File", json!({"path": ""}), "failed nochange");
     check("fs::File", json!({"path": "a\u{0}b"}), "failed nochange");
@@ -119,13 +162,33 @@ fn a_directory_is_created_and_only_an_empty_one_is_removed() {
 fn a_symlink_follows_its_target() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("link");
-    check("fs::Symlink", json!({"path": path, "target": "one"}), "deployed created");
-    check("fs::Symlink", json!({"path": path, "target": "one"}), "deployed nochange");
-    check("fs::Symlink", json!({"path": path, "target": "two"}), "deployed updated");
+    check(
+        "fs::Symlink",
+        json!({"path": path, "target": "one"}),
+        "deployed created",
+    );
+    check(
+        "fs::Symlink",
+        json!({"path": path, "target": "one"}),
+        "deployed nochange",
+    );
+    check(
+        "fs::Symlink",
+        json!({"path": path, "target": "two"}),
+        "deployed updated",
+    );
     assert_eq!(fs::read_link(&path).unwrap(), Path::new("two"));
-    check("fs::Symlink", json!({"path": path, "target": "two", "purged": true}), "deployed purged");
+    check(
+        "fs::Symlink",
+        json!({"path": path, "target": "two", "purged": true}),
+        "deployed purged",
+    );
     fs::write(&path, "file").unwrap();
-    check("fs::Symlink", json!({"path": path, "target": "two"}), "failed nochange");
+    check(
+        "fs::Symlink",
+        json!({"path": path, "target": "two"}),
+        "failed nochange",
+    );
 }
 
 #[test]
@@ -135,9 +198,14 @@ fn a_dry_run_changes_nothing_and_says_what_it_would() {
     let file = json!({"path": path, "content": "x"});
     let outcome = deploy_with("fs::File", &file, |task| task.dry_run = true);
     assert_eq!(outcome.status, "dry");
-    assert_eq!(json!(outcome.changes), json!({"purged": {"current": true, "desired": false}}));
+    assert_eq!(
+        json!(outcome.changes),
+        json!({"purged": {"current": true, "desired": false}})
+    );
     assert!(!path.exists());
-    let outcome = deploy_with("fs::File", &json!({"path": dir.path()}), |task| task.dry_run = true);
+    let outcome = deploy_with("fs::File", &json!({"path": dir.path()}), |task| {
+        task.dry_run = true
+    });
     assert_eq!(outcome.changes["handler"]["current"], "FAILED");
 }
 
@@ -146,10 +214,16 @@ fn report_only_compares_and_leaves_alone() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("f");
     let file = json!({"path": path, "content": "x", "report_only": true});
-    assert_eq!(deploy("fs::File", file.clone()), ("non_compliant".into(), "nochange".into()));
+    assert_eq!(
+        deploy("fs::File", file.clone()),
+        ("non_compliant".into(), "nochange".into())
+    );
     assert!(!path.exists());
     fs::write(&path, "x").unwrap();
-    assert_eq!(deploy("fs::File", file), ("deployed".into(), "nochange".into()));
+    assert_eq!(
+        deploy("fs::File", file),
+        ("deployed".into(), "nochange".into())
+    );
 }
 
 #[test]
@@ -163,16 +237,28 @@ fn a_bad_dependency_skips_and_names_it() {
     ] {
         let requires = [("a::B[h,n=dep]".to_owned(), status.to_owned())];
         let null = json!({"name": "x"});
-        let outcome =
-            deploy_with("std::testing::NullResource", &null, |task| task.requires = requires.into_iter().collect());
+        let outcome = deploy_with("std::testing::NullResource", &null, |task| {
+            task.requires = requires.into_iter().collect()
+        });
         assert_eq!(outcome.status, expected, "{status}");
-        let named = outcome.logs.iter().any(|line| line.msg.contains("a::B[h,n=dep]"));
+        let named = outcome
+            .logs
+            .iter()
+            .any(|line| line.msg.contains("a::B[h,n=dep]"));
         assert_eq!(named, status != "deployed");
     }
 }
 
 #[test]
 fn a_null_resource_fails_when_it_is_told_to() {
-    check("std::testing::NullResource", json!({"name": "x", "value": "v"}), "deployed nochange");
-    check("std::testing::NullResource", json!({"name": "x", "fail": true}), "failed nochange");
+    check(
+        "std::testing::NullResource",
+        json!({"name": "x", "value": "v"}),
+        "deployed nochange",
+    );
+    check(
+        "std::testing::NullResource",
+        json!({"name": "x", "fail": true}),
+        "failed nochange",
+    );
 }

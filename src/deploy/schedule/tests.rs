@@ -51,26 +51,61 @@ impl World {
         };
         let schedule = Schedule::restore(0, vec![], vec![], policy, [], Timestamp(0));
         let (model, outcomes) = (BTreeMap::new(), BTreeMap::new());
-        Self { schedule, model, now: Timestamp(SECOND), outcomes, log: vec![], held: vec![] }
+        Self {
+            schedule,
+            model,
+            now: Timestamp(SECOND),
+            outcomes,
+            log: vec![],
+            held: vec![],
+        }
     }
 
     fn release(&mut self, model: &str) -> Activation {
-        let intents = model.lines().map(str::trim).filter(|line| !line.is_empty()).map(intent);
+        let intents = model
+            .lines()
+            .map(str::trim)
+            .filter(|line| !line.is_empty())
+            .map(intent);
         let model: BTreeMap<String, Intent> = intents.map(|i| (i.resource_id.clone(), i)).collect();
-        let changed = model.iter().filter(|(id, i)| self.model.get(*id) != Some(i)).map(|(_, i)| i.clone()).collect();
-        let removed: Vec<String> = self.model.keys().filter(|id| !model.contains_key(*id)).cloned().collect();
+        let changed = model
+            .iter()
+            .filter(|(id, i)| self.model.get(*id) != Some(i))
+            .map(|(_, i)| i.clone())
+            .collect();
+        let removed: Vec<String> = self
+            .model
+            .keys()
+            .filter(|id| !model.contains_key(*id))
+            .cloned()
+            .collect();
         self.model = model;
-        self.schedule.apply(self.schedule.version() + 1, changed, &removed, self.now)
+        self.schedule
+            .apply(self.schedule.version() + 1, changed, &removed, self.now)
     }
 
     fn end(&mut self, run: Run, changed: bool) {
         let name = run.intent.id_value.clone();
         let bad_dependency = run.requires.values().any(|status| status != "deployed");
-        let own = self.outcomes.get(&name).copied().unwrap_or(HandlerStatus::Deployed);
-        let status = if bad_dependency { HandlerStatus::SkippedForDependency } else { own };
-        let ended = Ended { status, changed, started: self.now, finished: self.now };
+        let own = self
+            .outcomes
+            .get(&name)
+            .copied()
+            .unwrap_or(HandlerStatus::Deployed);
+        let status = if bad_dependency {
+            HandlerStatus::SkippedForDependency
+        } else {
+            own
+        };
+        let ended = Ended {
+            status,
+            changed,
+            started: self.now,
+            finished: self.now,
+        };
         self.log.push(format!("{name}:{}", status.as_str()));
-        self.schedule.finished(&run.intent.resource_id, run.action, ended, self.now);
+        self.schedule
+            .finished(&run.intent.resource_id, run.action, ended, self.now);
     }
 
     /// Starts what may start, and holds it.
@@ -82,7 +117,11 @@ impl World {
     }
 
     fn end_held(&mut self, name: &str) {
-        let position = self.held.iter().position(|run| run.intent.id_value == name).unwrap();
+        let position = self
+            .held
+            .iter()
+            .position(|run| run.intent.id_value == name)
+            .unwrap();
         let run = self.held.remove(position);
         self.end(run, false);
     }
@@ -109,7 +148,11 @@ impl World {
     }
 
     fn status(&self, name: &str) -> &str {
-        self.schedule.states().find(|state| state.id_value == name).unwrap().status()
+        self.schedule
+            .states()
+            .find(|state| state.id_value == name)
+            .unwrap()
+            .status()
     }
 }
 
@@ -129,7 +172,12 @@ fn check_27_changed_requires_run_nothing_but_count_at_the_next_repair() {
     world.run();
     world.release("a.x=1! < a.y\na.y=1!");
     assert_eq!(world.run(), "");
-    world.schedule.request(Which::All, Priority::UserRepair, "user requested a repair", None);
+    world.schedule.request(
+        Which::All,
+        Priority::UserRepair,
+        "user requested a repair",
+        None,
+    );
     assert_eq!(world.run(), "a.y:deployed a.x:deployed");
 }
 
@@ -161,7 +209,9 @@ fn check_46_undefined_and_all_behind_it_never_run() {
     assert_eq!(world.status("a.x"), "undefined");
     assert_eq!(world.status("a.z"), "skipped_for_undefined");
     // 47: nor in a repair.
-    world.schedule.request(Which::All, Priority::UserRepair, "r", None);
+    world
+        .schedule
+        .request(Which::All, Priority::UserRepair, "r", None);
     assert_eq!(world.run(), "a.w:deployed");
 }
 
@@ -197,8 +247,18 @@ fn check_56_a_run_whose_resource_went_away_touches_no_state() {
     assert_eq!(world.start(), ["a.x"]);
     world.release("a.y=1");
     let run = world.held.remove(0);
-    let ended = Ended { status: HandlerStatus::Deployed, changed: true, started: world.now, finished: world.now };
-    assert_eq!(world.schedule.finished(&run.intent.resource_id, run.action, ended, world.now), None);
+    let ended = Ended {
+        status: HandlerStatus::Deployed,
+        changed: true,
+        started: world.now,
+        finished: world.now,
+    };
+    assert_eq!(
+        world
+            .schedule
+            .finished(&run.intent.resource_id, run.action, ended, world.now),
+        None
+    );
     assert_eq!(world.run(), "a.y:deployed");
 }
 
@@ -208,10 +268,19 @@ fn check_61_to_63_priorities_and_order_of_requests() {
     world.release("a.x=1!\na.y=1!\na.z=1!");
     world.outcomes.insert("a.z".into(), HandlerStatus::Failed);
     assert_eq!(world.run(), "a.x:deployed a.y:deployed a.z:failed");
-    world.schedule.request(Which::All, Priority::IntervalRepair, "repair", None);
-    world.schedule.request(Which::Dirty, Priority::UserDeploy, "user requested a deploy", None);
+    world
+        .schedule
+        .request(Which::All, Priority::IntervalRepair, "repair", None);
+    world.schedule.request(
+        Which::Dirty,
+        Priority::UserDeploy,
+        "user requested a deploy",
+        None,
+    );
     assert_eq!(world.run(), "a.z:failed a.x:deployed a.y:deployed");
-    world.schedule.request(Which::All, Priority::IntervalRepair, "repair", None);
+    world
+        .schedule
+        .request(Which::All, Priority::IntervalRepair, "repair", None);
     world.release("a.x=1!\na.y=2!\na.z=1!");
     assert_eq!(world.run(), "a.y:deployed a.x:deployed a.z:failed");
 }
@@ -241,7 +310,10 @@ fn check_67_and_69_dependents_of_a_failure_are_skipped_and_recover_with_it() {
     let mut world = World::new();
     world.release("a.x=1!\na.y=1!- < a.x\na.z=1!- < a.y");
     world.outcomes.insert("a.x".into(), HandlerStatus::Failed);
-    assert_eq!(world.run(), "a.x:failed a.y:skipped_for_dependency a.z:skipped_for_dependency");
+    assert_eq!(
+        world.run(),
+        "a.x:failed a.y:skipped_for_dependency a.z:skipped_for_dependency"
+    );
     // The deploy timer retries the failure alone; those that wait for it are not dirty.
     assert_eq!(world.pass(600), "a.x:failed");
     world.outcomes.clear();
@@ -268,7 +340,12 @@ fn check_70_and_71_events_go_down_the_graph_to_those_who_receive_them() {
     let agents = BTreeSet::from(["a".to_owned()]);
     world.release("a.x=2\na.y=1 < a.x\na.z=1 < a.y\na.w=1- < a.x");
     assert_eq!(world.run(), "a.x:deployed a.y:deployed a.z:deployed");
-    assert_eq!(world.schedule.request(Which::All, Priority::UserRepair, "r", Some(&agents)), agents);
+    assert_eq!(
+        world
+            .schedule
+            .request(Which::All, Priority::UserRepair, "r", Some(&agents)),
+        agents
+    );
 }
 
 #[test]
@@ -276,7 +353,12 @@ fn check_72_an_event_for_a_running_resource_runs_it_again() {
     let mut world = World::new();
     world.release("a.x=1\nb.y=1 < a.x");
     world.run();
-    world.schedule.request(Which::All, Priority::UserRepair, "r", Some(&BTreeSet::from(["b".to_owned()])));
+    world.schedule.request(
+        Which::All,
+        Priority::UserRepair,
+        "r",
+        Some(&BTreeSet::from(["b".to_owned()])),
+    );
     assert_eq!(world.start(), ["b.y"]);
     world.release("a.x=2\nb.y=1 < a.x");
     assert_eq!(world.start(), ["a.x"]);
@@ -291,9 +373,13 @@ fn check_75_a_deploy_runs_the_dirty_and_a_repair_all() {
     world.release("a.x=1!\na.y=1!");
     world.outcomes.insert("a.x".into(), HandlerStatus::Skipped);
     world.run();
-    world.schedule.request(Which::Dirty, Priority::UserDeploy, "d", None);
+    world
+        .schedule
+        .request(Which::Dirty, Priority::UserDeploy, "d", None);
     assert_eq!(world.run(), "a.x:skipped");
-    world.schedule.request(Which::All, Priority::UserRepair, "r", None);
+    world
+        .schedule
+        .request(Which::All, Priority::UserRepair, "r", None);
     assert_eq!(world.run(), "a.x:skipped a.y:deployed");
 }
 
@@ -314,7 +400,10 @@ fn check_78_good_is_verified_on_the_repair_interval_and_bad_on_the_shorter_one()
 #[test]
 fn a_failing_resource_is_retried_ever_later_up_to_the_deploy_interval() {
     let mut world = World::new();
-    let policy = Policy { backoff: Duration::from_secs(5), ..world.schedule.policy.clone() };
+    let policy = Policy {
+        backoff: Duration::from_secs(5),
+        ..world.schedule.policy.clone()
+    };
     world.schedule.set_policy(policy, world.now);
     world.outcomes.insert("a.x".into(), HandlerStatus::Failed);
     world.release("a.x=1!");
@@ -330,7 +419,16 @@ fn a_failing_resource_is_retried_ever_later_up_to_the_deploy_interval() {
     // A new intent starts over.
     world.release("a.x=2!");
     assert_eq!(world.run(), "a.x:failed");
-    assert_eq!(world.schedule.next_due().unwrap().since(world.now).as_secs_f64().round() as i64, 5);
+    assert_eq!(
+        world
+            .schedule
+            .next_due()
+            .unwrap()
+            .since(world.now)
+            .as_secs_f64()
+            .round() as i64,
+        5
+    );
 }
 
 #[test]
@@ -374,7 +472,14 @@ fn restart(world: &mut World) {
     let states = world.schedule.states().cloned().collect();
     let intents = world.model.values().cloned().collect();
     let policy = world.schedule.policy.clone();
-    world.schedule = Schedule::restore(world.schedule.version(), intents, states, policy, [], world.now);
+    world.schedule = Schedule::restore(
+        world.schedule.version(),
+        intents,
+        states,
+        policy,
+        [],
+        world.now,
+    );
 }
 
 #[test]
@@ -399,7 +504,12 @@ fn check_85_an_event_that_was_not_worked_off_before_a_restart_is() {
     world.release("a.x=1\nb.y=1- < a.x\nb.z=1 < a.x");
     world.run();
     world.now = Timestamp(world.now.0 + SECOND);
-    world.schedule.request(Which::All, Priority::UserRepair, "r", Some(&BTreeSet::from(["a".to_owned()])));
+    world.schedule.request(
+        Which::All,
+        Priority::UserRepair,
+        "r",
+        Some(&BTreeSet::from(["a".to_owned()])),
+    );
     assert_eq!(world.start(), ["a.x"]);
     world.end_held("a.x");
     world.log.clear();
@@ -440,7 +550,9 @@ fn a_reload_is_asked_for_only_after_a_change() {
     assert!(run.dependency_changed);
     world.now = Timestamp(world.now.0 + SECOND);
     world.end(run, false);
-    world.schedule.request(Which::All, Priority::UserRepair, "r", None);
+    world
+        .schedule
+        .request(Which::All, Priority::UserRepair, "r", None);
     for run in [world.schedule.take().remove(0)] {
         world.end(run, false);
     }
@@ -467,21 +579,42 @@ fn check_64_65_hold_for_random_models_and_interruptions() {
                         .collect();
                     let flag = ["", "!", "-"][random.random_range(0..3)];
                     let value = random.random_range(0..2);
-                    model.push_str(&format!("{agent}.{i}={value}{flag} < {}\n", requires.join(" ")));
+                    model.push_str(&format!(
+                        "{agent}.{i}={value}{flag} < {}\n",
+                        requires.join(" ")
+                    ));
                 }
                 world.release(&model);
             } else {
-                world.schedule.request(Which::All, Priority::UserRepair, "r", None);
+                world
+                    .schedule
+                    .request(Which::All, Priority::UserRepair, "r", None);
             }
             for _ in 0..random.random_range(0..30) {
                 world.now = Timestamp(world.now.0 + 1);
                 world.start();
-                let agents: Vec<&str> = world.held.iter().map(|run| run.intent.agent.as_str()).collect();
-                assert_eq!(agents.iter().collect::<BTreeSet<_>>().len(), agents.len(), "seed {seed}: {agents:?}");
-                let ids: BTreeSet<&str> = world.held.iter().map(|run| run.intent.resource_id.as_str()).collect();
+                let agents: Vec<&str> = world
+                    .held
+                    .iter()
+                    .map(|run| run.intent.agent.as_str())
+                    .collect();
+                assert_eq!(
+                    agents.iter().collect::<BTreeSet<_>>().len(),
+                    agents.len(),
+                    "seed {seed}: {agents:?}"
+                );
+                let ids: BTreeSet<&str> = world
+                    .held
+                    .iter()
+                    .map(|run| run.intent.resource_id.as_str())
+                    .collect();
                 for run in &world.held {
                     let current = world.model.get(&run.intent.resource_id) == Some(&run.intent);
-                    let overlap = run.intent.requires.iter().any(|require| ids.contains(require.as_str()));
+                    let overlap = run
+                        .intent
+                        .requires
+                        .iter()
+                        .any(|require| ids.contains(require.as_str()));
                     assert!(!(current && overlap && round == 0), "seed {seed}: {ids:?}");
                 }
                 if world.held.is_empty() {
@@ -489,7 +622,9 @@ fn check_64_65_hold_for_random_models_and_interruptions() {
                 }
                 let run = world.held.remove(random.random_range(0..world.held.len()));
                 if random.random_bool(0.2) {
-                    world.outcomes.insert(run.intent.id_value.clone(), HandlerStatus::Failed);
+                    world
+                        .outcomes
+                        .insert(run.intent.id_value.clone(), HandlerStatus::Failed);
                 } else {
                     world.outcomes.remove(&run.intent.id_value);
                 }
@@ -505,7 +640,12 @@ fn check_64_65_hold_for_random_models_and_interruptions() {
             world.pass(600);
         }
         for state in world.schedule.states() {
-            assert_eq!(state.status(), "deployed", "seed {seed}: {}", state.resource_id);
+            assert_eq!(
+                state.status(),
+                "deployed",
+                "seed {seed}: {}",
+                state.resource_id
+            );
         }
         assert!(world.schedule.is_idle(), "seed {seed}");
     }

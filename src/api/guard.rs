@@ -1,0 +1,166 @@
+//! Who may speak to the API.
+//!
+//! With a token configured, every request shows it. Without one the server listens on loopback only; then requests must
+//! be meant for it: a page of another origin, or a name that somebody pointed at 127.0.0.1, is refused.
+
+use subtle::ConstantTimeEq;
+use warp::http::header::{AUTHORIZATION, HOST, ORIGIN};
+use warp::http::{HeaderMap, StatusCode};
+use warp::{Filter, Rejection};
+
+use super::error::{ApiError, Refusal};
+use crate::server::App;
+
+/// Passes on requests that may go on.
+pub(super) fn check(app: App) -> impl Filter<Extract = (), Error = Rejection> + Clone {
+    warp::header::headers_cloned()
+        .and_then(move |headers: HeaderMap| {
+            let verdict = match &app.api_token {
+                Some(token) => check_token(&headers, token),
+                None => check_local(&headers),
+            };
+            std::future::ready(verdict.map_err(|error| warp::reject::custom(Refusal::from(error))))
+        })
+        .untuple_one()
+}
+
+fn check_token(headers: &HeaderMap, token: &str) -> Result<(), ApiError> {
+    let shown = headers
+        .get(AUTHORIZATION)
+        .and_then(|value| value.as_bytes().strip_prefix(b"Bearer "));
+    match shown {
+        None => Err(ApiError::unauthorized()),
+        Some(shown) if digest(shown).ct_eq(&digest(token.as_bytes())).into() => Ok(()),
+        Some(_) => Err(ApiError::forbidden("the token is not valid")),
+    }
+}
+
+/// Of equal length whatever was shown.
+fn digest(bytes: &[u8]) -> [u8; 32] {
+    use sha2::{Digest, Sha256};
+    Sha256::digest(bytes).into()
+}
+
+fn check_local(headers: &HeaderMap) -> Result<(), ApiError> {
+    let text = |name| {
+        headers
+            .get(name)
+            .map(|value: &warp::http::HeaderValue| value.to_str().unwrap_or("?"))
+    };
+    let refuse = |message: &str| {
+        let hint = "configure `api_token` to serve other names or pages";
+        Err(ApiError::with_status(
+            StatusCode::FORBIDDEN,
+            format!("Access denied: {message}; {hint}"),
+        ))
+    };
+    let Some(host) = text(HOST) else {
+        return Ok(());
+    };
+    if !is_loopback(host) {
+        return refuse("the server without a token answers only to localhost");
+    }
+    match text(ORIGIN) {
+        Some(origin)
+            if origin
+                .split_once("://")
+                .is_none_or(|(_, origin)| !origin.eq_ignore_ascii_case(host)) =>
+        {
+            refuse("the request comes from a page of another origin")
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whether a `Host` header names this machine.
+fn is_loopback(host: &str) -> bool {
+    let name = match host.strip_prefix('[') {
+        Some(rest) => rest.split(']').next().unwrap_or_default(),
+        None => host.rsplit_once(':').map_or(host, |(name, _)| name),
+    };
+    name.eq_ignore_ascii_case("localhost")
+        || name
+            .parse::<std::net::IpAddr>()
+            .is_ok_and(|ip| ip.is_loopback())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{check_local, check_token, is_loopback};
+    use warp::http::{HeaderMap, HeaderName};
+
+    fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
+        pairs
+            .iter()
+            .map(|(name, value)| (HeaderName::from_static(name), value.parse().unwrap()))
+            .collect()
+    }
+
+    #[test]
+    fn names_of_this_machine_are_told_from_others() {
+        for host in [
+            "localhost",
+            "localhost:8888",
+            "127.0.0.1:8888",
+            "127.9.9.9",
+            "[::1]:8888",
+        ] {
+            assert!(is_loopback(host), "{host}");
+        }
+        for host in [
+            "example.org:8888",
+            "127.0.0.1.example.org",
+            "10.0.0.1",
+            "[::2]:1",
+            "",
+            "localhost.evil:80",
+        ] {
+            assert!(!is_loopback(host), "{host}");
+        }
+    }
+
+    #[test]
+    fn pages_of_other_origins_are_refused_without_a_token() {
+        assert!(check_local(&headers(&[("host", "localhost:1")])).is_ok());
+        assert!(
+            check_local(&headers(&[
+                ("host", "localhost:1"),
+                ("origin", "http://localhost:1")
+            ]))
+            .is_ok()
+        );
+        assert!(
+            check_local(&headers(&[
+                ("host", "localhost:1"),
+                ("origin", "https://evil.example")
+            ]))
+            .is_err()
+        );
+        assert!(check_local(&headers(&[("host", "localhost:1"), ("origin", "null")])).is_err());
+        assert!(check_local(&headers(&[("host", "evil.example")])).is_err());
+    }
+
+    #[test]
+    fn a_token_is_compared_whole() {
+        let token = "0123456789abcdef";
+        assert!(
+            check_token(
+                &headers(&[("authorization", "Bearer 0123456789abcdef")]),
+                token
+            )
+            .is_ok()
+        );
+        for bad in [
+            "Bearer 0123456789abcde",
+            "Bearer ",
+            "Basic 0123456789abcdef",
+            "0123456789abcdef",
+        ] {
+            assert!(
+                check_token(&headers(&[("authorization", bad)]), token).is_err(),
+                "{bad}"
+            );
+        }
+        assert!(check_token(&headers(&[]), token).is_err());
+    }
+}

@@ -1,0 +1,88 @@
+//! The HTTP API: paths, arguments and JSON of rest-api.md, for what exists so far, and webhooks.
+//!
+//! Filters pick the route and parse; handlers are plain functions of the [`App`] and answer with a value or an
+//! [`ApiError`], which becomes a reply here and never a rejection.
+
+mod args;
+mod deploy;
+mod desired;
+mod environment;
+mod error;
+mod guard;
+mod page;
+mod project;
+mod report;
+mod resource;
+mod status;
+mod webhook;
+mod wire;
+
+use std::convert::Infallible;
+use std::future::Future;
+
+use serde_json::Value;
+use warp::http::{Response, StatusCode, header};
+use warp::{Filter, Reply, filters::BoxedFilter};
+
+use crate::server::App;
+use error::ApiError;
+
+pub(crate) type Body = warp::reply::Response;
+
+/// All routes of the server.
+pub fn routes(app: App) -> BoxedFilter<(impl Reply,)> {
+    let guarded = status::routes(&app)
+        .or(project::routes(&app))
+        .unify()
+        .or(environment::routes(&app))
+        .unify()
+        .or(report::routes(&app))
+        .unify()
+        .or(desired::routes(&app))
+        .unify()
+        .or(resource::routes(&app))
+        .unify()
+        .or(deploy::routes(&app))
+        .unify()
+        .boxed();
+    let api = guard::check(app.clone()).and(guarded);
+    let open = webhook::routes(&app).or(status::open(&app)).unify().boxed();
+    open.or(api).unify().recover(error::recover).boxed()
+}
+
+/// Gives handlers the app.
+fn with(app: &App) -> impl Filter<Extract = (App,), Error = Infallible> + Clone + use<> {
+    let app = app.clone();
+    warp::any().map(move || app.clone())
+}
+
+/// What a handler answers with.
+enum Answer {
+    /// The v2 envelope.
+    Data(Value),
+    /// An object as it is, of v1 or with metadata and links.
+    Whole(Value),
+    /// No body.
+    Empty,
+}
+
+/// Runs a handler and makes a reply of its answer.
+async fn answer(handler: impl Future<Output = Result<Answer, ApiError>>) -> Body {
+    match handler.await {
+        Ok(Answer::Data(data)) => json(StatusCode::OK, &serde_json::json!({"data": data})),
+        Ok(Answer::Whole(whole)) => json(StatusCode::OK, &whole),
+        Ok(Answer::Empty) => Response::new(Vec::new()).into_response(),
+        Err(error) => error.into_reply(),
+    }
+}
+
+/// Clients compare the content type as a string: no charset (rest-api.md 0.4).
+fn json(status: StatusCode, value: &Value) -> Body {
+    let reply = Response::builder()
+        .status(status)
+        .header(header::CONTENT_TYPE, "application/json");
+    match reply.body(value.to_string()) {
+        Ok(reply) => reply.into_response(),
+        Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+    }
+}

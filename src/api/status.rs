@@ -1,0 +1,67 @@
+//! Health and status.
+
+use serde_json::json;
+use warp::http::StatusCode;
+use warp::{Filter, Reply, filters::BoxedFilter};
+
+use super::{Answer, Body, answer, error::ApiError, with};
+use crate::server::App;
+
+/// What needs no token.
+pub(super) fn open(app: &App) -> BoxedFilter<(Body,)> {
+    warp::path!("api" / "v2" / "health")
+        .and(warp::get())
+        .and(with(app))
+        .then(|app| answer(health(app)))
+        .boxed()
+}
+
+pub(super) fn routes(app: &App) -> BoxedFilter<(Body,)> {
+    let status = warp::path!("api" / "v1" / "serverstatus")
+        .and(warp::get())
+        .and(with(app));
+    let status = status.then(|app| answer(server_status(app)));
+    let home = warp::path::end()
+        .and(warp::get())
+        .map(|| warp::reply::html(HOME).into_response());
+    status.or(home).unify().boxed()
+}
+
+const HOME: &str = "<!doctype html><meta charset=\"utf-8\"><title>Steward</title><h1>Steward</h1>\
+                    <p>This server has no console yet. Its API is below <code>/api</code>: \
+                    <a href=\"/api/v1/serverstatus\">status</a>, <a href=\"/api/v2/environment\">environments</a>.";
+
+/// `GET /api/v2/health`: 200 when the database answers, else 500.
+async fn health(app: App) -> Result<Answer, ApiError> {
+    match app.store.ping().await {
+        Ok(()) => Ok(Answer::Data(json!(null))),
+        Err(_) => Err(ApiError::with_status(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "the database does not answer",
+        )),
+    }
+}
+
+/// `GET /api/v1/serverstatus`. Source: rest-api.md 2.5.
+async fn server_status(app: App) -> Result<Answer, ApiError> {
+    let connected = app.store.ping().await.is_ok();
+    let state = if connected { "OK" } else { "Error" };
+    let slice = |name: &str, status: serde_json::Value| json!({"name": name, "status": status, "reported_status": state, "message": null});
+    Ok(Answer::Data(json!({
+        "product": "Steward",
+        "edition": "Open Source Edition",
+        "version": env!("CARGO_PKG_VERSION"),
+        "license": "Apache-2.0",
+        "status": state,
+        "started": super::wire::timestamp(app.started),
+        "python_version": "",
+        "postgresql_version": null,
+        "extensions": [{"name": "core", "version": env!("CARGO_PKG_VERSION"), "package": "steward"}],
+        "slices": [
+            slice("core.server", json!({})),
+            slice("core.scheduler_manager", json!({})),
+            slice("core.database", json!({"connected": connected, "kind": app.store.kind()})),
+        ],
+        "features": [],
+    })))
+}

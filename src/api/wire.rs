@@ -1,0 +1,287 @@
+//! The shapes of objects on the wire. Source: rest-api.md 2.
+
+use serde_json::{Map, Value, json};
+
+use crate::domain::{CompileState, ResourceId, Settings, Timestamp};
+use crate::store::{Action, Compile, DryRun, Environment, Stage, StoredResource, Version};
+
+pub(super) fn timestamp(timestamp: Timestamp) -> Value {
+    json!(timestamp.to_string())
+}
+
+fn maybe(moment: Option<Timestamp>) -> Value {
+    moment.map_or(Value::Null, timestamp)
+}
+
+pub(super) fn environment(environment: &Environment, settings: Option<&Settings>) -> Value {
+    json!({
+        "id": environment.id,
+        "name": environment.name,
+        "project_id": environment.project_id,
+        "repo_url": environment.repo_url,
+        "repo_branch": environment.repo_branch,
+        "settings": settings.map_or_else(|| json!({}), |settings| json!(settings.stored())),
+        "halted": environment.halted,
+        "is_marked_for_deletion": false,
+        "description": environment.description,
+        "icon": environment.icon,
+    })
+}
+
+pub(super) fn compile(compile: &Compile) -> Value {
+    let success = match compile.state {
+        CompileState::Queued | CompileState::Running => Value::Null,
+        CompileState::Exported | CompileState::Compiled => json!(true),
+        CompileState::Rejected | CompileState::Aborted => json!(false),
+    };
+    json!({
+        "id": compile.id,
+        "remote_id": null,
+        "environment": compile.environment_id,
+        "requested": timestamp(compile.requested),
+        "started": maybe(compile.started),
+        "completed": maybe(compile.completed),
+        "success": success,
+        "version": compile.version,
+        "do_export": compile.do_export,
+        "force_update": compile.update,
+        "metadata": compile.metadata,
+        "environment_variables": compile.variables,
+        "requested_environment_variables": compile.variables,
+        "mergeable_environment_variables": {},
+        "partial": false,
+        "removed_resource_sets": [],
+        "exporter_plugin": null,
+        "notify_failed_compile": null,
+        "failed_compile_message": null,
+        "substitute_compile_id": compile.substitute,
+        "links": {},
+        // Beyond the reference:
+        "commit": compile.commit_id,
+        "state": compile.state.as_str(),
+        "failure": compile.reason,
+    })
+}
+
+/// With stages and compile data.
+pub(super) fn compile_details(record: &Compile, stages: &[Stage]) -> Value {
+    let mut details = compile(record);
+    let diagnostics = record.diagnostics.as_array();
+    let errors = diagnostics
+        .into_iter()
+        .flatten()
+        .filter(|diagnostic| diagnostic["severity"] == "error");
+    let errors: Vec<Value> = errors.map(compile_error).collect();
+    details["compile_data"] = if record.completed.is_some() {
+        json!({"errors": errors})
+    } else {
+        Value::Null
+    };
+    details["diagnostics"] = record.diagnostics.clone();
+    details["reports"] = stages.iter().map(stage).collect();
+    details
+}
+
+fn stage(stage: &Stage) -> Value {
+    json!({
+        "id": stage.id,
+        "name": stage.name,
+        "command": stage.command,
+        "started": timestamp(stage.started),
+        "completed": maybe(stage.completed),
+        "outstream": stage.outstream,
+        "errstream": stage.errstream,
+        "returncode": stage.returncode,
+    })
+}
+
+/// A diagnostic of the compile contract as an error of the compile data (language.md 9.6): 0-based.
+fn compile_error(diagnostic: &Value) -> Value {
+    let kind = diagnostic["kind"].as_str().unwrap_or("CompilerException");
+    let (category, module) = match kind {
+        "ParserException" | "InvalidNamespaceAccess" => ("parse_error", "inmanta.parser"),
+        "ModuleLoadingException" | "InvalidMetadata" => ("runtime_error", "inmanta.module"),
+        "IndexCollisionException" | "IndexAttributeMissingInConstructorException" => {
+            ("runtime_error", "inmanta.ast.statements.generator")
+        }
+        _ => ("runtime_error", "inmanta.ast"),
+    };
+    let number = |name: &str| diagnostic[name].as_i64();
+    let location = match (diagnostic["file"].as_str(), number("line")) {
+        (Some(file), Some(line)) => {
+            let (start, end) = match (number("column"), number("end_line"), number("end_column")) {
+                (Some(column), Some(end_line), Some(end_column)) => {
+                    ((line, column), (end_line, end_column))
+                }
+                _ => ((line, 1), (line + 1, 1)),
+            };
+            let point =
+                |(line, column): (i64, i64)| json!({"line": line - 1, "character": column - 1});
+            json!({"uri": file, "range": {"start": point(start), "end": point(end)}})
+        }
+        _ => Value::Null,
+    };
+    json!({
+        "category": category,
+        "type": format!("{module}.{kind}"),
+        "message": diagnostic["message"],
+        "location": location,
+    })
+}
+
+pub(super) fn version(version: &Version, active: Option<i64>) -> Value {
+    let status = match active {
+        Some(active) if version.number == active => "active",
+        Some(active) if version.number < active && version.released.is_some() => "retired",
+        Some(active) if version.number < active => "skipped_candidate",
+        _ => "candidate",
+    };
+    let text = |name: &str| {
+        version.metadata[name]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned()
+    };
+    json!({
+        "version": version.number,
+        "date": timestamp(version.created),
+        "total": version.n_resources,
+        "labels": [{"name": text("type"), "message": text("message")}],
+        "status": status,
+        "released": version.released.is_some(),
+        "commit": version.commit_id,
+        "compile_id": version.compile_id,
+        "metadata": version.metadata,
+    })
+}
+
+pub(super) fn id_details(id: &str) -> Value {
+    match ResourceId::parse(id) {
+        Some(id) => json!({
+            "resource_type": id.resource_type(),
+            "agent": id.agent(),
+            "attribute": id.attribute(),
+            "resource_id_value": id.value(),
+        }),
+        None => Value::Null,
+    }
+}
+
+pub(super) fn versioned_resource(resource: &StoredResource, version: i64) -> Value {
+    json!({
+        "resource_id": resource.resource_id,
+        "resource_version_id": format!("{},v={version}", resource.resource_id),
+        "id_details": id_details(&resource.resource_id),
+        "requires": resource.requires,
+    })
+}
+
+/// All fields of a resource, `requires` among them.
+pub(super) fn attributes(resource: &StoredResource) -> Map<String, Value> {
+    let mut attributes: Map<String, Value> =
+        serde_json::from_str(&resource.attributes).unwrap_or_default();
+    attributes.insert("requires".to_owned(), json!(resource.requires));
+    attributes
+}
+
+pub(super) fn action(environment: Value, action: &Action) -> Value {
+    let rvid = format!("{},v={}", action.resource_id, action.version);
+    let ids: Vec<String> = if action.resource_id.is_empty() {
+        Vec::new()
+    } else {
+        vec![rvid.clone()]
+    };
+    let changes = if ids.is_empty() {
+        json!({})
+    } else {
+        json!({rvid: action.changes})
+    };
+    json!({
+        "environment": environment,
+        "version": action.version,
+        "resource_version_ids": ids,
+        "action_id": action.id,
+        "action": action.action,
+        "started": timestamp(action.started),
+        "finished": maybe(action.finished),
+        "messages": messages(action).collect::<Vec<_>>(),
+        "status": action.status,
+        "changes": changes,
+        "change": action.change,
+        "send_event": null,
+    })
+}
+
+/// The log lines of an action, in order.
+pub(super) fn messages(action: &Action) -> impl Iterator<Item = Value> + '_ {
+    action.messages.as_array().into_iter().flatten().map(|line| {
+        json!({
+            "level": line["level"],
+            "msg": line["msg"],
+            "args": line["args"],
+            "kwargs": line["kwargs"],
+            "timestamp": timestamp(Timestamp(line["timestamp_us"].as_i64().unwrap_or_default())),
+            "action_id": action.id,
+            "action": action.action,
+        })
+    })
+}
+
+pub(super) fn dry_run(environment: Value, dry_run: &DryRun) -> Value {
+    json!({
+        "id": dry_run.id,
+        "environment": environment,
+        "model": dry_run.version,
+        "date": timestamp(dry_run.requested),
+        "total": dry_run.total,
+        "todo": dry_run.todo,
+    })
+}
+
+/// One attribute of a difference, with texts for a line diff. Source: deploy.md 2.8.
+pub(super) fn attribute_diff(from: &Value, to: &Value) -> Value {
+    json!({
+        "from_value": from,
+        "to_value": to,
+        "from_value_compare": compare_text(from),
+        "to_value_compare": compare_text(to),
+    })
+}
+
+fn compare_text(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::Bool(true) => "True".to_owned(),
+        Value::Bool(false) => "False".to_owned(),
+        Value::String(text) => text.clone(),
+        Value::Number(number) => number.to_string(),
+        Value::Array(_) | Value::Object(_) => indented(&sorted(value)),
+    }
+}
+
+fn sorted(value: &Value) -> Value {
+    match value {
+        Value::Object(object) => {
+            let mut names: Vec<&String> = object.keys().collect();
+            names.sort_unstable();
+            names
+                .into_iter()
+                .map(|name| (name.clone(), sorted(&object[name])))
+                .collect::<Map<_, _>>()
+                .into()
+        }
+        Value::Array(values) => values.iter().map(sorted).collect(),
+        other => other.clone(),
+    }
+}
+
+fn indented(value: &Value) -> String {
+    use serde::Serialize;
+    let mut text = Vec::new();
+    let formatter = serde_json::ser::PrettyFormatter::with_indent(b"    ");
+    let mut serializer = serde_json::Serializer::with_formatter(&mut text, formatter);
+    match value.serialize(&mut serializer) {
+        Ok(()) => String::from_utf8_lossy(&text).into_owned(),
+        Err(_) => value.to_string(),
+    }
+}

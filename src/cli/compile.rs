@@ -1,0 +1,97 @@
+//! `steward compile`: the contract of compile-contract.md, to the letter.
+
+use std::io::{IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use steward_compiler::{DirWorld, Options, compile, export_json, render};
+
+use super::{CompileArguments, FAILED, Format, TROUBLE, USAGE};
+
+#[expect(clippy::print_stderr, reason = "diagnostics go to stderr")]
+pub(super) fn run(arguments: &CompileArguments) -> ExitCode {
+    let project = match find_project(arguments.project.as_deref()) {
+        Ok(project) => project,
+        Err(message) => {
+            eprintln!("steward: {message}");
+            return ExitCode::from(USAGE);
+        }
+    };
+    let mut variables: steward_compiler::Variables = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .collect();
+    variables.extend(arguments.variables.iter().cloned());
+    // Buffered: a model may print a lot. Flushed before anything else is said.
+    let stdout = Arc::new(Mutex::new(std::io::BufWriter::new(std::io::stdout())));
+    let sink = Arc::clone(&stdout);
+    let world = DirWorld::new(project, variables, move |line: &str| {
+        // A reader that is gone needs no text.
+        let _ = writeln!(
+            sink.lock().unwrap_or_else(PoisonError::into_inner),
+            "{line}"
+        );
+    });
+    let options = Options {
+        export: arguments.export_json.is_some(),
+        dump_model: arguments.dump_model.is_some(),
+        python: python(),
+        environment_id: None,
+    };
+    let compiled = compile(&world, &options);
+    let _ = stdout
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .flush();
+    let color = std::io::stderr().is_terminal();
+    for diagnostic in &compiled.diagnostics {
+        match arguments.message_format {
+            Format::Json => eprintln!("{}", diagnostic.to_json()),
+            Format::Human => eprintln!("{}", render(diagnostic, &world, color)),
+        }
+    }
+    if !compiled.succeeded() {
+        return ExitCode::from(FAILED);
+    }
+    let model = compiled.model.as_ref().map(|model| model.to_string());
+    let resources = compiled.export.as_ref().map(export_json);
+    for (path, text) in [
+        (&arguments.dump_model, model),
+        (&arguments.export_json, resources),
+    ] {
+        if let (Some(path), Some(text)) = (path, text)
+            && let Err(error) = std::fs::write(path, text)
+        {
+            eprintln!("steward: cannot write {}: {error}", path.display());
+            return ExitCode::from(TROUBLE);
+        }
+    }
+    ExitCode::SUCCESS
+}
+
+/// The directory with `project.yml`: the one named, else the nearest upwards from here.
+fn find_project(named: Option<&Path>) -> Result<PathBuf, String> {
+    if let Some(named) = named {
+        return match (named.is_dir(), named.join("project.yml").is_file()) {
+            (true, true) => Ok(named.to_owned()),
+            (true, false) => Err(format!("{} has no project.yml", named.display())),
+            (false, _) => Err(format!("there is no directory {}", named.display())),
+        };
+    }
+    let here = std::env::current_dir().map_err(|error| error.to_string())?;
+    let found = here
+        .ancestors()
+        .find(|directory| directory.join("project.yml").is_file());
+    found
+        .map(Path::to_owned)
+        .ok_or_else(|| "unable to find a project: there is no project.yml here or above".to_owned())
+}
+
+/// Our Python package, unpacked to the user's cache.
+fn python() -> Option<steward_compiler::PythonRuntime> {
+    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+    let cache =
+        cache.or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache")));
+    let cache = cache.unwrap_or_else(std::env::temp_dir).join("steward");
+    crate::compile::python_runtime(&cache).ok().flatten()
+}

@@ -1,0 +1,152 @@
+//! The command line: one file a command.
+
+mod compile;
+mod log;
+mod serve;
+mod show;
+mod tied;
+mod up;
+
+use std::ffi::OsString;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand, ValueEnum};
+
+/// A git-driven, autonomous compile server for infrastructure.
+#[derive(Debug, Parser)]
+#[command(name = "steward", version, about, max_term_width = 100)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Bring this host to what a repository says, and keep it there.
+    Up(UpArguments),
+    /// Run a server for the environments of a configuration file.
+    Serve {
+        /// The configuration file.
+        #[arg(long, value_name = "FILE", default_value = "/etc/steward/steward.yaml")]
+        config: PathBuf,
+        /// Only check the configuration.
+        #[arg(long)]
+        check: bool,
+    },
+    /// Compile a project here, without a server.
+    Compile(CompileArguments),
+    /// The life of a process that compiles for a server.
+    #[command(hide = true)]
+    CompileWorker {
+        #[arg(long)]
+        memory_bytes: u64,
+    },
+    /// The life of a process that runs handlers for a server.
+    #[command(hide = true)]
+    Executor,
+    /// Become another program that dies with its parent.
+    #[command(hide = true)]
+    Tied {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
+        command: Vec<OsString>,
+    },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    Human,
+    Json,
+}
+
+#[derive(Debug, clap::Args)]
+struct UpArguments {
+    /// A git repository (path or URL), or a folder with a project.
+    #[arg(value_name = "SOURCE")]
+    source: String,
+    /// The branch to follow [default: that of the repository's HEAD].
+    #[arg(long, value_name = "NAME")]
+    branch: Option<String>,
+    /// Where the server keeps its state [default: a directory of its own for each source, below
+    /// $XDG_STATE_HOME/steward].
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// The address of the API.
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8888")]
+    listen: SocketAddr,
+    /// A variable that std::get_env of the model sees (nothing else is passed).
+    #[arg(long = "env", value_name = "NAME=VALUE", value_parser = variable)]
+    variables: Vec<(String, String)>,
+    /// A setting of the environment, such as autostart_agent_repair_interval=60.
+    #[arg(long = "set", value_name = "NAME=VALUE", value_parser = variable)]
+    settings: Vec<(String, String)>,
+    /// End after the first deployment; exit with 0 only if every resource is deployed.
+    #[arg(long)]
+    once: bool,
+    /// How to report progress: for people, or one JSON object a line.
+    #[arg(long, value_enum, default_value_t = Format::Human)]
+    format: Format,
+}
+
+#[derive(Debug, clap::Args)]
+struct CompileArguments {
+    /// The project: a directory with project.yml and main.cf [default: the one this directory is in].
+    #[arg(long, value_name = "DIR")]
+    project: Option<PathBuf>,
+    /// How to write diagnostics.
+    #[arg(long, value_enum, default_value_t = Format::Human)]
+    message_format: Format,
+    /// Write the model that was built, as JSON.
+    #[arg(long, value_name = "FILE")]
+    dump_model: Option<PathBuf>,
+    /// Write the exported resources, as JSON.
+    #[arg(long, value_name = "FILE")]
+    export_json: Option<PathBuf>,
+    /// A variable that std::get_env of the model sees, beside those of this command's environment.
+    #[arg(long = "env", value_name = "NAME=VALUE", value_parser = variable)]
+    variables: Vec<(String, String)>,
+}
+
+fn variable(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        _ => Err("write NAME=VALUE".to_owned()),
+    }
+}
+
+/// Exit codes that scripts can rely on: 0 all good, 1 the model or a resource is in error, 2 wrong usage, 3 our own
+/// trouble.
+pub(crate) const FAILED: u8 = 1;
+pub(crate) const USAGE: u8 = 2;
+pub(crate) const TROUBLE: u8 = 3;
+
+/// The whole program.
+pub fn main() -> ExitCode {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            let is_help = !error.use_stderr();
+            let _ = error.print();
+            return if is_help {
+                ExitCode::SUCCESS
+            } else {
+                ExitCode::from(USAGE)
+            };
+        }
+    };
+    match arguments.command {
+        Command::Up(arguments) => up::run(arguments),
+        Command::Serve { config, check } => serve::run(&config, check),
+        Command::Compile(arguments) => compile::run(&arguments),
+        Command::CompileWorker { memory_bytes } => {
+            log::child();
+            crate::compile::run_worker(memory_bytes)
+        }
+        Command::Executor => {
+            log::child();
+            crate::agent::run()
+        }
+        Command::Tied { command } => tied::run(&command),
+    }
+}

@@ -1,0 +1,209 @@
+//! `steward up SOURCE`: from nothing to a host that is as a repository says, in one command.
+//!
+//! It is the server of `steward serve` with one environment, and a front end that tells what happens. With `--once` it
+//! ends after the first round.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::show::Show;
+use super::{FAILED, TROUBLE, USAGE, UpArguments, log};
+use crate::compile::{PoolOptions, Source};
+use crate::config::{Config, Database, EnvironmentConfig};
+use crate::deploy::{Method, chain};
+use crate::domain::check_setting;
+use crate::git::Credentials;
+use crate::observe::{Event, What};
+use crate::server::Server;
+
+const PROJECT: &str = "up";
+const ENVIRONMENT: &str = "default";
+
+#[expect(clippy::print_stderr, reason = "this is the prompt")]
+pub(super) fn run(arguments: UpArguments) -> ExitCode {
+    log::quiet();
+    let complain = |message: String, code: u8| {
+        eprintln!("steward: {message}");
+        ExitCode::from(code)
+    };
+    let config = match configure(&arguments) {
+        Ok(config) => config,
+        Err(message) => return complain(message, USAGE),
+    };
+    let runtime = match runtime() {
+        Ok(runtime) => runtime,
+        Err(error) => return complain(format!("cannot start: {error}"), TROUBLE),
+    };
+    match runtime.block_on(up(&arguments, config)) {
+        Ok(code) => code,
+        Err(error) => complain(chain(error.as_ref()), TROUBLE),
+    }
+}
+
+/// Two threads wait and hand over; the work is done in other processes.
+pub(super) fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .max_blocking_threads(16)
+        .enable_all()
+        .build()
+}
+
+fn configure(arguments: &UpArguments) -> Result<Config, String> {
+    if !arguments.listen.ip().is_loopback() {
+        let message = "`up` has no login, so it listens on this machine only: use 127.0.0.1, or `steward serve`";
+        return Err(message.to_owned());
+    }
+    // Checked before anything is made on disk; the data directory does not matter to the check.
+    let source = Source::from_argument(
+        &arguments.source,
+        arguments.branch.as_deref(),
+        Path::new("/"),
+    );
+    let source = source.map_err(|error| chain(&error))?;
+    let data = match &arguments.data {
+        Some(data) => data.clone(),
+        None => default_data(&source)?,
+    };
+    let mut settings = std::collections::BTreeMap::new();
+    for (name, value) in &arguments.settings {
+        let checked = check_setting(name, &Value::String(value.clone()))
+            .map_err(|error| error.to_string())?;
+        settings.insert(name.clone(), checked);
+    }
+    let poll = if source.local().is_some() {
+        Duration::from_secs(10)
+    } else {
+        Duration::from_secs(30)
+    };
+    let environment = EnvironmentConfig {
+        project: PROJECT.to_owned(),
+        name: ENVIRONMENT.to_owned(),
+        repository: arguments.source.clone(),
+        branch: arguments.branch.clone(),
+        poll,
+        variables: arguments.variables.iter().cloned().collect(),
+        settings,
+        credentials: Credentials::default(),
+        webhooks: Vec::new(),
+    };
+    Ok(Config {
+        listen: arguments.listen,
+        data,
+        database: Database::Sqlite,
+        api_token: None,
+        pool: PoolOptions {
+            slots: 1,
+            ..PoolOptions::default()
+        },
+        environments: vec![environment],
+    })
+}
+
+/// A directory of the user, one a source, so that two sources do not share a history.
+fn default_data(source: &Source) -> Result<PathBuf, String> {
+    use sha2::{Digest, Sha256};
+    let state = std::env::var_os("XDG_STATE_HOME")
+        .map(PathBuf::from)
+        .filter(|path| path.is_absolute());
+    let state = state
+        .or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".local/state")));
+    let state = state.ok_or("HOME is not set: name a data directory with --data")?;
+    let (url, branch) = source.to_stored();
+    let digest = hex::encode(Sha256::digest(format!("{url}\n{branch}")));
+    Ok(state.join("steward").join(&digest[..12]))
+}
+
+async fn up(
+    arguments: &UpArguments,
+    config: Config,
+) -> Result<ExitCode, Box<dyn std::error::Error>> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut show = Show::new(arguments.format);
+    let source = Source::from_argument(
+        &arguments.source,
+        arguments.branch.as_deref(),
+        Path::new("/"),
+    )?;
+    let data = config.data.clone();
+    let server = Server::start(config).await?;
+    let mut events = server.app.bus.listen();
+    show.started(
+        &source.display(),
+        &format!("http://{}", server.address),
+        &data,
+    );
+    server.start_environments().await?;
+    // What must be settled before `--once` may end.
+    let mut awaited: Option<Awaited> = None;
+    let mut is_verified = false;
+    let code = loop {
+        let event = tokio::select! {
+            event = events.recv() => match event {
+                Ok(event) => event,
+                // The store has everything; only the telling has a gap.
+                Err(tokio::sync::broadcast::error::RecvError::Lagged(n_missed)) => {
+                    show.missed(n_missed);
+                    continue;
+                }
+                Err(tokio::sync::broadcast::error::RecvError::Closed) => break ExitCode::from(TROUBLE),
+            },
+            _ = interrupt.recv() => break ExitCode::SUCCESS,
+            _ = terminate.recv() => break ExitCode::SUCCESS,
+        };
+        show.event(&event);
+        let Event { environment, what } = event;
+        match what {
+            What::CompileDone(done) => match done.version {
+                Some(version) => awaited = Some(Awaited::Version(version)),
+                None if arguments.once => break ExitCode::from(FAILED),
+                None => {}
+            },
+            What::FetchFailed { .. } if arguments.once => break ExitCode::from(TROUBLE),
+            // After a restart on a commit that is compiled already, whoever types `up` wants to know that the host is
+            // as it shall be: everything is verified once.
+            What::UpToDate { .. } if !is_verified && awaited.is_none() => {
+                is_verified = true;
+                if let Some(engine) = server.app.engine(environment)
+                    && let Ok(scheduled) = engine.deploy(Method::Repair, None).await
+                {
+                    awaited = Some(Awaited::Round(scheduled.round));
+                }
+            }
+            What::Settled(summary) if arguments.once => {
+                let is_awaited = match awaited {
+                    Some(Awaited::Version(version)) => summary.version >= version,
+                    Some(Awaited::Round(round)) => summary.round >= round,
+                    None => false,
+                };
+                if is_awaited {
+                    break if summary.is_good() {
+                        ExitCode::SUCCESS
+                    } else {
+                        ExitCode::from(FAILED)
+                    };
+                }
+            }
+            _ => {}
+        }
+    };
+    show.stopping();
+    tokio::select! {
+        () = server.stop() => {}
+        // The second signal means it.
+        _ = interrupt.recv() => {}
+        _ = terminate.recv() => {}
+    }
+    Ok(code)
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Awaited {
+    Version(i64),
+    Round(u64),
+}

@@ -1,0 +1,452 @@
+//! The one file that knows everything: opens the store, starts the loops, listens, and takes it all down again.
+
+use std::collections::{BTreeMap, HashMap};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::api;
+use crate::compile::{self, Compiler, Pool, Source};
+use crate::config::{Config, Database, EnvironmentConfig};
+use crate::deploy::{self, Engine, chain};
+use crate::domain::{EnvironmentId, ProjectId, Timestamp};
+use crate::forge::Forge;
+use crate::git::Credentials;
+use crate::observe::Bus;
+use crate::store::{self, Environment, NewEnvironment, Store};
+use crate::watch;
+
+/// Why a server does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("cannot use the data directory {path}: {source}")]
+    Data {
+        path: String,
+        source: std::io::Error,
+    },
+    #[error(
+        "another steward runs on the data directory {0}; stop it, or name another one with --data"
+    )]
+    Busy(String),
+    #[error("cannot listen on {address}: {source}")]
+    Listen {
+        address: SocketAddr,
+        source: std::io::Error,
+    },
+    #[error("cannot unpack the Python package")]
+    Python(#[source] std::io::Error),
+    #[error(transparent)]
+    Store(#[from] store::Error),
+    #[error("environment {environment}: {source}")]
+    Source {
+        environment: String,
+        source: compile::SourceError,
+    },
+}
+
+/// A webhook that may be called.
+#[derive(Clone)]
+pub struct Hook {
+    pub environment: EnvironmentId,
+    pub forge: Forge,
+    pub secret: Vec<u8>,
+    /// Only pushes to it count; `None`: all do.
+    pub branch: Option<String>,
+}
+
+/// What the API and the command line reach the server by.
+#[derive(Clone)]
+pub struct App {
+    pub store: Store,
+    pub bus: Bus,
+    pub hooks: Arc<BTreeMap<String, Hook>>,
+    pub api_token: Option<Arc<str>>,
+    pub started: Timestamp,
+    running: Arc<Mutex<HashMap<EnvironmentId, Running>>>,
+    pool: Pool,
+    data: PathBuf,
+    shutdown: CancellationToken,
+    polls: Arc<HashMap<EnvironmentId, (Duration, Credentials)>>,
+}
+
+struct Running {
+    engine: Engine,
+    compiler: Compiler,
+    stop: CancellationToken,
+    tasks: Vec<JoinHandle<()>>,
+}
+
+/// A server that listens.
+pub struct Server {
+    pub app: App,
+    pub address: SocketAddr,
+    serving: JoinHandle<()>,
+    housekeeping: JoinHandle<()>,
+    // The lock on the data directory ends with it.
+    _lock: std::fs::File,
+}
+
+/// How often old versions and actions are dropped.
+const HOUSEKEEPING: Duration = Duration::from_secs(3600);
+/// How often a local repository is looked at beside the file events.
+const LOCAL_POLL: Duration = Duration::from_secs(10);
+const DEFAULT_POLL: Duration = Duration::from_secs(60);
+
+impl Server {
+    /// Starts everything. Ready when this returns.
+    pub async fn start(config: Config) -> Result<Self, Error> {
+        let data = prepare(&config.data)?;
+        let lock = lock(&data)?;
+        crate::git::init();
+        let store = match &config.database {
+            Database::Sqlite => Store::open_sqlite(&data.join("steward.db")).await?,
+            Database::Postgres(url) => Store::open_postgres(url).await?,
+        };
+        let n_interrupted = store.compile_requeue_interrupted().await?;
+        let n_closed = store.action_close_interrupted().await?;
+        if n_interrupted + n_closed > 0 {
+            tracing::warn!(
+                n_compiles = n_interrupted,
+                n_runs = n_closed,
+                "the last run of the server was cut off; its work is taken up again"
+            );
+        }
+        let mut pool_options = config.pool.clone();
+        if pool_options.python.is_none() {
+            let cache = data.join("runtime");
+            let found = tokio::task::spawn_blocking(move || compile::python_runtime(&cache)).await;
+            pool_options.python = found
+                .unwrap_or_else(|error| Err(std::io::Error::other(error)))
+                .map_err(Error::Python)?;
+        }
+        match &pool_options.python {
+            Some(python) => tracing::info!(
+                "Python for plugins and handlers: {}",
+                python.interpreter.display()
+            ),
+            None => tracing::warn!(
+                "no Python of 3.11 or later was found: models with Python modules cannot be compiled"
+            ),
+        }
+        let pool = Pool::new(pool_options);
+        pool.warm();
+        let mut hooks = BTreeMap::new();
+        let mut polls = HashMap::new();
+        for environment in &config.environments {
+            let id = ensure_environment(&store, environment, &data).await?;
+            polls.insert(id, (environment.poll, environment.credentials.clone()));
+            for hook in &environment.webhooks {
+                let (forge, secret) = (hook.forge, hook.secret.clone());
+                hooks.insert(
+                    hook.id.clone(),
+                    Hook {
+                        environment: id,
+                        forge,
+                        secret,
+                        branch: environment.branch.clone(),
+                    },
+                );
+            }
+        }
+        let listener = TcpListener::bind(config.listen).await;
+        let listener = listener.map_err(|source| Error::Listen {
+            address: config.listen,
+            source,
+        })?;
+        let address = listener.local_addr().map_err(|source| Error::Listen {
+            address: config.listen,
+            source,
+        })?;
+        let app = App {
+            store,
+            bus: Bus::default(),
+            hooks: Arc::new(hooks),
+            api_token: config.api_token.as_deref().map(Arc::from),
+            started: Timestamp::now(),
+            running: Arc::default(),
+            pool,
+            data,
+            shutdown: CancellationToken::new(),
+            polls: Arc::new(polls),
+        };
+        let (routes, stop) = (api::routes(app.clone()), app.shutdown.clone());
+        let serving = tokio::spawn(async move {
+            let graceful = async move { stop.cancelled().await };
+            warp::serve(routes)
+                .incoming(listener)
+                .graceful(graceful)
+                .run()
+                .await;
+        });
+        let housekeeping = tokio::spawn(housekeeping(app.clone()));
+        Ok(Self {
+            app,
+            address,
+            serving,
+            housekeeping,
+            _lock: lock,
+        })
+    }
+
+    /// Starts the loops of all environments.
+    pub async fn start_environments(&self) -> Result<(), Error> {
+        for environment in self.app.store.environment_list().await? {
+            self.app.environment_start(&environment).await;
+        }
+        Ok(())
+    }
+
+    /// Stops taking work, lets running work end, and closes the store.
+    pub async fn stop(self) {
+        self.app.shutdown.cancel();
+        let environments: Vec<EnvironmentId> = self.app.locked().keys().copied().collect();
+        for id in environments {
+            self.app.environment_stop(id).await;
+        }
+        let _ = tokio::time::timeout(Duration::from_secs(5), self.serving).await;
+        self.housekeeping.abort();
+        self.app.store.close().await;
+    }
+}
+
+impl App {
+    pub fn engine(&self, id: EnvironmentId) -> Option<Engine> {
+        self.locked().get(&id).map(|running| running.engine.clone())
+    }
+
+    pub fn compiler(&self, id: EnvironmentId) -> Option<Compiler> {
+        self.locked()
+            .get(&id)
+            .map(|running| running.compiler.clone())
+    }
+
+    pub fn data(&self) -> &Path {
+        &self.data
+    }
+
+    /// Tells both loops of an environment to look at the store.
+    pub fn wake(&self, id: EnvironmentId) {
+        if let Some(running) = self.locked().get(&id) {
+            running.engine.wake();
+            running.compiler.wake();
+        }
+    }
+
+    /// Starts the loops of an environment; nothing if they run.
+    pub async fn environment_start(&self, environment: &Environment) {
+        let id = environment.id;
+        if self.locked().contains_key(&id) {
+            return;
+        }
+        let options = deploy::Options {
+            environment: id,
+            store: self.store.clone(),
+            bus: self.bus.clone(),
+            python: self.pool.python().cloned(),
+        };
+        let stop = self.shutdown.child_token();
+        let source =
+            Source::from_stored(&environment.repo_url, &environment.repo_branch, &self.data).ok();
+        let local = source
+            .as_ref()
+            .and_then(|source| source.local().map(Path::to_owned));
+        let (poll, credentials) = match self.polls.get(&id) {
+            Some((poll, credentials)) => (*poll, credentials.clone()),
+            None if local.is_some() => (LOCAL_POLL, Credentials::default()),
+            None => (DEFAULT_POLL, Credentials::default()),
+        };
+        // Before anything runs: executors need the files of the version in force, and a cache may have been wiped.
+        compile::restore_checkout(&self.store, environment, &self.data).await;
+        let (engine, engine_task) = Engine::start(options);
+        let (compiler, compiler_task) = Compiler::start(compile::Options {
+            environment: id,
+            store: self.store.clone(),
+            bus: self.bus.clone(),
+            pool: self.pool.clone(),
+            engine: engine.clone(),
+            data: self.data.clone(),
+            poll,
+            credentials,
+            shutdown: stop.clone(),
+        });
+        let mut tasks = vec![engine_task, compiler_task];
+        if let Some(path) = local {
+            tasks.push(tokio::spawn(watch::local::watch(
+                path,
+                id,
+                self.store.clone(),
+                compiler.clone(),
+                stop.clone(),
+            )));
+        }
+        if let Err(error) = self
+            .store
+            .look_request(id, "start", "Compile triggered by the start of the server")
+            .await
+        {
+            tracing::error!(environment.id = %id, error = chain(&error), "cannot note the start");
+        }
+        compiler.wake();
+        self.locked().insert(
+            id,
+            Running {
+                engine,
+                compiler,
+                stop,
+                tasks,
+            },
+        );
+    }
+
+    /// Stops the loops of an environment and waits for them.
+    pub async fn environment_stop(&self, id: EnvironmentId) {
+        let Some(running) = self.locked().remove(&id) else {
+            return;
+        };
+        running.stop.cancel();
+        running.engine.stop().await;
+        for task in running.tasks {
+            if let Err(error) = task.await {
+                tracing::error!(environment.id = %id, %error, "a loop of the environment ended badly");
+            }
+        }
+    }
+
+    fn locked(&self) -> std::sync::MutexGuard<'_, HashMap<EnvironmentId, Running>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Makes the project and environment of a configuration, or brings them up to date with it.
+pub async fn ensure_environment(
+    store: &Store,
+    config: &EnvironmentConfig,
+    data: &Path,
+) -> Result<EnvironmentId, Error> {
+    let shown = format!("{}/{}", config.project, config.name);
+    let source = Source::from_argument(&config.repository, config.branch.as_deref(), data);
+    let source = source.map_err(|source| Error::Source {
+        environment: shown,
+        source,
+    })?;
+    let (repo_url, repo_branch) = source.to_stored();
+    let project = store
+        .project_list()
+        .await?
+        .into_iter()
+        .find(|project| project.name == config.project);
+    let project_id = match project {
+        Some(project) => project.id,
+        None => {
+            store
+                .project_create(ProjectId::named(&config.project), &config.project)
+                .await?
+                .id
+        }
+    };
+    let known = store.environment_list().await?;
+    let known = known
+        .into_iter()
+        .find(|known| known.project_id == project_id && known.name == config.name);
+    let id = match known {
+        Some(known) => {
+            let changed = Environment {
+                repo_url,
+                repo_branch,
+                variables: config.variables.clone(),
+                ..known
+            };
+            store.environment_update(&changed).await?;
+            changed.id
+        }
+        None => {
+            let id = EnvironmentId::named(&config.project, &config.name);
+            let new = NewEnvironment {
+                id,
+                project_id,
+                name: config.name.clone(),
+                description: String::new(),
+                icon: String::new(),
+                repo_url,
+                repo_branch,
+                variables: config.variables.clone(),
+            };
+            store.environment_create(&new).await?;
+            id
+        }
+    };
+    for (name, value) in &config.settings {
+        store.setting_set(id, name, value).await?;
+    }
+    Ok(id)
+}
+
+fn prepare(path: &Path) -> Result<PathBuf, Error> {
+    use std::os::unix::fs::DirBuilderExt;
+    let fail = |source| Error::Data {
+        path: path.display().to_string(),
+        source,
+    };
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(path)
+        .map_err(fail)?;
+    std::fs::canonicalize(path).map_err(fail)
+}
+
+/// One server a data directory. The lock goes with the process, however that ends.
+fn lock(data: &Path) -> Result<std::fs::File, Error> {
+    let path = data.join("lock");
+    let fail = |source| Error::Data {
+        path: path.display().to_string(),
+        source,
+    };
+    let file = std::fs::OpenOptions::new()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(&path)
+        .map_err(fail)?;
+    match rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(file),
+        Err(rustix::io::Errno::WOULDBLOCK) => Err(Error::Busy(data.display().to_string())),
+        Err(error) => Err(fail(error.into())),
+    }
+}
+
+/// Drops what retention no longer keeps.
+async fn housekeeping(app: App) {
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(HOUSEKEEPING) => {}
+            () = app.shutdown.cancelled() => return,
+        }
+        if let Err(error) = clean_up(&app).await {
+            tracing::error!(
+                error = chain(&error),
+                "cannot clean up; the next hour tries again"
+            );
+        }
+    }
+}
+
+async fn clean_up(app: &App) -> Result<(), store::Error> {
+    for environment in app.store.environment_list().await? {
+        if environment.halted {
+            continue;
+        }
+        let settings = app.store.settings_fetch(environment.id).await?;
+        let retention = i64::try_from(settings.action_retention().as_micros()).unwrap_or(i64::MAX);
+        let before = Timestamp(Timestamp::now().0.saturating_sub(retention));
+        app.store
+            .version_purge(environment.id, settings.versions_to_keep(), before)
+            .await?;
+    }
+    Ok(())
+}
