@@ -5,6 +5,7 @@
 //! that does not open is made anew. Fetches of one mirror take turns through a lock file beside it, also between
 //! processes; reading needs no lock.
 
+use std::fmt;
 use std::fs::{self, File, TryLockError};
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
@@ -25,7 +26,7 @@ use super::url::RepositoryUrl;
 const INCOMING: &str = "refs/steward/incoming";
 
 /// Limits of one fetch, and the way to the remote.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct FetchOptions {
     /// For the fetch as a whole, waiting for another one of the same mirror included.
     pub time: Duration,
@@ -38,6 +39,19 @@ pub struct FetchOptions {
     pub proxy: Option<String>,
     /// The program to call for ssh.
     pub ssh: PathBuf,
+}
+
+/// Without the proxy, whose address may hold a password.
+impl fmt::Debug for FetchOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FetchOptions")
+            .field("time", &self.time)
+            .field("silence", &self.silence)
+            .field("bytes", &self.bytes)
+            .field("objects", &self.objects)
+            .field("ssh", &self.ssh)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Default for FetchOptions {

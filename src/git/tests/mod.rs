@@ -1,8 +1,11 @@
 //! The features of [`super`] against real repositories, made with the `git` command in temporary folders.
 
 mod checkout;
+mod http;
 mod mirror;
+mod server;
 mod snapshot;
+mod ssh;
 mod url;
 
 use std::fs;

@@ -7,6 +7,7 @@
 
 use std::cell::RefCell;
 use std::fmt;
+use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -103,6 +104,17 @@ impl Session {
         }
     }
 
+    /// The other side was silent for too long, or the time for the whole fetch is over.
+    fn too_slow(&self) -> Error {
+        match self.remaining() {
+            Some(_) => Error::TimedOut {
+                url: self.url.clone(),
+                limit: self.options.silence,
+            },
+            None => self.timed_out(),
+        }
+    }
+
     fn unreachable(&self, cause: &str) -> Error {
         Error::Unreachable {
             url: self.url.clone(),
@@ -123,6 +135,23 @@ impl Session {
             cause: printable(cause, 300),
         }
     }
+}
+
+/// Looks for a format of ids that we do not read in what a server says first. libgit2 would only see nonsense.
+fn check_format(session: &Session, first_bytes: &[u8]) -> io::Result<()> {
+    const SHA256: &[u8] = b"object-format=sha256";
+    if first_bytes
+        .windows(SHA256.len())
+        .any(|window| window == SHA256)
+    {
+        let feature = "SHA-256 object ids".to_owned();
+        session.fail(Error::UnsupportedFormat {
+            url: session.url.clone(),
+            feature,
+        });
+        return Err(io::Error::other("the format of ids is not supported"));
+    }
+    Ok(())
 }
 
 thread_local! {

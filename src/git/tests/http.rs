@@ -1,0 +1,484 @@
+use std::io::Write;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::server::{Reply, Request, Server, root_of};
+use super::*;
+
+const PATH: &str = "/source/.git";
+const LOGIN: [&str; 2] = ["bot", "canary-s3cret"];
+/// `bot:canary-s3cret`
+const AUTHORIZATION: &str = "Basic Ym90OmNhbmFyeS1zM2NyZXQ=";
+
+fn serve(world: &World, behaviour: impl Fn(&Request) -> Reply + Send + Sync + 'static) -> Server {
+    Server::start(&root_of(&world.source()), behaviour)
+}
+
+fn mirror_of(world: &World, url: &str) -> Mirror {
+    let url = RepositoryUrl::parse(url, &Policy::default()).unwrap();
+    Mirror::open_or_create(&world.path("mirrors"), &url).unwrap()
+}
+
+fn login() -> Credentials {
+    let [user, token] = LOGIN.map(str::to_owned);
+    Credentials {
+        login: Some(Login { user, token }),
+        ..Credentials::default()
+    }
+}
+
+/// Fetches from `url` with the login; nothing that comes out may show it.
+fn fetch_with(world: &World, url: &str, options: &FetchOptions) -> Result<CommitId, Error> {
+    let result = mirror_of(world, url).fetch(None, &login(), options);
+    assert!(!format!("{result:?} {options:?} {:?}", login()).contains("canary"));
+    if let Err(error) = &result {
+        assert!(!error.to_string().contains("canary"), "{error}");
+    }
+    result
+}
+
+fn hasty() -> FetchOptions {
+    let time = Duration::from_secs(20);
+    FetchOptions {
+        silence: Duration::from_millis(400),
+        time,
+        ..FetchOptions::default()
+    }
+}
+
+#[test]
+fn a_branch_comes_over_http_and_again_only_what_is_new() {
+    let world = World::new();
+    let server = serve(&world, |_| Reply::Git);
+    let mirror = mirror_of(&world, &server.url(PATH));
+    assert_eq!(fetch(&mirror, None).unwrap(), world.head());
+    for i in 0..20 {
+        world.write(&format!("f{i}"), &"x".repeat(10_000));
+        world.commit("more");
+    }
+    assert_eq!(fetch(&mirror, Some("main")).unwrap(), world.head());
+    assert_eq!(
+        tree_id(&mirror, world.head()).unwrap().to_string(),
+        world.git(&["rev-parse", "HEAD^{tree}"])
+    );
+    let posts = |server: &Server| {
+        server
+            .requests()
+            .iter()
+            .filter(|request| request.method == "POST")
+            .count()
+    };
+    let before = posts(&server);
+    assert_eq!(fetch(&mirror, Some("main")).unwrap(), world.head());
+    assert_eq!(posts(&server), before);
+    assert!(
+        server
+            .requests()
+            .iter()
+            .all(|request| request.header("User-Agent") == Some("git/steward"))
+    );
+    assert!(
+        server
+            .requests()
+            .iter()
+            .all(|request| request.header("Authorization").is_none())
+    );
+}
+
+#[test]
+fn long_histories_are_negotiated() {
+    let world = World::new();
+    let server = serve(&world, |_| Reply::Git);
+    let mirror = mirror_of(&world, &server.url(PATH));
+    fetch(&mirror, None).unwrap();
+    // Each side has commits the other lacks, so that several rounds are needed.
+    for i in 0..60 {
+        world.git(&["commit", "--quiet", "--allow-empty", "-m", &format!("{i}")]);
+    }
+    fetch(&mirror, None).unwrap();
+    world.git(&["reset", "--quiet", "--hard", "HEAD~55"]);
+    for i in 0..60 {
+        world.git(&[
+            "commit",
+            "--quiet",
+            "--allow-empty",
+            "-m",
+            &format!("other {i}"),
+        ]);
+    }
+    assert_eq!(fetch(&mirror, None).unwrap(), world.head());
+    git_in(mirror.path(), &["fsck", "--full", "--strict"]);
+}
+
+#[test]
+fn a_missing_branch_and_an_empty_repository_are_told_apart() {
+    let world = World::new();
+    let server = serve(&world, |_| Reply::Git);
+    let mirror = mirror_of(&world, &server.url(PATH));
+    assert!(matches!(
+        fetch(&mirror, Some("nope")),
+        Err(Error::BranchMissing { .. })
+    ));
+    let empty = World::empty();
+    let server = serve(&empty, |_| Reply::Git);
+    let error = fetch(&mirror_of(&empty, &server.url(PATH)), None).unwrap_err();
+    assert!(matches!(error, Error::EmptyRepository { .. }), "{error}");
+}
+
+#[test]
+fn credentials_are_sent_and_needed() {
+    let world = World::new();
+    let server = serve(&world, |request| match request.header("Authorization") {
+        Some(AUTHORIZATION) => Reply::Git,
+        _ => Reply::status(
+            "401 Unauthorized",
+            "WWW-Authenticate: Basic realm=\"x\"\r\n",
+        ),
+    });
+    let url = server.url(PATH);
+    let start = Instant::now();
+    let error = fetch(&mirror_of(&world, &url), None).unwrap_err();
+    assert!(
+        matches!(&error, Error::Authentication { cause, .. } if cause.contains("no credentials")),
+        "{error}"
+    );
+    let wrong = Login {
+        user: "bot".to_owned(),
+        token: "wrong".to_owned(),
+    };
+    let wrong = Credentials {
+        login: Some(wrong),
+        ..Credentials::default()
+    };
+    let error = mirror_of(&world, &url)
+        .fetch(None, &wrong, &hasty())
+        .unwrap_err();
+    assert!(
+        matches!(&error, Error::Authentication { cause, .. } if cause.contains("did not accept")),
+        "{error}"
+    );
+    assert_eq!(server.requests().len(), 2); // Each asked once, and not again and again.
+    assert!(start.elapsed() < Duration::from_secs(10));
+    assert_eq!(fetch_with(&world, &url, &hasty()).unwrap(), world.head());
+    assert!(
+        !fs::read_to_string(mirror_of(&world, &url).path().join("config"))
+            .unwrap()
+            .contains("canary")
+    );
+}
+
+#[test]
+fn a_redirect_to_another_host_is_refused_and_gets_nothing() {
+    let world = World::new();
+    let other = serve(&world, |_| Reply::Git);
+    let targets = [
+        format!(
+            "http://localhost:{}{PATH}/info/refs?service=git-upload-pack",
+            other.port()
+        ),
+        format!(
+            "http://127.0.0.1:{}{PATH}/info/refs?service=git-upload-pack",
+            other.port()
+        ),
+        format!("http://bot:x@127.0.0.1:{}/", other.port()),
+        format!(
+            "//127.0.0.1:{}{PATH}/info/refs?service=git-upload-pack",
+            other.port()
+        ),
+        format!(
+            "https://127.0.0.1:{}{PATH}/info/refs?service=git-upload-pack",
+            other.port()
+        ),
+        "file:///etc/passwd".to_owned(),
+        "ext::sh -c id".to_owned(),
+        "ssh://127.0.0.1/x".to_owned(),
+    ];
+    for target in targets {
+        let location = target.clone();
+        let server = serve(&world, move |_| Reply::redirect(&location));
+        let error = fetch_with(&world, &server.url(PATH), &hasty()).unwrap_err();
+        assert!(
+            matches!(error, Error::Redirected { .. }),
+            "{target}: {error}"
+        );
+        assert!(!error.to_string().contains("bot:x"));
+    }
+    assert_eq!(other.requests().len(), 0);
+}
+
+#[test]
+fn a_redirect_of_the_pack_is_not_followed() {
+    let world = World::new();
+    let other = serve(&world, |_| Reply::Git);
+    let location = other.url("/source/.git/git-upload-pack");
+    let server = serve(&world, move |request| match request.method.as_str() {
+        "POST" => Reply::redirect(&location),
+        _ => Reply::Git,
+    });
+    assert!(fetch_with(&world, &server.url(PATH), &hasty()).is_err());
+    assert_eq!(other.requests().len(), 0);
+}
+
+#[test]
+fn a_redirect_within_the_host_is_followed() {
+    let world = World::new();
+    let server = serve(&world, |request| {
+        match request.target.strip_prefix("/old/name") {
+            Some(rest) => Reply::redirect(&format!("{PATH}{rest}")),
+            None => Reply::Git,
+        }
+    });
+    assert_eq!(
+        fetch_with(&world, &server.url("/old/name"), &hasty()).unwrap(),
+        world.head()
+    );
+    assert!(
+        server
+            .requests()
+            .iter()
+            .all(|request| request.header("Authorization") == Some(AUTHORIZATION))
+    );
+    let posts: Vec<_> = server
+        .requests()
+        .into_iter()
+        .filter(|request| request.method == "POST")
+        .collect();
+    assert!(
+        posts
+            .iter()
+            .all(|request| request.target == format!("{PATH}/git-upload-pack"))
+            && !posts.is_empty()
+    );
+}
+
+#[test]
+fn a_redirect_to_a_login_page_or_in_circles_ends() {
+    let world = World::new();
+    let login = serve(&world, |_| Reply::redirect("/login?next=x"));
+    let error = fetch_with(&world, &login.url(PATH), &hasty()).unwrap_err();
+    assert!(
+        matches!(&error, Error::NotARepository { cause, .. } if cause.contains("login")),
+        "{error}"
+    );
+    let n = AtomicUsize::new(0);
+    let circle = serve(&world, move |_| {
+        let n = n.fetch_add(1, Ordering::Relaxed);
+        Reply::redirect(&format!("/{n}/info/refs?service=git-upload-pack"))
+    });
+    let error = fetch_with(&world, &circle.url(PATH), &hasty()).unwrap_err();
+    assert!(matches!(error, Error::Unreachable { .. }), "{error}");
+    assert!(circle.requests().len() < 10);
+}
+
+#[test]
+fn a_silent_server_is_given_up() {
+    let world = World::new();
+    for at in ["GET", "POST"] {
+        let server = serve(&world, move |request| match request.method == at {
+            true => Reply::Stream(Box::new(|stream| {
+                thread::sleep(Duration::from_secs(30));
+                drop(stream);
+            })),
+            false => Reply::Git,
+        });
+        let start = Instant::now();
+        let error = fetch_with(&world, &server.url(PATH), &hasty()).unwrap_err();
+        assert!(matches!(error, Error::TimedOut { .. }), "{at}: {error}");
+        assert!(
+            start.elapsed() < Duration::from_secs(8),
+            "{at}: {:?}",
+            start.elapsed()
+        );
+    }
+}
+
+#[test]
+fn a_server_that_sends_drop_by_drop_is_given_up_at_the_deadline() {
+    let world = World::new();
+    let server = serve(&world, |_| {
+        Reply::Stream(Box::new(|mut stream| {
+            let head = "HTTP/1.1 200 OK\r\nContent-Type: application/x-git-upload-pack-advertisement\r\n\r\n";
+            let mut alive = stream.write_all(head.as_bytes()).is_ok();
+            while alive {
+                thread::sleep(Duration::from_millis(50));
+                alive = stream.write_all(b"0").is_ok();
+            }
+        }))
+    });
+    let options = FetchOptions {
+        time: Duration::from_secs(1),
+        ..hasty()
+    };
+    let start = Instant::now();
+    let error = fetch_with(&world, &server.url(PATH), &options).unwrap_err();
+    assert!(matches!(error, Error::TimedOut { .. }), "{error}");
+    assert!(start.elapsed() < Duration::from_secs(8));
+}
+
+#[test]
+fn a_server_that_sends_for_ever_is_stopped_at_the_size_limit() {
+    let world = World::new();
+    let server = serve(&world, |_| {
+        Reply::Stream(Box::new(|mut stream| {
+            let head = "HTTP/1.1 200 OK\r\nContent-Type: application/x-git-upload-pack-advertisement\r\n\r\n\
+                001e# service=git-upload-pack\n0000";
+            let mut alive = stream.write_all(head.as_bytes()).is_ok();
+            let mut n = 0_u64;
+            while alive {
+                let line = format!("{} refs/heads/b{n:020}\n", "1".repeat(40));
+                alive = stream
+                    .write_all(format!("{:04x}{line}", line.len() + 4).as_bytes())
+                    .is_ok();
+                n += 1;
+            }
+        }))
+    });
+    let options = FetchOptions {
+        bytes: 1 << 20,
+        ..hasty()
+    };
+    let error = fetch_with(&world, &server.url(PATH), &options).unwrap_err();
+    assert!(matches!(error, Error::TooLarge { .. }), "{error}");
+}
+
+#[test]
+fn answers_that_are_no_repository_are_explained() {
+    let world = World::new();
+    let check = |reply: fn() -> Reply, expected: fn(&Error) -> bool| {
+        let server = serve(&world, move |_| reply());
+        let error = fetch_with(&world, &server.url(PATH), &hasty()).unwrap_err();
+        assert!(expected(&error), "{error:?}");
+    };
+    let no_repository = |error: &Error| matches!(error, Error::NotARepository { .. });
+    let unreachable = |error: &Error| matches!(error, Error::Unreachable { .. });
+    check(|| Reply::status("404 Not Found", ""), no_repository);
+    check(
+        || Reply::status("200 OK", "Content-Type: text/html\r\n"),
+        no_repository,
+    );
+    check(
+        || Reply::status("403 Forbidden", ""),
+        |error| matches!(error, Error::Authentication { .. }),
+    );
+    check(
+        || Reply::status("500 Internal Server Error", ""),
+        unreachable,
+    );
+    check(|| Reply::status("503 Service Unavailable", ""), unreachable);
+    check(
+        || Reply::Raw(b"\x00\xff nonsense\r\n\r\n".to_vec()),
+        unreachable,
+    );
+    check(|| Reply::Raw(Vec::new()), unreachable);
+    check(|| Reply::refs(b""), |_| true);
+    check(|| Reply::refs(b"zzzz"), unreachable);
+    check(
+        || Reply::refs(b"001e# service=git-upload-pack\n0000"),
+        |_| true,
+    );
+    check(
+        || Reply::refs(b"001e# service=git-upload-pack\n0000fff0short"),
+        unreachable,
+    );
+    check(
+        || Reply::refs(b"001e# service=git-upload-pack\n00000020ERR \x1b[31mno such thing here\n"),
+        |error| !error.to_string().contains('\x1b') && error.to_string().contains("no such thing"),
+    );
+}
+
+#[test]
+fn a_ref_name_that_is_not_utf8_does_no_harm_over_http() {
+    let world = World::new();
+    let packed = [
+        format!("{} refs/heads/a", world.head()).as_bytes(),
+        b"\xff\n",
+    ]
+    .concat();
+    fs::write(world.source().join(".git/packed-refs"), packed).unwrap();
+    let server = serve(&world, |_| Reply::Git);
+    assert_eq!(
+        fetch_with(&world, &server.url(PATH), &hasty()).unwrap(),
+        world.head()
+    );
+}
+
+#[test]
+fn a_pack_that_is_cut_or_damaged_is_refused_and_leaves_nothing() {
+    let world = World::new();
+    world.write(
+        "big",
+        &"some text that does not compress to nothing\n".repeat(50),
+    );
+    world.commit("big");
+    for damage in [0, 1] {
+        let root = root_of(&world.source());
+        let proxy = Server::start(&root, |_| Reply::Git);
+        let port = proxy.port();
+        let server = serve(&world, move |request| match request.method.as_str() {
+            "POST" => {
+                let head = "HTTP/1.1 200 OK\r\nContent-Type: application/x-git-upload-pack-result\r\nConnection: close\r\n\r\n";
+                let mut pack = b"0008NAK\n".to_vec();
+                let mut content = b"PACK\0\0\0\x02\0\0\0\x05".to_vec();
+                content.extend(std::iter::repeat_n(port as u8, 200 * damage));
+                pack.extend(format!("{:04x}\x01", content.len() + 5).bytes());
+                pack.extend(content);
+                Reply::Raw([head.as_bytes(), &pack].concat())
+            }
+            _ => Reply::Git,
+        });
+        assert!(fetch_with(&world, &server.url(PATH), &hasty()).is_err());
+        let mirror = mirror_of(&world, &server.url(PATH));
+        assert_eq!(
+            git_in(mirror.path(), &["count-objects"]),
+            "0 objects, 0 kilobytes"
+        );
+        assert_eq!(git_in(mirror.path(), &["for-each-ref"]), "");
+    }
+}
+
+#[test]
+fn formats_that_are_not_supported_are_named_over_http() {
+    let world = World::empty();
+    fs::remove_dir_all(world.source().join(".git")).unwrap();
+    world.git(&["init", "--quiet", "--object-format=sha256"]);
+    world.git(&["commit", "--quiet", "--allow-empty", "-m", "x"]);
+    let server = serve(&world, |_| Reply::Git);
+    let error = fetch_with(&world, &server.url(PATH), &hasty()).unwrap_err();
+    assert!(
+        matches!(&error, Error::UnsupportedFormat { feature, .. } if feature.contains("SHA-256")),
+        "{error}"
+    );
+}
+
+#[test]
+fn who_is_not_there_or_speaks_no_tls_is_unreachable() {
+    let world = World::new();
+    let server = serve(&world, |_| Reply::Git);
+    let tls = server.url(PATH).replace("http:", "https:");
+    for url in [
+        "http://127.0.0.1:1/x",
+        &tls,
+        "https://does-not-exist.invalid/x",
+    ] {
+        let error = fetch_with(&world, url, &hasty()).unwrap_err();
+        assert!(
+            matches!(error, Error::Unreachable { .. } | Error::TimedOut { .. }),
+            "{error}"
+        );
+        assert!(error.is_transient());
+    }
+}
+
+#[test]
+fn a_proxy_is_used_only_when_it_is_configured() {
+    let world = World::new();
+    let server = serve(&world, |_| Reply::Git);
+    let proxy = serve(&world, |_| Reply::status("502 Bad Gateway", ""));
+    let options = FetchOptions {
+        proxy: Some(proxy.url("")),
+        ..hasty()
+    };
+    assert!(fetch_with(&world, &server.url(PATH), &options).is_err());
+    assert_eq!((proxy.requests().len(), server.requests().len()), (1, 0));
+}
