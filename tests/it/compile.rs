@@ -1,0 +1,81 @@
+//! `steward compile`, as compile-contract.md has it.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::harness::{finish, steward};
+
+fn project(main: &str) -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("project.yml"), "name: test\n").unwrap();
+    std::fs::write(dir.path().join("main.cf"), main).unwrap();
+    dir
+}
+
+fn compile(dir: &Path, more: &[&str]) -> (Option<i32>, String, String) {
+    let mut command = steward();
+    command.arg("compile").arg("--project").arg(dir).args(["--message-format", "json"]).args(more);
+    let output = finish(command);
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+#[test]
+fn standard_output_is_what_the_model_prints() {
+    let dir = project("std::print(\"héllo\")\nstd::print(0.1 + 0.2)\nstd::print(null)\nstd::print([\"a\", 1.5])\nstd::print(true)\n");
+    let (code, out, err) = compile(dir.path(), &[]);
+    assert_eq!((code, out.as_str(), err.as_str()), (Some(0), "héllo\n0.30000000000000004\nNone\n@['a', 1.5]\nTrue\n", ""));
+}
+
+#[test]
+fn errors_are_objects_on_standard_error_and_the_exit_code_is_one() {
+    let dir = project("x = 1\nx = 2\n");
+    let (code, out, err) = compile(dir.path(), &[]);
+    assert_eq!((code, out.as_str()), (Some(1), ""));
+    let object: Value = serde_json::from_str(err.lines().next().unwrap()).unwrap();
+    assert_eq!((&object["severity"], &object["kind"], &object["line"]), (&"error".into(), &"DoubleSetException".into(), &2.into()));
+}
+
+#[test]
+fn wrong_usage_is_two() {
+    let dir = tempfile::tempdir().unwrap();
+    assert_eq!(compile(dir.path(), &[]).0, Some(2));
+    assert_eq!(compile(Path::new("/no/such/dir"), &[]).0, Some(2));
+    assert_eq!(compile(project("").path(), &["--no-such-option"]).0, Some(2));
+}
+
+#[test]
+fn the_model_and_the_resources_are_written_where_it_says() {
+    let dir = project(
+        "import fs\nhost = std::Host(name=\"h\", os=std::linux)\nf = fs::File(host=host, path=\"/a\", content=\"x\", requires=d)\n\
+         d = fs::Directory(host=host, path=\"/d\")\nnumber = 1.0\n",
+    );
+    let (model, resources) = (dir.path().join("m.json"), dir.path().join("r.json"));
+    let options = ["--dump-model", model.to_str().unwrap(), "--export-json", resources.to_str().unwrap()];
+    let (code, _, err) = compile(dir.path(), &options);
+    assert_eq!(code, Some(0), "{err}");
+    let read = |path| serde_json::from_str::<Value>(&std::fs::read_to_string(path).unwrap()).unwrap();
+    let model = read(&model);
+    assert_eq!(model["variables"]["__config__"]["number"], 1.0);
+    assert_eq!(model["variables"]["__config__"]["f"]["$instance"], "fs::File");
+    let mut resources = read(&resources).as_array().unwrap().clone();
+    resources.sort_by_key(|resource| resource["id"].as_str().unwrap().to_owned());
+    assert_eq!(resources[0]["id"], "fs::Directory[h,path=/d],v=0");
+    assert_eq!(resources[1]["id"], "fs::File[h,path=/a],v=0");
+    assert_eq!(resources[1]["requires"], serde_json::json!(["fs::Directory[h,path=/d],v=0"]));
+    assert_eq!(resources[1]["content"], "x");
+}
+
+#[test]
+fn two_compiles_of_the_same_inputs_give_the_same_bytes() {
+    let quickstart = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/quickstart");
+    let dir = tempfile::tempdir().unwrap();
+    let export = |name: &str| {
+        let path = dir.path().join(name);
+        let (code, _, err) = compile(&quickstart, &["--export-json", path.to_str().unwrap()]);
+        assert_eq!(code, Some(0), "{err}");
+        std::fs::read(path).unwrap()
+    };
+    assert_eq!(export("one"), export("two"));
+}

@@ -1,0 +1,137 @@
+//! kill -9 at random moments: nothing acknowledged is lost, and in the end the host is as the head commit says.
+
+use std::time::Duration;
+
+use rand::{Rng, SeedableRng, rngs::StdRng};
+use rustix::process::Signal;
+
+use crate::harness::{Host, Repo, Running, files, signal, wait_until};
+
+/// A process below another one.
+pub struct Descendant {
+    pub pid: u32,
+    /// The subcommand of our binary, or `python`.
+    pub role: String,
+}
+
+/// All processes below `pid`, read from /proc.
+pub fn descendants(pid: u32) -> Vec<Descendant> {
+    let mut all = Vec::new();
+    for entry in std::fs::read_dir("/proc").unwrap().flatten() {
+        let Some(child) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
+        let Ok(stat) = std::fs::read_to_string(entry.path().join("stat")) else { continue };
+        let parent = stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(1)?.parse::<u32>().ok());
+        let command = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        all.push((child, parent.unwrap_or(0), String::from_utf8_lossy(&command).into_owned()));
+    }
+    let (mut found, mut queue) = (Vec::new(), vec![pid]);
+    while let Some(parent) = queue.pop() {
+        for (child, _, command) in all.iter().filter(|(_, its, _)| *its == parent) {
+            queue.push(*child);
+            let role = command.split('\0').nth(1).unwrap_or_default();
+            let role = if command.contains("steward_host") { "python" } else { role };
+            found.push(Descendant { pid: *child, role: role.to_owned() });
+        }
+    }
+    found
+}
+
+const FILES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
+
+fn model(round: u32) -> String {
+    let contents: Vec<String> = FILES.iter().enumerate().map(|(n, _)| format!("{}", round / (n as u32 + 1))).collect();
+    files(&FILES.iter().zip(&contents).map(|(name, content)| (*name, content.as_str())).collect::<Vec<_>>())
+}
+
+#[test]
+fn fifty_kills_of_server_worker_and_executor_lose_nothing() {
+    let seed = std::env::var("STEWARD_TEST_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
+    let mut random = StdRng::seed_from_u64(seed);
+    let (repo, host) = (Repo::new(&model(0)), Host::new());
+    let mut running: Option<Running> = None;
+    let mut acknowledged = Vec::new();
+    let mut n_kills = 0;
+    for round in 1..=50 {
+        let server = running.get_or_insert_with(|| Running::start(host.up(repo.path())));
+        repo.write("main.cf", &model(round));
+        repo.commit("next");
+        // A request over the API is acknowledged: it must be in the reports afterwards, whatever happens.
+        if random.random_bool(0.3) {
+            let environment = server.environment();
+            let (status, body) = server.call("POST", &format!("/api/v1/notify/{environment}"), None);
+            assert_eq!(status, 200, "{body}");
+            acknowledged.push(body["compile_id"].as_str().unwrap().to_owned());
+        }
+        std::thread::sleep(Duration::from_micros(random.random_range(0..150_000)));
+        let children = descendants(server.child.id());
+        let role = ["server", "compile-worker", "executor"][random.random_range(0..3)];
+        match children.iter().find(|child| child.role == role) {
+            Some(child) => signal(child.pid, Signal::KILL),
+            None => {
+                signal(server.child.id(), Signal::KILL);
+                server.child.wait().unwrap();
+                running = None;
+            }
+        }
+        n_kills += 1;
+    }
+    assert_eq!(n_kills, 50);
+    drop(running);
+    // The last restart.
+    let mut server = Running::start(host.up(repo.path()));
+    let head = repo.head();
+    let expected = model(50);
+    wait_until("the host is as the head commit says", || {
+        FILES.iter().all(|name| {
+            let content = host.read(name);
+            expected.contains(&format!("/{name}\", content=\"{}\\n\"", content.trim_end()))
+        })
+    });
+    wait_until("all is deployed", || {
+        let body = server.get_ok("/api/v2/resource?deploy_summary=true");
+        body["metadata"]["deploy_summary"]["by_state"]["deployed"] == FILES.len() + 1
+    });
+    let versions = server.get_ok("/api/v2/desiredstate?limit=1");
+    assert_eq!((&versions["data"][0]["commit"], &versions["data"][0]["status"]), (&head.into(), &"active".into()));
+    for id in acknowledged {
+        wait_until("the acknowledged compile is done", || {
+            let report = server.get_ok(&format!("/api/v2/compilereport/{id}"));
+            report["data"]["success"] == true
+        });
+    }
+    // No run is left open, nothing counts as deploying, and no temporary file lies about.
+    let actions = server.get_ok("/api/v2/resource_actions?limit=1000");
+    let open = actions["data"].as_array().unwrap().iter().filter(|action| action["finished"].is_null());
+    assert_eq!(open.count(), 0);
+    server.child.kill().unwrap();
+    server.child.wait().unwrap();
+}
+
+#[test]
+fn children_die_with_the_server() {
+    let (repo, host) = (Repo::new(&model(0)), Host::new());
+    let mut server = Running::start(host.up(repo.path()));
+    server.settled(1);
+    let children = descendants(server.child.id());
+    let roles: Vec<&str> = children.iter().map(|child| child.role.as_str()).collect();
+    assert!(roles.contains(&"executor") && roles.contains(&"compile-worker"), "{roles:?}");
+    server.child.kill().unwrap();
+    server.child.wait().unwrap();
+    for child in children {
+        wait_until("a child is gone", || {
+            let stat = std::fs::read_to_string(format!("/proc/{}/stat", child.pid));
+            stat.is_err() || stat.is_ok_and(|stat| stat.contains(") Z "))
+        });
+    }
+}
+
+#[test]
+fn two_servers_do_not_share_a_data_directory() {
+    let (repo, host) = (Repo::new(&model(0)), Host::new());
+    let mut server = Running::start(host.up(repo.path()));
+    server.settled(1);
+    let output = crate::harness::finish(host.up(repo.path()));
+    assert_eq!(output.status.code(), Some(3));
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(text.contains("another steward runs"), "{text}");
+}

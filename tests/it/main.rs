@@ -1,0 +1,17 @@
+//! End-to-end tests: they drive the real binary on real repositories, databases, processes and files.
+
+mod api;
+mod commits;
+mod compile;
+mod crash;
+mod exec;
+mod failure;
+mod harness;
+mod mistakes;
+mod python;
+mod quickstart;
+mod repair;
+mod serve;
+mod systemd;
+mod tidy;
+mod webhook;
