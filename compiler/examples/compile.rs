@@ -1,0 +1,48 @@
+//! Compiles a project directory by hand: `cargo run --example compile -- DIR [--export] [--dump] [--json]`.
+
+use std::path::PathBuf;
+
+use steward_compiler::{DirWorld, Options, PythonRuntime, compile, export_json, render};
+
+fn main() {
+    let mut directory = PathBuf::from(".");
+    let mut options = Options::default();
+    let mut json = false;
+    for argument in std::env::args().skip(1) {
+        match argument.as_str() {
+            "--export" => options.export = true,
+            "--dump" => options.dump_model = true,
+            "--json" => json = true,
+            other => directory = PathBuf::from(other),
+        }
+    }
+    if let (Some(interpreter), Some(package)) = (
+        std::env::var_os("PYTHON"),
+        std::env::var_os("PYTHON_PACKAGE"),
+    ) {
+        options.python = Some(PythonRuntime {
+            interpreter: interpreter.into(),
+            package: package.into(),
+        });
+    }
+    let world = DirWorld::new(directory, std::env::vars().collect(), |line| {
+        println!("{line}")
+    });
+    let started = std::time::Instant::now();
+    let compiled = compile(&world, &options);
+    for diagnostic in &compiled.diagnostics {
+        if json {
+            eprintln!("{}", diagnostic.to_json());
+        } else {
+            eprint!("{}", render(diagnostic, &world, false));
+        }
+    }
+    if let Some(export) = &compiled.export {
+        println!("{}", export_json(export));
+    }
+    if let Some(model) = &compiled.model {
+        println!("{model}");
+    }
+    eprintln!("# {:?}", started.elapsed());
+    std::process::exit(i32::from(!compiled.succeeded()));
+}

@@ -1,0 +1,205 @@
+//! Mistakes as data: what goes wrong inside is a [`Failure`] with compact places; what a caller gets is a
+//! [`Diagnostic`](crate::Diagnostic).
+
+mod render;
+
+use crate::span::{Loc, Sources};
+use crate::{Diagnostic, Location, Note, Severity};
+
+pub use render::render;
+
+/// A mistake in the model; boxed, because results pass through the hot path.
+pub type Fail = Box<Failure>;
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Failure {
+    pub kind: &'static str,
+    pub message: String,
+    pub loc: Loc,
+    pub notes: Vec<(String, Loc)>,
+    pub help: Option<String>,
+    pub causes: Vec<Failure>,
+}
+
+pub fn fail(kind: &'static str, loc: Loc, message: impl Into<String>) -> Fail {
+    Box::new(Failure {
+        kind,
+        message: message.into(),
+        loc,
+        notes: Vec::new(),
+        help: None,
+        causes: Vec::new(),
+    })
+}
+
+pub fn runtime(loc: Loc, message: impl Into<String>) -> Fail {
+    fail("RuntimeException", loc, message)
+}
+
+pub fn typing(loc: Loc, message: impl Into<String>) -> Fail {
+    fail("TypingException", loc, message)
+}
+
+pub fn not_found(loc: Loc, message: impl Into<String>) -> Fail {
+    fail("NotFoundException", loc, message)
+}
+
+/// `first` is where it was defined before, `loc` the second definition.
+pub fn duplicate(sources: &Sources, loc: Loc, first: Loc, message: impl std::fmt::Display) -> Fail {
+    let text = format!(
+        "{message} (original at ({})) (duplicate at ({}))",
+        sources.brief(loc),
+        sources.brief(first)
+    );
+    fail("DuplicateException", loc, text).note("the other definition is here", first)
+}
+
+impl Failure {
+    pub fn note(mut self: Box<Self>, message: impl Into<String>, loc: Loc) -> Box<Self> {
+        self.notes.push((message.into(), loc));
+        self
+    }
+
+    pub fn help(mut self: Box<Self>, help: impl Into<String>) -> Box<Self> {
+        self.help = Some(help.into());
+        self
+    }
+
+    pub fn cause(mut self: Box<Self>, cause: Failure) -> Box<Self> {
+        self.causes.push(cause);
+        self
+    }
+
+    /// Fills in a place where none is known yet.
+    pub fn at(mut self: Box<Self>, loc: Loc) -> Box<Self> {
+        if self.loc == Loc::NONE {
+            self.loc = loc;
+        }
+        self
+    }
+
+    /// Lower is more important. Source: language.md 9.
+    pub fn importance(&self) -> i32 {
+        match self.kind {
+            "ModuleLoadingException" => 5,
+            "TypingException" | "CycleException" | "IndexException" | "IndexCollisionException" => {
+                10
+            }
+            "DirectExecuteException" => 11,
+            "TypeNotFoundException"
+            | "MissingImportException"
+            | "NotFoundException"
+            | "AmbiguousTypeException" => 20,
+            "UnsetException" => 30,
+            "DuplicateException" => 40,
+            "ModifiedAfterFreezeException" => 50,
+            "DoubleSetException" => 51,
+            "ExternalException" | "ExplicitPluginException" => 60,
+            "OptionalValueException" => 61,
+            "KeyException" => 70,
+            "AttributeException" | "WrappingRuntimeException" | "PluginTypeException" => self
+                .causes
+                .iter()
+                .map(|cause| cause.importance() + 1)
+                .max()
+                .unwrap_or(100),
+            _ => 100,
+        }
+    }
+
+    pub fn into_diagnostic(self, sources: &Sources) -> Diagnostic {
+        Diagnostic {
+            severity: Severity::Error,
+            kind: self.kind.to_owned(),
+            message: self.message,
+            location: sources.location(self.loc),
+            notes: self
+                .notes
+                .into_iter()
+                .map(|(message, loc)| Note {
+                    message,
+                    location: sources.location(loc),
+                })
+                .collect(),
+            help: self.help,
+            causes: self
+                .causes
+                .into_iter()
+                .map(|cause| cause.into_diagnostic(sources))
+                .collect(),
+        }
+    }
+}
+
+/// A doubt, to be shown once.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Warning {
+    pub kind: &'static str,
+    pub message: String,
+    pub loc: Loc,
+}
+
+impl Warning {
+    pub fn into_diagnostic(self, sources: &Sources) -> Diagnostic {
+        Diagnostic {
+            severity: Severity::Warning,
+            kind: self.kind.to_owned(),
+            message: self.message,
+            location: sources.location(self.loc),
+            notes: Vec::new(),
+            help: None,
+            causes: Vec::new(),
+        }
+    }
+}
+
+impl Diagnostic {
+    /// The object of the compile contract.
+    pub fn to_json(&self) -> serde_json::Value {
+        let mut object = serde_json::Map::new();
+        let severity = match self.severity {
+            Severity::Error => "error",
+            Severity::Warning => "warning",
+        };
+        object.insert("severity".into(), severity.into());
+        object.insert("kind".into(), self.kind.clone().into());
+        object.insert("message".into(), self.message.clone().into());
+        place_into(&mut object, self.location.as_ref());
+        if !self.notes.is_empty() {
+            let notes = self.notes.iter().map(|note| {
+                let mut object = serde_json::Map::new();
+                object.insert("message".into(), note.message.clone().into());
+                place_into(&mut object, note.location.as_ref());
+                serde_json::Value::Object(object)
+            });
+            object.insert("notes".into(), notes.collect());
+        }
+        if let Some(help) = &self.help {
+            object.insert("help".into(), help.clone().into());
+        }
+        if !self.causes.is_empty() {
+            object.insert(
+                "causes".into(),
+                self.causes.iter().map(Diagnostic::to_json).collect(),
+            );
+        }
+        serde_json::Value::Object(object)
+    }
+}
+
+fn place_into(
+    object: &mut serde_json::Map<String, serde_json::Value>,
+    location: Option<&Location>,
+) {
+    object.insert("file".into(), location.map(|at| at.file.clone()).into());
+    object.insert("line".into(), location.map(|at| at.line).into());
+    object.insert("column".into(), location.and_then(|at| at.column).into());
+    object.insert(
+        "end_line".into(),
+        location.and_then(|at| at.end_line).into(),
+    );
+    object.insert(
+        "end_column".into(),
+        location.and_then(|at| at.end_column).into(),
+    );
+}

@@ -1,0 +1,187 @@
+//! Which entities are resources, and what of them is exported.
+
+use crate::hir::Program;
+use crate::types::EntityId;
+
+/// A mapping of an entity to a resource.
+#[derive(Debug, Clone)]
+pub struct Registration {
+    pub entity: EntityId,
+    pub id_attribute: String,
+    /// Dotted path from the instance to the agent's name.
+    pub agent: String,
+    pub fields: Vec<Field>,
+    pub special: Special,
+}
+
+#[derive(Debug, Clone)]
+pub struct Field {
+    pub name: String,
+    /// Python computes it: index of the class among `loaded.resources`.
+    pub getter: Option<u32>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Special {
+    None,
+    /// Exported only when `autostart` is true.
+    AgentConfig,
+}
+
+const BASE: &[&str] = &[
+    "send_event",
+    "receive_events",
+    "references",
+    "mutators",
+    "report_only",
+];
+const PURGEABLE: &[&str] = &["purged", "purge_on_delete"];
+const MANAGED: &[&str] = &["managed"];
+
+struct Native {
+    entity: &'static str,
+    id_attribute: &'static str,
+    agent: &'static str,
+    fields: &'static [&'static [&'static str]],
+    special: Special,
+}
+
+/// The resources of the built-in modules.
+const NATIVE: &[Native] = &[
+    Native {
+        entity: "std::testing::NullResource",
+        id_attribute: "name",
+        agent: "agentname",
+        fields: &[
+            BASE,
+            MANAGED,
+            PURGEABLE,
+            &["name", "agentname", "fail", "value", "int_value"],
+        ],
+        special: Special::None,
+    },
+    Native {
+        entity: "std::AgentConfig",
+        id_attribute: "agentname",
+        agent: "agent",
+        fields: &[BASE, PURGEABLE, &["agentname", "uri", "autostart"]],
+        special: Special::AgentConfig,
+    },
+    Native {
+        entity: "fs::File",
+        id_attribute: "path",
+        agent: "host.name",
+        fields: &[
+            BASE,
+            PURGEABLE,
+            MANAGED,
+            &["path", "content", "owner", "group", "mode"],
+        ],
+        special: Special::None,
+    },
+    Native {
+        entity: "fs::Directory",
+        id_attribute: "path",
+        agent: "host.name",
+        fields: &[
+            BASE,
+            PURGEABLE,
+            MANAGED,
+            &["path", "owner", "group", "mode"],
+        ],
+        special: Special::None,
+    },
+    Native {
+        entity: "fs::Symlink",
+        id_attribute: "path",
+        agent: "host.name",
+        fields: &[BASE, PURGEABLE, MANAGED, &["path", "target"]],
+        special: Special::None,
+    },
+    Native {
+        entity: "exec::Run",
+        id_attribute: "command",
+        agent: "host.name",
+        fields: &[
+            BASE,
+            &[
+                "command",
+                "creates",
+                "cwd",
+                "environment",
+                "onlyif",
+                "unless",
+                "path",
+                "reload",
+                "reload_only",
+                "returns",
+                "timeout",
+                "skip_on_fail",
+            ],
+        ],
+        special: Special::None,
+    },
+];
+
+/// All registrations whose entity is part of the compile. A project's own module replaces the built-in one.
+pub fn registrations(program: &Program) -> Vec<Registration> {
+    let find = |name: &str| {
+        let symbol = program.names.find(name)?;
+        let at = program
+            .entities
+            .iter()
+            .position(|entity| entity.name == symbol)?;
+        Some(EntityId(at as u32))
+    };
+    let mut all = Vec::new();
+    for native in NATIVE {
+        let module = native.entity.split("::").next().unwrap_or("");
+        if program.module_roots.contains_key(module) {
+            continue;
+        }
+        let Some(entity) = find(native.entity) else {
+            continue;
+        };
+        let mut fields: Vec<Field> = Vec::new();
+        for name in native.fields.iter().copied().flatten() {
+            if !fields.iter().any(|field| field.name == *name) {
+                fields.push(Field {
+                    name: (*name).to_owned(),
+                    getter: None,
+                });
+            }
+        }
+        all.push(Registration {
+            entity,
+            id_attribute: native.id_attribute.to_owned(),
+            agent: native.agent.to_owned(),
+            fields,
+            special: native.special,
+        });
+    }
+    for (class, info) in program.resource_classes.iter().enumerate() {
+        let Some(entity) = find(&info.entity) else {
+            continue;
+        };
+        let fields = info
+            .fields
+            .iter()
+            .map(|field| Field {
+                name: field.name.clone(),
+                getter: field.getter.then_some(class as u32),
+            })
+            .collect();
+        let registration = Registration {
+            entity,
+            id_attribute: info.id_attribute.clone(),
+            agent: info.agent.clone(),
+            fields,
+            special: Special::None,
+        };
+        match all.iter_mut().find(|known| known.entity == entity) {
+            Some(known) => *known = registration,
+            None => all.push(registration),
+        }
+    }
+    all
+}

@@ -1,0 +1,59 @@
+//! A fast hasher for keys of our own making (ids, symbols, short texts).
+//!
+//! Tables that use it never decide an order of output. Keys can be chosen by a model's author, who can only slow down
+//! his own compile.
+
+use std::collections::{HashMap, HashSet};
+use std::hash::{BuildHasherDefault, Hasher};
+
+pub type BuildHasher = BuildHasherDefault<FastHasher>;
+pub type Map<K, V> = HashMap<K, V, BuildHasher>;
+pub type Set<K> = HashSet<K, BuildHasher>;
+
+#[derive(Default, Clone, Copy)]
+pub struct FastHasher(u64);
+
+const MULTIPLIER: u64 = 0xf135_7aea_2e62_a9c5;
+
+impl FastHasher {
+    fn add(&mut self, word: u64) {
+        self.0 = (self.0.rotate_left(23) ^ word).wrapping_mul(MULTIPLIER);
+    }
+}
+
+impl Hasher for FastHasher {
+    fn finish(&self) -> u64 {
+        let mixed = self.0 ^ (self.0 >> 32);
+        mixed.wrapping_mul(MULTIPLIER) ^ (mixed >> 29)
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        let mut chunks = bytes.chunks_exact(8);
+        for chunk in &mut chunks {
+            self.add(u64::from_le_bytes(chunk.try_into().unwrap_or_default()));
+        }
+        let rest = chunks.remainder();
+        if !rest.is_empty() {
+            let mut word = [0; 8];
+            word[..rest.len()].copy_from_slice(rest);
+            self.add(u64::from_le_bytes(word));
+        }
+        self.add(bytes.len() as u64);
+    }
+
+    fn write_u8(&mut self, value: u8) {
+        self.add(u64::from(value));
+    }
+
+    fn write_u32(&mut self, value: u32) {
+        self.add(u64::from(value));
+    }
+
+    fn write_u64(&mut self, value: u64) {
+        self.add(value);
+    }
+
+    fn write_usize(&mut self, value: usize) {
+        self.add(value as u64);
+    }
+}

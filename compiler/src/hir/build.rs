@@ -1,0 +1,118 @@
+//! The order in which definitions are processed. Source: language.md 8.1.
+
+use super::{Block, BlockId, Namespace, NamespaceId, Program};
+use crate::diagnostics::{Fail, Warning};
+use crate::hash::Map;
+use crate::intern::{Interner, Symbol};
+use crate::plugins::PythonPlugins;
+use crate::project::{Loaded, Project};
+use crate::span::{Loc, Sources, Span};
+use crate::syntax::ast;
+
+pub(super) struct Builder<'a> {
+    pub program: Program,
+    pub loaded: &'a Loaded,
+    pub namespace_of: Map<Symbol, NamespaceId>,
+    pub this: Symbol,
+    /// Conditions of implement statements, lowered once everything is defined.
+    pub pending_conditions: Vec<(super::ImplementId, ast::ExprId)>,
+    pub pending_annotations: Vec<(NamespaceId, ast::ExprId, crate::types::EntityId, Loc)>,
+    /// Position of each variable of a root block.
+    pub root_variables: Map<(BlockId, Symbol), u32>,
+}
+
+/// On a mistake the program comes back too: its sources place the mistake.
+pub fn build(
+    project: &Project,
+    loaded: &Loaded,
+    sources: Sources,
+    names: Interner,
+    warnings: Vec<Warning>,
+    python: PythonPlugins,
+) -> (Program, Result<(), Fail>) {
+    let program = Program {
+        names,
+        sources,
+        warnings,
+        precedence: project.precedence.clone(),
+        ..Program::default()
+    };
+    let mut builder = Builder {
+        program,
+        loaded,
+        namespace_of: Map::default(),
+        this: Symbol(0),
+        pending_conditions: Vec::new(),
+        pending_annotations: Vec::new(),
+        root_variables: Map::default(),
+    };
+    let result = builder.run(python);
+    (builder.program, result)
+}
+
+impl Builder<'_> {
+    fn run(&mut self, python: PythonPlugins) -> Result<(), Fail> {
+        self.this = self.intern("self");
+        self.add_namespaces();
+        self.declare_roots();
+        let items = self.register()?;
+        self.register_plugins(python)?;
+        self.define_typedefs()?;
+        self.define_entities(&items)?;
+        self.define_relations(&items)?;
+        self.lay_out()?;
+        self.define_indexes()?;
+        self.define_implements()?;
+        self.resolve_plugins()?;
+        self.check_entities()?;
+        self.lower_typedefs()?;
+        self.lower_implementations(&items)?;
+        self.lower_roots()?;
+        self.resolve_policy()
+    }
+
+    pub fn intern(&mut self, text: &str) -> Symbol {
+        self.program.names.intern(text)
+    }
+
+    pub fn text(&self, symbol: Symbol) -> &str {
+        self.program.names.text(symbol)
+    }
+
+    pub fn loc(&mut self, span: Span) -> Loc {
+        self.program.sources.loc(span)
+    }
+
+    fn add_namespaces(&mut self) {
+        for source in &self.loaded.sources {
+            let name = self.intern(&source.namespace);
+            let id = NamespaceId(self.program.namespaces.len() as u32);
+            self.namespace_of.insert(name, id);
+            let root = self.add_block();
+            self.program.namespaces.push(Namespace {
+                name,
+                parent: None,
+                visible: Map::default(),
+                defs: Map::default(),
+                file: source.file,
+                root,
+                is_std: source.is_std,
+            });
+        }
+        for at in 0..self.program.namespaces.len() {
+            let parent = self.loaded.sources[at]
+                .namespace
+                .rsplit_once("::")
+                .map(|(parent, _)| parent.to_owned());
+            if let Some(parent) = parent {
+                let parent = self.intern(&parent);
+                self.program.namespaces[at].parent = self.namespace_of.get(&parent).copied();
+            }
+        }
+    }
+
+    pub fn add_block(&mut self) -> BlockId {
+        self.program.blocks.push(Block::default());
+        BlockId(self.program.blocks.len() as u32 - 1)
+    }
+}

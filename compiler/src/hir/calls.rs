@@ -1,0 +1,97 @@
+//! Calls of plugins and casts.
+
+use super::build::Builder;
+use super::expressions::{Expected, Scope};
+use super::{Call, CallId, Callee, Def, ExprId, ExprKind, Ref, Visible};
+use crate::diagnostics::{Fail, runtime};
+use crate::syntax::ast::{self, Arg, Name};
+use crate::types::Type;
+
+impl Builder<'_> {
+    pub fn call(
+        &mut self,
+        scope: &mut Scope,
+        ast: &ast::Ast,
+        function: Name,
+        args: &[Arg],
+    ) -> Result<ExprId, Fail> {
+        let loc = self.loc(function.span);
+        let text = self.text(function.symbol).to_owned();
+        let not_callable = || {
+            runtime(
+                loc,
+                format!("Can not call '{text}', can only call plugin or primitive type cast"),
+            )
+        };
+        let callee = match Type::primitive(&text) {
+            Some(Type::List | Type::Dict) => return Err(not_callable()),
+            Some(_) => Callee::Cast(self.find_type(scope.namespace, function.symbol, loc)?),
+            None => match self.find_def(scope.namespace, function.symbol, loc)? {
+                Def::Plugin(plugin) => Callee::Plugin(plugin),
+                _ => return Err(not_callable()),
+            },
+        };
+        let mut call = Call {
+            callee,
+            positional: Vec::new(),
+            named: Vec::new(),
+            spreads: Vec::new(),
+            namespace: scope.namespace,
+            loc,
+            scope: None,
+        };
+        for arg in args {
+            let value = self.expr(scope, ast, arg.value(), Expected::Anything)?;
+            match arg {
+                Arg::Positional(_) => call.positional.push(value),
+                Arg::Named(name, _) => call.named.push((name.symbol, value)),
+                Arg::Spread(_) => call.spreads.push(value),
+            }
+        }
+        let is_cast = matches!(callee, Callee::Cast(_));
+        if is_cast {
+            if !call.named.is_empty() || !call.spreads.is_empty() {
+                return Err(runtime(
+                    loc,
+                    "Only positional arguments allowed in type cast",
+                ));
+            }
+            if call.positional.len() != 1 {
+                let message =
+                    format!("Illegal arguments for {text}: type cast expects exactly 1 argument");
+                return Err(runtime(loc, message));
+            }
+        }
+        if let Callee::Plugin(plugin) = callee
+            && self.program.plugins[plugin.index()].context
+        {
+            call.scope = Some(Box::new(visible(scope)));
+        }
+        self.program.calls.push(call);
+        let id = CallId(self.program.calls.len() as u32 - 1);
+        Ok(self.add_expr(
+            if is_cast {
+                ExprKind::Cast(id)
+            } else {
+                ExprKind::Call(id)
+            },
+            loc,
+        ))
+    }
+}
+
+fn visible(scope: &Scope) -> Visible {
+    let mut visible = Visible::default();
+    for (up, frame) in scope.frames.iter().rev().enumerate() {
+        if scope.at_root && up + 1 == scope.frames.len() {
+            break;
+        }
+        for (name, index) in &frame.variables {
+            visible.refs.entry(*name).or_insert(Ref::Local {
+                up: up as u32,
+                index: *index,
+            });
+        }
+    }
+    visible
+}

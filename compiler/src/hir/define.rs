@@ -1,0 +1,209 @@
+//! Registers names and imports, in statement order over all files.
+
+use super::build::Builder;
+use super::{BlockId, Def, Entity, Implementation, ImplementationId, NamespaceId, Typedef};
+use crate::diagnostics::{Fail, Warning, duplicate};
+use crate::hash::Map;
+use crate::intern::Symbol;
+use crate::span::Loc;
+use crate::syntax::ast::{self, Item};
+use crate::types::{EntityId, Type, TypeId, TypedefId};
+
+/// Definitions with the syntax they came from, in statement order.
+#[derive(Default)]
+pub(super) struct Items<'a> {
+    pub entities: Vec<(NamespaceId, EntityId, &'a ast::Entity)>,
+    pub implementations: Vec<(NamespaceId, ImplementationId, &'a ast::Implementation)>,
+    pub relations: Vec<(NamespaceId, &'a ast::Relation)>,
+}
+
+impl<'a> Builder<'a> {
+    pub fn register(&mut self) -> Result<Items<'a>, Fail> {
+        let loaded = self.loaded;
+        let mut items = Items::default();
+        let std = self.intern("std");
+        let std_namespace = self
+            .namespace_of
+            .get(&std)
+            .copied()
+            .unwrap_or(NamespaceId(0));
+        self.add_std_entity(std_namespace);
+        for (at, source) in loaded.sources.iter().enumerate() {
+            let namespace = NamespaceId(at as u32);
+            let own = self.program.namespaces[at].name;
+            self.program.namespaces[at].visible.insert(own, namespace);
+            self.program.namespaces[at]
+                .visible
+                .insert(std, std_namespace);
+            let mut imports: Map<Symbol, Loc> = Map::default();
+            for item in &source.ast.items {
+                match item {
+                    Item::Import {
+                        module,
+                        alias,
+                        span,
+                    } => {
+                        let loc = self.loc(*span);
+                        let name = alias.map_or(module.symbol, |alias| alias.symbol);
+                        if let Some(first) = imports.insert(name, loc) {
+                            let message = format!(
+                                "Two import statements have the same name {}",
+                                self.text(name)
+                            );
+                            return Err(duplicate(&self.program.sources, loc, first, message));
+                        }
+                        if let Some(target) = self.namespace_of.get(&module.symbol) {
+                            self.program.namespaces[at].visible.insert(name, *target);
+                        }
+                    }
+                    Item::Entity(entity) => {
+                        let id = self.register_entity(namespace, entity)?;
+                        items.entities.push((namespace, id, entity));
+                    }
+                    Item::Typedef(typedef) => self.register_typedef(namespace, typedef)?,
+                    Item::Implementation(implementation) => {
+                        let id = self.register_implementation(namespace, implementation)?;
+                        items.implementations.push((namespace, id, implementation));
+                    }
+                    Item::Relation(relation) => items.relations.push((namespace, relation)),
+                    Item::Implement(_) | Item::Index { .. } | Item::Stmt(_) => {}
+                }
+            }
+        }
+        Ok(items)
+    }
+
+    fn def_loc(&self, def: Def) -> Loc {
+        match def {
+            Def::Entity(id) => self.program.entity(id).loc,
+            Def::Typedef(id) => self.program.typedefs[id.index()].loc,
+            Def::Implementation(id) => self.program.implementations[id.index()].loc,
+            Def::Plugin(_) => Loc::NONE,
+        }
+    }
+
+    pub fn register_def(
+        &mut self,
+        namespace: NamespaceId,
+        name: Symbol,
+        def: Def,
+        loc: Loc,
+    ) -> Result<(), Fail> {
+        let known = self.program.namespaces[namespace.index()]
+            .defs
+            .insert(name, def);
+        if let Some(known) = known {
+            let full = self.full_name(namespace, name);
+            let message = format!("Type {full} is already defined");
+            return Err(duplicate(
+                &self.program.sources,
+                loc,
+                self.def_loc(known),
+                message,
+            ));
+        }
+        Ok(())
+    }
+
+    pub fn full_name(&self, namespace: NamespaceId, name: Symbol) -> String {
+        format!(
+            "{}::{}",
+            self.text(self.program.namespaces[namespace.index()].name),
+            self.text(name)
+        )
+    }
+
+    fn add_std_entity(&mut self, namespace: NamespaceId) {
+        let short = self.intern("Entity");
+        let name = self.intern("std::Entity");
+        self.add_entity(name, short, Loc::NONE);
+        self.program.namespaces[namespace.index()]
+            .defs
+            .insert(short, Def::Entity(super::STD_ENTITY));
+    }
+
+    fn add_entity(&mut self, name: Symbol, short: Symbol, loc: Loc) -> EntityId {
+        self.program.entities.push(Entity {
+            name,
+            short,
+            loc,
+            parents: Vec::new(),
+            ancestors: Vec::new(),
+            children: Vec::new(),
+            own: Vec::new(),
+            slots: Vec::new(),
+            slot_of: Map::default(),
+            own_defaults: Vec::new(),
+            defaults: Vec::new(),
+            implements: Vec::new(),
+            implement_parents: false,
+            entries: Vec::new(),
+            own_indexes: Vec::new(),
+            indexes: Vec::new(),
+            is_dataclass: false,
+        });
+        EntityId(self.program.entities.len() as u32 - 1)
+    }
+
+    fn register_entity(
+        &mut self,
+        namespace: NamespaceId,
+        entity: &ast::Entity,
+    ) -> Result<EntityId, Fail> {
+        let loc = self.loc(entity.name.span);
+        let full = self.full_name(namespace, entity.name.symbol);
+        let full = self.intern(&full);
+        let id = self.add_entity(full, entity.name.symbol, loc);
+        self.register_def(namespace, entity.name.symbol, Def::Entity(id), loc)?;
+        Ok(id)
+    }
+
+    fn register_typedef(
+        &mut self,
+        namespace: NamespaceId,
+        typedef: &ast::Typedef,
+    ) -> Result<(), Fail> {
+        let loc = self.loc(typedef.name.span);
+        let short = self.text(typedef.name.symbol).to_owned();
+        if Type::primitive(&short).is_some() {
+            self.program.warnings.push(Warning {
+                kind: "CompilerRuntimeWarning",
+                message: format!("Trying to override a built-in type: {short}"),
+                loc,
+            });
+        }
+        let full = self.full_name(namespace, typedef.name.symbol);
+        let name = self.intern(&full);
+        self.program.typedefs.push(Typedef {
+            name,
+            loc,
+            base: TypeId(0),
+            condition: None,
+            text: String::new(),
+        });
+        let id = TypedefId(self.program.typedefs.len() as u32 - 1);
+        self.register_def(namespace, typedef.name.symbol, Def::Typedef(id), loc)
+    }
+
+    fn register_implementation(
+        &mut self,
+        namespace: NamespaceId,
+        implementation: &ast::Implementation,
+    ) -> Result<ImplementationId, Fail> {
+        let loc = self.loc(implementation.name.span);
+        self.program.implementations.push(Implementation {
+            entity: super::STD_ENTITY,
+            namespace,
+            loc,
+            block: BlockId(0),
+        });
+        let id = ImplementationId(self.program.implementations.len() as u32 - 1);
+        self.register_def(
+            namespace,
+            implementation.name.symbol,
+            Def::Implementation(id),
+            loc,
+        )?;
+        Ok(id)
+    }
+}

@@ -1,0 +1,529 @@
+//! Entities: parents, attributes, layout of instances, defaults, indexes, implement statements.
+
+use super::build::Builder;
+use super::define::Items;
+use super::{
+    AttrId, Attribute, AttributeKind, Def, EntityIndex, Implement, ImplementId, Index, NamespaceId,
+    OwnDefault, STD_ENTITY, TableId,
+};
+use crate::diagnostics::{Fail, duplicate, fail, not_found, typing};
+use crate::hash::Map;
+use crate::intern::Symbol;
+use crate::span::Loc;
+use crate::syntax::ast::{self, Item};
+use crate::types::{EntityId, Type};
+
+impl Builder<'_> {
+    pub fn define_entities(&mut self, items: &Items) -> Result<(), Fail> {
+        for (namespace, id, entity) in &items.entities {
+            self.resolve_parents(*namespace, *id, entity)?;
+        }
+        let order = self.parents_first()?;
+        let by_id: Map<EntityId, (NamespaceId, &ast::Entity)> = items
+            .entities
+            .iter()
+            .map(|(namespace, id, entity)| (*id, (*namespace, *entity)))
+            .collect();
+        for id in order {
+            let mut ancestors = Vec::new();
+            for parent in self.program.entity(id).parents.clone() {
+                ancestors.push(parent);
+                ancestors.extend(self.program.entity(parent).ancestors.iter().copied());
+            }
+            let mut seen = crate::hash::Set::default();
+            ancestors.retain(|ancestor| seen.insert(*ancestor));
+            let entity = &mut self.program.entities[id.index()];
+            entity.is_dataclass = false;
+            entity.ancestors = ancestors;
+            if let Some((namespace, entity)) = by_id.get(&id) {
+                self.define_attributes(*namespace, id, entity)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn resolve_parents(
+        &mut self,
+        namespace: NamespaceId,
+        id: EntityId,
+        entity: &ast::Entity,
+    ) -> Result<(), Fail> {
+        let mut parents: Vec<EntityId> = Vec::new();
+        for name in &entity.parents {
+            let loc = self.loc(name.span);
+            let Def::Entity(parent) = self.find_def(namespace, name.symbol, loc)? else {
+                let message = format!(
+                    "Entities can only extend other entities, {} is not an entity",
+                    self.text(name.symbol)
+                );
+                return Err(typing(loc, message));
+            };
+            if parent == id {
+                let message = format!(
+                    "Entity can not be its own parent ({}) ",
+                    self.text(name.symbol)
+                );
+                return Err(typing(loc, message));
+            }
+            if parents.contains(&parent) {
+                let loc = self.program.entity(id).loc;
+                return Err(typing(loc, "same parent defined twice"));
+            }
+            parents.push(parent);
+        }
+        if parents.is_empty() {
+            parents.push(STD_ENTITY);
+        }
+        for parent in &parents {
+            self.program.entities[parent.index()].children.push(id);
+        }
+        self.program.entities[id.index()].parents = parents;
+        Ok(())
+    }
+
+    /// All entities, parents before children.
+    fn parents_first(&self) -> Result<Vec<EntityId>, Fail> {
+        #[derive(Clone, Copy, PartialEq)]
+        enum Mark {
+            New,
+            Open,
+            Done,
+        }
+        let n_entities = self.program.entities.len();
+        let mut marks = vec![Mark::New; n_entities];
+        let mut order = Vec::with_capacity(n_entities);
+        for start in 0..n_entities {
+            if marks[start] != Mark::New {
+                continue;
+            }
+            marks[start] = Mark::Open;
+            let mut path = vec![(start, 0)];
+            while let Some((at, next)) = path.last_mut() {
+                let id = *at;
+                let Some(parent) = self.program.entities[id].parents.get(*next) else {
+                    marks[id] = Mark::Done;
+                    order.push(EntityId(id as u32));
+                    path.pop();
+                    continue;
+                };
+                *next += 1;
+                match marks[parent.index()] {
+                    Mark::Done => {}
+                    Mark::New => {
+                        marks[parent.index()] = Mark::Open;
+                        path.push((parent.index(), 0));
+                    }
+                    Mark::Open => {
+                        let first = path
+                            .iter()
+                            .position(|(id, _)| *id == parent.index())
+                            .unwrap_or(0);
+                        let names: Vec<&str> = path[first..]
+                            .iter()
+                            .map(|(id, _)| self.text(self.program.entities[*id].name))
+                            .collect();
+                        let loc = self.program.entity(*parent).loc;
+                        return Err(fail(
+                            "CycleException",
+                            loc,
+                            format!("Entity can not be its own parent {}", names.join(",")),
+                        ));
+                    }
+                }
+            }
+        }
+        Ok(order)
+    }
+
+    fn define_attributes(
+        &mut self,
+        namespace: NamespaceId,
+        id: EntityId,
+        entity: &ast::Entity,
+    ) -> Result<(), Fail> {
+        for attribute in &entity.attributes {
+            let loc = self.loc(attribute.name.span);
+            let name = attribute.name.symbol;
+            let base_loc = self.loc(attribute.base.span);
+            let mut ty = self.find_type(namespace, attribute.base.symbol, base_loc)?;
+            if matches!(self.program.types[ty.index()], Type::Entity(_)) {
+                return Err(typing(
+                    base_loc,
+                    "an entity can not be the type of an attribute, use a relation",
+                ));
+            }
+            if attribute.list {
+                ty = self.program.add_type(Type::ListOf(ty));
+            }
+            if attribute.nullable {
+                ty = self.program.add_type(Type::Nullable(ty));
+            }
+            let own = &self.program.entity(id).own;
+            if let Some(first) = own
+                .iter()
+                .find(|attr| self.program.attribute(**attr).name == name)
+            {
+                let message = format!(
+                    "Same attribute defined twice in one entity {}: {}",
+                    self.text(self.program.entity(id).name),
+                    self.text(name)
+                );
+                let first = self.program.attribute(*first).loc;
+                return Err(duplicate(&self.program.sources, first, loc, message));
+            }
+            let kind = AttributeKind::Plain(ty);
+            self.add_attribute(id, name, loc, kind);
+            let value = match &attribute.default {
+                ast::Default::Absent | ast::Default::Undef => None,
+                ast::Default::Value(value) => Some(self.constant(namespace, *value, loc)?),
+            };
+            self.program.entities[id.index()]
+                .own_defaults
+                .push(OwnDefault { name, value });
+        }
+        Ok(())
+    }
+
+    pub fn add_attribute(
+        &mut self,
+        entity: EntityId,
+        name: Symbol,
+        loc: Loc,
+        kind: AttributeKind,
+    ) -> AttrId {
+        self.program.attributes.push(Attribute {
+            name,
+            entity,
+            loc,
+            kind,
+            policy: None,
+            before_others: false,
+        });
+        let attr = AttrId(self.program.attributes.len() as u32 - 1);
+        self.program.entities[entity.index()].own.push(attr);
+        attr
+    }
+
+    /// Slots and defaults of every entity. Source: language.md 8.3, ancestors first; 7.2.
+    pub fn lay_out(&mut self) -> Result<(), Fail> {
+        for at in 0..self.program.entities.len() {
+            let id = EntityId(at as u32);
+            self.check_incompatible(id)?;
+            let mut slots: Vec<AttrId> = Vec::new();
+            let mut slot_of: Map<Symbol, u32> = Map::default();
+            self.collect_slots(
+                id,
+                &mut slots,
+                &mut slot_of,
+                &mut crate::hash::Set::default(),
+            );
+            // The declaration nearest to the entity is the one that counts.
+            for slot in &mut slots {
+                if let Some(attr) = self
+                    .program
+                    .find_attribute(id, self.program.attribute(*slot).name)
+                {
+                    *slot = attr;
+                }
+            }
+            let mut order: Vec<Symbol> = Vec::new();
+            self.collect_defaults(id, &mut order, &mut crate::hash::Set::default());
+            let mut defaults = Vec::new();
+            for name in order {
+                if let (Some(Some(value)), Some(slot)) =
+                    (self.default_of(id, name), slot_of.get(&name))
+                {
+                    defaults.push((*slot, value));
+                }
+            }
+            let entity = &mut self.program.entities[at];
+            entity.slots = slots;
+            entity.slot_of = slot_of;
+            entity.defaults = defaults;
+        }
+        Ok(())
+    }
+
+    fn collect_slots(
+        &self,
+        id: EntityId,
+        slots: &mut Vec<AttrId>,
+        slot_of: &mut Map<Symbol, u32>,
+        seen: &mut crate::hash::Set<EntityId>,
+    ) {
+        if !seen.insert(id) {
+            return;
+        }
+        let entity = self.program.entity(id);
+        for parent in entity.parents.iter().rev() {
+            self.collect_slots(*parent, slots, slot_of, seen);
+        }
+        for attr in &entity.own {
+            let name = self.program.attribute(*attr).name;
+            if let std::collections::hash_map::Entry::Vacant(entry) = slot_of.entry(name) {
+                entry.insert(slots.len() as u32);
+                slots.push(*attr);
+            }
+        }
+    }
+
+    fn collect_defaults(
+        &self,
+        id: EntityId,
+        order: &mut Vec<Symbol>,
+        seen: &mut crate::hash::Set<EntityId>,
+    ) {
+        if !seen.insert(id) {
+            return;
+        }
+        let entity = self.program.entity(id);
+        for parent in entity.parents.iter().rev() {
+            self.collect_defaults(*parent, order, seen);
+        }
+        for default in &entity.own_defaults {
+            if default.value.is_some() && !order.contains(&default.name) {
+                order.push(default.name);
+            }
+        }
+    }
+
+    /// `None`: nobody says anything; `Some(None)`: there is none.
+    fn default_of(&self, id: EntityId, name: Symbol) -> Option<Option<super::ExprId>> {
+        let entity = self.program.entity(id);
+        if let Some(default) = entity
+            .own_defaults
+            .iter()
+            .find(|default| default.name == name)
+        {
+            return Some(default.value);
+        }
+        entity
+            .parents
+            .iter()
+            .find_map(|parent| self.default_of(*parent, name))
+    }
+
+    fn check_incompatible(&self, id: EntityId) -> Result<(), Fail> {
+        let entity = self.program.entity(id);
+        let mut known: Map<Symbol, AttrId> = Map::default();
+        for owner in std::iter::once(id).chain(entity.ancestors.iter().copied()) {
+            for attr in &self.program.entity(owner).own {
+                let attribute = self.program.attribute(*attr);
+                let AttributeKind::Plain(ty) = attribute.kind else {
+                    continue;
+                };
+                let Some(other) = known.insert(attribute.name, *attr) else {
+                    continue;
+                };
+                let other = self.program.attribute(other);
+                if let AttributeKind::Plain(other_type) = other.kind
+                    && other_type != ty
+                {
+                    let message = format!("Incompatible attributes {}", self.text(attribute.name));
+                    return Err(duplicate(
+                        &self.program.sources,
+                        other.loc,
+                        attribute.loc,
+                        message,
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub fn define_indexes(&mut self) -> Result<(), Fail> {
+        let loaded = self.loaded;
+        for (at, source) in loaded.sources.iter().enumerate() {
+            for item in &source.ast.items {
+                if let Item::Index {
+                    entity,
+                    attributes,
+                    span,
+                } = item
+                {
+                    let id = self.find_entity(NamespaceId(at as u32), *entity)?;
+                    let loc = self.loc(*span);
+                    self.define_index(id, attributes, loc)?;
+                }
+            }
+        }
+        let mut tables: Map<(EntityId, Vec<Symbol>), TableId> = Map::default();
+        for at in 0..self.program.entities.len() {
+            let id = EntityId(at as u32);
+            let mut indexes: Vec<EntityIndex> = Vec::new();
+            let owners: Vec<EntityId> = std::iter::once(id)
+                .chain(self.program.entity(id).ancestors.iter().copied())
+                .collect();
+            for owner in &owners {
+                for index in self.program.entity(*owner).own_indexes.clone() {
+                    if indexes.iter().any(|known| known.names == index.names) {
+                        continue;
+                    }
+                    let slots = index
+                        .names
+                        .iter()
+                        .filter_map(|name| self.program.entity(id).slot_of.get(name).copied())
+                        .collect();
+                    let mut table_of = |entity: EntityId| {
+                        let next = TableId(tables.len() as u32);
+                        *tables.entry((entity, index.names.clone())).or_insert(next)
+                    };
+                    let table = table_of(id);
+                    let having = |owner: EntityId, builder: &Builder| {
+                        std::iter::once(owner)
+                            .chain(builder.program.entity(owner).ancestors.iter().copied())
+                            .any(|entity| {
+                                builder
+                                    .program
+                                    .entity(entity)
+                                    .own_indexes
+                                    .iter()
+                                    .any(|own| own.names == index.names)
+                            })
+                    };
+                    let ancestor_tables = owners[1..]
+                        .iter()
+                        .filter(|owner| having(**owner, self))
+                        .map(|owner| table_of(*owner))
+                        .collect();
+                    indexes.push(EntityIndex {
+                        names: index.names,
+                        slots,
+                        table,
+                        ancestor_tables,
+                    });
+                }
+            }
+            self.program.entities[at].indexes = indexes;
+        }
+        self.program.n_tables = tables.len() as u32;
+        Ok(())
+    }
+
+    fn define_index(
+        &mut self,
+        id: EntityId,
+        attributes: &[ast::Name],
+        loc: Loc,
+    ) -> Result<(), Fail> {
+        let mut names = Vec::new();
+        for name in attributes {
+            let Some(attr) = self.program.find_attribute(id, name.symbol) else {
+                let message = format!(
+                    "Attribute '{}' referenced in index is not defined in entity {}",
+                    self.text(name.symbol),
+                    self.text(self.program.entity(id).name)
+                );
+                return Err(not_found(loc, message));
+            };
+            let attribute = self.program.attribute(attr);
+            let text = format!(
+                "{}.{}",
+                self.text(self.program.entity(id).name),
+                self.text(name.symbol)
+            );
+            if attribute.is_optional() {
+                return Err(fail(
+                    "IndexException",
+                    loc,
+                    format!("Index can not contain optional relations, Index on {text}"),
+                ));
+            }
+            let is_list = match attribute.kind {
+                AttributeKind::Plain(ty) => {
+                    matches!(self.program.types[ty.index()], Type::ListOf(_))
+                }
+                AttributeKind::Relation { .. } => attribute.is_multi(),
+            };
+            if is_list {
+                return Err(fail(
+                    "IndexException",
+                    loc,
+                    format!("Index can not contain list attributes, Index on {text}"),
+                ));
+            }
+            names.push(name.symbol);
+        }
+        names.sort_by(|a, b| self.text(*a).cmp(self.text(*b)));
+        let own = &mut self.program.entities[id.index()].own_indexes;
+        if !own.iter().any(|known| known.names == names) {
+            own.push(Index { names });
+        }
+        Ok(())
+    }
+
+    pub fn define_implements(&mut self) -> Result<(), Fail> {
+        let loaded = self.loaded;
+        for (at, source) in loaded.sources.iter().enumerate() {
+            for item in &source.ast.items {
+                if let Item::Implement(implement) = item {
+                    self.define_implement(NamespaceId(at as u32), implement)?;
+                }
+            }
+        }
+        for at in 0..self.program.entities.len() {
+            let mut entries = Vec::new();
+            self.collect_entries(EntityId(at as u32), &mut entries);
+            self.program.entities[at].entries = entries;
+        }
+        Ok(())
+    }
+
+    fn collect_entries(&self, id: EntityId, entries: &mut Vec<ImplementId>) {
+        let entity = self.program.entity(id);
+        entries.extend(entity.implements.iter().copied());
+        if entity.implement_parents {
+            for parent in &entity.parents {
+                self.collect_entries(*parent, entries);
+            }
+        }
+    }
+
+    fn define_implement(
+        &mut self,
+        namespace: NamespaceId,
+        implement: &ast::Implement,
+    ) -> Result<(), Fail> {
+        let entity = self.find_entity(namespace, implement.entity)?;
+        let loc = self.loc(implement.span);
+        let mut using = Vec::new();
+        for name in &implement.using {
+            let name_loc = self.loc(name.span);
+            let Def::Implementation(id) = self.find_def(namespace, name.symbol, name_loc)? else {
+                let message = format!("{} is not an implementation", self.text(name.symbol));
+                return Err(typing(name_loc, message));
+            };
+            let target = self.program.implementations[id.index()].entity;
+            if !self.program.is_subtype(entity, target) {
+                let message = format!(
+                    "Type mismatch: cannot use {} as implementation for  {} because its implementing type is {}",
+                    self.text(name.symbol),
+                    self.text(self.program.entity(entity).short),
+                    self.text(self.program.entity(target).name)
+                );
+                return Err(typing(loc, message));
+            }
+            using.push(id);
+        }
+        if implement.parents {
+            self.program.entities[entity.index()].implement_parents = true;
+        }
+        if using.is_empty() {
+            return Ok(());
+        }
+        self.program.implements.push(Implement {
+            entity,
+            namespace,
+            condition: None,
+            using,
+            loc,
+        });
+        let id = ImplementId(self.program.implements.len() as u32 - 1);
+        self.program.entities[entity.index()].implements.push(id);
+        if let Some(when) = implement.when {
+            self.pending_conditions.push((id, when));
+        }
+        Ok(())
+    }
+}

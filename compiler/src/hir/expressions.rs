@@ -1,0 +1,390 @@
+//! Expressions to ids. What a name means is decided here; whether an unknown one matters is decided when its statement
+//! is emitted.
+
+use super::build::Builder;
+use super::{
+    Comprehension, ComprehensionId, Expr, ExprId, ExprKind, FormatPart, NamespaceId, Query,
+    QueryId, QueryKind, Ref,
+};
+use crate::diagnostics::{Fail, runtime, typing};
+use crate::hash::Map;
+use crate::intern::Symbol;
+use crate::span::Loc;
+use crate::syntax::ast::{self, Arg, FPart, FValue, Literal, Operator, Part};
+use crate::types::{EntityId, Value};
+
+/// What is visible where an expression stands.
+pub(super) struct Scope {
+    pub namespace: NamespaceId,
+    pub frames: Vec<Frame>,
+    /// Inside of an implementation or a `when`: the entity of `self`.
+    pub entity: Option<EntityId>,
+    /// The first frame is the file's root block.
+    pub at_root: bool,
+    pub in_typedef: bool,
+}
+
+#[derive(Default)]
+pub(super) struct Frame {
+    pub variables: Map<Symbol, u32>,
+    /// Where each is assigned, for the warning about shadowing.
+    pub locs: Map<Symbol, Vec<Loc>>,
+}
+
+impl Frame {
+    pub fn single(name: Symbol) -> Frame {
+        Frame {
+            variables: std::iter::once((name, 0)).collect(),
+            locs: Map::default(),
+        }
+    }
+}
+
+/// Where the value of an expression goes.
+#[derive(Clone, Copy)]
+pub(super) enum Expected {
+    Anything,
+    /// To an attribute that is known at run time only.
+    Assigned,
+    /// To an attribute of a constructor; not `indexed`: the owner can fill in the inverse.
+    Argument {
+        attr: super::AttrId,
+        indexed: bool,
+    },
+}
+
+impl Scope {
+    pub fn typedef(namespace: NamespaceId, this: Symbol) -> Scope {
+        Scope {
+            namespace,
+            frames: vec![Frame::single(this)],
+            entity: None,
+            at_root: false,
+            in_typedef: true,
+        }
+    }
+}
+
+impl Builder<'_> {
+    pub fn add_expr(&mut self, kind: ExprKind, loc: Loc) -> ExprId {
+        self.program.exprs.push(Expr { kind, loc });
+        ExprId(self.program.exprs.len() as u32 - 1)
+    }
+
+    pub fn variable(&mut self, scope: &Scope, name: Symbol, loc: Loc) -> Result<Ref, Fail> {
+        if self.text(name).contains("::") {
+            let found = self.find_qualified_variable(scope.namespace, name, loc)?;
+            return Ok(
+                found.map_or(Ref::Missing(name), |(namespace, index)| Ref::Root {
+                    namespace,
+                    index,
+                }),
+            );
+        }
+        for (up, frame) in scope.frames.iter().rev().enumerate() {
+            if let Some(index) = frame.variables.get(&name) {
+                if scope.at_root && up + 1 == scope.frames.len() {
+                    return Ok(Ref::Root {
+                        namespace: scope.namespace,
+                        index: *index,
+                    });
+                }
+                return Ok(Ref::Local {
+                    up: up as u32,
+                    index: *index,
+                });
+            }
+        }
+        if scope.in_typedef {
+            return Ok(Ref::Missing(name));
+        }
+        let root = self
+            .root_variable(scope.namespace, name)
+            .map(|index| (scope.namespace, index));
+        if scope.entity.is_some() {
+            return Ok(if name == self.this {
+                Ref::This
+            } else {
+                Ref::Member { name, root }
+            });
+        }
+        Ok(
+            root.map_or(Ref::Missing(name), |(namespace, index)| Ref::Root {
+                namespace,
+                index,
+            }),
+        )
+    }
+
+    pub fn expr(
+        &mut self,
+        scope: &mut Scope,
+        ast: &ast::Ast,
+        id: ast::ExprId,
+        expected: Expected,
+    ) -> Result<ExprId, Fail> {
+        let node = ast.expr(id);
+        let loc = self.loc(node.span);
+        let kind = match &node.kind {
+            ast::ExprKind::Literal(literal) => ExprKind::Const(self.literal(literal)),
+            ast::ExprKind::Regex(pattern) => match crate::types::regex::compile(pattern, true) {
+                Ok(regex) => ExprKind::Regex(regex),
+                Err(reason) => {
+                    return Err(runtime(
+                        loc,
+                        format!("invalid regular expression: {reason}"),
+                    ));
+                }
+            },
+            ast::ExprKind::Interpolated(parts) => {
+                let mut lowered = Vec::with_capacity(parts.len());
+                for part in parts {
+                    lowered.push(match part {
+                        Part::Text(text) => FormatPart::Text(text.clone()),
+                        Part::Placeholder(value) => {
+                            FormatPart::Value(self.expr(scope, ast, *value, Expected::Anything)?)
+                        }
+                    });
+                }
+                ExprKind::Format(lowered)
+            }
+            ast::ExprKind::FString(parts) => {
+                ExprKind::Format(self.format_parts(scope, ast, parts)?)
+            }
+            ast::ExprKind::Var(name) => ExprKind::Var(self.variable(scope, name.symbol, loc)?),
+            ast::ExprKind::Attr(object, name) => ExprKind::Attr(
+                self.expr(scope, ast, *object, Expected::Anything)?,
+                name.symbol,
+            ),
+            ast::ExprKind::Call { function, args } => {
+                return self.call(scope, ast, *function, args);
+            }
+            ast::ExprKind::Construct { entity, args } => {
+                return self.construct(scope, ast, *entity, args, loc, expected);
+            }
+            ast::ExprKind::List(items) => {
+                let mut lowered = Vec::with_capacity(items.len());
+                for item in items {
+                    lowered.push(self.expr(scope, ast, *item, expected)?);
+                }
+                self.fold_list(lowered)
+            }
+            ast::ExprKind::Dict(entries) => {
+                let mut lowered = Vec::with_capacity(entries.len());
+                for (key, value) in entries {
+                    let value = self.expr(scope, ast, *value, Expected::Anything)?;
+                    lowered.push((self.program.heap.add_str(key), value));
+                }
+                self.fold_dict(lowered)
+            }
+            ast::ExprKind::Lookup(dict, key) => {
+                let dict = self.expr(scope, ast, *dict, Expected::Anything)?;
+                ExprKind::Lookup(dict, self.expr(scope, ast, *key, Expected::Anything)?)
+            }
+            ast::ExprKind::IndexLookup { entity, args } => {
+                let entity = self.find_entity(scope.namespace, *entity)?;
+                let query = self.query(scope, ast, QueryKind::Entity(entity), args, loc)?;
+                ExprKind::Query(query)
+            }
+            ast::ExprKind::ShortLookup {
+                object,
+                relation,
+                args,
+            } => {
+                let object = self.expr(scope, ast, *object, Expected::Anything)?;
+                let query = self.query(
+                    scope,
+                    ast,
+                    QueryKind::Relation(object, relation.symbol),
+                    args,
+                    loc,
+                )?;
+                ExprKind::Query(query)
+            }
+            ast::ExprKind::Binary(operator, left, right) => {
+                let left = self.expr(scope, ast, *left, Expected::Anything)?;
+                let right = self.expr(scope, ast, *right, Expected::Anything)?;
+                match operator {
+                    Operator::And => ExprKind::And(left, right),
+                    Operator::Or => ExprKind::Or(left, right),
+                    operator => ExprKind::Binary(*operator, left, right),
+                }
+            }
+            ast::ExprKind::Not(operand) => {
+                ExprKind::Not(self.expr(scope, ast, *operand, Expected::Anything)?)
+            }
+            ast::ExprKind::Ternary(condition, then, otherwise) => {
+                let condition = self.expr(scope, ast, *condition, Expected::Anything)?;
+                let then = self.expr(scope, ast, *then, expected)?;
+                ExprKind::Ternary(
+                    condition,
+                    then,
+                    self.expr(scope, ast, *otherwise, expected)?,
+                )
+            }
+            ast::ExprKind::Defined(operand) => {
+                ExprKind::Defined(self.expr(scope, ast, *operand, Expected::Anything)?)
+            }
+            ast::ExprKind::Comprehension {
+                value,
+                variable,
+                iterable,
+                guard,
+            } => {
+                let iterable = self.expr(scope, ast, *iterable, Expected::Anything)?;
+                scope.frames.push(Frame::single(variable.symbol));
+                let lowered = self.comprehension_value(scope, ast, *value, *guard, expected);
+                scope.frames.pop();
+                let value = lowered?;
+                self.program.comprehensions.push(Comprehension {
+                    iterable,
+                    value,
+                    loc,
+                });
+                ExprKind::Comprehension(ComprehensionId(
+                    self.program.comprehensions.len() as u32 - 1,
+                ))
+            }
+        };
+        Ok(self.add_expr(kind, loc))
+    }
+
+    fn comprehension_value(
+        &mut self,
+        scope: &mut Scope,
+        ast: &ast::Ast,
+        value: ast::ExprId,
+        guard: Option<ast::ExprId>,
+        expected: Expected,
+    ) -> Result<ExprId, Fail> {
+        let value = self.expr(scope, ast, value, expected)?;
+        let Some(guard) = guard else {
+            return Ok(value);
+        };
+        let loc = self.loc(ast.expr(guard).span);
+        let guard = self.expr(scope, ast, guard, Expected::Anything)?;
+        let skip = self.add_expr(ExprKind::Const(Value::Skip), loc);
+        Ok(self.add_expr(ExprKind::Ternary(guard, value, skip), loc))
+    }
+
+    pub fn literal(&mut self, literal: &Literal) -> Value {
+        match literal {
+            Literal::Null => Value::Null,
+            Literal::Bool(value) => Value::Bool(*value),
+            Literal::Int(value) => Value::Int(*value),
+            Literal::BigInt(value) => self.program.heap.new_int(value.clone()),
+            Literal::Float(value) => Value::Float(*value),
+            Literal::Str(text) => self.program.heap.new_str(text),
+        }
+    }
+
+    fn format_parts(
+        &mut self,
+        scope: &mut Scope,
+        ast: &ast::Ast,
+        parts: &[FPart],
+    ) -> Result<Vec<FormatPart>, Fail> {
+        let mut lowered = Vec::with_capacity(parts.len());
+        for part in parts {
+            lowered.push(match part {
+                FPart::Text(text) => FormatPart::Text(text.clone()),
+                FPart::Field {
+                    value,
+                    conversion,
+                    spec,
+                } => {
+                    let value = match value {
+                        FValue::Expr(value) => {
+                            Some(self.expr(scope, ast, *value, Expected::Anything)?)
+                        }
+                        FValue::Positional => None,
+                    };
+                    let spec = self.format_parts(scope, ast, spec)?;
+                    FormatPart::Field {
+                        value,
+                        conversion: *conversion,
+                        spec,
+                    }
+                }
+            });
+        }
+        Ok(lowered)
+    }
+
+    fn query(
+        &mut self,
+        scope: &mut Scope,
+        ast: &ast::Ast,
+        kind: QueryKind,
+        args: &[Arg],
+        loc: Loc,
+    ) -> Result<QueryId, Fail> {
+        let mut lowered: Vec<(Symbol, ExprId)> = Vec::new();
+        let mut spreads = Vec::new();
+        for arg in args {
+            match arg {
+                Arg::Named(name, value) => {
+                    if lowered.iter().any(|(known, _)| *known == name.symbol) {
+                        let message = format!(
+                            "Attribute {} provided twice in index lookup",
+                            self.text(name.symbol)
+                        );
+                        return Err(runtime(loc, message));
+                    }
+                    lowered.push((
+                        name.symbol,
+                        self.expr(scope, ast, *value, Expected::Anything)?,
+                    ));
+                }
+                Arg::Spread(value) => {
+                    spreads.push(self.expr(scope, ast, *value, Expected::Anything)?)
+                }
+                Arg::Positional(_) => {
+                    return Err(typing(loc, "an index lookup has no positional arguments"));
+                }
+            }
+        }
+        if let QueryKind::Entity(entity) = kind
+            && spreads.is_empty()
+        {
+            self.check_query(entity, &lowered, loc)?;
+        }
+        self.program.queries.push(Query {
+            kind,
+            args: lowered,
+            spreads,
+            loc,
+        });
+        Ok(QueryId(self.program.queries.len() as u32 - 1))
+    }
+
+    fn check_query(
+        &self,
+        entity: EntityId,
+        args: &[(Symbol, ExprId)],
+        loc: Loc,
+    ) -> Result<(), Fail> {
+        let mut names: Vec<&str> = args.iter().map(|(name, _)| self.text(*name)).collect();
+        names.sort_unstable();
+        let known = std::iter::once(&entity)
+            .chain(&self.program.entity(entity).ancestors)
+            .flat_map(|owner| &self.program.entity(*owner).own_indexes)
+            .any(|index| {
+                index.names.len() == names.len()
+                    && index
+                        .names
+                        .iter()
+                        .map(|name| self.text(*name))
+                        .eq(names.iter().copied())
+            });
+        if known {
+            return Ok(());
+        }
+        let message = format!(
+            "No index defined on {} for this lookup: {}",
+            self.text(self.program.entity(entity).short),
+            names.join(", ")
+        );
+        Err(crate::diagnostics::not_found(loc, message))
+    }
+}

@@ -1,0 +1,74 @@
+//! Literals whose items are all constants are constants. Source: language.md 2.5.
+
+use super::build::Builder;
+use super::expressions::{Expected, Scope};
+use super::{ExprId, ExprKind, NamespaceId};
+use crate::diagnostics::{Fail, runtime};
+use crate::span::Loc;
+use crate::syntax::ast;
+use crate::types::{StrId, Value};
+
+impl Builder<'_> {
+    pub fn constant_value(&self, id: ExprId) -> Option<Value> {
+        match self.program.expr(id).kind {
+            ExprKind::Const(value) => Some(value),
+            _ => None,
+        }
+    }
+
+    pub fn fold_list(&mut self, items: Vec<ExprId>) -> ExprKind {
+        let mut values = Vec::with_capacity(items.len());
+        for item in &items {
+            match self.constant_value(*item) {
+                Some(value) => self.program.heap.flatten_into(value, &mut values),
+                None => return ExprKind::List(items),
+            }
+        }
+        ExprKind::Const(self.program.heap.new_list(&values))
+    }
+
+    pub fn fold_dict(&mut self, entries: Vec<(StrId, ExprId)>) -> ExprKind {
+        let mut values = Vec::with_capacity(entries.len());
+        for (key, value) in &entries {
+            match self.constant_value(*value) {
+                Some(value) => values.push((*key, value)),
+                None => return ExprKind::Dict(entries),
+            }
+        }
+        ExprKind::Const(self.program.heap.new_dict(values))
+    }
+
+    /// The default of an attribute.
+    pub fn constant(
+        &mut self,
+        namespace: NamespaceId,
+        value: ast::ExprId,
+        loc: Loc,
+    ) -> Result<ExprId, Fail> {
+        let loaded = self.loaded;
+        let ast = &loaded.sources[namespace.index()].ast;
+        let is_literal = |id: ast::ExprId| {
+            !matches!(
+                ast.expr(id).kind,
+                ast::ExprKind::Var(_)
+                    | ast::ExprKind::Call { .. }
+                    | ast::ExprKind::Construct { .. }
+            )
+        };
+        let mut scope = Scope {
+            namespace,
+            frames: Vec::new(),
+            entity: None,
+            at_root: false,
+            in_typedef: true,
+        };
+        if is_literal(value) {
+            let lowered = self.expr(&mut scope, ast, value, Expected::Anything)?;
+            if self.constant_value(lowered).is_some() {
+                return Ok(lowered);
+            }
+        }
+        let text = self.expr_text(ast, value);
+        Err(runtime(loc, format!("{text} is not a constant")))
+    }
+}

@@ -1,0 +1,205 @@
+//! Plugins as definitions: native ones of the loaded built-in modules and those that Python declares.
+
+use super::build::Builder;
+use super::{Def, NamespaceId, PluginId};
+use crate::diagnostics::{Fail, fail, runtime};
+use crate::plugins::{Body, Parameter, PluginDef, PythonPlugins, natives, parse_signature};
+use crate::protocol::{Annotation, PluginInfo};
+use crate::span::Loc;
+use crate::types::{LiteralValue, Type, TypeId, Value};
+
+impl Builder<'_> {
+    pub fn register_plugins(&mut self, python: PythonPlugins) -> Result<(), Fail> {
+        for native in natives() {
+            let (parameters, returns_declared) =
+                parse_signature(native.signature, &mut self.program.heap);
+            let name = self.intern(native.name);
+            self.add_plugin(PluginDef {
+                name,
+                namespace: NamespaceId(0),
+                parameters,
+                returns: TypeId(0),
+                returns_declared,
+                allow_unknown: native.allow_unknown,
+                context: native.context,
+                commands: Vec::new(),
+                deprecated: native
+                    .deprecated
+                    .map(|by| (!by.is_empty()).then(|| by.to_owned())),
+                body: Body::Native(native.body),
+            })?;
+        }
+        for plugin in python.plugins {
+            self.add_python(plugin)?;
+        }
+        self.program.resource_classes = python.resources;
+        Ok(())
+    }
+
+    fn add_python(&mut self, plugin: PluginInfo) -> Result<(), Fail> {
+        let name = self.intern(&plugin.name);
+        let parameters = plugin
+            .parameters
+            .into_iter()
+            .map(|parameter| Parameter {
+                name: parameter.name,
+                kind: parameter.kind,
+                declared: parameter.annotation,
+                ty: TypeId(0),
+                has_default: parameter.has_default,
+                default: Value::Null,
+            })
+            .collect();
+        self.add_plugin(PluginDef {
+            name,
+            namespace: NamespaceId(0),
+            parameters,
+            returns: TypeId(0),
+            returns_declared: plugin.returns,
+            allow_unknown: plugin.allow_unknown,
+            context: plugin.takes_context,
+            commands: plugin.commands,
+            deprecated: plugin.deprecated,
+            body: Body::Python,
+        })
+    }
+
+    fn add_plugin(&mut self, mut plugin: PluginDef) -> Result<(), Fail> {
+        let text = self.text(plugin.name).to_owned();
+        let Some((namespace, short)) = text.rsplit_once("::") else {
+            return Ok(());
+        };
+        // Only plugins of loaded namespaces can be called.
+        let namespace = self.intern(namespace);
+        let Some(namespace) = self.namespace_of.get(&namespace).copied() else {
+            return Ok(());
+        };
+        plugin.namespace = namespace;
+        self.program.plugins.push(plugin);
+        let id = PluginId(self.program.plugins.len() as u32 - 1);
+        let short = self.intern(short);
+        self.register_def(namespace, short, Def::Plugin(id), Loc::NONE)
+    }
+
+    pub fn resolve_plugins(&mut self) -> Result<(), Fail> {
+        for at in 0..self.program.plugins.len() {
+            let namespace = self.program.plugins[at].namespace;
+            let name = self.text(self.program.plugins[at].name).to_owned();
+            for parameter in 0..self.program.plugins[at].parameters.len() {
+                let declared = self.program.plugins[at].parameters[parameter]
+                    .declared
+                    .clone();
+                let what = self.program.plugins[at].parameters[parameter].name.clone();
+                let ty = self.annotation(namespace, &name, &what, &declared)?;
+                self.program.plugins[at].parameters[parameter].ty = ty;
+            }
+            let declared = self.program.plugins[at].returns_declared.clone();
+            let declared = if declared == Annotation::Missing {
+                Annotation::Any
+            } else {
+                declared
+            };
+            let ty = self.annotation(namespace, &name, "return type", &declared)?;
+            self.program.plugins[at].returns = ty;
+        }
+        Ok(())
+    }
+
+    fn annotation(
+        &mut self,
+        namespace: NamespaceId,
+        plugin: &str,
+        what: &str,
+        annotation: &Annotation,
+    ) -> Result<TypeId, Fail> {
+        let ty = match annotation {
+            Annotation::Any => Type::Any,
+            Annotation::Null => Type::Null,
+            Annotation::Missing => {
+                let message = format!(
+                    "All arguments of plugin '{plugin}' should be annotated: '{what}' has no annotation"
+                );
+                return Err(runtime(Loc::NONE, message));
+            }
+            Annotation::Bad(reason) => {
+                let message = format!("Bad annotation in plugin {plugin} for {what}, {reason}");
+                return Err(runtime(Loc::NONE, message));
+            }
+            Annotation::Model(text) => return self.model_annotation(namespace, text),
+            Annotation::Union(members) => {
+                let mut types = Vec::new();
+                for member in members {
+                    let ty = self.annotation(namespace, plugin, what, member)?;
+                    if !types.contains(&ty) {
+                        types.push(ty);
+                    }
+                }
+                let null = self.program.add_type(Type::Null);
+                match types.as_slice() {
+                    [inner, other] if *other == null => Type::Nullable(*inner),
+                    [other, inner] if *other == null => Type::Nullable(*inner),
+                    [only] => return Ok(*only),
+                    _ => Type::Union(types),
+                }
+            }
+            Annotation::List(item) => match self.annotation(namespace, plugin, what, item)? {
+                item if self.program.types[item.index()] == Type::Any => Type::AnyList,
+                item => Type::ListOf(item),
+            },
+            Annotation::Dict(item) => match self.annotation(namespace, plugin, what, item)? {
+                item if self.program.types[item.index()] == Type::Any => Type::AnyDict,
+                item => Type::DictOf(item),
+            },
+            Annotation::Reference(inner) => return self.annotation(namespace, plugin, what, inner),
+            Annotation::Literal(values) => {
+                let mut literals = Vec::new();
+                for value in values {
+                    literals.push(match value {
+                        rmpv::Value::Boolean(value) => LiteralValue::Bool(*value),
+                        rmpv::Value::Integer(value) => {
+                            LiteralValue::Int(value.as_i64().unwrap_or(0))
+                        }
+                        value => LiteralValue::Str(self.intern(value.as_str().unwrap_or(""))),
+                    });
+                }
+                Type::Literal(literals)
+            }
+        };
+        Ok(self.program.add_type(ty))
+    }
+
+    /// A type of the model as an annotation writes it. Source: language.md 10.2.
+    fn model_annotation(&mut self, namespace: NamespaceId, text: &str) -> Result<TypeId, Fail> {
+        let text = text.trim();
+        let special = match text {
+            "any" | "expression" => Some(Type::Any),
+            "null" => Some(Type::Null),
+            "list" => Some(Type::AnyList),
+            "dict" => Some(Type::AnyDict),
+            _ => None,
+        };
+        if let Some(special) = special {
+            return Ok(self.program.add_type(special));
+        }
+        if let Some(inner) = text.strip_suffix('?') {
+            let inner = if matches!(inner, "list" | "dict") {
+                let literal = if inner == "list" {
+                    Type::List
+                } else {
+                    Type::Dict
+                };
+                self.program.add_type(literal)
+            } else {
+                self.model_annotation(namespace, inner)?
+            };
+            return Ok(self.program.add_type(Type::Nullable(inner)));
+        }
+        if let Some(item) = text.strip_suffix("[]") {
+            let item = self.model_annotation(namespace, item)?;
+            return Ok(self.program.add_type(Type::ListOf(item)));
+        }
+        let symbol = self.intern(text);
+        self.find_type(namespace, symbol, Loc::NONE)
+            .map_err(|error| fail(error.kind, Loc::NONE, error.message))
+    }
+}

@@ -1,0 +1,281 @@
+//! Relations, their annotations, and the precedence policy. Source: language.md 5.
+
+use super::build::Builder;
+use super::define::Items;
+use super::{AttrId, AttributeKind, NamespaceId, STD_ENTITY};
+use crate::diagnostics::{Fail, duplicate, fail, typing};
+use crate::intern::Symbol;
+use crate::span::Loc;
+use crate::syntax::ast;
+use crate::types::EntityId;
+
+impl Builder<'_> {
+    pub fn define_relations(&mut self, items: &Items) -> Result<(), Fail> {
+        let requires = self.intern("requires");
+        let provides = self.intern("provides");
+        let many = AttributeKind::Relation {
+            target: STD_ENTITY,
+            low: 0,
+            high: None,
+            inverse: None,
+        };
+        let first = self.add_attribute(STD_ENTITY, requires, Loc::NONE, many);
+        let second = self.add_attribute(STD_ENTITY, provides, Loc::NONE, many);
+        self.set_inverse(first, second);
+        self.set_inverse(second, first);
+        for (namespace, _, implementation) in &items.implementations {
+            let loc = self.loc(implementation.entity.span);
+            let entity = match self.find_def(*namespace, implementation.entity.symbol, loc)? {
+                super::Def::Entity(entity) => entity,
+                _ => {
+                    let message = format!(
+                        "Implementation can only be define for an Entity, but {} is not an entity",
+                        self.text(implementation.entity.symbol)
+                    );
+                    return Err(typing(loc, message));
+                }
+            };
+            let id = items
+                .implementations
+                .iter()
+                .find(|(.., other)| std::ptr::eq(*other, *implementation));
+            if let Some((_, id, _)) = id {
+                self.program.implementations[id.index()].entity = entity;
+            }
+        }
+        for (namespace, relation) in &items.relations {
+            self.define_relation(*namespace, relation)?;
+        }
+        Ok(())
+    }
+
+    fn set_inverse(&mut self, attr: AttrId, other: AttrId) {
+        if let AttributeKind::Relation { inverse, .. } =
+            &mut self.program.attributes[attr.index()].kind
+        {
+            *inverse = Some(other);
+        }
+    }
+
+    fn define_relation(
+        &mut self,
+        namespace: NamespaceId,
+        relation: &ast::Relation,
+    ) -> Result<(), Fail> {
+        let left = self.find_entity(namespace, relation.left.entity)?;
+        let right = self.find_entity(namespace, relation.right)?;
+        let loc = self.loc(relation.span);
+        self.check_new(left, relation.left.attribute.symbol, loc)?;
+        let kind = |target, end: &ast::End| AttributeKind::Relation {
+            target,
+            low: end.low,
+            high: end.high,
+            inverse: None,
+        };
+        match &relation.right_end {
+            None => {
+                self.add_attribute(
+                    left,
+                    relation.left.attribute.symbol,
+                    loc,
+                    kind(right, &relation.left),
+                );
+            }
+            Some(end)
+                if left == right && end.attribute.symbol == relation.left.attribute.symbol =>
+            {
+                // The same end twice: its own inverse, with the multiplicity written last.
+                let attr = self.add_attribute(left, end.attribute.symbol, loc, kind(right, end));
+                self.set_inverse(attr, attr);
+            }
+            Some(end) => {
+                let end_loc = self.loc(end.attribute.span);
+                self.check_new(right, end.attribute.symbol, end_loc)?;
+                // `A.b -- C.d`: the multiplicity beside a name is that of the attribute of this name.
+                let second =
+                    self.add_attribute(right, end.attribute.symbol, end_loc, kind(left, end));
+                let first = self.add_attribute(
+                    left,
+                    relation.left.attribute.symbol,
+                    loc,
+                    kind(right, &relation.left),
+                );
+                self.set_inverse(first, second);
+                self.set_inverse(second, first);
+            }
+        }
+        for annotation in &relation.annotations {
+            self.pending_annotations
+                .push((namespace, *annotation, left, loc));
+        }
+        Ok(())
+    }
+
+    fn check_new(&self, entity: EntityId, name: Symbol, loc: Loc) -> Result<(), Fail> {
+        let Some(known) = self.program.find_attribute(entity, name) else {
+            return Ok(());
+        };
+        let attribute = self.program.attribute(known);
+        let full = self.text(self.program.entity(entity).name);
+        let message = if attribute.entity == entity {
+            format!(
+                "Attribute name {} is already defined in {full}, unable to define relationship",
+                self.text(name)
+            )
+        } else {
+            let parent = self.text(self.program.entity(attribute.entity).name);
+            format!(
+                "Attribute name {} is already defined in {parent}, unable to define relationship",
+                self.text(name)
+            )
+        };
+        Err(duplicate(
+            &self.program.sources,
+            loc,
+            attribute.loc,
+            message,
+        ))
+    }
+
+    /// After all relations are known: none may hide one of an ancestor.
+    pub fn check_entities(&mut self) -> Result<(), Fail> {
+        for at in 0..self.program.entities.len() {
+            let entity = &self.program.entities[at];
+            for attr in &entity.own {
+                let attribute = self.program.attribute(*attr);
+                if !attribute.is_relation() {
+                    continue;
+                }
+                for ancestor in &entity.ancestors {
+                    let clash = self
+                        .program
+                        .entity(*ancestor)
+                        .own
+                        .iter()
+                        .find(|own| self.program.attribute(**own).name == attribute.name);
+                    if let Some(clash) = clash {
+                        let message = format!(
+                            "Attribute name {} is already defined in {}, unable to define relationship",
+                            self.text(attribute.name),
+                            self.text(self.program.entity(*ancestor).name)
+                        );
+                        let first = self.program.attribute(*clash).loc;
+                        return Err(duplicate(
+                            &self.program.sources,
+                            attribute.loc,
+                            first,
+                            message,
+                        ));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub fn resolve_policy(&mut self) -> Result<(), Fail> {
+        let rules = self.program.precedence.clone();
+        if rules.is_empty() {
+            return Ok(());
+        }
+        let mut pairs: Vec<(AttrId, AttrId)> = Vec::new();
+        let mut order: Vec<AttrId> = Vec::new();
+        for rule in &rules {
+            let first = self.policy_attribute(&rule.first)?;
+            let then = self.policy_attribute(&rule.then)?;
+            pairs.push((first, then));
+            for attr in [first, then] {
+                if !order.contains(&attr) {
+                    order.push(attr);
+                }
+            }
+        }
+        let mut sorted: Vec<AttrId> = Vec::new();
+        while sorted.len() < order.len() {
+            let free = order.iter().copied().find(|attr| {
+                !sorted.contains(attr)
+                    && pairs
+                        .iter()
+                        .all(|(first, then)| then != attr || sorted.contains(first))
+            });
+            let Some(free) = free else {
+                let names: Vec<String> = order
+                    .iter()
+                    .filter(|attr| !sorted.contains(attr))
+                    .map(|attr| self.attribute_text(*attr))
+                    .collect();
+                let message = format!(
+                    "A cycle exists in the relation precedence policy: {}",
+                    names.join(" -> ")
+                );
+                return Err(fail(
+                    "CycleInRelationPrecedencePolicyError",
+                    Loc::NONE,
+                    message,
+                ));
+            };
+            sorted.push(free);
+        }
+        for (at, attr) in sorted.iter().enumerate() {
+            self.program.attributes[attr.index()].policy = Some(at as u32);
+        }
+        for (first, _) in pairs {
+            self.program.attributes[first.index()].before_others = true;
+        }
+        self.program.policy = sorted;
+        Ok(())
+    }
+
+    fn attribute_text(&self, attr: AttrId) -> String {
+        let attribute = self.program.attribute(attr);
+        format!(
+            "{}.{}",
+            self.text(self.program.entity(attribute.entity).name),
+            self.text(attribute.name)
+        )
+    }
+
+    fn policy_attribute(&mut self, (entity, relation): &(String, String)) -> Result<AttrId, Fail> {
+        let invalid = |reason: String| {
+            fail(
+                "InvalidRelationPrecedenceRuleError",
+                Loc::NONE,
+                format!("The relation precedence rule is invalid: {reason}"),
+            )
+        };
+        let found = entity.rsplit_once("::").and_then(|(namespace, short)| {
+            let namespace = self.program.names.find(namespace)?;
+            let namespace = self.namespace_of.get(&namespace)?;
+            let short = self.program.names.find(short)?;
+            self.program.namespaces[namespace.index()]
+                .defs
+                .get(&short)
+                .copied()
+        });
+        let Some(def) = found else {
+            return Err(invalid(format!("no type {entity} is defined")));
+        };
+        let super::Def::Entity(id) = def else {
+            return Err(invalid(format!("{entity} is not an entity")));
+        };
+        let own = self.program.names.find(relation).and_then(|name| {
+            self.program
+                .entity(id)
+                .own
+                .iter()
+                .copied()
+                .find(|attr| self.program.attribute(*attr).name == name)
+        });
+        let Some(attr) = own else {
+            return Err(invalid(format!(
+                "entity {entity} has no attribute {relation}"
+            )));
+        };
+        if !self.program.attribute(attr).is_relation() {
+            return Err(invalid(format!(
+                "attribute {entity}.{relation} is not a relation"
+            )));
+        }
+        Ok(attr)
+    }
+}

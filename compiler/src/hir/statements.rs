@@ -1,0 +1,413 @@
+//! Blocks and statements, and the promises that `if` and `for` hold for what they assign inside.
+
+use super::build::Builder;
+use super::define::Items;
+use super::expressions::{Expected, Frame, Scope};
+use super::{Annotation, BlockId, NamespaceId, Promise, Ref, Stmt, StmtId, StmtKind};
+use crate::diagnostics::{Fail, Warning};
+use crate::intern::Symbol;
+use crate::span::Loc;
+use crate::syntax::ast::{self, Item};
+
+impl Builder<'_> {
+    /// Root variables must be known before any body is lowered.
+    pub fn declare_roots(&mut self) {
+        let loaded = self.loaded;
+        for (at, source) in loaded.sources.iter().enumerate() {
+            let root = self.program.namespaces[at].root;
+            let stmts = source.ast.items.iter().filter_map(|item| match item {
+                Item::Stmt(stmt) => Some(stmt),
+                _ => None,
+            });
+            for name in assigned(stmts, |name| !self.program.names.text(name).contains("::")) {
+                let variables = &mut self.program.blocks[root.index()].variables;
+                let index = variables.len() as u32;
+                if let std::collections::hash_map::Entry::Vacant(entry) =
+                    self.root_variables.entry((root, name))
+                {
+                    entry.insert(index);
+                    variables.push(name);
+                }
+            }
+        }
+    }
+
+    fn root_frame(&mut self, namespace: NamespaceId) -> Frame {
+        let loaded = self.loaded;
+        let root = self.program.namespaces[namespace.index()].root;
+        let mut frame = Frame::default();
+        for (index, name) in self.program.blocks[root.index()]
+            .variables
+            .iter()
+            .enumerate()
+        {
+            frame.variables.insert(*name, index as u32);
+        }
+        for item in &loaded.sources[namespace.index()].ast.items {
+            if let Item::Stmt(ast::Stmt::Assign { target, span, .. }) = item {
+                let loc = self.program.sources.loc(*span);
+                frame.locs.entry(target.symbol).or_default().push(loc);
+            }
+        }
+        frame
+    }
+
+    pub fn lower_implementations(&mut self, items: &Items) -> Result<(), Fail> {
+        let loaded = self.loaded;
+        for (namespace, id, implementation) in &items.implementations {
+            let entity = self.program.implementations[id.index()].entity;
+            let outer = self.root_frame(*namespace);
+            let mut scope = Scope {
+                namespace: *namespace,
+                frames: Vec::new(),
+                entity: Some(entity),
+                at_root: false,
+                in_typedef: false,
+            };
+            let ast = &loaded.sources[namespace.index()].ast;
+            let block = self.block(&mut scope, ast, &implementation.body, None, Some(&outer))?;
+            self.program.implementations[id.index()].block = block;
+        }
+        for (id, when) in std::mem::take(&mut self.pending_conditions) {
+            let (namespace, entity) = {
+                let implement = &self.program.implements[id.index()];
+                (implement.namespace, implement.entity)
+            };
+            let ast = &loaded.sources[namespace.index()].ast;
+            if matches!(
+                ast.expr(when).kind,
+                ast::ExprKind::Literal(ast::Literal::Bool(true))
+            ) {
+                continue;
+            }
+            let mut scope = Scope {
+                namespace,
+                frames: Vec::new(),
+                entity: Some(entity),
+                at_root: false,
+                in_typedef: false,
+            };
+            let condition = self.expr(&mut scope, ast, when, Expected::Anything)?;
+            self.program.implements[id.index()].condition = Some(condition);
+        }
+        Ok(())
+    }
+
+    pub fn lower_roots(&mut self) -> Result<(), Fail> {
+        let loaded = self.loaded;
+        for (at, source) in loaded.sources.iter().enumerate() {
+            let namespace = NamespaceId(at as u32);
+            let frame = self.root_frame(namespace);
+            let mut scope = Scope {
+                namespace,
+                frames: vec![frame],
+                entity: None,
+                at_root: true,
+                in_typedef: false,
+            };
+            let root = self.program.namespaces[at].root;
+            for item in &source.ast.items {
+                match item {
+                    Item::Stmt(stmt) => {
+                        let id = self.stmt(&mut scope, &source.ast, stmt)?;
+                        self.program.blocks[root.index()].stmts.push(id);
+                    }
+                    Item::Relation(relation) => {
+                        for annotation in &relation.annotations {
+                            let pending = self
+                                .pending_annotations
+                                .iter()
+                                .find(|(of, expr, ..)| *of == namespace && expr == annotation);
+                            let Some((_, _, entity, loc)) = pending.copied() else {
+                                continue;
+                            };
+                            let expr = self.expr(
+                                &mut scope,
+                                &source.ast,
+                                *annotation,
+                                Expected::Anything,
+                            )?;
+                            self.program.annotations.push(Annotation {
+                                namespace,
+                                expr,
+                                entity,
+                                loc,
+                            });
+                        }
+                    }
+                    _ => {}
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A nested block. `first` is the variable of a `for`; `outer` what an implementation's block could shadow.
+    fn block(
+        &mut self,
+        scope: &mut Scope,
+        ast: &ast::Ast,
+        body: &[ast::Stmt],
+        first: Option<Symbol>,
+        outer: Option<&Frame>,
+    ) -> Result<BlockId, Fail> {
+        let mut frame = Frame::default();
+        let mut variables: Vec<Symbol> = Vec::new();
+        if let Some(name) = first {
+            frame.variables.insert(name, 0);
+            variables.push(name);
+        }
+        for stmt in body {
+            if let ast::Stmt::Assign { target, span, .. } = stmt {
+                if self.text(target.symbol).contains("::") {
+                    continue;
+                }
+                let loc = self.loc(*span);
+                frame.locs.entry(target.symbol).or_default().push(loc);
+                if let std::collections::hash_map::Entry::Vacant(entry) =
+                    frame.variables.entry(target.symbol)
+                {
+                    entry.insert(variables.len() as u32);
+                    variables.push(target.symbol);
+                }
+            }
+        }
+        for name in &variables {
+            self.warn_shadow(scope, outer, &frame, *name);
+        }
+        let id = self.add_block();
+        self.program.blocks[id.index()].variables = variables;
+        scope.frames.push(frame);
+        let mut stmts = Vec::with_capacity(body.len());
+        let mut result = Ok(());
+        for stmt in body {
+            match self.stmt(scope, ast, stmt) {
+                Ok(stmt) => stmts.push(stmt),
+                Err(error) => {
+                    result = Err(error);
+                    break;
+                }
+            }
+        }
+        scope.frames.pop();
+        result?;
+        stmts.reverse();
+        self.program.blocks[id.index()].stmts = stmts;
+        Ok(id)
+    }
+
+    fn warn_shadow(&mut self, scope: &Scope, outer: Option<&Frame>, frame: &Frame, name: Symbol) {
+        let Some(own) = frame.locs.get(&name) else {
+            return;
+        };
+        let original = scope
+            .frames
+            .iter()
+            .rev()
+            .chain(outer)
+            .find_map(|frame| frame.locs.get(&name).cloned());
+        let Some(original) = original else {
+            return;
+        };
+        let places = |locs: &[Loc]| {
+            locs.iter()
+                .map(|loc| self.program.sources.brief(*loc))
+                .collect::<Vec<_>>()
+                .join(",")
+        };
+        let message = format!(
+            "Variable `{}` shadowed: originally declared at {}, shadowed at {}",
+            self.text(name),
+            places(&original),
+            places(own)
+        );
+        let loc = own[0];
+        self.program.warnings.push(Warning {
+            kind: "VariableShadowWarning",
+            message,
+            loc,
+        });
+    }
+
+    fn add_stmt(&mut self, kind: StmtKind, loc: Loc) -> StmtId {
+        self.program.stmts.push(Stmt { kind, loc });
+        StmtId(self.program.stmts.len() as u32 - 1)
+    }
+
+    fn stmt(
+        &mut self,
+        scope: &mut Scope,
+        ast: &ast::Ast,
+        stmt: &ast::Stmt,
+    ) -> Result<StmtId, Fail> {
+        match stmt {
+            ast::Stmt::Expr(expr) => {
+                let loc = self.loc(ast.expr(*expr).span);
+                let expr = self.expr(scope, ast, *expr, Expected::Anything)?;
+                Ok(self.add_stmt(StmtKind::Expr(expr), loc))
+            }
+            ast::Stmt::Assign {
+                target,
+                value,
+                span,
+            } => {
+                let loc = self.loc(*span);
+                let value = self.expr(scope, ast, *value, Expected::Anything)?;
+                let target = if self.text(target.symbol).contains("::") {
+                    Ref::Missing(target.symbol)
+                } else {
+                    self.variable(scope, target.symbol, loc)?
+                };
+                Ok(self.add_stmt(StmtKind::Assign { target, value }, loc))
+            }
+            ast::Stmt::AttrAssign {
+                object,
+                attribute,
+                value,
+                append,
+                span,
+            } => {
+                let loc = self.loc(*span);
+                let object = self.expr(scope, ast, *object, Expected::Anything)?;
+                let value = self.expr(scope, ast, *value, Expected::Assigned)?;
+                let kind = StmtKind::AttrAssign {
+                    object,
+                    attribute: attribute.symbol,
+                    value,
+                    append: *append,
+                };
+                Ok(self.add_stmt(kind, loc))
+            }
+            ast::Stmt::For {
+                variable,
+                iterable,
+                body,
+                span,
+            } => {
+                let loc = self.loc(*span);
+                let iterable = self.expr(scope, ast, *iterable, Expected::Anything)?;
+                let mut promises = Vec::new();
+                let mut crossed = Vec::new();
+                self.promises(
+                    scope,
+                    ast,
+                    body,
+                    Some(variable.symbol),
+                    &mut crossed,
+                    &mut promises,
+                )?;
+                let body = self.block(scope, ast, body, Some(variable.symbol), None)?;
+                Ok(self.add_stmt(
+                    StmtKind::For {
+                        iterable,
+                        body,
+                        promises,
+                    },
+                    loc,
+                ))
+            }
+            ast::Stmt::If {
+                condition,
+                then,
+                otherwise,
+                span,
+            } => {
+                let loc = self.loc(*span);
+                let condition = self.expr(scope, ast, *condition, Expected::Anything)?;
+                let mut promises = Vec::new();
+                let mut crossed = Vec::new();
+                self.promises(scope, ast, then, None, &mut crossed, &mut promises)?;
+                self.promises(scope, ast, otherwise, None, &mut crossed, &mut promises)?;
+                let then = self.block(scope, ast, then, None, None)?;
+                let otherwise = self.block(scope, ast, otherwise, None, None)?;
+                Ok(self.add_stmt(
+                    StmtKind::If {
+                        condition,
+                        then,
+                        otherwise,
+                        promises,
+                    },
+                    loc,
+                ))
+            }
+        }
+    }
+
+    /// Attribute assignments inside a body whose root variable lives outside of all `crossed` blocks.
+    fn promises(
+        &mut self,
+        scope: &mut Scope,
+        ast: &ast::Ast,
+        body: &[ast::Stmt],
+        loop_variable: Option<Symbol>,
+        crossed: &mut Vec<Vec<Symbol>>,
+        promises: &mut Vec<Promise>,
+    ) -> Result<(), Fail> {
+        let mut declared = assigned(body.iter(), |name| {
+            !self.program.names.text(name).contains("::")
+        });
+        declared.extend(loop_variable);
+        crossed.push(declared);
+        for stmt in body.iter().rev() {
+            match stmt {
+                ast::Stmt::AttrAssign {
+                    object,
+                    attribute,
+                    span,
+                    ..
+                } => {
+                    let root = root_variable(ast, *object);
+                    if root.is_some_and(|root| !crossed.iter().any(|block| block.contains(&root))) {
+                        let loc = self.loc(*span);
+                        let object = self.expr(scope, ast, *object, Expected::Anything)?;
+                        promises.push(Promise {
+                            object,
+                            attribute: attribute.symbol,
+                            loc,
+                        });
+                    }
+                }
+                ast::Stmt::For { variable, body, .. } => {
+                    self.promises(scope, ast, body, Some(variable.symbol), crossed, promises)?;
+                }
+                ast::Stmt::If {
+                    then, otherwise, ..
+                } => {
+                    self.promises(scope, ast, then, None, crossed, promises)?;
+                    self.promises(scope, ast, otherwise, None, crossed, promises)?;
+                }
+                ast::Stmt::Expr(_) | ast::Stmt::Assign { .. } => {}
+            }
+        }
+        crossed.pop();
+        Ok(())
+    }
+}
+
+fn root_variable(ast: &ast::Ast, mut id: ast::ExprId) -> Option<Symbol> {
+    loop {
+        match &ast.expr(id).kind {
+            ast::ExprKind::Var(name) => return Some(name.symbol),
+            ast::ExprKind::Attr(object, _) => id = *object,
+            _ => return None,
+        }
+    }
+}
+
+/// Variables that are assigned directly among statements, each once.
+fn assigned<'a>(
+    stmts: impl Iterator<Item = &'a ast::Stmt>,
+    local: impl Fn(Symbol) -> bool,
+) -> Vec<Symbol> {
+    let mut seen = crate::hash::Set::default();
+    let mut names = Vec::new();
+    for stmt in stmts {
+        if let ast::Stmt::Assign { target, .. } = stmt
+            && local(target.symbol)
+            && seen.insert(target.symbol)
+        {
+            names.push(target.symbol);
+        }
+    }
+    names
+}

@@ -1,0 +1,158 @@
+//! Expressions as text, fully parenthesised, as messages of typedefs show them.
+
+use super::build::Builder;
+use crate::syntax::ast::{Arg, Ast, ExprId, ExprKind, FPart, FValue, Literal, Operator, Part};
+use crate::syntax::token::Cmp;
+use crate::types::text;
+
+impl Builder<'_> {
+    pub fn expr_text(&self, ast: &Ast, id: ExprId) -> String {
+        let sub = |id: ExprId| self.expr_text(ast, id);
+        match &ast.expr(id).kind {
+            ExprKind::Literal(literal) => match literal {
+                Literal::Null => "null".to_owned(),
+                Literal::Bool(true) => "true".to_owned(),
+                Literal::Bool(false) => "false".to_owned(),
+                Literal::Int(value) => value.to_string(),
+                Literal::BigInt(value) => value.to_string(),
+                Literal::Float(value) => text::float(*value),
+                Literal::Str(value) => text::quoted(value),
+            },
+            ExprKind::Interpolated(parts) => {
+                let parts = parts.iter().map(|part| match part {
+                    Part::Text(text) => text.to_string(),
+                    Part::Placeholder(value) => format!("{{{{{}}}}}", sub(*value)),
+                });
+                text::quoted(&parts.collect::<String>())
+            }
+            ExprKind::FString(parts) => {
+                let parts = parts.iter().map(|part| match part {
+                    FPart::Text(text) => text.to_string(),
+                    FPart::Field {
+                        value: FValue::Expr(value),
+                        ..
+                    } => format!("{{{}}}", sub(*value)),
+                    FPart::Field { .. } => "{}".to_owned(),
+                });
+                format!("f{}", text::quoted(&parts.collect::<String>()))
+            }
+            ExprKind::Regex(pattern) => format!("/{pattern}/"),
+            ExprKind::Var(name) => self.text(name.symbol).to_owned(),
+            ExprKind::Attr(object, name) => format!("{}.{}", sub(*object), self.text(name.symbol)),
+            ExprKind::Call { function, args } => {
+                format!(
+                    "{}({})",
+                    self.text(function.symbol),
+                    self.args_text(ast, args)
+                )
+            }
+            ExprKind::Construct { entity, args } => {
+                format!(
+                    "{}({})",
+                    self.text(entity.symbol),
+                    self.args_text(ast, args)
+                )
+            }
+            ExprKind::List(items) => {
+                let items: Vec<String> = items.iter().map(|item| sub(*item)).collect();
+                format!("[{}]", items.join(","))
+            }
+            ExprKind::Dict(entries) => {
+                let entries: Vec<String> = entries
+                    .iter()
+                    .map(|(key, value)| format!("{}: {}", text::quoted(key), sub(*value)))
+                    .collect();
+                format!("{{{}}}", entries.join(", "))
+            }
+            ExprKind::Lookup(dict, key) => format!("{}[{}]", sub(*dict), sub(*key)),
+            ExprKind::IndexLookup { entity, args } => {
+                format!(
+                    "{}[{}]",
+                    self.text(entity.symbol),
+                    self.args_text(ast, args)
+                )
+            }
+            ExprKind::ShortLookup {
+                object,
+                relation,
+                args,
+            } => {
+                format!(
+                    "{}.{}[{}]",
+                    sub(*object),
+                    self.text(relation.symbol),
+                    self.args_text(ast, args)
+                )
+            }
+            ExprKind::Binary(operator, left, right) => {
+                format!(
+                    "({} {} {})",
+                    sub(*left),
+                    operator_text(*operator),
+                    sub(*right)
+                )
+            }
+            ExprKind::Not(operand) => format!("(not {})", sub(*operand)),
+            ExprKind::Ternary(condition, then, otherwise) => {
+                format!(
+                    "({} ? {} : {})",
+                    sub(*condition),
+                    sub(*then),
+                    sub(*otherwise)
+                )
+            }
+            ExprKind::Defined(operand) => format!("{} is defined", sub(*operand)),
+            ExprKind::Comprehension {
+                value,
+                variable,
+                iterable,
+                guard,
+            } => {
+                let guard = guard
+                    .map(|guard| format!(" if {}", sub(guard)))
+                    .unwrap_or_default();
+                format!(
+                    "[{} for {} in {}{guard}]",
+                    sub(*value),
+                    self.text(variable.symbol),
+                    sub(*iterable)
+                )
+            }
+        }
+    }
+
+    fn args_text(&self, ast: &Ast, args: &[Arg]) -> String {
+        let texts: Vec<String> = args
+            .iter()
+            .map(|arg| match arg {
+                Arg::Positional(value) => self.expr_text(ast, *value),
+                Arg::Named(name, value) => {
+                    format!("{}={}", self.text(name.symbol), self.expr_text(ast, *value))
+                }
+                Arg::Spread(value) => format!("**{}", self.expr_text(ast, *value)),
+            })
+            .collect();
+        texts.join(",")
+    }
+}
+
+fn operator_text(operator: Operator) -> &'static str {
+    match operator {
+        Operator::Cmp(Cmp::Eq) => "==",
+        Operator::Cmp(Cmp::Ne) => "!=",
+        Operator::Cmp(Cmp::Lt) => "<",
+        Operator::Cmp(Cmp::Gt) => ">",
+        Operator::Cmp(Cmp::Le) => "<=",
+        Operator::Cmp(Cmp::Ge) => ">=",
+        Operator::In => "in",
+        Operator::NotIn => "not in",
+        Operator::And => "and",
+        Operator::Or => "or",
+        Operator::Add => "+",
+        Operator::Sub => "-",
+        Operator::Mul => "*",
+        Operator::Div => "/",
+        Operator::Mod => "%",
+        Operator::Pow => "**",
+    }
+}

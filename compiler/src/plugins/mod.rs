@@ -1,0 +1,151 @@
+//! Functions that a model can call: native ones of std, and those of Python modules.
+//!
+//! A native function sees the model through [`Model`] only. Python ones are behind [`PluginHost`].
+
+mod bind;
+mod host;
+mod signature;
+mod std;
+
+pub use bind::{Bound, bind};
+pub use host::load_python;
+pub use std::TemplateCache;
+
+use crate::diagnostics::Fail;
+use crate::hir::NamespaceId;
+use crate::intern::Symbol;
+use crate::protocol::{Annotation, ParameterKind, PluginInfo, ResourceClassInfo};
+use crate::types::{Heap, InstId, TypeId, Value};
+use crate::world::World;
+
+/// What the Python modules of a compile declare.
+#[derive(Default)]
+pub struct PythonPlugins {
+    pub plugins: Vec<PluginInfo>,
+    pub resources: Vec<ResourceClassInfo>,
+}
+
+pub type Native = fn(&mut dyn Model, &Bound) -> Result<Value, PluginError>;
+
+#[derive(Clone)]
+pub enum Body {
+    Native(Native),
+    Python,
+}
+
+pub struct PluginDef {
+    /// Full name, `m::f`.
+    pub name: Symbol,
+    pub namespace: NamespaceId,
+    pub parameters: Vec<Parameter>,
+    pub returns: TypeId,
+    pub returns_declared: Annotation,
+    pub allow_unknown: bool,
+    /// It wants to know where it is called.
+    pub context: bool,
+    pub commands: Vec<String>,
+    pub deprecated: Option<Option<String>>,
+    pub body: Body,
+}
+
+pub struct Parameter {
+    pub name: String,
+    pub kind: ParameterKind,
+    pub declared: Annotation,
+    pub ty: TypeId,
+    pub has_default: bool,
+    /// Native functions only.
+    pub default: Value,
+}
+
+/// Why a call has no value.
+pub enum PluginError {
+    /// These variables have no value yet: call again when they have.
+    Unset(Vec<u32>),
+    /// Something Unknown was touched: the result is Unknown.
+    Unknown,
+    /// A mistake of the model.
+    Compile(Fail),
+    /// An exception that nobody expected: its type and text.
+    External {
+        type_name: String,
+        message: String,
+        traceback: Option<String>,
+    },
+    /// The plugin says what is wrong.
+    Explicit {
+        type_name: String,
+        message: String,
+        traceback: Option<String>,
+    },
+}
+
+pub fn external<T>(type_name: &str, message: impl Into<String>) -> Result<T, PluginError> {
+    Err(PluginError::External {
+        type_name: type_name.to_owned(),
+        message: message.into(),
+        traceback: None,
+    })
+}
+
+/// What a native function may do with the model.
+pub trait Model {
+    fn heap(&mut self) -> &mut Heap;
+    fn heap_ref(&self) -> &Heap;
+    /// As `std::print` and `str()` write it.
+    fn text(&self, value: Value) -> String;
+    fn repr(&self, value: Value) -> String;
+    /// The value of an attribute; `Ok(None)`: the entity has no such attribute.
+    fn attribute(&mut self, instance: InstId, name: &str) -> Result<Option<Value>, PluginError>;
+    /// Whether the instance is of a type by its full name; `None`: there is no such type.
+    fn is_instance(&self, instance: InstId, type_name: &str) -> Option<bool>;
+    fn type_name(&self, instance: InstId) -> String;
+    fn world(&self) -> &dyn World;
+    fn environment_id(&self) -> Option<String>;
+    /// The root directory of a loaded module.
+    fn module_root(&self, module: &str) -> Option<String>;
+    /// First part of the calling namespace; empty for the project itself.
+    fn calling_module(&self) -> String;
+    fn warn(&mut self, message: String);
+    /// The id of the resource that an instance is exported as.
+    fn resource_id(&mut self, instance: InstId) -> Result<Option<String>, PluginError>;
+    fn add_unknown_parameter(&mut self, resource: String, parameter: String);
+    /// Renders a template; `None`: with the names of the call site.
+    fn render(
+        &mut self,
+        path: &str,
+        variables: Option<Vec<(String, Value)>>,
+    ) -> Result<Value, PluginError>;
+}
+
+/// What answers while Python runs.
+pub trait HostCallbacks {
+    fn get(&mut self, instance: u32, attribute: &str) -> crate::protocol::Got;
+    fn entity(&mut self, name: &str) -> crate::protocol::ToHost;
+    fn log(&mut self, level: &str, message: &str);
+}
+
+/// A process that runs Python plugins.
+pub trait PluginHost {
+    fn request(
+        &mut self,
+        message: crate::protocol::ToHost,
+        callbacks: &mut dyn HostCallbacks,
+    ) -> Result<crate::protocol::FromHost, String>;
+}
+
+pub(crate) struct NativeDef {
+    pub name: &'static str,
+    /// `name: type = default, *args: any, **kwargs: any -> type`
+    pub signature: &'static str,
+    pub body: Native,
+    pub allow_unknown: bool,
+    pub context: bool,
+    pub deprecated: Option<&'static str>,
+}
+
+pub(crate) fn natives() -> Vec<NativeDef> {
+    std::natives()
+}
+
+pub(crate) use signature::parse as parse_signature;

@@ -1,0 +1,176 @@
+//! Texts. Source: std-module.md 5.1.
+
+use super::{
+    Bound, Model, NativeDef, PluginError, Value, external, int_arg, native, pyformat, str_arg,
+    text_value,
+};
+use md5::{Digest, Md5};
+
+pub(super) fn natives() -> Vec<NativeDef> {
+    vec![
+        native!(
+            "replace",
+            "string: string, old: string, new: string -> string",
+            |model, args| {
+                let heap = model.heap_ref();
+                let text =
+                    str_arg(heap, args, 0).replace(str_arg(heap, args, 1), str_arg(heap, args, 2));
+                text_value(model, &text)
+            }
+        ),
+        native!("upper", "string: string -> string", |model, args| {
+            let text = str_arg(model.heap_ref(), args, 0).to_uppercase();
+            text_value(model, &text)
+        }),
+        native!("lower", "string: string -> string", |model, args| {
+            let text = str_arg(model.heap_ref(), args, 0).to_lowercase();
+            text_value(model, &text)
+        }),
+        native!("capitalize", "string: string -> string", |model, args| {
+            let mut chars = str_arg(model.heap_ref(), args, 0).chars();
+            let first: String = chars
+                .next()
+                .map(|c| c.to_uppercase().collect())
+                .unwrap_or_default();
+            let text = first + &chars.as_str().to_lowercase();
+            text_value(model, &text)
+        }),
+        native!(
+            "limit",
+            "string: string, length: int -> string",
+            |model, args| {
+                let length = int_arg(args, 1)?;
+                let text = str_arg(model.heap_ref(), args, 0);
+                let n_chars = text.chars().count() as i64;
+                let take = if length < 0 { n_chars + length } else { length }.clamp(0, n_chars);
+                let text: String = text.chars().take(take as usize).collect();
+                text_value(model, &text)
+            }
+        ),
+        native!("length", "value: string -> int", |model, args| {
+            Ok(Value::Int(
+                str_arg(model.heap_ref(), args, 0).chars().count() as i64,
+            ))
+        }),
+        native!(
+            "split",
+            "string_list: string, delim: string -> list",
+            |model, args| {
+                let delimiter = str_arg(model.heap_ref(), args, 1);
+                if delimiter.is_empty() {
+                    return external("ValueError", "empty separator");
+                }
+                let parts: Vec<String> = str_arg(model.heap_ref(), args, 0)
+                    .split(delimiter)
+                    .map(str::to_owned)
+                    .collect();
+                let values: Vec<Value> = parts
+                    .iter()
+                    .map(|part| model.heap().new_str(part))
+                    .collect();
+                Ok(model.heap().new_list(&values))
+            }
+        ),
+        native!("hostname", "fqdn: string -> string", |model, args| {
+            let text = str_arg(model.heap_ref(), args, 0)
+                .split('.')
+                .next()
+                .unwrap_or("")
+                .to_owned();
+            text_value(model, &text)
+        }),
+        native!(
+            "unique_file",
+            "prefix: string, seed: string, suffix: string, length: int = 20 -> string",
+            |model, args| {
+                let heap = model.heap_ref();
+                let digest = Md5::digest(str_arg(heap, args, 1).as_bytes());
+                let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+                let text = format!("{}{hex}{}", str_arg(heap, args, 0), str_arg(heap, args, 2));
+                text_value(model, &text)
+            }
+        ),
+        native!(
+            "format",
+            "__string: string, *args: any, **kwargs: any -> string",
+            |model, args| {
+                let template = str_arg(model.heap_ref(), args, 0).to_owned();
+                let text = pyformat::format(model, &template, &args.var_args, &args.keywords)?;
+                text_value(model, &text)
+            }
+        ),
+        native!("is_base64_encoded", "s: string -> bool", |model, args| {
+            Ok(Value::Bool(is_base64(str_arg(model.heap_ref(), args, 0))))
+        }),
+        native!("json_loads", "s: string -> any", json_loads),
+        native!("json_dumps", "obj: any -> string", json_dumps),
+    ]
+}
+
+fn is_base64(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    if !bytes.len().is_multiple_of(4) {
+        return false;
+    }
+    let padding = bytes.iter().rev().take_while(|byte| **byte == b'=').count();
+    padding <= 2
+        && bytes[..bytes.len() - padding]
+            .iter()
+            .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/'))
+}
+
+fn json_loads(model: &mut dyn Model, args: &Bound) -> Result<Value, PluginError> {
+    let text = str_arg(model.heap_ref(), args, 0);
+    match serde_json::from_str::<serde_json::Value>(text) {
+        Ok(value) => Ok(from_json(model, &value)),
+        Err(error) => external(
+            "JSONDecodeError",
+            format!(
+                "Expecting value: line {} column {}",
+                error.line(),
+                error.column()
+            ),
+        ),
+    }
+}
+
+fn from_json(model: &mut dyn Model, value: &serde_json::Value) -> Value {
+    match value {
+        serde_json::Value::Null => Value::Null,
+        serde_json::Value::Bool(value) => Value::Bool(*value),
+        serde_json::Value::Number(number) => match number.as_i64() {
+            Some(int) => Value::Int(int),
+            None => match number.to_string().parse::<num_bigint::BigInt>() {
+                Ok(int) => model.heap().new_int(int),
+                Err(_) => Value::Float(number.as_f64().unwrap_or(f64::NAN)),
+            },
+        },
+        serde_json::Value::String(text) => model.heap().new_str(text),
+        serde_json::Value::Array(items) => {
+            let items: Vec<Value> = items.iter().map(|item| from_json(model, item)).collect();
+            model.heap().new_list(&items)
+        }
+        serde_json::Value::Object(entries) => {
+            let entries = entries
+                .iter()
+                .map(|(key, value)| {
+                    let value = from_json(model, value);
+                    (model.heap().add_str(key), value)
+                })
+                .collect();
+            model.heap().new_dict(entries)
+        }
+    }
+}
+
+fn json_dumps(model: &mut dyn Model, args: &Bound) -> Result<Value, PluginError> {
+    let mut out = String::new();
+    match crate::export::write_json(model.heap_ref(), args.arg(0), false, &mut out) {
+        Ok(()) => text_value(model, &out),
+        Err(crate::export::NotJson::Unknown) => Err(PluginError::Unknown),
+        Err(crate::export::NotJson::Object) => external(
+            "TypeError",
+            "Object of type DynamicProxy is not JSON serializable",
+        ),
+    }
+}

@@ -1,0 +1,206 @@
+//! Which files a compile consists of, in which order. Source: language.md 3.2.
+
+use std::collections::HashMap;
+
+use super::{Module, Project, find};
+use crate::diagnostics::{Fail, Warning, fail};
+use crate::intern::Interner;
+use crate::span::{FileId, Loc, Sources};
+use crate::syntax::{self, ast};
+use crate::world::World;
+
+/// No more files than this belong to one compile.
+const MAX_FILES: usize = 20_000;
+
+pub struct SourceModule {
+    /// `__config__`, `m`, `m::a`.
+    pub namespace: String,
+    pub file: FileId,
+    pub ast: ast::Ast,
+    /// Of std itself: it does not import itself.
+    pub is_std: bool,
+}
+
+pub struct Loaded {
+    /// In the order in which their definitions and statements are processed.
+    pub sources: Vec<SourceModule>,
+    /// In order of first load.
+    pub modules: Vec<Module>,
+}
+
+struct Loader<'a> {
+    world: &'a dyn World,
+    project: &'a Project,
+    sources: &'a mut Sources,
+    names: &'a mut Interner,
+    warnings: &'a mut Vec<Warning>,
+    modules: Vec<Module>,
+    /// Loaded files of each module.
+    files: Vec<Vec<SourceModule>>,
+    loaded: HashMap<String, ()>,
+    stack: Vec<(String, Loc)>,
+    n_files: usize,
+}
+
+pub fn load(
+    world: &dyn World,
+    project: &Project,
+    sources: &mut Sources,
+    names: &mut Interner,
+    warnings: &mut Vec<Warning>,
+) -> Result<Loaded, Fail> {
+    let mut loader = Loader {
+        world,
+        project,
+        sources,
+        names,
+        warnings,
+        modules: Vec::new(),
+        files: Vec::new(),
+        loaded: HashMap::new(),
+        stack: Vec::new(),
+        n_files: 0,
+    };
+    let text = world.read_text("main.cf").map_err(|error| {
+        fail(
+            "CompilerException",
+            Loc::NONE,
+            format!("main.cf can not be read: {error}"),
+        )
+    })?;
+    let main = loader.parse("main.cf".to_owned(), text, "__config__", false)?;
+    while let Some((namespace, import)) = loader.stack.pop() {
+        loader.load_namespace(&namespace, import)?;
+    }
+    let mut all = vec![main];
+    all.extend(loader.files.into_iter().flatten());
+    Ok(Loaded {
+        sources: all,
+        modules: loader.modules,
+    })
+}
+
+impl Loader<'_> {
+    fn parse(
+        &mut self,
+        name: String,
+        text: String,
+        namespace: &str,
+        is_std: bool,
+    ) -> Result<SourceModule, Fail> {
+        self.n_files += 1;
+        if self.n_files > MAX_FILES {
+            return Err(fail(
+                "CompilerException",
+                Loc::NONE,
+                format!("the project has more than {MAX_FILES} model files"),
+            ));
+        }
+        let file = self.sources.add_file(name, text);
+        let parsed = syntax::parse(file, &self.sources.files[file.0 as usize].text, self.names);
+        for (message, span) in parsed.warnings {
+            let loc = self.sources.loc(span);
+            self.warnings.push(Warning {
+                kind: "ParserWarning",
+                message,
+                loc,
+            });
+        }
+        if let Some(error) = parsed.errors.into_iter().next() {
+            let loc = error.span.map_or(Loc::NONE, |span| self.sources.loc(span));
+            if let Some(first) = error.first {
+                let first = self.sources.loc(first);
+                return Err(crate::diagnostics::duplicate(
+                    self.sources,
+                    loc,
+                    first,
+                    error.message,
+                ));
+            }
+            return Err(fail(error.kind, loc, error.message));
+        }
+        if !is_std {
+            self.stack.push(("std".to_owned(), Loc::NONE));
+        }
+        for item in &parsed.ast.items {
+            if let ast::Item::Import { module, span, .. } = item {
+                let loc = self.sources.loc(*span);
+                self.stack
+                    .push((self.names.text(module.symbol).to_owned(), loc));
+            }
+        }
+        Ok(SourceModule {
+            namespace: namespace.to_owned(),
+            file,
+            ast: parsed.ast,
+            is_std,
+        })
+    }
+
+    fn load_namespace(&mut self, namespace: &str, import: Loc) -> Result<(), Fail> {
+        if self.loaded.contains_key(namespace) {
+            return Ok(());
+        }
+        let top = namespace.split("::").next().unwrap_or(namespace);
+        let index = match self.modules.iter().position(|module| module.name == top) {
+            Some(index) => index,
+            None => {
+                let Some(module) = find(self.world, self.project, top) else {
+                    let cause = fail(
+                        "ModuleNotFoundException",
+                        Loc::NONE,
+                        format!("Could not find module {top}"),
+                    );
+                    let error = fail(
+                        "ModuleLoadingException",
+                        import,
+                        format!("Failed to load module {namespace}"),
+                    );
+                    return Err(error
+                        .cause(*cause)
+                        .help("a module is a directory of the module path with a module.yml, setup.cfg or pyproject.toml"));
+                };
+                self.modules.push(module);
+                self.files.push(Vec::new());
+                self.modules.len() - 1
+            }
+        };
+        let ends = namespace
+            .match_indices("::")
+            .map(|(at, _)| at)
+            .chain([namespace.len()]);
+        for end in ends {
+            let prefix = &namespace[..end];
+            if self.loaded.insert(prefix.to_owned(), ()).is_some() {
+                continue;
+            }
+            let source = self.modules[index].source(self.world, prefix);
+            let (name, text) = match source {
+                Ok(Some(source)) => source,
+                Ok(None) => {
+                    let reason = format!("could not locate module with name: {prefix}");
+                    let cause = fail("ModuleNotFoundException", Loc::NONE, reason);
+                    let error = fail(
+                        "ModuleLoadingException",
+                        import,
+                        format!("Failed to load module {namespace}"),
+                    );
+                    return Err(error.cause(*cause));
+                }
+                Err(error) => {
+                    let cause = fail("InvalidModuleException", Loc::NONE, error.to_string());
+                    let error = fail(
+                        "ModuleLoadingException",
+                        import,
+                        format!("Failed to load module {namespace}"),
+                    );
+                    return Err(error.cause(*cause));
+                }
+            };
+            let is_std = top == "std";
+            let module = self.parse(name, text, prefix, is_std)?;
+            self.files[index].push(module);
+        }
+        Ok(())
+    }
+}

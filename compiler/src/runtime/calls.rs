@@ -1,0 +1,308 @@
+//! Calls of plugins and casts at run time. Source: language.md 10.3 to 10.5.
+
+use super::eval::Ready;
+use super::{Machine, ScopeId, UnitId, VarId};
+use crate::diagnostics::{Fail, Warning, fail, runtime, typing};
+use crate::hir::{CallId, Callee, ExprId, ExprKind, PluginId};
+use crate::plugins::{Body, Bound, PluginError, bind};
+use crate::span::Loc;
+use crate::types::{TypeId, Value};
+
+/// Evaluated arguments of a call that may have to run again.
+#[derive(Clone, Default)]
+pub(super) struct Arguments {
+    pub bound: Bound,
+    /// Some argument is Unknown.
+    pub unknown: bool,
+}
+
+/// The call that is running.
+#[derive(Clone, Copy)]
+pub(super) struct Site {
+    pub call: Option<CallId>,
+    pub scope: ScopeId,
+    pub plugin: PluginId,
+    pub loc: Loc,
+}
+
+impl Machine<'_> {
+    pub(super) fn run_call(
+        &mut self,
+        unit: UnitId,
+        expr: ExprId,
+        scope: ScopeId,
+        result: VarId,
+        ready: &mut Ready,
+    ) -> Result<bool, Fail> {
+        let program = self.program;
+        let (ExprKind::Call(id) | ExprKind::Cast(id)) = program.expr(expr).kind else {
+            return Ok(true);
+        };
+        let call = &program.calls[id.index()];
+        let plugin = match call.callee {
+            Callee::Cast(ty) => {
+                let value = self.eval_plain(call.positional[0], scope, ready)?;
+                let value = self.cast(ty, value, call.loc)?;
+                self.set_plain(result, value, call.loc)?;
+                return Ok(true);
+            }
+            Callee::Plugin(plugin) => plugin,
+        };
+        let arguments = match self.call_args.remove(&unit) {
+            Some(arguments) => arguments,
+            None => self.arguments(id, plugin, scope, ready)?,
+        };
+        if arguments.unknown && !program.plugins[plugin.index()].allow_unknown {
+            let unknown = self.heap.new_unknown();
+            self.set_plain(result, unknown, call.loc)?;
+            return Ok(true);
+        }
+        let site = Site {
+            call: Some(id),
+            scope,
+            plugin,
+            loc: call.loc,
+        };
+        match self.invoke(site, &arguments.bound) {
+            Ok(value) => {
+                self.set_plain(result, value, call.loc)?;
+                Ok(true)
+            }
+            Err(PluginError::Unset(variables)) => {
+                self.call_args.insert(unit, arguments);
+                let needs: Vec<VarId> = variables.into_iter().map(VarId).collect();
+                self.wait_again(unit, &needs);
+                Ok(false)
+            }
+            Err(PluginError::Unknown) => {
+                let unknown = self.heap.new_unknown();
+                self.set_plain(result, unknown, call.loc)?;
+                Ok(true)
+            }
+            Err(error) => Err(self.plugin_failure(plugin, error, call.loc, false)),
+        }
+    }
+
+    fn arguments(
+        &mut self,
+        id: CallId,
+        plugin: PluginId,
+        scope: ScopeId,
+        ready: &mut Ready,
+    ) -> Result<Arguments, Fail> {
+        let program = self.program;
+        let call = &program.calls[id.index()];
+        let mut positional = Vec::with_capacity(call.positional.len());
+        for value in &call.positional {
+            positional.push(self.eval_plain(*value, scope, ready)?);
+        }
+        let mut named = Vec::with_capacity(call.named.len());
+        for (name, value) in &call.named {
+            named.push((
+                program.text(*name).to_owned(),
+                self.eval_plain(*value, scope, ready)?,
+            ));
+        }
+        for spread in &call.spreads {
+            let Value::Dict(dict) = self.eval_plain(*spread, scope, ready)? else {
+                return Err(typing(
+                    call.loc,
+                    "The ** operator can only be applied to dictionaries",
+                ));
+            };
+            for at in 0..self.heap.dict(dict).entries.len() {
+                let (key, value) = self.heap.dict(dict).entries[at];
+                let name = self.heap.str(key).to_owned();
+                if named.iter().any(|(known, _)| *known == name) {
+                    let function = program.text(program.plugins[plugin.index()].name);
+                    let message =
+                        format!("Keyword argument {name} repeated in function call {function}()");
+                    return Err(runtime(call.loc, message));
+                }
+                named.push((name, value));
+            }
+        }
+        self.check_arguments(plugin, &positional, &named, call.loc)
+    }
+
+    fn check_arguments(
+        &mut self,
+        plugin: PluginId,
+        positional: &[Value],
+        named: &[(String, Value)],
+        loc: Loc,
+    ) -> Result<Arguments, Fail> {
+        let program = self.program;
+        let definition = &program.plugins[plugin.index()];
+        let name = program.text(definition.name);
+        let (bound, checks) =
+            bind(name, definition, positional, named).map_err(|message| runtime(loc, message))?;
+        let mut unknown = false;
+        for (parameter, ty, value) in checks {
+            if matches!(value, Value::Unknown(_)) {
+                unknown = true;
+                continue;
+            }
+            self.validate(ty, value, loc).map_err(|cause| {
+                let message = format!(
+                    "Value {} for argument {parameter} of plugin {name} has incompatible type.\nExpected type: {}",
+                    self.heap.to_text(value, self),
+                    program.type_text(ty)
+                );
+                fail("PluginTypeException", loc, message).cause(*cause)
+            })?;
+        }
+        Ok(Arguments { bound, unknown })
+    }
+
+    pub(super) fn invoke(&mut self, site: Site, bound: &Bound) -> Result<Value, PluginError> {
+        let program = self.program;
+        let plugin = &program.plugins[site.plugin.index()];
+        if let Some(replaced_by) = &plugin.deprecated
+            && self.deprecated_seen.insert(site.plugin.0)
+        {
+            let mut message = format!("Plugin '{}' is deprecated.", program.text(plugin.name));
+            if let Some(other) = replaced_by {
+                message.push_str(&format!(" It should be replaced by '{other}'."));
+            }
+            self.warnings.push(Warning {
+                kind: "PluginDeprecationWarning",
+                message,
+                loc: site.loc,
+            });
+        }
+        let value = match &plugin.body {
+            Body::Native(native) => {
+                let mut view = super::model::View {
+                    machine: self,
+                    site,
+                };
+                native(&mut view, bound)?
+            }
+            Body::Python => self.call_python(site, bound)?,
+        };
+        if matches!(value, Value::Unknown(_)) {
+            return Ok(value);
+        }
+        self.validate(plugin.returns, value, site.loc)
+            .map_err(|cause| {
+                let message = format!(
+                    "Return value {} of plugin {} has incompatible type.\nExpected type: {}",
+                    self.heap.to_text(value, self),
+                    program.text(plugin.name),
+                    program.type_text(plugin.returns)
+                );
+                PluginError::Compile(fail("PluginTypeException", site.loc, message).cause(*cause))
+            })?;
+        Ok(value)
+    }
+
+    pub(super) fn plugin_failure(
+        &self,
+        plugin: PluginId,
+        error: PluginError,
+        loc: Loc,
+        direct: bool,
+    ) -> Fail {
+        let name = self.program.text(self.program.plugins[plugin.index()].name);
+        let place = if direct {
+            format!("in direct execution for plugin {name}")
+        } else {
+            format!("in plugin {name}")
+        };
+        match error {
+            PluginError::Compile(error) if error.kind == "PluginTypeException" => error,
+            PluginError::Compile(cause) => fail(
+                "WrappingRuntimeException",
+                loc,
+                format!("Exception {place}"),
+            )
+            .cause(*cause),
+            PluginError::External {
+                type_name,
+                message,
+                traceback,
+            } => {
+                let cause = fail(
+                    "PythonException",
+                    Loc::NONE,
+                    format!("{type_name}: {message}"),
+                );
+                let mut error =
+                    fail("ExternalException", loc, format!("Exception {place}")).cause(*cause);
+                if let Some(traceback) = traceback {
+                    error = error.note(traceback, Loc::NONE);
+                }
+                error
+            }
+            PluginError::Explicit {
+                message, traceback, ..
+            } => {
+                let mut error = fail(
+                    "ExplicitPluginException",
+                    loc,
+                    format!("PluginException {place}\n{message}"),
+                );
+                if let Some(traceback) = traceback {
+                    error = error.note(traceback, Loc::NONE);
+                }
+                error
+            }
+            PluginError::Unset(_) => runtime(
+                loc,
+                format!("plugin {name} reads a value that is not known yet"),
+            ),
+            PluginError::Unknown => fail(
+                "DirectExecuteException",
+                loc,
+                "Received unknown value during direct execution",
+            ),
+        }
+    }
+
+    /// A call inside of a typedef's condition.
+    pub(super) fn call_directly(
+        &mut self,
+        plugin: PluginId,
+        positional: Vec<Value>,
+        named: Vec<(String, Value)>,
+        loc: Loc,
+    ) -> Result<Value, Fail> {
+        if self.program.plugins[plugin.index()].context {
+            let message = "Context Aware functions are not allowed in direct execution";
+            return Err(fail("DirectExecuteException", loc, message));
+        }
+        let arguments = self.check_arguments(plugin, &positional, &named, loc)?;
+        if arguments.unknown {
+            return Err(fail(
+                "DirectExecuteException",
+                loc,
+                "Received unknown value during direct execution",
+            ));
+        }
+        let site = Site {
+            call: None,
+            scope: ScopeId::NONE,
+            plugin,
+            loc,
+        };
+        self.invoke(site, &arguments.bound)
+            .map_err(|error| self.plugin_failure(plugin, error, loc, true))
+    }
+
+    pub(super) fn cast(&mut self, ty: TypeId, value: Value, loc: Loc) -> Result<Value, Fail> {
+        if matches!(value, Value::Unknown(_)) {
+            return Ok(value);
+        }
+        let target = self.program.types[ty.index()].clone();
+        if let Some(cast) = self.with_heap(|heap, machine| heap.cast(&target, value, machine)) {
+            return Ok(cast);
+        }
+        let message = format!(
+            "Failed to cast '{}' to {}",
+            self.heap.to_text(value, self),
+            self.program.type_text(ty)
+        );
+        Err(runtime(loc, message))
+    }
+}

@@ -1,0 +1,169 @@
+//! List comprehensions. Source: language.md 8.6, 8.9.
+
+use super::eval::Ready;
+use super::{
+    Action, ComprehensionRun, Listener, ListenerId, Machine, Needs, RunId, ScopeId, VarId, VarKind,
+};
+use crate::diagnostics::{Fail, typing};
+use crate::hir::{ComprehensionId, ExprKind};
+use crate::span::Loc;
+use crate::types::Value;
+
+impl Machine<'_> {
+    pub(super) fn start_comprehension(
+        &mut self,
+        comprehension: ComprehensionId,
+        scope: ScopeId,
+        context: VarId,
+        listener: ListenerId,
+    ) -> Result<VarId, Fail> {
+        let node = &self.program.comprehensions[comprehension.index()];
+        let result = self.temporary();
+        let run = RunId(self.runs.len() as u32);
+        let own_listener = if listener.is_some() {
+            self.add_listener(Listener::Comprehension(run))
+        } else {
+            ListenerId::NONE
+        };
+        self.runs.push(ComprehensionRun {
+            comprehension,
+            scope,
+            result,
+            listener,
+            own_listener,
+            context,
+            elements: Vec::new(),
+            results: Vec::new(),
+        });
+        let mut needs = Needs::new();
+        self.needs(node.iterable, scope, VarId::NONE, own_listener, &mut needs)?;
+        self.add_unit(Action::Iterable { run }, needs)?;
+        Ok(result)
+    }
+
+    pub(super) fn start_element(&mut self, run: RunId, item: Value) -> Result<(), Fail> {
+        let (comprehension, outer, context, listener) = {
+            let run = &self.runs[run.index()];
+            (run.comprehension, run.scope, run.context, run.listener)
+        };
+        let node = &self.program.comprehensions[comprehension.index()];
+        let result = self.temporary();
+        self.runs[run.index()].elements.push(item);
+        self.runs[run.index()].results.push(result);
+        let parent = self.scopes[outer.index()];
+        let scope = self.push_scope(outer, 1, VarKind::Loop, parent.instance, parent.namespace);
+        let variable = self.scopes[scope.index()].base;
+        self.set_plain(variable, item, node.loc)?;
+        let mut needs = Needs::new();
+        self.needs(node.value, scope, context, listener, &mut needs)
+            .map_err(|error| error.at(node.loc))?;
+        self.add_unit(Action::Element { run, result, scope }, needs)?;
+        Ok(())
+    }
+
+    pub(super) fn run_element(
+        &mut self,
+        run: RunId,
+        result: VarId,
+        scope: ScopeId,
+        ready: &mut Ready,
+    ) -> Result<(), Fail> {
+        let (comprehension, context, listener) = {
+            let run = &self.runs[run.index()];
+            (run.comprehension, run.context, run.listener)
+        };
+        let node = &self.program.comprehensions[comprehension.index()];
+        let value = self.eval(node.value, scope, ready, context, listener)?;
+        self.set_plain(result, value, Loc::NONE)
+    }
+
+    /// The iterable is complete: what it did not deliver one by one starts now.
+    pub(super) fn run_iterable(&mut self, run: RunId, ready: &mut Ready) -> Result<(), Fail> {
+        let (comprehension, scope, own_listener) = {
+            let run = &self.runs[run.index()];
+            (run.comprehension, run.scope, run.own_listener)
+        };
+        let node = &self.program.comprehensions[comprehension.index()];
+        let value = match self.program.expr(node.iterable).kind {
+            ExprKind::Const(value) => value,
+            _ => self.eval(node.iterable, scope, ready, VarId::NONE, own_listener)?,
+        };
+        let items = match value {
+            Value::List(list) => self.heap.list(list).to_vec(),
+            Value::Unknown(_) => vec![value],
+            value => {
+                let kind = match value {
+                    Value::Instance(_) => "an entity instance".to_owned(),
+                    value => self.heap.python_type(value).to_owned(),
+                };
+                let message = format!(
+                    "A list comprehension can only be applied to lists and relations, got {kind}"
+                );
+                return Err(typing(node.loc, message));
+            }
+        };
+        if matches!(value, Value::Unknown(_)) {
+            let listener = self.runs[run.index()].listener;
+            let result = self.runs[run.index()].result;
+            if listener.is_some() {
+                self.deliver(listener, value)?;
+            }
+            let list = self.heap.new_list(&[value]);
+            return self.set_plain(result, list, Loc::NONE);
+        }
+        // Elements that came one by one are matched in order; the others start here.
+        let delivered = self.runs[run.index()].elements.clone();
+        if delivered.is_empty() {
+            for item in &items {
+                self.start_element(run, *item)?;
+            }
+        } else if delivered.len() != items.len()
+            || delivered
+                .iter()
+                .zip(&items)
+                .any(|(a, b)| !self.heap.equal(*a, *b))
+        {
+            self.reorder(run, &items)?;
+        }
+        let needs: Needs = self.runs[run.index()].results.iter().copied().collect();
+        self.add_unit(Action::Collect { run }, needs)?;
+        Ok(())
+    }
+
+    fn reorder(&mut self, run: RunId, items: &[Value]) -> Result<(), Fail> {
+        let mut used = vec![false; self.runs[run.index()].elements.len()];
+        let mut order = Vec::with_capacity(items.len());
+        for item in items {
+            let found = (0..used.len()).find(|at| {
+                !used[*at] && self.heap.equal(self.runs[run.index()].elements[*at], *item)
+            });
+            match found {
+                Some(at) => {
+                    used[at] = true;
+                    order.push(self.runs[run.index()].results[at]);
+                }
+                None => {
+                    self.start_element(run, *item)?;
+                    order.extend(self.runs[run.index()].results.last().copied());
+                }
+            }
+        }
+        self.runs[run.index()].results = order;
+        Ok(())
+    }
+
+    pub(super) fn run_collect(&mut self, run: RunId) -> Result<(), Fail> {
+        let results = std::mem::take(&mut self.runs[run.index()].results);
+        self.runs[run.index()].elements = Vec::new();
+        let mut values = Vec::with_capacity(results.len());
+        for result in &results {
+            match self.var(*result).value {
+                Value::Skip => {}
+                value => self.heap.flatten_into(value, &mut values),
+            }
+        }
+        let list = self.heap.new_list(&values);
+        let result = self.runs[run.index()].result;
+        self.set_plain(result, list, Loc::NONE)
+    }
+}

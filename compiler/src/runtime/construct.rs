@@ -1,0 +1,310 @@
+//! Constructors at run time. Source: language.md 7.4, 7.5.
+
+use smallvec::SmallVec;
+
+use super::eval::Ready;
+use super::lookup::KeyPart;
+use super::{Action, InstId, Instance, Machine, Needs, ScopeId, VarId, VarKind};
+use crate::diagnostics::{Fail, duplicate, fail, runtime, typing};
+use crate::hir::{AttrId, AttributeKind, ConstructId, missing_index};
+use crate::types::{EntityId, Value};
+
+/// Slot and value of what is known before the instance exists.
+type Direct = SmallVec<[(u32, Value); 6]>;
+
+impl Machine<'_> {
+    pub(super) fn construct(
+        &mut self,
+        id: ConstructId,
+        scope: ScopeId,
+        ready: &mut Ready,
+        context: VarId,
+    ) -> Result<Value, Fail> {
+        let program = self.program;
+        let construct = &program.constructs[id.index()];
+        let loc = construct.loc;
+        let mut direct = Direct::new();
+        for (slot, value) in &construct.direct {
+            direct.push((*slot, self.eval_plain(*value, scope, ready)?));
+        }
+        let mut spread_slots: SmallVec<[u32; 4]> = SmallVec::new();
+        if !construct.spreads.is_empty() {
+            self.spread(id, scope, ready, &mut direct, &mut spread_slots)?;
+        }
+        self.fill_inverse(id, context, &mut direct)?;
+        let entity = program.entity(construct.entity);
+        let mut keys: SmallVec<[Box<[KeyPart]>; 2]> = SmallVec::new();
+        let mut found: Option<InstId> = None;
+        for index in &entity.indexes {
+            let mut key = Vec::with_capacity(index.slots.len());
+            for slot in &index.slots {
+                let value = direct
+                    .iter()
+                    .find(|(at, _)| at == slot)
+                    .map(|(_, value)| *value);
+                let Some(value) = value else {
+                    return Err(self.missing(id, &direct));
+                };
+                key.push(self.key_part(value, loc)?);
+            }
+            let key: Box<[KeyPart]> = key.into();
+            if let Some(hit) = self.tables[index.table.index()]
+                .instances
+                .get(&key)
+                .copied()
+            {
+                self.check_hit(hit, found, construct.entity, loc)?;
+                found = Some(hit);
+            }
+            keys.push(key);
+        }
+        let instance = match found {
+            Some(instance) => {
+                self.again.entry(instance).or_default().push(loc);
+                for (slot, value) in &direct {
+                    let var = VarId(self.instance(instance).slots.0 + slot);
+                    self.set_slot(var, *value, loc)?;
+                }
+                instance
+            }
+            None => {
+                let parent = self.scopes[scope.index()].instance;
+                let instance = self.create(construct.entity, loc, parent)?;
+                for (slot, value) in &direct {
+                    let var = VarId(self.instance(instance).slots.0 + slot);
+                    self.set_slot(var, *value, loc)?;
+                }
+                for (index, key) in entity.indexes.iter().zip(keys) {
+                    self.register_key(index, key, instance, loc)?;
+                }
+                instance
+            }
+        };
+        for (slot, value) in &construct.indirect {
+            if spread_slots.contains(slot) {
+                continue;
+            }
+            let var = VarId(self.instance(instance).slots.0 + slot);
+            self.assign_slot(var, *value, scope, loc)?;
+        }
+        let mut condition_scope = ScopeId::NONE;
+        for entry in &entity.entries {
+            let implement = &program.implements[entry.index()];
+            let mut needs = Needs::new();
+            if let Some(condition) = implement.condition {
+                if !condition_scope.is_some()
+                    || self.scopes[condition_scope.index()].namespace != implement.namespace
+                {
+                    condition_scope = self.push_scope(
+                        ScopeId::NONE,
+                        0,
+                        VarKind::Plain,
+                        instance,
+                        implement.namespace,
+                    );
+                }
+                self.plain_needs(condition, condition_scope, &mut needs)
+                    .map_err(|error| error.at(implement.loc))?;
+            }
+            self.add_unit(
+                Action::Implement {
+                    implement: *entry,
+                    scope: condition_scope,
+                    instance,
+                    loc,
+                },
+                needs,
+            )?;
+        }
+        Ok(Value::Instance(instance))
+    }
+
+    /// A new instance with empty slots.
+    pub(super) fn create(
+        &mut self,
+        entity: EntityId,
+        loc: crate::span::Loc,
+        parent: InstId,
+    ) -> Result<InstId, Fail> {
+        self.check_limits(loc)?;
+        let id = InstId(self.instances.len() as u32);
+        let this = self.add_var(VarKind::Plain, id, AttrId::NONE);
+        let var = &mut self.vars[this.index()];
+        var.value = Value::Instance(id);
+        var.ready = true;
+        let slots = VarId(self.vars.len() as u32);
+        self.instances.push(Instance {
+            entity,
+            slots,
+            loc,
+            ran: 0,
+            parent,
+        });
+        self.by_entity[entity.index()].push(id);
+        let program = self.program;
+        for attr in &program.entity(entity).slots {
+            let kind = match program.attribute(*attr).kind {
+                AttributeKind::Plain(_) => VarKind::Plain,
+                AttributeKind::Relation {
+                    low: 0,
+                    high: Some(1),
+                    ..
+                } => VarKind::Optional,
+                AttributeKind::Relation { high: Some(1), .. } => VarKind::Single,
+                AttributeKind::Relation { .. } => VarKind::List,
+            };
+            let var = self.add_var(kind, id, *attr);
+            if matches!(kind, VarKind::Optional | VarKind::List) {
+                self.enqueue_if_complete(var);
+            }
+        }
+        Ok(id)
+    }
+
+    fn spread(
+        &mut self,
+        id: ConstructId,
+        scope: ScopeId,
+        ready: &mut Ready,
+        direct: &mut Direct,
+        spread_slots: &mut SmallVec<[u32; 4]>,
+    ) -> Result<(), Fail> {
+        let program = self.program;
+        let construct = &program.constructs[id.index()];
+        let entity = program.entity(construct.entity);
+        for spread in &construct.spreads {
+            let Value::Dict(dict) = self.eval_plain(*spread, scope, ready)? else {
+                return Err(typing(
+                    construct.loc,
+                    "The ** operator can only be applied to dictionaries",
+                ));
+            };
+            for at in 0..self.heap.dict(dict).entries.len() {
+                let (key, value) = self.heap.dict(dict).entries[at];
+                let name = self.heap.str(key);
+                let slot = program
+                    .names
+                    .find(name)
+                    .and_then(|symbol| Some((symbol, *entity.slot_of.get(&symbol)?)));
+                let Some((symbol, slot)) = slot else {
+                    let message =
+                        format!("no attribute {name} on type {}", program.text(entity.name));
+                    return Err(typing(construct.loc, message));
+                };
+                if construct.explicit.contains(&symbol) || spread_slots.contains(&slot) {
+                    let message = format!(
+                        "The attribute {name} is set twice in the constructor call of {}.",
+                        program.text(entity.short)
+                    );
+                    return Err(runtime(construct.loc, message));
+                }
+                spread_slots.push(slot);
+                direct.retain(|(at, _)| *at != slot);
+                direct.push((slot, value));
+            }
+        }
+        Ok(())
+    }
+
+    /// The owner of the relation that the new instance is assigned to gives the missing index attribute.
+    fn fill_inverse(
+        &mut self,
+        id: ConstructId,
+        context: VarId,
+        direct: &mut Direct,
+    ) -> Result<(), Fail> {
+        let program = self.program;
+        let construct = &program.constructs[id.index()];
+        let entity = program.entity(construct.entity);
+        let is_missing = |name| {
+            entity
+                .slot_of
+                .get(&name)
+                .is_some_and(|slot: &u32| !direct.iter().any(|(at, _)| at == slot))
+        };
+        let mut missing = construct
+            .missing
+            .iter()
+            .copied()
+            .filter(|name| is_missing(*name));
+        let Some(first) = missing.next() else {
+            return Ok(());
+        };
+        if !context.is_some() {
+            return Ok(());
+        }
+        let candidates: SmallVec<[crate::intern::Symbol; 4]> =
+            std::iter::once(first).chain(missing).collect();
+        let var = self.var(context);
+        let AttributeKind::Relation { inverse, .. } = program.attribute(var.attr).kind else {
+            let message = format!(
+                "Attempting to assign constructor of type {} to attribute that is not a relation attribute: {}",
+                program.text(entity.name),
+                program.text(program.attribute(var.attr).name)
+            );
+            return Err(runtime(construct.loc, message));
+        };
+        let Some(inverse) = inverse else {
+            return Ok(());
+        };
+        let attribute = program.attribute(inverse);
+        if candidates.contains(&attribute.name)
+            && program.is_subtype(construct.entity, attribute.entity)
+            && let Some(slot) = entity.slot_of.get(&attribute.name)
+        {
+            direct.push((*slot, Value::Instance(self.owner(context))));
+        }
+        Ok(())
+    }
+
+    fn missing(&self, id: ConstructId, direct: &Direct) -> Fail {
+        let program = self.program;
+        let construct = &program.constructs[id.index()];
+        let entity = program.entity(construct.entity);
+        let names: Vec<&str> = construct
+            .missing
+            .iter()
+            .filter(|name| {
+                entity
+                    .slot_of
+                    .get(name)
+                    .is_some_and(|slot| !direct.iter().any(|(at, _)| at == slot))
+            })
+            .map(|name| program.text(*name))
+            .collect();
+        missing_index(program.text(entity.name), &names, construct.loc)
+    }
+
+    fn check_hit(
+        &self,
+        hit: InstId,
+        found: Option<InstId>,
+        entity: EntityId,
+        loc: crate::span::Loc,
+    ) -> Result<(), Fail> {
+        let instance = self.instance(hit);
+        if instance.entity != entity {
+            let message = format!(
+                "Type found in index is not an exact match: {}",
+                self.describe_instance(hit)
+            );
+            return Err(duplicate(&self.program.sources, loc, instance.loc, message));
+        }
+        match found {
+            Some(other) if other != hit => Err(fail(
+                "IndexCollisionException",
+                loc,
+                "Inconsistent indexes detected!",
+            )
+            .note(
+                format!("one index finds {}", self.describe_instance(other)),
+                self.instance(other).loc,
+            )
+            .note(
+                format!("another finds {}", self.describe_instance(hit)),
+                instance.loc,
+            )),
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,327 @@
+//! Values of expressions whose needs are ready. The needs are consumed in the order in which they were listed.
+
+use super::{ListenerId, Machine, Needs, ScopeId, VarId, VarKind};
+use crate::diagnostics::{Fail, fail, runtime, typing};
+use crate::hir::{ExprId, ExprKind, FormatPart};
+use crate::span::Loc;
+use crate::syntax::ast::Operator;
+use crate::types::{StrId, Value, format};
+
+/// The needs of one unit and how far they were read.
+pub(super) struct Ready<'n> {
+    pub needs: &'n Needs,
+    pub at: usize,
+}
+
+impl Ready<'_> {
+    fn next(&mut self) -> VarId {
+        let id = self.needs.get(self.at).copied().unwrap_or(VarId::NONE);
+        self.at += 1;
+        id
+    }
+}
+
+impl Machine<'_> {
+    /// The value of a variable that is ready.
+    pub(super) fn read(&self, id: VarId, loc: Loc) -> Result<Value, Fail> {
+        let var = self.var(self.target(id));
+        if var.kind == VarKind::Optional && matches!(var.value, Value::Null) {
+            return Err(self.optional_unset(id, loc));
+        }
+        Ok(var.value)
+    }
+
+    pub(super) fn optional_unset(&self, id: VarId, loc: Loc) -> Fail {
+        let var = self.var(self.target(id));
+        let attribute = self.program.attribute(var.attr);
+        let message = format!(
+            "Optional variable accessed that has no value (attribute `{}.{}` of `{}`)",
+            self.program.entity_name(attribute.entity),
+            self.program.text(attribute.name),
+            self.describe_instance(var.owner)
+        );
+        fail("OptionalValueException", loc, message).help("check it with `is defined` first")
+    }
+
+    pub(super) fn eval(
+        &mut self,
+        expr: ExprId,
+        scope: ScopeId,
+        ready: &mut Ready,
+        context: VarId,
+        listener: ListenerId,
+    ) -> Result<Value, Fail> {
+        let program = self.program;
+        let node = program.expr(expr);
+        match &node.kind {
+            ExprKind::Var(_) | ExprKind::Attr(..) => {
+                let id = ready.next();
+                let value = self.read(id, node.loc)?;
+                if listener.is_some() {
+                    let kind = self.var(self.target(id)).kind;
+                    if !matches!(kind, VarKind::List | VarKind::Literal | VarKind::Loop) {
+                        self.deliver_all(listener, value)?;
+                    }
+                }
+                Ok(value)
+            }
+            ExprKind::Ternary(..) | ExprKind::Comprehension(_) => self.read(ready.next(), node.loc),
+            ExprKind::List(_) if listener.is_some() => self.read(ready.next(), node.loc),
+            _ => {
+                let value = self.eval_whole(expr, scope, ready, context)?;
+                if listener.is_some() {
+                    self.deliver_all(listener, value)?;
+                }
+                Ok(value)
+            }
+        }
+    }
+
+    pub(super) fn eval_plain(
+        &mut self,
+        expr: ExprId,
+        scope: ScopeId,
+        ready: &mut Ready,
+    ) -> Result<Value, Fail> {
+        self.eval(expr, scope, ready, VarId::NONE, ListenerId::NONE)
+    }
+
+    fn eval_whole(
+        &mut self,
+        expr: ExprId,
+        scope: ScopeId,
+        ready: &mut Ready,
+        context: VarId,
+    ) -> Result<Value, Fail> {
+        let program = self.program;
+        let node = program.expr(expr);
+        match &node.kind {
+            ExprKind::Const(value) => Ok(*value),
+            ExprKind::Binary(operator, left, right) => {
+                let left = self.eval_plain(*left, scope, ready)?;
+                let right = self.eval_plain(*right, scope, ready)?;
+                self.binary(*operator, left, right, node.loc)
+            }
+            ExprKind::Not(operand) => {
+                let value = self.eval_plain(*operand, scope, ready)?;
+                self.negate(value, node.loc)
+            }
+            ExprKind::And(..)
+            | ExprKind::Or(..)
+            | ExprKind::Defined(_)
+            | ExprKind::Call(_)
+            | ExprKind::Cast(_)
+            | ExprKind::Query(_) => self.read(ready.next(), node.loc),
+            ExprKind::List(items) => {
+                let mut values = Vec::with_capacity(items.len());
+                for item in items {
+                    let value = self.eval(*item, scope, ready, context, ListenerId::NONE)?;
+                    self.heap.flatten_into(value, &mut values);
+                }
+                Ok(self.heap.new_list(&values))
+            }
+            ExprKind::Dict(entries) => {
+                let mut values: Vec<(StrId, Value)> = Vec::with_capacity(entries.len());
+                for (key, value) in entries {
+                    values.push((*key, self.eval_plain(*value, scope, ready)?));
+                }
+                Ok(self.heap.new_dict(values))
+            }
+            ExprKind::Lookup(dict, key) => {
+                let dict = self.eval_plain(*dict, scope, ready)?;
+                let key = self.eval_plain(*key, scope, ready)?;
+                self.lookup(dict, key, node.loc)
+            }
+            ExprKind::Format(parts) => self.format(parts, scope, ready, node.loc),
+            ExprKind::Construct(id) => self.construct(*id, scope, ready, context),
+            ExprKind::Regex(_) => Err(runtime(node.loc, "a regular expression has no value")),
+            ExprKind::Var(_)
+            | ExprKind::Attr(..)
+            | ExprKind::Ternary(..)
+            | ExprKind::Comprehension(_) => self.eval_plain(expr, scope, ready),
+        }
+    }
+
+    pub(super) fn binary(
+        &mut self,
+        operator: Operator,
+        left: Value,
+        right: Value,
+        loc: Loc,
+    ) -> Result<Value, Fail> {
+        let unknown = match operator {
+            Operator::In | Operator::NotIn => matches!(left, Value::Unknown(_)),
+            _ => matches!(left, Value::Unknown(_)) || matches!(right, Value::Unknown(_)),
+        };
+        if unknown {
+            return Ok(self.heap.new_unknown());
+        }
+        let result = self.with_heap(|heap, machine| heap.binary(operator, left, right, machine));
+        result.map_err(|message| typing(loc, message))
+    }
+
+    pub(super) fn negate(&mut self, value: Value, loc: Loc) -> Result<Value, Fail> {
+        match value {
+            Value::Bool(value) => Ok(Value::Bool(!value)),
+            Value::Unknown(_) => Ok(self.heap.new_unknown()),
+            value => {
+                let text = self.heap.to_text(value, self);
+                Err(runtime(
+                    loc,
+                    format!("Invalid value `{text}`: `not` expects a boolean"),
+                ))
+            }
+        }
+    }
+
+    pub(super) fn lookup(&mut self, dict: Value, key: Value, loc: Loc) -> Result<Value, Fail> {
+        if matches!(dict, Value::Unknown(_)) || matches!(key, Value::Unknown(_)) {
+            return Ok(self.heap.new_unknown());
+        }
+        let Value::Dict(id) = dict else {
+            let text = self.heap.to_text(dict, self);
+            return Err(typing(
+                loc,
+                format!("dict lookup is only possible on dicts, {text} is not an object"),
+            ));
+        };
+        let Value::Str(key) = key else {
+            let text = self.heap.to_text(key, self);
+            return Err(typing(
+                loc,
+                format!("dict keys must be string, {text} is not a string"),
+            ));
+        };
+        let key = self.heap.str(key);
+        if let Some(value) = self.heap.dict_get(id, key) {
+            return Ok(value);
+        }
+        let options: Vec<&str> = self
+            .heap
+            .dict(id)
+            .entries
+            .iter()
+            .map(|(name, _)| self.heap.str(*name))
+            .collect();
+        let message = format!(
+            "key {key} not found in dict, options are [{}]",
+            options.join(",")
+        );
+        Err(fail("KeyException", loc, message))
+    }
+
+    fn format(
+        &mut self,
+        parts: &[FormatPart],
+        scope: ScopeId,
+        ready: &mut Ready,
+        loc: Loc,
+    ) -> Result<Value, Fail> {
+        let mut out = String::new();
+        let unknown = self.format_into(parts, scope, ready, loc, &mut out)?;
+        Ok(if unknown {
+            self.heap.new_unknown()
+        } else {
+            self.heap.new_str(&out)
+        })
+    }
+
+    /// True: some value is Unknown, and so is the whole text.
+    fn format_into(
+        &mut self,
+        parts: &[FormatPart],
+        scope: ScopeId,
+        ready: &mut Ready,
+        loc: Loc,
+        out: &mut String,
+    ) -> Result<bool, Fail> {
+        let mut unknown = false;
+        for part in parts {
+            match part {
+                FormatPart::Text(text) => out.push_str(text),
+                FormatPart::Value(value) => {
+                    let value = self.eval_plain(*value, scope, ready)?;
+                    unknown |= matches!(value, Value::Unknown(_));
+                    self.heap.write_interpolated(value, self, out);
+                }
+                FormatPart::Field {
+                    value,
+                    conversion,
+                    spec,
+                } => {
+                    let Some(value) = value else {
+                        let message = "Formatted strings do not support positional substitutions";
+                        return Err(runtime(loc, message));
+                    };
+                    let value = self.eval_plain(*value, scope, ready)?;
+                    let mut spec_text = String::new();
+                    let spec_unknown = self.format_into(spec, scope, ready, loc, &mut spec_text)?;
+                    if spec_unknown || matches!(value, Value::Unknown(_)) {
+                        unknown = true;
+                        continue;
+                    }
+                    out.push_str(&self.format_field(value, *conversion, &spec_text, loc)?);
+                }
+            }
+        }
+        Ok(unknown)
+    }
+
+    fn format_field(
+        &mut self,
+        value: Value,
+        conversion: Option<char>,
+        spec: &str,
+        loc: Loc,
+    ) -> Result<String, Fail> {
+        let whole = match value {
+            Value::Float(float)
+                if float.fract() == 0.0 && float.is_finite() && conversion.is_none() =>
+            {
+                self.with_heap(|heap, machine| heap.cast(&crate::types::Type::Int, value, machine))
+            }
+            _ => None,
+        };
+        let value = if spec.is_empty() {
+            whole.unwrap_or(value)
+        } else {
+            value
+        };
+        let value = match conversion {
+            None => value,
+            Some('s') => {
+                let text = self.heap.to_text(value, self);
+                self.heap.new_str(&text)
+            }
+            Some('r' | 'a') => {
+                let text = self.heap.repr(value, self);
+                let text = if conversion == Some('a') {
+                    ascii(&text)
+                } else {
+                    text
+                };
+                self.heap.new_str(&text)
+            }
+            Some(other) => {
+                let message = format!("Invalid f-string: Unknown conversion specifier {other}");
+                return Err(runtime(loc, message));
+            }
+        };
+        let text = self.heap.to_text(value, self);
+        format::format(&self.heap, value, spec, &text)
+            .map_err(|reason| runtime(loc, format!("Invalid f-string: {reason}")))
+    }
+}
+
+fn ascii(text: &str) -> String {
+    let mut out = String::new();
+    for c in text.chars() {
+        match c as u32 {
+            code if code < 0x80 => out.push(c),
+            code if code < 0x100 => out.push_str(&format!("\\x{code:02x}")),
+            code if code < 0x10000 => out.push_str(&format!("\\u{code:04x}")),
+            code => out.push_str(&format!("\\U{code:08x}")),
+        }
+    }
+    out
+}

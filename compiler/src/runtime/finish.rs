@@ -1,0 +1,168 @@
+//! What must hold when nothing is left to do. Source: language.md 8.11.
+
+use super::{InstId, Machine, VarId, VarKind};
+use crate::diagnostics::{Fail, fail, not_found, runtime};
+use crate::hir::AttributeKind;
+use crate::span::Loc;
+use crate::types::EntityId;
+
+/// More errors than this help nobody.
+const MAX_ERRORS: usize = 1000;
+
+impl Machine<'_> {
+    /// Runs the whole model. Errors are sorted by importance and place.
+    pub fn complete(&mut self) -> Result<(), Vec<Fail>> {
+        self.run().map_err(|error| vec![error])?;
+        let mut errors = Vec::new();
+        self.pending_lookups(&mut errors);
+        self.incomplete_instances(&mut errors);
+        if errors.is_empty() && self.first_live.is_some() {
+            errors.push(self.stuck());
+        }
+        if errors.is_empty() {
+            return Ok(());
+        }
+        errors.sort_by_key(|error| {
+            let span = self.program.sources.span(error.loc);
+            let line = span.map(|span| {
+                let file = &self.program.sources.files[span.file.0 as usize];
+                (file.name.clone(), file.line(span.start))
+            });
+            (error.importance(), line)
+        });
+        errors.truncate(MAX_ERRORS);
+        Err(errors)
+    }
+
+    fn pending_lookups(&mut self, errors: &mut Vec<Fail>) {
+        let mut pending: Vec<_> = self
+            .tables
+            .iter_mut()
+            .flat_map(|table| table.waiting.drain().flat_map(|(_, waiting)| waiting))
+            .collect();
+        pending.sort_by_key(|lookup| (lookup.entity, lookup.order));
+        for lookup in pending {
+            let message = format!(
+                "No match in index on type {} with key {}",
+                self.program.entity_name(lookup.entity),
+                lookup.text
+            );
+            errors.push(not_found(lookup.loc, message));
+        }
+        let mut annotations = std::mem::take(&mut self.annotation_errors);
+        annotations.sort_by_key(|(entity, _)| *entity);
+        errors.extend(annotations.into_iter().map(|(_, error)| error));
+    }
+
+    fn incomplete_instances(&mut self, errors: &mut Vec<Fail>) {
+        for entity in 0..self.program.entities.len() {
+            for at in 0..self.by_entity[entity].len() {
+                if errors.len() > MAX_ERRORS {
+                    return;
+                }
+                let id = self.by_entity[entity][at];
+                self.check_instance(EntityId(entity as u32), id, errors);
+            }
+        }
+    }
+
+    fn check_instance(&mut self, entity: EntityId, id: InstId, errors: &mut Vec<Fail>) {
+        let instance = self.instance(id);
+        let (slots, loc) = (instance.slots, instance.loc);
+        if instance.ran == 0 {
+            let short = self.program.text(self.program.entity(entity).short);
+            errors.push(
+                runtime(
+                    loc,
+                    format!("Unable to select implementation for entity {short}"),
+                )
+                .help(format!(
+                    "add `implement {short} using std::none`, or an implementation of its own"
+                )),
+            );
+        }
+        for (offset, attr) in self.program.entity(entity).slots.iter().enumerate() {
+            let var = VarId(slots.0 + offset as u32);
+            if self.var(var).ready {
+                continue;
+            }
+            if self.can_freeze(var) {
+                if let Err(error) = self.freeze(var) {
+                    errors.push(error);
+                }
+                continue;
+            }
+            let attribute = self.program.attribute(*attr);
+            let name = self.program.text(attribute.name);
+            let place = self.program.sources.brief(attribute.loc);
+            let object = self.describe_instance(id);
+            let message = match attribute.kind {
+                AttributeKind::Relation { low, .. } if self.var(var).kind == VarKind::List => {
+                    let n_elements = self.delayed[self.var(var).extra as usize].elements.len();
+                    format!(
+                        "The object {object} is not complete: attribute {name} ({place}) requires {low} values but only {n_elements} are set"
+                    )
+                }
+                _ => format!(
+                    "The object {object} is not complete: attribute {name} ({place}) is not set"
+                ),
+            };
+            errors.push(
+                fail("UnsetException", Loc::NONE, message).note("the object was created here", loc),
+            );
+        }
+    }
+
+    fn stuck(&self) -> Fail {
+        let mut places = Vec::new();
+        let mut at = self.first_live;
+        while at.is_some() && places.len() < 20 {
+            let loc = self.action_loc(at);
+            if loc != Loc::NONE {
+                places.push(loc);
+            }
+            at = self.units[at.index()].next;
+        }
+        places.dedup();
+        let first = places.first().copied().unwrap_or(Loc::NONE);
+        let texts: Vec<String> = places
+            .iter()
+            .map(|loc| self.program.sources.brief(*loc))
+            .collect();
+        let mut error = runtime(
+            first,
+            format!("not all statements executed: [{}]", texts.join(", ")),
+        );
+        for loc in places.into_iter().skip(1) {
+            error = error.note("this waits, too", loc);
+        }
+        error
+            .help("these statements wait for one another, or for a variable that is never assigned")
+    }
+
+    fn action_loc(&self, unit: super::UnitId) -> Loc {
+        use super::Action;
+        let expr = |id: crate::hir::ExprId| self.program.expr(id).loc;
+        match self.units[unit.index()].action {
+            Action::Stmt { stmt, .. } | Action::If { stmt, .. } => {
+                self.program.stmts[stmt.index()].loc
+            }
+            Action::Attr { expr: id, .. }
+            | Action::Logic { expr: id, .. }
+            | Action::LogicRight { expr: id, .. }
+            | Action::Ternary { expr: id, .. }
+            | Action::Branch { expr: id, .. }
+            | Action::DefinedAttr { expr: id, .. }
+            | Action::Call { expr: id, .. }
+            | Action::Query { expr: id, .. }
+            | Action::Item { expr: id, .. } => expr(id),
+            Action::Store { loc, .. } | Action::Implement { loc, .. } => loc,
+            Action::For { run } => self.program.stmts[self.loops[run.index()].stmt.index()].loc,
+            Action::Iterable { run } | Action::Element { run, .. } | Action::Collect { run } => {
+                self.program.comprehensions[self.runs[run.index()].comprehension.index()].loc
+            }
+            Action::Annotation { which, .. } => self.program.annotations[which as usize].loc,
+            Action::Idle | Action::Defined { .. } | Action::Promise { .. } => Loc::NONE,
+        }
+    }
+}

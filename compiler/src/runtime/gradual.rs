@@ -1,0 +1,125 @@
+//! Elements that travel before their list is complete. Source: language.md 8.5.
+
+use super::{Listener, ListenerId, Machine, UnitId, VarId, VarKind};
+use crate::diagnostics::Fail;
+use crate::span::Loc;
+use crate::types::Value;
+
+impl Machine<'_> {
+    /// Attaches a listener to a variable, through proxies.
+    pub(super) fn listen(&mut self, id: VarId, listener: ListenerId) -> Result<(), Fail> {
+        let target = self.target(id);
+        match self.var(target).kind {
+            VarKind::Proxy => {
+                self.vars[target.index()].extra = listener.0;
+                Ok(())
+            }
+            VarKind::Loop => {
+                let value = self.var(target).value;
+                self.deliver_all(listener, value)
+            }
+            VarKind::List | VarKind::Literal => self.listen_list(target, listener),
+            VarKind::Plain | VarKind::Temporary | VarKind::Single | VarKind::Optional => Ok(()),
+        }
+    }
+
+    fn listen_list(&mut self, id: VarId, listener: ListenerId) -> Result<(), Fail> {
+        self.enter_delivery()?;
+        let extra = self.var(id).extra as usize;
+        let mut at = 0;
+        // The list may grow while it is delivered; then the loop goes on.
+        loop {
+            let item = if self.var(id).ready {
+                let Value::List(list) = self.var(id).value else {
+                    break;
+                };
+                self.heap.list(list).get(at).copied()
+            } else {
+                self.delayed[extra].elements.get(at).copied()
+            };
+            let Some(item) = item else {
+                break;
+            };
+            at += 1;
+            if let Listener::Defined { result, .. } = self.listeners[listener.index()] {
+                if !matches!(item, Value::Unknown(_)) && !self.var(result).ready {
+                    self.set_plain(result, Value::Bool(true), Loc::NONE)?;
+                }
+                continue;
+            }
+            self.deliver(listener, item)?;
+        }
+        self.delivery_depth -= 1;
+        if self.var(id).ready {
+            return Ok(());
+        }
+        let delayed = &mut self.delayed[extra];
+        delayed.listeners.push(listener);
+        if !matches!(self.listeners[listener.index()], Listener::Defined { .. }) {
+            delayed.gradual += 1;
+            self.potential_changed(id);
+        }
+        Ok(())
+    }
+
+    /// The answer of an `is defined` is known before the list is complete.
+    pub(super) fn defined_early(
+        &mut self,
+        id: VarId,
+        listener: ListenerId,
+        unit: UnitId,
+        result: VarId,
+    ) -> Result<(), Fail> {
+        let extra = self.var(id).extra as usize;
+        let listeners = &mut self.delayed[extra].listeners;
+        // A notification inside of a notification was here before.
+        let Some(at) = listeners.iter().position(|known| *known == listener) else {
+            return Ok(());
+        };
+        listeners.remove(at);
+        self.delayed[extra].waiters -= 1;
+        self.potential_changed(id);
+        if !self.var(result).ready {
+            self.set_plain(result, Value::Bool(true), Loc::NONE)?;
+        }
+        self.cancel(unit);
+        Ok(())
+    }
+
+    pub(super) fn deliver_all(&mut self, listener: ListenerId, value: Value) -> Result<(), Fail> {
+        let Value::List(list) = value else {
+            return self.deliver(listener, value);
+        };
+        for at in 0..self.heap.list(list).len() {
+            let item = self.heap.list(list)[at];
+            self.deliver_all(listener, item)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn deliver(&mut self, listener: ListenerId, item: Value) -> Result<(), Fail> {
+        if matches!(item, Value::Skip) {
+            return Ok(());
+        }
+        match self.listeners[listener.index()] {
+            // Null is no element: the assignment of the whole value deals with it.
+            Listener::Forward { .. } if matches!(item, Value::Null) => Ok(()),
+            Listener::Forward { target, loc } => self.set_slot(target, item, loc),
+            Listener::For(run) => self.start_body(run, item),
+            Listener::Comprehension(run) => self.start_element(run, item),
+            Listener::Literal(literal) => self.add_to_literal(literal, item),
+            Listener::Defined { .. } => Ok(()),
+        }
+    }
+
+    pub(super) fn add_to_literal(&mut self, id: VarId, item: Value) -> Result<(), Fail> {
+        if self.var(id).ready {
+            return Ok(());
+        }
+        let extra = self.var(id).extra as usize;
+        self.delayed[extra].elements.push(item);
+        self.deliver_to_listeners(id, item)?;
+        self.enqueue_if_complete(id);
+        Ok(())
+    }
+}

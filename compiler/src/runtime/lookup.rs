@@ -1,0 +1,296 @@
+//! Index tables and lookups. Source: language.md 7.7, 7.8.
+
+use super::eval::Ready;
+use super::{InstId, Machine, ScopeId, VarId};
+use crate::diagnostics::duplicate;
+use crate::diagnostics::{Fail, not_found, runtime, typing};
+use crate::hir::{AttributeKind, EntityIndex, ExprId, ExprKind, QueryId, QueryKind};
+use crate::intern::Symbol;
+use crate::span::Loc;
+use crate::types::{EntityId, Type, Value};
+
+/// The identity of an index value: its kind matters, so 1, 1.0 and true are three keys.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) enum KeyPart {
+    Null,
+    Bool(bool),
+    Int(i64),
+    Float(u64),
+    /// Texts, and the texts of what has no shorter identity.
+    Text(Symbol),
+    Big(Symbol),
+    Container(Symbol),
+    Instance(InstId),
+    Unknown(u32),
+}
+
+/// A lookup that found nothing yet.
+pub(super) struct Waiting {
+    pub result: VarId,
+    pub entity: EntityId,
+    pub text: String,
+    pub loc: Loc,
+    pub order: u64,
+}
+
+impl Machine<'_> {
+    pub(super) fn key_part(&mut self, value: Value, loc: Loc) -> Result<KeyPart, Fail> {
+        Ok(match value {
+            Value::Null => KeyPart::Null,
+            Value::Bool(value) => KeyPart::Bool(value),
+            Value::Int(value) => KeyPart::Int(value),
+            Value::Float(value) => KeyPart::Float(value.to_bits()),
+            Value::Str(id) => KeyPart::Text(self.key_texts.intern(self.heap.str(id))),
+            Value::Big(id) => {
+                let text = self.heap.big(id).to_string();
+                KeyPart::Big(self.key_texts.intern(&text))
+            }
+            Value::List(_) | Value::Dict(_) => {
+                let text = self.heap.repr(value, self);
+                KeyPart::Container(self.key_texts.intern(&text))
+            }
+            Value::Instance(id) => KeyPart::Instance(id),
+            Value::Unknown(id) => KeyPart::Unknown(id.0),
+            Value::Opaque(_) | Value::Skip => {
+                return Err(runtime(loc, "a Python object can not be part of an index"));
+            }
+        })
+    }
+
+    pub(super) fn register_key(
+        &mut self,
+        index: &EntityIndex,
+        key: Box<[KeyPart]>,
+        instance: InstId,
+        loc: Loc,
+    ) -> Result<(), Fail> {
+        for table in &index.ancestor_tables {
+            if let Some(other) = self.tables[table.index()].instances.get(&key).copied() {
+                let text = self.key_text(index, instance);
+                let message = format!("Duplicate key in index. {text}");
+                return Err(duplicate(
+                    &self.program.sources,
+                    loc,
+                    self.instance(other).loc,
+                    message,
+                ));
+            }
+        }
+        for table in std::iter::once(&index.table).chain(&index.ancestor_tables) {
+            let table = &mut self.tables[table.index()];
+            table.instances.insert(key.clone(), instance);
+            if table.n_waiting > 0
+                && let Some(waiting) = table.waiting.remove(&key)
+            {
+                table.n_waiting -= waiting.len() as u64;
+                for lookup in waiting {
+                    self.set_plain(lookup.result, Value::Instance(instance), lookup.loc)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn key_text(&self, index: &EntityIndex, instance: InstId) -> String {
+        let slots = self.instance(instance).slots;
+        let parts: Vec<String> = index
+            .names
+            .iter()
+            .zip(&index.slots)
+            .map(|(name, slot)| {
+                let value = self.var(VarId(slots.0 + slot)).value;
+                format!(
+                    "{}={}",
+                    self.program.text(*name),
+                    self.heap.repr(value, self)
+                )
+            })
+            .collect();
+        parts.join(", ")
+    }
+
+    pub(super) fn run_query(
+        &mut self,
+        expr: ExprId,
+        scope: ScopeId,
+        result: VarId,
+        ready: &mut Ready,
+    ) -> Result<(), Fail> {
+        let ExprKind::Query(id) = self.program.expr(expr).kind else {
+            return Ok(());
+        };
+        let (entity, args) = self.query_args(id, scope, ready)?;
+        self.find(entity, args, result, self.program.queries[id.index()].loc)
+    }
+
+    fn query_args(
+        &mut self,
+        id: QueryId,
+        scope: ScopeId,
+        ready: &mut Ready,
+    ) -> Result<(EntityId, Vec<(Symbol, Value)>), Fail> {
+        let program = self.program;
+        let query = &program.queries[id.index()];
+        let mut args: Vec<(Symbol, Value)> = Vec::new();
+        let entity = match query.kind {
+            QueryKind::Entity(entity) => entity,
+            QueryKind::Relation(object, relation) => {
+                let Value::Instance(instance) = self.eval_plain(object, scope, ready)? else {
+                    return Err(typing(
+                        query.loc,
+                        "short index lookup is only possible one objects, got another value",
+                    ));
+                };
+                let Some(attr) = program.find_attribute(self.instance(instance).entity, relation)
+                else {
+                    self.slot_or_fail(instance, relation, query.loc)?;
+                    return Err(typing(query.loc, "short index lookup needs a relation"));
+                };
+                let name = program.text(relation);
+                match program.attribute(attr).kind {
+                    AttributeKind::Plain(_) => {
+                        let message = format!(
+                            "short index lookup is only possible on relations, {name} is an attribute"
+                        );
+                        return Err(typing(query.loc, message));
+                    }
+                    AttributeKind::Relation { inverse: None, .. } => {
+                        let message = format!(
+                            "short index lookup is only possible on bi-drectional relations, {name} is unidirectional"
+                        );
+                        return Err(typing(query.loc, message));
+                    }
+                    AttributeKind::Relation {
+                        target,
+                        inverse: Some(inverse),
+                        ..
+                    } => {
+                        args.push((program.attribute(inverse).name, Value::Instance(instance)));
+                        target
+                    }
+                }
+            }
+        };
+        for (name, value) in &query.args {
+            let value = self.eval_plain(*value, scope, ready)?;
+            self.add_arg(&mut args, *name, value, query.loc)?;
+        }
+        for spread in &query.spreads {
+            let Value::Dict(dict) = self.eval_plain(*spread, scope, ready)? else {
+                return Err(typing(
+                    query.loc,
+                    "The ** operator can only be applied to dictionaries",
+                ));
+            };
+            for at in 0..self.heap.dict(dict).entries.len() {
+                let (key, value) = self.heap.dict(dict).entries[at];
+                let Some(name) = program.names.find(self.heap.str(key)) else {
+                    let text = self.heap.str(key).to_owned();
+                    return Err(self.no_index(entity, &[&text], query.loc));
+                };
+                self.add_arg(&mut args, name, value, query.loc)?;
+            }
+        }
+        Ok((entity, args))
+    }
+
+    fn add_arg(
+        &self,
+        args: &mut Vec<(Symbol, Value)>,
+        name: Symbol,
+        value: Value,
+        loc: Loc,
+    ) -> Result<(), Fail> {
+        if args.iter().any(|(known, _)| *known == name) {
+            let message = format!(
+                "Attribute {} provided twice in index lookup",
+                self.program.text(name)
+            );
+            return Err(runtime(loc, message));
+        }
+        args.push((name, value));
+        Ok(())
+    }
+
+    fn no_index(&self, entity: EntityId, names: &[&str], loc: Loc) -> Fail {
+        let short = self.program.text(self.program.entity(entity).short);
+        not_found(
+            loc,
+            format!(
+                "No index defined on {short} for this lookup: {}",
+                names.join(", ")
+            ),
+        )
+    }
+
+    fn find(
+        &mut self,
+        entity: EntityId,
+        mut args: Vec<(Symbol, Value)>,
+        result: VarId,
+        loc: Loc,
+    ) -> Result<(), Fail> {
+        let program = self.program;
+        let given: Vec<(Symbol, Value)> = args.clone();
+        args.sort_by(|(a, _), (b, _)| program.text(*a).cmp(program.text(*b)));
+        let index = program.entity(entity).indexes.iter().find(|index| {
+            index.names.len() == args.len()
+                && index
+                    .names
+                    .iter()
+                    .zip(&args)
+                    .all(|(name, (arg, _))| name == arg)
+        });
+        let Some(index) = index else {
+            let names: Vec<&str> = args.iter().map(|(name, _)| program.text(*name)).collect();
+            return Err(self.no_index(entity, &names, loc));
+        };
+        let mut key = Vec::with_capacity(args.len());
+        for ((_, value), slot) in args.iter().zip(&index.slots) {
+            let attr = program.entity(entity).slots[*slot as usize];
+            let value = self.as_key(*value, attr);
+            key.push(self.key_part(value, loc)?);
+        }
+        let key: Box<[KeyPart]> = key.into();
+        let table = &mut self.tables[index.table.index()];
+        if let Some(instance) = table.instances.get(&key).copied() {
+            return self.set_plain(result, Value::Instance(instance), loc);
+        }
+        let texts: Vec<String> = given
+            .iter()
+            .map(|(name, value)| {
+                format!("{}={}", program.text(*name), self.heap.repr(*value, self))
+            })
+            .collect();
+        self.n_lookups += 1;
+        let waiting = Waiting {
+            result,
+            entity,
+            text: texts.join(", "),
+            loc,
+            order: self.n_lookups,
+        };
+        let table = &mut self.tables[index.table.index()];
+        table.n_waiting += 1;
+        table.waiting.entry(key).or_default().push(waiting);
+        Ok(())
+    }
+
+    /// Lookups cast to float where the attribute is one.
+    fn as_key(&self, value: Value, attr: crate::hir::AttrId) -> Value {
+        let AttributeKind::Plain(ty) = self.program.attribute(attr).kind else {
+            return value;
+        };
+        let is_float = match &self.program.types[ty.index()] {
+            Type::Float => true,
+            Type::Nullable(inner) => self.is_type(*inner, &Type::Float),
+            _ => false,
+        };
+        match value {
+            Value::Bool(_) | Value::Int(_) | Value::Big(_) if is_float => {
+                self.heap.to_float(value).map_or(value, Value::Float)
+            }
+            value => value,
+        }
+    }
+}

@@ -1,0 +1,577 @@
+//! Runs a program: dataflow over arenas, exactly as language.md 8 has it.
+//!
+//! Start reading at [`Machine::run`] in `schedule`; `needs` creates units, `run` executes them, `eval` computes values,
+//! `store` and `freeze` change variables. Everything is an index: variables, units, scopes and instances are `u32`.
+
+mod calls;
+mod comprehension;
+mod construct;
+mod describe;
+mod eval;
+mod finish;
+mod gradual;
+mod lookup;
+mod model;
+mod needs;
+mod promises;
+mod python;
+mod run;
+mod schedule;
+mod store;
+mod templates;
+mod units;
+mod validate;
+
+use std::collections::VecDeque;
+
+use crate::diagnostics::{Fail, Warning, runtime};
+use crate::hash::{Map, Set};
+use crate::hir::{
+    AttrId, BlockId, ComprehensionId, ExprId, ImplementId, NamespaceId, Program, StmtId,
+};
+use crate::intern::Symbol;
+use crate::plugins::PluginHost;
+use crate::span::Loc;
+use crate::types::{EntityId, Heap, InstId, Value, index};
+use crate::world::World;
+use crate::{Options, UnknownParameter};
+
+pub use model::ReadError;
+
+index! { VarId, UnitId, ScopeId, ListenerId, LoopId, RunId, HolderId }
+
+macro_rules! none {
+    ($($name:ident),*) => {$(
+        impl $name {
+            pub const NONE: $name = $name(u32::MAX);
+
+            pub fn is_some(self) -> bool {
+                self.0 != u32::MAX
+            }
+        }
+    )*};
+}
+none! { VarId, UnitId, ScopeId, ListenerId, HolderId, InstId, AttrId }
+
+/// Ends of a compile that would never end by itself.
+const MAX_UNITS: u64 = 50_000_000;
+const MAX_INSTANCES: usize = 10_000_000;
+/// Depth of synchronous delivery from list to list.
+const MAX_DELIVERY: u32 = 10_000;
+
+pub type Needs = smallvec::SmallVec<[VarId; 4]>;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum VarKind {
+    Plain,
+    /// Result of a part of an expression, read by one unit.
+    Temporary,
+    /// Variable of a comprehension: delivers its value when it is needed.
+    Loop,
+    Single,
+    Optional,
+    List,
+    Literal,
+    Proxy,
+}
+
+#[derive(Clone, Copy)]
+pub struct Chain {
+    head: u32,
+    tail: u32,
+}
+
+impl Chain {
+    const EMPTY: Chain = Chain {
+        head: u32::MAX,
+        tail: u32::MAX,
+    };
+}
+
+pub struct Var {
+    /// A frozen list has its list here.
+    pub value: Value,
+    /// Has a value or is frozen; a proxy: is connected.
+    pub ready: bool,
+    pub kind: VarKind,
+    waiters: Chain,
+    /// Slots: the instance.
+    pub owner: InstId,
+    /// Slots: the attribute.
+    pub attr: AttrId,
+    /// Delayed: index of its [`Delayed`]. Proxy: the listener, later the target.
+    extra: u32,
+    pub set_at: Loc,
+}
+
+/// What only optional, list and list-literal variables have.
+#[derive(Default)]
+struct Delayed {
+    elements: Vec<Value>,
+    /// Keys of the elements, once there are many.
+    known: Option<Box<Set<u64>>>,
+    listeners: Vec<ListenerId>,
+    waiters: i32,
+    /// Waits that are purely gradual.
+    gradual: i32,
+    open: u32,
+    /// Items of a list literal that were not delivered yet.
+    items: u32,
+    queued: bool,
+    /// Position in the parked list, from 1.
+    parked: u32,
+    in_hot: bool,
+    in_candidates: bool,
+    /// Creation of the first waiter as the candidates know it.
+    candidate_seq: u64,
+}
+
+#[derive(Clone, Copy)]
+enum Listener {
+    Forward { target: VarId, loc: Loc },
+    For(LoopId),
+    Comprehension(RunId),
+    Literal(VarId),
+    Defined { unit: UnitId, result: VarId },
+}
+
+/// A pending computation.
+struct Unit {
+    missing: u32,
+    prev: UnitId,
+    next: UnitId,
+    seq: u64,
+    /// Answered before all it waits for is ready; it must not run any more.
+    dead: bool,
+    action: Action,
+    needs: Needs,
+}
+
+#[derive(Clone, Copy)]
+enum Action {
+    Idle,
+    Stmt {
+        stmt: StmtId,
+        scope: ScopeId,
+    },
+    Attr {
+        expr: ExprId,
+        scope: ScopeId,
+        proxy: VarId,
+    },
+    Logic {
+        expr: ExprId,
+        scope: ScopeId,
+        result: VarId,
+    },
+    LogicRight {
+        expr: ExprId,
+        scope: ScopeId,
+        result: VarId,
+    },
+    Ternary {
+        expr: ExprId,
+        scope: ScopeId,
+        result: VarId,
+        listener: ListenerId,
+        context: VarId,
+    },
+    Branch {
+        expr: ExprId,
+        scope: ScopeId,
+        result: VarId,
+        listener: ListenerId,
+        context: VarId,
+    },
+    Defined {
+        result: VarId,
+    },
+    DefinedAttr {
+        expr: ExprId,
+        scope: ScopeId,
+        result: VarId,
+    },
+    Call {
+        expr: ExprId,
+        scope: ScopeId,
+        result: VarId,
+    },
+    Query {
+        expr: ExprId,
+        scope: ScopeId,
+        result: VarId,
+    },
+    Item {
+        expr: ExprId,
+        scope: ScopeId,
+        literal: VarId,
+        listener: ListenerId,
+        context: VarId,
+    },
+    /// Stores a value into a slot.
+    Store {
+        expr: ExprId,
+        scope: ScopeId,
+        slot: VarId,
+        listener: ListenerId,
+        loc: Loc,
+    },
+    /// The completion of a `for`.
+    For {
+        run: LoopId,
+    },
+    If {
+        stmt: StmtId,
+        scope: ScopeId,
+        holder: HolderId,
+    },
+    Implement {
+        implement: ImplementId,
+        scope: ScopeId,
+        instance: InstId,
+        loc: Loc,
+    },
+    Promise {
+        stmt: StmtId,
+        which: u32,
+        scope: ScopeId,
+        holder: HolderId,
+    },
+    /// The iterable of a comprehension is complete.
+    Iterable {
+        run: RunId,
+    },
+    /// One element's result.
+    Element {
+        run: RunId,
+        result: VarId,
+        scope: ScopeId,
+    },
+    /// All results are there.
+    Collect {
+        run: RunId,
+    },
+    Annotation {
+        which: u32,
+        scope: ScopeId,
+    },
+}
+
+#[derive(Clone, Copy)]
+struct Scope {
+    parent: ScopeId,
+    /// First variable.
+    base: VarId,
+    instance: InstId,
+    namespace: NamespaceId,
+}
+
+pub struct Instance {
+    pub entity: EntityId,
+    /// First of its consecutive slots.
+    pub slots: VarId,
+    pub loc: Loc,
+    /// Which implementations of its entity ran.
+    ran: u64,
+    /// The block in which it was constructed belongs to this instance.
+    parent: InstId,
+}
+
+struct Loop {
+    stmt: StmtId,
+    scope: ScopeId,
+    holder: HolderId,
+    listener: ListenerId,
+}
+
+struct Holder {
+    executed: bool,
+    slots: Vec<VarId>,
+}
+
+struct ComprehensionRun {
+    comprehension: ComprehensionId,
+    scope: ScopeId,
+    result: VarId,
+    /// Who gets the results one by one.
+    listener: ListenerId,
+    own_listener: ListenerId,
+    context: VarId,
+    elements: Vec<Value>,
+    results: Vec<VarId>,
+}
+
+struct Table {
+    instances: Map<Box<[lookup::KeyPart]>, InstId>,
+    waiting: Map<Box<[lookup::KeyPart]>, Vec<lookup::Waiting>>,
+    n_waiting: u64,
+}
+
+pub struct Machine<'a> {
+    pub program: &'a Program,
+    pub world: &'a dyn World,
+    pub options: &'a Options,
+    pub heap: Heap,
+    pub host: Option<Box<dyn PluginHost>>,
+    pub warnings: Vec<Warning>,
+    pub unknown_parameters: Vec<UnknownParameter>,
+    pub vars: Vec<Var>,
+    free_vars: Vec<VarId>,
+    delayed: Vec<Delayed>,
+    free_delayed: Vec<u32>,
+    cells: Vec<(u32, u32)>,
+    free_cell: u32,
+    listeners: Vec<Listener>,
+    units: Vec<Unit>,
+    free_units: Vec<UnitId>,
+    first_live: UnitId,
+    last_live: UnitId,
+    n_created: u64,
+    ready: VecDeque<UnitId>,
+    scopes: Vec<Scope>,
+    pub instances: Vec<Instance>,
+    /// Places of repeated construction.
+    again: Map<InstId, Vec<Loc>>,
+    by_entity: Vec<Vec<InstId>>,
+    /// Distinct implementations of each entity, whose order gives the bits of [`Instance::ran`].
+    implementations: Vec<Vec<crate::hir::ImplementationId>>,
+    many_ran: Set<(InstId, u32)>,
+    loops: Vec<Loop>,
+    holders: Vec<Holder>,
+    runs: Vec<ComprehensionRun>,
+    tables: Vec<Table>,
+    key_texts: crate::intern::Interner,
+    call_args: Map<UnitId, calls::Arguments>,
+    /// First variable of each namespace's root block.
+    pub roots: Vec<VarId>,
+    root_scopes: Vec<ScopeId>,
+    queue: schedule::Queue,
+    n_lookups: u64,
+    delivery_depth: u32,
+    empty_list: Value,
+    /// Why an annotation failed.
+    annotation_errors: Vec<(EntityId, Fail)>,
+    pub templates: crate::plugins::TemplateCache,
+    deprecated_seen: Set<u32>,
+}
+
+impl<'a> Machine<'a> {
+    pub fn new(
+        program: &'a Program,
+        heap: Heap,
+        world: &'a dyn World,
+        options: &'a Options,
+    ) -> Self {
+        let mut heap = heap;
+        let empty_list = heap.new_list(&[]);
+        let implementations = program
+            .entities
+            .iter()
+            .map(|entity| {
+                let mut all = Vec::new();
+                for entry in &entity.entries {
+                    for id in &program.implements[entry.index()].using {
+                        if !all.contains(id) {
+                            all.push(*id);
+                        }
+                    }
+                }
+                all
+            })
+            .collect();
+        Machine {
+            program,
+            world,
+            options,
+            heap,
+            host: None,
+            warnings: Vec::new(),
+            unknown_parameters: Vec::new(),
+            vars: Vec::new(),
+            free_vars: Vec::new(),
+            delayed: Vec::new(),
+            free_delayed: Vec::new(),
+            cells: Vec::new(),
+            free_cell: u32::MAX,
+            listeners: Vec::new(),
+            units: Vec::new(),
+            free_units: Vec::new(),
+            first_live: UnitId::NONE,
+            last_live: UnitId::NONE,
+            n_created: 0,
+            ready: VecDeque::new(),
+            scopes: Vec::new(),
+            instances: Vec::new(),
+            again: Map::default(),
+            by_entity: program.entities.iter().map(|_| Vec::new()).collect(),
+            implementations,
+            many_ran: Set::default(),
+            loops: Vec::new(),
+            holders: Vec::new(),
+            runs: Vec::new(),
+            tables: (0..program.n_tables)
+                .map(|_| Table {
+                    instances: Map::default(),
+                    waiting: Map::default(),
+                    n_waiting: 0,
+                })
+                .collect(),
+            key_texts: crate::intern::Interner::default(),
+            call_args: Map::default(),
+            roots: Vec::new(),
+            root_scopes: Vec::new(),
+            queue: schedule::Queue::new(program.policy.len()),
+            n_lookups: 0,
+            delivery_depth: 0,
+            empty_list,
+            annotation_errors: Vec::new(),
+            templates: crate::plugins::TemplateCache::default(),
+            deprecated_seen: Set::default(),
+        }
+    }
+
+    pub fn instances_of(&self, entity: EntityId) -> &[InstId] {
+        &self.by_entity[entity.index()]
+    }
+
+    pub fn instance(&self, id: InstId) -> &Instance {
+        &self.instances[id.index()]
+    }
+
+    /// The variable of an attribute.
+    pub fn slot(&self, instance: InstId, name: Symbol) -> Option<VarId> {
+        let instance = self.instance(instance);
+        let slot = self.program.entity(instance.entity).slot_of.get(&name)?;
+        Some(VarId(instance.slots.0 + slot))
+    }
+
+    /// The variable behind proxies.
+    fn target(&self, mut id: VarId) -> VarId {
+        while self.vars[id.index()].kind == VarKind::Proxy && self.vars[id.index()].ready {
+            id = VarId(self.vars[id.index()].extra);
+        }
+        id
+    }
+
+    fn var(&self, id: VarId) -> &Var {
+        &self.vars[id.index()]
+    }
+
+    fn is_ready(&self, id: VarId) -> bool {
+        let var = self.var(self.target(id));
+        var.ready && var.kind != VarKind::Proxy
+    }
+
+    fn add_var(&mut self, kind: VarKind, owner: InstId, attr: AttrId) -> VarId {
+        let extra = match kind {
+            VarKind::Optional | VarKind::List | VarKind::Literal => match self.free_delayed.pop() {
+                Some(index) => {
+                    self.delayed[index as usize] = Delayed::default();
+                    index
+                }
+                None => {
+                    self.delayed.push(Delayed::default());
+                    self.delayed.len() as u32 - 1
+                }
+            },
+            _ => u32::MAX,
+        };
+        self.vars.push(Var {
+            value: Value::Null,
+            ready: false,
+            kind,
+            waiters: Chain::EMPTY,
+            owner,
+            attr,
+            extra,
+            set_at: Loc::NONE,
+        });
+        VarId(self.vars.len() as u32 - 1)
+    }
+
+    fn temporary(&mut self) -> VarId {
+        self.recycled(VarKind::Temporary)
+    }
+
+    fn recycled(&mut self, kind: VarKind) -> VarId {
+        match self.free_vars.pop() {
+            Some(id) => {
+                let var = &mut self.vars[id.index()];
+                var.value = Value::Null;
+                var.ready = false;
+                var.kind = kind;
+                var.waiters = Chain::EMPTY;
+                var.owner = InstId::NONE;
+                var.attr = AttrId::NONE;
+                var.extra = u32::MAX;
+                var.set_at = Loc::NONE;
+                id
+            }
+            None => self.add_var(kind, InstId::NONE, AttrId::NONE),
+        }
+    }
+
+    fn add_scope(
+        &mut self,
+        parent: ScopeId,
+        block: BlockId,
+        instance: InstId,
+        namespace: NamespaceId,
+    ) -> ScopeId {
+        let n_variables = self.program.blocks[block.index()].variables.len();
+        self.push_scope(parent, n_variables, VarKind::Plain, instance, namespace)
+    }
+
+    fn push_scope(
+        &mut self,
+        parent: ScopeId,
+        n_variables: usize,
+        kind: VarKind,
+        instance: InstId,
+        namespace: NamespaceId,
+    ) -> ScopeId {
+        let base = VarId(self.vars.len() as u32);
+        for _ in 0..n_variables {
+            self.add_var(kind, InstId::NONE, AttrId::NONE);
+        }
+        self.scopes.push(Scope {
+            parent,
+            base,
+            instance,
+            namespace,
+        });
+        ScopeId(self.scopes.len() as u32 - 1)
+    }
+
+    fn add_listener(&mut self, listener: Listener) -> ListenerId {
+        self.listeners.push(listener);
+        ListenerId(self.listeners.len() as u32 - 1)
+    }
+
+    fn check_limits(&self, loc: Loc) -> Result<(), Fail> {
+        if self.instances.len() > MAX_INSTANCES {
+            let message = format!(
+                "the model has more than {MAX_INSTANCES} instances: {}",
+                self.construct_chain()
+            );
+            return Err(runtime(loc, message)
+                .help("an implementation that constructs its own entity never ends"));
+        }
+        Ok(())
+    }
+
+    /// How the newest instance came to be, for the message about runaway models.
+    fn construct_chain(&self) -> String {
+        let mut names = Vec::new();
+        let mut at = self.instances.last();
+        while let Some(instance) = at {
+            names.push(self.program.entity_name(instance.entity));
+            if names.len() == 10 || !instance.parent.is_some() {
+                break;
+            }
+            at = self.instances.get(instance.parent.index());
+        }
+        names.reverse();
+        format!("… → {}", names.join(" → "))
+    }
+}

@@ -1,0 +1,152 @@
+//! The model as native plugins see it.
+
+use super::calls::Site;
+use super::{InstId, Machine, VarId, VarKind};
+use crate::UnknownParameter;
+use crate::plugins::{Model, PluginError};
+use crate::span::Loc;
+use crate::types::{Heap, Value};
+use crate::world::World;
+
+/// Why an attribute has no value to read.
+pub enum ReadError {
+    NoAttribute,
+    NotReady(VarId),
+    OptionalUnset(VarId),
+}
+
+pub(super) struct View<'m, 'a> {
+    pub machine: &'m mut Machine<'a>,
+    pub site: Site,
+}
+
+impl Machine<'_> {
+    /// The value of an attribute by its name.
+    pub fn read_attribute(&self, instance: InstId, name: &str) -> Result<Value, ReadError> {
+        let slot = self
+            .program
+            .names
+            .find(name)
+            .and_then(|name| self.slot(instance, name));
+        let Some(slot) = slot else {
+            return Err(ReadError::NoAttribute);
+        };
+        let var = self.var(slot);
+        if !var.ready {
+            return Err(ReadError::NotReady(slot));
+        }
+        if var.kind == VarKind::Optional && matches!(var.value, Value::Null) {
+            return Err(ReadError::OptionalUnset(slot));
+        }
+        Ok(var.value)
+    }
+
+    pub fn optional_unset_error(&self, slot: VarId) -> crate::diagnostics::Fail {
+        self.optional_unset(slot, Loc::NONE)
+    }
+}
+
+impl Model for View<'_, '_> {
+    fn heap(&mut self) -> &mut Heap {
+        &mut self.machine.heap
+    }
+
+    fn heap_ref(&self) -> &Heap {
+        &self.machine.heap
+    }
+
+    fn text(&self, value: Value) -> String {
+        self.machine.heap.to_text(value, self.machine)
+    }
+
+    fn repr(&self, value: Value) -> String {
+        self.machine.heap.repr(value, self.machine)
+    }
+
+    fn attribute(&mut self, instance: InstId, name: &str) -> Result<Option<Value>, PluginError> {
+        match self.machine.read_attribute(instance, name) {
+            Ok(Value::Unknown(_)) => Err(PluginError::Unknown),
+            Ok(value) => Ok(Some(value)),
+            Err(ReadError::NoAttribute) => Ok(None),
+            Err(ReadError::NotReady(var)) => Err(PluginError::Unset(vec![var.0])),
+            Err(ReadError::OptionalUnset(slot)) => Err(PluginError::Compile(
+                self.machine.optional_unset(slot, self.site.loc),
+            )),
+        }
+    }
+
+    fn is_instance(&self, instance: InstId, type_name: &str) -> Option<bool> {
+        let program = self.machine.program;
+        let name = program.names.find(type_name)?;
+        let entity = program
+            .entities
+            .iter()
+            .position(|entity| entity.name == name)?;
+        let entity = crate::types::EntityId(entity as u32);
+        Some(program.is_subtype(self.machine.instance(instance).entity, entity))
+    }
+
+    fn type_name(&self, instance: InstId) -> String {
+        self.machine
+            .program
+            .entity_name(self.machine.instance(instance).entity)
+            .to_owned()
+    }
+
+    fn world(&self) -> &dyn World {
+        self.machine.world
+    }
+
+    fn environment_id(&self) -> Option<String> {
+        self.machine.options.environment_id.clone()
+    }
+
+    fn module_root(&self, module: &str) -> Option<String> {
+        self.machine.program.module_roots.get(module).cloned()
+    }
+
+    fn calling_module(&self) -> String {
+        let program = self.machine.program;
+        let Some(call) = self.site.call else {
+            return String::new();
+        };
+        let namespace = program.calls[call.index()].namespace;
+        let name = program.text(program.namespaces[namespace.index()].name);
+        match name.split("::").next() {
+            Some("__config__") | None => String::new(),
+            Some(module) => module.to_owned(),
+        }
+    }
+
+    fn warn(&mut self, message: String) {
+        let loc = self.site.loc;
+        self.machine.warnings.push(crate::diagnostics::Warning {
+            kind: "InmantaWarning",
+            message,
+            loc,
+        });
+    }
+
+    fn resource_id(&mut self, instance: InstId) -> Result<Option<String>, PluginError> {
+        crate::export::resource_id(self.machine, instance)
+    }
+
+    fn add_unknown_parameter(&mut self, resource: String, parameter: String) {
+        let parameter = UnknownParameter {
+            resource,
+            parameter,
+            source: "fact".to_owned(),
+        };
+        if !self.machine.unknown_parameters.contains(&parameter) {
+            self.machine.unknown_parameters.push(parameter);
+        }
+    }
+
+    fn render(
+        &mut self,
+        path: &str,
+        variables: Option<Vec<(String, Value)>>,
+    ) -> Result<Value, PluginError> {
+        self.machine.render_template(self.site, path, variables)
+    }
+}

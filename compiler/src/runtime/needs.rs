@@ -1,0 +1,335 @@
+//! What an expression requires before it can be evaluated; asking creates the units that provide it.
+//! Source: language.md 8.6.
+//!
+//! The variables come in the order in which [`eval`](super::eval) will read them.
+
+use super::{Action, InstId, Listener, ListenerId, Machine, Needs, ScopeId, VarId, VarKind};
+use crate::diagnostics::{Fail, not_found};
+use crate::hir::AttrId;
+use crate::hir::{ExprId, ExprKind, FormatPart, Ref};
+use crate::span::Loc;
+use crate::types::Value;
+
+impl Machine<'_> {
+    pub(super) fn resolve(&mut self, scope: ScopeId, name: Ref, loc: Loc) -> Result<VarId, Fail> {
+        let found = match name {
+            Ref::Local { up, index } => {
+                let mut at = scope;
+                for _ in 0..up {
+                    at = self.scopes[at.index()].parent;
+                }
+                return Ok(VarId(self.scopes[at.index()].base.0 + index));
+            }
+            Ref::Root { namespace, index } => {
+                return Ok(VarId(self.roots[namespace.index()].0 + index));
+            }
+            Ref::This => {
+                let instance = self.scopes[scope.index()].instance;
+                // The variable before the slots is the instance itself.
+                return Ok(VarId(self.instance(instance).slots.0 - 1));
+            }
+            Ref::Member { name, root } => {
+                let instance = self.scopes[scope.index()].instance;
+                if let Some(slot) = self.slot(instance, name) {
+                    return Ok(slot);
+                }
+                if let Some((namespace, index)) = root {
+                    return Ok(VarId(self.roots[namespace.index()].0 + index));
+                }
+                name
+            }
+            Ref::Missing(name) => name,
+        };
+        Err(not_found(
+            loc,
+            format!("variable {} not found", self.program.text(found)),
+        ))
+    }
+
+    pub(super) fn needs(
+        &mut self,
+        expr: ExprId,
+        scope: ScopeId,
+        context: VarId,
+        listener: ListenerId,
+        out: &mut Needs,
+    ) -> Result<(), Fail> {
+        let program = self.program;
+        let node = program.expr(expr);
+        match &node.kind {
+            ExprKind::Const(_) | ExprKind::Regex(_) => {}
+            ExprKind::Var(name) => {
+                let var = self.resolve(scope, *name, node.loc)?;
+                if listener.is_some() {
+                    self.listen(var, listener)?;
+                }
+                out.push(var);
+            }
+            ExprKind::Attr(object, _) => {
+                let proxy = self.recycled(VarKind::Proxy);
+                let mut needs = Needs::new();
+                self.plain_needs(*object, scope, &mut needs)?;
+                if listener.is_some() {
+                    self.listen(proxy, listener)?;
+                }
+                self.add_unit(Action::Attr { expr, scope, proxy }, needs)?;
+                out.push(proxy);
+            }
+            ExprKind::Binary(_, left, right) | ExprKind::Lookup(left, right) => {
+                self.plain_needs(*left, scope, out)?;
+                self.plain_needs(*right, scope, out)?;
+            }
+            ExprKind::Not(operand) => self.plain_needs(*operand, scope, out)?,
+            ExprKind::And(left, _) | ExprKind::Or(left, _) => {
+                let result = self.temporary();
+                let mut needs = Needs::new();
+                self.plain_needs(*left, scope, &mut needs)?;
+                self.add_unit(
+                    Action::Logic {
+                        expr,
+                        scope,
+                        result,
+                    },
+                    needs,
+                )?;
+                out.push(result);
+            }
+            ExprKind::Ternary(condition, ..) => {
+                let result = self.temporary();
+                let mut needs = Needs::new();
+                self.plain_needs(*condition, scope, &mut needs)?;
+                self.add_unit(
+                    Action::Ternary {
+                        expr,
+                        scope,
+                        result,
+                        listener,
+                        context,
+                    },
+                    needs,
+                )?;
+                out.push(result);
+            }
+            ExprKind::Defined(operand) => {
+                // Not a temporary: the unit may outlive the one that reads the answer.
+                let result = self.recycled(VarKind::Plain);
+                self.defined(expr, *operand, scope, result)?;
+                out.push(result);
+            }
+            ExprKind::List(items) if listener.is_some() => {
+                let literal = self.gradual_list(items, scope, context, listener)?;
+                out.push(literal);
+            }
+            ExprKind::List(items) => {
+                for item in items {
+                    self.needs(*item, scope, context, ListenerId::NONE, out)?;
+                }
+            }
+            ExprKind::Dict(entries) => {
+                for (_, value) in entries {
+                    self.plain_needs(*value, scope, out)?;
+                }
+            }
+            ExprKind::Format(parts) => self.format_needs(parts, scope, out)?,
+            ExprKind::Construct(id) => {
+                let construct = &program.constructs[id.index()];
+                for (_, value) in &construct.direct {
+                    self.plain_needs(*value, scope, out)?;
+                }
+                for value in &construct.spreads {
+                    self.plain_needs(*value, scope, out)?;
+                }
+            }
+            ExprKind::Call(id) | ExprKind::Cast(id) => {
+                let call = &program.calls[id.index()];
+                let result = self.temporary();
+                let mut needs = Needs::new();
+                let named = call.named.iter().map(|(_, value)| value);
+                for value in call.positional.iter().chain(named).chain(&call.spreads) {
+                    self.plain_needs(*value, scope, &mut needs)?;
+                }
+                self.add_unit(
+                    Action::Call {
+                        expr,
+                        scope,
+                        result,
+                    },
+                    needs,
+                )?;
+                out.push(result);
+            }
+            ExprKind::Query(id) => {
+                let query = &program.queries[id.index()];
+                let result = self.temporary();
+                let mut needs = Needs::new();
+                if let crate::hir::QueryKind::Relation(object, _) = query.kind {
+                    self.plain_needs(object, scope, &mut needs)?;
+                }
+                for value in query
+                    .args
+                    .iter()
+                    .map(|(_, value)| value)
+                    .chain(&query.spreads)
+                {
+                    self.plain_needs(*value, scope, &mut needs)?;
+                }
+                self.add_unit(
+                    Action::Query {
+                        expr,
+                        scope,
+                        result,
+                    },
+                    needs,
+                )?;
+                out.push(result);
+            }
+            ExprKind::Comprehension(id) => {
+                let result = self.start_comprehension(*id, scope, context, listener)?;
+                out.push(result);
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn plain_needs(
+        &mut self,
+        expr: ExprId,
+        scope: ScopeId,
+        out: &mut Needs,
+    ) -> Result<(), Fail> {
+        self.needs(expr, scope, VarId::NONE, ListenerId::NONE, out)
+    }
+
+    fn format_needs(
+        &mut self,
+        parts: &[FormatPart],
+        scope: ScopeId,
+        out: &mut Needs,
+    ) -> Result<(), Fail> {
+        for part in parts {
+            match part {
+                FormatPart::Text(_) => {}
+                FormatPart::Value(value) => self.plain_needs(*value, scope, out)?,
+                FormatPart::Field { value, spec, .. } => {
+                    if let Some(value) = value {
+                        self.plain_needs(*value, scope, out)?;
+                    }
+                    self.format_needs(spec, scope, out)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn gradual_list(
+        &mut self,
+        items: &[ExprId],
+        scope: ScopeId,
+        context: VarId,
+        listener: ListenerId,
+    ) -> Result<VarId, Fail> {
+        let literal = self.add_var(VarKind::Literal, InstId::NONE, AttrId::NONE);
+        self.enqueue(literal);
+        self.listen(literal, listener)?;
+        let own = self.add_listener(Listener::Literal(literal));
+        let extra = self.vars[literal.index()].extra as usize;
+        self.delayed[extra].items = items.len() as u32;
+        for item in items {
+            let mut needs = Needs::new();
+            self.needs(*item, scope, context, own, &mut needs)?;
+            self.promise(literal);
+            self.add_unit(
+                Action::Item {
+                    expr: *item,
+                    scope,
+                    literal,
+                    listener: own,
+                    context,
+                },
+                needs,
+            )?;
+        }
+        if items.is_empty() {
+            self.freeze(literal)?;
+        }
+        Ok(literal)
+    }
+
+    fn defined(
+        &mut self,
+        expr: ExprId,
+        operand: ExprId,
+        scope: ScopeId,
+        result: VarId,
+    ) -> Result<(), Fail> {
+        let program = self.program;
+        match &program.expr(operand).kind {
+            ExprKind::Attr(object, _) => {
+                let mut needs = Needs::new();
+                self.plain_needs(*object, scope, &mut needs)?;
+                self.add_unit(
+                    Action::DefinedAttr {
+                        expr,
+                        scope,
+                        result,
+                    },
+                    needs,
+                )?;
+                Ok(())
+            }
+            ExprKind::Var(name) => {
+                let var = self.resolve(scope, *name, program.expr(operand).loc)?;
+                self.defined_on(var, result)
+            }
+            _ => {
+                let loc = program.expr(expr).loc;
+                Err(crate::diagnostics::runtime(
+                    loc,
+                    "only variables and attributes can be checked for `is defined`",
+                ))
+            }
+        }
+    }
+
+    /// Decides whether a variable is defined, now or as soon as it is known.
+    pub(super) fn defined_on(&mut self, var: VarId, result: VarId) -> Result<(), Fail> {
+        let var = self.target(var);
+        if self.is_ready(var) {
+            let answer = self.is_defined(self.var(var).value);
+            return self.set_plain(result, answer, Loc::NONE);
+        }
+        let is_list = matches!(self.var(var).kind, VarKind::List | VarKind::Literal);
+        let next = self
+            .free_units
+            .last()
+            .copied()
+            .unwrap_or(super::UnitId(self.units.len() as u32));
+        if is_list {
+            let listener = self.add_listener(Listener::Defined { unit: next, result });
+            self.listen(var, listener)?;
+        }
+        let mut needs = Needs::new();
+        needs.push(var);
+        let unit = self.add_unit(Action::Defined { result }, needs)?;
+        debug_assert!(unit == next);
+        Ok(())
+    }
+
+    pub(super) fn is_defined(&mut self, value: Value) -> Value {
+        match value {
+            Value::Null => Value::Bool(false),
+            Value::Unknown(_) => self.heap.new_unknown(),
+            Value::List(list) => {
+                let items = self.heap.list(list);
+                if items.is_empty() {
+                    Value::Bool(false)
+                } else if items.iter().all(|item| matches!(item, Value::Unknown(_))) {
+                    self.heap.new_unknown()
+                } else {
+                    Value::Bool(true)
+                }
+            }
+            _ => Value::Bool(true),
+        }
+    }
+}

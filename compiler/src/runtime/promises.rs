@@ -1,0 +1,88 @@
+//! Eager promises: an `if` or `for` that assigns attributes inside keeps those open until it is decided.
+//! Source: language.md 8.6.
+
+use super::eval::Ready;
+use super::{Action, Holder, HolderId, Machine, Needs, ScopeId, VarId};
+use crate::diagnostics::Fail;
+use crate::hir::{Promise, StmtId, StmtKind};
+use crate::types::Value;
+
+impl Machine<'_> {
+    pub(super) fn hold(
+        &mut self,
+        stmt: StmtId,
+        promises: &[Promise],
+        scope: ScopeId,
+    ) -> Result<HolderId, Fail> {
+        if promises.is_empty() {
+            return Ok(HolderId::NONE);
+        }
+        let holder = HolderId(self.holders.len() as u32);
+        self.holders.push(Holder {
+            executed: false,
+            slots: vec![VarId::NONE; promises.len()],
+        });
+        for (which, promise) in promises.iter().enumerate() {
+            let mut needs = Needs::new();
+            self.plain_needs(promise.object, scope, &mut needs)
+                .map_err(|error| error.at(promise.loc))?;
+            self.add_unit(
+                Action::Promise {
+                    stmt,
+                    which: which as u32,
+                    scope,
+                    holder,
+                },
+                needs,
+            )?;
+        }
+        Ok(holder)
+    }
+
+    pub(super) fn run_promise(
+        &mut self,
+        stmt: StmtId,
+        which: u32,
+        scope: ScopeId,
+        holder: HolderId,
+        ready: &mut Ready,
+    ) -> Result<(), Fail> {
+        if self.holders[holder.index()].executed {
+            return Ok(());
+        }
+        let (StmtKind::For { promises, .. } | StmtKind::If { promises, .. }) =
+            &self.program.stmts[stmt.index()].kind
+        else {
+            return Ok(());
+        };
+        let promise = promises[which as usize];
+        let value = match self.eval_plain(promise.object, scope, ready) {
+            Ok(value) => value,
+            Err(error) if error.kind == "OptionalValueException" => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        let slot = match value {
+            Value::Instance(instance) => {
+                self.slot_or_fail(instance, promise.attribute, promise.loc)?
+            }
+            value => self.attribute_slot(value, promise.attribute, promise.object, promise.loc)?,
+        };
+        if self.promise(slot) {
+            self.holders[holder.index()].slots[which as usize] = slot;
+        }
+        Ok(())
+    }
+
+    /// The statement is decided: its promises are kept, in static order.
+    pub(super) fn release(&mut self, holder: HolderId) {
+        if !holder.is_some() {
+            return;
+        }
+        self.holders[holder.index()].executed = true;
+        for slot in std::mem::take(&mut self.holders[holder.index()].slots) {
+            if slot.is_some() {
+                self.fulfil(slot);
+            }
+        }
+    }
+}

@@ -1,0 +1,679 @@
+//! Executes units and emits blocks and statements. Source: language.md 8.6.
+
+use super::eval::Ready;
+use super::{
+    Action, HolderId, InstId, Listener, ListenerId, Loop, LoopId, Machine, Needs, ScopeId, UnitId,
+    VarId, VarKind,
+};
+use crate::diagnostics::{Fail, not_found, runtime, typing};
+use crate::hir::{BlockId, ExprId, ExprKind, ImplementationId, NamespaceId, StmtId, StmtKind};
+use crate::intern::Symbol;
+use crate::span::Loc;
+use crate::types::{Type, Value};
+
+impl Machine<'_> {
+    pub(super) fn emit_roots(&mut self) -> Result<(), Fail> {
+        for namespace in &self.program.namespaces {
+            let id = NamespaceId(self.roots.len() as u32);
+            let scope = self.add_scope(ScopeId::NONE, namespace.root, InstId::NONE, id);
+            self.roots.push(self.scopes[scope.index()].base);
+            self.root_scopes.push(scope);
+        }
+        for at in 0..self.root_scopes.len() {
+            let scope = self.root_scopes[at];
+            self.emit_block(self.program.namespaces[at].root, scope)?;
+        }
+        for which in 0..self.program.annotations.len() {
+            let annotation = &self.program.annotations[which];
+            let scope = self.root_scopes[annotation.namespace.index()];
+            let mut needs = Needs::new();
+            self.plain_needs(annotation.expr, scope, &mut needs)?;
+            self.add_unit(
+                Action::Annotation {
+                    which: which as u32,
+                    scope,
+                },
+                needs,
+            )?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn emit_block(&mut self, block: BlockId, scope: ScopeId) -> Result<(), Fail> {
+        for stmt in &self.program.blocks[block.index()].stmts {
+            self.emit(*stmt, scope)?;
+        }
+        Ok(())
+    }
+
+    fn emit(&mut self, id: StmtId, scope: ScopeId) -> Result<(), Fail> {
+        let stmt = &self.program.stmts[id.index()];
+        let at_stmt = |error: Fail| error.at(stmt.loc);
+        let mut needs = Needs::new();
+        match &stmt.kind {
+            StmtKind::Expr(expr) => self
+                .plain_needs(*expr, scope, &mut needs)
+                .map_err(at_stmt)?,
+            StmtKind::Assign { target, value } => {
+                self.resolve(scope, *target, stmt.loc)?;
+                self.plain_needs(*value, scope, &mut needs)
+                    .map_err(at_stmt)?;
+            }
+            StmtKind::AttrAssign { object, .. } => self
+                .plain_needs(*object, scope, &mut needs)
+                .map_err(at_stmt)?,
+            StmtKind::For {
+                iterable, promises, ..
+            } => {
+                let holder = self.hold(id, promises, scope)?;
+                let run = LoopId(self.loops.len() as u32);
+                let listener = self.add_listener(Listener::For(run));
+                self.loops.push(Loop {
+                    stmt: id,
+                    scope,
+                    holder,
+                    listener,
+                });
+                self.needs(*iterable, scope, VarId::NONE, listener, &mut needs)
+                    .map_err(at_stmt)?;
+                self.add_unit(Action::For { run }, needs)?;
+                return Ok(());
+            }
+            StmtKind::If {
+                condition,
+                promises,
+                ..
+            } => {
+                let holder = self.hold(id, promises, scope)?;
+                self.plain_needs(*condition, scope, &mut needs)
+                    .map_err(at_stmt)?;
+                self.add_unit(
+                    Action::If {
+                        stmt: id,
+                        scope,
+                        holder,
+                    },
+                    needs,
+                )?;
+                return Ok(());
+            }
+        }
+        self.add_unit(Action::Stmt { stmt: id, scope }, needs)?;
+        Ok(())
+    }
+
+    pub(super) fn execute(&mut self, id: UnitId) -> Result<(), Fail> {
+        let action = self.units[id.index()].action;
+        let needs = std::mem::take(&mut self.units[id.index()].needs);
+        let result = self.act(id, action, &needs);
+        // A unit that has to wait for more has put itself back.
+        let added = std::mem::replace(&mut self.units[id.index()].needs, needs);
+        self.units[id.index()].needs.extend(added);
+        if result? {
+            self.finish_unit(id);
+        }
+        Ok(())
+    }
+
+    /// False: the unit waits for more and runs again.
+    fn act(&mut self, id: UnitId, action: Action, needs: &Needs) -> Result<bool, Fail> {
+        let program = self.program;
+        let ready = &mut Ready { needs, at: 0 };
+        match action {
+            Action::Idle => {}
+            Action::Stmt { stmt, scope } => {
+                let loc = program.stmts[stmt.index()].loc;
+                self.run_stmt(stmt, scope, ready)
+                    .map_err(|error| error.at(loc))?;
+            }
+            Action::Attr { expr, scope, proxy } => {
+                let ExprKind::Attr(object, name) = program.expr(expr).kind else {
+                    return Ok(true);
+                };
+                let loc = program.expr(expr).loc;
+                let value = self.eval_plain(object, scope, ready)?;
+                let slot = self.attribute_slot(value, name, object, loc)?;
+                self.connect(proxy, slot)?;
+            }
+            Action::Logic {
+                expr,
+                scope,
+                result,
+            } => self.run_logic(expr, scope, result, ready)?,
+            Action::LogicRight {
+                expr,
+                scope,
+                result,
+            } => {
+                let (ExprKind::And(_, right) | ExprKind::Or(_, right)) = program.expr(expr).kind
+                else {
+                    return Ok(true);
+                };
+                let value = self.eval_plain(right, scope, ready)?;
+                if !matches!(value, Value::Bool(_) | Value::Unknown(_)) {
+                    let text = self.heap.to_text(value, self);
+                    return Err(runtime(
+                        program.expr(expr).loc,
+                        format!("Invalid value '{text}', expected bool"),
+                    ));
+                }
+                self.set_plain(result, value, Loc::NONE)?;
+            }
+            Action::Ternary {
+                expr,
+                scope,
+                result,
+                listener,
+                context,
+            } => {
+                let ExprKind::Ternary(condition, then, otherwise) = program.expr(expr).kind else {
+                    return Ok(true);
+                };
+                let branch = match self.eval_plain(condition, scope, ready)? {
+                    Value::Bool(true) => then,
+                    Value::Bool(false) => otherwise,
+                    Value::Unknown(_) => {
+                        let unknown = self.heap.new_unknown();
+                        if listener.is_some() {
+                            self.deliver(listener, unknown)?;
+                        }
+                        self.set_plain(result, unknown, Loc::NONE)?;
+                        return Ok(true);
+                    }
+                    value => {
+                        let text = self.heap.to_text(value, self);
+                        let message = format!(
+                            "Invalid value `{text}`: the condition for a conditional expression must be a boolean expression"
+                        );
+                        return Err(runtime(program.expr(expr).loc, message));
+                    }
+                };
+                let mut needs = Needs::new();
+                self.needs(branch, scope, context, listener, &mut needs)?;
+                self.add_unit(
+                    Action::Branch {
+                        expr: branch,
+                        scope,
+                        result,
+                        listener,
+                        context,
+                    },
+                    needs,
+                )?;
+            }
+            Action::Branch {
+                expr,
+                scope,
+                result,
+                listener,
+                context,
+            } => {
+                let value = self.eval(expr, scope, ready, context, listener)?;
+                self.set_plain(result, value, Loc::NONE)?;
+            }
+            Action::Defined { result } => {
+                if !self.var(result).ready {
+                    let var = self.target(needs[0]);
+                    let answer = self.is_defined(self.var(var).value);
+                    self.set_plain(result, answer, Loc::NONE)?;
+                }
+            }
+            Action::DefinedAttr {
+                expr,
+                scope,
+                result,
+            } => {
+                let ExprKind::Defined(operand) = program.expr(expr).kind else {
+                    return Ok(true);
+                };
+                let ExprKind::Attr(object, name) = program.expr(operand).kind else {
+                    return Ok(true);
+                };
+                let loc = program.expr(operand).loc;
+                let value = self.eval_plain(object, scope, ready)?;
+                let slot = self.attribute_slot(value, name, object, loc)?;
+                self.defined_on(slot, result)?;
+            }
+            Action::Call {
+                expr,
+                scope,
+                result,
+            } => return self.run_call(id, expr, scope, result, ready),
+            Action::Query {
+                expr,
+                scope,
+                result,
+            } => self.run_query(expr, scope, result, ready)?,
+            Action::Item {
+                expr,
+                scope,
+                literal,
+                listener,
+                context,
+            } => {
+                self.eval(expr, scope, ready, context, listener)?;
+                self.fulfil(literal);
+                self.item_done(literal)?;
+            }
+            Action::Store {
+                expr,
+                scope,
+                slot,
+                listener,
+                loc,
+            } => {
+                let value = self
+                    .eval(expr, scope, ready, slot, listener)
+                    .map_err(|error| error.at(loc))?;
+                self.set_slot(slot, value, loc)?;
+                self.fulfil(slot);
+            }
+            Action::For { run } => self.run_for(run, ready)?,
+            Action::If {
+                stmt,
+                scope,
+                holder,
+            } => self.run_if(stmt, scope, holder, ready)?,
+            Action::Implement {
+                implement,
+                scope,
+                instance,
+                loc,
+            } => {
+                let entry = &program.implements[implement.index()];
+                let selected = match entry.condition {
+                    None => true,
+                    Some(condition) => match self
+                        .eval_plain(condition, scope, ready)
+                        .map_err(|error| error.at(entry.loc))?
+                    {
+                        Value::Bool(selected) => selected,
+                        Value::Unknown(_) => false,
+                        value => {
+                            let text = self.heap.to_text(value, self);
+                            let message = format!(
+                                "Invalid value `{text}`: the condition for a conditional implementation can only be a boolean expression"
+                            );
+                            return Err(runtime(entry.loc, message));
+                        }
+                    },
+                };
+                if selected {
+                    for implementation in &entry.using {
+                        self.implement(instance, *implementation, loc)?;
+                    }
+                }
+            }
+            Action::Promise {
+                stmt,
+                which,
+                scope,
+                holder,
+            } => self.run_promise(stmt, which, scope, holder, ready)?,
+            Action::Iterable { run } => self.run_iterable(run, ready)?,
+            Action::Element { run, result, scope } => {
+                self.run_element(run, result, scope, ready)?
+            }
+            Action::Collect { run } => self.run_collect(run)?,
+            Action::Annotation { which, scope } => {
+                let annotation = &program.annotations[which as usize];
+                match self.eval_plain(annotation.expr, scope, ready) {
+                    Ok(Value::Unknown(_)) => {
+                        let error = runtime(
+                            annotation.loc,
+                            "An annotation of a relation can not be Unknown",
+                        );
+                        self.annotation_errors.push((annotation.entity, error));
+                    }
+                    Ok(_) => {}
+                    Err(error) => self.annotation_errors.push((annotation.entity, error)),
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    fn run_stmt(&mut self, stmt: StmtId, scope: ScopeId, ready: &mut Ready) -> Result<(), Fail> {
+        let program = self.program;
+        let node = &program.stmts[stmt.index()];
+        match &node.kind {
+            StmtKind::Expr(expr) => {
+                self.eval_plain(*expr, scope, ready)?;
+            }
+            StmtKind::Assign { target, value } => {
+                let var = self.resolve(scope, *target, node.loc)?;
+                let value = self.eval_plain(*value, scope, ready)?;
+                self.set_plain(var, value, node.loc)?;
+            }
+            StmtKind::AttrAssign {
+                object,
+                attribute,
+                value,
+                append,
+            } => {
+                let owner = self.eval_plain(*object, scope, ready)?;
+                let Value::Instance(instance) = owner else {
+                    let message = format!(
+                        "The object at {} is not an Entity but a {} with value {}",
+                        self.expr_name(*object),
+                        self.heap.python_type(owner),
+                        self.heap.to_text(owner, self)
+                    );
+                    return Err(typing(node.loc, message));
+                };
+                let slot = self.slot_or_fail(instance, *attribute, node.loc)?;
+                if *append && self.var(slot).kind != VarKind::List {
+                    return Err(typing(
+                        node.loc,
+                        "Can not use += on relations with multiplicity 1",
+                    ));
+                }
+                self.assign_slot(slot, *value, scope, node.loc)?;
+            }
+            StmtKind::For { .. } | StmtKind::If { .. } => {}
+        }
+        Ok(())
+    }
+
+    /// Assigns the value of an expression to a slot as soon as it is known.
+    pub(super) fn assign_slot(
+        &mut self,
+        slot: VarId,
+        value: ExprId,
+        scope: ScopeId,
+        loc: Loc,
+    ) -> Result<(), Fail> {
+        let mut needs = Needs::new();
+        let mut listener = ListenerId::NONE;
+        if self.var(slot).kind == VarKind::List {
+            // Constants need no listener: the store delivers them.
+            if !matches!(self.program.expr(value).kind, ExprKind::Const(_)) {
+                listener = self.add_listener(Listener::Forward { target: slot, loc });
+            }
+        }
+        self.needs(value, scope, slot, listener, &mut needs)
+            .map_err(|error| error.at(loc))?;
+        self.promise(slot);
+        self.add_unit(
+            Action::Store {
+                expr: value,
+                scope,
+                slot,
+                listener,
+                loc,
+            },
+            needs,
+        )?;
+        Ok(())
+    }
+
+    pub(super) fn slot_or_fail(
+        &self,
+        instance: InstId,
+        name: Symbol,
+        loc: Loc,
+    ) -> Result<VarId, Fail> {
+        self.slot(instance, name).ok_or_else(|| {
+            let message = format!(
+                "could not find attribute with name: {} in type {}",
+                self.program.text(name),
+                self.program.entity_name(self.instance(instance).entity)
+            );
+            not_found(loc, message)
+        })
+    }
+
+    pub(super) fn attribute_slot(
+        &self,
+        value: Value,
+        name: Symbol,
+        object: ExprId,
+        loc: Loc,
+    ) -> Result<VarId, Fail> {
+        let name_text = self.program.text(name);
+        match value {
+            Value::Instance(instance) => self.slot_or_fail(instance, name, loc),
+            Value::List(_) => {
+                let text = self.heap.repr(value, self);
+                Err(runtime(
+                    loc,
+                    format!(
+                        "can not get attribute {name_text}, {text} is not an entity but a list"
+                    ),
+                ))
+            }
+            value => {
+                let message = format!(
+                    "can not get attribute {name_text}, {} is not an entity but a {} with value '{}'",
+                    self.expr_name(object),
+                    self.heap.python_type(value),
+                    self.heap.to_text(value, self)
+                );
+                Err(runtime(loc, message))
+            }
+        }
+    }
+
+    fn connect(&mut self, proxy: VarId, slot: VarId) -> Result<(), Fail> {
+        let listener = ListenerId(self.vars[proxy.index()].extra);
+        let var = &mut self.vars[proxy.index()];
+        var.extra = slot.0;
+        var.ready = true;
+        let waiters = self.take_waiters(proxy);
+        if listener.is_some() {
+            self.listen(slot, listener)?;
+        }
+        for unit in waiters {
+            if !self.wait(slot, unit) {
+                self.notify(unit);
+            }
+        }
+        Ok(())
+    }
+
+    fn run_logic(
+        &mut self,
+        expr: ExprId,
+        scope: ScopeId,
+        result: VarId,
+        ready: &mut Ready,
+    ) -> Result<(), Fail> {
+        let node = self.program.expr(expr);
+        let (left, right, name, decisive) = match node.kind {
+            ExprKind::And(left, right) => (left, right, "and", false),
+            ExprKind::Or(left, right) => (left, right, "or", true),
+            _ => return Ok(()),
+        };
+        let value = self.eval_plain(left, scope, ready)?;
+        match value {
+            Value::Unknown(_) => {
+                let unknown = self.heap.new_unknown();
+                self.set_plain(result, unknown, Loc::NONE)
+            }
+            Value::Bool(found) if found == decisive => self.set_plain(result, value, Loc::NONE),
+            Value::Bool(_) => {
+                let mut needs = Needs::new();
+                self.plain_needs(right, scope, &mut needs)?;
+                self.add_unit(
+                    Action::LogicRight {
+                        expr,
+                        scope,
+                        result,
+                    },
+                    needs,
+                )?;
+                Ok(())
+            }
+            value => {
+                let text = self.heap.to_text(value, self);
+                let message =
+                    format!("Invalid left hand value `{text}`: `{name}` expects a boolean");
+                Err(runtime(node.loc, message))
+            }
+        }
+    }
+
+    fn item_done(&mut self, literal: VarId) -> Result<(), Fail> {
+        if self.var(literal).ready {
+            return Ok(());
+        }
+        let extra = self.var(literal).extra as usize;
+        self.delayed[extra].items -= 1;
+        if self.delayed[extra].items == 0 {
+            self.freeze(literal)
+        } else {
+            Ok(())
+        }
+    }
+
+    pub(super) fn start_body(&mut self, run: LoopId, item: Value) -> Result<(), Fail> {
+        if matches!(item, Value::Unknown(_)) {
+            return Ok(());
+        }
+        let (stmt, outer) = {
+            let run = &self.loops[run.index()];
+            (run.stmt, run.scope)
+        };
+        let node = &self.program.stmts[stmt.index()];
+        let StmtKind::For { body, .. } = node.kind else {
+            return Ok(());
+        };
+        let parent = self.scopes[outer.index()];
+        let scope = self.add_scope(outer, body, parent.instance, parent.namespace);
+        let variable = self.scopes[scope.index()].base;
+        self.set_plain(variable, item, node.loc)?;
+        self.emit_block(body, scope)
+    }
+
+    fn run_for(&mut self, run: LoopId, ready: &mut Ready) -> Result<(), Fail> {
+        let (stmt, scope, holder, listener) = {
+            let run = &self.loops[run.index()];
+            (run.stmt, run.scope, run.holder, run.listener)
+        };
+        let node = &self.program.stmts[stmt.index()];
+        let StmtKind::For { iterable, .. } = node.kind else {
+            return Ok(());
+        };
+        self.release(holder);
+        // What is no list must not start a body first.
+        let scalar = match self.program.expr(iterable).kind {
+            ExprKind::Const(value) => Some(value),
+            ExprKind::Var(_) | ExprKind::Attr(..) => {
+                let target = self.target(ready.needs[0]);
+                let var = self.var(target);
+                (var.kind != VarKind::Optional).then_some(var.value)
+            }
+            _ => None,
+        };
+        let not_a_list = |machine: &Self, value: Value| {
+            let hint = if matches!(value, Value::Dict(_)) {
+                "Hint: you can use a list of keys, dicts can not be iterated."
+            } else {
+                "Hint: if you are looking to iterate over a single value, put it in a list."
+            };
+            let _ = machine;
+            typing(
+                node.loc,
+                format!("A for loop can only be applied to lists and relations. {hint}"),
+            )
+        };
+        if let Some(value) = scalar
+            && !matches!(value, Value::List(_) | Value::Unknown(_))
+        {
+            return Err(not_a_list(self, value));
+        }
+        let value = self
+            .eval(iterable, scope, ready, VarId::NONE, listener)
+            .map_err(|error| error.at(node.loc))?;
+        match value {
+            Value::List(_) | Value::Unknown(_) => Ok(()),
+            value => Err(not_a_list(self, value)),
+        }
+    }
+
+    fn run_if(
+        &mut self,
+        stmt: StmtId,
+        scope: ScopeId,
+        holder: HolderId,
+        ready: &mut Ready,
+    ) -> Result<(), Fail> {
+        let node = &self.program.stmts[stmt.index()];
+        let StmtKind::If {
+            condition,
+            then,
+            otherwise,
+            ..
+        } = node.kind
+        else {
+            return Ok(());
+        };
+        self.release(holder);
+        let value = self
+            .eval_plain(condition, scope, ready)
+            .map_err(|error| error.at(node.loc))?;
+        let block = match value {
+            Value::Bool(true) => then,
+            Value::Bool(false) => otherwise,
+            Value::Unknown(_) => return Ok(()),
+            value => {
+                let text = self.heap.to_text(value, self);
+                let message = format!(
+                    "Invalid value `{text}`: the condition for an if statement can only be a boolean expression"
+                );
+                return Err(runtime(node.loc, message));
+            }
+        };
+        if self.program.blocks[block.index()].stmts.is_empty() {
+            return Ok(());
+        }
+        let parent = self.scopes[scope.index()];
+        let scope = self.add_scope(scope, block, parent.instance, parent.namespace);
+        self.emit_block(block, scope)
+    }
+
+    /// Runs an implementation once on an instance.
+    fn implement(
+        &mut self,
+        instance: InstId,
+        implementation: ImplementationId,
+        loc: Loc,
+    ) -> Result<(), Fail> {
+        let entity = self.instance(instance).entity;
+        let at = self.implementations[entity.index()]
+            .iter()
+            .position(|id| *id == implementation)
+            .unwrap_or(0);
+        let first = if at < 63 {
+            let ran = &mut self.instances[instance.index()].ran;
+            let first = *ran & (1 << at) == 0;
+            *ran |= 1 << at;
+            first
+        } else {
+            self.instances[instance.index()].ran |= 1 << 63;
+            self.many_ran.insert((instance, at as u32))
+        };
+        if !first {
+            return Ok(());
+        }
+        let definition = &self.program.implementations[implementation.index()];
+        if self.program.blocks[definition.block.index()]
+            .stmts
+            .is_empty()
+        {
+            return Ok(());
+        }
+        self.check_limits(loc)?;
+        let scope = self.add_scope(
+            ScopeId::NONE,
+            definition.block,
+            instance,
+            definition.namespace,
+        );
+        self.emit_block(definition.block, scope)
+    }
+
+    pub(super) fn is_type(&self, ty: crate::types::TypeId, wanted: &Type) -> bool {
+        self.program.types[ty.index()] == *wanted
+    }
+}

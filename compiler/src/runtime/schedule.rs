@@ -1,0 +1,249 @@
+//! The loop: run what is ready, then declare one relation complete, again and again. Source: language.md 8.7.
+//!
+//! The wait queue, the parked list and the search for a variable that breaks a cycle are kept up to date as variables
+//! change, so that a step costs what changed and not what there is.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use super::{Machine, VarId, VarKind};
+use crate::diagnostics::{Fail, fail};
+use crate::span::Loc;
+
+/// (class of the wait queue, creation of the first waiting unit, position among its needs, variable)
+type Candidate = (u32, u64, u32, u32);
+
+#[derive(Default)]
+pub(super) struct Queue {
+    /// Relations without precedence; then each attribute of the policy; then list literals.
+    classes: Vec<VecDeque<VarId>>,
+    n_waiting: usize,
+    parked: Vec<VarId>,
+    n_parked: usize,
+    /// Positions of parked variables that somebody began to wait for.
+    hot: BinaryHeap<Reverse<(u32, u32)>>,
+    candidates: BinaryHeap<Reverse<Candidate>>,
+}
+
+impl Queue {
+    pub fn new(n_policy: usize) -> Queue {
+        Queue {
+            classes: vec![VecDeque::new(); n_policy + 2],
+            ..Queue::default()
+        }
+    }
+
+    pub fn parked_frozen(&mut self) {
+        self.n_parked = self.n_parked.saturating_sub(1);
+    }
+
+    fn pop(&mut self) -> Option<VarId> {
+        if self.n_waiting == 0 {
+            return None;
+        }
+        let id = self.classes.iter_mut().find_map(VecDeque::pop_front)?;
+        self.n_waiting -= 1;
+        Some(id)
+    }
+}
+
+impl Machine<'_> {
+    fn class(&self, id: VarId) -> u32 {
+        let var = self.var(id);
+        if var.kind == VarKind::Literal {
+            return self.program.policy.len() as u32 + 1;
+        }
+        self.program
+            .attribute(var.attr)
+            .policy
+            .map_or(0, |at| at + 1)
+    }
+
+    pub(super) fn enqueue(&mut self, id: VarId) {
+        let extra = self.var(id).extra as usize;
+        if self.delayed[extra].queued {
+            return;
+        }
+        self.delayed[extra].queued = true;
+        self.push_waiting(id);
+    }
+
+    fn push_waiting(&mut self, id: VarId) {
+        let class = self.class(id) as usize;
+        self.queue.classes[class].push_back(id);
+        self.queue.n_waiting += 1;
+    }
+
+    /// To be called whenever a wait or a promise on a delayed variable came or went.
+    pub(super) fn potential_changed(&mut self, id: VarId) {
+        let var = self.var(id);
+        if var.ready {
+            return;
+        }
+        let extra = var.extra as usize;
+        if self.potential(id) <= 0 {
+            return;
+        }
+        let delayed = &mut self.delayed[extra];
+        if delayed.parked > 0 && !delayed.in_hot {
+            delayed.in_hot = true;
+            self.queue.hot.push(Reverse((delayed.parked, id.0)));
+        }
+        if delayed.open > 0 && !delayed.in_candidates {
+            delayed.in_candidates = true;
+            delayed.candidate_seq = 0;
+            // The first waiter is looked up when it matters; until then the variable sorts first.
+            let class = self.class(id);
+            self.queue.candidates.push(Reverse((class, 0, 0, id.0)));
+        }
+    }
+
+    /// An older unit than the known ones waits for a candidate.
+    pub(super) fn waiter_added(&mut self, id: VarId, seq: u64) {
+        let extra = self.var(id).extra as usize;
+        let delayed = &mut self.delayed[extra];
+        if delayed.in_candidates && seq < delayed.candidate_seq {
+            delayed.candidate_seq = 0;
+            let class = self.class(id);
+            self.queue.candidates.push(Reverse((class, 0, 0, id.0)));
+        }
+    }
+
+    pub(super) fn run(&mut self) -> Result<(), Fail> {
+        let limit = self
+            .world
+            .env("INMANTA_MAX_ITERATIONS")
+            .and_then(|text| text.trim().parse::<u64>().ok());
+        self.emit_roots()?;
+        let mut n_iterations = 0;
+        loop {
+            if self.ready.is_empty() && self.queue.n_waiting == 0 && self.queue.n_parked == 0 {
+                return Ok(());
+            }
+            if let Some(limit) = limit
+                && n_iterations >= limit
+            {
+                let message = format!("Could not complete model, max_iterations {limit} reached.");
+                return Err(fail("CompilerException", Loc::NONE, message));
+            }
+            n_iterations += 1;
+            while let Some(unit) = self.ready.pop_front() {
+                self.execute(unit)?;
+            }
+            let progress = self.freeze_waiting()? || self.freeze_parked()? || self.break_cycle()?;
+            if !progress {
+                self.freeze_rest()?;
+            }
+        }
+    }
+
+    /// Step A.
+    fn freeze_waiting(&mut self) -> Result<bool, Fail> {
+        while let Some(id) = self.queue.pop() {
+            if self.var(id).ready {
+                continue;
+            }
+            if self.potential(id) <= 0 {
+                self.park(id);
+                continue;
+            }
+            if self.open(id) > 0 {
+                self.unqueue(id);
+                continue;
+            }
+            self.freeze(id)?;
+            return Ok(true);
+        }
+        Ok(false)
+    }
+
+    fn park(&mut self, id: VarId) {
+        self.queue.parked.push(id);
+        self.queue.n_parked += 1;
+        let extra = self.var(id).extra as usize;
+        self.delayed[extra].parked = self.queue.parked.len() as u32;
+        self.delayed[extra].in_hot = false;
+    }
+
+    fn unqueue(&mut self, id: VarId) {
+        let extra = self.var(id).extra as usize;
+        self.delayed[extra].queued = false;
+    }
+
+    /// Step B: parked variables that somebody waits for by now.
+    fn freeze_parked(&mut self) -> Result<bool, Fail> {
+        while let Some(Reverse((position, id))) = self.queue.hot.pop() {
+            let id = VarId(id);
+            let var = self.var(id);
+            if var.ready || var.kind == VarKind::Proxy {
+                continue;
+            }
+            let extra = var.extra as usize;
+            if self.delayed[extra].parked != position {
+                continue;
+            }
+            self.delayed[extra].in_hot = false;
+            if self.potential(id) <= 0 {
+                continue;
+            }
+            self.delayed[extra].parked = 0;
+            self.queue.parked[position as usize - 1] = VarId::NONE;
+            self.queue.n_parked -= 1;
+            self.push_waiting(id);
+        }
+        while let Some(id) = self.queue.pop() {
+            if self.var(id).ready {
+                continue;
+            }
+            if self.open(id) > 0 {
+                self.unqueue(id);
+                continue;
+            }
+            self.freeze(id)?;
+            return Ok(true);
+        }
+        Ok(false)
+    }
+
+    /// Step C: the first variable that a unit waits for although somebody promised to add to it.
+    fn break_cycle(&mut self) -> Result<bool, Fail> {
+        while let Some(Reverse((class, seq, position, id))) = self.queue.candidates.pop() {
+            let var = VarId(id);
+            if self.var(var).ready {
+                continue;
+            }
+            let extra = self.var(var).extra as usize;
+            if self.open(var) == 0 || self.potential(var) <= 0 {
+                self.delayed[extra].in_candidates = false;
+                continue;
+            }
+            let Some((first, at)) = self.first_waiter(var) else {
+                self.delayed[extra].in_candidates = false;
+                continue;
+            };
+            if (first, at) != (seq, position) {
+                self.delayed[extra].candidate_seq = first;
+                self.queue.candidates.push(Reverse((class, first, at, id)));
+                continue;
+            }
+            self.delayed[extra].in_candidates = false;
+            self.freeze(var)?;
+            return Ok(true);
+        }
+        Ok(false)
+    }
+
+    /// Step D.
+    fn freeze_rest(&mut self) -> Result<(), Fail> {
+        let parked = std::mem::take(&mut self.queue.parked);
+        self.queue.n_parked = 0;
+        self.queue.hot.clear();
+        for id in parked.into_iter().rev() {
+            if id.is_some() && !self.var(id).ready {
+                self.freeze(id)?;
+            }
+        }
+        self.queue.n_parked = 0;
+        Ok(())
+    }
+}

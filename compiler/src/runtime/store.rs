@@ -1,0 +1,495 @@
+//! Values into variables, inverses, freezing. Source: language.md 5.2, 5.3, 8.2, 8.10.
+
+use super::{InstId, Listener, Machine, VarId, VarKind};
+use crate::diagnostics::{Fail, fail, runtime};
+use crate::hir::AttributeKind;
+use crate::span::Loc;
+use crate::types::Value;
+
+impl Machine<'_> {
+    /// Stores into a variable of a block or a temporary.
+    pub(super) fn set_plain(&mut self, id: VarId, value: Value, loc: Loc) -> Result<(), Fail> {
+        let var = &mut self.vars[id.index()];
+        if !var.ready {
+            var.value = value;
+            var.ready = true;
+            var.set_at = loc;
+            self.notify_all(id);
+            return Ok(());
+        }
+        let (old, set_at) = (var.value, var.set_at);
+        if self.heap.equal(old, value) {
+            return Ok(());
+        }
+        Err(self.double_set(old, set_at, value, loc))
+    }
+
+    fn double_set(&self, old: Value, set_at: Loc, new: Value, loc: Loc) -> Fail {
+        let sources = &self.program.sources;
+        let message = format!(
+            "value set twice:\n\told value: {}\n\t\tset at {}\n\tnew value: {}\n\t\tset at {}\n",
+            self.heap.to_text(old, self),
+            sources.brief(set_at),
+            self.heap.to_text(new, self),
+            sources.brief(loc)
+        );
+        fail("DoubleSetException", loc, message).note("it was set here first", set_at)
+    }
+
+    /// Stores into a slot; errors say which attribute of which instance.
+    pub(super) fn set_slot(&mut self, id: VarId, value: Value, loc: Loc) -> Result<(), Fail> {
+        self.store(id, value, loc, true)
+            .map_err(|error| self.attribute_error(id, loc, error))
+    }
+
+    pub(super) fn attribute_error(&self, id: VarId, loc: Loc, error: Fail) -> Fail {
+        if error.kind == "AttributeException" && error.notes.iter().any(|(_, at)| *at == loc) {
+            return error;
+        }
+        let var = self.var(id);
+        let message = format!(
+            "Could not set attribute `{}` on instance `{}`",
+            self.program.text(self.program.attribute(var.attr).name),
+            self.describe_instance(var.owner)
+        );
+        fail("AttributeException", loc, message).cause(*error)
+    }
+
+    /// `recur`: the inverse is set, too.
+    pub(super) fn store(
+        &mut self,
+        id: VarId,
+        value: Value,
+        loc: Loc,
+        recur: bool,
+    ) -> Result<(), Fail> {
+        match self.var(id).kind {
+            VarKind::Single => self.store_single(id, value, loc, recur),
+            VarKind::Optional => self.store_optional(id, value, loc, recur),
+            VarKind::List => self.store_list(id, value, loc, recur),
+            VarKind::Plain
+            | VarKind::Temporary
+            | VarKind::Loop
+            | VarKind::Literal
+            | VarKind::Proxy => {
+                let var = self.var(id);
+                if !var.ready && var.attr.is_some() && !matches!(value, Value::Unknown(_)) {
+                    let AttributeKind::Plain(ty) = self.program.attribute(var.attr).kind else {
+                        return self.set_plain(id, value, loc);
+                    };
+                    self.validate(ty, value, loc)?;
+                }
+                self.set_plain(id, value, loc)
+            }
+        }
+    }
+
+    fn relation(&self, id: VarId) -> (u32, Option<u32>, Option<crate::hir::AttrId>) {
+        match self.program.attribute(self.var(id).attr).kind {
+            AttributeKind::Relation {
+                low, high, inverse, ..
+            } => (low, high, inverse),
+            AttributeKind::Plain(_) => (0, None, None),
+        }
+    }
+
+    fn check_member(&mut self, id: VarId, value: Value, loc: Loc) -> Result<(), Fail> {
+        let AttributeKind::Relation { target, .. } = self.program.attribute(self.var(id).attr).kind
+        else {
+            return Ok(());
+        };
+        match value {
+            Value::Unknown(_) => Ok(()),
+            Value::Instance(instance) => {
+                if self
+                    .program
+                    .is_subtype(self.instance(instance).entity, target)
+                {
+                    return Ok(());
+                }
+                let message = format!(
+                    "Invalid class type for {}, should be {}",
+                    self.describe_instance(instance),
+                    self.program.entity_name(target)
+                );
+                Err(runtime(loc, message))
+            }
+            value => {
+                let message = format!(
+                    "Invalid type for value '{}', should be type {}",
+                    self.heap.to_text(value, self),
+                    self.program.entity_name(target)
+                );
+                Err(runtime(loc, message))
+            }
+        }
+    }
+
+    fn set_inverse(&mut self, id: VarId, value: Value, loc: Loc) -> Result<(), Fail> {
+        let (.., inverse) = self.relation(id);
+        let (Some(inverse), Value::Instance(other)) = (inverse, value) else {
+            return Ok(());
+        };
+        let name = self.program.attribute(inverse).name;
+        let Some(slot) = self.slot(other, name) else {
+            return Ok(());
+        };
+        let owner = Value::Instance(self.var(id).owner);
+        self.store(slot, owner, loc, false)
+            .map_err(|error| self.attribute_error(slot, self.instance(other).loc, error))
+    }
+
+    fn store_single(&mut self, id: VarId, value: Value, loc: Loc, recur: bool) -> Result<(), Fail> {
+        let var = self.var(id);
+        if var.ready {
+            if self.heap.equal(var.value, value) {
+                return Ok(());
+            }
+            return Err(self.double_set(var.value, var.set_at, value, loc));
+        }
+        self.check_member(id, value, loc)?;
+        let var = &mut self.vars[id.index()];
+        var.value = value;
+        var.ready = true;
+        var.set_at = loc;
+        if recur {
+            self.set_inverse(id, value, loc)?;
+        }
+        self.notify_all(id);
+        Ok(())
+    }
+
+    fn store_optional(
+        &mut self,
+        id: VarId,
+        value: Value,
+        loc: Loc,
+        recur: bool,
+    ) -> Result<(), Fail> {
+        let var = self.var(id);
+        if var.ready {
+            let unset = matches!(var.value, Value::Null);
+            if unset && matches!(value, Value::Null) || !unset && self.heap.equal(var.value, value)
+            {
+                return Ok(());
+            }
+            if unset {
+                return Err(self.modified_after_freeze(id, value, loc));
+            }
+            return Err(self.double_set(var.value, var.set_at, value, loc));
+        }
+        if !matches!(value, Value::Null) {
+            self.check_member(id, value, loc)?;
+            if recur {
+                self.set_inverse(id, value, loc)?;
+                // The inverse may have come back with this very value.
+                if self.var(id).ready {
+                    return self.store_optional(id, value, loc, false);
+                }
+            }
+        }
+        let var = &mut self.vars[id.index()];
+        var.value = value;
+        var.set_at = loc;
+        self.freeze(id)
+    }
+
+    fn modified_after_freeze(&self, id: VarId, value: Value, loc: Loc) -> Fail {
+        let var = self.var(id);
+        let attribute = self.program.attribute(var.attr);
+        let name = format!(
+            "{}.{}",
+            self.program.entity_name(attribute.entity),
+            self.program.text(attribute.name)
+        );
+        let late = self.heap.to_text(value, self);
+        let present = match var.value {
+            Value::List(_) => self.heap.repr(var.value, self),
+            _ => "nothing".to_owned(),
+        };
+        fail("ModifiedAfterFreezeException", loc, "List modified after freeze")
+            .note(
+                format!(
+                    "relation `{name}` of `{}` was taken as complete with {present} before `{late}` came",
+                    self.describe_instance(var.owner)
+                ),
+                self.instance(var.owner).loc,
+            )
+            .help(format!(
+                "look for a condition that depends on the relation it adds to; a relation_precedence_policy rule `<other relation> before {name}` may help"
+            ))
+    }
+
+    fn store_list(&mut self, id: VarId, value: Value, loc: Loc, recur: bool) -> Result<(), Fail> {
+        match value {
+            Value::Null => self.store_null(id, loc),
+            Value::List(list) => {
+                let length = self.heap.list(list).len();
+                for at in 0..length {
+                    let item = self.heap.list(list)[at];
+                    self.store_list_item(id, item, loc, recur)?;
+                }
+                if length == 0 {
+                    self.enqueue_if_complete(id);
+                }
+                Ok(())
+            }
+            item => self.store_list_item(id, item, loc, recur),
+        }
+    }
+
+    fn store_list_item(
+        &mut self,
+        id: VarId,
+        item: Value,
+        loc: Loc,
+        recur: bool,
+    ) -> Result<(), Fail> {
+        match item {
+            Value::List(_) => self.store_list(id, item, loc, recur),
+            item => self.add_element(id, item, loc, recur),
+        }
+    }
+
+    fn store_null(&mut self, id: VarId, loc: Loc) -> Result<(), Fail> {
+        let (low, ..) = self.relation(id);
+        let var = self.var(id);
+        let values = match var.value {
+            Value::List(list) if var.ready => self.heap.list(list).to_vec(),
+            _ if var.ready => Vec::new(),
+            _ => self.delayed[var.extra as usize].elements.clone(),
+        };
+        if values.is_empty() {
+            if !self.var(id).ready && low == 0 {
+                self.freeze(id)?;
+            }
+            return Ok(());
+        }
+        let texts: Vec<String> = values
+            .iter()
+            .map(|value| self.heap.repr(*value, self))
+            .collect();
+        let message = format!(
+            "Trying to set relation attribute `{}` of instance `{}` to null but it has values `[{}]` assigned already",
+            self.program
+                .text(self.program.attribute(self.var(id).attr).name),
+            self.describe_instance(self.var(id).owner),
+            texts.join(", ")
+        );
+        Err(runtime(loc, message))
+    }
+
+    fn add_element(&mut self, id: VarId, item: Value, loc: Loc, recur: bool) -> Result<(), Fail> {
+        self.check_member(id, item, loc)?;
+        let (_, high, _) = self.relation(id);
+        if self.var(id).ready {
+            let Value::List(list) = self.var(id).value else {
+                return Err(self.modified_after_freeze(id, item, loc));
+            };
+            let elements = self.heap.list(list);
+            if elements
+                .iter()
+                .any(|element| self.heap.equal(*element, item))
+            {
+                return Ok(());
+            }
+            if high.is_some_and(|high| elements.len() >= high as usize) {
+                return Err(self.exceeded(id, loc));
+            }
+            return Err(self.modified_after_freeze(id, item, loc));
+        }
+        let extra = self.var(id).extra as usize;
+        if self.contains(extra, item) {
+            self.enqueue_if_complete(id);
+            return Ok(());
+        }
+        let delayed = &mut self.delayed[extra];
+        delayed.elements.push(item);
+        if let (Some(known), Some(key)) = (&mut delayed.known, element_key(item)) {
+            known.insert(key);
+        }
+        self.vars[id.index()].set_at = loc;
+        self.deliver_to_listeners(id, item)?;
+        if recur {
+            self.set_inverse(id, item, loc)?;
+        }
+        if self.var(id).ready {
+            return Ok(());
+        }
+        let n_elements = self.delayed[extra].elements.len();
+        match high {
+            Some(high) if n_elements > high as usize => return Err(self.exceeded(id, loc)),
+            Some(high) if n_elements == high as usize => return self.freeze(id),
+            _ => {}
+        }
+        self.enqueue_if_complete(id);
+        Ok(())
+    }
+
+    fn exceeded(&self, id: VarId, loc: Loc) -> Fail {
+        let var = self.var(id);
+        let message = format!(
+            "Exceeded relation arity on attribute '{}' of instance '{}'",
+            self.program.text(self.program.attribute(var.attr).name),
+            self.describe_instance(var.owner)
+        );
+        runtime(loc, message)
+    }
+
+    fn contains(&mut self, extra: usize, item: Value) -> bool {
+        const SEARCHABLE: usize = 16;
+        let delayed = &mut self.delayed[extra];
+        if delayed.elements.len() < SEARCHABLE {
+            return delayed
+                .elements
+                .iter()
+                .any(|element| element_key(*element) == element_key(item));
+        }
+        let known = delayed.known.get_or_insert_with(|| {
+            Box::new(
+                delayed
+                    .elements
+                    .iter()
+                    .filter_map(|element| element_key(*element))
+                    .collect(),
+            )
+        });
+        element_key(item).is_some_and(|key| known.contains(&key))
+    }
+
+    /// Declares that no more values come.
+    pub(super) fn freeze(&mut self, id: VarId) -> Result<(), Fail> {
+        let extra = self.var(id).extra as usize;
+        let parked = self.delayed[extra].parked;
+        let delayed = std::mem::take(&mut self.delayed[extra]);
+        self.delayed[extra].parked = parked;
+        if parked > 0 {
+            self.queue.parked_frozen();
+        }
+        let list = matches!(self.var(id).kind, VarKind::List | VarKind::Literal);
+        let value = if !list {
+            self.var(id).value
+        } else if delayed.elements.is_empty() {
+            self.empty_list
+        } else {
+            self.heap.new_list(&delayed.elements)
+        };
+        let var = &mut self.vars[id.index()];
+        var.value = value;
+        var.ready = true;
+        self.notify_all(id);
+        Ok(())
+    }
+
+    /// Number of promises that were made and not kept.
+    pub(super) fn open(&self, id: VarId) -> u32 {
+        let var = self.var(id);
+        if var.ready {
+            0
+        } else {
+            self.delayed[var.extra as usize].open
+        }
+    }
+
+    pub(super) fn potential(&self, id: VarId) -> i32 {
+        let var = self.var(id);
+        let delayed = &self.delayed[var.extra as usize];
+        let before = var.attr.is_some() && self.program.attribute(var.attr).before_others;
+        delayed.waiters - delayed.gradual + i32::from(before)
+    }
+
+    pub(super) fn can_freeze(&self, id: VarId) -> bool {
+        let var = self.var(id);
+        if var.ready {
+            return false;
+        }
+        let delayed = &self.delayed[var.extra as usize];
+        match var.kind {
+            VarKind::List => {
+                delayed.open == 0 && delayed.elements.len() >= self.relation(id).0 as usize
+            }
+            VarKind::Optional | VarKind::Literal => delayed.open == 0,
+            _ => false,
+        }
+    }
+
+    pub(super) fn is_delayed(&self, id: VarId) -> bool {
+        matches!(
+            self.var(id).kind,
+            VarKind::Optional | VarKind::List | VarKind::Literal
+        )
+    }
+
+    /// Registers a promise; false: the variable takes none.
+    pub(super) fn promise(&mut self, id: VarId) -> bool {
+        if !self.is_delayed(id) || self.var(id).ready {
+            return false;
+        }
+        let extra = self.var(id).extra as usize;
+        self.delayed[extra].open += 1;
+        self.potential_changed(id);
+        true
+    }
+
+    pub(super) fn fulfil(&mut self, id: VarId) {
+        if self.var(id).ready {
+            return;
+        }
+        let extra = self.var(id).extra as usize;
+        let delayed = &mut self.delayed[extra];
+        delayed.open = delayed.open.saturating_sub(1);
+        self.enqueue_if_complete(id);
+    }
+
+    pub(super) fn enqueue_if_complete(&mut self, id: VarId) {
+        if self.can_freeze(id) {
+            self.enqueue(id);
+        }
+    }
+
+    /// Listeners get each new element once.
+    pub(super) fn deliver_to_listeners(&mut self, id: VarId, item: Value) -> Result<(), Fail> {
+        let extra = self.var(id).extra as usize;
+        if self.delayed[extra].listeners.is_empty() {
+            return Ok(());
+        }
+        let listeners = self.delayed[extra].listeners.clone();
+        self.enter_delivery()?;
+        for listener in listeners {
+            if let Listener::Defined { unit, result } = self.listeners[listener.index()] {
+                if !matches!(item, Value::Unknown(_)) {
+                    self.defined_early(id, listener, unit, result)?;
+                }
+                continue;
+            }
+            self.deliver(listener, item)?;
+        }
+        self.delivery_depth -= 1;
+        Ok(())
+    }
+
+    pub(super) fn enter_delivery(&mut self) -> Result<(), Fail> {
+        self.delivery_depth += 1;
+        if self.delivery_depth > super::MAX_DELIVERY {
+            let message = format!(
+                "relations that feed one another form a chain of more than {} links",
+                super::MAX_DELIVERY
+            );
+            return Err(runtime(Loc::NONE, message));
+        }
+        Ok(())
+    }
+
+    pub(super) fn owner(&self, id: VarId) -> InstId {
+        self.var(id).owner
+    }
+}
+
+fn element_key(value: Value) -> Option<u64> {
+    match value {
+        Value::Instance(id) => Some(u64::from(id.0)),
+        Value::Unknown(id) => Some(u64::from(id.0) | 1 << 40),
+        Value::Opaque(id) => Some(u64::from(id) | 1 << 41),
+        _ => None,
+    }
+}

@@ -1,0 +1,350 @@
+//! Whether a value has a type, and the conditions of typedefs. Source: language.md 4.2, 4.6.
+
+use super::Machine;
+use crate::diagnostics::{Fail, fail, runtime, typing};
+use crate::hir::{Callee, ExprId, ExprKind, Ref};
+use crate::span::Loc;
+use crate::types::{LiteralValue, Type, TypeId, TypedefId, Value, regex};
+
+impl Machine<'_> {
+    /// An error unless the value has the type. Unknown has every type.
+    pub fn validate(&mut self, ty: TypeId, value: Value, loc: Loc) -> Result<(), Fail> {
+        if self.accepts(ty, value)? {
+            return Ok(());
+        }
+        Err(self.type_error(ty, value, loc))
+    }
+
+    fn type_error(&mut self, ty: TypeId, value: Value, loc: Loc) -> Fail {
+        let program = self.program;
+        match &program.types[ty.index()] {
+            Type::Typedef(id) => self.typedef_error(*id, value, loc),
+            Type::Nullable(inner) if matches!(program.types[inner.index()], Type::Typedef(_)) => {
+                self.type_error(*inner, value, loc)
+            }
+            Type::Entity(entity) => match value {
+                Value::Instance(instance) => {
+                    let text = self.describe_instance(instance);
+                    runtime(
+                        loc,
+                        format!(
+                            "Invalid class type for {text}, should be {}",
+                            program.entity_name(*entity)
+                        ),
+                    )
+                }
+                value => {
+                    let text = self.heap.to_text(value, self);
+                    runtime(
+                        loc,
+                        format!(
+                            "Invalid type for value '{text}', should be type {}",
+                            program.entity_name(*entity)
+                        ),
+                    )
+                }
+            },
+            Type::ListOf(item) => {
+                if let Value::List(list) = value {
+                    for at in 0..self.heap.list(list).len() {
+                        let element = self.heap.list(list)[at];
+                        if !matches!(self.accepts(*item, element), Ok(true)) {
+                            let inner = &program.types[item.index()];
+                            if matches!(inner, Type::Typedef(_) | Type::Entity(_)) {
+                                return self.type_error(*item, element, loc);
+                            }
+                            break;
+                        }
+                    }
+                }
+                self.invalid(ty, value, loc)
+            }
+            _ => self.invalid(ty, value, loc),
+        }
+    }
+
+    fn invalid(&self, ty: TypeId, value: Value, loc: Loc) -> Fail {
+        let text = self.heap.to_text(value, self);
+        runtime(
+            loc,
+            format!(
+                "Invalid value '{text}', expected {}",
+                self.program.type_text(ty)
+            ),
+        )
+    }
+
+    fn typedef_error(&mut self, id: TypedefId, value: Value, loc: Loc) -> Fail {
+        let typedef = &self.program.typedefs[id.index()];
+        match self.accepts(typedef.base, value) {
+            Ok(false) => return self.type_error(typedef.base, value, loc),
+            Err(error) => return error,
+            Ok(true) => {}
+        }
+        let text = self.heap.to_text(value, self);
+        let message = format!(
+            "Invalid value '{text}', does not match constraint `{}`",
+            typedef.text
+        );
+        runtime(typedef.loc, message)
+    }
+
+    pub fn accepts(&mut self, ty: TypeId, value: Value) -> Result<bool, Fail> {
+        if matches!(value, Value::Unknown(_)) {
+            return Ok(true);
+        }
+        let program = self.program;
+        Ok(match &program.types[ty.index()] {
+            Type::Any => true,
+            Type::Null => matches!(value, Value::Null),
+            Type::String => matches!(value, Value::Str(_)),
+            Type::Int => matches!(value, Value::Int(_) | Value::Big(_) | Value::Bool(_)),
+            Type::Float => matches!(value, Value::Float(_)),
+            Type::Number => matches!(
+                value,
+                Value::Int(_) | Value::Big(_) | Value::Bool(_) | Value::Float(_)
+            ),
+            Type::Bool => matches!(value, Value::Bool(_)),
+            Type::List => matches!(value, Value::List(_)) && self.is_literal(value),
+            Type::Dict => matches!(value, Value::Dict(_)) && self.is_literal(value),
+            Type::AnyList => matches!(value, Value::List(_)),
+            Type::AnyDict => matches!(value, Value::Dict(_)),
+            Type::ListOf(item) => {
+                let Value::List(list) = value else {
+                    return Ok(false);
+                };
+                for at in 0..self.heap.list(list).len() {
+                    let element = self.heap.list(list)[at];
+                    if !self.accepts(*item, element)? {
+                        return Ok(false);
+                    }
+                }
+                true
+            }
+            Type::DictOf(item) => {
+                let Value::Dict(dict) = value else {
+                    return Ok(false);
+                };
+                for at in 0..self.heap.dict(dict).entries.len() {
+                    let element = self.heap.dict(dict).entries[at].1;
+                    if !self.accepts(*item, element)? {
+                        return Ok(false);
+                    }
+                }
+                true
+            }
+            Type::Nullable(inner) => matches!(value, Value::Null) || self.accepts(*inner, value)?,
+            Type::Typedef(id) => {
+                let typedef = &program.typedefs[id.index()];
+                if !self.accepts(typedef.base, value)? {
+                    return Ok(false);
+                }
+                match typedef.condition {
+                    Some(condition) => {
+                        let mut bound = vec![value];
+                        let result = self.direct(condition, &mut bound)?;
+                        self.heap.truthy(result)
+                    }
+                    None => true,
+                }
+            }
+            Type::Entity(entity) => match value {
+                Value::Instance(instance) => {
+                    program.is_subtype(self.instance(instance).entity, *entity)
+                }
+                _ => false,
+            },
+            Type::Union(types) => {
+                for ty in types {
+                    if self.accepts(*ty, value)? {
+                        return Ok(true);
+                    }
+                }
+                false
+            }
+            Type::Literal(values) => values.iter().any(|literal| match (literal, value) {
+                (LiteralValue::Str(text), Value::Str(id)) => {
+                    program.text(*text) == self.heap.str(id)
+                }
+                (LiteralValue::Int(a), Value::Int(b)) => *a == b,
+                (LiteralValue::Bool(a), Value::Bool(b)) => *a == b,
+                _ => false,
+            }),
+        })
+    }
+
+    /// Null, numbers, bools, strings and lists and dicts of them.
+    fn is_literal(&self, value: Value) -> bool {
+        match value {
+            Value::List(list) => self
+                .heap
+                .list(list)
+                .iter()
+                .all(|item| self.is_literal(*item)),
+            Value::Dict(dict) => self
+                .heap
+                .dict(dict)
+                .entries
+                .iter()
+                .all(|(_, item)| self.is_literal(*item)),
+            Value::Instance(_) | Value::Opaque(_) | Value::Skip => false,
+            _ => true,
+        }
+    }
+
+    /// Evaluates a typedef's condition at once; `bound` are `self` and the variables of comprehensions, outermost first.
+    fn direct(&mut self, expr: ExprId, bound: &mut Vec<Value>) -> Result<Value, Fail> {
+        let program = self.program;
+        let node = program.expr(expr);
+        let loc = node.loc;
+        match &node.kind {
+            ExprKind::Const(value) => Ok(*value),
+            ExprKind::Regex(pattern) => {
+                let Value::Str(id) = bound[0] else {
+                    let text = self.heap.to_text(bound[0], self);
+                    return Err(typing(
+                        loc,
+                        format!("Regex pattern can only be applied to strings, not to '{text}'"),
+                    ));
+                };
+                match regex::is_match(pattern, self.heap.str(id)) {
+                    Some(matches) => Ok(Value::Bool(matches)),
+                    None => Err(runtime(
+                        loc,
+                        "matching the regular expression takes too long",
+                    )),
+                }
+            }
+            ExprKind::Var(Ref::Local { up, .. }) => {
+                let at = bound.len().checked_sub(1 + *up as usize);
+                at.and_then(|at| bound.get(at).copied())
+                    .ok_or_else(|| runtime(loc, "unbound variable in a typedef"))
+            }
+            ExprKind::Var(name) => {
+                let text = match name {
+                    Ref::Missing(name) | Ref::Member { name, .. } => program.text(*name).to_owned(),
+                    _ => self.expr_name(expr),
+                };
+                Err(runtime(
+                    loc,
+                    format!(
+                        "Unable to resolve `{text}`: a type constraint can not reference variables."
+                    ),
+                ))
+            }
+            ExprKind::Binary(operator, left, right) => {
+                let left = self.direct(*left, bound)?;
+                let right = self.direct(*right, bound)?;
+                self.binary(*operator, left, right, loc)
+            }
+            ExprKind::Not(operand) => {
+                let value = self.direct(*operand, bound)?;
+                self.negate(value, loc)
+            }
+            ExprKind::And(left, right) | ExprKind::Or(left, right) => {
+                let is_and = matches!(node.kind, ExprKind::And(..));
+                let first = self.direct(*left, bound)?;
+                let Value::Bool(found) = first else {
+                    let text = self.heap.to_text(first, self);
+                    let name = if is_and { "and" } else { "or" };
+                    return Err(runtime(
+                        loc,
+                        format!("Invalid left hand value `{text}`: `{name}` expects a boolean"),
+                    ));
+                };
+                if found != is_and {
+                    Ok(first)
+                } else {
+                    self.direct(*right, bound)
+                }
+            }
+            ExprKind::Ternary(condition, then, otherwise) => {
+                match self.direct(*condition, bound)? {
+                    Value::Bool(true) => self.direct(*then, bound),
+                    Value::Bool(false) => self.direct(*otherwise, bound),
+                    value => {
+                        let text = self.heap.to_text(value, self);
+                        let message = format!(
+                            "Invalid value `{text}`: the condition for a conditional expression must be a boolean expression"
+                        );
+                        Err(runtime(loc, message))
+                    }
+                }
+            }
+            ExprKind::List(items) => {
+                let mut values = Vec::with_capacity(items.len());
+                for item in items {
+                    let value = self.direct(*item, bound)?;
+                    self.heap.flatten_into(value, &mut values);
+                }
+                Ok(self.heap.new_list(&values))
+            }
+            ExprKind::Dict(entries) => {
+                let mut values = Vec::with_capacity(entries.len());
+                for (key, value) in entries {
+                    values.push((*key, self.direct(*value, bound)?));
+                }
+                Ok(self.heap.new_dict(values))
+            }
+            ExprKind::Lookup(dict, key) => {
+                let dict = self.direct(*dict, bound)?;
+                let key = self.direct(*key, bound)?;
+                self.lookup(dict, key, loc)
+            }
+            ExprKind::Comprehension(id) => {
+                let comprehension = &program.comprehensions[id.index()];
+                let Value::List(list) = self.direct(comprehension.iterable, bound)? else {
+                    return Err(typing(
+                        loc,
+                        "A list comprehension can only be applied to lists and relations",
+                    ));
+                };
+                let mut values = Vec::new();
+                for at in 0..self.heap.list(list).len() {
+                    let item = self.heap.list(list)[at];
+                    bound.push(item);
+                    let value = self.direct(comprehension.value, bound);
+                    bound.pop();
+                    match value? {
+                        Value::Skip => {}
+                        value => self.heap.flatten_into(value, &mut values),
+                    }
+                }
+                Ok(self.heap.new_list(&values))
+            }
+            ExprKind::Call(id) | ExprKind::Cast(id) => self.direct_call(*id, bound),
+            ExprKind::Format(_)
+            | ExprKind::Construct(_)
+            | ExprKind::Defined(_)
+            | ExprKind::Query(_)
+            | ExprKind::Attr(..) => Err(fail(
+                "DirectExecuteException",
+                loc,
+                "The statement can not be executed in this context",
+            )),
+        }
+    }
+
+    fn direct_call(
+        &mut self,
+        id: crate::hir::CallId,
+        bound: &mut Vec<Value>,
+    ) -> Result<Value, Fail> {
+        let call = &self.program.calls[id.index()];
+        let mut positional = Vec::with_capacity(call.positional.len());
+        for value in &call.positional {
+            positional.push(self.direct(*value, bound)?);
+        }
+        let mut named = Vec::with_capacity(call.named.len());
+        for (name, value) in &call.named {
+            named.push((
+                self.program.text(*name).to_owned(),
+                self.direct(*value, bound)?,
+            ));
+        }
+        match call.callee {
+            Callee::Cast(ty) => self.cast(ty, positional[0], call.loc),
+            Callee::Plugin(plugin) => self.call_directly(plugin, positional, named, call.loc),
+        }
+    }
+}

@@ -1,0 +1,315 @@
+//! What is inside string tokens: escapes, `{{ }}` placeholders, f-string fields. Source: language.md 1.5, 1.6.
+
+pub struct Unescaped {
+    pub text: String,
+    /// An unknown escape was kept as it is.
+    pub invalid_escape: bool,
+}
+
+/// Decodes escapes; a malformed `\x`, `\u`, `\N` is an error text.
+pub fn unescape(body: &str) -> Result<Unescaped, String> {
+    if !body.contains('\\') {
+        return Ok(Unescaped {
+            text: body.to_owned(),
+            invalid_escape: false,
+        });
+    }
+    let mut text = String::with_capacity(body.len());
+    let mut invalid_escape = false;
+    let mut rest = body;
+    while let Some(at) = rest.find('\\') {
+        text.push_str(&rest[..at]);
+        rest = &rest[at + 1..];
+        let Some(escape) = rest.chars().next() else {
+            text.push('\\');
+            break;
+        };
+        rest = &rest[escape.len_utf8()..];
+        match escape {
+            'n' => text.push('\n'),
+            't' => text.push('\t'),
+            'r' => text.push('\r'),
+            'a' => text.push('\x07'),
+            'b' => text.push('\x08'),
+            'f' => text.push('\x0c'),
+            'v' => text.push('\x0b'),
+            '\\' | '\'' | '"' => text.push(escape),
+            '\n' => {}
+            '0'..='7' => {
+                let more = rest
+                    .bytes()
+                    .take(2)
+                    .take_while(|b| (b'0'..=b'7').contains(b))
+                    .count();
+                let mut code = escape as u32 - '0' as u32;
+                for digit in rest[..more].bytes() {
+                    code = code * 8 + u32::from(digit - b'0');
+                }
+                rest = &rest[more..];
+                text.push(char::from_u32(code).unwrap_or('\u{fffd}'));
+            }
+            'x' | 'u' | 'U' => {
+                let n_digits = match escape {
+                    'x' => 2,
+                    'u' => 4,
+                    _ => 8,
+                };
+                let digits = rest
+                    .get(..n_digits)
+                    .filter(|text| text.bytes().all(|b| b.is_ascii_hexdigit()));
+                let code = digits.and_then(|digits| u32::from_str_radix(digits, 16).ok());
+                let Some(c) = code.and_then(char::from_u32) else {
+                    return Err(format!("malformed \\{escape} escape in a string"));
+                };
+                text.push(c);
+                rest = &rest[n_digits..];
+            }
+            'N' => {
+                let name = rest.strip_prefix('{').and_then(|rest| rest.split_once('}'));
+                let Some((name, after)) = name else {
+                    return Err("malformed \\N character escape in a string".to_owned());
+                };
+                let Some(c) = named_character(name) else {
+                    return Err(format!("unknown Unicode character name `{name}`"));
+                };
+                text.push(c);
+                rest = after;
+            }
+            other => {
+                invalid_escape = true;
+                text.push('\\');
+                text.push(other);
+            }
+        }
+    }
+    text.push_str(rest);
+    Ok(Unescaped {
+        text,
+        invalid_escape,
+    })
+}
+
+/// Names of characters that models use; the whole Unicode table is not worth its size.
+fn named_character(name: &str) -> Option<char> {
+    let upper = name.to_ascii_uppercase();
+    for (prefix, base) in [
+        ("LATIN SMALL LETTER ", 'a'),
+        ("LATIN CAPITAL LETTER ", 'A'),
+        ("GREEK SMALL LETTER ALPHA", 'α'),
+    ] {
+        if let Some(letter) = upper.strip_prefix(prefix) {
+            return match letter.as_bytes() {
+                [] => Some(base),
+                [letter @ b'A'..=b'Z'] => char::from_u32(base as u32 + u32::from(letter - b'A')),
+                _ => accented(letter, base == 'a'),
+            };
+        }
+    }
+    Some(match upper.as_str() {
+        "BULLET" => '•',
+        "SPACE" => ' ',
+        "NO-BREAK SPACE" => '\u{a0}',
+        "EN DASH" => '–',
+        "EM DASH" => '—',
+        "HYPHEN-MINUS" => '-',
+        "HORIZONTAL ELLIPSIS" => '…',
+        "EURO SIGN" => '€',
+        "DEGREE SIGN" => '°',
+        "COPYRIGHT SIGN" => '©',
+        "REGISTERED SIGN" => '®',
+        "TRADE MARK SIGN" => '™',
+        "SECTION SIGN" => '§',
+        "MICRO SIGN" => 'µ',
+        "PLUS-MINUS SIGN" => '±',
+        "MULTIPLICATION SIGN" => '×',
+        "DIVISION SIGN" => '÷',
+        "LEFT SINGLE QUOTATION MARK" => '‘',
+        "RIGHT SINGLE QUOTATION MARK" => '’',
+        "LEFT DOUBLE QUOTATION MARK" => '“',
+        "RIGHT DOUBLE QUOTATION MARK" => '”',
+        "LEFTWARDS ARROW" => '←',
+        "RIGHTWARDS ARROW" => '→',
+        "UPWARDS ARROW" => '↑',
+        "DOWNWARDS ARROW" => '↓',
+        "CHECK MARK" => '✓',
+        "SNOWMAN" => '☃',
+        "DOLLAR SIGN" => '$',
+        "COMMERCIAL AT" => '@',
+        "NUMBER SIGN" => '#',
+        "QUOTATION MARK" => '"',
+        "APOSTROPHE" => '\'',
+        "LEFT CURLY BRACKET" => '{',
+        "RIGHT CURLY BRACKET" => '}',
+        "REPLACEMENT CHARACTER" => '\u{fffd}',
+        _ => return None,
+    })
+}
+
+fn accented(letter: &str, small: bool) -> Option<char> {
+    let (base, accent) = letter.split_once(" WITH ")?;
+    let index = ["GRAVE", "ACUTE", "CIRCUMFLEX", "TILDE", "DIAERESIS"]
+        .iter()
+        .position(|name| *name == accent)?;
+    let capitals = match base {
+        "A" => "ÀÁÂÃÄ",
+        "E" => "ÈÉÊ?Ë",
+        "I" => "ÌÍÎ?Ï",
+        "N" => "???Ñ?",
+        "O" => "ÒÓÔÕÖ",
+        "U" => "ÙÚÛ?Ü",
+        _ => return None,
+    };
+    let capital = capitals.chars().nth(index).filter(|c| *c != '?')?;
+    if small {
+        capital.to_lowercase().next()
+    } else {
+        Some(capital)
+    }
+}
+
+/// A piece of a string with placeholders; the placeholder is the dotted text inside.
+#[derive(Debug, PartialEq)]
+pub enum Piece<'a> {
+    Text(&'a str),
+    Placeholder(&'a str),
+}
+
+pub fn placeholders(text: &str) -> Vec<Piece<'_>> {
+    let mut pieces = Vec::new();
+    let mut text_start = 0;
+    let mut search = 0;
+    while let Some(found) = text[search..].find("{{") {
+        let open = search + found;
+        match placeholder_at(text, open) {
+            Some((name, end)) => {
+                if open > text_start {
+                    pieces.push(Piece::Text(&text[text_start..open]));
+                }
+                pieces.push(Piece::Placeholder(name));
+                text_start = end;
+                search = end;
+            }
+            None => search = open + 1,
+        }
+    }
+    if text_start < text.len() {
+        pieces.push(Piece::Text(&text[text_start..]));
+    }
+    pieces
+}
+
+fn placeholder_at(text: &str, open: usize) -> Option<(&str, usize)> {
+    let inner = &text[open + 2..];
+    let start = inner.len() - inner.trim_start().len();
+    let name_length = inner[start..]
+        .bytes()
+        .take_while(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-'))
+        .count();
+    let name = &inner[start..start + name_length];
+    let after = &inner[start + name_length..];
+    let blank = after.len() - after.trim_start().len();
+    if name.is_empty() || !after[blank..].starts_with("}}") {
+        return None;
+    }
+    Some((name, open + 2 + start + name_length + blank + 2))
+}
+
+/// A piece of an f-string.
+#[derive(Debug, PartialEq)]
+pub enum FormatPiece {
+    Text(String),
+    Field {
+        name: String,
+        conversion: Option<char>,
+        spec: Vec<FormatPiece>,
+    },
+}
+
+/// Parses the grammar of Python's `string.Formatter`; the error is its reason.
+pub fn format_pieces(text: &str, nesting: u32) -> Result<Vec<FormatPiece>, String> {
+    let mut pieces = Vec::new();
+    let mut literal = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find(['{', '}']) {
+        literal.push_str(&rest[..at]);
+        let brace = rest.as_bytes()[at];
+        rest = &rest[at + 1..];
+        if rest.as_bytes().first() == Some(&brace) {
+            literal.push(brace as char);
+            rest = &rest[1..];
+            continue;
+        }
+        if brace == b'}' {
+            return Err("Single '}' encountered in format string".to_owned());
+        }
+        if rest.is_empty() {
+            return Err("Single '{' encountered in format string".to_owned());
+        }
+        let mut depth = 1;
+        let end = rest.bytes().position(|byte| {
+            match byte {
+                b'{' => depth += 1,
+                b'}' => depth -= 1,
+                _ => {}
+            }
+            depth == 0
+        });
+        let Some(end) = end else {
+            return Err("expected '}' before end of string".to_owned());
+        };
+        if nesting == 0 {
+            return Err("Max string recursion exceeded".to_owned());
+        }
+        let field = &rest[..end];
+        rest = &rest[end + 1..];
+        if !literal.is_empty() {
+            pieces.push(FormatPiece::Text(std::mem::take(&mut literal)));
+        }
+        pieces.push(format_field(field, nesting)?);
+    }
+    literal.push_str(rest);
+    if !literal.is_empty() {
+        pieces.push(FormatPiece::Text(literal));
+    }
+    Ok(pieces)
+}
+
+fn format_field(field: &str, nesting: u32) -> Result<FormatPiece, String> {
+    let mut in_brackets = false;
+    let name_end = field
+        .char_indices()
+        .find(|(_, c)| {
+            match c {
+                '[' => in_brackets = true,
+                ']' => in_brackets = false,
+                _ => {}
+            }
+            !in_brackets && matches!(c, '!' | ':')
+        })
+        .map_or(field.len(), |(at, _)| at);
+    let name = field[..name_end].to_owned();
+    if name.contains('{') {
+        return Err("unexpected '{' in field name".to_owned());
+    }
+    let mut after = &field[name_end..];
+    let mut conversion = None;
+    if let Some(text) = after.strip_prefix('!') {
+        let Some(c) = text.chars().next() else {
+            return Err("end of string while looking for conversion specifier".to_owned());
+        };
+        conversion = Some(c);
+        after = &text[c.len_utf8()..];
+        if !after.is_empty() && !after.starts_with(':') {
+            return Err("expected ':' after conversion specifier".to_owned());
+        }
+    }
+    let spec = match after.strip_prefix(':') {
+        Some(spec) => format_pieces(spec, nesting - 1)?,
+        None => Vec::new(),
+    };
+    Ok(FormatPiece::Field {
+        name,
+        conversion,
+        spec,
+    })
+}

@@ -1,0 +1,78 @@
+//! Values and what they can do: text, equality, arithmetic, casts; and the types that constrain them.
+
+pub mod cast;
+pub mod format;
+pub mod ops;
+pub mod regex;
+pub mod text;
+pub mod value;
+
+pub use value::{DictId, Heap, InstId, StrId, Value};
+
+use crate::intern::Symbol;
+
+macro_rules! index {
+    ($($(#[$doc:meta])* $name:ident),* $(,)?) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+        pub struct $name(pub u32);
+
+        impl $name {
+            pub fn index(self) -> usize {
+                self.0 as usize
+            }
+        }
+    )*};
+}
+pub(crate) use index;
+
+index! { TypeId, TypedefId, EntityId }
+
+/// A type of the language, or of a plugin's signature.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum Type {
+    Any,
+    Null,
+    String,
+    Int,
+    Float,
+    Number,
+    Bool,
+    /// A list of literals.
+    List,
+    /// A dict of literals.
+    Dict,
+    /// Plugins only: a list of anything.
+    AnyList,
+    /// Plugins only: a dict of anything.
+    AnyDict,
+    ListOf(TypeId),
+    DictOf(TypeId),
+    Nullable(TypeId),
+    Typedef(TypedefId),
+    Entity(EntityId),
+    Union(Vec<TypeId>),
+    Literal(Vec<LiteralValue>),
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum LiteralValue {
+    Str(Symbol),
+    Int(i64),
+    Bool(bool),
+}
+
+impl Type {
+    pub fn primitive(name: &str) -> Option<Type> {
+        Some(match name {
+            "string" => Type::String,
+            "int" => Type::Int,
+            "float" => Type::Float,
+            "number" => Type::Number,
+            "bool" => Type::Bool,
+            "list" => Type::List,
+            "dict" => Type::Dict,
+            _ => return None,
+        })
+    }
+}

@@ -1,0 +1,238 @@
+//! Values are small and copyable; texts, lists and dicts lie in the heap of a compile and never change.
+
+use num_bigint::BigInt;
+use num_traits::ToPrimitive;
+
+use crate::hash::Map;
+use crate::types::index;
+
+index! { StrId, ListId, DictId, InstId, UnknownId, BigId }
+
+#[derive(Clone, Copy, Debug)]
+pub enum Value {
+    Null,
+    Bool(bool),
+    Int(i64),
+    Float(f64),
+    /// Only integers that do not fit `Int`.
+    Big(BigId),
+    Str(StrId),
+    List(ListId),
+    Dict(DictId),
+    Instance(InstId),
+    Unknown(UnknownId),
+    /// A Python object that only plugins look into.
+    Opaque(u32),
+    /// Result of a comprehension's element that its guard dropped; never seen by a model.
+    Skip,
+}
+
+#[derive(Default)]
+pub struct Heap {
+    text: String,
+    text_ends: Vec<usize>,
+    items: Vec<Value>,
+    lists: Vec<(u32, u32)>,
+    dicts: Vec<Dict>,
+    bigs: Vec<BigInt>,
+    n_unknowns: u32,
+}
+
+pub struct Dict {
+    pub entries: Box<[(StrId, Value)]>,
+    /// Position by key, for dicts that are too long to search.
+    positions: Option<Map<Box<str>, u32>>,
+}
+
+const SEARCHABLE: usize = 12;
+
+impl Heap {
+    pub fn str(&self, id: StrId) -> &str {
+        let end = self.text_ends[id.index()];
+        let start = if id.0 == 0 {
+            0
+        } else {
+            self.text_ends[id.index() - 1]
+        };
+        &self.text[start..end]
+    }
+
+    pub fn add_str(&mut self, text: &str) -> StrId {
+        self.text.push_str(text);
+        self.text_ends.push(self.text.len());
+        StrId(self.text_ends.len() as u32 - 1)
+    }
+
+    pub fn new_str(&mut self, text: &str) -> Value {
+        Value::Str(self.add_str(text))
+    }
+
+    pub fn list(&self, id: ListId) -> &[Value] {
+        let (start, length) = self.lists[id.index()];
+        &self.items[start as usize..(start + length) as usize]
+    }
+
+    pub fn new_list(&mut self, items: &[Value]) -> Value {
+        let start = self.items.len() as u32;
+        self.items.extend_from_slice(items);
+        self.lists.push((start, items.len() as u32));
+        Value::List(ListId(self.lists.len() as u32 - 1))
+    }
+
+    pub fn dict(&self, id: DictId) -> &Dict {
+        &self.dicts[id.index()]
+    }
+
+    /// The keys must be distinct.
+    pub fn new_dict(&mut self, entries: Vec<(StrId, Value)>) -> Value {
+        let positions = (entries.len() > SEARCHABLE).then(|| {
+            entries
+                .iter()
+                .enumerate()
+                .map(|(at, (key, _))| (Box::from(self.str(*key)), at as u32))
+                .collect()
+        });
+        self.dicts.push(Dict {
+            entries: entries.into(),
+            positions,
+        });
+        Value::Dict(DictId(self.dicts.len() as u32 - 1))
+    }
+
+    pub fn dict_get(&self, id: DictId, key: &str) -> Option<Value> {
+        let dict = &self.dicts[id.index()];
+        let at = match &dict.positions {
+            Some(positions) => *positions.get(key)? as usize,
+            None => dict
+                .entries
+                .iter()
+                .position(|(name, _)| self.str(*name) == key)?,
+        };
+        Some(dict.entries[at].1)
+    }
+
+    pub fn big(&self, id: BigId) -> &BigInt {
+        &self.bigs[id.index()]
+    }
+
+    pub fn new_int(&mut self, value: BigInt) -> Value {
+        match value.to_i64() {
+            Some(value) => Value::Int(value),
+            None => {
+                self.bigs.push(value);
+                Value::Big(BigId(self.bigs.len() as u32 - 1))
+            }
+        }
+    }
+
+    pub fn new_unknown(&mut self) -> Value {
+        self.n_unknowns += 1;
+        Value::Unknown(UnknownId(self.n_unknowns))
+    }
+
+    /// Whether values equal by the rules of the language: numbers by value across kinds, lists in order, dicts not.
+    pub fn equal(&self, a: Value, b: Value) -> bool {
+        use Value::{
+            Big, Bool, Dict, Float, Instance, Int, List, Null, Opaque, Skip, Str, Unknown,
+        };
+        match (a, b) {
+            (Str(a), Str(b)) => a == b || self.str(a) == self.str(b),
+            (Int(a), Int(b)) => a == b,
+            (Null, Null) | (Skip, Skip) => true,
+            (Instance(a), Instance(b)) => a == b,
+            (Unknown(a), Unknown(b)) => a == b,
+            (Opaque(a), Opaque(b)) => a == b,
+            (List(a), List(b)) => {
+                let (a, b) = (self.list(a), self.list(b));
+                a.len() == b.len() && a.iter().zip(b).all(|(a, b)| self.equal(*a, *b))
+            }
+            (Dict(a), Dict(b)) => {
+                let entries = &self.dict(a).entries;
+                entries.len() == self.dict(b).entries.len()
+                    && entries.iter().all(|(key, value)| {
+                        self.dict_get(b, self.str(*key))
+                            .is_some_and(|other| self.equal(*value, other))
+                    })
+            }
+            (Big(a), Big(b)) => self.big(a) == self.big(b),
+            (Float(a), Float(b)) => a == b,
+            (Bool(_) | Int(_) | Float(_) | Big(_), Bool(_) | Int(_) | Float(_) | Big(_)) => {
+                self.compare(a, b) == Some(std::cmp::Ordering::Equal)
+            }
+            _ => false,
+        }
+    }
+
+    /// Order of two numbers; `None` for what is no number, and for NaN.
+    pub fn compare(&self, a: Value, b: Value) -> Option<std::cmp::Ordering> {
+        let small = |value| match value {
+            Value::Bool(value) => Some(i64::from(value)),
+            Value::Int(value) => Some(value),
+            _ => None,
+        };
+        if let (Some(a), Some(b)) = (small(a), small(b)) {
+            return Some(a.cmp(&b));
+        }
+        match (a, b) {
+            (Value::Float(a), Value::Float(b)) => a.partial_cmp(&b),
+            (Value::Float(a), b) => compare_float(a, &self.to_big(b)?),
+            (a, Value::Float(b)) => {
+                compare_float(b, &self.to_big(a)?).map(std::cmp::Ordering::reverse)
+            }
+            _ => Some(self.to_big(a)?.cmp(&self.to_big(b)?)),
+        }
+    }
+
+    pub fn to_big(&self, value: Value) -> Option<BigInt> {
+        match value {
+            Value::Bool(value) => Some(BigInt::from(u8::from(value))),
+            Value::Int(value) => Some(BigInt::from(value)),
+            Value::Big(id) => Some(self.big(id).clone()),
+            _ => None,
+        }
+    }
+
+    pub fn to_float(&self, value: Value) -> Option<f64> {
+        match value {
+            Value::Bool(value) => Some(f64::from(u8::from(value))),
+            Value::Int(value) => Some(value as f64),
+            Value::Float(value) => Some(value),
+            Value::Big(id) => self.big(id).to_f64(),
+            _ => None,
+        }
+    }
+
+    /// Adds a value to a list under construction; lists are flattened.
+    pub fn flatten_into(&self, value: Value, out: &mut Vec<Value>) {
+        match value {
+            Value::List(id) => {
+                for item in self.list(id) {
+                    self.flatten_into(*item, out);
+                }
+            }
+            value => out.push(value),
+        }
+    }
+}
+
+/// Exact comparison of a float with an integer.
+fn compare_float(float: f64, integer: &BigInt) -> Option<std::cmp::Ordering> {
+    use std::cmp::Ordering;
+    if float.is_nan() {
+        return None;
+    }
+    if float.is_infinite() {
+        return Some(if float > 0.0 {
+            Ordering::Greater
+        } else {
+            Ordering::Less
+        });
+    }
+    let whole =
+        num_traits::FromPrimitive::from_f64(float.trunc()).unwrap_or_else(|| BigInt::from(0));
+    Some(
+        whole
+            .cmp(integer)
+            .then_with(|| float.fract().partial_cmp(&0.0).unwrap_or(Ordering::Equal)),
+    )
+}

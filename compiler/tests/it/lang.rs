@@ -1,0 +1,210 @@
+//! Runs `fixtures/lang/**/*.cf`, one case a file, with the expectation inside of the file:
+//!
+//! - `#> text`: a line of output, in order;
+//! - `#! Kind: text` on the line of an error, whose message, or that of a cause, contains the text;
+//! - `#!? Kind: text`: an error anywhere;
+//! - `#~ Kind: text`: a warning anywhere;
+//! - `#% text`: a line of `project.yml`;
+//! - `#@ id`: an exported resource, all of them, in any order.
+//!
+//! `LANG_CASES=text` runs only the files whose path contains the text.
+
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+
+use steward_compiler::{Diagnostic, MemWorld, Options, Severity, compile};
+
+#[derive(Default, Debug)]
+struct Expected {
+    output: String,
+    /// Line (if it counts), kind, text.
+    errors: Vec<(Option<u32>, String, String)>,
+    warnings: Vec<(String, String)>,
+    project: String,
+    resources: Option<Vec<String>>,
+}
+
+fn expected(text: &str) -> Expected {
+    let mut expected = Expected::default();
+    let split = |text: &str| match text.split_once(':') {
+        Some((kind, text)) => (kind.trim().to_owned(), text.trim().to_owned()),
+        None => (text.trim().to_owned(), String::new()),
+    };
+    for (at, line) in text.lines().enumerate() {
+        let Some(comment) = line.rfind('#').map(|_| line).and_then(|line| {
+            ["#>", "#!?", "#!", "#~", "#%", "#@"]
+                .iter()
+                .filter_map(|mark| line.find(mark))
+                .min()
+                .map(|start| &line[start..])
+        }) else {
+            continue;
+        };
+        if let Some(output) = comment.strip_prefix("#>") {
+            expected
+                .output
+                .push_str(output.strip_prefix(' ').unwrap_or(output));
+            expected.output.push('\n');
+        } else if let Some(error) = comment.strip_prefix("#!?") {
+            let (kind, text) = split(error);
+            expected.errors.push((None, kind, text));
+        } else if let Some(error) = comment.strip_prefix("#!") {
+            let (kind, text) = split(error);
+            expected.errors.push((Some(at as u32 + 1), kind, text));
+        } else if let Some(warning) = comment.strip_prefix("#~") {
+            expected.warnings.push(split(warning));
+        } else if let Some(line) = comment.strip_prefix("#%") {
+            expected
+                .project
+                .push_str(line.strip_prefix(' ').unwrap_or(line));
+            expected.project.push('\n');
+        } else if let Some(id) = comment.strip_prefix("#@") {
+            let resources = expected.resources.get_or_insert_default();
+            resources.extend((!id.trim().is_empty()).then(|| id.trim().to_owned()));
+        }
+    }
+    expected
+}
+
+fn says(diagnostic: &Diagnostic, text: &str) -> bool {
+    diagnostic.message.contains(text) || diagnostic.causes.iter().any(|cause| says(cause, text))
+}
+
+/// What is wrong with one case; empty: nothing.
+fn check(path: &Path) -> String {
+    let text = std::fs::read_to_string(path).expect("a case is readable");
+    let expected = expected(&text);
+    let mut world = MemWorld::default()
+        .file(
+            "project.yml",
+            &format!("name: case\nmodulepath: libs\n{}", expected.project),
+        )
+        .file("main.cf", &text);
+    // `case.cf` may have modules in `case/`.
+    for module in files(&path.with_extension("")) {
+        let name = module
+            .strip_prefix(path.with_extension(""))
+            .expect("it is below")
+            .to_string_lossy()
+            .into_owned();
+        world = world.file(
+            &format!("libs/{name}"),
+            &std::fs::read_to_string(&module).expect("a module is readable"),
+        );
+    }
+    let options = Options {
+        export: expected.resources.is_some(),
+        ..Options::default()
+    };
+    let compiled = compile(&world, &options);
+    let mut wrong = String::new();
+    let printed = world.printed();
+    if printed != expected.output {
+        let _ = writeln!(
+            wrong,
+            "  output is\n{printed}  but should be\n{}",
+            expected.output
+        );
+    }
+    let mut errors: Vec<&Diagnostic> = compiled
+        .diagnostics
+        .iter()
+        .filter(|diagnostic| diagnostic.severity == Severity::Error)
+        .collect();
+    for (line, kind, text) in &expected.errors {
+        let found = errors.iter().position(|error| {
+            error.kind == *kind
+                && says(error, text)
+                && line.is_none_or(|line| {
+                    error
+                        .location
+                        .as_ref()
+                        .is_some_and(|location| location.line == line)
+                })
+        });
+        match found {
+            Some(at) => {
+                errors.remove(at);
+            }
+            None => {
+                let _ = writeln!(wrong, "  no error {kind} `{text}` on line {line:?}");
+            }
+        }
+    }
+    for error in errors {
+        let _ = writeln!(wrong, "  unexpected {error:?}");
+    }
+    for (kind, text) in &expected.warnings {
+        let found = compiled.diagnostics.iter().any(|diagnostic| {
+            diagnostic.severity == Severity::Warning
+                && diagnostic.kind == *kind
+                && says(diagnostic, text)
+        });
+        if !found {
+            let _ = writeln!(
+                wrong,
+                "  no warning {kind} `{text}` among {:?}",
+                compiled.diagnostics
+            );
+        }
+    }
+    if let (Some(wanted), Some(export)) = (&expected.resources, &compiled.export) {
+        let mut wanted = wanted.clone();
+        let mut found: Vec<String> = export
+            .resources
+            .iter()
+            .map(|resource| resource.id.clone())
+            .collect();
+        wanted.sort();
+        found.sort();
+        if wanted != found {
+            let _ = writeln!(wrong, "  resources are {found:#?}");
+        }
+    }
+    wrong
+}
+
+/// All files below a directory, sorted.
+fn files(directory: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let Ok(entries) = std::fs::read_dir(directory) else {
+        return found;
+    };
+    for entry in entries.filter_map(Result::ok) {
+        let path = entry.path();
+        if path.is_dir() {
+            found.extend(files(&path))
+        } else {
+            found.push(path)
+        }
+    }
+    found.sort();
+    found
+}
+
+#[test]
+fn every_language_case_is_as_it_says() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/lang");
+    let only = std::env::var("LANG_CASES").unwrap_or_default();
+    let mut wrong = String::new();
+    let mut n_cases = 0;
+    for path in files(&root) {
+        let is_module = path
+            .ancestors()
+            .skip(1)
+            .any(|parent| parent.with_extension("cf").is_file());
+        if path.extension().is_none_or(|extension| extension != "cf") || is_module {
+            continue;
+        }
+        if !path.to_string_lossy().contains(&only) {
+            continue;
+        }
+        n_cases += 1;
+        let problems = check(&path);
+        if !problems.is_empty() {
+            let _ = writeln!(wrong, "{}:\n{problems}", path.display());
+        }
+    }
+    assert!(wrong.is_empty(), "\n{wrong}");
+    assert!(n_cases > 0, "no case matches");
+}

@@ -1,0 +1,3 @@
+//! The compiler at its boundary: source text to output, diagnostics and resources.
+
+mod lang;
