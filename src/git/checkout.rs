@@ -7,8 +7,8 @@
 //! Nothing is synced to disk: a kill loses nothing, but a power cut may leave empty files. So the folder of all
 //! checkouts remembers the boot it was filled in, and after another boot it is emptied and filled anew.
 
-use std::collections::BTreeMap;
-use std::fs::{self, OpenOptions};
+use std::collections::{BTreeMap, HashSet};
+use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
@@ -19,7 +19,8 @@ use git2::{ObjectType, Oid};
 use super::error::{Error, printable};
 use super::mirror::lock;
 use super::names::{Node, check_link, check_name};
-use super::repository::{CommitId, Repository, find_commit};
+use super::repository::{CommitId, Repository, TreeId, find_commit};
+use super::upkeep::boot_id;
 
 const MODE_TREE: i32 = 0o040000;
 const MODE_FILE: i32 = 0o100644;
@@ -33,6 +34,8 @@ const MODEL_EXTENSIONS: [&str; 6] = ["cf", "py", "yml", "yaml", "j2", "tmpl"];
 const LFS_POINTER: &[u8] = b"version https://git-lfs.github.com/spec/";
 const LFS_POINTER_MAX_BYTES: usize = 1024;
 
+/// How the name of an unfinished checkout begins.
+const TEMPORARY: &str = ".new-";
 /// A folder under a temporary name that is older than this belongs to nobody any more.
 const ABANDONED_AFTER: Duration = Duration::from_secs(3600);
 
@@ -72,22 +75,53 @@ pub fn checkout_with(
     dir: &Path,
     limits: &CheckoutLimits,
 ) -> Result<PathBuf, Error> {
-    let store = repository.open()?;
-    let tree = find_commit(&store, commit)?.tree_id();
+    let tree = find_commit(&repository.open()?, commit)?.tree_id();
     prepare(dir)?;
     let done = dir.join(tree.to_string());
     if done.is_dir() {
         return Ok(done);
     }
-    let content = scan(&store, tree, limits)?;
-    let fresh = Temporary::new(dir)?;
-    write(&store, &content, &fresh.0)?;
+    remove_abandoned(dir)?;
+    let fill = || {
+        let store = repository.open()?;
+        let content = scan(&store, tree, limits)?;
+        let fresh = Temporary::new(dir)?;
+        write(&store, &content, &fresh.0)?;
+        Ok(fresh)
+    };
+    let fresh = match fill() {
+        // The repository may be compacted at this moment; opened again, it is whole.
+        Err(Error::Git { .. }) => fill()?,
+        filled => filled?,
+    };
+    if boot_id().is_none() {
+        let folder = File::open(&fresh.0).map_err(Error::io("open", &fresh.0))?;
+        rustix::fs::syncfs(folder)
+            .map_err(|error| Error::io("bring to the disk", &fresh.0)(error.into()))?;
+    }
     match fs::rename(&fresh.0, &done) {
         Ok(()) => Ok(done),
         // Another caller was faster, with the same content.
         Err(_) if done.is_dir() => Ok(done),
         Err(source) => Err(Error::io("move the checkout into place at", &done)(source)),
     }
+}
+
+/// Removes the checkouts in `dir` other than those of the trees to `keep`, and returns how many went. The caller
+/// keeps what is in use.
+pub fn forget_checkouts(dir: &Path, keep: &HashSet<TreeId>) -> Result<usize, Error> {
+    let keep: HashSet<String> = keep.iter().map(TreeId::to_string).collect();
+    let mut n_removed = 0;
+    for (name, path) in entries(dir)? {
+        if is_checkout(&name) && !keep.contains(&name) {
+            // First out of sight, so that nobody finds half of one.
+            let gone = dir.join(format!("{TEMPORARY}{:016x}", rand::random::<u64>()));
+            fs::rename(&path, &gone).map_err(Error::io("remove the checkout", &path))?;
+            fs::remove_dir_all(&gone).map_err(Error::io("remove the checkout", &path))?;
+            n_removed += 1;
+        }
+    }
+    Ok(n_removed)
 }
 
 /// Where the tree of `commit` holds submodules, whose content is not fetched.
@@ -336,7 +370,7 @@ struct Temporary(PathBuf);
 
 impl Temporary {
     fn new(dir: &Path) -> Result<Temporary, Error> {
-        let path = dir.join(format!(".new-{:016x}", rand::random::<u64>()));
+        let path = dir.join(format!("{TEMPORARY}{:016x}", rand::random::<u64>()));
         make_folder(&path)?;
         Ok(Temporary(path))
     }
@@ -350,7 +384,8 @@ impl Drop for Temporary {
 
 /// Makes `dir`, and empties it when it was filled before the last boot.
 fn prepare(dir: &Path) -> Result<(), Error> {
-    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    // Where the boot cannot be told, each checkout is synced instead.
+    let boot = boot_id().unwrap_or_default();
     let stamp = dir.join(".boot");
     if fs::read_to_string(&stamp).is_ok_and(|stamped| stamped == boot) {
         return Ok(());
@@ -360,18 +395,19 @@ fn prepare(dir: &Path) -> Result<(), Error> {
     if fs::read_to_string(&stamp).is_ok_and(|stamped| stamped == boot) {
         return Ok(());
     }
-    for entry in fs::read_dir(dir).map_err(Error::io("read the folder", dir))? {
-        let path = entry.map_err(Error::io("read the folder", dir))?.path();
-        let name = path
-            .file_name()
-            .and_then(|name| name.to_str())
-            .unwrap_or_default();
-        let is_checkout = name.len() == 40 && name.bytes().all(|byte| byte.is_ascii_hexdigit());
-        if is_checkout || (name.starts_with(".new-") && is_abandoned(&path)) {
-            fs::remove_dir_all(&path).map_err(Error::io("remove the old checkout", &path))?;
+    forget_checkouts(dir, &HashSet::new())?;
+    fs::write(&stamp, boot).map_err(Error::io("write", &stamp))
+}
+
+/// Removes what was left by processes that ended while they wrote.
+fn remove_abandoned(dir: &Path) -> Result<(), Error> {
+    for (name, path) in entries(dir)? {
+        if name.starts_with(TEMPORARY) && is_abandoned(&path) {
+            // Another process may be about to remove it too.
+            let _ = fs::remove_dir_all(&path);
         }
     }
-    fs::write(&stamp, boot).map_err(Error::io("write", &stamp))
+    Ok(())
 }
 
 fn is_abandoned(path: &Path) -> bool {
@@ -381,4 +417,20 @@ fn is_abandoned(path: &Path) -> bool {
             .duration_since(time)
             .is_ok_and(|age| age > ABANDONED_AFTER)
     })
+}
+
+fn is_checkout(name: &str) -> bool {
+    name.len() == 40 && name.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+fn entries(dir: &Path) -> Result<Vec<(String, PathBuf)>, Error> {
+    let mut entries = Vec::new();
+    for entry in fs::read_dir(dir).map_err(Error::io("read the folder", dir))? {
+        let entry = entry.map_err(Error::io("read the folder", dir))?;
+        entries.push((
+            entry.file_name().to_string_lossy().into_owned(),
+            entry.path(),
+        ));
+    }
+    Ok(entries)
 }

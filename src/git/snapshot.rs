@@ -13,9 +13,10 @@ use std::time::Duration;
 use git2::Oid;
 
 use super::error::{Error, printable};
-use super::mirror::{create_bare, lock};
+use super::mirror::{create_anew, create_bare, lock};
 use super::names::check_name;
 use super::repository::{CommitId, Repository};
+use super::upkeep::{self, Tolerance};
 
 const BRANCH: &str = "refs/heads/main";
 const MODE_TREE: i32 = 0o040000;
@@ -67,6 +68,10 @@ pub fn snapshot_with(
     }
     let _lock = lock(repository, &folder.display().to_string(), PATIENCE)?;
     create_bare(repository)?;
+    check_after_boot(repository)?;
+    if let Err(error) = upkeep::compact(repository, Tolerance::default()) {
+        tracing::warn!(path = %repository.display(), %error, "cannot compact the snapshots");
+    }
     let store = Repository::at(repository).open()?;
     // Kept in memory only; it tells libgit2 where to look for `.gitignore`.
     store
@@ -81,6 +86,23 @@ pub fn snapshot_with(
     };
     let tree = walk.folder("", 0)?;
     commit(&store, tree, message)
+}
+
+/// The first snapshot after a boot reads all that was recorded before: a power cut leaves empty
+/// files, which would never be written again. If anything is wrong, recording starts over.
+fn check_after_boot(repository: &Path) -> Result<(), Error> {
+    let stamp = repository.join("steward-boot");
+    let Some(boot) = upkeep::boot_id() else {
+        return Ok(());
+    };
+    if fs::read_to_string(&stamp).is_ok_and(|stamped| stamped == boot) {
+        return Ok(());
+    }
+    let store = Repository::at(repository).open()?;
+    if !upkeep::refs_are_sound(&store) || !upkeep::objects_are_sound(&store) {
+        create_anew(repository)?;
+    }
+    fs::write(&stamp, boot).map_err(Error::io("write", &stamp))
 }
 
 fn commit(
