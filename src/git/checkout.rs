@@ -7,27 +7,18 @@
 //! Nothing is synced to disk: a kill loses nothing, but a power cut may leave empty files. So the folder of all
 //! checkouts remembers the boot it was filled in, and after another boot it is emptied and filled anew.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use git2::{ObjectType, Oid};
-
-use super::error::{Error, printable};
+use super::error::Error;
 use super::mirror::lock;
-use super::names::{Node, check_link, check_name};
 use super::repository::{CommitId, Repository, TreeId, find_commit};
+use super::tree::{Entry, Kind, scan};
 use super::upkeep::boot_id;
-
-const MODE_TREE: i32 = 0o040000;
-const MODE_FILE: i32 = 0o100644;
-const MODE_FILE_GROUP_WRITABLE: i32 = 0o100664;
-const MODE_EXECUTABLE: i32 = 0o100755;
-const MODE_LINK: i32 = 0o120000;
-const MODE_SUBMODULE: i32 = 0o160000;
 
 /// Files whose text a compile reads, so that a pointer in their place can only be a mistake.
 const MODEL_EXTENSIONS: [&str; 6] = ["cf", "py", "yml", "yaml", "j2", "tmpl"];
@@ -134,164 +125,6 @@ pub fn submodules(repository: &Repository, commit: CommitId) -> Result<Vec<Strin
         .filter(|entry| entry.kind == Kind::Submodule)
         .map(|entry| entry.path)
         .collect())
-}
-
-struct Entry {
-    path: String,
-    kind: Kind,
-}
-
-#[derive(PartialEq, Eq)]
-enum Kind {
-    Folder,
-    File { blob: Oid, executable: bool },
-    Link { target: String },
-    Submodule,
-}
-
-/// Reads the whole tree, folders before what is in them, and checks all of it but the content of files.
-fn scan(store: &git2::Repository, root: Oid, limits: &CheckoutLimits) -> Result<Vec<Entry>, Error> {
-    let odb = store.odb().map_err(Error::git("open the object store"))?;
-    let mut entries: Vec<Entry> = Vec::new();
-    let mut total_bytes = 0;
-    let mut pending = vec![(String::new(), root, 0)];
-    while let Some((folder, id, depth)) = pending.pop() {
-        let tree = store
-            .find_tree(id)
-            .map_err(Error::git("read a tree of the commit"))?;
-        for entry in tree.iter() {
-            let path = check_path(&folder, entry.name_bytes(), limits)?;
-            let exceeds = |limit| {
-                Err(Error::TreeTooLarge {
-                    path: path.clone(),
-                    limit,
-                })
-            };
-            if entries.len() >= limits.entries {
-                return exceeds(format!("{} entries", limits.entries));
-            }
-            let kind = match entry.filemode_raw() {
-                MODE_TREE if depth >= limits.depth => {
-                    return exceeds(format!("{} nested folders", limits.depth));
-                }
-                MODE_TREE => {
-                    pending.push((path.clone(), entry.id(), depth + 1));
-                    Kind::Folder
-                }
-                MODE_SUBMODULE => Kind::Submodule,
-                mode @ (MODE_FILE | MODE_FILE_GROUP_WRITABLE | MODE_EXECUTABLE | MODE_LINK) => {
-                    let size = blob_size(&odb, entry.id(), &path)?;
-                    total_bytes += size;
-                    if size > limits.file_bytes {
-                        return exceeds(format!("{} MiB for one file", limits.file_bytes >> 20));
-                    }
-                    if total_bytes > limits.total_bytes {
-                        return exceeds(format!("{} MiB in all", limits.total_bytes >> 20));
-                    }
-                    if mode == MODE_LINK {
-                        Kind::Link {
-                            target: link_target(store, entry.id(), size, &path)?,
-                        }
-                    } else {
-                        Kind::File {
-                            blob: entry.id(),
-                            executable: mode == MODE_EXECUTABLE,
-                        }
-                    }
-                }
-                _ => {
-                    let reason = format!("has the unknown mode {:o}", entry.filemode_raw());
-                    return Err(Error::UnsafePath { path, reason });
-                }
-            };
-            entries.push(Entry { path, kind });
-        }
-    }
-    check_links(&entries)?;
-    Ok(entries)
-}
-
-fn check_path(folder: &str, name: &[u8], limits: &CheckoutLimits) -> Result<String, Error> {
-    let join = |name: &str| {
-        if folder.is_empty() {
-            name.to_owned()
-        } else {
-            format!("{folder}/{name}")
-        }
-    };
-    let name = check_name(name).map_err(|reason| Error::UnsafePath {
-        path: printable(&join(&String::from_utf8_lossy(name)), 300),
-        reason: reason.to_owned(),
-    })?;
-    let path = join(name);
-    if path.len() > limits.path_bytes {
-        let limit = format!("{} bytes for one path", limits.path_bytes);
-        return Err(Error::TreeTooLarge {
-            path: printable(&path, 300),
-            limit,
-        });
-    }
-    Ok(path)
-}
-
-fn blob_size(odb: &git2::Odb<'_>, id: Oid, path: &str) -> Result<u64, Error> {
-    match odb
-        .read_header(id)
-        .map_err(Error::git("read a file of the commit"))?
-    {
-        (size, ObjectType::Blob) => Ok(size as u64),
-        _ => Err(Error::UnsafePath {
-            path: path.to_owned(),
-            reason: "is not a file inside".to_owned(),
-        }),
-    }
-}
-
-fn link_target(store: &git2::Repository, id: Oid, size: u64, path: &str) -> Result<String, Error> {
-    const PATH_MAX: u64 = 4096;
-    let unsafe_link = |target: &[u8], reason| Error::UnsafeSymlink {
-        path: path.to_owned(),
-        target: printable(&String::from_utf8_lossy(target), 300),
-        reason,
-    };
-    if size > PATH_MAX {
-        return Err(unsafe_link(b"...", "is too long"));
-    }
-    let blob = store
-        .find_blob(id)
-        .map_err(Error::git("read a symlink of the commit"))?;
-    let target = std::str::from_utf8(blob.content());
-    target
-        .map(str::to_owned)
-        .map_err(|_| unsafe_link(blob.content(), "is not UTF-8"))
-}
-
-fn check_links(entries: &[Entry]) -> Result<(), Error> {
-    if !entries
-        .iter()
-        .any(|entry| matches!(entry.kind, Kind::Link { .. }))
-    {
-        return Ok(());
-    }
-    let node = |entry: &Entry| match &entry.kind {
-        Kind::Folder | Kind::Submodule => Node::Folder,
-        Kind::File { .. } => Node::File,
-        Kind::Link { target } => Node::Link(target.clone()),
-    };
-    let nodes: BTreeMap<String, Node> = entries
-        .iter()
-        .map(|entry| (entry.path.clone(), node(entry)))
-        .collect();
-    for entry in entries {
-        if let Kind::Link { target } = &entry.kind {
-            check_link(&entry.path, &nodes).map_err(|reason| Error::UnsafeSymlink {
-                path: entry.path.clone(),
-                target: printable(target, 300),
-                reason,
-            })?;
-        }
-    }
-    Ok(())
 }
 
 /// Writes the entries below `root`. Links come last, so that nothing is ever written through one, even if a

@@ -20,6 +20,7 @@ mod options;
 mod repository;
 mod snapshot;
 mod transport;
+mod tree;
 mod upkeep;
 mod url;
 

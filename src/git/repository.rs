@@ -7,6 +7,9 @@ use std::str::FromStr;
 use super::error::{Error, printable};
 use super::options::init;
 
+/// A commit with its message. Nobody writes more.
+const COMMIT_MAX_BYTES: usize = 16 << 20;
+
 /// The id of a commit: 40 lower-case hexadecimal digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CommitId(pub(super) git2::Oid);
@@ -134,10 +137,19 @@ pub(super) fn find_commit(
     repository: &git2::Repository,
     commit: CommitId,
 ) -> Result<git2::Commit<'_>, Error> {
-    repository
-        .find_commit(commit.0)
-        .map_err(|error| match error.code() {
-            git2::ErrorCode::NotFound => Error::CommitMissing { commit },
-            _ => Error::git("read a commit")(error),
-        })
+    let failed = |error: git2::Error| match error.code() {
+        git2::ErrorCode::NotFound => Error::CommitMissing { commit },
+        _ => Error::git("read a commit")(error),
+    };
+    let (size, _) = repository
+        .odb()
+        .and_then(|odb| odb.read_header(commit.0))
+        .map_err(failed)?;
+    if size > COMMIT_MAX_BYTES {
+        return Err(Error::Git {
+            doing: "read a commit",
+            cause: "it is too large".to_owned(),
+        });
+    }
+    repository.find_commit(commit.0).map_err(failed)
 }

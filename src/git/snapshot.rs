@@ -159,6 +159,7 @@ impl Walk<'_> {
         if depth > self.limits.depth {
             return Err(self.exceeds(prefix, format!("{} nested folders", self.limits.depth)));
         }
+        check_ignore_file(&path.join(".gitignore"))?;
         let mut builder = self
             .store
             .treebuilder(None)
@@ -278,6 +279,20 @@ impl Walk<'_> {
             path: path.to_owned(),
             limit,
         }
+    }
+}
+
+/// libgit2 reads this file itself, and would wait for the other end of a FIFO.
+fn check_ignore_file(path: &Path) -> Result<(), Error> {
+    match path.metadata() {
+        Ok(metadata) if !metadata.is_file() => {
+            let path = printable(&path.display().to_string(), 300);
+            Err(Error::UnsafePath {
+                path,
+                reason: "is not a plain file".to_owned(),
+            })
+        }
+        Ok(_) | Err(_) => Ok(()),
     }
 }
 

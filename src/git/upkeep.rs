@@ -75,7 +75,11 @@ pub(super) fn refs_are_sound(store: &git2::Repository) -> bool {
         let commit = store
             .find_reference(name)
             .and_then(|reference| reference.peel_to_commit());
-        commit.and_then(|commit| commit.tree()).is_ok()
+        match commit.and_then(|commit| commit.tree()) {
+            Ok(_) => true,
+            // Of the system, such as too many open files: says nothing about the repository.
+            Err(error) => error.class() == git2::ErrorClass::Os,
+        }
     };
     let mut folders = vec![store.path().join("refs")];
     while let Some(folder) = folders.pop() {
