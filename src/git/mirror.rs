@@ -116,6 +116,7 @@ impl Mirror {
         let branch = branch.map(check_branch).transpose()?;
         let deadline = Instant::now() + options.time;
         let _lock = lock(self.path(), self.url.as_str(), options.time)?;
+        upkeep::remove_leftovers(self.path())?;
         let attempt = || {
             let repository = self.open()?;
             let session = Session::new(&self.url, credentials, options, deadline);

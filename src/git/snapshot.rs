@@ -68,6 +68,7 @@ pub fn snapshot_with(
     }
     let _lock = lock(repository, &folder.display().to_string(), PATIENCE)?;
     create_bare(repository)?;
+    upkeep::remove_leftovers(repository)?;
     check_after_boot(repository)?;
     if let Err(error) = upkeep::compact(repository, Tolerance::default()) {
         tracing::warn!(path = %repository.display(), %error, "cannot compact the snapshots");

@@ -81,18 +81,10 @@ pub(super) fn refs_are_sound(store: &git2::Repository) -> bool {
             Err(error) => error.class() == git2::ErrorClass::Os,
         }
     };
-    let mut folders = vec![store.path().join("refs")];
-    while let Some(folder) = folders.pop() {
-        for path in files(&folder) {
-            let name = path.strip_prefix(store.path()).ok().and_then(Path::to_str);
-            if path.is_dir() {
-                folders.push(path);
-            } else if !name.is_some_and(is_sound) {
-                return false;
-            }
-        }
-    }
-    true
+    files_below(&store.path().join("refs")).iter().all(|file| {
+        let name = file.strip_prefix(store.path()).ok().and_then(Path::to_str);
+        name.is_some_and(is_sound)
+    })
 }
 
 /// Whether every object can be read and is what its id says. Takes as long as reading all of them.
@@ -106,6 +98,32 @@ pub(super) fn objects_are_sound(store: &git2::Repository) -> bool {
         all_sound
     });
     walked.is_ok() && all_sound
+}
+
+/// Removes what a killed process left in the repository at `path`: locks that nobody holds, which
+/// would stop every later change of a ref, and unfinished packs and objects. The caller holds our own
+/// lock, so nobody is at work.
+pub(super) fn remove_leftovers(path: &Path) -> Result<(), Error> {
+    let named = |file: &Path, test: fn(&str) -> bool| {
+        file.file_name()
+            .and_then(|name| name.to_str())
+            .is_some_and(test)
+    };
+    let mut leftovers: Vec<PathBuf> = files(path);
+    leftovers.extend(files_below(&path.join("refs")));
+    leftovers.retain(|file| named(file, |name| name.ends_with(".lock")));
+    let unfinished =
+        |name: &str| name.starts_with("pack_git2_") || name.starts_with("tmp_object_git2_");
+    let folders = files(&path.join("objects"));
+    let unfinished = folders
+        .iter()
+        .flat_map(|folder| files(folder))
+        .filter(|file| named(file, unfinished));
+    for file in leftovers.into_iter().chain(unfinished) {
+        tracing::info!(path = %file.display(), "removing what a killed process left");
+        fs::remove_file(&file).map_err(Error::io("remove the left file", &file))?;
+    }
+    Ok(())
 }
 
 /// Puts small packs and loose files of the repository at `path` into one pack when there are too many.
@@ -211,6 +229,22 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     entries
         .filter_map(|entry| Some(entry.ok()?.path()))
         .collect()
+}
+
+/// The files in `folder` and in the folders below it.
+fn files_below(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for path in files(&folder) {
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                found.push(path);
+            }
+        }
+    }
+    found
 }
 
 pub(super) fn remove_all(path: &Path) -> Result<(), Error> {

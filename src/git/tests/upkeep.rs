@@ -120,6 +120,41 @@ fn a_mirror_whose_refs_are_damaged_heals_with_the_next_fetch() {
 }
 
 #[test]
+fn what_a_killed_process_left_stops_nothing_and_goes() {
+    let world = World::new();
+    world.fetch(None).unwrap();
+    let mirror = world.mirror();
+    let left = [
+        "refs/steward/heads/main.lock",
+        "refs/steward/incoming.lock",
+        "packed-refs.lock",
+        "objects/pack/pack_git2_abcdef",
+        "objects/ab/tmp_object_git2_abcdef",
+    ];
+    fs::create_dir_all(mirror.path().join("objects/ab")).unwrap();
+    for name in left {
+        fs::write(mirror.path().join(name), "").unwrap();
+    }
+    fs::write(
+        mirror.path().join("refs/steward/incoming"),
+        format!("{}\n", world.head()),
+    )
+    .unwrap();
+    world.write("main.cf", "changed");
+    let commit = world.commit("changed");
+    assert_eq!(world.fetch(None).unwrap(), commit);
+    assert!(left.iter().all(|name| !mirror.path().join(name).exists()));
+
+    let (folder, store) = (world.path("folder"), world.path("store"));
+    fs::create_dir(&folder).unwrap();
+    fs::write(folder.join("main.cf"), "a").unwrap();
+    snapshot(&folder, &store, "x").unwrap();
+    fs::write(store.join("refs/heads/main.lock"), "").unwrap();
+    fs::write(folder.join("main.cf"), "b").unwrap();
+    snapshot(&folder, &store, "x").unwrap();
+}
+
+#[test]
 fn a_mirror_can_be_reset() {
     let world = World::new();
     let commit = world.fetch(None).unwrap();
