@@ -7,32 +7,26 @@
 //! Nothing is synced to disk: a kill loses nothing, but a power cut may leave empty files. So the folder of all
 //! checkouts remembers the boot it was filled in, and after another boot it is emptied and filled anew.
 
-use std::collections::BTreeMap;
-use std::fs::{self, OpenOptions};
+use std::collections::HashSet;
+use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use git2::{ObjectType, Oid};
-
-use super::error::{Error, printable};
+use super::error::Error;
 use super::mirror::lock;
-use super::names::{Node, check_link, check_name};
-use super::repository::{CommitId, Repository, find_commit};
-
-const MODE_TREE: i32 = 0o040000;
-const MODE_FILE: i32 = 0o100644;
-const MODE_FILE_GROUP_WRITABLE: i32 = 0o100664;
-const MODE_EXECUTABLE: i32 = 0o100755;
-const MODE_LINK: i32 = 0o120000;
-const MODE_SUBMODULE: i32 = 0o160000;
+use super::repository::{CommitId, Repository, TreeId, find_commit};
+use super::tree::{Entry, Kind, scan};
+use super::upkeep::boot_id;
 
 /// Files whose text a compile reads, so that a pointer in their place can only be a mistake.
 const MODEL_EXTENSIONS: [&str; 6] = ["cf", "py", "yml", "yaml", "j2", "tmpl"];
 const LFS_POINTER: &[u8] = b"version https://git-lfs.github.com/spec/";
 const LFS_POINTER_MAX_BYTES: usize = 1024;
 
+/// How the name of an unfinished checkout begins.
+const TEMPORARY: &str = ".new-";
 /// A folder under a temporary name that is older than this belongs to nobody any more.
 const ABANDONED_AFTER: Duration = Duration::from_secs(3600);
 
@@ -72,22 +66,53 @@ pub fn checkout_with(
     dir: &Path,
     limits: &CheckoutLimits,
 ) -> Result<PathBuf, Error> {
-    let store = repository.open()?;
-    let tree = find_commit(&store, commit)?.tree_id();
+    let tree = find_commit(&repository.open()?, commit)?.tree_id();
     prepare(dir)?;
     let done = dir.join(tree.to_string());
     if done.is_dir() {
         return Ok(done);
     }
-    let content = scan(&store, tree, limits)?;
-    let fresh = Temporary::new(dir)?;
-    write(&store, &content, &fresh.0)?;
+    remove_abandoned(dir)?;
+    let fill = || {
+        let store = repository.open()?;
+        let content = scan(&store, tree, limits)?;
+        let fresh = Temporary::new(dir)?;
+        write(&store, &content, &fresh.0)?;
+        Ok(fresh)
+    };
+    let fresh = match fill() {
+        // The repository may be compacted at this moment; opened again, it is whole.
+        Err(Error::Git { .. }) => fill()?,
+        filled => filled?,
+    };
+    if boot_id().is_none() {
+        let folder = File::open(&fresh.0).map_err(Error::io("open", &fresh.0))?;
+        rustix::fs::syncfs(folder)
+            .map_err(|error| Error::io("bring to the disk", &fresh.0)(error.into()))?;
+    }
     match fs::rename(&fresh.0, &done) {
         Ok(()) => Ok(done),
         // Another caller was faster, with the same content.
         Err(_) if done.is_dir() => Ok(done),
         Err(source) => Err(Error::io("move the checkout into place at", &done)(source)),
     }
+}
+
+/// Removes the checkouts in `dir` other than those of the trees to `keep`, and returns how many went. The caller
+/// keeps what is in use.
+pub fn forget_checkouts(dir: &Path, keep: &HashSet<TreeId>) -> Result<usize, Error> {
+    let keep: HashSet<String> = keep.iter().map(TreeId::to_string).collect();
+    let mut n_removed = 0;
+    for (name, path) in entries(dir)? {
+        if is_checkout(&name) && !keep.contains(&name) {
+            // First out of sight, so that nobody finds half of one.
+            let gone = dir.join(format!("{TEMPORARY}{:016x}", rand::random::<u64>()));
+            fs::rename(&path, &gone).map_err(Error::io("remove the checkout", &path))?;
+            fs::remove_dir_all(&gone).map_err(Error::io("remove the checkout", &path))?;
+            n_removed += 1;
+        }
+    }
+    Ok(n_removed)
 }
 
 /// Where the tree of `commit` holds submodules, whose content is not fetched.
@@ -100,164 +125,6 @@ pub fn submodules(repository: &Repository, commit: CommitId) -> Result<Vec<Strin
         .filter(|entry| entry.kind == Kind::Submodule)
         .map(|entry| entry.path)
         .collect())
-}
-
-struct Entry {
-    path: String,
-    kind: Kind,
-}
-
-#[derive(PartialEq, Eq)]
-enum Kind {
-    Folder,
-    File { blob: Oid, executable: bool },
-    Link { target: String },
-    Submodule,
-}
-
-/// Reads the whole tree, folders before what is in them, and checks all of it but the content of files.
-fn scan(store: &git2::Repository, root: Oid, limits: &CheckoutLimits) -> Result<Vec<Entry>, Error> {
-    let odb = store.odb().map_err(Error::git("open the object store"))?;
-    let mut entries: Vec<Entry> = Vec::new();
-    let mut total_bytes = 0;
-    let mut pending = vec![(String::new(), root, 0)];
-    while let Some((folder, id, depth)) = pending.pop() {
-        let tree = store
-            .find_tree(id)
-            .map_err(Error::git("read a tree of the commit"))?;
-        for entry in tree.iter() {
-            let path = check_path(&folder, entry.name_bytes(), limits)?;
-            let exceeds = |limit| {
-                Err(Error::TreeTooLarge {
-                    path: path.clone(),
-                    limit,
-                })
-            };
-            if entries.len() >= limits.entries {
-                return exceeds(format!("{} entries", limits.entries));
-            }
-            let kind = match entry.filemode_raw() {
-                MODE_TREE if depth >= limits.depth => {
-                    return exceeds(format!("{} nested folders", limits.depth));
-                }
-                MODE_TREE => {
-                    pending.push((path.clone(), entry.id(), depth + 1));
-                    Kind::Folder
-                }
-                MODE_SUBMODULE => Kind::Submodule,
-                mode @ (MODE_FILE | MODE_FILE_GROUP_WRITABLE | MODE_EXECUTABLE | MODE_LINK) => {
-                    let size = blob_size(&odb, entry.id(), &path)?;
-                    total_bytes += size;
-                    if size > limits.file_bytes {
-                        return exceeds(format!("{} MiB for one file", limits.file_bytes >> 20));
-                    }
-                    if total_bytes > limits.total_bytes {
-                        return exceeds(format!("{} MiB in all", limits.total_bytes >> 20));
-                    }
-                    if mode == MODE_LINK {
-                        Kind::Link {
-                            target: link_target(store, entry.id(), size, &path)?,
-                        }
-                    } else {
-                        Kind::File {
-                            blob: entry.id(),
-                            executable: mode == MODE_EXECUTABLE,
-                        }
-                    }
-                }
-                _ => {
-                    let reason = format!("has the unknown mode {:o}", entry.filemode_raw());
-                    return Err(Error::UnsafePath { path, reason });
-                }
-            };
-            entries.push(Entry { path, kind });
-        }
-    }
-    check_links(&entries)?;
-    Ok(entries)
-}
-
-fn check_path(folder: &str, name: &[u8], limits: &CheckoutLimits) -> Result<String, Error> {
-    let join = |name: &str| {
-        if folder.is_empty() {
-            name.to_owned()
-        } else {
-            format!("{folder}/{name}")
-        }
-    };
-    let name = check_name(name).map_err(|reason| Error::UnsafePath {
-        path: printable(&join(&String::from_utf8_lossy(name)), 300),
-        reason: reason.to_owned(),
-    })?;
-    let path = join(name);
-    if path.len() > limits.path_bytes {
-        let limit = format!("{} bytes for one path", limits.path_bytes);
-        return Err(Error::TreeTooLarge {
-            path: printable(&path, 300),
-            limit,
-        });
-    }
-    Ok(path)
-}
-
-fn blob_size(odb: &git2::Odb<'_>, id: Oid, path: &str) -> Result<u64, Error> {
-    match odb
-        .read_header(id)
-        .map_err(Error::git("read a file of the commit"))?
-    {
-        (size, ObjectType::Blob) => Ok(size as u64),
-        _ => Err(Error::UnsafePath {
-            path: path.to_owned(),
-            reason: "is not a file inside".to_owned(),
-        }),
-    }
-}
-
-fn link_target(store: &git2::Repository, id: Oid, size: u64, path: &str) -> Result<String, Error> {
-    const PATH_MAX: u64 = 4096;
-    let unsafe_link = |target: &[u8], reason| Error::UnsafeSymlink {
-        path: path.to_owned(),
-        target: printable(&String::from_utf8_lossy(target), 300),
-        reason,
-    };
-    if size > PATH_MAX {
-        return Err(unsafe_link(b"...", "is too long"));
-    }
-    let blob = store
-        .find_blob(id)
-        .map_err(Error::git("read a symlink of the commit"))?;
-    let target = std::str::from_utf8(blob.content());
-    target
-        .map(str::to_owned)
-        .map_err(|_| unsafe_link(blob.content(), "is not UTF-8"))
-}
-
-fn check_links(entries: &[Entry]) -> Result<(), Error> {
-    if !entries
-        .iter()
-        .any(|entry| matches!(entry.kind, Kind::Link { .. }))
-    {
-        return Ok(());
-    }
-    let node = |entry: &Entry| match &entry.kind {
-        Kind::Folder | Kind::Submodule => Node::Folder,
-        Kind::File { .. } => Node::File,
-        Kind::Link { target } => Node::Link(target.clone()),
-    };
-    let nodes: BTreeMap<String, Node> = entries
-        .iter()
-        .map(|entry| (entry.path.clone(), node(entry)))
-        .collect();
-    for entry in entries {
-        if let Kind::Link { target } = &entry.kind {
-            check_link(&entry.path, &nodes).map_err(|reason| Error::UnsafeSymlink {
-                path: entry.path.clone(),
-                target: printable(target, 300),
-                reason,
-            })?;
-        }
-    }
-    Ok(())
 }
 
 /// Writes the entries below `root`. Links come last, so that nothing is ever written through one, even if a
@@ -336,7 +203,7 @@ struct Temporary(PathBuf);
 
 impl Temporary {
     fn new(dir: &Path) -> Result<Temporary, Error> {
-        let path = dir.join(format!(".new-{:016x}", rand::random::<u64>()));
+        let path = dir.join(format!("{TEMPORARY}{:016x}", rand::random::<u64>()));
         make_folder(&path)?;
         Ok(Temporary(path))
     }
@@ -350,7 +217,8 @@ impl Drop for Temporary {
 
 /// Makes `dir`, and empties it when it was filled before the last boot.
 fn prepare(dir: &Path) -> Result<(), Error> {
-    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    // Where the boot cannot be told, each checkout is synced instead.
+    let boot = boot_id().unwrap_or_default();
     let stamp = dir.join(".boot");
     if fs::read_to_string(&stamp).is_ok_and(|stamped| stamped == boot) {
         return Ok(());
@@ -360,18 +228,19 @@ fn prepare(dir: &Path) -> Result<(), Error> {
     if fs::read_to_string(&stamp).is_ok_and(|stamped| stamped == boot) {
         return Ok(());
     }
-    for entry in fs::read_dir(dir).map_err(Error::io("read the folder", dir))? {
-        let path = entry.map_err(Error::io("read the folder", dir))?.path();
-        let name = path
-            .file_name()
-            .and_then(|name| name.to_str())
-            .unwrap_or_default();
-        let is_checkout = name.len() == 40 && name.bytes().all(|byte| byte.is_ascii_hexdigit());
-        if is_checkout || (name.starts_with(".new-") && is_abandoned(&path)) {
-            fs::remove_dir_all(&path).map_err(Error::io("remove the old checkout", &path))?;
+    forget_checkouts(dir, &HashSet::new())?;
+    fs::write(&stamp, boot).map_err(Error::io("write", &stamp))
+}
+
+/// Removes what was left by processes that ended while they wrote.
+fn remove_abandoned(dir: &Path) -> Result<(), Error> {
+    for (name, path) in entries(dir)? {
+        if name.starts_with(TEMPORARY) && is_abandoned(&path) {
+            // Another process may be about to remove it too.
+            let _ = fs::remove_dir_all(&path);
         }
     }
-    fs::write(&stamp, boot).map_err(Error::io("write", &stamp))
+    Ok(())
 }
 
 fn is_abandoned(path: &Path) -> bool {
@@ -381,4 +250,20 @@ fn is_abandoned(path: &Path) -> bool {
             .duration_since(time)
             .is_ok_and(|age| age > ABANDONED_AFTER)
     })
+}
+
+fn is_checkout(name: &str) -> bool {
+    name.len() == 40 && name.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+fn entries(dir: &Path) -> Result<Vec<(String, PathBuf)>, Error> {
+    let mut entries = Vec::new();
+    for entry in fs::read_dir(dir).map_err(Error::io("read the folder", dir))? {
+        let entry = entry.map_err(Error::io("read the folder", dir))?;
+        entries.push((
+            entry.file_name().to_string_lossy().into_owned(),
+            entry.path(),
+        ));
+    }
+    Ok(entries)
 }

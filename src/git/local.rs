@@ -43,6 +43,16 @@ pub fn local_watch_paths(path: &Path) -> Vec<PathBuf> {
     paths
 }
 
+/// The folders that the repository at `path` keeps its data in, symlinks resolved: two for a linked
+/// work tree. They may be anywhere.
+pub(super) fn data_folders(path: &Path) -> Vec<PathBuf> {
+    let own =
+        git_folder(&path.join(".git")).or_else(|| is_git_folder(path).then(|| path.to_owned()));
+    let both = own.into_iter().flat_map(|own| [common_folder(&own), own]);
+    both.map(|folder| folder.canonicalize().unwrap_or(folder))
+        .collect()
+}
+
 /// The git folder that `.git` is or names.
 fn git_folder(dot_git: &Path) -> Option<PathBuf> {
     if dot_git.is_file() {
@@ -58,7 +68,8 @@ fn git_folder(dot_git: &Path) -> Option<PathBuf> {
 /// As git decides it: a `HEAD`, and objects and refs here or in the common folder.
 fn is_git_folder(path: &Path) -> bool {
     let common = common_folder(path);
-    path.join("HEAD").symlink_metadata().is_ok()
+    let head = path.join("HEAD").symlink_metadata();
+    head.is_ok_and(|head| head.is_file() || head.is_symlink())
         && common.join("objects").is_dir()
         && common.join("refs").is_dir()
 }
@@ -74,9 +85,11 @@ fn common_folder(git_folder: &Path) -> PathBuf {
     }
 }
 
+/// The first line of a plain file; anything else, such as a FIFO that would block, has none.
 fn read_line(path: &Path) -> Option<String> {
     const MAX_BYTES: u64 = 8192;
-    if path.metadata().ok()?.len() > MAX_BYTES {
+    let metadata = path.metadata().ok()?;
+    if !metadata.is_file() || metadata.len() > MAX_BYTES {
         return None;
     }
     let text = fs::read_to_string(path).ok()?;

@@ -7,6 +7,7 @@
 
 use std::fmt;
 use std::fs::{self, File, TryLockError};
+use std::io;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,6 +21,7 @@ use super::local::is_repository;
 use super::options::init;
 use super::repository::{CommitId, Repository};
 use super::transport::{self, Credentials, Session};
+use super::upkeep::{self, Tolerance};
 use super::url::RepositoryUrl;
 
 /// Where a fetch lands before it is known to be complete.
@@ -114,11 +116,37 @@ impl Mirror {
         let branch = branch.map(check_branch).transpose()?;
         let deadline = Instant::now() + options.time;
         let _lock = lock(self.path(), self.url.as_str(), options.time)?;
-        let repository = self.open()?;
-        let session = Session::new(&self.url, credentials, options, deadline);
-        transport::with_session(&session, || {
-            self.fetch_locked(&repository, branch, &session)
-        })
+        upkeep::remove_leftovers(self.path())?;
+        let attempt = || {
+            let repository = self.open()?;
+            let session = Session::new(&self.url, credentials, options, deadline);
+            transport::with_session(&session, || {
+                self.fetch_locked(&repository, branch, &session)
+            })
+        };
+        let is_damaged = || {
+            !self
+                .open()
+                .is_ok_and(|store| upkeep::refs_are_sound(&store))
+        };
+        let result = match attempt() {
+            Err(_) if is_damaged() => {
+                create_anew(self.path())?;
+                attempt()
+            }
+            result => result,
+        };
+        if let Err(error) = upkeep::compact(self.path(), Tolerance::default()) {
+            tracing::warn!(path = %self.path().display(), %error, "cannot compact the mirror");
+        }
+        result
+    }
+
+    /// Throws away all that was fetched, so that the next fetch starts from nothing. For a mirror
+    /// whose commits cannot be checked out although they are there.
+    pub fn reset(&self) -> Result<(), Error> {
+        let _lock = lock(self.path(), self.url.as_str(), FetchOptions::default().time)?;
+        create_anew(self.path())
     }
 
     fn fetch_locked(
@@ -130,7 +158,7 @@ impl Mirror {
         let failed = |error: git2::Error| {
             session
                 .take_failure()
-                .unwrap_or_else(|| classify(session, &error))
+                .unwrap_or_else(|| self.classify(session, &error))
         };
         let mut remote = repository
             .remote_anonymous(&self.remote_address()?)
@@ -159,6 +187,7 @@ impl Mirror {
             .download_tags(AutotagOption::None)
             .update_fetchhead(false);
         let refspec = format!("+refs/heads/{branch}:{INCOMING}");
+        let packs = upkeep::packs(self.path());
         connection
             .remote()
             .download(&[refspec.as_str()], Some(&mut fetch))
@@ -173,6 +202,7 @@ impl Mirror {
             )
             .map_err(failed)?;
         drop(connection);
+        upkeep::sync_new_packs(self.path(), &packs)?;
         self.take_incoming(repository, &branch)
     }
 
@@ -210,6 +240,27 @@ impl Mirror {
             .delete()
             .map_err(Error::git("record the fetched branch"))?;
         Ok(CommitId(commit))
+    }
+
+    /// What a failure means that no transport of ours has named, by what libgit2 says.
+    fn classify(&self, session: &Session, error: &git2::Error) -> Error {
+        let url = session.url.clone();
+        let cause = printable(error.message(), 300);
+        let lower = cause.to_lowercase();
+        if session.remaining().is_none() {
+            session.timed_out()
+        } else if lower.contains("no space left") || lower.contains("quota exceeded") {
+            Error::io("write into the mirror", self.path())(io::ErrorKind::StorageFull.into())
+        } else if lower.contains("unsupported extension") || lower.contains("object format") {
+            let feature = match () {
+                () if lower.contains("refstorage") => "the reftable format of refs".to_owned(),
+                () if lower.contains("sha256") => "SHA-256 object ids".to_owned(),
+                () => format!("a repository format ({cause})"),
+            };
+            Error::UnsupportedFormat { url, feature }
+        } else {
+            Error::Unreachable { url, cause }
+        }
     }
 
     fn remote_address(&self) -> Result<String, Error> {
@@ -308,25 +359,6 @@ fn callbacks(session: &Arc<Session>) -> RemoteCallbacks<'static> {
     callbacks
 }
 
-/// What a failure means that no transport of ours has named, by what libgit2 says.
-fn classify(session: &Session, error: &git2::Error) -> Error {
-    let url = session.url.clone();
-    let cause = printable(error.message(), 300);
-    let lower = cause.to_lowercase();
-    if session.remaining().is_none() {
-        session.timed_out()
-    } else if lower.contains("unsupported extension") || lower.contains("object format") {
-        let feature = match () {
-            () if lower.contains("refstorage") => "the reftable format of refs".to_owned(),
-            () if lower.contains("sha256") => "SHA-256 object ids".to_owned(),
-            () => format!("a repository format ({cause})"),
-        };
-        Error::UnsupportedFormat { url, feature }
-    } else {
-        Error::Unreachable { url, cause }
-    }
-}
-
 /// Makes an empty bare repository at `path` in one step; whatever is there and does not open is removed.
 /// The caller holds the lock of `path`.
 pub(super) fn create_bare(path: &Path) -> Result<(), Error> {
@@ -351,6 +383,13 @@ pub(super) fn create_bare(path: &Path) -> Result<(), Error> {
     git2::Repository::init_opts(&fresh, &options)
         .map_err(Error::git("create a bare repository"))?;
     fs::rename(&fresh, path).map_err(Error::io("create the mirror", path))
+}
+
+/// Makes the bare repository at `path` empty again.
+pub(super) fn create_anew(path: &Path) -> Result<(), Error> {
+    tracing::warn!(path = %path.display(), "the repository is damaged or unwanted and is made anew");
+    upkeep::remove_all(path)?;
+    create_bare(path)
 }
 
 /// Takes the lock of the repository at `path`, held until the file is dropped, the process's death included.

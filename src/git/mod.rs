@@ -20,12 +20,14 @@ mod options;
 mod repository;
 mod snapshot;
 mod transport;
+mod tree;
+mod upkeep;
 mod url;
 
 #[cfg(test)]
 mod tests;
 
-pub use checkout::{CheckoutLimits, checkout, checkout_with, submodules};
+pub use checkout::{CheckoutLimits, checkout, checkout_with, forget_checkouts, submodules};
 pub use error::{Error, printable};
 pub use local::{RepositoryKind, is_repository, local_watch_paths};
 pub use mirror::{FetchOptions, Mirror};

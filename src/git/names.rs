@@ -6,6 +6,8 @@ use super::error::is_unprintable;
 
 /// The longest name Linux takes.
 const MAX_NAME_BYTES: usize = 255;
+/// The longest path Linux takes, and here also the most steps that may lie ahead.
+const MAX_PATH_BYTES: usize = 4096;
 /// As many links as Linux follows in one path.
 const MAX_LINKS: usize = 40;
 
@@ -53,43 +55,58 @@ fn is_dot_git(name: &str) -> bool {
 
 /// One entry of a whole tree, as far as symlinks care.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Node {
+pub(super) enum Node<'a> {
     Folder,
     File,
-    Link(String),
+    Link(&'a str),
 }
 
-/// Follows the symlink at `path` through `nodes`, by the rules of the kernel. The error says what its target
-/// does that is not allowed. A target that is missing but would be inside is allowed.
-pub(super) fn check_link(path: &str, nodes: &BTreeMap<String, Node>) -> Result<(), &'static str> {
+/// Follows the symlink at `path` through `nodes`, by the rules of the kernel. The error says what its
+/// target does that is not allowed. A target that is missing but would be inside is allowed. Each
+/// step is taken from `n_steps`, which is for all links of one tree.
+pub(super) fn check_link(
+    path: &str,
+    nodes: &BTreeMap<&str, Node<'_>>,
+    n_steps: &mut usize,
+) -> Result<(), &'static str> {
     let Some(Node::Link(target)) = nodes.get(path) else {
         return Ok(());
     };
-    let mut folder: Vec<String> = path.split('/').map(str::to_owned).collect();
-    folder.pop();
+    let mut folder = match path.rsplit_once('/') {
+        Some((folder, _)) => folder.to_owned(),
+        None => String::new(),
+    };
     let mut n_links = 0;
     let mut ahead = steps(target)?;
     while let Some(step) = ahead.pop() {
-        match step.as_str() {
-            ".." => {
-                folder.pop().ok_or("is outside of the repository")?;
-                continue;
+        *n_steps = n_steps
+            .checked_sub(1)
+            .ok_or("is one link too many for this repository")?;
+        if step == ".." {
+            if folder.is_empty() {
+                return Err("is outside of the repository");
             }
-            _ => folder.push(step),
+            folder.truncate(folder.rfind('/').unwrap_or(0));
+            continue;
         }
-        match nodes.get(&folder.join("/")) {
+        let parent_length = folder.len();
+        if !folder.is_empty() {
+            folder.push('/');
+        }
+        folder.push_str(step);
+        match nodes.get(folder.as_str()) {
             Some(Node::Link(target)) => {
                 n_links += 1;
                 if n_links > MAX_LINKS {
                     return Err("leads in a circle");
                 }
-                folder.pop();
+                folder.truncate(parent_length);
                 ahead.extend(steps(target)?);
             }
             Some(Node::File) if !ahead.is_empty() => return Err("goes through a file"),
             Some(Node::Folder | Node::File) | None => (),
         }
-        if ahead.len() + folder.len() > 4096 {
+        if ahead.len() + folder.len() > MAX_PATH_BYTES {
             return Err("is too long");
         }
     }
@@ -97,7 +114,7 @@ pub(super) fn check_link(path: &str, nodes: &BTreeMap<String, Node>) -> Result<(
 }
 
 /// The steps of a link's target, last first.
-fn steps(target: &str) -> Result<Vec<String>, &'static str> {
+fn steps(target: &str) -> Result<Vec<&str>, &'static str> {
     if target.is_empty() {
         return Err("is empty");
     }
@@ -113,5 +130,5 @@ fn steps(target: &str) -> Result<Vec<String>, &'static str> {
     let steps = target
         .split('/')
         .filter(|step| !step.is_empty() && *step != ".");
-    Ok(steps.rev().map(str::to_owned).collect())
+    Ok(steps.rev().collect())
 }

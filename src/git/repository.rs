@@ -1,11 +1,15 @@
 //! A bare repository of ours, and questions about the commits in it.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use super::error::{Error, printable};
 use super::options::init;
+
+/// A commit with its message. Nobody writes more.
+const COMMIT_MAX_BYTES: usize = 16 << 20;
 
 /// The id of a commit: 40 lower-case hexadecimal digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -114,8 +118,9 @@ pub fn commit_info(repository: &Repository, commit: CommitId) -> Result<CommitIn
     })
 }
 
-/// Whether `new` contains `old`, so that going from one to the other is a fast-forward. A commit that the
-/// repository does not have (any more) is an ancestor of nothing.
+/// Whether `new` contains `old`, so that going from one to the other is a fast-forward. A commit that
+/// the repository does not have (any more), or whose history is cut before it, is an ancestor of
+/// nothing.
 pub fn is_ancestor(repository: &Repository, old: CommitId, new: CommitId) -> Result<bool, Error> {
     let repository = repository.open()?;
     find_commit(&repository, new)?;
@@ -125,19 +130,52 @@ pub fn is_ancestor(repository: &Repository, old: CommitId, new: CommitId) -> Res
     if repository.find_commit(old.0).is_err() {
         return Ok(false);
     }
-    repository
-        .graph_descendant_of(new.0, old.0)
-        .map_err(Error::git("compare two commits"))
+    match repository.graph_descendant_of(new.0, old.0) {
+        Err(error) if error.code() == git2::ErrorCode::NotFound => {
+            Ok(is_ancestor_of_what_is_there(&repository, old.0, new.0))
+        }
+        compared => compared.map_err(Error::git("compare two commits")),
+    }
+}
+
+/// The same for a history with holes, as a shallow clone has; libgit2 stops at the first.
+fn is_ancestor_of_what_is_there(
+    repository: &git2::Repository,
+    old: git2::Oid,
+    new: git2::Oid,
+) -> bool {
+    let mut pending = vec![new];
+    let mut seen = HashSet::new();
+    while let Some(id) = pending.pop() {
+        if id == old {
+            return true;
+        }
+        if seen.insert(id)
+            && let Ok(commit) = repository.find_commit(id)
+        {
+            pending.extend(commit.parent_ids());
+        }
+    }
+    false
 }
 
 pub(super) fn find_commit(
     repository: &git2::Repository,
     commit: CommitId,
 ) -> Result<git2::Commit<'_>, Error> {
-    repository
-        .find_commit(commit.0)
-        .map_err(|error| match error.code() {
-            git2::ErrorCode::NotFound => Error::CommitMissing { commit },
-            _ => Error::git("read a commit")(error),
-        })
+    let failed = |error: git2::Error| match error.code() {
+        git2::ErrorCode::NotFound => Error::CommitMissing { commit },
+        _ => Error::git("read a commit")(error),
+    };
+    let (size, _) = repository
+        .odb()
+        .and_then(|odb| odb.read_header(commit.0))
+        .map_err(failed)?;
+    if size > COMMIT_MAX_BYTES {
+        return Err(Error::Git {
+            doing: "read a commit",
+            cause: "it is too large".to_owned(),
+        });
+    }
+    repository.find_commit(commit.0).map_err(failed)
 }

@@ -13,9 +13,10 @@ use std::time::Duration;
 use git2::Oid;
 
 use super::error::{Error, printable};
-use super::mirror::{create_bare, lock};
+use super::mirror::{create_anew, create_bare, lock};
 use super::names::check_name;
 use super::repository::{CommitId, Repository};
+use super::upkeep::{self, Tolerance};
 
 const BRANCH: &str = "refs/heads/main";
 const MODE_TREE: i32 = 0o040000;
@@ -67,6 +68,11 @@ pub fn snapshot_with(
     }
     let _lock = lock(repository, &folder.display().to_string(), PATIENCE)?;
     create_bare(repository)?;
+    upkeep::remove_leftovers(repository)?;
+    check_after_boot(repository)?;
+    if let Err(error) = upkeep::compact(repository, Tolerance::default()) {
+        tracing::warn!(path = %repository.display(), %error, "cannot compact the snapshots");
+    }
     let store = Repository::at(repository).open()?;
     // Kept in memory only; it tells libgit2 where to look for `.gitignore`.
     store
@@ -81,6 +87,23 @@ pub fn snapshot_with(
     };
     let tree = walk.folder("", 0)?;
     commit(&store, tree, message)
+}
+
+/// The first snapshot after a boot reads all that was recorded before: a power cut leaves empty
+/// files, which would never be written again. If anything is wrong, recording starts over.
+fn check_after_boot(repository: &Path) -> Result<(), Error> {
+    let stamp = repository.join("steward-boot");
+    let Some(boot) = upkeep::boot_id() else {
+        return Ok(());
+    };
+    if fs::read_to_string(&stamp).is_ok_and(|stamped| stamped == boot) {
+        return Ok(());
+    }
+    let store = Repository::at(repository).open()?;
+    if !upkeep::refs_are_sound(&store) || !upkeep::objects_are_sound(&store) {
+        create_anew(repository)?;
+    }
+    fs::write(&stamp, boot).map_err(Error::io("write", &stamp))
 }
 
 fn commit(
@@ -137,6 +160,7 @@ impl Walk<'_> {
         if depth > self.limits.depth {
             return Err(self.exceeds(prefix, format!("{} nested folders", self.limits.depth)));
         }
+        check_ignore_file(&path.join(".gitignore"))?;
         let mut builder = self
             .store
             .treebuilder(None)
@@ -256,6 +280,20 @@ impl Walk<'_> {
             path: path.to_owned(),
             limit,
         }
+    }
+}
+
+/// libgit2 reads this file itself, and would wait for the other end of a FIFO.
+fn check_ignore_file(path: &Path) -> Result<(), Error> {
+    match path.metadata() {
+        Ok(metadata) if !metadata.is_file() => {
+            let path = printable(&path.display().to_string(), 300);
+            Err(Error::UnsafePath {
+                path,
+                reason: "is not a plain file".to_owned(),
+            })
+        }
+        Ok(_) | Err(_) => Ok(()),
     }
 }
 

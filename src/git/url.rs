@@ -8,6 +8,8 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::{Component, Path, PathBuf};
 
+use super::local::data_folders;
+
 const MAX_LENGTH: usize = 2048;
 
 /// What addresses an installation allows. The default is for a server: no local paths, http only to loopback.
@@ -324,12 +326,13 @@ fn parse_local(path: &Path, policy: &Policy) -> Result<Address, UrlError> {
     let path: PathBuf = path.components().collect();
     if let LocalPolicy::Beneath(folders) = &policy.local {
         let real = path.canonicalize().map_err(|_| UrlError::LocalNotAllowed)?;
-        let inside = |folder: &PathBuf| {
-            folder
-                .canonicalize()
-                .is_ok_and(|folder| real.starts_with(folder))
-        };
-        if !folders.iter().any(inside) {
+        let folders: Vec<PathBuf> = folders
+            .iter()
+            .filter_map(|folder| folder.canonicalize().ok())
+            .collect();
+        let inside = |path: &PathBuf| folders.iter().any(|folder| path.starts_with(folder));
+        // A `.git` file may name a git folder that is elsewhere.
+        if !inside(&real) || !data_folders(&real).iter().all(inside) {
             return Err(UrlError::LocalNotAllowed);
         }
         // The resolved path is kept, so that a symlink changed later does not lead elsewhere.

@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::os::unix::fs::{MetadataExt, symlink};
 
 use git2::ObjectType;
@@ -291,21 +292,19 @@ fn symlinks_that_leave_the_tree_are_refused() {
 
 #[test]
 fn symlinks_are_followed_as_the_kernel_does() {
-    let nodes = |links: &[(&str, &str)]| {
-        let mut nodes: std::collections::BTreeMap<_, _> = [
-            ("d".to_owned(), Node::Folder),
-            ("d/e".to_owned(), Node::Folder),
-            ("f".to_owned(), Node::File),
-        ]
-        .into();
+    let check = |links: &[(&str, &str)]| {
+        let mut nodes = BTreeMap::from([
+            ("d", Node::Folder),
+            ("d/e", Node::Folder),
+            ("f", Node::File),
+        ]);
         nodes.extend(
             links
                 .iter()
-                .map(|(path, target)| (path.to_string(), Node::Link(target.to_string()))),
+                .map(|(path, target)| (*path, Node::Link(target))),
         );
-        nodes
+        check_link(links[0].0, &nodes, &mut 1000)
     };
-    let check = |links: &[(&str, &str)]| check_link(links[0].0, &nodes(links));
     assert!(check(&[("l", "f")]).is_ok());
     assert!(check(&[("l", "dangling")]).is_ok());
     assert!(check(&[("d/l", "../f")]).is_ok());
@@ -328,9 +327,42 @@ fn an_endless_or_growing_link_ends() {
         .collect();
     let nodes = links
         .iter()
-        .map(|(path, target)| (path.clone(), Node::Link(target.clone())))
+        .map(|(path, target)| (path.as_str(), Node::Link(target)))
         .collect();
-    assert!(check_link("l0", &nodes).is_err());
+    assert!(check_link("l0", &nodes, &mut 100_000).is_err());
+}
+
+#[test]
+fn many_long_links_are_refused_quickly() {
+    let crafted = Crafted::new();
+    let link = crafted.blob("d/../".repeat(800).as_bytes());
+    let names: Vec<String> = (0..5000).map(|i| format!("l{i:05}")).collect();
+    let mut entries = vec![("40000", &b"d"[..], crafted.tree(&[]))];
+    entries.extend(names.iter().map(|name| ("120000", name.as_bytes(), link)));
+    let start = std::time::Instant::now();
+    let error = crafted.check_out(crafted.tree(&entries)).unwrap_err();
+    assert!(matches!(error, Error::UnsafeSymlink { .. }), "{error}");
+    assert!(start.elapsed() < std::time::Duration::from_secs(20));
+}
+
+#[test]
+fn paths_that_take_too_much_memory_are_refused() {
+    let crafted = Crafted::new();
+    let (blob, long) = (crafted.blob(b"x"), "n".repeat(200));
+    let names: Vec<String> = (0..1000).map(|i| format!("{i:04}")).collect();
+    let files: Vec<_> = names
+        .iter()
+        .map(|name| ("100644", name.as_bytes(), blob))
+        .collect();
+    let deep = (0..9).fold(crafted.tree(&files), |tree, _| {
+        crafted.tree(&[("40000", long.as_bytes(), tree)])
+    });
+    let wide: Vec<_> = names[..100]
+        .iter()
+        .map(|name| ("40000", name.as_bytes(), deep))
+        .collect();
+    let error = crafted.check_out(crafted.tree(&wide)).unwrap_err();
+    assert!(error.to_string().contains("for all paths"), "{error}");
 }
 
 #[test]

@@ -344,3 +344,69 @@ fn ids_are_forty_hexadecimal_digits() {
         id.to_lowercase()
     );
 }
+
+#[test]
+fn a_shallow_source_can_be_fetched_again_and_again() {
+    let world = World::new();
+    for i in 0..5 {
+        world.write("main.cf", &i.to_string());
+        world.commit("more");
+    }
+    let source = format!("file://{}", world.source().display());
+    world.git(&["clone", "--quiet", "--depth=2", &source, "../shallow"]);
+    let shallow = world.path("shallow");
+    let mirror = Mirror::open_or_create(&world.path("mirrors"), &local_url(&shallow)).unwrap();
+    let mut old = fetch(&mirror, None).unwrap();
+    for i in 0..3 {
+        fs::write(shallow.join("main.cf"), format!("on top {i}")).unwrap();
+        git_in(&shallow, &["commit", "--quiet", "--all", "-m", "on top"]);
+        let new = fetch(&mirror, None).unwrap();
+        assert_eq!(new.to_string(), git_in(&shallow, &["rev-parse", "HEAD"]));
+        assert!(is_ancestor(&mirror, old, new).unwrap());
+        assert!(!is_ancestor(&mirror, new, old).unwrap());
+        let path = super::super::checkout(&mirror, new, &world.path("out")).unwrap();
+        let content = fs::read_to_string(path.join("main.cf")).unwrap();
+        assert_eq!(content, format!("on top {i}"));
+        old = new;
+    }
+    // libgit2 does not understand a server that says it is shallow; forges never are.
+    let root = super::server::root_of(&world.source());
+    let server = super::server::Server::start(&root, |_| super::server::Reply::Git);
+    let url = RepositoryUrl::parse(&server.url("/shallow/.git"), &Policy::default()).unwrap();
+    let mirror = Mirror::open_or_create(&world.path("mirrors"), &url).unwrap();
+    assert!(matches!(
+        fetch(&mirror, None),
+        Err(Error::Unreachable { .. })
+    ));
+}
+
+#[test]
+fn replaced_and_grafted_commits_of_the_source_do_not_come() {
+    let world = World::new();
+    let first = world.head();
+    world.write("main.cf", "second");
+    let second = world.commit("second");
+    world.write("main.cf", "evil");
+    let evil = world.commit("evil");
+    world.git(&["reset", "--quiet", "--hard", &second.to_string()]);
+    world.git(&["replace", &second.to_string(), &evil.to_string()]);
+    fs::create_dir_all(world.source().join(".git/info")).unwrap();
+    fs::write(
+        world.source().join(".git/info/grafts"),
+        format!("{second}\n"),
+    )
+    .unwrap();
+    let commit = world.fetch(Some("main")).unwrap();
+    assert_eq!(commit, second);
+    let path = world.check_out().unwrap();
+    assert_eq!(fs::read_to_string(path.join("main.cf")).unwrap(), "second");
+    assert!(
+        !world
+            .mirror()
+            .path()
+            .join("objects/info/alternates")
+            .exists()
+    );
+    // The graft hides the parent in the source, so it is not sent.
+    assert!(!is_ancestor(&world.mirror(), first, second).unwrap());
+}

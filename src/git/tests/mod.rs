@@ -6,6 +6,7 @@ mod mirror;
 mod server;
 mod snapshot;
 mod ssh;
+mod upkeep;
 mod url;
 
 use std::fs;

@@ -159,6 +159,23 @@ fn a_fifo_does_not_block_and_odd_names_are_named() {
 }
 
 #[test]
+fn a_fifo_in_place_of_gitignore_or_head_does_not_block() {
+    let folder = Folder::new();
+    folder.write("sub/main.cf", "a");
+    let mode = rustix::fs::Mode::from_raw_mode(0o600);
+    let fifo =
+        |name: &str| rustix::fs::mkfifoat(rustix::fs::CWD, folder.path().join(name), mode).unwrap();
+    fifo("sub/.gitignore");
+    assert!(matches!(folder.snapshot(), Err(Error::UnsafePath { .. })));
+    for name in ["repo/objects", "repo/refs"] {
+        fs::create_dir_all(folder.path().join(name)).unwrap();
+    }
+    fifo("repo/HEAD");
+    fifo("repo/commondir");
+    assert_eq!(is_repository(&folder.path().join("repo")), None);
+}
+
+#[test]
 fn an_empty_folder_has_no_commit_until_it_had_files() {
     let folder = Folder::new();
     assert_eq!(folder.snapshot().unwrap(), None);

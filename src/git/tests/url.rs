@@ -230,6 +230,12 @@ fn local_paths_need_the_policy() {
         parse("file:///etc", &allowed),
         Err(UrlError::LocalNotAllowed)
     );
+    let elsewhere = dir.path().join("elsewhere");
+    std::fs::create_dir_all(&elsewhere).unwrap();
+    super::git_in(&elsewhere, &["init", "--quiet"]);
+    let gitdir = format!("gitdir: {}/.git\n", elsewhere.display());
+    std::fs::write(dir.path().join("allowed/repo/.git"), gitdir).unwrap();
+    assert_eq!(parse(inside, &allowed), Err(UrlError::LocalNotAllowed));
     let through_link = format!("{}/allowed/etc", dir.path().display());
     assert_eq!(
         parse(&through_link, &allowed),

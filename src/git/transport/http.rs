@@ -16,7 +16,7 @@ use ureq::unversioned::resolver::{DefaultResolver, ResolvedSocketAddrs, Resolver
 use ureq::unversioned::transport::{DefaultConnector, NextTimeout};
 use ureq::{Agent, Body, BodyReader, Proxy};
 
-use super::{Session, check_format};
+use super::{REFS_MAX_BYTES, Session, check_format};
 use crate::git::error::{Error, printable};
 use crate::git::url::{Address, is_link_local};
 
@@ -162,7 +162,8 @@ impl Connection {
             if let Some(base) = url.strip_suffix(REFS) {
                 base.clone_into(&mut self.base.lock().unwrap_or_else(PoisonError::into_inner));
             }
-            let mut answer = Answer::new(self.session.clone(), response.into_body());
+            let max_bytes = self.session.options.bytes.min(REFS_MAX_BYTES);
+            let mut answer = Answer::new(self.session.clone(), response.into_body(), max_bytes);
             return match answer.check_format() {
                 Ok(()) => Ok(answer),
                 Err(error) => Err(self
@@ -225,7 +226,12 @@ impl Connection {
             .send(request_body)
             .map_err(|error| self.explain(&error))?;
         self.check(&response, "application/x-git-upload-pack-result")?;
-        Ok(Answer::new(self.session.clone(), response.into_body()))
+        let max_bytes = self.session.options.bytes;
+        Ok(Answer::new(
+            self.session.clone(),
+            response.into_body(),
+            max_bytes,
+        ))
     }
 
     fn left(&self) -> Result<Duration, Error> {
@@ -317,15 +323,17 @@ struct Answer {
     ahead: Vec<u8>,
     body: BodyReader<'static>,
     n_bytes: u64,
+    max_bytes: u64,
 }
 
 impl Answer {
-    fn new(session: Arc<Session>, body: Body) -> Answer {
+    fn new(session: Arc<Session>, body: Body, max_bytes: u64) -> Answer {
         Answer {
             session,
             ahead: Vec::new(),
             body: body.into_reader(),
             n_bytes: 0,
+            max_bytes,
         }
     }
 
@@ -366,13 +374,9 @@ impl Read for Answer {
             });
         })?;
         self.n_bytes += n as u64;
-        // The refs come before any count of libgit2's; what is packed is counted there as well.
-        if self.n_bytes > self.session.options.bytes {
-            let limit = format!("{} MiB", self.session.options.bytes >> 20);
-            self.session.fail(Error::TooLarge {
-                url: self.session.url.clone(),
-                limit,
-            });
+        // libgit2 counts what is packed; here it is all that comes.
+        if self.n_bytes > self.max_bytes {
+            self.session.fail(self.session.too_large(self.max_bytes));
             return Err(io::Error::other("the answer is too large"));
         }
         Ok(n)

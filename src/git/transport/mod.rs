@@ -22,6 +22,9 @@ mod ssh;
 /// The scheme libgit2 finds our transport by. No user can name it: [`RepositoryUrl::parse`] refuses it.
 pub(super) const SCHEME: &str = "steward-git";
 
+/// The list of refs is held in memory whole; this is about a million of them.
+const REFS_MAX_BYTES: u64 = 64 << 20;
+
 /// What a remote may be shown. Goes to the host of the repository's own URL and nowhere else.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Credentials {
@@ -112,6 +115,13 @@ impl Session {
                 limit: self.options.silence,
             },
             None => self.timed_out(),
+        }
+    }
+
+    fn too_large(&self, n_bytes: u64) -> Error {
+        Error::TooLarge {
+            url: self.url.clone(),
+            limit: format!("{} MiB", n_bytes >> 20),
         }
     }
 

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use git2::transport::{Service, SmartSubtransport, SmartSubtransportStream, Transport};
 use rustix::process::{Pid, Signal, kill_process_group};
 
-use super::{Session, check_format};
+use super::{REFS_MAX_BYTES, Session, check_format};
 use crate::git::error::{Error, printable};
 use crate::git::url::Address;
 
@@ -70,6 +70,7 @@ struct Connection {
     waiting_since: Arc<Mutex<Option<Instant>>>,
     watchdog: Option<(Sender<()>, JoinHandle<()>)>,
     n_bytes: u64,
+    has_written: bool,
     /// The start of the refs, until the format of ids was looked up in it.
     first_bytes: Option<Vec<u8>>,
 }
@@ -105,6 +106,7 @@ impl Connection {
             waiting_since,
             watchdog: Some((stop, watchdog)),
             n_bytes: 0,
+            has_written: false,
             first_bytes: Some(Vec::new()),
         })
     }
@@ -168,12 +170,13 @@ impl Read for Connection {
             self.session.fail(error);
         }
         self.n_bytes += n as u64;
-        if self.n_bytes > self.session.options.bytes {
-            let limit = format!("{} MiB", self.session.options.bytes >> 20);
-            self.session.fail(Error::TooLarge {
-                url: self.session.url.clone(),
-                limit,
-            });
+        // We write nothing before all refs are read.
+        let max_bytes = match self.has_written {
+            true => self.session.options.bytes,
+            false => self.session.options.bytes.min(REFS_MAX_BYTES),
+        };
+        if self.n_bytes > max_bytes {
+            self.session.fail(self.session.too_large(max_bytes));
             return Err(io::Error::other("the answer is too large"));
         }
         if let Some(first_bytes) = &mut self.first_bytes {
@@ -189,6 +192,7 @@ impl Read for Connection {
 
 impl Write for Connection {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.has_written = true;
         self.wait_for(|connection| match &mut connection.stdin {
             Some(stdin) => stdin.write(bytes),
             None => Err(io::ErrorKind::BrokenPipe.into()),
