@@ -413,6 +413,16 @@ class Calls(Compiling):
         self.check("eth0", "name_of", instance(3, "net::Port"))
         self.assertEqual(self.net.asked, [(3, "name")])
 
+    def test_calls_may_be_sent_ahead(self) -> None:
+        self.net.model[3] = {"name": "eth0"}
+        described = {"plugin": "net::name_of", "kwargs": [], "file": "f", "line": 1, "namespace": "n"}
+        for number in (1, 2):
+            self.net.send("call", {"id": number, "args": [instance(3, "net::Port")], **described})
+        self.assertEqual(self.net.read(), ("get", {"instance": 3, "attribute": "name"}))
+        self.net.send("got", {"outcome": {"value": "eth0"}})
+        answers = [self.net.read() for _ in range(2)]
+        self.assertEqual(answers, [("result", {"id": number, "value": "eth0"}) for number in (1, 2)])
+
     def test_an_unset_attribute_leaves_as_unset(self) -> None:
         self.net.model[3] = {"name": lambda: "unset"}
         self.assertEqual(self.net.call("net::name_of", instance(3, "net::Port")), ("unset", [[3, "name"]]))
