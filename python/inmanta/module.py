@@ -63,7 +63,9 @@ class ModuleV2Source:
 class Module:
     """A module of the project."""
 
-    def __init__(self, project: Project | None, path: str, name: str | None = None, files: list[dict] | None = None) -> None:
+    def __init__(
+        self, project: Project | None, path: str, name: str | None = None, files: list[dict] | None = None
+    ) -> None:
         self._project = project
         self._path = os.path.abspath(path)
         self.name = name if name is not None else os.path.basename(self._path)

@@ -429,10 +429,13 @@ class Plugin(metaclass=PluginMeta):
         if any(isinstance(value, Unknown) for value in values) and not self.is_accept_unknowns():
             return next(value for value in values if isinstance(value, Unknown))
         if self._context >= 0:
-            values.insert(self._context, Context(None, None, Owner(self.namespace.get_full_name(), Location("?", 0)), self))
+            owner = Owner(self.namespace.get_full_name(), Location("?", 0))
+            values.insert(self._context, Context(None, None, owner, self))
         return DynamicProxy.unwrap(self.call(*values, **kwargs))
 
-    def call_in_context(self, processed_args: CheckedArgs, resolver: object, queue: object, location: Location) -> object:
+    def call_in_context(
+        self, processed_args: CheckedArgs, resolver: object, queue: object, location: Location
+    ) -> object:
         """Calls the body for a statement at `location`; the internal result. Exceptions of the body pass."""
         if self.opts.get("commands"):
             self.check_requirements()
@@ -482,7 +485,9 @@ def plugin(
         module = fnc.__module__
         parts = module.split(".")
         if parts[0] != const.PLUGINS_PACKAGE or len(parts) < 2:
-            raise Exception(f"All plugin modules should be loaded in the {const.PLUGINS_PACKAGE} package not in {module}")
+            raise Exception(
+                f"All plugin modules should be loaded in the {const.PLUGINS_PACKAGE} package not in {module}"
+            )
 
         def call(self, *args, **kwargs):
             return fnc(*args, **kwargs)
@@ -519,8 +524,8 @@ def deprecated(function: Callable | None = None, *, replaced_by: str | None = No
     def mark(fnc: Callable) -> Callable:
         if not hasattr(fnc, "__plugin__"):
             raise Exception(
-                f"Can not deprecate '{fnc.__name__}': The '@deprecated' decorator should be used in combination with the"
-                " '@plugin' decorator and should be placed at the top."
+                f"Can not deprecate '{fnc.__name__}': The '@deprecated' decorator should be used in combination with"
+                " the '@plugin' decorator and should be placed at the top."
             )
         fnc.__plugin__.deprecated = True
         fnc.__plugin__.replaced_by = replaced_by

@@ -174,7 +174,7 @@ class Reference(Base):
         return hash((type(self).__name__, *(str(value) for value in self.arguments.values())))
 
     def __bool__(self) -> bool:
-        raise NotImplementedError(f"{self!r} is a reference: its value, and so its truth, is only known to the executor")
+        raise NotImplementedError(f"{self!r} is a reference: only the executor knows its value, and so its truth")
 
 
 class Mutator(Base):

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Self
 
-_FORBIDDEN = frozenset({"id", "version", "model", "requires", "unknowns", "set_version", "clone", "is_type", "serialize"})
+_FORBIDDEN = frozenset(
+    {"id", "version", "model", "requires", "unknowns", "set_version", "clone", "is_type", "serialize"}
+)
 
 
 class ResourceException(CompilerException):
@@ -220,7 +222,8 @@ class Resource(metaclass=ResourceMeta):
             else:
                 raise Exception(f"Resource with id {obj_map.get('id')} does not have field {field}")
             setattr(self, field, value)
-        self.requires = {required if isinstance(required, Id) else Id.parse_id(required) for required in obj_map.get("requires", ())}
+        requires = obj_map.get("requires", ())
+        self.requires = {required if isinstance(required, Id) else Id.parse_id(required) for required in requires}
 
     @classmethod
     def deserialize(cls, obj_map: dict, force_fields: bool = False) -> Self:
@@ -341,7 +344,9 @@ class Id:
 
     __slots__ = ("_entity_type", "_agent_name", "_attribute", "_attribute_value", "_version", "_text")
 
-    def __init__(self, entity_type: str, agent_name: str, attribute: str, attribute_value: str, version: int = 0) -> None:
+    def __init__(
+        self, entity_type: str, agent_name: str, attribute: str, attribute_value: str, version: int = 0
+    ) -> None:
         if "," in agent_name:
             raise ResourceException(f"Agent name '{agent_name}' of a {entity_type} contains a comma")
         if "," in attribute or "=" in attribute:

@@ -49,7 +49,7 @@ def describe(annotation: object) -> str | dict:
     if typing is not None and origin is typing.Literal:
         return {"literal": list(arguments)}
     if _is_reference(origin if origin is not None else annotation):
-        return {"reference": describe(arguments[0]) if arguments else "any"}
+        return {"reference": _referenced(origin, annotation, arguments)}
     return _container(annotation, origin, arguments)
 
 
@@ -67,6 +67,14 @@ def _is_union(annotation: object, origin: object) -> bool:
 
 def _is_reference(candidate: object) -> bool:
     return getattr(candidate, "_is_inmanta_reference", False)
+
+
+def _referenced(origin: object, annotation: object, arguments: tuple) -> str | dict:
+    """What a reference stands for: T of Reference[T], or of the class that a subclass was made from."""
+    if arguments:
+        return describe(arguments[0])
+    found = annotation.get_reference_type() if isinstance(annotation, type) else None
+    return "any" if found is None else describe(found)
 
 
 def _container(annotation: object, origin: object, arguments: tuple) -> str | dict:

@@ -140,7 +140,10 @@ class Compiling:
                     return
         self._attach_logging()
         try:
-            described = [self._plugin(name, cls) for name, cls in PluginMeta.get_functions().items()]
+            # Code of an installed module that a listed one imports is not part of the model.
+            names = {module["name"] for module in request["modules"]}
+            found = [(name, cls) for name, cls in PluginMeta.get_functions().items() if name.split("::", 1)[0] in names]
+            described = [self._plugin(name, cls) for name, cls in found]
         except Exception as error:
             self._pipe.send(
                 "load_failed", {"module": "", "python_module": "", "failure": failure.describe(error, self._files)}
@@ -149,7 +152,7 @@ class Compiling:
         plugins.Runtime.plugins = self._plugins
         self._pipe.send(
             "loaded",
-            {"plugins": described, "resources": self._resources(), "has_finalizers": compiler.has_finalizers()},
+            {"plugins": described, "resources": self._resources(names), "has_finalizers": compiler.has_finalizers()},
         )
 
     def call(self, request: dict) -> None:
@@ -213,13 +216,17 @@ class Compiling:
         number = request["id"]
         field = None
         try:
-            entity, cls, _ = self._classes[request["class"]]
+            entity, cls, options = self._classes[request["class"]]
             instance = DynamicProxy.return_value(request["instance"])
             values = []
             with proxy.exportcontext:
                 for field in request["fields"]:
                     values.append(self._field(cls, entity, field, instance))
-            answer = msgpack.pack({"mapped": {"id": number, "values": values}})
+                mapped = {"id": number, "values": values}
+                if any(_holds_reference(value) for value in values):
+                    resource_id = resources.cls_id(cls, instance, entity, options).resource_str()
+                    mapped |= _without_references(resource_id, request["fields"], values)
+            answer = msgpack.pack({"mapped": mapped})
         except resources.IgnoreResourceException as error:
             self._pipe.send("ignored", {"id": number, "reason": str(error)})
             return
@@ -301,11 +308,13 @@ class Compiling:
             "docstring": function.__doc__,
         }
 
-    def _resources(self) -> list[dict]:
+    def _resources(self, modules: set[str]) -> list[dict]:
         self._classes = []
         described = []
         for entity in list(resources.resource.get_entity_resources()):
             cls, options = resources.resource.get_class(entity)
+            if not _belongs(cls.__module__, modules):
+                continue
             self._classes.append((entity, cls, options))
             module = sys.modules.get(cls.__module__)
             described.append(
@@ -354,6 +363,12 @@ def _variables(error: UnsetException | MultiUnsetException) -> list[tuple[int, s
     return [(v.myself.id, v.attribute) for v in found if isinstance(v, runtime.ResultVariable)]
 
 
+def _belongs(python_module: str, modules: set[str]) -> bool:
+    """Whether code is that of one of these modules, or of none at all."""
+    parts = python_module.split(".")
+    return parts[0] != loader.ROOT or (len(parts) > 1 and parts[1] in modules)
+
+
 def _by_name(plugin: plugins.Plugin, name: str) -> plugins.Argument | None:
     for argument in plugin.args:
         if argument.name == name:
@@ -380,6 +395,23 @@ def _has_getter(cls: type[resources.Resource], field: str) -> bool:
         if "get_" + field in base.__dict__:
             return base.__module__ != "inmanta.resources"
     return field in cls.map
+
+
+def _holds_reference(value: object) -> bool:
+    if isinstance(value, list):
+        return any(_holds_reference(item) for item in value)
+    if isinstance(value, dict):
+        return any(_holds_reference(item) for item in value.values())
+    return getattr(type(value), "_is_inmanta_reference", False)
+
+
+def _without_references(resource_id: str, fields: list[str], values: list[object]) -> dict:
+    """The values with null in place of references, and what the fields `references` and `mutators` get for them."""
+    from inmanta.references import Collector
+
+    collector = Collector(resource_id)
+    plain = [collector.field(field, value) for field, value in zip(fields, values)]
+    return {"values": plain, "references": collector.references(), "mutators": collector.mutators()}
 
 
 def exported(value: object) -> object:

@@ -166,11 +166,9 @@ class Run:
         try:
             resource.resolve_all_references(context)
         except SkipResourceForDependencies as error:
-            context.set_resource_state(HandlerResourceState.skipped_for_dependency)
-            context.warning("Resource %(resource_id)s was skipped: %(reason)s", resource_id=str(resource.id), reason=str(error.args))
+            self._skipped(context, HandlerResourceState.skipped_for_dependency, error)
         except SkipResource as error:
-            context.set_resource_state(HandlerResourceState.skipped)
-            context.warning("Resource %(resource_id)s was skipped: %(reason)s", resource_id=str(resource.id), reason=str(error.args))
+            self._skipped(context, HandlerResourceState.skipped, error)
         except Exception as error:
             from inmanta.references import MutatorMissingError, ReferenceMissingError
 
@@ -194,6 +192,14 @@ class Run:
                 handler.deploy(context, resource, requires)
         except BaseException as error:
             self._unexpected(context, error)
+
+    def _skipped(self, context: HandlerContext, state: HandlerResourceState, error: SkipResource) -> None:
+        context.set_resource_state(state)
+        context.warning(
+            "Resource %(resource_id)s was skipped: %(reason)s",
+            resource_id=str(self._request["resource"].get("id")),
+            reason=str(error.args),
+        )
 
     def _unavailable(self, context: HandlerContext, pseudo: str, text: str, error: Exception) -> None:
         state = HandlerResourceState.dry if self._dry_run else HandlerResourceState.unavailable
@@ -255,10 +261,14 @@ def report(context: HandlerContext) -> dict:
             for line in context.logs
         ],
         "facts": [
-            {"name": fact["id"], "value": fact["value"] if isinstance(fact["value"], str) else str(fact["value"]), "expires": bool(fact["expires"])}
+            {"name": fact["id"], "value": _fact(fact["value"]), "expires": bool(fact["expires"])}
             for fact in context.facts
         ],
     }
+
+
+def _fact(value: object) -> str:
+    return value if isinstance(value, str) else str(value)
 
 
 def _change(change: object) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib.machinery import ModuleSpec, SourceFileLoader, SourcelessFileLoader
 
@@ -33,7 +34,7 @@ class Finder:
             if fullname in self._packages:
                 # A directory without `__init__.py`, or the root of all.
                 spec = ModuleSpec(fullname, None, is_package=True)
-                spec.submodule_search_locations = []
+                spec.submodule_search_locations = _installed() if fullname == ROOT else []
                 return spec
             return None
         file, package = found
@@ -43,6 +44,11 @@ class Finder:
         if package:
             spec.submodule_search_locations = [file.rpartition("/")[0]]
         return spec
+
+
+def _installed() -> list[str]:
+    """Where modules that are no part of the project may be installed: one may import another for its code."""
+    return [path for path in (os.path.join(entry, ROOT) for entry in sys.path) if os.path.isdir(path)]
 
 
 def install(modules: list[dict]) -> Finder:

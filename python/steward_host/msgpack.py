@@ -68,7 +68,7 @@ def unpack(buffer, position: int = 0):
     """
     try:
         value, end = _TABLE[buffer[position]](buffer, position + 1)
-    except (IndexError, _StructError, UnicodeDecodeError) as error:
+    except (IndexError, TypeError, RecursionError, _StructError, UnicodeDecodeError) as error:
         raise FormatError(f"broken frame: {error}") from error
     if end > len(buffer):
         raise FormatError("broken frame: it ends inside of a value")

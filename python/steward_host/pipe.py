@@ -25,6 +25,8 @@ class Pipe:
         self.read_fd = read_fd
         self._write_fd = write_fd
         self._buffer = b""
+        # Messages that came while an answer was waited for: Steward may send calls ahead.
+        self._pending: list[tuple[str, object]] = []
         # One request and its answer at a time; a handler's threads may log while its main thread reads.
         self.lock = RLock()
 
@@ -33,6 +35,9 @@ class Pipe:
 
         Raises Closed at the end of the stream, FormatError for what is no frame.
         """
+        return self._pending.pop(0) if self._pending else self._receive()
+
+    def _receive(self):
         buffer = self._buffer
         while len(buffer) < 4:
             buffer += self._read()
@@ -59,7 +64,7 @@ class Pipe:
 
     def has_buffered(self) -> bool:
         """Whether bytes were read that no message has used, so that waiting on the descriptor would be wrong."""
-        return bool(self._buffer)
+        return bool(self._buffer or self._pending)
 
     def send(self, name: str, fields: dict | None = None) -> None:
         """Writes one message; Closed if nobody reads any more."""
@@ -83,10 +88,11 @@ class Pipe:
         """Sends a message and gives the fields of its answer, which must have the name `answer`."""
         with self.lock:
             self.send(name, fields)
-            got, value = self.receive()
-        if got != answer:
-            raise msgpack.FormatError(f"expected {answer}, got {got}")
-        return value
+            while True:
+                message = self._receive()
+                if message[0] == answer:
+                    return message[1]
+                self._pending.append(message)
 
     def _read(self, size: int = 65536) -> bytes:
         chunk = os.read(self.read_fd, size)

@@ -144,7 +144,8 @@ def _retention(
         if timeout is not None:
             import warnings
 
-            warnings.warn("@cache: timeout is ignored beside evict_after_creation and evict_after_last_access", stacklevel=3)
+            text = "@cache: timeout is ignored beside evict_after_creation and evict_after_last_access"
+            warnings.warn(text, stacklevel=3)
         return evict_after_creation, evict_after_last_access
     if timeout is not None:
         return timeout, 0.0
@@ -195,7 +196,11 @@ class HandlerContext(LoggerABC):
     """What one run of a handler finds out and does."""
 
     def __init__(
-        self, resource: Resource, dry_run: bool = False, action_id: UUID | None = None, logger: logging.Logger | None = None
+        self,
+        resource: Resource,
+        dry_run: bool = False,
+        action_id: UUID | None = None,
+        logger: logging.Logger | None = None,
     ) -> None:
         self._resource = resource
         self._dry_run = dry_run
@@ -253,7 +258,9 @@ class HandlerContext(LoggerABC):
         try:
             self.set_resource_state(HandlerResourceState(str(status)))
         except ValueError:
-            self.warning("Called set_status with unsupported status %(status)s, the resource is marked failed", status=str(status))
+            self.warning(
+                "Called set_status with unsupported status %(status)s, the resource is marked failed", status=str(status)
+            )
             self.set_resource_state(HandlerResourceState.failed)
 
     def set_resource_state(self, new_state: HandlerResourceState) -> None:
@@ -347,7 +354,8 @@ class HandlerContext(LoggerABC):
             elif isinstance(change, tuple):
                 if len(change) != 2:
                     raise InvalidOperation(
-                        f"Reported changes for {name} not valid. Tuple changes should contain 2 elements: (current, desired)"
+                        f"Reported changes for {name} not valid. Tuple changes should contain 2 elements:"
+                        " (current, desired)"
                     )
                 self._changes[name] = AttributeStateChange(current=change[0], desired=change[1])
             elif isinstance(change, AttributeStateChange):

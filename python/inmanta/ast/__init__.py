@@ -234,7 +234,9 @@ class AttributeException(RuntimeException):
         cause: BaseException | None = None,
         msg: str | None = None,
     ) -> None:
-        super().__init__(stmt, f"Could not set attribute `{attribute}` on instance `{instance}`" if msg is None else msg)
+        if msg is None:
+            msg = f"Could not set attribute `{attribute}` on instance `{instance}`"
+        super().__init__(stmt, msg)
         self.instance = instance
         self.attribute = attribute
         self.__cause__ = cause
@@ -244,7 +246,9 @@ class OptionalValueException(RuntimeException):
     """An optional attribute was read that has no value, and never will."""
 
     def __init__(self, instance: object, attribute: object, msg: str | None = None) -> None:
-        super().__init__(None, f"Optional variable accessed that has no value (attribute `{attribute}` of `{instance}`)" if msg is None else msg)
+        if msg is None:
+            msg = f"Optional variable accessed that has no value (attribute `{attribute}` of `{instance}`)"
+        super().__init__(None, msg)
         self.instance = instance
         self.attribute = attribute
 

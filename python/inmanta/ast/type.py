@@ -44,7 +44,8 @@ class Type:
         return False
 
     def _refuse(self, value: object) -> bool:
-        raise RuntimeException(None, f"Invalid value '{value}', expected {self.type_string() or self.type_string_internal()}")
+        expected = self.type_string() or self.type_string_internal()
+        raise RuntimeException(None, f"Invalid value '{value}', expected {expected}")
 
     def __str__(self) -> str:
         return self.type_string_internal()

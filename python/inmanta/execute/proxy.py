@@ -101,9 +101,8 @@ class DynamicProxy:
         if isinstance(item, dict):
             for key in item:
                 if not isinstance(key, str):
-                    raise RuntimeException(
-                        None, f"dict keys should be strings, got {key} of type {type(key).__name__} with dict value {item[key]}"
-                    )
+                    got = f"got {key} of type {type(key).__name__} with dict value {item[key]}"
+                    raise RuntimeException(None, f"dict keys should be strings, {got}")
             return {key: cls.unwrap(element, dynamic_context=dynamic_context) for key, element in item.items()}
         return item
 
@@ -137,8 +136,8 @@ class DynamicProxy:
             path = (context or _UNNAMED).path + relative_path
             raise UnexpectedReference(
                 reference=value,
-                message=f"Encountered reference in plugin argument `{path}`, which does not declare that it accepts one."
-                " Use `inmanta.plugins.allow_reference_values` to read it.",
+                message=f"Encountered reference in plugin argument `{path}`, which does not declare that it accepts"
+                " one. Use `inmanta.plugins.allow_reference_values` to read it.",
             )
         nested = (context or _UNNAMED).nested(relative_path=relative_path)
         return DynamicProxy.return_value(value, context=nested)

@@ -221,7 +221,8 @@ class WildKeyedList(WildDictPath):
         _not_none(container)
         if any(isinstance(key, WildCardValue) for key, _ in self.key_value_pairs):
             raise NotImplementedError(
-                f"Can not call resolve_wild_cards on this path because it uses wild cards (`*`) for some of its keys: `{self}`."
+                "Can not call resolve_wild_cards on this path because it uses wild cards (`*`) for some of its keys:"
+                f" `{self}`."
             )
         found = []
         for item in self.get_elements(container):

@@ -1,0 +1,666 @@
+"""The host of a compile, over real pipes: loading, calls, getters, finalizers."""
+
+from __future__ import annotations
+
+import os
+import unittest
+
+from tests.support import UNKNOWN, Ext, Host, Modules, instance
+
+
+class Compiling(unittest.TestCase):
+    def host(self, *modules: tuple[str, str], **request: object) -> Host:
+        written = Modules(self)
+        for name, code in modules:
+            written.write(name, code)
+        host = Host(self, "compile")
+        self.loaded = host.load(written, **request)
+        self.path = written.path
+        return host
+
+
+class Loading(Compiling):
+    def test_hello_says_who_we_are(self) -> None:
+        host = Host(self, "compile")
+        self.assertEqual(host.hello["protocol"], 1)
+        self.assertEqual(host.hello["pid"], host.process.pid)
+        self.assertEqual(host.stop(), 0)
+
+    def test_the_host_ends_with_its_pipe(self) -> None:
+        host = Host(self, "compile")
+        host.process.stdin.close()
+        self.assertEqual(host.process.wait(timeout=10), 0)
+
+    def test_the_environment_is_the_given_one(self) -> None:
+        host = self.host(
+            ("net", "import os\nfrom inmanta.plugins import plugin\n@plugin\ndef env() -> 'dict':\n    return dict(os.environ)\n"),
+            env={"A": "ä"},
+        )
+        self.assertEqual(host.call("net::env"), ("result", {"A": "ä"}))
+
+    def test_signatures_are_described(self) -> None:
+        self.host(
+            (
+                "net",
+                """
+                import collections.abc, typing, numbers, dataclasses
+                from typing import Annotated, Any, Literal
+                from inmanta.plugins import plugin, Context, ModelType, deprecated
+                from inmanta.references import Reference
+
+                @dataclasses.dataclass(frozen=True)
+                class Pair:
+                    a: str
+
+                class Secret(Reference[str]):
+                    pass
+
+                @deprecated(replaced_by="net::new")
+                @plugin("old", commands=["ls"], allow_unknown=True)
+                def function(a: "string[]?", ctx: Context, b: "net::Port" = None, *rest: "any", c: "int" = 1, **more: "dict"):
+                    "What it does."
+
+                @plugin
+                def native(
+                    a: str, b: int | None, c: list[str], d: collections.abc.Mapping[str, int], e: Literal["x", 1],
+                    f: Annotated[Any, ModelType["net::Port"]], g: object, h: Any, i: float | Reference[float], j: dict,
+                    k: typing.Sequence[bool], l: numbers.Number, m: Pair, n: typing.Optional[str], o: Secret,
+                ) -> None: ...
+
+                @plugin
+                def wrong(a: set[str], b: dict[int, str], c) -> tuple[str, ...]: ...
+                """,
+            )
+        )
+        old, native, wrong = self.loaded["plugins"]
+        self.assertEqual(old["name"], "net::old")
+        self.assertEqual((old["takes_context"], old["allow_unknown"], old["commands"]), (True, True, ["ls"]))
+        self.assertEqual((old["deprecated"], old["docstring"], old["returns"]), ("net::new", "What it does.", "any"))
+        self.assertEqual(
+            old["parameters"],
+            [
+                {"name": "a", "kind": "positional", "annotation": {"model": "string[]?"}, "has_default": False},
+                {"name": "b", "kind": "positional", "annotation": {"model": "net::Port"}, "has_default": True},
+                {"name": "rest", "kind": "var_positional", "annotation": {"model": "any"}, "has_default": False},
+                {"name": "c", "kind": "keyword_only", "annotation": {"model": "int"}, "has_default": True},
+                {"name": "more", "kind": "var_keyword", "annotation": {"model": "dict"}, "has_default": False},
+            ],
+        )
+        text = {"model": "string"}
+        self.assertEqual(
+            {parameter["name"]: parameter["annotation"] for parameter in native["parameters"]},
+            {
+                "a": text,
+                "b": {"union": [{"model": "int"}, "null"]},
+                "c": {"list": text},
+                "d": {"dict": {"model": "int"}},
+                "e": {"literal": ["x", 1]},
+                "f": {"model": "net::Port"},
+                "g": "any",
+                "h": "any",
+                "i": {"union": [{"model": "float"}, {"reference": {"model": "float"}}]},
+                "j": {"model": "dict"},
+                "k": {"list": {"model": "bool"}},
+                "l": {"model": "number"},
+                "m": {"model": "net::Pair"},
+                "n": {"union": [text, "null"]},
+                "o": {"reference": text},
+            },
+        )
+        self.assertEqual((native["returns"], native["deprecated"]), ("null", None))
+        self.assertEqual(["bad" in p["annotation"] for p in wrong["parameters"]], [True, True, False])
+        self.assertEqual(wrong["parameters"][2]["annotation"], "missing")
+        self.assertIn("bad", wrong["returns"])
+
+    def test_postponed_annotations_are_evaluated(self) -> None:
+        self.host(
+            (
+                "net",
+                """
+                from __future__ import annotations
+                from inmanta.plugins import plugin, Context
+                @plugin
+                def f(ctx: Context, a: str, b: "string?") -> list[int]: ...
+                """,
+            )
+        )
+        (described,) = self.loaded["plugins"]
+        self.assertTrue(described["takes_context"])
+        annotations = [parameter["annotation"] for parameter in described["parameters"]]
+        self.assertEqual(annotations, [{"model": "string"}, {"model": "string?"}])
+        self.assertEqual(described["returns"], {"list": {"model": "int"}})
+
+    def test_a_module_that_cannot_be_imported_is_named(self) -> None:
+        modules = Modules(self).write("good", "").write("bad", "import good_heavens\n")
+        host = Host(self, "compile")
+        name, body = host.ask(
+            "load_compile", {"modules": modules.described, "project_dir": "/", "env": {}, "environment_id": None}
+        )
+        self.assertEqual(name, "load_failed")
+        self.assertEqual((body["module"], body["python_module"]), ("bad", "inmanta_plugins.bad"))
+        self.assertEqual(body["failure"]["type_name"], "ModuleNotFoundError")
+        self.assertEqual((body["failure"]["file"], body["failure"]["line"]), (modules.described[1]["files"][0]["path"], 1))
+        self.assertNotIn("steward_host", body["failure"]["traceback"])
+
+    def test_a_syntax_error_has_its_place(self) -> None:
+        modules = Modules(self).write("bad", "x = 1\ny = (\n")
+        host = Host(self, "compile")
+        _, body = host.ask(
+            "load_compile", {"modules": modules.described, "project_dir": "/", "env": {}, "environment_id": None}
+        )
+        self.assertEqual((body["failure"]["type_name"], body["failure"]["line"]), ("SyntaxError", 2))
+
+    def test_loading_again_forgets_the_first_project(self) -> None:
+        host = self.host(
+            ("one", "from inmanta.plugins import plugin\n@plugin\ndef f(): ...\ndef inmanta_reset_state(): print('reset')\n")
+        )
+        self.assertEqual([plugin["name"] for plugin in self.loaded["plugins"]], ["one::f"])
+        again = host.load(Modules(self).write("two", "from inmanta.plugins import plugin\n@plugin\ndef g(): ...\n"))
+        self.assertEqual([plugin["name"] for plugin in again["plugins"]], ["two::g"])
+        host.close()
+        self.assertIn("reset", host.errors)
+
+    def test_plugins_of_other_packages_are_refused(self) -> None:
+        from inmanta.plugins import plugin
+
+        def f() -> None: ...
+
+        with self.assertRaisesRegex(Exception, "inmanta_plugins"):
+            plugin(f)
+
+    def test_resource_classes_are_described(self) -> None:
+        self.host(
+            (
+                "net",
+                """
+                from inmanta.resources import resource, PurgeableResource, ManagedResource
+                @resource("net::Port", agent="host.name", id_attribute="uri")
+                class Port(PurgeableResource, ManagedResource):
+                    fields = ("uri", "speed", "mapped")
+                    map = {"mapped": lambda exporter, o: 1}
+                    @staticmethod
+                    def get_uri(exporter, o): return o.name
+                """,
+            )
+        )
+        (described,) = self.loaded["resources"]
+        self.assertEqual((described["entity"], described["agent"], described["id_attribute"]), ("net::Port", "host.name", "uri"))
+        self.assertTrue(described["id_getter"])
+        self.assertEqual(
+            [(field["name"], field["getter"]) for field in described["fields"]],
+            [
+                ("send_event", False),
+                ("receive_events", False),
+                ("references", False),
+                ("mutators", False),
+                ("report_only", False),
+                ("purged", False),
+                ("purge_on_delete", False),
+                ("managed", False),
+                ("uri", True),
+                ("speed", False),
+                ("mapped", True),
+            ],
+        )
+
+
+PLUGINS = """
+    import logging
+    from inmanta.plugins import plugin, Context, PluginException, allow_reference_values
+    from inmanta.ast import RuntimeException, MultiUnsetException, UnsetException
+    from inmanta.execute.util import Unknown
+    from inmanta.execute.proxy import DynamicProxy
+    from inmanta.references import Reference, reference
+
+    @plugin
+    def add(a: "int", b: "int" = 2, *more: "int", c: "int" = 0) -> "int":
+        return a + b + sum(more) + c
+
+    @plugin
+    def same(value: "any") -> "any":
+        return value
+
+    @plugin
+    def kinds(value: "any") -> "list":
+        return [type(value).__name__, *([type(v).__name__ for v in value] if isinstance(value, (list, tuple)) or hasattr(value, "__iter__") else [])]
+
+    @plugin
+    def name_of(o: "net::Port") -> "string":
+        return o.name
+
+    @plugin
+    def both(a: "any", b: "any") -> "any":
+        variables = []
+        for proxy in (a, b):
+            try:
+                proxy.name
+            except UnsetException as error:
+                variables.append(error.get_result_variable())
+        if variables:
+            raise MultiUnsetException("wait", variables)
+        return a.name + b.name
+
+    @plugin
+    def default(o: "net::Port") -> "any":
+        return [hasattr(o, "nothing"), getattr(o, "nothing", "dflt")]
+
+    class Mine(PluginException):
+        def __init__(self):
+            super().__init__("my message")
+
+    @plugin
+    def fail(how: "string") -> "any":
+        if how == "plugin":
+            raise Mine()
+        if how == "compile":
+            raise RuntimeException(None, "not so")
+        if how == "exit":
+            raise SystemExit(3)
+        if how == "keys":
+            return {1: 2}
+        return {}["nothing"]
+
+    @plugin
+    def context(ctx: Context, x: "any" = None) -> "list":
+        import os
+        return [
+            ctx.get_environment_id(), os.path.basename(ctx.get_data_dir()), ctx.owner.namespace.get_full_name(),
+            str(ctx.owner.location), sorted(ctx.get_compiler().get_plugins())[0], ctx.get_type("string").type_string(),
+            ctx.get_type("net::Port").get_full_name(), x,
+        ]
+
+    @plugin
+    def soon(ctx: Context) -> "any":
+        async def later():
+            return "done"
+        return ctx.run_sync(later)
+
+    @plugin
+    def late(ctx: Context) -> "any":
+        import asyncio
+        return ctx.run_sync(lambda: asyncio.sleep(5), timeout=0.01)
+
+    @plugin
+    def unknown() -> "any":
+        return Unknown(source="x")
+
+    @plugin(allow_unknown=True)
+    def takes_unknown(value: "any") -> "bool":
+        return isinstance(value, Unknown)
+
+    @plugin
+    def fields(o: "net::Port") -> "list":
+        entity = o._type()
+        return [str(entity), entity.get_all_attribute_names(), str(entity.get_attribute("ports").type), entity.get_all_parent_names()]
+
+    @plugin
+    def write(o: "net::Port") -> "any":
+        o.name = "x"
+
+    @plugin
+    def loud() -> "any":
+        import sys, os
+        print("x" * 300000)
+        sys.stdout.write("more")
+        os.write(1, b"raw")
+        os.system("echo from a child")
+        return sys.stdin.read()
+
+    @plugin
+    def log() -> "any":
+        logging.getLogger("mine").warning("look %s", "here")
+
+    @plugin
+    def threaded(o: "net::Port") -> "any":
+        import threading
+        names = []
+        threads = [threading.Thread(target=lambda: names.append(o.name)) for _ in range(8)]
+        [t.start() for t in threads]
+        [t.join() for t in threads]
+        return len(names)
+
+    @reference("net::Secret")
+    class Secret(Reference[str]):
+        def __init__(self, key: "str | Reference[str]") -> None:
+            super().__init__()
+            self.key = key
+        def resolve(self, logger):
+            return "s3cr3t"
+
+    @plugin
+    def secret(key: "string") -> "any":
+        return Secret(key)
+
+    @plugin
+    def secrets() -> "any":
+        return [Secret("a"), [Secret("b")]]
+
+    @plugin
+    def plain(value: "string") -> "any":
+        return str(value)
+
+    @plugin
+    def takes_reference(value: str | Reference[str]) -> "any":
+        return isinstance(value, Reference)
+
+    @plugin
+    def truth(value: str | Reference[str]) -> "any":
+        return bool(value)
+
+    @plugin
+    def first(values: "any") -> "any":
+        return values[0].key
+
+    @plugin
+    def direct(values: "any") -> "any":
+        return allow_reference_values(values)[0].key
+
+    @plugin
+    def deep(values: "any") -> "any":
+        return allow_reference_values(values)[1][0].key
+
+    @plugin
+    def patched(o: "net::Port") -> "any":
+        original = DynamicProxy._return_value
+        DynamicProxy._return_value = lambda self, value, *, relative_path: ("patched", relative_path)
+        try:
+            inside = o.name
+        finally:
+            DynamicProxy._return_value = original
+        return [list(inside), o.name]
+
+    @plugin
+    def through(ctx: Context, name: "string") -> "any":
+        found = ctx.get_compiler().get_plugins()[name]
+        return found(3) if name == "net::add" else found("x")
+
+    @plugin
+    def replaced() -> "any":
+        return "original"
+
+    replaced.__plugin__.call = lambda self, *args, **kwargs: "replaced"
+"""
+
+
+class Calls(Compiling):
+    def setUp(self) -> None:
+        self.net = self.host(("net", PLUGINS), environment_id="6f4c2a39-2f3e-4f8d-9d1a-2b8f5a8d7a11")
+
+    def check(self, expected: object, plugin: str, *args: object, **kwargs: object) -> None:
+        self.assertEqual(self.net.call(f"net::{plugin}", *args, **kwargs), ("result", expected))
+
+    def failure(self, plugin: str, *args: object) -> dict:
+        name, failure = self.net.call(f"net::{plugin}", *args)
+        self.assertEqual(name, "failed")
+        return failure
+
+    def test_arguments_of_all_kinds(self) -> None:
+        self.check(3, "add", 1)
+        self.check(10, "add", 1, 2, 3, c=4)
+        self.check(6, "add", a=1, b=5)
+
+    def test_values_survive_the_way_there_and_back(self) -> None:
+        for value in (None, True, 1, 2**70, 1.5, "ä", [1, [2, {}]], {"a": {"b": [None]}}, instance(3, "net::Port")):
+            self.check(value, "same", value)
+
+    def test_lists_dicts_and_instances_arrive_as_proxies(self) -> None:
+        self.check(["SequenceProxy", "int", "DictProxy", "DynamicProxy"], "kinds", [1, {}, instance(1, "net::Port")])
+        self.check(["NoneType"], "kinds", None)
+
+    def test_attributes_are_fetched_once(self) -> None:
+        self.net.model[3] = {"name": "eth0"}
+        self.check("eth0", "name_of", instance(3, "net::Port"))
+        self.check("eth0", "name_of", instance(3, "net::Port"))
+        self.assertEqual(self.net.asked, [(3, "name")])
+
+    def test_calls_may_be_sent_ahead(self) -> None:
+        self.net.model[3] = {"name": "eth0"}
+        described = {"plugin": "net::name_of", "kwargs": [], "file": "f", "line": 1, "namespace": "n"}
+        for number in (1, 2):
+            self.net.send("call", {"id": number, "args": [instance(3, "net::Port")], **described})
+        self.assertEqual(self.net.read(), ("get", {"instance": 3, "attribute": "name"}))
+        self.net.send("got", {"outcome": {"value": "eth0"}})
+        answers = [self.net.read() for _ in range(2)]
+        self.assertEqual(answers, [("result", {"id": number, "value": "eth0"}) for number in (1, 2)])
+
+    def test_an_unset_attribute_leaves_as_unset(self) -> None:
+        self.net.model[3] = {"name": lambda: "unset"}
+        self.assertEqual(self.net.call("net::name_of", instance(3, "net::Port")), ("unset", [[3, "name"]]))
+        self.net.model[3] = {"name": "eth0"}
+        self.check("eth0", "name_of", instance(3, "net::Port"))
+
+    def test_an_optional_without_value_is_a_compile_error(self) -> None:
+        self.net.model[3] = {"name": lambda: {"optional_unset": "no name"}}
+        failure = self.failure("name_of", instance(3, "net::Port"))
+        self.assertEqual((failure["kind"], failure["type_name"]), ("compile", "OptionalValueException"))
+
+    def test_an_attribute_that_does_not_exist(self) -> None:
+        self.check([False, "dflt"], "default", instance(3, "net::Port"))
+        self.assertEqual(self.failure("name_of", instance(3, "net::Port"))["message"], "no attribute name")
+
+    def test_an_unknown_attribute_makes_the_result_unknown(self) -> None:
+        self.net.model[3] = {"name": UNKNOWN}
+        self.check(UNKNOWN, "name_of", instance(3, "net::Port"))
+        self.check(UNKNOWN, "unknown")
+        self.check(True, "takes_unknown", UNKNOWN)
+
+    def test_exceptions_have_their_kind(self) -> None:
+        plugin = self.failure("fail", "plugin")
+        self.assertEqual((plugin["kind"], plugin["type_name"], plugin["message"]), ("plugin", "Mine", "my message"))
+        self.assertEqual(self.failure("fail", "compile")["kind"], "compile")
+        external = self.failure("fail", "external")
+        self.assertEqual((external["kind"], external["type_name"]), ("external", "KeyError"))
+        self.assertTrue(external["file"].endswith("net/__init__.py"))
+        self.assertIn("in fail", external["traceback"])
+        self.assertNotIn("steward_host", external["traceback"])
+        self.assertEqual(self.failure("fail", "exit")["type_name"], "SystemExit")
+        self.check(3, "add", 1)
+
+    def test_only_text_is_a_key_of_a_dict(self) -> None:
+        self.assertIn("dict keys should be strings", self.failure("fail", "keys")["message"])
+
+    def test_a_context_knows_its_call(self) -> None:
+        self.net.entities["net::Port"] = {"name": "net::Port", "attributes": [], "parents": []}
+        environment = "6f4c2a39-2f3e-4f8d-9d1a-2b8f5a8d7a11"
+        expected = [environment, "net", "__config__", "main.cf:3", "net::add", "string", "net::Port", 8]
+        self.check(expected, "context", 8)
+        self.assertTrue(os.path.isdir(os.path.join(self.path, "data", "net")))
+
+    def test_run_sync_gives_the_result_or_a_refused_connection(self) -> None:
+        self.check("done", "soon")
+        self.assertEqual(self.failure("late")["type_name"], "ConnectionRefusedError")
+
+    def test_entities_can_be_looked_at(self) -> None:
+        plain = {"relation": False, "multi": False, "optional": False}
+        self.net.entities["net::Port"] = {
+            "name": "net::Port",
+            "attributes": [
+                {"name": "name", "type_name": "string?", **plain},
+                {"name": "ports", "type_name": "net::Port", "relation": True, "multi": True, "optional": False},
+            ],
+            "parents": ["std::Entity"],
+        }
+        self.check(["net::Port", ["name", "ports"], "net::Port", ["std::Entity"]], "fields", instance(3, "net::Port"))
+
+    def test_instances_are_read_only(self) -> None:
+        self.assertEqual(self.failure("write", instance(3, "net::Port"))["message"], "Readonly object")
+
+    def test_threads_of_a_plugin_may_read_attributes(self) -> None:
+        self.net.model[3] = {"name": "eth0"}
+        self.check(8, "threaded", instance(3, "net::Port"))
+
+    def test_what_is_printed_stays_off_the_pipe(self) -> None:
+        self.check("", "loud")
+        self.check(3, "add", 1)
+        self.net.close()
+        self.assertIn("from a child", self.net.errors)
+
+    def test_log_records_reach_us(self) -> None:
+        self.check(None, "log")
+        self.assertEqual(self.net.logged, [{"level": "WARNING", "message": "look here"}])
+
+    def test_32_references_reach_only_plugins_that_declare_them(self) -> None:
+        _, secret = self.net.call("net::secret", "k")
+        self.assertIsInstance(secret, Ext)
+        failure = self.failure("plain", secret)
+        self.assertEqual(failure["type_name"], "UnexpectedReference")
+        self.assertIn("`value`", failure["message"])
+        self.check(True, "takes_reference", secret)
+        self.assertEqual(self.failure("truth", secret)["type_name"], "NotImplementedError")
+
+    def test_33_reference_values_are_allowed_directly_only(self) -> None:
+        _, values = self.net.call("net::secrets")
+        self.assertEqual(self.failure("first", values)["type_name"], "UnexpectedReference")
+        self.check("a", "direct", values)
+        self.assertEqual(self.failure("deep", values)["type_name"], "UnexpectedReference")
+
+    def test_34_the_gate_of_nested_values_can_be_patched(self) -> None:
+        self.net.model[3] = {"name": "eth0"}
+        self.check([["patched", ".name"], "eth0"], "patched", instance(3, "net::Port"))
+
+    def test_35_several_unset_variables_are_waited_for_at_once(self) -> None:
+        one, two = instance(1, "net::Port"), instance(2, "net::Port")
+        self.net.model = {1: {"name": lambda: "unset"}, 2: {"name": lambda: "unset"}}
+        self.assertEqual(self.net.call("net::both", one, two), ("unset", [[1, "name"], [2, "name"]]))
+        self.net.model = {1: {"name": "a"}, 2: {"name": "b"}}
+        self.check("ab", "both", one, two)
+
+    def test_36_replacing_call_changes_what_the_model_gets(self) -> None:
+        self.check("replaced", "replaced")
+
+    def test_37_plugins_can_be_called_by_name_with_and_without_context(self) -> None:
+        self.net.entities["net::Port"] = {"name": "net::Port", "attributes": [], "parents": []}
+        self.check(5, "through", "net::add")
+        name, result = self.net.call("net::through", "net::context")
+        self.assertEqual((name, result[-1]), ("result", "x"))
+
+
+class Mapping(Compiling):
+    def setUp(self) -> None:
+        self.net = self.host(
+            (
+                "net",
+                """
+                import datetime, enum, uuid
+                from inmanta.resources import resource, Resource, IgnoreResourceException
+                from inmanta.references import Reference, reference
+                from inmanta.execute.util import Unknown
+
+                class Level(enum.Enum):
+                    low = 1
+
+                @reference("net::Secret")
+                class Secret(Reference[str]):
+                    def __init__(self, key):
+                        super().__init__()
+                        self.key = key
+                        self._hidden = "hidden"
+                    def serialize_arguments(self):
+                        self.key = self.key.upper()
+                        return super().serialize_arguments()
+
+                @resource("net::Port", agent="agent", id_attribute="name")
+                class Port(Resource):
+                    fields = ("name", "simple", "nested", "upload", "ignored", "broken", "unknown", "partly", "secret", "text")
+                    map = {"simple": lambda exporter, o: o.name + "!", "nested": lambda exporter, o: "never"}
+                    @staticmethod
+                    def get_nested(exporter, o):
+                        return {"t": (1, 2), "s": {"b", "a"}, "u": uuid.UUID(int=1), "l": Level.low, "o": o.list, "d": datetime.datetime(2026, 1, 2)}
+                    @staticmethod
+                    def get_upload(exporter, o):
+                        return [exporter.upload_file("hello"), exporter.upload_file(b"hello"), len(exporter._file_store)]
+                    @staticmethod
+                    def get_ignored(exporter, o):
+                        raise IgnoreResourceException("not today")
+                    @staticmethod
+                    def get_broken(exporter, o):
+                        return 1 / 0
+                    @staticmethod
+                    def get_unknown(exporter, o):
+                        return o.unknown
+                    @staticmethod
+                    def get_partly(exporter, o):
+                        return [1, Unknown()]
+                    @staticmethod
+                    def get_secret(exporter, o):
+                        return {"plain": 1, "it's": [Secret("a"), Secret("a")]}
+                """,
+            )
+        )
+        self.port = instance(4, "net::Port")
+        self.net.model[4] = {"name": "eth0", "agent": "a", "list": [1, {"x": None}], "unknown": UNKNOWN, "text": "t"}
+
+    def test_03_a_getter_wins_over_the_map_and_the_map_over_the_attribute(self) -> None:
+        name, body = self.net.map(0, self.port, "text", "simple", "nested")
+        self.assertEqual(name, "mapped")
+        self.assertEqual(body["values"][:2], ["t", "eth0!"])
+        nested = body["values"][2]
+        self.assertEqual((nested["t"], nested["s"], nested["l"], nested["o"]), ([1, 2], ["a", "b"], "low", [1, {"x": None}]))
+        self.assertEqual(nested["u"], "00000000-0000-0000-0000-000000000001")
+        self.assertEqual(nested["d"], "2026-01-02T00:00:00.000000+00:00")
+
+    def test_07_an_unknown_anywhere_makes_the_field_unknown(self) -> None:
+        _, body = self.net.map(0, self.port, "unknown", "partly", "name")
+        self.assertEqual(body["values"], [UNKNOWN, UNKNOWN, "eth0"])
+
+    def test_10_the_same_content_is_kept_once(self) -> None:
+        _, body = self.net.map(0, self.port, "upload")
+        digest = "aaf4c61ddcc5e8a2dabede0f3b482cd9aea9434d"
+        self.assertEqual(body["values"], [[digest, digest, 1]])
+
+    def test_an_ignored_resource(self) -> None:
+        self.assertEqual(self.net.map(0, self.port, "name", "ignored"), ("ignored", {"id": 9, "reason": "not today"}))
+
+    def test_a_getter_that_fails_names_its_field(self) -> None:
+        name, body = self.net.map(0, self.port, "name", "broken")
+        self.assertEqual((name, body["field"], body["failure"]["type_name"]), ("failed", "broken", "ZeroDivisionError"))
+
+    def test_a_getter_that_waits(self) -> None:
+        self.net.model[4]["name"] = lambda: "unset"
+        self.assertEqual(self.net.map(0, self.port, "simple"), ("unset", {"id": 9, "variables": [[4, "name"]]}))
+
+    def test_31_references_are_taken_out_and_their_overrides_run(self) -> None:
+        _, body = self.net.map(0, self.port, "secret", "name")
+        self.assertEqual(body["values"], [{"plain": 1, "it's": [None, None]}, "eth0"])
+        (reference,) = body["references"]
+        self.assertEqual((reference["type"], reference["args"]), ("net::Secret", [{"type": "literal", "name": "key", "value": "A"}]))
+        self.assertEqual(len(body["mutators"]), 2)
+        destinations = {argument["value"] for m in body["mutators"] for argument in m["args"] if argument["name"] == "destination"}
+        self.assertEqual(destinations, {r"secret.'it\'s'[0]", r"secret.'it\'s'[1]"})
+        self.assertEqual(body["mutators"][0]["args"][0], {"type": "resource", "name": "resource", "id": "net::Port[a,name=eth0]"})
+
+
+class Finalizers(Compiling):
+    def test_38_all_finalizers_run_and_the_first_error_is_told(self) -> None:
+        host = self.host(
+            (
+                "net",
+                """
+                from inmanta.compiler import finalizer
+                @finalizer
+                def one():
+                    print("one ran")
+                    raise ValueError("first")
+                @finalizer
+                def two():
+                    print("two ran")
+                    raise ValueError("second")
+                assert one is None
+                """,
+            )
+        )
+        self.assertTrue(self.loaded["has_finalizers"])
+        name, body = host.ask("finalize", {"id": 1})
+        self.assertEqual((name, body["failure"]["message"]), ("failed", "first"))
+        self.assertIn("second", body["failure"]["traceback"])
+        host.close()
+        self.assertIn("two ran", host.errors)
+
+    def test_without_finalizers_there_is_nothing_to_do(self) -> None:
+        host = self.host(("net", ""))
+        self.assertFalse(self.loaded["has_finalizers"])
+        self.assertEqual(host.ask("finalize", {"id": 1}), ("result", {"id": 1, "value": None}))
+
+
+if __name__ == "__main__":
+    unittest.main()

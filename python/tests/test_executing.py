@@ -1,0 +1,516 @@
+"""Handlers: the context in this process, runs through a host over real pipes."""
+
+from __future__ import annotations
+
+import os
+import unittest
+
+import inmanta
+from inmanta import const
+from inmanta.agent.handler import (
+    CRUDHandler,
+    HandlerContext,
+    InvalidOperation,
+    PythonLogger,
+    ResourcePurged,
+    SkipResource,
+    provider,
+)
+from inmanta.agent.handler import Commander
+from inmanta.data.model import AttributeStateChange
+from inmanta.resources import Id, PurgeableResource
+from tests.support import Host, Modules
+
+
+class Row(PurgeableResource):
+    fields = ("name", "value", "other")
+
+
+def row(**fields: object) -> Row:
+    made = Row(Id("net::Row", "a", "name", "r", 2))
+    values = {"name": "r", "value": 1, "other": None, "purged": False, "purge_on_delete": False}
+    made.populate({**values, **fields})
+    return made
+
+
+class Handler(CRUDHandler[Row]):
+    """Reads `found` (None: purged), and writes down what is called."""
+
+    def __init__(self, found: dict | None = None, fail: Exception | None = None) -> None:
+        super().__init__(None)
+        self.found = found
+        self.fail = fail
+        self.calls: list[object] = []
+
+    def pre(self, ctx, resource) -> None:
+        self.calls.append("pre")
+
+    def post(self, ctx, resource) -> None:
+        self.calls.append("post")
+
+    def read_resource(self, ctx, resource) -> None:
+        if self.fail is not None:
+            raise self.fail
+        if self.found is None:
+            raise ResourcePurged()
+        for name, value in self.found.items():
+            setattr(resource, name, value)
+
+    def create_resource(self, ctx, resource) -> None:
+        self.calls.append(("create", resource))
+        ctx.set_created()
+
+    def update_resource(self, ctx, changes, resource) -> None:
+        self.calls.append(("update", changes))
+        ctx.set_updated()
+
+    def delete_resource(self, ctx, resource) -> None:
+        self.calls.append(("delete", resource))
+        ctx.set_purged()
+
+
+def run(handler: Handler, resource: Row, dry_run: bool = False) -> HandlerContext:
+    context = HandlerContext(resource, dry_run=dry_run)
+    handler.execute(context, resource, dry_run)
+    return context
+
+
+class Context(unittest.TestCase):
+    def setUp(self) -> None:
+        self.ctx = HandlerContext(row())
+
+    def test_14_changes_are_current_and_desired(self) -> None:
+        self.ctx.add_change("a", desired=2, current=1)
+        self.ctx.add_changes(b=3)
+        self.ctx.update_changes({"c": {"current": 4, "desired": 5}, "d": (6, 7), "e": AttributeStateChange(8, 9)})
+        self.ctx.fields_updated(("f",))
+        changes = {name: (change.current, change.desired) for name, change in self.ctx.changes.items()}
+        expected = {"a": (1, 2), "b": (None, 3), "c": (4, 5), "d": (6, 7), "e": (8, 9), "f": (None, None)}
+        self.assertEqual(changes, expected)
+        for wrong in ((1, 2, 3), 5, [1, 2]):
+            with self.assertRaises(InvalidOperation):
+                self.ctx.update_changes({"x": wrong})
+
+    def test_15_only_one_change_can_be_set(self) -> None:
+        self.ctx.set_created()
+        for again in (self.ctx.set_updated, self.ctx.set_created, self.ctx.set_purged):
+            with self.assertRaises(InvalidOperation):
+                again()
+        self.assertEqual((self.ctx.changed, self.ctx.change), (True, const.Change.created))
+
+    def test_22_log_arguments_are_json_or_text(self) -> None:
+        self.ctx.info("see %(thing)s of %(n)d", thing=object, n=3, data={"a": (1, 2)})
+        line = self.ctx.logs[0]
+        self.assertEqual((line.level, line.kwargs["data"], line.msg[-5:]), (const.LogLevel.INFO, {"a": [1, 2]}, " of 3"))
+        self.assertIsInstance(line.kwargs["thing"], str)
+        self.assertEqual(line._data["level"], "INFO")
+        with self.assertRaisesRegex(Exception, "Args not supported"):
+            self.ctx.info("%s", "positional")
+        inmanta.RUNNING_TESTS = True
+        self.addCleanup(setattr, inmanta, "RUNNING_TESTS", False)
+        with self.assertRaisesRegex(Exception, "Failed to serialize argument"):
+            self.ctx.info("see %(thing)s", thing=object)
+
+    def test_an_exception_is_logged_with_its_traceback(self) -> None:
+        with self.assertLogs("inmanta.agent.handler", "ERROR") as logged:
+            try:
+                raise ValueError("here")
+            except ValueError:
+                self.ctx.exception("it broke")
+        self.assertIn("ValueError: here", self.ctx.logs[0].kwargs["traceback"])
+        self.assertIn("resource net::Row[a,name=r],v=2: it broke", logged.output[0])
+
+    def test_23_non_compliant_needs_a_difference(self) -> None:
+        with self.assertRaises(InvalidOperation):
+            self.ctx.set_resource_state(const.HandlerResourceState.non_compliant)
+        self.ctx.add_change("a", 1)
+        self.ctx.set_resource_state(const.HandlerResourceState.non_compliant)
+        self.assertEqual(self.ctx.status, "non_compliant")
+
+    def test_a_status_that_no_handler_gives_is_failed(self) -> None:
+        self.ctx.set_status(const.ResourceState.available)
+        self.assertEqual((self.ctx.status, self.ctx.logs[0].level), ("failed", "WARNING"))
+
+    def test_facts_and_scratch_values(self) -> None:
+        self.ctx.set_fact("size", "1")
+        self.ctx.set_fact("size", "2", expires=False)
+        self.assertEqual([(fact["id"], fact["value"], fact["expires"]) for fact in self.ctx.facts], [("size", "2", False)])
+        self.ctx.set("k", 1)
+        self.assertEqual((self.ctx.get("k"), self.ctx.contains("k"), self.ctx.contains("x")), (1, True, False))
+
+    def test_a_python_logger_takes_named_arguments(self) -> None:
+        import logging
+
+        with self.assertLogs("mine", "INFO") as logged:
+            PythonLogger(logging.getLogger("mine")).info("hello %(who)s", who="you")
+        self.assertEqual(logged.output, ["INFO:mine:hello you"])
+
+
+class Crud(unittest.TestCase):
+    def setUp(self) -> None:
+        import logging
+
+        logging.getLogger("inmanta.agent.handler").setLevel(logging.CRITICAL)
+        self.addCleanup(logging.getLogger("inmanta.agent.handler").setLevel, logging.NOTSET)
+
+    def test_create_update_and_nothing(self) -> None:
+        handler = Handler(found=None)
+        context = run(handler, row())
+        self.assertEqual([call if isinstance(call, str) else call[0] for call in handler.calls], ["pre", "create", "post"])
+        self.assertEqual((context.status, context.change, list(context.changes)), ("deployed", "created", ["purged"]))
+        handler = Handler(found={"value": 2})
+        context = run(handler, row())
+        self.assertEqual(handler.calls[1], ("update", {"value": {"current": 2, "desired": 1}}))
+        self.assertEqual((context.status, context.change), ("deployed", "updated"))
+        handler = Handler(found={})
+        context = run(handler, row())
+        self.assertEqual((handler.calls, context.status, context.change), (["pre", "post"], "deployed", "nochange"))
+
+    def test_16_purged_and_not_there_is_deployed(self) -> None:
+        handler = Handler(found=None)
+        context = run(handler, row(purged=True))
+        self.assertEqual((handler.calls, context.status, context.change), (["pre", "post"], "deployed", "nochange"))
+
+    def test_17_delete_gets_the_desired_object(self) -> None:
+        handler = Handler(found={"value": 9})
+        desired = row(purged=True)
+        context = run(handler, desired)
+        self.assertIs(handler.calls[1][1], desired)
+        self.assertEqual((handler.calls[1][0], context.change, set(context.changes)), ("delete", "purged", {"purged", "value"}))
+
+    def test_18_what_counts_as_a_difference(self) -> None:
+        handler = Handler(found={"other": 5, "value": True})
+        self.assertEqual(run(handler, row()).changes, {})
+        handler = Handler(found={"value": [2, 1]})
+        self.assertEqual(list(run(handler, row(value=[1, 2])).changes), ["value"])
+
+    def test_19_post_runs_in_every_case(self) -> None:
+        for fail, status in ((SkipResource("later"), "skipped"), (ValueError("x"), "failed")):
+            handler = Handler(fail=fail)
+            context = run(handler, row())
+            self.assertEqual((handler.calls, context.status), (["pre", "post"], status))
+        handler = Handler(found={"value": 2})
+        context = run(handler, row(), dry_run=True)
+        self.assertEqual((handler.calls, context.status, list(context.changes)), (["pre", "post"], "dry", ["value"]))
+
+        class BadPost(Handler):
+            def post(self, ctx, resource) -> None:
+                raise ValueError("after")
+
+        context = run(BadPost(found={}), row())
+        self.assertEqual((context.status, context.logs[-1].level), ("deployed", "ERROR"))
+
+    def test_report_only_reports(self) -> None:
+        handler = Handler(found={"value": 2})
+        context = run(handler, row(report_only=True))
+        self.assertEqual((handler.calls, context.resource_state), (["pre", "post"], "non_compliant"))
+        self.assertEqual(run(Handler(found={}), row(report_only=True)).resource_state, "deployed")
+
+    def test_the_state_of_dependencies_decides(self) -> None:
+        for state, expected, level in (
+            ("deployed", "deployed", None),
+            ("failed", "skipped_for_dependency", "INFO"),
+            ("skipped", "skipped_for_dependency", "INFO"),
+            ("available", "skipped_for_dependency", "INFO"),
+            ("undefined", "skipped_for_dependency", "WARNING"),
+            ("dry", "skipped_for_dependency", "WARNING"),
+        ):
+            context = HandlerContext(row())
+            Handler(found={}).deploy(context, row(), {"net::Row[a,name=q]": const.ResourceState(state)})
+            self.assertEqual(context.resource_state, expected, state)
+            if level is not None:
+                self.assertEqual(context.logs[-1].level, level, state)
+
+    def test_21_the_last_provider_of_a_type_counts_and_providers_stack(self) -> None:
+        self.addCleanup(Commander.reset)
+
+        @provider("net::One")
+        @provider("net::Two")
+        class First(Handler):
+            pass
+
+        @provider("net::Two")
+        class Second(Handler):
+            pass
+
+        self.assertIs(Commander.get_provider_class("net::One"), First)
+        self.assertIs(Commander.get_provider_class("net::Two"), Second)
+
+
+HANDLERS = """
+    import os, sys
+    from inmanta.resources import resource, PurgeableResource, DiscoveryResource, Resource
+    from inmanta.agent.handler import *
+    from inmanta.agent.handler import provider
+    from inmanta import const
+
+    @resource("net::Row", agent="agent", id_attribute="name")
+    class Row(PurgeableResource):
+        fields = ("name", "value")
+
+    connections = []
+
+    class Connection:
+        def __init__(self, name): self.name = name
+        def close(self): connections.append("closed " + self.name)
+
+    @provider("net::Row")
+    class RowHandler(CRUDHandler[Row]):
+        @cache(ignore=["ctx"], call_on_delete=lambda connection: connection.close())
+        def connect(self, ctx, name):
+            connections.append("opened " + name)
+            return Connection(name)
+
+        def read_resource(self, ctx, resource):
+            value = resource.value
+            if value == "exit":
+                sys.exit(3)
+            if value == "raise":
+                raise ValueError("no way")
+            if value == "interrupt":
+                raise KeyboardInterrupt()
+            if value == "loud":
+                print("x" * 200000)
+                os.system("echo child; echo child >&2")
+                sys.stdin.read()
+            if value == "attribute":
+                ctx.info("before: %(before)s", before=hasattr(self, "kept"))
+                self.kept = True
+            if value == "cache":
+                self.connect(ctx, "c")
+            if value == "connections":
+                ctx.info("seen", connections=list(connections))
+            if value == "sync":
+                async def soon():
+                    return "soon"
+                ctx.set_fact("sync", self.run_sync(soon))
+            if value == "odd":
+                ctx.add_change("odd", desired=object, current={1: 2**70, "nan": float("nan")})
+            if value == "twice":
+                ctx.set_created()
+                ctx.set_updated()
+            if value == "update":
+                resource.value = "old"
+            if value == "file":
+                ctx.set_fact("got", str(self.get_client().endpoint_name))
+                self.get_file("abc")
+
+        def create_resource(self, ctx, resource): ctx.set_created()
+        def update_resource(self, ctx, changes, resource): ctx.set_updated()
+        def delete_resource(self, ctx, resource): ctx.set_purged()
+        def can_reload(self): return True
+        def do_reload(self, ctx, resource):
+            ctx.info("reloaded")
+            if resource.value == "update":
+                raise ValueError("reload broke")
+        def close(self): print("handler closed")
+
+    @resource("net::Lonely", agent="agent", id_attribute="name")
+    class Lonely(Resource):
+        fields = ("name",)
+
+    @resource("net::Old", agent="agent", id_attribute="name")
+    class Old(Resource):
+        fields = ("name", "value")
+
+    @provider("net::Old")
+    class OldHandler(ResourceHandler):
+        def check_resource(self, ctx, resource):
+            return resource.clone(value="was")
+        def do_changes(self, ctx, resource, changes):
+            ctx.info("doing", changes=changes)
+            ctx.set_updated()
+
+    @resource("net::Discovery", agent="agent", id_attribute="name")
+    class Discovery(DiscoveryResource):
+        fields = ("name", "what")
+
+    class Found:
+        def model_dump(self, **kwargs): return {"a": 1}
+
+    @provider("net::Discovery")
+    class DiscoveryRow(DiscoveryHandler[Discovery, Found]):
+        def discover_resources(self, ctx, resource):
+            return {"nothing": {}, "good": {"net::Row[a,name=x]": Found()}, "bad": {"net::Row[a,name=x]": {}}}[resource.what]
+"""
+
+
+def exported(value: object = 1, kind: str = "Row", **fields: object) -> dict:
+    made = {"name": "r", "value": value, "purged": False, "purge_on_delete": False, "send_event": True, "requires": []}
+    return {**made, "id": f"net::{kind}[a,name=r],v=4", **fields}
+
+
+class Runs(unittest.TestCase):
+    def setUp(self) -> None:
+        self.host = Host(self, "executor")
+        self.handlers = self.host.load_executor(Modules(self).write("net", HANDLERS))
+
+    def test_handlers_are_listed_and_broken_modules_do_not_stop_the_others(self) -> None:
+        self.assertEqual(self.handlers, {"types": ["net::Row", "net::Old", "net::Discovery"], "broken": []})
+        host = Host(self, "executor")
+        modules = Modules(self).write("bad", "raise SystemExit(1)").write("net", HANDLERS)
+        handlers = host.load_executor(modules)
+        self.assertIn("net::Row", handlers["types"])
+        (broken,) = handlers["broken"]
+        self.assertEqual((broken["module"], broken["message"]), ("bad", "inmanta_plugins.bad: SystemExit: 1"))
+        self.assertIn("bad/__init__.py", broken["traceback"])
+
+    def test_a_run_is_framed_by_its_first_and_last_line(self) -> None:
+        outcome = self.host.deploy(exported("update"))
+        self.assertTrue(outcome["logs"][0]["msg"].startswith("Start run because a test"))
+        self.assertTrue(outcome["logs"][-1]["msg"].startswith("End run"))
+        self.assertEqual((outcome["status"], outcome["change"]), ("deployed", "updated"))
+        self.assertEqual(outcome["changes"], {"value": {"current": "old", "desired": "update"}})
+        times = [line["timestamp_us"] for line in outcome["logs"]]
+        self.assertEqual(times, sorted(times))
+        self.assertGreater(times[0], 1_600_000_000_000_000)
+
+    def test_no_exception_ends_the_host(self) -> None:
+        for value, name in (("raise", "ValueError"), ("exit", "SystemExit"), ("interrupt", "KeyboardInterrupt")):
+            outcome = self.host.deploy(exported(value))
+            self.assertEqual(outcome["status"], "failed", value)
+            errors = [line for line in outcome["logs"] if line["level"] == "ERROR"]
+            self.assertIn(name, errors[0]["msg"])
+            self.assertIn("read_resource", errors[0]["kwargs"]["traceback"])
+        self.assertEqual(self.host.deploy(exported(1))["status"], "deployed")
+
+    def test_15_setting_two_changes_fails_the_run(self) -> None:
+        outcome = self.host.deploy(exported("twice"))
+        self.assertEqual((outcome["status"], outcome["change"]), ("failed", "created"))
+
+    def test_20_a_handler_lives_for_one_task(self) -> None:
+        for _ in range(2):
+            outcome = self.host.deploy(exported("attribute"))
+            self.assertIn("before: False", [line["msg"] for line in outcome["logs"]])
+
+    def test_44_output_of_a_handler_does_not_disturb_the_run(self) -> None:
+        self.assertEqual(self.host.deploy(exported("loud"))["status"], "deployed")
+        self.assertEqual(self.host.deploy(exported(1))["status"], "deployed")
+
+    def connections(self) -> list[str]:
+        outcome = self.host.deploy(exported("connections"))
+        return next(line["kwargs"]["connections"] for line in outcome["logs"] if line["msg"] == "seen")
+
+    def test_25_the_delete_hook_runs_once_at_the_end(self) -> None:
+        self.host.deploy(exported("cache"))
+        self.host.deploy(exported("cache"))
+        self.assertEqual(self.connections(), ["opened c"])
+        self.assertEqual(self.host.stop(), 0)
+
+    def test_29_two_executors_share_no_cache(self) -> None:
+        other = Host(self, "executor")
+        other.load_executor(Modules(self).write("net", HANDLERS), agent="other")
+        self.host.deploy(exported("cache"))
+        other.deploy(exported("cache"))
+        self.assertEqual(self.connections(), ["opened c"])
+
+    def test_run_sync_works_from_a_handler(self) -> None:
+        outcome = self.host.deploy(exported("sync"))
+        self.assertEqual(outcome["facts"], [{"name": "sync", "value": "soon", "expires": True}])
+
+    def test_43_a_client_without_server_fails_clearly(self) -> None:
+        outcome = self.host.deploy(exported("file"))
+        self.assertEqual(outcome["status"], "failed")
+        self.assertIn("no server is configured", str(outcome["logs"]))
+
+    def test_changes_are_made_json(self) -> None:
+        outcome = self.host.deploy(exported("odd"))
+        change = outcome["changes"]["odd"]
+        self.assertEqual(change["current"]["1"], str(2**70))
+        self.assertIsInstance(change["desired"], str)
+
+    def test_reload_follows_a_changed_dependency(self) -> None:
+        def messages(**fields: object) -> tuple[str, list[str]]:
+            outcome = self.host.deploy(**fields)
+            return outcome["status"], [line["msg"] for line in outcome["logs"]]
+
+        self.assertNotIn("reloaded", messages(resource=exported(1))[1])
+        self.assertIn("reloaded", messages(resource=exported(1), dependency_changed=True)[1])
+        self.assertEqual(messages(resource=exported("update"), dependency_changed=True)[0], "failed")
+
+    def test_dependencies_that_failed_skip_the_run(self) -> None:
+        outcome = self.host.deploy(exported(1), requires={"net::Row[a,name=q]": "failed"})
+        self.assertEqual(outcome["status"], "skipped_for_dependency")
+
+    def test_a_dry_run_changes_nothing(self) -> None:
+        outcome = self.host.deploy(exported("update"), dry_run=True)
+        self.assertEqual((outcome["status"], outcome["change"]), ("dry", "nochange"))
+        self.assertEqual(outcome["changes"], {"value": {"current": "old", "desired": "update"}})
+        outcome = self.host.deploy(exported("raise"), dry_run=True)
+        self.assertEqual(outcome["changes"], {"handler": {"current": "FAILED", "desired": "Handler failed"}})
+
+    def test_what_cannot_be_handled_is_unavailable(self) -> None:
+        self.assertEqual(self.host.deploy(exported(kind="Lonely"))["status"], "unavailable")
+        self.assertEqual(self.host.deploy(exported(kind="Nobody"))["status"], "unavailable")
+        self.assertEqual(self.host.deploy({"id": "nonsense"})["status"], "unavailable")
+        outcome = self.host.deploy(exported(kind="Lonely"), dry_run=True)
+        self.assertEqual(outcome["changes"]["handler"]["desired"], "Unable to find a handler")
+        outcome = self.host.deploy({"id": "net::Row[a,name=r],v=4"}, dry_run=True)
+        self.assertEqual(outcome["changes"]["handler"]["desired"], "Resource Deserialization Failed")
+
+    def test_30_a_missing_reference_class_is_unavailable(self) -> None:
+        replace = [
+            {"type": "resource", "name": "resource", "id": "net::Row[a,name=r]"},
+            {"type": "reference", "name": "value", "id": "efae775f-2fbc-3e6f-96bf-112f413cfb6e"},
+            {"type": "literal", "name": "destination", "value": "value"},
+        ]
+        reference = {"id": "efae775f-2fbc-3e6f-96bf-112f413cfb6e", "type": "gone::Away", "args": []}
+        fields = {"references": [reference], "mutators": [{"type": "core::Replace", "args": replace}]}
+        self.assertEqual(self.host.deploy(exported(None, **fields))["status"], "unavailable")
+
+    def test_the_older_style_of_handler(self) -> None:
+        outcome = self.host.deploy(exported("is", kind="Old"))
+        self.assertEqual((outcome["status"], outcome["change"]), ("deployed", "updated"))
+        self.assertEqual(outcome["changes"], {"value": {"current": "was", "desired": "is"}})
+
+    def test_41_discovery(self) -> None:
+        for what, status in (("nothing", "deployed"), ("good", "deployed"), ("bad", "failed")):
+            outcome = self.host.deploy(exported(kind="Discovery", what=what))
+            self.assertEqual(outcome["status"], status, what)
+        self.assertEqual(self.host.deploy(exported(kind="Discovery", what="bad"), dry_run=True)["status"], "dry")
+
+    def test_handlers_are_closed_after_each_task(self) -> None:
+        self.host.deploy(exported("raise"))
+        self.host.deploy(exported(1))
+        self.host.close()
+        self.assertEqual(self.host.errors.count("handler closed"), 2)
+
+
+class Quickstart(unittest.TestCase):
+    """The handler that newcomers read does what it says."""
+
+    def test_a_registration_comes_and_goes(self) -> None:
+        root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+        file = os.path.join(root, "fixtures", "quickstart", "libs", "web", "inmanta_plugins", "web", "__init__.py")
+        modules = Modules(self)
+        files = [{"module": "inmanta_plugins.web", "path": file, "package": True}]
+        modules.described = [{"name": "web", "root": os.path.dirname(file), "files": files}]
+        host = Host(self, "executor")
+        self.assertEqual(host.load_executor(modules), {"types": ["web::Registration"], "broken": []})
+        entry = {
+            "id": "web::Registration[front,domain=a.example],v=1",
+            "registry": os.path.join(modules.path, "registry.json"),
+            "domain": "a.example",
+            "title": "A",
+            "servers": ["www1"],
+            "purged": False,
+            "purge_on_delete": False,
+        }
+
+        def change(**fields: object) -> tuple[str, str]:
+            outcome = host.deploy({**entry, **fields})
+            return outcome["status"], outcome["change"]
+
+        self.assertEqual(change(), ("deployed", "created"))
+        self.assertEqual(change(), ("deployed", "nochange"))
+        self.assertEqual(change(title="B"), ("deployed", "updated"))
+        self.assertEqual(change(title="B"), ("deployed", "nochange"))
+        self.assertEqual(change(purged=True), ("deployed", "purged"))
+        self.assertEqual(change(purged=True), ("deployed", "nochange"))
+        with open(entry["registry"], "w", encoding="utf-8") as registry:
+            registry.write("oops")
+        self.assertEqual(change(), ("failed", "nochange"))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,403 @@
+"""The cache, proxies outside of a host, options, paths, clients, and that importing stays cheap."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+import unittest
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+from inmanta import const, data
+from inmanta.agent.cache import AgentCache
+from inmanta.agent.handler import CRUDHandler, cache
+from inmanta.ast import MultiUnsetException, OptionalValueException, UnknownException, UnsetException
+from inmanta.config import Config, Option
+from inmanta.execute import runtime
+from inmanta.execute.proxy import DynamicProxy
+from inmanta.execute.util import NoneValue, Unknown
+from inmanta.resources import Id
+from inmanta.util import api_boundary_json_encoder, dict_path, hash_file, internal_json_encoder
+from tests.support import PACKAGE, use_world
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Named:
+    """Something with an id, as a resource has one."""
+
+    def __init__(self, version: int) -> None:
+        self.id = Id("net::Row", "a", "name", "r", version)
+
+
+class Cached(unittest.TestCase):
+    def setUp(self) -> None:
+        self.clock = Clock()
+        self.cache = AgentCache(clock=self.clock)
+        self.made: list[object] = []
+        self.deleted: list[object] = []
+
+    def handler(self, *args: object, **options: object):
+        test = self
+
+        class Handler(CRUDHandler):
+            def read_resource(self, ctx, resource): ...
+            def create_resource(self, ctx, resource): ...
+            def update_resource(self, ctx, changes, resource): ...
+            def delete_resource(self, ctx, resource): ...
+
+            @cache(*args, **options)
+            def get(self, ctx, name, resource=None, *, more=0):
+                test.made.append(name)
+                return None if name == "none" else name
+
+            @cache
+            def bare(self, name):
+                test.made.append(name)
+                return name
+
+        made = Handler(None)
+        made.set_cache(self.cache)
+        return made
+
+    def task(self, seconds: float, *calls) -> None:
+        """A task that starts so many seconds after the last."""
+        self.clock.now += seconds
+        with self.cache:
+            for call in calls:
+                call()
+
+    def test_24_arguments_make_the_key(self) -> None:
+        handler = self.handler(ignore=["ctx"])
+        for _ in range(2):
+            handler.bare("a")
+            handler.get(object(), "b", resource=Named(1))
+            handler.get(object(), "b", Named(2), more=0)
+        self.assertEqual(self.made, ["a", "b"])
+        handler.get(None, "b", more=1)
+        handler.bare("c")
+        self.assertEqual(self.made, ["a", "b", "b", "c"])
+
+    def test_25_the_delete_hook_runs_once(self) -> None:
+        handler = self.handler(call_on_delete=self.deleted.append, timeout=5)
+        self.task(0, lambda: handler.get(None, "a"))
+        self.task(6)
+        self.assertEqual(self.deleted, ["a"])
+        self.task(0, lambda: handler.get(None, "b"))
+        self.cache.close()
+        self.cache.close()
+        self.assertEqual(self.deleted, ["a", "b"])
+
+    def test_25_a_delete_hook_that_fails_harms_nobody(self) -> None:
+        def fail(value: object) -> None:
+            raise ValueError(value)
+
+        handler = self.handler(call_on_delete=fail, timeout=5)
+        self.task(0, lambda: handler.get(None, "a"))
+        with self.assertLogs("inmanta.agent.cache", "ERROR"):
+            self.task(6)
+        self.assertEqual(len(self.cache), 0)
+
+    def test_26_use_keeps_an_entry(self) -> None:
+        handler = self.handler()
+        for _ in range(4):
+            self.task(40, lambda: handler.get(None, "a"))
+        self.assertEqual(self.made, ["a"])
+        self.task(61, lambda: handler.get(None, "a"))
+        self.assertEqual(self.made, ["a", "a"])
+
+    def test_26_an_entry_is_renewed_by_a_later_method_of_the_same_class_only_if_used(self) -> None:
+        handler = self.handler()
+        self.task(0, lambda: handler.get(None, "a"), lambda: handler.get(None, "b"))
+        self.task(40, lambda: handler.get(None, "a"))
+        self.task(40, lambda: handler.get(None, "a"), lambda: handler.get(None, "b"))
+        self.assertEqual(self.made, ["a", "b", "b"])
+
+    def test_27_time_from_creation_counts_however_much_it_is_used(self) -> None:
+        handler = self.handler(for_version=False, timeout=2)
+        for _ in range(4):
+            self.task(1, lambda: handler.get(None, "a"))
+        self.assertEqual(self.made, ["a", "a"])
+
+    def test_27_other_limits(self) -> None:
+        for options, stays, goes in (
+            ({"for_version": True, "timeout": 1}, 59, 61),
+            ({"for_version": False}, 4999, 5001),
+            ({"evict_after_creation": 9}, 8, 10),
+            ({"evict_after_last_access": 9}, 8, 10),
+            ({"timeout": 90}, 89, 91),
+        ):
+            handler = self.handler(**options)
+            self.made.clear()
+            self.cache.close()
+            self.task(0, lambda: handler.get(None, "a"))
+            start = self.clock.now
+            self.task(stays)
+            self.assertEqual(len(self.cache), 1, options)
+            self.clock.now = start
+            self.task(goes)
+            self.assertEqual(len(self.cache), 0, options)
+
+    def test_28_none_is_kept_unless_told_otherwise(self) -> None:
+        for options, times in (({}, 1), ({"cache_none": False}, 2), ({"cacheNone": False}, 2)):
+            handler = self.handler(**options)
+            self.made.clear()
+            self.cache.close()
+            handler.get(None, "none")
+            handler.get(None, "none")
+            self.assertEqual(len(self.made), times, options)
+
+    def test_callers_of_one_key_wait_for_one_producer(self) -> None:
+        started = []
+
+        def slow() -> object:
+            started.append(1)
+            time.sleep(0.05)
+            return object()
+
+        values = []
+        threads = [threading.Thread(target=lambda: values.append(self.cache.get_or_else("k", slow))) for _ in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual((len(started), len(set(map(id, values)))), (1, 1))
+
+    def test_a_producer_that_raises_keeps_nothing(self) -> None:
+        def fail() -> None:
+            raise ValueError
+
+        for _ in range(2):
+            with self.assertRaises(ValueError):
+                self.cache.get_or_else("k", fail)
+        self.assertEqual(self.cache.get_or_else("k", lambda: 5), 5)
+
+    def test_the_direct_interface(self) -> None:
+        self.cache.cache_value("k", 1, resource=Named(1))
+        self.assertEqual(self.cache.find("k", Named(2)), 1)
+        with self.assertRaises(KeyError):
+            self.cache.find("k")
+        with self.assertRaisesRegex(Exception, "same item twice"):
+            self.cache.cache_value("k", 1, resource=Named(1))
+
+
+class Proxies(unittest.TestCase):
+    def setUp(self) -> None:
+        self.world = use_world(self, {})
+        self.one = runtime.instance(1, "net::Port")
+        self.proxy = DynamicProxy.return_value(self.one)
+
+    def test_reading_raises_what_the_variable_is(self) -> None:
+        for outcome, error in (
+            (("unset", None), UnsetException),
+            (("optional_unset", "no"), OptionalValueException),
+            (Unknown(), UnknownException),
+        ):
+            self.world.values[1] = {"x": outcome}
+            with self.assertRaises(error) as raised:
+                self.proxy.x
+            self.one._values.clear()
+            if error is UnsetException:
+                self.assertEqual(raised.exception.get_result_variable().myself, self.one)
+        MultiUnsetException("wait", []).result_variables = [1]
+
+    def test_identity_and_order(self) -> None:
+        other = DynamicProxy.return_value(runtime.instance(2, "net::Port"))
+        self.assertEqual(self.proxy, DynamicProxy.return_value(runtime.instance(1, "net::Port")))
+        self.assertEqual(len({self.proxy, other, DynamicProxy.return_value(self.one)}), 2)
+        self.assertLess(self.proxy, other)
+        self.assertIs(DynamicProxy.unwrap([self.proxy])[0], self.one)
+
+    def test_lists_and_dicts(self) -> None:
+        values = DynamicProxy.return_value([1, [2], {"a": self.one}, NoneValue(), Unknown()])
+        self.assertEqual((len(values), values[0], values[1], values[1:2], values[3]), (5, 1, [2], [[2]], None))
+        self.assertEqual(values[2]["a"], self.proxy)
+        self.assertEqual((dict(values[2]), values[2].get("b", 0), "a" in values[2]), ({"a": self.proxy}, 0, True))
+        self.assertEqual(values[2], {"a": self.proxy})
+        with self.assertRaises(UnknownException):
+            values[4]
+        seen = []
+        iterator = iter(values)
+        while len(seen) < 5:
+            try:
+                seen.append(next(iterator))
+            except UnknownException:
+                seen.append("unknown")
+        self.assertEqual((seen[0], seen[4]), (1, "unknown"))
+        with self.assertRaises(StopIteration):
+            next(iterator)
+        self.assertEqual(json.dumps(values[:2], default=internal_json_encoder), "[1, [2]]")
+
+    def test_special_values(self) -> None:
+        self.assertEqual((NoneValue(), str(NoneValue()), hash(NoneValue())), (NoneValue(), "null", hash(None)))
+        self.assertEqual((list(Unknown("s")), Unknown("s").source), ([], "s"))
+
+
+class Options(unittest.TestCase):
+    def setUp(self) -> None:
+        self.addCleanup(Config._reset)
+
+    def test_42_the_environment_wins(self) -> None:
+        Config.set("my-section", "my-name", "set")
+        self.assertEqual(Config.get("my-section", "my_name"), "set")
+        os.environ["INMANTA_MY_SECTION_MY_NAME"] = "true"
+        self.addCleanup(os.environ.pop, "INMANTA_MY_SECTION_MY_NAME")
+        self.assertEqual(Config.get("my-section", "my_name"), "true")
+        self.assertIs(Config.getboolean("my-section", "my-name"), True)
+        self.assertEqual(Option("my-section", "my-name", 1, "", str.upper).get(), "TRUE")
+        self.assertEqual(Option("my-section", "other", lambda: 5).get(), 5)
+        self.assertEqual(Config.get("my-section", "other", "default"), "default")
+
+
+class Constants(unittest.TestCase):
+    def test_40_there_is_no_autostart_agent_map(self) -> None:
+        self.assertFalse(hasattr(data, "AUTOSTART_AGENT_MAP"))
+
+    def test_members_are_their_text(self) -> None:
+        self.assertEqual(const.ResourceState.deployed, "deployed")
+        self.assertEqual(f"{const.Change.created} {const.HandlerResourceState.skipped}", "created skipped")
+        self.assertEqual(const.LogLevel.TRACE.to_int, 3)
+
+
+class Paths(unittest.TestCase):
+    """Answers taken from the reference."""
+
+    def setUp(self) -> None:
+        self.data = {"a": {"b": 2}, "l": [{"k": "v", "n": [{"i": 1}]}, {"k": "w"}, {"k": None}, {"k": 2.0}]}
+
+    def test_elements(self) -> None:
+        for path, expected in (
+            ("a.b", 2),
+            (".a.b", 2),
+            ("l[k=w]", {"k": "w"}),
+            ("l[k=v].n[i=1]", {"i": 1}),
+            ("l[k=\\0]", {"k": None}),
+            ("l[k=2]", {"k": 2.0}),
+            (".", self.data),
+        ):
+            self.assertEqual(dict_path.to_path(path).get_element(self.data), expected, path)
+        for path in ("x", "a.b.c", "l[k=x]", "l[k=v][z=1]", "a[k=v]"):
+            with self.assertRaises(KeyError):
+                dict_path.to_path(path).get_element(self.data)
+            self.assertEqual(dict_path.to_path(path).get_elements(self.data), [])
+
+    def test_construction_and_removal(self) -> None:
+        made: dict = {}
+        dict_path.to_path("q.r[s=t].u").set_element(made, 5)
+        self.assertEqual(made, {"q": {"r": [{"s": "t", "u": 5}]}})
+        with self.assertRaises(KeyError):
+            dict_path.to_path("x.y").set_element(made, 5, construct=False)
+        dict_path.to_path("q.r[s=t]").remove(made)
+        dict_path.to_path("q.nothing.x").remove(made)
+        self.assertEqual(made, {"q": {"r": []}})
+        with self.assertRaises(dict_path.ContainerStructureException):
+            dict_path.to_path("q.r.x").set_element(made, 1)
+        self.assertEqual(dict_path.to_path("l[k=v]").get_element(made, construct=True), {"k": "v"})
+
+    def test_wild_paths(self) -> None:
+        wild = dict_path.to_wild_path("l[k=*].k")
+        self.assertEqual(wild.get_elements(self.data), ["v", "w", None, 2.0])
+        resolved = [str(path) for path in dict_path.to_wild_path("l[k=*].n[i=*]").resolve_wild_cards(self.data)]
+        self.assertEqual(resolved, ["l[k=v].n[i=1]"])
+        self.assertEqual(dict_path.to_wild_path("x.*").get_elements(self.data), [])
+
+    def test_writing(self) -> None:
+        keyed = dict_path.KeyedList("r", [("k", "v.w"), ("a]", "*x")])
+        self.assertEqual(str(dict_path.InDict("a.b") + keyed), r"a\.b.r[k=v\.w][a\]=\*x]")
+        self.assertEqual(str(dict_path.to_path(str(keyed)).get_path_sections()[0]), str(keyed))
+        self.assertEqual(str(dict_path.KeyedList("r", "k", "v")), "r[k=v]")
+        self.assertEqual(str(dict_path.NullPath() + dict_path.InDict("a")), "a")
+        for wrong in ("", "a[", "a]", "a=b", "a[k]", "a[=v]", "a\\x", "a[k=v][k=w]", "*", "a[k=*]", "[a=b]", "a[k=v]b"):
+            with self.assertRaises(dict_path.InvalidPathException):
+                dict_path.to_path(wrong)
+
+
+class Encoders(unittest.TestCase):
+    def test_forms(self) -> None:
+        import datetime
+        import uuid
+
+        value = [const.VersionState.success, uuid.UUID(int=2), datetime.datetime(2026, 1, 2, 3), {"b", "a"}]
+        got = json.loads(json.dumps([value[1:], {"l": const.ResourceState.dry}], default=internal_json_encoder))
+        self.assertEqual(got[0], [str(value[1]), "2026-01-02T03:00:00.000000+00:00", ["a", "b"]])
+        with self.assertRaises(TypeError):
+            json.dumps(object(), default=api_boundary_json_encoder)
+        self.assertEqual(hash_file(b"hello"), "aaf4c61ddcc5e8a2dabede0f3b482cd9aea9434d")
+
+
+class Answer(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        body = json.dumps({"path": self.path, "tid": self.headers.get("X-Inmanta-tid")}).encode()
+        self.send_response(404 if "missing" in self.path else 200)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def do_PUT(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *args: object) -> None:
+        pass
+
+
+class Clients(unittest.TestCase):
+    def setUp(self) -> None:
+        self.addCleanup(Config._reset)
+
+    def test_43_a_client_without_server_says_so(self) -> None:
+        from inmanta.protocol import SyncClient
+
+        with self.assertRaisesRegex(ConnectionRefusedError, "no server is configured"):
+            SyncClient("agent").get_file("x")
+
+    def test_43_calls_without_and_within_a_loop(self) -> None:
+        import asyncio
+
+        from inmanta.protocol import Client, SyncClient
+
+        server = HTTPServer(("127.0.0.1", 0), Answer)
+        self.addCleanup(server.server_close)
+        self.addCleanup(server.shutdown)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        Config.set("agent_rest_transport", "host", "127.0.0.1")
+        Config.set("agent_rest_transport", "port", server.server_port)
+        result = SyncClient("agent").get_param(tid="t", id="a b", resource_id="r[a,b=c]")
+        path = "/api/v1/parameter/a%20b?resource_id=r%5Ba%2Cb%3Dc%5D"
+        self.assertEqual((result.code, result.result), (200, {"path": path, "tid": "t"}))
+        self.assertEqual(SyncClient("agent").get_file("missing").code, 404)
+        self.assertEqual(SyncClient("agent").upload_file(id="x", content="y").result, {"content": "y"})
+        self.assertEqual(asyncio.run(Client("agent").get_file("h")).result["path"], "/api/v1/file/h")
+        with self.assertRaises(AttributeError):
+            SyncClient("agent").no_such_method()
+
+
+class Imports(unittest.TestCase):
+    def test_every_module_can_be_imported(self) -> None:
+        for directory, _, files in os.walk(os.path.join(PACKAGE, "inmanta")):
+            for file in files:
+                if file.endswith(".py"):
+                    name = os.path.relpath(os.path.join(directory, file), PACKAGE)[:-3].replace(os.sep, ".")
+                    __import__(name.removesuffix(".__init__"))
+
+    def test_starting_up_imports_nothing_heavy(self) -> None:
+        code = f"import sys; sys.path.insert(0, {PACKAGE!r}); before = set(sys.modules)\n"
+        code += "from steward_host import host, pipe, compiling, executing\nimport inmanta.plugins, inmanta.resources\n"
+        code += "print(*sorted(set(sys.modules) - before))"
+        done = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, check=True, text=True)
+        heavy = {"asyncio", "inspect", "typing", "dataclasses", "json", "logging", "re", "socket", "ssl", "urllib.request"}
+        self.assertEqual(heavy & set(done.stdout.split()), set())
+
+
+if __name__ == "__main__":
+    unittest.main()
