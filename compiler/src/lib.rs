@@ -14,8 +14,6 @@
 //! `world` is all that the compiler may ask of the outside. There is no clock, no network and no randomness in the
 //! language, so the same world gives the same answer.
 
-#![allow(dead_code, reason = "Python hosts and templates are not connected yet")]
-
 mod api;
 mod builtin;
 mod diagnostics;
@@ -88,7 +86,7 @@ fn compile_here(world: &dyn World, options: &Options) -> Compiled {
         Ok(loaded) => loaded,
         Err(error) => return report(&sources, vec![error], warnings),
     };
-    let python = match plugins::load_python(world, options, &loaded) {
+    let python = match plugins::load_python(world, options, &loaded, &mut sources) {
         Ok(python) => python,
         Err(error) => return report(&sources, vec![error], warnings),
     };
@@ -111,9 +109,17 @@ fn compile_here(world: &dyn World, options: &Options) -> Compiled {
     let mut machine = runtime::Machine::new(&program, heap, world, options);
     machine.warnings = warnings;
     machine.host = python.host;
+    machine.has_dependency_managers = python.has_dependency_managers;
     let mut compiled = Compiled::default();
     let mut errors = Vec::new();
-    match machine.complete() {
+    let mut completed = machine.complete();
+    if python.has_finalizers
+        && let Some(error) = machine.finalize()
+        && completed.is_ok()
+    {
+        completed = Err(vec![error]);
+    }
+    match completed {
         Ok(()) => {
             if options.export {
                 match export::export(&mut machine) {

@@ -104,6 +104,13 @@ pub enum ToHost {
         /// All ancestors, nearest first.
         parents: Vec<String>,
     },
+    /// Runs the registered dependency managers over all resources. Answer: `depended` or `failed`.
+    Depend {
+        id: u64,
+        resources: Vec<DependResource>,
+    },
+    /// Asks for what getters collected besides values. Answer: `collected`.
+    Collect { id: u64 },
     /// Runs the registered finalizers. Answer: `result` (null) or `failed`.
     Finalize { id: u64 },
     /// Runs one resource through its handler. Answer: `deployed`.
@@ -210,6 +217,9 @@ pub struct ResourceClassInfo {
     /// Merged over the class hierarchy, first seen order. `getter`: the class computes it (by `get_<name>` or `map`),
     /// other than by the built-in getters of the base classes.
     pub fields: Vec<FieldInfo>,
+    /// The class computes the id attribute, which need not be a field.
+    #[serde(default)]
+    pub id_getter: bool,
     pub file: String,
     pub line: u32,
 }
@@ -245,6 +255,26 @@ pub enum FailureKind {
     External,
 }
 
+/// An exported resource as dependency managers see it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct DependResource {
+    /// Index into `loaded.resources`.
+    pub class: u32,
+    /// Without version.
+    pub id: String,
+    pub attributes: serde_json::Map<String, serde_json::Value>,
+    /// Ids without version.
+    pub requires: Vec<String>,
+    pub instance: rmpv::Value,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct UnknownInfo {
+    pub resource: String,
+    pub parameter: String,
+    pub source: String,
+}
+
 /// What a Python host says to Steward.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -258,6 +288,8 @@ pub enum FromHost {
         plugins: Vec<PluginInfo>,
         resources: Vec<ResourceClassInfo>,
         has_finalizers: bool,
+        #[serde(default)]
+        has_dependency_managers: bool,
     },
     LoadFailed {
         /// Name of the inmanta module.
@@ -279,6 +311,9 @@ pub enum FromHost {
     Failed {
         id: u64,
         failure: Failure,
+        /// For `map`: the field whose getter failed.
+        #[serde(default)]
+        field: Option<String>,
     },
     /// The body read variables that have no value yet: call again when they have.
     Unset {
@@ -290,6 +325,23 @@ pub enum FromHost {
         id: u64,
         /// In the order asked for.
         values: Vec<rmpv::Value>,
+        /// What the fields `references` and `mutators` get for the references that the values held.
+        #[serde(default)]
+        references: Vec<rmpv::Value>,
+        #[serde(default)]
+        mutators: Vec<rmpv::Value>,
+    },
+    /// For each resource whose requirements changed: its position and all ids it requires now.
+    Depended {
+        id: u64,
+        requires: Vec<(u32, Vec<String>)>,
+    },
+    Collected {
+        id: u64,
+        unknowns: Vec<UnknownInfo>,
+        /// Contents of files by the SHA-1 of them.
+        #[serde(default)]
+        files: BTreeMap<String, rmpv::Value>,
     },
     /// `IgnoreResourceException`.
     Ignored {

@@ -1,7 +1,9 @@
 //! Dependencies that follow from what resources are: a file needs the directories above it.
 
 use crate::Resource;
+use crate::diagnostics::{Fail, runtime};
 use crate::hash::Map;
+use crate::protocol::DependResource;
 use crate::runtime::Machine;
 use crate::types::{InstId, Value};
 
@@ -48,6 +50,62 @@ pub(super) fn add(
             }
         }
     }
+}
+
+/// Dependency managers of Python modules see all resources of Python classes, and may add to what they require.
+pub(super) fn ask_python(
+    machine: &mut Machine,
+    resources: &[Resource],
+    owners: &[InstId],
+    classes: &[Option<u32>],
+    requires: &mut [Vec<u32>],
+) -> Result<(), Fail> {
+    if !machine.has_dependency_managers {
+        return Ok(());
+    }
+    let mut seen = Vec::new();
+    let mut described = Vec::new();
+    for (at, resource) in resources.iter().enumerate() {
+        let Some(class) = classes[at] else {
+            continue;
+        };
+        seen.push(at);
+        described.push(DependResource {
+            class,
+            id: resource.id.clone(),
+            attributes: serde_json::from_str(&resource.attributes).unwrap_or_default(),
+            requires: requires[at]
+                .iter()
+                .map(|required| resources[*required as usize].id.clone())
+                .collect(),
+            instance: machine.to_wire(Value::Instance(owners[at])),
+        });
+    }
+    let by_id: Map<&str, u32> = resources
+        .iter()
+        .enumerate()
+        .map(|(at, resource)| (resource.id.as_str(), at as u32))
+        .collect();
+    for (position, ids) in machine.manage_dependencies(described)? {
+        let Some(at) = seen.get(position as usize) else {
+            continue;
+        };
+        let mut required = Vec::with_capacity(ids.len());
+        for id in &ids {
+            match by_id.get(id.as_str()) {
+                Some(index) => required.push(*index),
+                None => {
+                    let message = format!(
+                        "A dependency manager made {} require {id}, which does not exist",
+                        resources[*at].id
+                    );
+                    return Err(runtime(machine.instance(owners[*at]).loc, message));
+                }
+            }
+        }
+        requires[*at] = required;
+    }
+    Ok(())
 }
 
 fn trimmed(path: &str) -> &str {

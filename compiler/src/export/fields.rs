@@ -21,12 +21,22 @@ pub(super) fn identity(
     registration: &Registration,
     instance: InstId,
 ) -> Result<Option<Identity>, Fail> {
+    let value = read(machine, instance, &registration.id_attribute)?;
+    identity_of(machine, registration, instance, value)
+}
+
+/// With the value of the id attribute.
+pub(super) fn identity_of(
+    machine: &Machine,
+    registration: &Registration,
+    instance: InstId,
+    value: Value,
+) -> Result<Option<Identity>, Fail> {
     let loc = machine.instance(instance).loc;
     let entity = machine.program.entity_name(registration.entity);
     let Some(agent) = agent(machine, registration, instance)? else {
         return Ok(None);
     };
-    let value = read(machine, instance, &registration.id_attribute)?;
     let value = match value {
         Value::Unknown(_) => return Ok(None),
         Value::Str(id) => machine.heap.str(id).to_owned(),

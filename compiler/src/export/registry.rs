@@ -12,13 +12,17 @@ pub struct Registration {
     pub agent: String,
     pub fields: Vec<Field>,
     pub special: Special,
+    /// Of Python: index of the class among `loaded.resources`.
+    pub class: Option<u32>,
+    /// Python computes the id attribute, which is no field.
+    pub id_getter: Option<Field>,
 }
 
 #[derive(Debug, Clone)]
 pub struct Field {
     pub name: String,
-    /// Python computes it: index of the class among `loaded.resources`.
-    pub getter: Option<u32>,
+    /// Python computes it.
+    pub getter: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -147,7 +151,7 @@ pub fn registrations(program: &Program) -> Vec<Registration> {
             if !fields.iter().any(|field| field.name == *name) {
                 fields.push(Field {
                     name: (*name).to_owned(),
-                    getter: None,
+                    getter: false,
                 });
             }
         }
@@ -157,6 +161,8 @@ pub fn registrations(program: &Program) -> Vec<Registration> {
             agent: native.agent.to_owned(),
             fields,
             special: native.special,
+            class: None,
+            id_getter: None,
         });
     }
     for (class, info) in program.resource_classes.iter().enumerate() {
@@ -168,7 +174,7 @@ pub fn registrations(program: &Program) -> Vec<Registration> {
             .iter()
             .map(|field| Field {
                 name: field.name.clone(),
-                getter: field.getter.then_some(class as u32),
+                getter: field.getter,
             })
             .collect();
         let registration = Registration {
@@ -177,6 +183,16 @@ pub fn registrations(program: &Program) -> Vec<Registration> {
             agent: info.agent.clone(),
             fields,
             special: Special::None,
+            class: Some(class as u32),
+            id_getter: (info.id_getter
+                && !info
+                    .fields
+                    .iter()
+                    .any(|field| field.name == info.id_attribute))
+            .then(|| Field {
+                name: info.id_attribute.clone(),
+                getter: true,
+            }),
         };
         match all.iter_mut().find(|known| known.entity == entity) {
             Some(known) => *known = registration,

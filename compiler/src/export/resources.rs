@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use md5::{Digest, Md5};
 
 use super::dependencies;
-use super::fields::{Mapped, fields, identity};
+use super::fields::{Mapped, fields, identity, identity_of};
 use super::registry::{Field, Registration, Special, registrations};
 use crate::diagnostics::{Fail, Warning, fail, runtime};
 use crate::hash::Map;
@@ -45,6 +45,7 @@ pub fn export(machine: &mut Machine) -> Result<Export, Fail> {
         .collect();
     let mut resources: Vec<Resource> = Vec::new();
     let mut owners: Vec<InstId> = Vec::new();
+    let mut classes: Vec<Option<u32>> = Vec::new();
     let mut fates: Map<InstId, Fate> = Map::default();
     let mut ids: Map<String, u32> = Map::default();
     for at in 0..machine.instances.len() {
@@ -70,11 +71,13 @@ pub fn export(machine: &mut Machine) -> Result<Export, Fail> {
             }
             resources.push(resource);
             owners.push(instance);
+            classes.push(registration.class);
             fates.insert(instance, Fate::Exported(index));
         }
     }
     let mut requires = direct_requires(machine, &resources, &owners, &fates)?;
     dependencies::add(machine, &resources, &owners, &mut requires);
+    dependencies::ask_python(machine, &resources, &owners, &classes, &mut requires)?;
     check_cycles(&resources, &requires)?;
     let texts: Vec<Vec<String>> = requires
         .iter()
@@ -90,6 +93,7 @@ pub fn export(machine: &mut Machine) -> Result<Export, Fail> {
         resource.requires = requires;
     }
     let removed_sets = assign_sets(machine, &mut resources, &fates)?;
+    machine.collect_unknowns();
     let unknowns = std::mem::take(&mut machine.unknown_parameters);
     Ok(Export {
         resources,
@@ -112,18 +116,12 @@ fn resource(
     {
         return Ok(None);
     }
-    let getters: Vec<&Field> = sorted
-        .iter()
-        .copied()
-        .filter(|field| field.getter.is_some())
-        .collect();
-    let computed = if getters.is_empty() {
-        Vec::new()
-    } else {
-        match machine.map_fields(instance, &getters)? {
+    let computed = match registration.class {
+        Some(class) => match from_python(machine, registration, class, sorted, instance)? {
             Some(computed) => computed,
             None => return Ok(None),
-        }
+        },
+        None => Vec::new(),
     };
     let id_computed = computed
         .iter()
@@ -154,6 +152,32 @@ fn resource(
     }))
 }
 
+/// The fields that Python has to compute: those with getters, and those that hold Python's own objects.
+fn from_python(
+    machine: &mut Machine,
+    registration: &Registration,
+    class: u32,
+    sorted: &[&Field],
+    instance: InstId,
+) -> Result<Option<Vec<(String, Value)>>, Fail> {
+    let mut asked: Vec<&Field> = registration.id_getter.iter().collect();
+    for field in sorted.iter().copied() {
+        let opaque = || {
+            machine
+                .read_attribute(instance, &field.name)
+                .is_ok_and(|value| machine.heap.has_opaque(value))
+        };
+        if field.getter || opaque() {
+            asked.push(field);
+        }
+    }
+    if asked.is_empty() {
+        Ok(Some(Vec::new()))
+    } else {
+        machine.map_fields(instance, class, &asked)
+    }
+}
+
 fn identity_with(
     machine: &mut Machine,
     registration: &Registration,
@@ -166,18 +190,7 @@ fn identity_with(
     if matches!(value, Value::Unknown(_)) {
         return Ok(None);
     }
-    let Some(mut found) = identity(machine, registration, instance)? else {
-        return Ok(None);
-    };
-    found.value = machine.heap.to_text(value, machine);
-    found.id = format!(
-        "{}[{},{}={}]",
-        machine.program.entity_name(registration.entity),
-        found.agent,
-        registration.id_attribute,
-        found.value
-    );
-    Ok(Some(found))
+    identity_of(machine, registration, instance, value)
 }
 
 fn hex(bytes: &[u8]) -> String {

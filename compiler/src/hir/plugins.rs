@@ -22,7 +22,6 @@ impl Builder<'_> {
                 returns_declared,
                 allow_unknown: native.allow_unknown,
                 context: native.context,
-                commands: Vec::new(),
                 deprecated: native
                     .deprecated
                     .map(|by| (!by.is_empty()).then(|| by.to_owned())),
@@ -58,7 +57,6 @@ impl Builder<'_> {
             returns_declared: plugin.returns,
             allow_unknown: plugin.allow_unknown,
             context: plugin.takes_context,
-            commands: plugin.commands,
             deprecated: plugin.deprecated,
             body: Body::Python,
         })

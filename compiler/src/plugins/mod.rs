@@ -9,7 +9,6 @@ mod std;
 
 pub use bind::{Bound, bind};
 pub use host::load_python;
-pub use std::TemplateCache;
 
 use crate::diagnostics::Fail;
 use crate::hir::NamespaceId;
@@ -43,7 +42,6 @@ pub struct PluginDef {
     pub allow_unknown: bool,
     /// It wants to know where it is called.
     pub context: bool,
-    pub commands: Vec<String>,
     pub deprecated: Option<Option<String>>,
     pub body: Body,
 }

@@ -16,8 +16,6 @@ pub struct Project {
     pub module_path: Vec<String>,
     /// `type.relation before type.relation`, as written.
     pub precedence: Vec<PrecedenceRule>,
-    /// Module constraints as written.
-    pub requires: Vec<String>,
 }
 
 #[derive(Debug, Clone)]
@@ -68,7 +66,6 @@ impl Project {
         Ok(Project {
             module_path: strings(map, "modulepath")?,
             precedence,
-            requires: strings(map, "requires")?,
         })
     }
 }

@@ -10,6 +10,7 @@ mod describe;
 mod eval;
 mod finish;
 mod gradual;
+mod jinja;
 mod lookup;
 mod model;
 mod needs;
@@ -351,13 +352,16 @@ pub struct Machine<'a> {
     empty_list: Value,
     /// Why an annotation failed.
     annotation_errors: Vec<(EntityId, Fail)>,
-    pub templates: crate::plugins::TemplateCache,
+    n_requests: u64,
+    pub has_dependency_managers: bool,
+    templates: templates::TemplateCache,
+    shared_program: std::sync::Arc<Program>,
     deprecated_seen: Set<u32>,
 }
 
 impl<'a> Machine<'a> {
     pub fn new(
-        program: &'a Program,
+        program: &'a std::sync::Arc<Program>,
         heap: Heap,
         world: &'a dyn World,
         options: &'a Options,
@@ -425,7 +429,10 @@ impl<'a> Machine<'a> {
             delivery_depth: 0,
             empty_list,
             annotation_errors: Vec::new(),
-            templates: crate::plugins::TemplateCache::default(),
+            n_requests: 0,
+            has_dependency_managers: false,
+            templates: templates::TemplateCache::default(),
+            shared_program: std::sync::Arc::clone(program),
             deprecated_seen: Set::default(),
         }
     }

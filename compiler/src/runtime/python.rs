@@ -1,31 +1,558 @@
-//! Calls that Python answers.
+//! Calls that Python answers: values over the wire, questions of a running call, getters of resources.
 
-use super::Machine;
+use rmpv::Value as Wire;
+
 use super::calls::Site;
-use crate::diagnostics::Fail;
+use super::{Machine, ReadError};
+use crate::diagnostics::{Fail, fail, runtime};
 use crate::export::Field;
-use crate::plugins::{Bound, PluginError, external};
-use crate::types::{InstId, Value};
+use crate::hir::AttributeKind;
+use crate::plugins::{Bound, HostCallbacks, PluginError, external};
+use crate::protocol::{
+    AttributeInfo, EXT_BIGINT, EXT_INSTANCE, EXT_OPAQUE, EXT_UNKNOWN, FailureKind, FromHost, Got,
+    ToHost,
+};
+use crate::span::Loc;
+use crate::types::{InstId, Type, Value};
+
+/// Values from Python may not be nested deeper.
+const MAX_DEPTH: u32 = 200;
 
 impl Machine<'_> {
-    pub(super) fn call_python(
-        &mut self,
-        _site: Site,
-        _bound: &Bound,
-    ) -> Result<Value, PluginError> {
-        external("RuntimeError", "there is no Python host")
+    pub fn empty_list(&self) -> Value {
+        self.empty_list
+    }
+
+    pub fn to_wire(&self, value: Value) -> Wire {
+        match value {
+            Value::Null | Value::Skip => Wire::Nil,
+            Value::Bool(value) => Wire::Boolean(value),
+            Value::Int(value) => Wire::from(value),
+            Value::Big(id) => Wire::Ext(EXT_BIGINT, self.heap.big(id).to_string().into_bytes()),
+            Value::Float(value) => Wire::F64(value),
+            Value::Str(id) => Wire::from(self.heap.str(id)),
+            Value::List(id) => Wire::Array(
+                self.heap
+                    .list(id)
+                    .iter()
+                    .map(|item| self.to_wire(*item))
+                    .collect(),
+            ),
+            Value::Dict(id) => {
+                let entries = self.heap.dict(id).entries.iter();
+                Wire::Map(
+                    entries
+                        .map(|(key, value)| (Wire::from(self.heap.str(*key)), self.to_wire(*value)))
+                        .collect(),
+                )
+            }
+            Value::Instance(id) => {
+                let mut payload = id.0.to_be_bytes().to_vec();
+                payload.extend_from_slice(
+                    self.program
+                        .entity_name(self.instance(id).entity)
+                        .as_bytes(),
+                );
+                Wire::Ext(EXT_INSTANCE, payload)
+            }
+            Value::Unknown(_) => Wire::Ext(EXT_UNKNOWN, Vec::new()),
+            Value::Opaque(id) => Wire::Ext(EXT_OPAQUE, id.to_be_bytes().to_vec()),
+        }
+    }
+
+    fn value_of(&mut self, wire: &Wire, depth: u32) -> Result<Value, String> {
+        if depth > MAX_DEPTH {
+            return Err("the value is nested too deeply".to_owned());
+        }
+        Ok(match wire {
+            Wire::Nil => Value::Null,
+            Wire::Boolean(value) => Value::Bool(*value),
+            Wire::Integer(value) => match (value.as_i64(), value.as_u64()) {
+                (Some(value), _) => Value::Int(value),
+                (None, Some(value)) => self.heap.new_int(value.into()),
+                (None, None) => return Err("an integer that can not be read".to_owned()),
+            },
+            Wire::F32(value) => Value::Float(f64::from(*value)),
+            Wire::F64(value) => Value::Float(*value),
+            Wire::String(text) => match text.as_str() {
+                Some(text) => self.heap.new_str(text),
+                None => return Err("a text that is not UTF-8".to_owned()),
+            },
+            Wire::Array(items) => {
+                let mut values = Vec::with_capacity(items.len());
+                for item in items {
+                    values.push(self.value_of(item, depth + 1)?);
+                }
+                self.heap.new_list(&values)
+            }
+            Wire::Map(entries) => {
+                let mut values = Vec::with_capacity(entries.len());
+                for (key, value) in entries {
+                    let Some(key) = key.as_str() else {
+                        return Err(format!("dict keys should be strings, got {key}"));
+                    };
+                    let key = self.heap.add_str(key);
+                    values.push((key, self.value_of(value, depth + 1)?));
+                }
+                self.heap.new_dict(values)
+            }
+            Wire::Ext(EXT_BIGINT, digits) => {
+                let text = std::str::from_utf8(digits).unwrap_or("");
+                match text.parse::<num_bigint::BigInt>() {
+                    Ok(int) => self.heap.new_int(int),
+                    Err(_) => return Err("an integer that can not be read".to_owned()),
+                }
+            }
+            Wire::Ext(EXT_UNKNOWN, _) => self.heap.new_unknown(),
+            Wire::Ext(EXT_INSTANCE, payload) => {
+                let id = payload
+                    .get(..4)
+                    .and_then(|bytes| bytes.try_into().ok())
+                    .map(u32::from_be_bytes);
+                match id.filter(|id| (*id as usize) < self.instances.len()) {
+                    Some(id) => Value::Instance(InstId(id)),
+                    None => return Err("an instance that does not exist".to_owned()),
+                }
+            }
+            Wire::Ext(EXT_OPAQUE, payload) => {
+                let id = payload.as_slice().try_into().ok().map(u32::from_be_bytes);
+                match id {
+                    Some(id) => Value::Opaque(id),
+                    None => return Err("an object that can not be read".to_owned()),
+                }
+            }
+            Wire::Ext(..) | Wire::Binary(_) => {
+                return Err("a value of no kind that the model knows".to_owned());
+            }
+        })
+    }
+
+    fn ask(&mut self, message: ToHost) -> Result<FromHost, PluginError> {
+        let Some(mut host) = self.host.take() else {
+            return external("RuntimeError", "there is no Python host");
+        };
+        let answer = host.request(message, &mut Questions { machine: self });
+        self.host = Some(host);
+        answer.or_else(|reason| external("ConnectionError", reason))
+    }
+
+    fn next_request(&mut self) -> u64 {
+        self.n_requests += 1;
+        self.n_requests
+    }
+
+    pub(super) fn call_python(&mut self, site: Site, bound: &Bound) -> Result<Value, PluginError> {
+        let program = self.program;
+        let plugin = &program.plugins[site.plugin.index()];
+        let mut args = Vec::new();
+        let mut kwargs: Vec<(String, Wire)> = Vec::new();
+        // After a parameter that is left to its default the others go by name.
+        let mut by_name = false;
+        let plain = plugin
+            .parameters
+            .iter()
+            .filter(|p| p.kind == crate::protocol::ParameterKind::Positional);
+        for (parameter, value) in plain.zip(&bound.values) {
+            match value {
+                Some(value) if by_name => {
+                    kwargs.push((parameter.name.clone(), self.to_wire(*value)))
+                }
+                Some(value) => args.push(self.to_wire(*value)),
+                None => by_name = true,
+            }
+        }
+        args.extend(bound.var_args.iter().map(|value| self.to_wire(*value)));
+        kwargs.extend(
+            bound
+                .keywords
+                .iter()
+                .map(|(name, value)| (name.clone(), self.to_wire(*value))),
+        );
+        let location = program.sources.location(site.loc);
+        let namespace = site
+            .call
+            .map(|call| program.calls[call.index()].namespace)
+            .unwrap_or(plugin.namespace);
+        let id = self.next_request();
+        let message = ToHost::Call {
+            id,
+            plugin: program.text(plugin.name).to_owned(),
+            args,
+            kwargs,
+            file: location
+                .as_ref()
+                .map(|at| at.file.clone())
+                .unwrap_or_default(),
+            line: location.map(|at| at.line).unwrap_or(0),
+            namespace: program
+                .text(program.namespaces[namespace.index()].name)
+                .to_owned(),
+        };
+        match self.ask(message)? {
+            FromHost::Result { value, .. } => self
+                .value_of(&value, 0)
+                .map_err(|reason| PluginError::Compile(runtime(Loc::NONE, reason))),
+            other => Err(self.refusal(other)),
+        }
+    }
+
+    /// An answer that is no value.
+    fn refusal(&mut self, answer: FromHost) -> PluginError {
+        match answer {
+            FromHost::Unset { variables, .. } => {
+                let mut waiting = Vec::new();
+                for (instance, attribute) in &variables {
+                    let known = (*instance as usize) < self.instances.len();
+                    let name = self.program.names.find(attribute).filter(|_| known);
+                    let slot = name.and_then(|name| self.slot(InstId(*instance), name));
+                    waiting.extend(
+                        slot.filter(|slot| !self.var(*slot).ready)
+                            .map(|slot| slot.0),
+                    );
+                }
+                if waiting.is_empty() {
+                    let message = "the plugin waits for values that are known already";
+                    return PluginError::Compile(fail("UnsetException", Loc::NONE, message));
+                }
+                PluginError::Unset(waiting)
+            }
+            FromHost::Failed { failure, .. } => {
+                let traceback = (!failure.traceback.is_empty()).then_some(failure.traceback);
+                match failure.kind {
+                    FailureKind::Plugin => PluginError::Explicit {
+                        type_name: failure.type_name,
+                        message: failure.message,
+                        traceback,
+                    },
+                    FailureKind::External => PluginError::External {
+                        type_name: failure.type_name,
+                        message: failure.message,
+                        traceback,
+                    },
+                    FailureKind::Compile => PluginError::Compile(fail(
+                        known_kind(&failure.type_name),
+                        Loc::NONE,
+                        failure.message,
+                    )),
+                }
+            }
+            other => PluginError::External {
+                type_name: "RuntimeError".to_owned(),
+                message: format!("the Python host answered {other:?}"),
+                traceback: None,
+            },
+        }
     }
 
     /// The values of fields that Python computes; `None`: the instance is not exported.
     pub fn map_fields(
         &mut self,
-        _instance: InstId,
-        _fields: &[&Field],
+        instance: InstId,
+        class: u32,
+        fields: &[&Field],
     ) -> Result<Option<Vec<(String, Value)>>, Fail> {
-        Ok(None)
+        let id = self.next_request();
+        let message = ToHost::Map {
+            id,
+            class,
+            instance: self.to_wire(Value::Instance(instance)),
+            fields: fields.iter().map(|field| field.name.clone()).collect(),
+        };
+        let loc = self.instance(instance).loc;
+        let entity = self
+            .program
+            .entity_name(self.instance(instance).entity)
+            .to_owned();
+        let answer = match self.ask(message) {
+            Ok(answer) => answer,
+            Err(error) => return Err(self.export_failure(error, "", &entity, loc)),
+        };
+        match answer {
+            FromHost::Mapped {
+                values,
+                references,
+                mutators,
+                ..
+            } => {
+                let mut computed = Vec::with_capacity(values.len());
+                for (field, value) in fields.iter().zip(&values) {
+                    let value = self
+                        .value_of(value, 0)
+                        .map_err(|reason| runtime(loc, reason))?;
+                    computed.push((field.name.clone(), value));
+                }
+                for (name, items) in [("references", references), ("mutators", mutators)] {
+                    if !items.is_empty() {
+                        let value = self
+                            .value_of(&Wire::Array(items), 0)
+                            .map_err(|reason| runtime(loc, reason))?;
+                        computed.push((name.to_owned(), value));
+                    }
+                }
+                Ok(Some(computed))
+            }
+            FromHost::Ignored { .. } => Ok(None),
+            FromHost::Result { .. } => Ok(None),
+            answer => {
+                let field = match &answer {
+                    FromHost::Failed {
+                        field: Some(field), ..
+                    } => field.clone(),
+                    _ => fields
+                        .first()
+                        .map(|field| field.name.clone())
+                        .unwrap_or_default(),
+                };
+                let error = self.refusal(answer);
+                Err(self.export_failure(error, &field, &entity, loc))
+            }
+        }
     }
 
-    pub fn empty_list(&self) -> Value {
-        self.empty_list
+    fn export_failure(&mut self, error: PluginError, field: &str, entity: &str, loc: Loc) -> Fail {
+        let message = format!("Failed to get attribute '{field}' for export on '{entity}'");
+        match error {
+            PluginError::Compile(error) => error.at(loc),
+            PluginError::External {
+                type_name,
+                message: text,
+                traceback,
+            } => {
+                let cause = fail("PythonException", Loc::NONE, format!("{type_name}: {text}"));
+                let error = fail("ExternalException", loc, message).cause(*cause);
+                match traceback {
+                    Some(traceback) => error.note(traceback, Loc::NONE),
+                    None => error,
+                }
+            }
+            PluginError::Explicit {
+                message: text,
+                traceback,
+                ..
+            } => {
+                let error = fail("ExplicitPluginException", loc, format!("{message}\n{text}"));
+                match traceback {
+                    Some(traceback) => error.note(traceback, Loc::NONE),
+                    None => error,
+                }
+            }
+            PluginError::Unset(_) => fail(
+                "UnsetException",
+                loc,
+                format!("{message}: a value is not set"),
+            ),
+            PluginError::Unknown => runtime(loc, format!("{message}: a value is Unknown")),
+        }
+    }
+
+    /// Lets dependency managers of Python modules add to what resources require.
+    pub fn manage_dependencies(
+        &mut self,
+        resources: Vec<crate::protocol::DependResource>,
+    ) -> Result<Vec<(u32, Vec<String>)>, Fail> {
+        let id = self.next_request();
+        match self.ask(ToHost::Depend { id, resources }) {
+            Ok(FromHost::Depended { requires, .. }) => Ok(requires),
+            Ok(answer) => {
+                let error = self.refusal(answer);
+                Err(dependency_failure(error))
+            }
+            Err(error) => Err(dependency_failure(error)),
+        }
+    }
+
+    /// What getters found besides values.
+    pub fn collect_unknowns(&mut self) {
+        if self.host.is_none() {
+            return;
+        }
+        let id = self.next_request();
+        if let Ok(FromHost::Collected { unknowns, .. }) = self.ask(ToHost::Collect { id }) {
+            for unknown in unknowns {
+                let parameter = crate::UnknownParameter {
+                    resource: unknown.resource,
+                    parameter: unknown.parameter,
+                    source: unknown.source,
+                };
+                if !self.unknown_parameters.contains(&parameter) {
+                    self.unknown_parameters.push(parameter);
+                }
+            }
+        }
+    }
+
+    /// Runs the finalizers; their errors count only after a success.
+    pub fn finalize(&mut self) -> Option<Fail> {
+        let id = self.next_request();
+        let error = match self.ask(ToHost::Finalize { id }) {
+            Ok(FromHost::Result { .. }) => return None,
+            Ok(answer) => self.refusal(answer),
+            Err(error) => error,
+        };
+        let text = match error {
+            PluginError::External { message, .. } | PluginError::Explicit { message, .. } => {
+                message
+            }
+            PluginError::Compile(error) => error.message,
+            PluginError::Unset(_) | PluginError::Unknown => "a value is not known".to_owned(),
+        };
+        Some(fail(
+            "CompilerException",
+            Loc::NONE,
+            format!("Finalizer failed: {text}"),
+        ))
+    }
+}
+
+fn dependency_failure(error: PluginError) -> Fail {
+    match error {
+        PluginError::Compile(error) => error,
+        PluginError::External {
+            type_name,
+            message,
+            traceback,
+        }
+        | PluginError::Explicit {
+            type_name,
+            message,
+            traceback,
+        } => {
+            let cause = fail(
+                "PythonException",
+                Loc::NONE,
+                format!("{type_name}: {message}"),
+            );
+            let error = fail(
+                "ExternalException",
+                Loc::NONE,
+                "A dependency manager failed",
+            )
+            .cause(*cause);
+            match traceback {
+                Some(traceback) => error.note(traceback, Loc::NONE),
+                None => error,
+            }
+        }
+        PluginError::Unset(_) | PluginError::Unknown => {
+            runtime(Loc::NONE, "a dependency manager reads what is not known")
+        }
+    }
+}
+
+/// Exceptions that Python raises by the names that diagnostics know.
+fn known_kind(type_name: &str) -> &'static str {
+    const KNOWN: &[&str] = &[
+        "NotFoundException",
+        "OptionalValueException",
+        "AttributeException",
+        "TypeNotFoundException",
+        "TypingException",
+        "DoubleSetException",
+        "KeyException",
+        "DuplicateException",
+        "PluginTypeException",
+        "UnexpectedReference",
+        "UnsetException",
+        "CompilerException",
+        "ResourceException",
+        "DataClassException",
+        "ModifiedAfterFreezeException",
+    ];
+    let short = type_name.rsplit('.').next().unwrap_or(type_name);
+    KNOWN
+        .iter()
+        .find(|known| **known == short)
+        .copied()
+        .unwrap_or("RuntimeException")
+}
+
+/// Answers what a running call asks.
+struct Questions<'m, 'a> {
+    machine: &'m mut Machine<'a>,
+}
+
+impl HostCallbacks for Questions<'_, '_> {
+    fn get(&mut self, instance: u32, attribute: &str) -> Got {
+        let machine = &self.machine;
+        if instance as usize >= machine.instances.len() {
+            return Got::NoAttribute("there is no such instance".to_owned());
+        }
+        let id = InstId(instance);
+        match machine.read_attribute(id, attribute) {
+            Ok(value) => Got::Value(machine.to_wire(value)),
+            Err(ReadError::NotReady(_)) => Got::Unset,
+            Err(ReadError::OptionalUnset(slot)) => {
+                Got::OptionalUnset(machine.optional_unset_error(slot).message)
+            }
+            Err(ReadError::NoAttribute) => Got::NoAttribute(format!(
+                "could not find attribute with name: {attribute} in type {}",
+                machine.program.entity_name(machine.instance(id).entity)
+            )),
+        }
+    }
+
+    fn entity(&mut self, name: &str) -> ToHost {
+        let program = self.machine.program;
+        let found = program
+            .names
+            .find(name)
+            .and_then(|symbol| program.entities.iter().find(|entity| entity.name == symbol));
+        let Some(entity) = found else {
+            return ToHost::EntityInfo {
+                name: String::new(),
+                attributes: Vec::new(),
+                parents: Vec::new(),
+            };
+        };
+        let attributes = entity
+            .slots
+            .iter()
+            .map(|attr| {
+                let attribute = program.attribute(*attr);
+                let (type_name, relation, multi, optional) = match attribute.kind {
+                    AttributeKind::Plain(ty) => {
+                        let kind = &program.types[ty.index()];
+                        let optional = matches!(kind, Type::Nullable(_));
+                        (
+                            program.type_text(ty),
+                            false,
+                            matches!(kind, Type::ListOf(_)),
+                            optional,
+                        )
+                    }
+                    AttributeKind::Relation { target, .. } => {
+                        let name = program.entity_name(target).to_owned();
+                        (name, true, attribute.is_multi(), attribute.is_optional())
+                    }
+                };
+                AttributeInfo {
+                    name: program.text(attribute.name).to_owned(),
+                    type_name,
+                    relation,
+                    multi,
+                    optional,
+                }
+            })
+            .collect();
+        let parents = entity
+            .ancestors
+            .iter()
+            .map(|id| program.entity_name(*id).to_owned())
+            .collect();
+        ToHost::EntityInfo {
+            name: name.to_owned(),
+            attributes,
+            parents,
+        }
+    }
+
+    fn log(&mut self, level: &str, message: &str) {
+        if matches!(level, "WARNING" | "ERROR" | "CRITICAL") {
+            self.machine.warnings.push(crate::diagnostics::Warning {
+                kind: "PluginLog",
+                message: message.to_owned(),
+                loc: Loc::NONE,
+            });
+        }
     }
 }

@@ -1,17 +1,379 @@
-//! Renders templates over the running model.
+//! Renders templates over the running model. Source: std-module.md 7.
+//!
+//! The engine wants objects that own what they show. So the arenas that a template may read move into a shared
+//! [`Slot`] while it renders, and back afterwards. What needs more than reading (calling a plugin as a filter, loading
+//! a template) aborts the rendering with a wish; the machine grants it, remembers the answer and renders again.
 
-use super::Machine;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use minijinja::{Environment, ErrorKind};
+
 use super::calls::Site;
-use crate::plugins::PluginError;
-use crate::types::Value;
+use super::{InstId, Instance, Machine, Scope, ScopeId, Var, VarId, VarKind};
+use crate::diagnostics::not_found;
+use crate::hir::{CallId, PluginId, Program, Ref};
+use crate::intern::Symbol;
+use crate::plugins::{PluginError, external};
+use crate::span::Loc;
+use crate::types::text::Instances;
+use crate::types::{Heap, Value};
+
+use super::jinja::{environment, rewrite};
+
+/// A template that asks for more than this many things will never end.
+const MAX_WISHES: usize = 100_000;
+
+/// Why a rendering stopped early.
+pub(super) enum Wish {
+    /// A variable without value yet.
+    Unset(VarId),
+    Unknown,
+    Call {
+        key: String,
+        plugin: PluginId,
+        args: Vec<Value>,
+    },
+    Source(String),
+}
+
+/// What a template may read.
+pub(super) struct Slot {
+    pub program: Arc<Program>,
+    pub heap: Heap,
+    vars: Vec<Var>,
+    instances: Vec<Instance>,
+    scopes: Vec<Scope>,
+    roots: Vec<VarId>,
+    pub wish: Option<Wish>,
+    /// Results of plugins that were called as filters.
+    pub calls: HashMap<String, Value>,
+    pub sources: HashMap<String, String>,
+    /// With keyword arguments only those are visible.
+    keywords: Option<HashMap<String, Value>>,
+    call: Option<CallId>,
+    scope: ScopeId,
+}
+
+pub(super) type Shared = Arc<Mutex<Slot>>;
+
+pub(super) fn lock(shared: &Shared) -> MutexGuard<'_, Slot> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The engine with its compiled templates, kept for one compile.
+#[derive(Default)]
+pub struct TemplateCache {
+    engine: Option<(Environment<'static>, Shared)>,
+}
+
+/// What reading a name or an attribute gives.
+pub(super) enum Found {
+    Value(Value),
+    /// An unset optional, or an attribute that the entity does not have.
+    Nothing,
+    /// The wish is noted.
+    Aborted,
+}
+
+impl Slot {
+    fn read(&mut self, var: VarId) -> Found {
+        let mut id = var;
+        while self.vars[id.index()].kind == VarKind::Proxy && self.vars[id.index()].ready {
+            id = VarId(self.vars[id.index()].extra);
+        }
+        let var = &self.vars[id.index()];
+        if !var.ready || var.kind == VarKind::Proxy {
+            self.wish = Some(Wish::Unset(id));
+            return Found::Aborted;
+        }
+        match var.value {
+            Value::Unknown(_) => {
+                self.wish = Some(Wish::Unknown);
+                Found::Aborted
+            }
+            Value::Null if var.kind == VarKind::Optional => Found::Nothing,
+            value => Found::Value(value),
+        }
+    }
+
+    fn slot(&self, instance: InstId, name: Symbol) -> Option<VarId> {
+        let instance = &self.instances[instance.index()];
+        let slot = self.program.entity(instance.entity).slot_of.get(&name)?;
+        Some(VarId(instance.slots.0 + slot))
+    }
+
+    pub fn attribute(&mut self, instance: InstId, name: &str) -> Found {
+        match self
+            .program
+            .names
+            .find(name)
+            .and_then(|name| self.slot(instance, name))
+        {
+            Some(var) => self.read(var),
+            None => Found::Nothing,
+        }
+    }
+
+    /// A top-level name; `None`: there is none.
+    pub fn name(&mut self, name: &str) -> Option<Found> {
+        if let Some(keywords) = &self.keywords {
+            let value = keywords.get(name).copied()?;
+            if matches!(value, Value::Unknown(_)) {
+                self.wish = Some(Wish::Unknown);
+                return Some(Found::Aborted);
+            }
+            return Some(Found::Value(value));
+        }
+        let symbol = self.program.names.find(name)?;
+        let program = Arc::clone(&self.program);
+        let call = &program.calls[self.call?.index()];
+        let visible = call.scope.as_ref()?;
+        if let Some(Ref::Local { up, index }) = visible.refs.get(&symbol) {
+            let mut at = self.scope;
+            for _ in 0..*up {
+                at = self.scopes[at.index()].parent;
+            }
+            return Some(self.read(VarId(self.scopes[at.index()].base.0 + index)));
+        }
+        let instance = self.scopes[self.scope.index()].instance;
+        if instance.is_some() {
+            if name == "self" {
+                return Some(Found::Value(Value::Instance(instance)));
+            }
+            if let Some(var) = self.slot(instance, symbol) {
+                return Some(self.read(var));
+            }
+        }
+        let root = program.namespaces[call.namespace.index()].root;
+        let index = program.blocks[root.index()]
+            .variables
+            .iter()
+            .position(|variable| *variable == symbol)?;
+        Some(self.read(VarId(self.roots[call.namespace.index()].0 + index as u32)))
+    }
+}
+
+impl Instances for Slot {
+    fn instance_text(&self, id: InstId) -> String {
+        let instance = &self.instances[id.index()];
+        let name = self.program.entity_name(instance.entity);
+        format!(
+            "{name} (instantiated at {})",
+            self.program.sources.brief(instance.loc)
+        )
+    }
+
+    fn instance_handle(&self, id: InstId) -> String {
+        let name = self.program.entity_name(self.instances[id.index()].entity);
+        format!("{name} 7f{:010x}", u64::from(id.0) * 16)
+    }
+}
 
 impl Machine<'_> {
     pub(super) fn render_template(
         &mut self,
-        _site: Site,
-        _path: &str,
-        _variables: Option<Vec<(String, Value)>>,
+        site: Site,
+        path: &str,
+        variables: Option<Vec<(String, Value)>>,
     ) -> Result<Value, PluginError> {
-        crate::plugins::external("NotImplementedError", "templates")
+        let path = match path.strip_prefix("./") {
+            Some(rest) => {
+                let namespace = site
+                    .call
+                    .map(|call| self.program.calls[call.index()].namespace);
+                let name = namespace
+                    .map(|id| self.program.text(self.program.namespaces[id.index()].name))
+                    .unwrap_or("");
+                let module = name.split("::").next().unwrap_or("");
+                if module == "__config__" {
+                    return external(
+                        "Exception",
+                        "a template of the project itself can not be relative to a module",
+                    );
+                }
+                format!("{module}/{rest}")
+            }
+            None => path.to_owned(),
+        };
+        let cache = std::mem::take(&mut self.templates);
+        let (engine, shared) = cache.engine.unwrap_or_else(|| {
+            let slot = Slot {
+                program: Arc::clone(&self.shared_program),
+                heap: Heap::default(),
+                vars: Vec::new(),
+                instances: Vec::new(),
+                scopes: Vec::new(),
+                roots: Vec::new(),
+                wish: None,
+                calls: HashMap::new(),
+                sources: HashMap::new(),
+                keywords: None,
+                call: None,
+                scope: ScopeId::NONE,
+            };
+            let shared = Arc::new(Mutex::new(slot));
+            (environment(&shared), shared)
+        });
+        {
+            let mut slot = lock(&shared);
+            slot.calls.clear();
+            slot.keywords = variables.map(|variables| variables.into_iter().collect());
+            slot.call = site.call;
+            slot.scope = site.scope;
+        }
+        let result = self.render_until_done(&engine, &shared, site, &path);
+        self.templates.engine = Some((engine, shared));
+        result
+    }
+
+    fn render_until_done(
+        &mut self,
+        engine: &Environment<'static>,
+        shared: &Shared,
+        site: Site,
+        path: &str,
+    ) -> Result<Value, PluginError> {
+        for _ in 0..MAX_WISHES {
+            self.lend(shared);
+            let rendered = engine
+                .get_template(path)
+                .and_then(|template| template.render(super::jinja::root(shared)));
+            self.take_back(shared);
+            let wish = lock(shared).wish.take();
+            match wish {
+                None => return self.rendered(rendered, path),
+                Some(Wish::Unset(var)) => return Err(PluginError::Unset(vec![var.0])),
+                Some(Wish::Unknown) => return Err(PluginError::Unknown),
+                Some(Wish::Call { key, plugin, args }) => {
+                    let value = self.call_filter(site, plugin, args)?;
+                    lock(shared).calls.insert(key, value);
+                }
+                Some(Wish::Source(name)) => {
+                    let source = self.template_source(&name);
+                    let Some(source) = source else {
+                        return external("jinja2.exceptions.TemplateNotFound", name);
+                    };
+                    lock(shared)
+                        .sources
+                        .insert(name, rewrite(&source, self.program));
+                }
+            }
+        }
+        external("RuntimeError", format!("the template {path} never ends"))
+    }
+
+    fn lend(&mut self, shared: &Shared) {
+        let mut slot = lock(shared);
+        slot.heap = std::mem::take(&mut self.heap);
+        slot.vars = std::mem::take(&mut self.vars);
+        slot.instances = std::mem::take(&mut self.instances);
+        slot.scopes = std::mem::take(&mut self.scopes);
+        slot.roots = std::mem::take(&mut self.roots);
+    }
+
+    fn take_back(&mut self, shared: &Shared) {
+        let mut slot = lock(shared);
+        self.heap = std::mem::take(&mut slot.heap);
+        self.vars = std::mem::take(&mut slot.vars);
+        self.instances = std::mem::take(&mut slot.instances);
+        self.scopes = std::mem::take(&mut slot.scopes);
+        self.roots = std::mem::take(&mut slot.roots);
+    }
+
+    fn rendered(
+        &mut self,
+        rendered: Result<String, minijinja::Error>,
+        path: &str,
+    ) -> Result<Value, PluginError> {
+        let error = match rendered {
+            Ok(text) => return Ok(self.heap.new_str(&text)),
+            Err(error) => error,
+        };
+        let place = match (error.name(), error.line()) {
+            (Some(name), Some(line)) => format!(" ({name}:{line})"),
+            _ => String::new(),
+        };
+        let detail = error
+            .detail()
+            .map(str::to_owned)
+            .unwrap_or_else(|| error.kind().to_string());
+        match error.kind() {
+            ErrorKind::TemplateNotFound => external("jinja2.exceptions.TemplateNotFound", path),
+            ErrorKind::SyntaxError => external(
+                "jinja2.exceptions.TemplateSyntaxError",
+                format!("{detail}{place}"),
+            ),
+            ErrorKind::UndefinedError | ErrorKind::UnknownMethod => Err(PluginError::Compile(
+                not_found(Loc::NONE, format!("{detail}{place}")),
+            )),
+            ErrorKind::UnknownFilter | ErrorKind::UnknownTest => external(
+                "jinja2.exceptions.TemplateAssertionError",
+                format!("{detail}{place}"),
+            ),
+            _ => external(
+                "jinja2.exceptions.TemplateRuntimeError",
+                format!("{detail}{place}"),
+            ),
+        }
+    }
+
+    fn template_source(&self, name: &str) -> Option<String> {
+        if name.split('/').any(|part| part == "..") {
+            return None;
+        }
+        let path = match name.strip_prefix('/') {
+            Some(rest) => format!("templates/{rest}"),
+            None => {
+                let (module, rest) = name.split_once('/')?;
+                format!(
+                    "{}/templates/{rest}",
+                    self.program.module_roots.get(module)?
+                )
+            }
+        };
+        self.world.read_text(&path).ok()
+    }
+
+    fn call_filter(
+        &mut self,
+        site: Site,
+        plugin: PluginId,
+        args: Vec<Value>,
+    ) -> Result<Value, PluginError> {
+        let definition = &self.program.plugins[plugin.index()];
+        let name = self.program.text(definition.name);
+        if definition.context {
+            return external(
+                "Exception",
+                format!("plugin {name} needs the compiler's context, it is no filter"),
+            );
+        }
+        if args.iter().any(|value| matches!(value, Value::Unknown(_))) {
+            return Err(PluginError::Unknown);
+        }
+        let (bound, _) = match crate::plugins::bind(name, definition, &args, &[]) {
+            Ok(bound) => bound,
+            Err(message) => {
+                return Err(PluginError::Compile(crate::diagnostics::runtime(
+                    Loc::NONE,
+                    message,
+                )));
+            }
+        };
+        let value = self.invoke(
+            Site {
+                call: None,
+                scope: ScopeId::NONE,
+                plugin,
+                loc: site.loc,
+            },
+            &bound,
+        )?;
+        if matches!(value, Value::Unknown(_)) {
+            Err(PluginError::Unknown)
+        } else {
+            Ok(value)
+        }
     }
 }

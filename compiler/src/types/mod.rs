@@ -18,6 +18,7 @@ macro_rules! index {
         pub struct $name(pub u32);
 
         impl $name {
+            #[allow(dead_code, reason = "not every kind of id indexes an arena")]
             pub fn index(self) -> usize {
                 self.0 as usize
             }

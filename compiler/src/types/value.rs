@@ -202,6 +202,20 @@ impl Heap {
         }
     }
 
+    /// Whether a value is, or holds, an object of Python.
+    pub fn has_opaque(&self, value: Value) -> bool {
+        match value {
+            Value::Opaque(_) => true,
+            Value::List(id) => self.list(id).iter().any(|item| self.has_opaque(*item)),
+            Value::Dict(id) => self
+                .dict(id)
+                .entries
+                .iter()
+                .any(|(_, item)| self.has_opaque(*item)),
+            _ => false,
+        }
+    }
+
     /// Adds a value to a list under construction; lists are flattened.
     pub fn flatten_into(&self, value: Value, out: &mut Vec<Value>) {
         match value {

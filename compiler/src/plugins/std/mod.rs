@@ -6,12 +6,9 @@ mod lists;
 mod network;
 mod pyformat;
 mod strings;
-mod template;
 mod text_types;
 mod validate;
 mod values;
-
-pub use template::TemplateCache;
 
 use super::{Bound, Model, NativeDef, PluginError, external};
 use crate::types::{Heap, Value};

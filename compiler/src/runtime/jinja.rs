@@ -1,0 +1,591 @@
+//! The template engine made to speak Python: objects, printing, tests and filters.
+
+use std::cmp::Ordering;
+use std::fmt;
+use std::sync::Arc;
+
+use minijinja::value::{DynObject, Enumerator, Kwargs, Object, ObjectRepr, Rest, ValueKind};
+use minijinja::{
+    AutoEscape, Environment, Error, ErrorKind, Output, State, UndefinedBehavior, Value as Jinja,
+};
+
+use super::InstId;
+use super::templates::{Found, Shared, Slot, Wish, lock};
+use crate::hir::{PluginId, Program};
+use crate::types::text::{self, Instances};
+use crate::types::{DictId, Value};
+
+/// Steps of one rendering.
+const FUEL: u64 = 500_000_000;
+
+/// Dotted filters (`std.upper`) are written with these instead of the dot.
+const DOT: &str = "__dot__";
+
+pub(super) fn environment(shared: &Shared) -> Environment<'static> {
+    let mut engine = Environment::new();
+    engine.set_undefined_behavior(UndefinedBehavior::Strict);
+    engine.set_auto_escape_callback(|_| AutoEscape::None);
+    engine.set_fuel(Some(FUEL));
+    engine.set_formatter(print);
+    engine.set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
+    let loader = Arc::clone(shared);
+    engine.set_loader(move |name| {
+        let mut slot = lock(&loader);
+        if let Some(source) = slot.sources.get(name) {
+            return Ok(Some(source.clone()));
+        }
+        slot.wish = Some(Wish::Source(name.to_owned()));
+        Err(aborted())
+    });
+    engine.add_test("defined", |value: &Jinja| !is_nothing(value));
+    engine.add_test("undefined", is_nothing);
+    engine.add_test("none", |value: &Jinja| value.is_none());
+    engine.add_filter("default", default_filter);
+    engine.add_filter("d", default_filter);
+    engine.add_filter("string", |value: &Jinja| shown(value));
+    engine.add_filter("format", |template: String, args: Rest<Jinja>| {
+        percent(&template, &args)
+    });
+    engine.add_filter("center", |value: String, width: Option<usize>| {
+        centered(&value, width.unwrap_or(80))
+    });
+    engine.add_filter("wordcount", |value: String| {
+        value.split_whitespace().count()
+    });
+    engine.add_filter("forceescape", |value: String| {
+        minijinja::HtmlEscape(&value).to_string()
+    });
+    engine.add_filter("striptags", |value: String| strip_tags(&value));
+    let program = Arc::clone(&lock(shared).program);
+    for (at, plugin) in program.plugins.iter().enumerate() {
+        let name = program.text(plugin.name).replace("::", DOT);
+        let id = PluginId(at as u32);
+        let shared = Arc::clone(shared);
+        engine.add_filter(name, move |value: Jinja, args: Rest<Jinja>| {
+            filter(&shared, id, &value, &args)
+        });
+    }
+    engine
+}
+
+/// Writes dotted filter names so that the engine takes them for one name.
+pub(super) fn rewrite(source: &str, program: &Program) -> String {
+    let mut out = String::with_capacity(source.len());
+    let mut rest = source;
+    while let Some(at) = rest.find('|') {
+        let (before, after) = rest.split_at(at + 1);
+        out.push_str(before);
+        let blanks = after.len() - after.trim_start().len();
+        let body = &after[blanks..];
+        let end = body
+            .find(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == '.'))
+            .unwrap_or(body.len());
+        let name = &body[..end];
+        let full = name.replace('.', "::");
+        let known = name.contains('.')
+            && program
+                .names
+                .find(&full)
+                .is_some_and(|symbol| program.plugins.iter().any(|plugin| plugin.name == symbol));
+        if known {
+            out.push_str(&after[..blanks]);
+            out.push_str(&name.replace('.', DOT));
+            rest = &body[end..];
+        } else {
+            rest = after;
+        }
+    }
+    out.push_str(rest);
+    out
+}
+
+fn aborted() -> Error {
+    Error::new(ErrorKind::InvalidOperation, "the rendering is interrupted")
+}
+
+pub(super) fn root(shared: &Shared) -> Jinja {
+    Jinja::from_object(Root {
+        shared: Arc::clone(shared),
+    })
+}
+
+/// The names that a template can use.
+#[derive(Debug)]
+struct Root {
+    shared: Shared,
+}
+
+#[derive(Debug)]
+struct InstanceObject {
+    shared: Shared,
+    id: InstId,
+}
+
+#[derive(Debug)]
+struct ListObject {
+    shared: Shared,
+    items: Vec<Value>,
+    value: Value,
+}
+
+#[derive(Debug)]
+struct DictObject {
+    shared: Shared,
+    id: DictId,
+}
+
+/// An optional relation without value, or an attribute that does not exist.
+#[derive(Debug)]
+struct Nothing;
+
+impl fmt::Debug for Slot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Slot")
+    }
+}
+
+fn to_jinja(shared: &Shared, slot: &Slot, value: Value) -> Jinja {
+    match value {
+        Value::Null | Value::Skip => Jinja::from(()),
+        Value::Bool(value) => Jinja::from(value),
+        Value::Int(value) => Jinja::from(value),
+        Value::Big(id) => match i128::try_from(slot.heap.big(id).clone()) {
+            Ok(value) => Jinja::from(value),
+            Err(_) => Jinja::from(slot.heap.big(id).to_string()),
+        },
+        Value::Float(value) => Jinja::from(value),
+        Value::Str(id) => Jinja::from(slot.heap.str(id)),
+        Value::List(id) => {
+            let items = slot.heap.list(id).to_vec();
+            Jinja::from_object(ListObject {
+                shared: Arc::clone(shared),
+                items,
+                value,
+            })
+        }
+        Value::Dict(id) => Jinja::from_object(DictObject {
+            shared: Arc::clone(shared),
+            id,
+        }),
+        Value::Instance(id) => Jinja::from_object(InstanceObject {
+            shared: Arc::clone(shared),
+            id,
+        }),
+        Value::Unknown(_) | Value::Opaque(_) => Jinja::UNDEFINED,
+    }
+}
+
+fn element(shared: &Shared, slot: &mut Slot, value: Value) -> Jinja {
+    if matches!(value, Value::Unknown(_)) {
+        slot.wish = Some(Wish::Unknown);
+        return Jinja::from(aborted());
+    }
+    to_jinja(shared, slot, value)
+}
+
+fn found(shared: &Shared, slot: &Slot, found: Found) -> Jinja {
+    match found {
+        Found::Value(value) => to_jinja(shared, slot, value),
+        Found::Nothing => Jinja::from_object(Nothing),
+        Found::Aborted => Jinja::from(aborted()),
+    }
+}
+
+impl Object for Root {
+    fn get_value(self: &Arc<Self>, key: &Jinja) -> Option<Jinja> {
+        let mut slot = lock(&self.shared);
+        let result = slot.name(key.as_str()?)?;
+        Some(found(&self.shared, &slot, result))
+    }
+}
+
+impl Object for InstanceObject {
+    fn get_value(self: &Arc<Self>, key: &Jinja) -> Option<Jinja> {
+        let mut slot = lock(&self.shared);
+        let result = slot.attribute(self.id, key.as_str()?);
+        Some(found(&self.shared, &slot, result))
+    }
+
+    fn repr(self: &Arc<Self>) -> ObjectRepr {
+        ObjectRepr::Plain
+    }
+
+    fn is_true(self: &Arc<Self>) -> bool {
+        true
+    }
+
+    fn custom_cmp(self: &Arc<Self>, other: &DynObject) -> Option<Ordering> {
+        other
+            .downcast_ref::<InstanceObject>()
+            .map(|other| self.id.cmp(&other.id))
+    }
+
+    fn render(self: &Arc<Self>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let slot = lock(&self.shared);
+        write!(f, "@{}", slot.instance_handle(self.id))
+    }
+}
+
+impl Object for ListObject {
+    fn repr(self: &Arc<Self>) -> ObjectRepr {
+        ObjectRepr::Seq
+    }
+
+    fn get_value(self: &Arc<Self>, key: &Jinja) -> Option<Jinja> {
+        let value = *self.items.get(key.as_usize()?)?;
+        Some(element(&self.shared, &mut lock(&self.shared), value))
+    }
+
+    fn enumerate(self: &Arc<Self>) -> Enumerator {
+        Enumerator::Seq(self.items.len())
+    }
+
+    fn render(self: &Arc<Self>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let slot = lock(&self.shared);
+        write!(f, "@{}", slot.heap.repr(self.value, &*slot))
+    }
+}
+
+impl Object for DictObject {
+    fn repr(self: &Arc<Self>) -> ObjectRepr {
+        ObjectRepr::Map
+    }
+
+    fn get_value(self: &Arc<Self>, key: &Jinja) -> Option<Jinja> {
+        let mut slot = lock(&self.shared);
+        let value = slot.heap.dict_get(self.id, key.as_str()?)?;
+        Some(element(&self.shared, &mut slot, value))
+    }
+
+    fn enumerate(self: &Arc<Self>) -> Enumerator {
+        let slot = lock(&self.shared);
+        let keys = slot
+            .heap
+            .dict(self.id)
+            .entries
+            .iter()
+            .map(|(key, _)| Jinja::from(slot.heap.str(*key)));
+        Enumerator::Values(keys.collect())
+    }
+
+    fn render(self: &Arc<Self>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let slot = lock(&self.shared);
+        write!(f, "@{}", slot.heap.repr(Value::Dict(self.id), &*slot))
+    }
+}
+
+impl Object for Nothing {
+    fn repr(self: &Arc<Self>) -> ObjectRepr {
+        ObjectRepr::Plain
+    }
+
+    fn is_true(self: &Arc<Self>) -> bool {
+        false
+    }
+
+    fn get_value(self: &Arc<Self>, _: &Jinja) -> Option<Jinja> {
+        Some(Jinja::from(Error::new(
+            ErrorKind::UndefinedError,
+            "an attribute of an undefined value",
+        )))
+    }
+
+    fn render(self: &Arc<Self>, _: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Ok(())
+    }
+}
+
+fn is_nothing(value: &Jinja) -> bool {
+    value.is_undefined() || value.downcast_object_ref::<Nothing>().is_some()
+}
+
+fn default_filter(value: Jinja, default: Option<Jinja>, kwargs: Kwargs) -> Result<Jinja, Error> {
+    let lenient: Option<bool> = kwargs.get("boolean")?;
+    let default = match default {
+        Some(default) => default,
+        None => kwargs
+            .get::<Option<Jinja>>("default_value")?
+            .unwrap_or_else(|| Jinja::from("")),
+    };
+    kwargs.assert_all_used()?;
+    let absent = is_nothing(&value) || (lenient == Some(true) && !value.is_true());
+    Ok(if absent { default } else { value })
+}
+
+/// Python's `str()`.
+fn shown(value: &Jinja) -> String {
+    match value.kind() {
+        ValueKind::None => "None".to_owned(),
+        ValueKind::Bool => if value.is_true() { "True" } else { "False" }.to_owned(),
+        ValueKind::Number if !value.is_integer() => {
+            f64::try_from(value.clone()).map_or_else(|_| value.to_string(), text::float)
+        }
+        ValueKind::Seq | ValueKind::Iterable
+            if value
+                .as_object()
+                .is_none_or(|object| !object.is::<ListObject>()) =>
+        {
+            repr(value)
+        }
+        ValueKind::Map
+            if value
+                .as_object()
+                .is_none_or(|object| !object.is::<DictObject>()) =>
+        {
+            repr(value)
+        }
+        _ => value.to_string(),
+    }
+}
+
+fn repr(value: &Jinja) -> String {
+    match value.kind() {
+        ValueKind::String => text::quoted(value.as_str().unwrap_or("")),
+        ValueKind::Seq | ValueKind::Iterable => {
+            let items: Vec<String> = value
+                .try_iter()
+                .map(|items| items.map(|item| repr(&item)).collect())
+                .unwrap_or_default();
+            format!("[{}]", items.join(", "))
+        }
+        ValueKind::Map => {
+            let keys: Vec<Jinja> = value.try_iter().map(Iterator::collect).unwrap_or_default();
+            let entries: Vec<String> = keys
+                .iter()
+                .map(|key| {
+                    format!(
+                        "{}: {}",
+                        repr(key),
+                        value
+                            .get_item(key)
+                            .map(|item| repr(&item))
+                            .unwrap_or_default()
+                    )
+                })
+                .collect();
+            format!("{{{}}}", entries.join(", "))
+        }
+        _ => shown(value),
+    }
+}
+
+fn print(out: &mut Output, _state: &State, value: &Jinja) -> Result<(), Error> {
+    if value.is_undefined() {
+        return Err(Error::from(ErrorKind::UndefinedError));
+    }
+    if let Some(text) = value.as_str() {
+        return out.write_str(text).map_err(Error::from);
+    }
+    // An interrupted lookup is an invalid value, whose error comes out here.
+    valid(value)?;
+    out.write_str(&shown(value)).map_err(Error::from)
+}
+
+fn valid(value: &Jinja) -> Result<(), Error> {
+    match value.kind() {
+        ValueKind::Invalid => Err(Error::new(ErrorKind::UndefinedError, value.to_string())),
+        _ => Ok(()),
+    }
+}
+
+fn filter(
+    shared: &Shared,
+    plugin: PluginId,
+    value: &Jinja,
+    args: &[Jinja],
+) -> Result<Jinja, Error> {
+    // Reading the arguments may take the lock itself.
+    let mut read = Vec::with_capacity(args.len() + 1);
+    for argument in std::iter::once(value).chain(args) {
+        if argument.is_undefined() {
+            return Err(Error::from(ErrorKind::UndefinedError));
+        }
+        read.push(argument_of(argument)?);
+    }
+    let mut slot = lock(shared);
+    let values: Vec<Value> = read
+        .into_iter()
+        .map(|argument| argument.into_value(&mut slot))
+        .collect();
+    let mut key = format!("{}", plugin.0);
+    for value in &values {
+        key.push('\0');
+        key.push_str(&slot.heap.repr(*value, &*slot));
+    }
+    if let Some(result) = slot.calls.get(&key).copied() {
+        return Ok(to_jinja(shared, &slot, result));
+    }
+    slot.wish = Some(Wish::Call {
+        key,
+        plugin,
+        args: values,
+    });
+    Err(aborted())
+}
+
+/// A value of the engine, read completely.
+enum Argument {
+    Value(Value),
+    Text(String),
+    List(Vec<Argument>),
+    Dict(Vec<(String, Argument)>),
+}
+
+impl Argument {
+    fn into_value(self, slot: &mut Slot) -> Value {
+        match self {
+            Argument::Value(value) => value,
+            Argument::Text(text) => slot.heap.new_str(&text),
+            Argument::List(items) => {
+                let items: Vec<Value> = items
+                    .into_iter()
+                    .map(|item| item.into_value(slot))
+                    .collect();
+                slot.heap.new_list(&items)
+            }
+            Argument::Dict(entries) => {
+                let mut values = Vec::with_capacity(entries.len());
+                for (key, item) in entries {
+                    let item = item.into_value(slot);
+                    values.push((slot.heap.add_str(&key), item));
+                }
+                slot.heap.new_dict(values)
+            }
+        }
+    }
+}
+
+fn argument_of(value: &Jinja) -> Result<Argument, Error> {
+    if let Some(object) = value.as_object() {
+        if let Some(instance) = object.downcast_ref::<InstanceObject>() {
+            return Ok(Argument::Value(Value::Instance(instance.id)));
+        }
+        if let Some(list) = object.downcast_ref::<ListObject>() {
+            return Ok(Argument::Value(list.value));
+        }
+        if let Some(dict) = object.downcast_ref::<DictObject>() {
+            return Ok(Argument::Value(Value::Dict(dict.id)));
+        }
+    }
+    Ok(match value.kind() {
+        ValueKind::None => Argument::Value(Value::Null),
+        ValueKind::Bool => Argument::Value(Value::Bool(value.is_true())),
+        ValueKind::Number => Argument::Value(match i64::try_from(value.clone()) {
+            Ok(int) if value.is_integer() => Value::Int(int),
+            _ => Value::Float(f64::try_from(value.clone()).unwrap_or(f64::NAN)),
+        }),
+        ValueKind::Seq | ValueKind::Iterable => {
+            let mut items = Vec::new();
+            for item in value.try_iter()? {
+                items.push(argument_of(&item)?);
+            }
+            Argument::List(items)
+        }
+        ValueKind::Map => {
+            let mut entries = Vec::new();
+            for key in value.try_iter()? {
+                entries.push((shown(&key), argument_of(&value.get_item(&key)?)?));
+            }
+            Argument::Dict(entries)
+        }
+        ValueKind::String => Argument::Text(value.as_str().unwrap_or("").to_owned()),
+        _ => {
+            valid(value)?;
+            return Err(Error::new(
+                ErrorKind::InvalidOperation,
+                "this value can not be given to a plugin",
+            ));
+        }
+    })
+}
+
+/// Python's `%` formatting, the kinds that templates use.
+fn percent(template: &str, args: &[Jinja]) -> Result<String, Error> {
+    let mut out = String::new();
+    let mut args = args.iter();
+    let mut chars = template.chars().peekable();
+    while let Some(c) = chars.next() {
+        if c != '%' {
+            out.push(c);
+            continue;
+        }
+        let mut flags = String::new();
+        while let Some(flag) = chars.next_if(|c| "-+ 0#123456789.".contains(*c)) {
+            flags.push(flag);
+        }
+        let kind = chars.next();
+        if kind == Some('%') {
+            out.push('%');
+            continue;
+        }
+        let missing = || {
+            Error::new(
+                ErrorKind::InvalidOperation,
+                "not enough arguments for format string",
+            )
+        };
+        let value = args.next().ok_or_else(missing)?;
+        let body = match kind {
+            Some('d' | 'i') => i128::try_from(value.clone())
+                .map(|int| int.to_string())
+                .map_err(|_| missing())?,
+            Some('f') => {
+                let precision = flags
+                    .split_once('.')
+                    .and_then(|(_, text)| text.parse().ok())
+                    .unwrap_or(6usize)
+                    .min(100);
+                format!(
+                    "{:.precision$}",
+                    f64::try_from(value.clone()).map_err(|_| missing())?
+                )
+            }
+            Some('x') => format!(
+                "{:x}",
+                i128::try_from(value.clone()).map_err(|_| missing())?
+            ),
+            Some('r') => repr(value),
+            _ => shown(value),
+        };
+        let left = flags.contains('-');
+        let zero = flags.trim_start_matches(['+', ' ', '#']).starts_with('0');
+        let width_text: String = flags
+            .trim_start_matches(['-', '+', ' ', '#', '0'])
+            .chars()
+            .take_while(char::is_ascii_digit)
+            .collect();
+        let width = width_text.parse::<usize>().unwrap_or(0).min(10_000);
+        let missing = width.saturating_sub(body.chars().count());
+        if left {
+            out.push_str(&body);
+            out.push_str(&" ".repeat(missing));
+        } else {
+            out.push_str(&if zero { "0" } else { " " }.repeat(missing));
+            out.push_str(&body);
+        }
+    }
+    Ok(out)
+}
+
+fn centered(text: &str, width: usize) -> String {
+    let missing = width.min(100_000).saturating_sub(text.chars().count());
+    format!(
+        "{}{text}{}",
+        " ".repeat(missing / 2),
+        " ".repeat(missing - missing / 2)
+    )
+}
+
+fn strip_tags(text: &str) -> String {
+    let mut out = String::new();
+    let mut in_tag = false;
+    for c in text.chars() {
+        match c {
+            '<' => in_tag = true,
+            '>' if in_tag => in_tag = false,
+            c if !in_tag => out.push(c),
+            _ => {}
+        }
+    }
+    out.split_whitespace().collect::<Vec<_>>().join(" ")
+}
