@@ -2,6 +2,7 @@
 
 mod checkout;
 mod http;
+mod kill;
 mod mirror;
 mod server;
 mod snapshot;
