@@ -4,6 +4,7 @@ mod checkout;
 mod http;
 mod kill;
 mod mirror;
+mod pack;
 mod server;
 mod snapshot;
 mod ssh;
