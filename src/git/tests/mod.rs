@@ -8,6 +8,7 @@ mod pack;
 mod server;
 mod snapshot;
 mod ssh;
+mod tls;
 mod upkeep;
 mod url;
 
