@@ -2,7 +2,9 @@
 
 mod checkout;
 mod http;
+mod http_limits;
 mod kill;
+mod links;
 mod mirror;
 mod pack;
 mod server;
