@@ -396,6 +396,7 @@ pub(super) fn create_anew(path: &Path) -> Result<(), Error> {
 }
 
 /// Takes the lock of the repository at `path`, held until the file is dropped, the process's death included.
+/// A program that is being started elsewhere in this process may hold it a moment longer, until it runs.
 pub(super) fn lock(path: &Path, name: &str, patience: Duration) -> Result<File, Error> {
     let path = path.with_extension("lock");
     let file = File::options()
