@@ -40,6 +40,8 @@ pub enum Error {
     TimedOut { url: String, limit: Duration },
     #[error("another fetch of {url} has not finished within {} s", .waited.as_secs())]
     Busy { url: String, waited: Duration },
+    #[error("{url} did not send all objects of its newest commit")]
+    Incomplete { url: String },
     #[error("commit {commit} is not in the repository")]
     CommitMissing { commit: CommitId },
     #[error("`{path}` in the repository {reason}")]
@@ -101,6 +103,7 @@ impl Error {
             | Error::Authentication { .. }
             | Error::Redirected { .. }
             | Error::TooLarge { .. }
+            | Error::Incomplete { .. }
             | Error::CommitMissing { .. }
             | Error::UnsafePath { .. }
             | Error::UnsafeSymlink { .. }

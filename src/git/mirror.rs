@@ -25,7 +25,7 @@ use super::upkeep::{self, Tolerance};
 use super::url::RepositoryUrl;
 
 /// Where a fetch lands before it is known to be complete.
-const INCOMING: &str = "refs/steward/incoming";
+pub(super) const INCOMING: &str = "refs/steward/incoming";
 
 /// Limits of one fetch, and the way to the remote.
 #[derive(Clone, PartialEq, Eq)]
@@ -130,7 +130,7 @@ impl Mirror {
                 .is_ok_and(|store| upkeep::refs_are_sound(&store))
         };
         let result = match attempt() {
-            Err(_) if is_damaged() => {
+            Err(error) if matches!(error, Error::Incomplete { .. }) || is_damaged() => {
                 create_anew(self.path())?;
                 attempt()
             }
@@ -176,10 +176,6 @@ impl Mirror {
             None => default_branch(&connection, session)?,
         };
 
-        // Left over if a fetch was killed; deleting what is not there is no error worth a word.
-        let _ = repository
-            .find_reference(INCOMING)
-            .and_then(|mut reference| reference.delete());
         let mut fetch = git2::FetchOptions::new();
         fetch
             .remote_callbacks(callbacks(session))
@@ -222,10 +218,15 @@ impl Mirror {
                 branch: printable(branch, 200),
             });
         };
-        let commit = incoming
-            .peel_to_commit()
-            .map_err(Error::git("read the fetched commit"))?
-            .id();
+        let incomplete = || Error::Incomplete {
+            url: self.url.as_str().to_owned(),
+        };
+        let commit = incoming.peel_to_commit().map_err(|_| incomplete())?;
+        let (commit, tree) = (commit.id(), commit.tree_id());
+        let known = repository.refname_to_id(&kept).ok();
+        if known != Some(commit) && !upkeep::tree_is_complete(repository, tree) {
+            return Err(incomplete());
+        }
         let set = || {
             repository
                 .reference(&kept, commit, true, "fetch")
@@ -251,6 +252,8 @@ impl Mirror {
             session.timed_out()
         } else if lower.contains("no space left") || lower.contains("quota exceeded") {
             Error::io("write into the mirror", self.path())(io::ErrorKind::StorageFull.into())
+        } else if lower.contains("target oid for the reference doesn't exist") {
+            Error::Incomplete { url }
         } else if lower.contains("unsupported extension") || lower.contains("object format") {
             let feature = match () {
                 () if lower.contains("refstorage") => "the reftable format of refs".to_owned(),
@@ -393,6 +396,7 @@ pub(super) fn create_anew(path: &Path) -> Result<(), Error> {
 }
 
 /// Takes the lock of the repository at `path`, held until the file is dropped, the process's death included.
+/// A program that is being started elsewhere in this process may hold it a moment longer, until it runs.
 pub(super) fn lock(path: &Path, name: &str, patience: Duration) -> Result<File, Error> {
     let path = path.with_extension("lock");
     let file = File::options()

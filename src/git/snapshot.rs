@@ -7,7 +7,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use git2::Oid;
@@ -80,6 +80,9 @@ pub fn snapshot_with(
         .map_err(Error::git("look into the folder"))?;
     let mut walk = Walk {
         store: &store,
+        own: repository
+            .canonicalize()
+            .map_err(Error::io("find", repository))?,
         folder,
         limits,
         n_entries: 0,
@@ -146,6 +149,8 @@ fn commit(
 /// One walk over the folder, counting towards the limits.
 struct Walk<'a> {
     store: &'a git2::Repository,
+    /// Where the store is; recording it would change it, without end.
+    own: PathBuf,
     folder: &'a Path,
     limits: &'a SnapshotLimits,
     n_entries: usize,
@@ -220,6 +225,13 @@ impl Walk<'_> {
             return Err(self.exceeds(&relative, format!("{} entries", self.limits.entries)));
         }
         if metadata.is_dir() {
+            if path.canonicalize().is_ok_and(|path| path == self.own) {
+                let reason = "is where Steward records this very folder: keep its data elsewhere, or in .gitignore";
+                return Err(Error::UnsafePath {
+                    path: relative,
+                    reason: reason.to_owned(),
+                });
+            }
             let tree = self.folder(&pattern, depth + 1)?;
             return Ok(tree.map(|tree| (tree, MODE_TREE)));
         }

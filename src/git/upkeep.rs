@@ -4,15 +4,18 @@
 //! synced to disk before a ref leads to it, so a mirror stays whole; the loose files of snapshots are not, and are
 //! read through once after each boot instead. All of it runs under the lock of the repository.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use super::error::Error;
-use super::mirror::create_bare;
+use super::mirror::{INCOMING, create_bare};
 
 /// Packs larger than this are left alone: packing them again would take longer than it gains.
 const SMALL_PACK_BYTES: u64 = 32 << 20;
+
+/// What is packed again at one time, so that no fetch takes long because of it.
+const ONE_TIME_BYTES: u64 = 2 * SMALL_PACK_BYTES;
 
 /// How many small packs and loose files may gather before they are put together.
 #[derive(Debug, Clone, Copy)]
@@ -87,6 +90,30 @@ pub(super) fn refs_are_sound(store: &git2::Repository) -> bool {
     })
 }
 
+/// Whether everything below the folder `root` is there, without reading the content of files.
+pub(super) fn tree_is_complete(store: &git2::Repository, root: git2::Oid) -> bool {
+    let Ok(odb) = store.odb() else {
+        return false;
+    };
+    let mut seen = HashSet::from([root]);
+    let mut pending = vec![root];
+    while let Some(id) = pending.pop() {
+        let Ok(tree) = store.find_tree(id) else {
+            return false;
+        };
+        for entry in tree.iter().filter(|entry| seen.insert(entry.id())) {
+            match entry.kind() {
+                Some(git2::ObjectType::Tree) => pending.push(entry.id()),
+                // A submodule, whose commit is in another repository.
+                Some(git2::ObjectType::Commit) => (),
+                Some(_) | None if odb.exists(entry.id()) => (),
+                Some(_) | None => return false,
+            }
+        }
+    }
+    true
+}
+
 /// Whether every object can be read and is what its id says. Takes as long as reading all of them.
 pub(super) fn objects_are_sound(store: &git2::Repository) -> bool {
     let Ok(odb) = store.odb() else {
@@ -109,6 +136,10 @@ pub(super) fn remove_leftovers(path: &Path) -> Result<(), Error> {
             .and_then(|name| name.to_str())
             .is_some_and(test)
     };
+    let incoming = path.join(INCOMING);
+    if incoming.exists() {
+        fs::remove_file(&incoming).map_err(Error::io("remove the left file", &incoming))?;
+    }
     let mut leftovers: Vec<PathBuf> = files(path);
     leftovers.extend(files_below(&path.join("refs")));
     leftovers.retain(|file| named(file, |name| name.ends_with(".lock")));
@@ -131,15 +162,24 @@ pub(super) fn remove_leftovers(path: &Path) -> Result<(), Error> {
 /// The new pack is complete on disk before the old files go. Whoever reads meanwhile may miss an object for a moment
 /// and has to open the repository again.
 pub(super) fn compact(path: &Path, tolerance: Tolerance) -> Result<(), Error> {
-    let small = |pack: &PathBuf| {
-        pack.metadata()
-            .is_ok_and(|metadata| metadata.len() <= SMALL_PACK_BYTES)
-    };
-    let packs: Vec<PathBuf> = packs(path).into_iter().filter(small).collect();
+    let mut packs: Vec<(u64, PathBuf)> = packs(path)
+        .into_iter()
+        .filter_map(|pack| Some((pack.metadata().ok()?.len(), pack)))
+        .filter(|(n_bytes, _)| *n_bytes <= SMALL_PACK_BYTES)
+        .collect();
     let loose = loose_files(path);
     if packs.len() <= tolerance.n_packs && loose.len() <= tolerance.n_loose {
         return Ok(());
     }
+    packs.sort();
+    let mut left = ONE_TIME_BYTES;
+    let packs: Vec<PathBuf> = packs
+        .into_iter()
+        .map_while(|(n_bytes, pack)| {
+            left = left.checked_sub(n_bytes)?;
+            Some(pack)
+        })
+        .collect();
     // A repository of nothing but these files, as libgit2 lists and packs whole repositories.
     let aside = path.with_extension("compact");
     remove_all(&aside)?;

@@ -117,12 +117,15 @@ impl RepositoryUrl {
                 _ => return Err(UrlError::Scheme),
             },
             Some(_) | None if text.starts_with('/') => parse_local(Path::new(text), policy)?,
-            Some(_) | None => parse_scp_like(text)?,
+            Some(_) => return Err(UrlError::Scheme),
+            None => parse_scp_like(text)?,
         };
-        Ok(RepositoryUrl {
-            text: display(&address),
-            address,
-        })
+        let text = display(&address);
+        // Spaces around an address are not part of it, so such a path would not come back.
+        if text.ends_with(' ') {
+            return Err(UrlError::Path);
+        }
+        Ok(RepositoryUrl { text, address })
     }
 
     pub fn as_str(&self) -> &str {
@@ -209,6 +212,7 @@ fn parse_http(scheme: &str, rest: &str, policy: &Policy) -> Result<Address, UrlE
     let path = path.trim_end_matches('/');
     let decoded = percent_decode(path)?;
     if path.is_empty()
+        || path.starts_with("//")
         || has_parent(&decoded)
         || path.contains([' ', '"', '<', '>', '^', '`', '{', '|', '}'])
     {
@@ -230,12 +234,6 @@ fn parse_ssh(rest: &str) -> Result<Address, UrlError> {
     let (authority, path) = rest.split_at(rest.find('/').ok_or(UrlError::Path)?);
     let (user, authority) = split_user(authority)?;
     let (host, port) = parse_host_port(authority)?;
-    // As git has it: `ssh://host/~user/x` is below that user's home.
-    let path = if path.starts_with("/~") {
-        &path[1..]
-    } else {
-        path
-    };
     Ok(Address::Ssh {
         user,
         host,
@@ -255,10 +253,11 @@ fn parse_scp_like(text: &str) -> Result<Address, UrlError> {
         return Err(UrlError::Relative);
     }
     if path
-        .split_once('@')
-        .is_some_and(|(_, rest)| rest.contains(':'))
+        .split('/')
+        .next()
+        .is_some_and(|first| first.contains('@'))
     {
-        // `user:password@host:path`
+        // `user:password@host:path`, or so it may be meant.
         return Err(UrlError::Credentials);
     }
     let (user, host) = split_user(authority)?;
@@ -287,6 +286,12 @@ fn split_user(authority: &str) -> Result<(Option<String>, &str), UrlError> {
 
 /// The path goes through the shell of the other side, quoted; these would matter to one that quotes badly.
 fn check_ssh_path(path: &str) -> Result<String, UrlError> {
+    // As git has it: `/~user/x` is below that user's home.
+    let path = if path.starts_with("/~") {
+        &path[1..]
+    } else {
+        path
+    };
     let path = if path.len() > 1 {
         path.trim_end_matches('/')
     } else {

@@ -272,7 +272,7 @@ fn a_damaged_mirror_is_made_anew() {
 fn a_second_fetch_waits_for_the_first_but_not_for_ever() {
     let world = World::new();
     let mirror = world.mirror();
-    let held = super::super::mirror::lock(mirror.path(), "", Duration::ZERO).unwrap();
+    let held = super::super::mirror::lock(mirror.path(), "", Duration::from_secs(5)).unwrap();
     let options = FetchOptions {
         time: Duration::from_millis(100),
         ..FetchOptions::default()

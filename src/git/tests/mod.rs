@@ -2,10 +2,15 @@
 
 mod checkout;
 mod http;
+mod http_limits;
+mod kill;
+mod links;
 mod mirror;
+mod pack;
 mod server;
 mod snapshot;
 mod ssh;
+mod tls;
 mod upkeep;
 mod url;
 

@@ -176,6 +176,21 @@ fn a_fifo_in_place_of_gitignore_or_head_does_not_block() {
 }
 
 #[test]
+fn a_folder_that_holds_its_own_record_is_refused_unless_that_is_ignored() {
+    let folder = Folder::new();
+    folder.write("main.cf", "a");
+    let store = folder.path().join(".steward/folders/x");
+    let error = snapshot(&folder.path(), &store, "x").unwrap_err();
+    assert!(
+        error.to_string().contains("keep its data elsewhere"),
+        "{error}"
+    );
+    folder.write(".gitignore", "/.steward/\n");
+    let first = snapshot(&folder.path(), &store, "x").unwrap();
+    assert_eq!(snapshot(&folder.path(), &store, "x").unwrap(), first);
+}
+
+#[test]
 fn an_empty_folder_has_no_commit_until_it_had_files() {
     let folder = Folder::new();
     assert_eq!(folder.snapshot().unwrap(), None);

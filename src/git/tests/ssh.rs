@@ -1,4 +1,3 @@
-use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -12,8 +11,18 @@ fn stand_in(world: &World, script: &str) -> FetchOptions {
         "#!/bin/sh\nfor last; do :; done\nprintf '%s\\n' \"$@\" > {log}\nenv > {log}.env\n{script}\n",
         log = log.display()
     );
-    fs::write(&program, text).unwrap();
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    // Written by a child: if this process had it open for writing, a program that another test starts at this
+    // moment would hold it open too, and running it would fail with "text file busy".
+    let write = Command::new("sh")
+        .args([
+            "-c",
+            "printf '%s' \"$2\" > \"$1\" && chmod 755 \"$1\"",
+            "sh",
+        ])
+        .arg(&program)
+        .arg(text)
+        .status();
+    assert!(write.unwrap().success());
     FetchOptions {
         ssh: program,
         time: Duration::from_secs(20),

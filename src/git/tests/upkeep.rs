@@ -120,6 +120,31 @@ fn a_mirror_whose_refs_are_damaged_heals_with_the_next_fetch() {
 }
 
 #[test]
+fn a_commit_is_only_believed_when_all_of_its_tree_is_there() {
+    let world = World::new();
+    world.write("a/b/c", "deep");
+    let commit = world.commit("deep");
+    world.fetch(None).unwrap();
+    let mirror = world.mirror();
+    let store = mirror.open().unwrap();
+    let tree = store.find_commit(commit.0).unwrap().tree_id();
+    assert!(super::super::upkeep::tree_is_complete(&store, tree));
+    let mut builder = store.treebuilder(None).unwrap();
+    let missing = "1".repeat(40).parse::<CommitId>().unwrap().0;
+    // As loose objects, where libgit2 does not look for what they lead to.
+    let entry = [b"100644 gone\0", missing.as_bytes()].concat();
+    let folder = store
+        .odb()
+        .unwrap()
+        .write(git2::ObjectType::Tree, &entry)
+        .unwrap();
+    builder.insert("sub", folder, 0o040000).unwrap();
+    let tree = builder.write().unwrap();
+    assert!(!super::super::upkeep::tree_is_complete(&store, tree));
+    assert!(!super::super::upkeep::tree_is_complete(&store, missing));
+}
+
+#[test]
 fn what_a_killed_process_left_stops_nothing_and_goes() {
     let world = World::new();
     world.fetch(None).unwrap();
@@ -135,11 +160,7 @@ fn what_a_killed_process_left_stops_nothing_and_goes() {
     for name in left {
         fs::write(mirror.path().join(name), "").unwrap();
     }
-    fs::write(
-        mirror.path().join("refs/steward/incoming"),
-        format!("{}\n", world.head()),
-    )
-    .unwrap();
+    fs::write(mirror.path().join("refs/steward/incoming"), "").unwrap();
     world.write("main.cf", "changed");
     let commit = world.commit("changed");
     assert_eq!(world.fetch(None).unwrap(), commit);

@@ -100,6 +100,8 @@ fn secrets_in_the_address_are_refused_and_not_repeated() {
         "https://canary@example.com/x",
         "ssh://git:canary@example.com/x",
         "git:canary@example.com:x",
+        "https://https://user:canary@example.com/x",
+        "user:canary@example.com/x",
         "https://example.com/x?token=canary",
         "https://example.com/x#canary",
     ] {
@@ -256,4 +258,101 @@ fn all_addresses_of_one_repository_have_one_identity() {
             "git.example.com/team/infra"
         );
     }
+}
+
+#[test]
+fn whatever_is_accepted_is_safe_and_stays_what_it_is() {
+    let pieces = [
+        "https://",
+        "http://",
+        "ssh://",
+        "file://",
+        "HTTPS://",
+        "git@",
+        "user:pw@",
+        "-o",
+        "example.com",
+        "127.0.0.1",
+        "[::1]",
+        "[fe80::1]",
+        "[",
+        "]",
+        ":22",
+        ":0",
+        ":",
+        "::",
+        "/",
+        "//",
+        "/..",
+        "..",
+        "~",
+        "~a",
+        "x.git",
+        "%2e",
+        "%0a",
+        "%",
+        "%zz",
+        "?q",
+        "#f",
+        "@",
+        "ü",
+        "\u{202e}",
+        "\n",
+        "\0",
+        "\\",
+        "'",
+        " ",
+        "$(id)",
+        ";",
+        "ext::",
+        "localhost",
+        ".",
+        "0x7f000001",
+        "2130706433",
+        "a",
+        "B",
+    ];
+    let mut state: u64 = 0x9e37_79b9_7f4a_7c15;
+    let mut next = |n: usize| {
+        state = state
+            .wrapping_mul(6364136223846793005)
+            .wrapping_add(1442695040888963407);
+        ((state >> 33) % n as u64) as usize
+    };
+    let mut n_accepted = 0;
+    for _ in 0..100_000 {
+        let text: String = (0..1 + next(7))
+            .map(|_| pieces[next(pieces.len())])
+            .collect();
+        let Ok(url) = RepositoryUrl::parse(&text, &open()) else {
+            continue;
+        };
+        n_accepted += 1;
+        let shown = url.as_str();
+        assert_eq!(
+            RepositoryUrl::parse(shown, &open()).as_ref(),
+            Ok(&url),
+            "{text:?} {shown:?}"
+        );
+        assert!(
+            !shown.contains(super::super::error::is_unprintable),
+            "{text:?}"
+        );
+        assert!(!shown.starts_with('-'), "{text:?}");
+        if let Some(host) = url.host() {
+            let rest = shown.split_once("://").map_or(shown, |(_, rest)| rest);
+            let authority = rest.split('/').next().unwrap_or_default();
+            assert!(!authority.contains("user:pw@"), "{text:?}");
+            assert!(
+                !host.is_empty() && !host.starts_with('-') && !host.contains(['@', '/', ' ']),
+                "{text:?}"
+            );
+            assert!(
+                !shown.contains(['\'', '$', ';']) || shown.starts_with("http"),
+                "{text:?}"
+            );
+        }
+        url.identity();
+    }
+    assert!(n_accepted > 1000, "{n_accepted}");
 }

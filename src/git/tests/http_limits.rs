@@ -1,0 +1,185 @@
+//! Servers that are slow, endless or no repository at all.
+
+use std::io::Write;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::http::{PATH, fetch_with, hasty, mirror_of, serve};
+use super::server::{Reply, Server, root_of};
+use super::*;
+
+fn impatient() -> FetchOptions {
+    FetchOptions {
+        silence: Duration::from_secs(1),
+        ..hasty()
+    }
+}
+
+#[test]
+fn a_silent_server_is_given_up() {
+    let world = World::new();
+    for at in ["GET", "POST"] {
+        let server = serve(&world, move |request| match request.method == at {
+            true => Reply::Stream(Box::new(|stream| {
+                thread::sleep(Duration::from_secs(30));
+                drop(stream);
+            })),
+            false => Reply::Git,
+        });
+        let start = Instant::now();
+        let error = fetch_with(&world, &server.url(PATH), &impatient()).unwrap_err();
+        assert!(matches!(error, Error::TimedOut { .. }), "{at}: {error}");
+        assert!(
+            start.elapsed() < Duration::from_secs(9),
+            "{at}: {:?}",
+            start.elapsed()
+        );
+    }
+}
+
+#[test]
+fn a_server_that_sends_drop_by_drop_is_given_up_at_the_deadline() {
+    let world = World::new();
+    let server = serve(&world, |_| {
+        Reply::Stream(Box::new(|mut stream| {
+            let head = "HTTP/1.1 200 OK\r\nContent-Type: application/x-git-upload-pack-advertisement\r\n\r\n";
+            let mut alive = stream.write_all(head.as_bytes()).is_ok();
+            while alive {
+                thread::sleep(Duration::from_millis(50));
+                alive = stream.write_all(b"0").is_ok();
+            }
+        }))
+    });
+    let options = FetchOptions {
+        time: Duration::from_secs(1),
+        ..hasty()
+    };
+    let start = Instant::now();
+    let error = fetch_with(&world, &server.url(PATH), &options).unwrap_err();
+    assert!(matches!(error, Error::TimedOut { .. }), "{error}");
+    assert!(start.elapsed() < Duration::from_secs(8));
+}
+
+#[test]
+fn a_server_that_sends_for_ever_is_stopped_at_the_size_limit() {
+    let world = World::new();
+    let server = serve(&world, |_| {
+        Reply::Stream(Box::new(|mut stream| {
+            let head = "HTTP/1.1 200 OK\r\nContent-Type: application/x-git-upload-pack-advertisement\r\n\r\n\
+                001e# service=git-upload-pack\n0000";
+            let mut alive = stream.write_all(head.as_bytes()).is_ok();
+            let mut n = 0_u64;
+            while alive {
+                let line = format!("{} refs/heads/b{n:020}\n", "1".repeat(40));
+                alive = stream
+                    .write_all(format!("{:04x}{line}", line.len() + 4).as_bytes())
+                    .is_ok();
+                n += 1;
+            }
+        }))
+    });
+    let options = FetchOptions {
+        bytes: 1 << 20,
+        ..hasty()
+    };
+    let error = fetch_with(&world, &server.url(PATH), &options).unwrap_err();
+    assert!(matches!(error, Error::TooLarge { .. }), "{error}");
+}
+
+#[test]
+fn answers_that_are_no_repository_are_explained() {
+    let world = World::new();
+    let check = |reply: fn() -> Reply, expected: fn(&Error) -> bool| {
+        let server = serve(&world, move |_| reply());
+        let error = fetch_with(&world, &server.url(PATH), &hasty()).unwrap_err();
+        assert!(expected(&error), "{error:?}");
+    };
+    let no_repository = |error: &Error| matches!(error, Error::NotARepository { .. });
+    let unreachable = |error: &Error| matches!(error, Error::Unreachable { .. });
+    check(|| Reply::status("404 Not Found", ""), no_repository);
+    check(
+        || Reply::status("200 OK", "Content-Type: text/html\r\n"),
+        no_repository,
+    );
+    check(
+        || Reply::status("403 Forbidden", ""),
+        |error| matches!(error, Error::Authentication { .. }),
+    );
+    check(
+        || Reply::status("500 Internal Server Error", ""),
+        unreachable,
+    );
+    check(|| Reply::status("503 Service Unavailable", ""), unreachable);
+    check(
+        || Reply::Raw(b"\x00\xff nonsense\r\n\r\n".to_vec()),
+        unreachable,
+    );
+    check(|| Reply::Raw(Vec::new()), unreachable);
+    check(|| Reply::refs(b""), |_| true);
+    check(|| Reply::refs(b"zzzz"), unreachable);
+    check(
+        || Reply::refs(b"001e# service=git-upload-pack\n0000"),
+        |_| true,
+    );
+    check(
+        || Reply::refs(b"001e# service=git-upload-pack\n0000fff0short"),
+        unreachable,
+    );
+    check(
+        || Reply::refs(b"001e# service=git-upload-pack\n00000020ERR \x1b[31mno such thing here\n"),
+        |error| !error.to_string().contains('\x1b') && error.to_string().contains("no such thing"),
+    );
+}
+
+#[test]
+fn a_pack_that_is_cut_or_damaged_is_refused_and_leaves_nothing() {
+    let world = World::new();
+    world.write(
+        "big",
+        &"some text that does not compress to nothing\n".repeat(50),
+    );
+    world.commit("big");
+    for damage in [0, 1] {
+        let root = root_of(&world.source());
+        let proxy = Server::start(&root, |_| Reply::Git);
+        let port = proxy.port();
+        let server = serve(&world, move |request| match request.method.as_str() {
+            "POST" => {
+                let head = "HTTP/1.1 200 OK\r\nContent-Type: application/x-git-upload-pack-result\r\nConnection: close\r\n\r\n";
+                let mut pack = b"0008NAK\n".to_vec();
+                let mut content = b"PACK\0\0\0\x02\0\0\0\x05".to_vec();
+                content.extend(std::iter::repeat_n(port as u8, 200 * damage));
+                pack.extend(format!("{:04x}\x01", content.len() + 5).bytes());
+                pack.extend(content);
+                Reply::Raw([head.as_bytes(), &pack].concat())
+            }
+            _ => Reply::Git,
+        });
+        assert!(fetch_with(&world, &server.url(PATH), &hasty()).is_err());
+        let mirror = mirror_of(&world, &server.url(PATH));
+        assert_eq!(
+            git_in(mirror.path(), &["count-objects"]),
+            "0 objects, 0 kilobytes"
+        );
+        assert_eq!(git_in(mirror.path(), &["for-each-ref"]), "");
+    }
+}
+
+#[test]
+fn who_is_not_there_or_speaks_no_tls_is_unreachable() {
+    let world = World::new();
+    let server = serve(&world, |_| Reply::Git);
+    let tls = server.url(PATH).replace("http:", "https:");
+    for url in [
+        "http://127.0.0.1:1/x",
+        &tls,
+        "https://does-not-exist.invalid/x",
+    ] {
+        let error = fetch_with(&world, url, &impatient()).unwrap_err();
+        assert!(
+            matches!(error, Error::Unreachable { .. } | Error::TimedOut { .. }),
+            "{error}"
+        );
+        assert!(error.is_transient());
+    }
+}
