@@ -16,6 +16,10 @@ from inmanta.execute.util import NoneValue, Unknown
 from steward_host import annotations, failure, loader, msgpack
 from steward_host.pipe import Pipe
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from inmanta import export
+
 _PLAIN = frozenset({str, int, float, bool, type(None)})
 
 
@@ -52,29 +56,25 @@ class World(runtime.World):
         return info if info["name"] == name else None
 
 
-class Exporter:
-    """What getters get as `exporter`: keeps the files that resources refer to."""
+class Types(dict):
+    """The entities of the model by full name, looked up when they are asked for."""
 
-    def __init__(self) -> None:
-        self._file_store: dict[str, bytes] = {}
+    def __missing__(self, name: str):
+        found = runtime.entity(name)
+        if found is None:
+            raise KeyError(name)
+        self[name] = found
+        return found
 
-    def upload_file(self, content: str | bytes | None = None) -> str:
-        """Keeps a content for the server; its SHA-1."""
-        from inmanta.util import hash_file
+    def __contains__(self, name: object) -> bool:
+        try:
+            self[name]
+        except KeyError:
+            return False
+        return True
 
-        data = content.encode("utf-8") if isinstance(content, str) else content
-        digest = hash_file(data)
-        self._file_store[digest] = data
-        return digest
-
-    def get_environment_id(self) -> str | None:
-        return plugins.Runtime.environment_id
-
-    @property
-    def client(self):
-        from inmanta.protocol import endpoints
-
-        return endpoints.SyncClient("compiler")
+    def get(self, name: str, default: object = None) -> object:
+        return self[name] if name in self else default
 
 
 class Compiling:
@@ -86,7 +86,7 @@ class Compiling:
         self._plugins: dict[str, plugins.Plugin] = {}
         self._dataclasses: dict[str, dict] = {}
         self._classes: list[tuple[str, type[resources.Resource], dict[str, str]]] = []
-        self._exporter = Exporter()
+        self._exporter: export.Exporter | None = None
         self._objects = Objects()
         self.open = False
         runtime.world = World(pipe)
@@ -121,6 +121,7 @@ class Compiling:
         export.reset()
         compiler.reset()
         runtime.reset()
+        self._exporter = export.Exporter()
         module.Project.set(module.Project.of_request(request["project_dir"], request["modules"]))
         finder = loader.install(request["modules"])
         self._files = finder.paths()
@@ -152,7 +153,12 @@ class Compiling:
         plugins.Runtime.plugins = self._plugins
         self._pipe.send(
             "loaded",
-            {"plugins": described, "resources": self._resources(names), "has_finalizers": compiler.has_finalizers()},
+            {
+                "plugins": described,
+                "resources": self._resources(names),
+                "has_finalizers": compiler.has_finalizers(),
+                "has_dependency_managers": export.has_dependency_managers(),
+            },
         )
 
     def call(self, request: dict) -> None:
@@ -240,6 +246,45 @@ class Compiling:
             return exported(cls.map_field(self._exporter, entity, field, instance))
         except UnknownException as error:
             return error.unknown if isinstance(error.unknown, Unknown) else Unknown()
+
+    def depend(self, request: dict) -> None:
+        """Runs the dependency managers; answers the requirements of the resources that have others now."""
+        from inmanta import export
+
+        number = request["id"]
+        try:
+            made = [self._resource(described) for described in request["resources"]]
+            known = {resource.id: resource for resource in made}
+            before = [set(resource.requires) for resource in made]
+            with proxy.exportcontext:
+                export.manage_dependencies(Types(), known)
+            changed = []
+            for index, (resource, old) in enumerate(zip(made, before)):
+                now = export.required_ids(resource, known)
+                if now != old:
+                    changed.append([index, sorted(required.resource_str() for required in now)])
+        except BaseException as error:
+            self._fail(number, error)
+            return
+        self._pipe.send("depended", {"id": number, "requires": changed})
+
+    def _resource(self, described: dict) -> resources.Resource:
+        _, cls, _ = self._classes[described["class"]]
+        made = cls(resources.Id.parse_id(described["id"], version=0))
+        made.populate({**described["attributes"], "requires": described["requires"]}, force_fields=True)
+        made.model = DynamicProxy.return_value(described["instance"])
+        return made
+
+    def collect(self, request: dict) -> None:
+        """Gives what the export found besides resources: unknown parameters and the contents of files."""
+        from inmanta import export
+
+        unknowns = [
+            {"resource": str(u["resource"]), "parameter": str(u["parameter"]), "source": str(u.get("source", "fact"))}
+            for u in export.unknown_parameters
+        ]
+        files = {**self._exporter._file_store}
+        self._pipe.send("collected", {"id": request["id"], "unknowns": unknowns, "files": files})
 
     def finalize(self, request: dict) -> None:
         """Runs the finalizers in order; the first error is the answer, the others are logged."""

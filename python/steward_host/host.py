@@ -31,6 +31,8 @@ def _compile(pipe: Pipe) -> int:
         "call": compiling.call,
         "map": compiling.map,
         "load_compile": compiling.load,
+        "depend": compiling.depend,
+        "collect": compiling.collect,
         "finalize": compiling.finalize,
     }
     receive = pipe.receive

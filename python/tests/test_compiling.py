@@ -630,6 +630,84 @@ class Mapping(Compiling):
         self.assertEqual(body["mutators"][0]["args"][0], {"type": "resource", "name": "resource", "id": "net::Port[a,name=eth0]"})
 
 
+class Dependencies(Compiling):
+    CODE = """
+        from inmanta.resources import resource, Resource, Id
+        from inmanta.export import dependency_manager, unknown_parameters
+        from inmanta.ast import UnknownException
+        from inmanta.execute.util import Unknown
+
+        @resource("net::Port", agent="agent", id_attribute="name")
+        class Port(Resource):
+            fields = ("name", "peer")
+            @staticmethod
+            def get_peer(exporter, o):
+                unknown_parameters.append({"resource": "net::Port[a,name=x]", "parameter": "p", "source": "fact"})
+                return exporter.upload_file("hello")
+
+        @dependency_manager
+        def early(types, resources):
+            raise UnknownException(Unknown())
+
+        @dependency_manager
+        def peers(types, resources):
+            assert "net::Port" in types and "net::Nothing" not in types
+            by_name = {resource.name: resource for resource in resources.values()}
+            for resource in resources.values():
+                how, _, peer = (resource.peer or "").partition(" ")
+                if how == "resource":
+                    resource.requires.add(by_name[peer])
+                elif how == "id":
+                    resource.requires.add(Id("net::Port", "a", "name", peer))
+                elif how == "text":
+                    resource.requires.add(f"net::Port[a,name={peer}],v=3")
+                elif how == "number":
+                    resource.requires.add(5)
+                elif how == "model":
+                    resource.requires.add(by_name[resource.model.peer])
+    """
+
+    def setUp(self) -> None:
+        self.net = self.host(("net", self.CODE))
+        self.net.entities["net::Port"] = {"name": "net::Port", "attributes": [], "parents": []}
+        self.net.model[5] = {"peer": "z"}
+
+    def depend(self, **peers: str) -> tuple[str, dict]:
+        described = [
+            {
+                "class": 0,
+                "id": f"net::Port[a,name={name}]",
+                "instance": instance(5, "net::Port"),
+                "attributes": {"name": name, "peer": peer},
+                "requires": ["net::Port[a,name=z]"] if name == "a" else [],
+            }
+            for name, peer in peers.items()
+        ]
+        return self.net.ask("depend", {"id": 2, "resources": described})
+
+    def test_09_a_manager_may_add_an_id_a_resource_and_a_text(self) -> None:
+        self.assertTrue(self.loaded["has_dependency_managers"])
+        name, body = self.depend(a="resource b", b="id c", c="text z", d="model", z="", y="")
+        self.assertEqual(name, "depended")
+        a, b, c, z = (f"net::Port[a,name={name}]" for name in "abcz")
+        self.assertEqual(body["requires"], [[0, [b, z]], [1, [c]], [2, [z]], [3, [z]]])
+
+    def test_09_anything_else_is_an_error(self) -> None:
+        name, body = self.depend(a="number", z="")
+        self.assertEqual((name, body["failure"]["kind"]), ("failed", "compile"))
+        self.assertIn("of type int", body["failure"]["message"])
+        name, body = self.depend(b="id nowhere")
+        self.assertEqual((name, body["failure"]["type_name"]), ("failed", "ResourceNotFoundExcpetion"))
+
+    def test_39_unknown_parameters_and_files_are_collected(self) -> None:
+        port = instance(6, "net::Port")
+        digest = "aaf4c61ddcc5e8a2dabede0f3b482cd9aea9434d"
+        self.assertEqual(self.net.map(0, port, "peer")[1]["values"], [digest])
+        name, body = self.net.ask("collect", {"id": 3})
+        self.assertEqual((name, body["files"]), ("collected", {digest: b"hello"}))
+        self.assertEqual(body["unknowns"], [{"resource": "net::Port[a,name=x]", "parameter": "p", "source": "fact"}])
+
+
 class Finalizers(Compiling):
     def test_38_all_finalizers_run_and_the_first_error_is_told(self) -> None:
         host = self.host(
