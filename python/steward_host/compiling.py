@@ -88,6 +88,7 @@ class Compiling:
         self._classes: list[tuple[str, type[resources.Resource], dict[str, str]]] = []
         self._exporter: export.Exporter | None = None
         self._objects = Objects()
+        self._warnings: list[str] = []
         self.open = False
         runtime.world = World(pipe)
         msgpack.ext_decoders[msgpack.EXT_UNKNOWN] = lambda payload: Unknown()
@@ -115,6 +116,8 @@ class Compiling:
         os.environ.update(request["env"])
         plugins.Runtime.environment_id = request["environment_id"]
         plugins.Runtime.project_dir = request["project_dir"]
+        self._plugins.clear()
+        self._warnings.clear()
         PluginMeta.clear()
         resources.resource.reset()
         references.reset()
@@ -158,6 +161,7 @@ class Compiling:
                 "resources": self._resources(names),
                 "has_finalizers": compiler.has_finalizers(),
                 "has_dependency_managers": export.has_dependency_managers(),
+                "warnings": self._warnings,
             },
         )
 
@@ -328,7 +332,7 @@ class Compiling:
                 {
                     "name": argument.name,
                     "kind": argument.kind,
-                    "annotation": annotations.describe(argument.annotation),
+                    "annotation": self._annotation(name, argument.name, argument.annotation),
                     "has_default": argument.has_default,
                 }
             )
@@ -338,7 +342,7 @@ class Compiling:
         while hasattr(function, "__wrapped__"):
             function = function.__wrapped__
         code = getattr(function, "__code__", None)
-        returns = annotations.describe(plugin.return_type)
+        returns = self._annotation(name, "return", plugin.return_type)
         return {
             "name": name,
             "file": code.co_filename if code is not None else "",
@@ -352,6 +356,18 @@ class Compiling:
             "deprecated": (cls.replaced_by or "") if cls.deprecated else None,
             "docstring": function.__doc__,
         }
+
+    def _annotation(self, plugin: str, argument: str, annotation: object) -> str | dict:
+        described = annotations.describe(annotation)
+        if annotations.is_cast(annotation):
+            self._warnings.append(
+                f"Python type {annotation} was implicitly cast to 'Any' because no matching type was found in the"
+                " Inmanta DSL. Please refer to the documentation for an overview of supported types at the plugin"
+                " boundary."
+            )
+        if isinstance(described, dict) and str(described.get("bad", "")).startswith("expected"):
+            return {"bad": f"Bad annotation in plugin {plugin} for {argument}, {described['bad']}"}
+        return described
 
     def _resources(self, modules: set[str]) -> list[dict]:
         self._classes = []

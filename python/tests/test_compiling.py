@@ -68,7 +68,7 @@ class Loading(Compiling):
                 ) -> None: ...
 
                 @plugin
-                def wrong(a: set[str], b: dict[int, str], c) -> tuple[str, ...]: ...
+                def wrong(a: set[str], b: dict[int, str], c, d: 5, e: "net::Port", f: bytes) -> tuple[str, ...]: ...
                 """,
             )
         )
@@ -108,9 +108,19 @@ class Loading(Compiling):
             },
         )
         self.assertEqual((native["returns"], native["deprecated"]), ("null", None))
-        self.assertEqual(["bad" in p["annotation"] for p in wrong["parameters"]], [True, True, False])
-        self.assertEqual(wrong["parameters"][2]["annotation"], "missing")
-        self.assertIn("bad", wrong["returns"])
+        self.assertEqual(
+            [parameter["annotation"] for parameter in wrong["parameters"]],
+            [
+                {"bad": "invalid type set[str], set is not supported on the plugin boundary"},
+                {"bad": "invalid type dict[int, str], the keys of any dict should be 'str', got <class 'int'> instead"},
+                "missing",
+                {"bad": "Bad annotation in plugin net::wrong for d, expected str or python type but got int (5)"},
+                {"model": "net::Port"},
+                "any",
+            ],
+        )
+        self.assertEqual(wrong["returns"], "any")
+        self.assertEqual(len(self.loaded["warnings"]), 2)
 
     def test_postponed_annotations_are_evaluated(self) -> None:
         self.host(
