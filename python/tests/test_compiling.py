@@ -490,6 +490,7 @@ class Calls(Compiling):
             ],
             "parents": ["std::Entity"],
         }
+        self.net.entities["std::Entity"] = {"name": "std::Entity", "attributes": [], "parents": []}
         self.check(["net::Port", ["name", "ports"], "net::Port", ["std::Entity"]], "fields", instance(3, "net::Port"))
 
     def test_instances_are_read_only(self) -> None:
