@@ -63,6 +63,8 @@ def _execute(pipe: Pipe) -> int:
             name, fields = pipe.receive()
             if name == "deploy":
                 executing.deploy(fields)
+            elif name == "facts":
+                executing.facts(fields)
             elif name == "load_executor":
                 executing.load(fields)
             elif name == "stop":

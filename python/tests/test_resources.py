@@ -64,12 +64,9 @@ class Fields(unittest.TestCase):
 
 class Ids(unittest.TestCase):
     def test_05_agent_and_value_that_cannot_be_read_back_are_refused(self) -> None:
-        with self.assertRaises(ResourceException):
-            Id("net::Port", "a,b", "name", "x")
-        with self.assertRaises(ResourceException):
-            Id("net::Port", "a", "name", "x]")
-        with self.assertRaises(ResourceException):
-            Id("net::Port", "a", "na=me", "x")
+        for parts in (("a,b", "name", "x"), ("a", "name", "x]"), ("a", "na=me", "x")):
+            with self.assertRaises(ValueError):
+                Id("net::Port", *parts)
 
     def test_06_an_id_is_what_its_text_says(self) -> None:
         plain = Id("net::sub-x::Port", "a.b", "name", "eth[0,=")
