@@ -222,6 +222,22 @@ class References(Registered):
         self.assertEqual(copy.get_reference_value(inner.serialize().id, Silent()), "value of inner")
         self.assertEqual(EnvironmentReference.resolved, 2)
 
+    def test_the_references_of_std_are_built_in(self) -> None:
+        os.environ["STEWARD_TEST_NUMBER"] = "12"
+        self.addCleanup(os.environ.pop, "STEWARD_TEST_NUMBER")
+        environment = {"id": "1", "type": "std::Environment", "args": []}
+        environment["args"] = [{"type": "literal", "name": "name", "value": "STEWARD_TEST_NUMBER"}]
+        number = {"id": "2", "type": "std::IntReference", "args": [{"type": "reference", "name": "value", "id": "1"}]}
+        arguments = [
+            {"type": "resource", "name": "resource", "id": "net::Port[a,name=eth0]"},
+            {"type": "reference", "name": "value", "id": "2"},
+            {"type": "literal", "name": "destination", "value": "speeds"},
+        ]
+        replace = {"type": "core::Replace", "args": arguments}
+        made = self.port(references=[environment, number], mutators=[replace])
+        made.resolve_all_references(Silent())
+        self.assertEqual(made.speeds, 12)
+
     def test_30_a_missing_class_is_told(self) -> None:
         exported = self.exported([EnvironmentReference("x")])
         exported["references"][0]["type"] = "gone::Away"
