@@ -116,6 +116,16 @@ def _is_subscripted(arguments: tuple) -> bool:
     return bool(arguments) and type(arguments[0]).__name__ != "TypeVar"
 
 
+def evaluated(annotation: object, cls: type) -> object:
+    """The type that a field of a dataclass is annotated with: a text is Python there, not a type of the model."""
+    if not isinstance(annotation, str):
+        return annotation
+    try:
+        return eval(annotation, vars(sys.modules[cls.__module__]))
+    except Exception:
+        return annotation
+
+
 def dataclass_entity(annotation: object) -> str | None:
     """The entity that a dataclass of a module is paired with, by its name; None for any other class."""
     if not isinstance(annotation, type) or not hasattr(annotation, "__dataclass_fields__"):

@@ -89,6 +89,8 @@ class Compiling:
         self._exporter: export.Exporter | None = None
         self._objects = Objects()
         self._warnings: list[str] = []
+        # Entities that have a dataclass in Python.
+        self._paired: set[str] = set()
         self.open = False
         runtime.world = World(pipe)
         msgpack.ext_decoders[msgpack.EXT_UNKNOWN] = lambda payload: Unknown()
@@ -103,6 +105,10 @@ class Compiling:
             return msgpack.EXT_INSTANCE, value.id.to_bytes(4, "big") + value.entity_name.encode()
         if isinstance(value, Unknown):
             return msgpack.EXT_UNKNOWN, b""
+        entity = annotations.dataclass_entity(type(value))
+        if entity is not None and entity in self._paired:
+            fields = {name: DynamicProxy.unwrap(getattr(value, name)) for name in value.__dataclass_fields__}
+            return msgpack.EXT_DATACLASS, msgpack.pack([self._objects.keep(value), entity, fields])
         return msgpack.EXT_OPAQUE, self._objects.keep(value).to_bytes(4, "big")
 
     # --- requests ----------------------------------------------------------------------------------------------------
@@ -162,6 +168,7 @@ class Compiling:
                 "has_finalizers": compiler.has_finalizers(),
                 "has_dependency_managers": export.has_dependency_managers(),
                 "warnings": self._warnings,
+                "dataclasses": self._describe_dataclasses(request["modules"]),
             },
         )
 
@@ -356,6 +363,27 @@ class Compiling:
             "deprecated": (cls.replaced_by or "") if cls.deprecated else None,
             "docstring": function.__doc__,
         }
+
+    def _describe_dataclasses(self, modules: list[dict]) -> list[dict]:
+        """The frozen dataclasses of the modules, which are paired with the entities of the same full names."""
+        self._paired.clear()
+        described = []
+        for file in (file for module in modules for file in module["files"]):
+            python_module = sys.modules[file["module"]]
+            for cls in list(vars(python_module).values()):
+                if not isinstance(cls, type) or cls.__module__ != file["module"]:
+                    continue
+                entity = annotations.dataclass_entity(cls)
+                if entity is None or not cls.__dataclass_params__.frozen:
+                    continue
+                self._paired.add(entity)
+                fields = [
+                    {"name": field.name, "annotation": annotations.describe(annotations.evaluated(field.type, cls))}
+                    for field in cls.__dataclass_fields__.values()
+                    if field._field_type.name == "_FIELD"
+                ]
+                described.append({"entity": entity, "fields": fields, "file": file["path"]})
+        return described
 
     def _annotation(self, plugin: str, argument: str, annotation: object) -> str | dict:
         described = annotations.describe(annotation)

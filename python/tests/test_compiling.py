@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import unittest
 
+from steward_host import msgpack
 from tests.support import UNKNOWN, Ext, Host, Modules, instance
 
 
@@ -544,6 +545,62 @@ class Calls(Compiling):
         self.check(5, "through", "net::add")
         name, result = self.net.call("net::through", "net::context")
         self.assertEqual((name, result[-1]), ("result", "x"))
+
+
+class Dataclasses(Compiling):
+    def setUp(self) -> None:
+        self.net = self.host(
+            (
+                "net",
+                """
+                import dataclasses
+                from inmanta.plugins import plugin
+
+                @dataclasses.dataclass(frozen=True)
+                class Address:
+                    ip: str
+                    ports: "list[int]"
+                    name: str | None = None
+
+                @dataclasses.dataclass
+                class Changeable:
+                    x: int
+
+                @plugin
+                def make(ip: str) -> Address:
+                    return Address(ip, [1])
+
+                @plugin
+                def text(address: Address) -> str:
+                    return f"{type(address).__name__} {address.ip} {address.ports[0]} {address.name}"
+                """,
+            )
+        )
+
+    def test_frozen_ones_are_described(self) -> None:
+        (described,) = self.loaded["dataclasses"]
+        self.assertEqual(described["entity"], "net::Address")
+        self.assertEqual(
+            [(field["name"], field["annotation"]) for field in described["fields"]],
+            [
+                ("ip", {"model": "string"}),
+                ("ports", {"list": {"model": "int"}}),
+                ("name", {"union": [{"model": "string"}, "null"]}),
+            ],
+        )
+        self.assertEqual(self.loaded["plugins"][0]["returns"], {"model": "net::Address"})
+
+    def test_one_that_is_returned_travels_with_its_fields(self) -> None:
+        _, value = self.net.call("net::make", "::1")
+        self.assertEqual(value.code, msgpack.EXT_DATACLASS)
+        _, entity, fields = msgpack.unpack(value.payload)[0]
+        self.assertEqual((entity, fields), ("net::Address", {"ip": "::1", "ports": [1], "name": None}))
+
+    def test_an_instance_arrives_as_one(self) -> None:
+        self.net.model[3] = {"ip": "::1", "ports": [4], "name": None}
+        self.assertEqual(self.net.call("net::text", instance(3, "net::Address")), ("result", "Address ::1 4 None"))
+        self.net.model[4] = {"ip": "::1", "ports": lambda: "unset"}
+        self.assertEqual(self.net.call("net::text", instance(4, "net::Address")), ("unset", [[4, "ports"]]))
 
 
 class Mapping(Compiling):
