@@ -91,6 +91,9 @@ class Compiling:
         self._warnings: list[str] = []
         # Entities that have a dataclass in Python.
         self._paired: set[str] = set()
+        # Plugins that give such an object by their annotation, and whether the one that runs now is one of them.
+        self._constructors: set[str] = set()
+        self._constructs = False
         self.open = False
         runtime.world = World(pipe)
         msgpack.ext_decoders[msgpack.EXT_UNKNOWN] = lambda payload: Unknown()
@@ -105,8 +108,8 @@ class Compiling:
             return msgpack.EXT_INSTANCE, value.id.to_bytes(4, "big") + value.entity_name.encode()
         if isinstance(value, Unknown):
             return msgpack.EXT_UNKNOWN, b""
-        entity = annotations.dataclass_entity(type(value))
-        if entity is not None and entity in self._paired:
+        entity = annotations.dataclass_entity(type(value)) if self._constructs else None
+        if entity in self._paired:
             fields = {name: DynamicProxy.unwrap(getattr(value, name)) for name in value.__dataclass_fields__}
             return msgpack.EXT_DATACLASS, msgpack.pack([self._objects.keep(value), entity, fields])
         return msgpack.EXT_OPAQUE, self._objects.keep(value).to_bytes(4, "big")
@@ -159,6 +162,8 @@ class Compiling:
                 "load_failed", {"module": "", "python_module": "", "failure": failure.describe(error, self._files)}
             )
             return
+        dataclasses = self._describe_dataclasses(request["modules"])
+        self._constructors = {p["name"] for p in described if self._mentions_dataclass(p["returns"])}
         plugins.Runtime.plugins = self._plugins
         self._pipe.send(
             "loaded",
@@ -168,7 +173,7 @@ class Compiling:
                 "has_finalizers": compiler.has_finalizers(),
                 "has_dependency_managers": export.has_dependency_managers(),
                 "warnings": self._warnings,
-                "dataclasses": self._describe_dataclasses(request["modules"]),
+                "dataclasses": dataclasses,
             },
         )
 
@@ -176,6 +181,7 @@ class Compiling:
         """Calls a plugin through the `call` attribute of its class."""
         number = request["id"]
         try:
+            self._constructs = request["plugin"] in self._constructors
             result = self._call(request)
             if type(result) not in _PLAIN:
                 result = DynamicProxy.unwrap(result)
@@ -232,6 +238,7 @@ class Compiling:
         """Runs the getters of a resource class on an instance."""
         number = request["id"]
         field = None
+        self._constructs = False
         try:
             entity, cls, options = self._classes[request["class"]]
             instance = DynamicProxy.return_value(request["instance"])
@@ -294,7 +301,7 @@ class Compiling:
             {"resource": str(u["resource"]), "parameter": str(u["parameter"]), "source": str(u.get("source", "fact"))}
             for u in export.unknown_parameters
         ]
-        files = {**self._exporter._file_store}
+        files = {digest: msgpack.Blob(content) for digest, content in self._exporter._file_store.items()}
         self._pipe.send("collected", {"id": request["id"], "unknowns": unknowns, "files": files})
 
     def finalize(self, request: dict) -> None:
@@ -385,6 +392,13 @@ class Compiling:
                 described.append({"entity": entity, "fields": fields, "file": file["path"]})
         return described
 
+    def _mentions_dataclass(self, annotation: object) -> bool:
+        if isinstance(annotation, dict):
+            return any(self._mentions_dataclass(inner) for inner in annotation.values())
+        if isinstance(annotation, list):
+            return any(self._mentions_dataclass(inner) for inner in annotation)
+        return annotation in self._paired
+
     def _annotation(self, plugin: str, argument: str, annotation: object) -> str | dict:
         described = annotations.describe(annotation)
         if annotations.is_cast(annotation):
@@ -444,12 +458,12 @@ def _decode_instance(payload: bytes) -> runtime.Instance:
     return runtime.instance(int.from_bytes(payload[:4], "big"), payload[4:].decode())
 
 
-def _variables(error: UnsetException | MultiUnsetException) -> list[tuple[int, str]]:
+def _variables(error: UnsetException | MultiUnsetException) -> list[list]:
     if isinstance(error, MultiUnsetException):
         found = error.result_variables
     else:
         found = [error.get_result_variable()]
-    return [(v.myself.id, v.attribute) for v in found if isinstance(v, runtime.ResultVariable)]
+    return [[v.myself.id, v.attribute] for v in found if isinstance(v, runtime.ResultVariable)]
 
 
 def _belongs(python_module: str, modules: set[str]) -> bool:

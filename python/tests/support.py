@@ -132,7 +132,7 @@ class Host:
             "id": 7,
             "plugin": plugin,
             "args": list(args),
-            "kwargs": list(kwargs.items()),
+            "kwargs": [list(item) for item in kwargs.items()],
             "file": "main.cf",
             "line": 3,
             "namespace": "__config__",

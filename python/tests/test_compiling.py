@@ -232,6 +232,14 @@ PLUGINS = """
         return value
 
     @plugin
+    def odd() -> "any":
+        return {"tuple": (1, 2), "bytes": b"x", "set": {1}, "fine": [1]}
+
+    @plugin
+    def shown(value: "any") -> "any":
+        return {key: str(value[key]) for key in value}
+
+    @plugin
     def kinds(value: "any") -> "list":
         return [type(value).__name__, *([type(v).__name__ for v in value] if isinstance(value, (list, tuple)) or hasattr(value, "__iter__") else [])]
 
@@ -417,6 +425,11 @@ class Calls(Compiling):
     def test_lists_dicts_and_instances_arrive_as_proxies(self) -> None:
         self.check(["SequenceProxy", "int", "DictProxy", "DynamicProxy"], "kinds", [1, {}, instance(1, "net::Port")])
         self.check(["NoneType"], "kinds", None)
+
+    def test_objects_that_the_model_does_not_know_come_back_as_they_went(self) -> None:
+        _, value = self.net.call("net::odd")
+        self.assertEqual((value["fine"], {type(value[key]) for key in ("tuple", "bytes", "set")}), ([1], {Ext}))
+        self.check({"tuple": "(1, 2)", "bytes": "b'x'", "set": "{1}", "fine": "@[1]"}, "shown", value)
 
     def test_attributes_are_fetched_once(self) -> None:
         self.net.model[3] = {"name": "eth0"}
