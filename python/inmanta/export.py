@@ -47,6 +47,48 @@ def dependency_manager(function: Callable[[dict, dict[Id, Resource]], None]) -> 
     _dependency_managers.append(function)
 
 
+def has_dependency_managers() -> bool:
+    return bool(_dependency_managers)
+
+
+def manage_dependencies(types: dict, resources: dict[Id, Resource]) -> None:
+    """Calls all dependency managers in order; one that touches an Unknown is left at that point."""
+    from inmanta.ast import UnknownException
+
+    for function in _dependency_managers:
+        try:
+            function(types, resources)
+        except UnknownException:
+            import logging
+
+            logging.getLogger(__name__).debug("The dependency manager %s met an unknown value", function)
+
+
+def required_ids(resource: Resource, resources: dict[Id, Resource]) -> set[Id]:
+    """The requirements of a resource as ids: managers also add resources and texts.
+
+    CompilerException for anything else, ResourceNotFoundExcpetion for a resource that is not exported.
+    """
+    from inmanta.resources import Id, Resource, ResourceNotFoundExcpetion
+
+    found = set()
+    for required in resource.requires:
+        if isinstance(required, Resource):
+            required = required.id
+        elif isinstance(required, str):
+            required = Id.parse_id(required, version=0)
+        elif not isinstance(required, Id):
+            raise CompilerException(
+                f"A dependency manager added {required!r} of type {type(required).__name__} to the requirements of"
+                f" {resource.id}: an id, a resource or the text of an id was expected"
+            )
+        plain = required.copy(version=0)
+        if plain not in resources:
+            raise ResourceNotFoundExcpetion(f"{resource.id} requires {plain}, which is not exported")
+        found.add(plain)
+    return found
+
+
 class export:
     """`@export("name", "net::Port")` over a function that runs at the end of an export when it is asked for."""
 

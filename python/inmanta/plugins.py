@@ -125,10 +125,8 @@ class Context:
             raise TypeNotFoundException(typename, self.owner.namespace)
         return found
 
-    def get_environment_id(self) -> str:
-        """The id of the environment that is compiled; an exception outside of one."""
-        if Runtime.environment_id is None:
-            raise Exception("The environment of this model should be configured in config>environment")
+    def get_environment_id(self) -> str | None:
+        """The id of the environment that is compiled; None outside of one."""
         return Runtime.environment_id
 
     def get_data_dir(self) -> str:

@@ -198,6 +198,8 @@ class _Registry:
     @classmethod
     def get_class(cls, name: str) -> type:
         """The class of this name; the registry's missing error without one."""
+        if name not in cls._known and name.startswith("std::"):
+            from inmanta import _std  # noqa: F401 (its types register themselves)
         found = cls._known.get(name)
         if found is None:
             raise cls._missing(f"{cls.__name__} {name} is not known")
@@ -211,7 +213,8 @@ class _Registry:
 
     @classmethod
     def reset(cls) -> None:
-        cls._known = {name: found for name, found in cls._known.items() if name.startswith("core::")}
+        kept = ("inmanta.references", "inmanta._std")
+        cls._known = {name: found for name, found in cls._known.items() if found.__module__ in kept}
 
 
 class reference(_Registry):

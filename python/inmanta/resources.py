@@ -247,7 +247,7 @@ class Resource(metaclass=ResourceMeta):
         """A deep copy with some fields replaced."""
         copy = type(self)(self.id)
         for field in type(self).fields:
-            setattr(copy, field, kwargs.pop(field) if field in kwargs else to_json(getattr(self, field)))
+            setattr(copy, field, kwargs.pop(field) if field in kwargs else copied(getattr(self, field)))
         copy.requires = set(self.requires)
         copy._references_model = self._references_model
         copy._resolved = self._resolved
@@ -348,12 +348,12 @@ class Id:
         self, entity_type: str, agent_name: str, attribute: str, attribute_value: str, version: int = 0
     ) -> None:
         if "," in agent_name:
-            raise ResourceException(f"Agent name '{agent_name}' of a {entity_type} contains a comma")
+            raise ValueError(f"Agent name '{agent_name}' of a {entity_type} contains a comma")
         if "," in attribute or "=" in attribute:
-            raise ResourceException(f"Id attribute '{attribute}' of a {entity_type} contains a comma or an equals sign")
+            raise ValueError(f"Id attribute '{attribute}' of a {entity_type} contains a comma or an equals sign")
         attribute_value = str(attribute_value)
         if "]" in attribute_value:
-            raise ResourceException(f"Id value '{attribute_value}' of a {entity_type} contains a closing bracket")
+            raise ValueError(f"Id value '{attribute_value}' of a {entity_type} contains a closing bracket")
         self._entity_type = entity_type
         self._agent_name = agent_name
         self._attribute = attribute
@@ -479,6 +479,20 @@ def to_json(value: object) -> object:
     from inmanta.util import internal_json_encoder
 
     return to_json(internal_json_encoder(value))
+
+
+def copied(value: object) -> object:
+    """A deep copy of a value; quick for JSON types."""
+    kind = type(value)
+    if kind in _PLAIN:
+        return value
+    if kind is list:
+        return [copied(item) for item in value]
+    if kind is dict:
+        return {key: copied(item) for key, item in value.items()}
+    import copy
+
+    return copy.deepcopy(value)
 
 
 def _key(key: object) -> str:

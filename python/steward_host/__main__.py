@@ -43,6 +43,10 @@ def die_with_parent(parent: int) -> None:
 
 def main(mode: str) -> int:
     parent = os.getppid()
+    # Where compiled Python may be kept; nothing is ever written beside a project's sources.
+    cache = os.environ.get("STEWARD_PYCACHE")
+    if cache:
+        sys.pycache_prefix = cache
     incoming, outgoing = take_pipes()
     die_with_parent(parent)
     from steward_host import host

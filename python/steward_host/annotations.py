@@ -13,7 +13,6 @@ from inmanta.plugins import MISSING, ModelType
 _SIMPLE = {str: "string", int: "int", float: "float", bool: "bool"}
 _ARRAYS = {"list", "Sequence", "MutableSequence", "Collection", "Iterable"}
 _MAPS = {"dict", "Mapping", "MutableMapping"}
-_REFUSED = {"set", "frozenset", "tuple", "Set", "MutableSet", "AbstractSet"}
 
 
 def describe(annotation: object) -> str | dict:
@@ -80,32 +79,51 @@ def _referenced(origin: object, annotation: object, arguments: tuple) -> str | d
 def _container(annotation: object, origin: object, arguments: tuple) -> str | dict:
     outer = origin if origin is not None else annotation
     name = getattr(outer, "__name__", None)
-    module = getattr(outer, "__module__", None)
-    standard = module in ("builtins", "typing", "collections.abc")
-    if isinstance(outer, type) and _is_subscripted(arguments):
-        if standard and name in _ARRAYS:
-            return {"list": describe(arguments[0])}
-        if standard and name in _MAPS:
-            if describe(arguments[0]) not in ({"model": "string"}, "any"):
-                return {"bad": f"invalid type {annotation}: keys of a dict should be of type str, got {arguments[0]}"}
-            return {"dict": describe(arguments[1])}
-    if standard and name in _REFUSED:
-        return {"bad": f"invalid type {annotation}: use a list or a dict"}
-    if standard and name in _ARRAYS:
-        return {"model": "list"}
-    if standard and name in _MAPS:
-        return {"model": "dict"}
+    if outer is set:
+        return {"bad": f"invalid type {annotation}, set is not supported on the plugin boundary"}
+    if getattr(outer, "__module__", None) in ("builtins", "typing", "collections.abc"):
+        if name in _ARRAYS:
+            return {"list": describe(arguments[0])} if _is_subscripted(arguments) else {"model": "list"}
+        if name in _MAPS:
+            return _map(annotation, arguments)
     entity = dataclass_entity(annotation)
     if entity is not None:
         return {"model": entity}
-    if isinstance(annotation, type) or type(annotation).__name__ == "TypeVar":
+    if isinstance(annotation, type) or origin is not None or type(annotation).__name__ == "TypeVar":
         return "any"
-    return {"bad": f"invalid type {annotation}"}
+    return {"bad": f"expected str or python type but got {type(annotation).__name__} ({annotation})"}
+
+
+def _map(annotation: object, arguments: tuple) -> str | dict:
+    if not _is_subscripted(arguments):
+        return {"model": "dict"}
+    if arguments[0] is not str:
+        got = f"the keys of any dict should be 'str', got {arguments[0]} instead"
+        return {"bad": f"invalid type {annotation}, {got}"}
+    return {"dict": describe(arguments[1]) if len(arguments) > 1 else "any"}
+
+
+def is_cast(annotation: object) -> bool:
+    """Whether an annotation is a class without counterpart in the model, so that it means "any"."""
+    if isinstance(annotation, str) or annotation is object or describe(annotation) != "any":
+        return False
+    typing = sys.modules.get("typing")
+    return not hasattr(annotation, "__metadata__") and (typing is None or annotation is not typing.Any)
 
 
 def _is_subscripted(arguments: tuple) -> bool:
     # `typing.List` without brackets has a type variable as argument on old Pythons.
     return bool(arguments) and type(arguments[0]).__name__ != "TypeVar"
+
+
+def evaluated(annotation: object, cls: type) -> object:
+    """The type that a field of a dataclass is annotated with: a text is Python there, not a type of the model."""
+    if not isinstance(annotation, str):
+        return annotation
+    try:
+        return eval(annotation, vars(sys.modules[cls.__module__]))
+    except Exception:
+        return annotation
 
 
 def dataclass_entity(annotation: object) -> str | None:

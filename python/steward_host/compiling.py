@@ -16,6 +16,10 @@ from inmanta.execute.util import NoneValue, Unknown
 from steward_host import annotations, failure, loader, msgpack
 from steward_host.pipe import Pipe
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from inmanta import export
+
 _PLAIN = frozenset({str, int, float, bool, type(None)})
 
 
@@ -52,29 +56,25 @@ class World(runtime.World):
         return info if info["name"] == name else None
 
 
-class Exporter:
-    """What getters get as `exporter`: keeps the files that resources refer to."""
+class Types(dict):
+    """The entities of the model by full name, looked up when they are asked for."""
 
-    def __init__(self) -> None:
-        self._file_store: dict[str, bytes] = {}
+    def __missing__(self, name: str):
+        found = runtime.entity(name)
+        if found is None:
+            raise KeyError(name)
+        self[name] = found
+        return found
 
-    def upload_file(self, content: str | bytes | None = None) -> str:
-        """Keeps a content for the server; its SHA-1."""
-        from inmanta.util import hash_file
+    def __contains__(self, name: object) -> bool:
+        try:
+            self[name]
+        except KeyError:
+            return False
+        return True
 
-        data = content.encode("utf-8") if isinstance(content, str) else content
-        digest = hash_file(data)
-        self._file_store[digest] = data
-        return digest
-
-    def get_environment_id(self) -> str | None:
-        return plugins.Runtime.environment_id
-
-    @property
-    def client(self):
-        from inmanta.protocol import endpoints
-
-        return endpoints.SyncClient("compiler")
+    def get(self, name: str, default: object = None) -> object:
+        return self[name] if name in self else default
 
 
 class Compiling:
@@ -86,8 +86,14 @@ class Compiling:
         self._plugins: dict[str, plugins.Plugin] = {}
         self._dataclasses: dict[str, dict] = {}
         self._classes: list[tuple[str, type[resources.Resource], dict[str, str]]] = []
-        self._exporter = Exporter()
+        self._exporter: export.Exporter | None = None
         self._objects = Objects()
+        self._warnings: list[str] = []
+        # Entities that have a dataclass in Python.
+        self._paired: set[str] = set()
+        # Plugins that give such an object by their annotation, and whether the one that runs now is one of them.
+        self._constructors: set[str] = set()
+        self._constructs = False
         self.open = False
         runtime.world = World(pipe)
         msgpack.ext_decoders[msgpack.EXT_UNKNOWN] = lambda payload: Unknown()
@@ -102,6 +108,10 @@ class Compiling:
             return msgpack.EXT_INSTANCE, value.id.to_bytes(4, "big") + value.entity_name.encode()
         if isinstance(value, Unknown):
             return msgpack.EXT_UNKNOWN, b""
+        entity = annotations.dataclass_entity(type(value)) if self._constructs else None
+        if entity in self._paired:
+            fields = {name: DynamicProxy.unwrap(getattr(value, name)) for name in value.__dataclass_fields__}
+            return msgpack.EXT_DATACLASS, msgpack.pack([self._objects.keep(value), entity, fields])
         return msgpack.EXT_OPAQUE, self._objects.keep(value).to_bytes(4, "big")
 
     # --- requests ----------------------------------------------------------------------------------------------------
@@ -115,12 +125,15 @@ class Compiling:
         os.environ.update(request["env"])
         plugins.Runtime.environment_id = request["environment_id"]
         plugins.Runtime.project_dir = request["project_dir"]
+        self._plugins.clear()
+        self._warnings.clear()
         PluginMeta.clear()
         resources.resource.reset()
         references.reset()
         export.reset()
         compiler.reset()
         runtime.reset()
+        self._exporter = export.Exporter()
         module.Project.set(module.Project.of_request(request["project_dir"], request["modules"]))
         finder = loader.install(request["modules"])
         self._files = finder.paths()
@@ -149,16 +162,26 @@ class Compiling:
                 "load_failed", {"module": "", "python_module": "", "failure": failure.describe(error, self._files)}
             )
             return
+        dataclasses = self._describe_dataclasses(request["modules"])
+        self._constructors = {p["name"] for p in described if self._mentions_dataclass(p["returns"])}
         plugins.Runtime.plugins = self._plugins
         self._pipe.send(
             "loaded",
-            {"plugins": described, "resources": self._resources(names), "has_finalizers": compiler.has_finalizers()},
+            {
+                "plugins": described,
+                "resources": self._resources(names),
+                "has_finalizers": compiler.has_finalizers(),
+                "has_dependency_managers": export.has_dependency_managers(),
+                "warnings": self._warnings,
+                "dataclasses": dataclasses,
+            },
         )
 
     def call(self, request: dict) -> None:
         """Calls a plugin through the `call` attribute of its class."""
         number = request["id"]
         try:
+            self._constructs = request["plugin"] in self._constructors
             result = self._call(request)
             if type(result) not in _PLAIN:
                 result = DynamicProxy.unwrap(result)
@@ -215,6 +238,7 @@ class Compiling:
         """Runs the getters of a resource class on an instance."""
         number = request["id"]
         field = None
+        self._constructs = False
         try:
             entity, cls, options = self._classes[request["class"]]
             instance = DynamicProxy.return_value(request["instance"])
@@ -240,6 +264,45 @@ class Compiling:
             return exported(cls.map_field(self._exporter, entity, field, instance))
         except UnknownException as error:
             return error.unknown if isinstance(error.unknown, Unknown) else Unknown()
+
+    def depend(self, request: dict) -> None:
+        """Runs the dependency managers; answers the requirements of the resources that have others now."""
+        from inmanta import export
+
+        number = request["id"]
+        try:
+            made = [self._resource(described) for described in request["resources"]]
+            known = {resource.id: resource for resource in made}
+            before = [set(resource.requires) for resource in made]
+            with proxy.exportcontext:
+                export.manage_dependencies(Types(), known)
+            changed = []
+            for index, (resource, old) in enumerate(zip(made, before)):
+                now = export.required_ids(resource, known)
+                if now != old:
+                    changed.append([index, sorted(required.resource_str() for required in now)])
+        except BaseException as error:
+            self._fail(number, error)
+            return
+        self._pipe.send("depended", {"id": number, "requires": changed})
+
+    def _resource(self, described: dict) -> resources.Resource:
+        _, cls, _ = self._classes[described["class"]]
+        made = cls(resources.Id.parse_id(described["id"], version=0))
+        made.populate({**described["attributes"], "requires": described["requires"]}, force_fields=True)
+        made.model = DynamicProxy.return_value(described["instance"])
+        return made
+
+    def collect(self, request: dict) -> None:
+        """Gives what the export found besides resources: unknown parameters and the contents of files."""
+        from inmanta import export
+
+        unknowns = [
+            {"resource": str(u["resource"]), "parameter": str(u["parameter"]), "source": str(u.get("source", "fact"))}
+            for u in export.unknown_parameters
+        ]
+        files = {digest: msgpack.Blob(content) for digest, content in self._exporter._file_store.items()}
+        self._pipe.send("collected", {"id": request["id"], "unknowns": unknowns, "files": files})
 
     def finalize(self, request: dict) -> None:
         """Runs the finalizers in order; the first error is the answer, the others are logged."""
@@ -283,7 +346,7 @@ class Compiling:
                 {
                     "name": argument.name,
                     "kind": argument.kind,
-                    "annotation": annotations.describe(argument.annotation),
+                    "annotation": self._annotation(name, argument.name, argument.annotation),
                     "has_default": argument.has_default,
                 }
             )
@@ -293,7 +356,7 @@ class Compiling:
         while hasattr(function, "__wrapped__"):
             function = function.__wrapped__
         code = getattr(function, "__code__", None)
-        returns = annotations.describe(plugin.return_type)
+        returns = self._annotation(name, "return", plugin.return_type)
         return {
             "name": name,
             "file": code.co_filename if code is not None else "",
@@ -307,6 +370,46 @@ class Compiling:
             "deprecated": (cls.replaced_by or "") if cls.deprecated else None,
             "docstring": function.__doc__,
         }
+
+    def _describe_dataclasses(self, modules: list[dict]) -> list[dict]:
+        """The frozen dataclasses of the modules, which are paired with the entities of the same full names."""
+        self._paired.clear()
+        described = []
+        for file in (file for module in modules for file in module["files"]):
+            python_module = sys.modules[file["module"]]
+            for cls in list(vars(python_module).values()):
+                if not isinstance(cls, type) or cls.__module__ != file["module"]:
+                    continue
+                entity = annotations.dataclass_entity(cls)
+                if entity is None or not cls.__dataclass_params__.frozen:
+                    continue
+                self._paired.add(entity)
+                fields = [
+                    {"name": field.name, "annotation": annotations.describe(annotations.evaluated(field.type, cls))}
+                    for field in cls.__dataclass_fields__.values()
+                    if field._field_type.name == "_FIELD"
+                ]
+                described.append({"entity": entity, "fields": fields, "file": file["path"]})
+        return described
+
+    def _mentions_dataclass(self, annotation: object) -> bool:
+        if isinstance(annotation, dict):
+            return any(self._mentions_dataclass(inner) for inner in annotation.values())
+        if isinstance(annotation, list):
+            return any(self._mentions_dataclass(inner) for inner in annotation)
+        return annotation in self._paired
+
+    def _annotation(self, plugin: str, argument: str, annotation: object) -> str | dict:
+        described = annotations.describe(annotation)
+        if annotations.is_cast(annotation):
+            self._warnings.append(
+                f"Python type {annotation} was implicitly cast to 'Any' because no matching type was found in the"
+                " Inmanta DSL. Please refer to the documentation for an overview of supported types at the plugin"
+                " boundary."
+            )
+        if isinstance(described, dict) and str(described.get("bad", "")).startswith("expected"):
+            return {"bad": f"Bad annotation in plugin {plugin} for {argument}, {described['bad']}"}
+        return described
 
     def _resources(self, modules: set[str]) -> list[dict]:
         self._classes = []
@@ -355,12 +458,12 @@ def _decode_instance(payload: bytes) -> runtime.Instance:
     return runtime.instance(int.from_bytes(payload[:4], "big"), payload[4:].decode())
 
 
-def _variables(error: UnsetException | MultiUnsetException) -> list[tuple[int, str]]:
+def _variables(error: UnsetException | MultiUnsetException) -> list[list]:
     if isinstance(error, MultiUnsetException):
         found = error.result_variables
     else:
         found = [error.get_result_variable()]
-    return [(v.myself.id, v.attribute) for v in found if isinstance(v, runtime.ResultVariable)]
+    return [[v.myself.id, v.attribute] for v in found if isinstance(v, runtime.ResultVariable)]
 
 
 def _belongs(python_module: str, modules: set[str]) -> bool:

@@ -94,6 +94,12 @@ class Executing:
         run = Run(self._agent, self.cache, self._files, request)
         self._pipe.send("deployed", {"id": request["id"], "outcome": run.outcome()})
 
+    def facts(self, request: dict) -> None:
+        """Asks a handler for the facts of a resource; they are in the outcome, as those of a deployment are."""
+        defaults = {"dry_run": False, "requires": {}, "reason": "its facts were asked for", "dependency_changed": False}
+        run = Run(self._agent, self.cache, self._files, {**defaults, **request}, facts=True)
+        self._pipe.send("deployed", {"id": request["id"], "outcome": run.outcome()})
+
     def idle(self) -> None:
         """Called about once a second while there is nothing to do."""
         self.cache.clean_stale_entries()
@@ -103,9 +109,12 @@ class Executing:
 
 
 class Run:
-    """One task: a deployment or a dry run of one resource."""
+    """One task: a deployment or a dry run of one resource, or the question for its facts."""
 
-    def __init__(self, agent: Agent, cache: AgentCache, files: set[str], request: dict) -> None:
+    def __init__(
+        self, agent: Agent, cache: AgentCache, files: set[str], request: dict, facts: bool = False
+    ) -> None:
+        self._facts = facts
         self._agent = agent
         self._cache = cache
         self._files = files
@@ -182,7 +191,10 @@ class Run:
 
     def _handle(self, context: HandlerContext, resource: resources.Resource, handler) -> None:
         try:
-            if self._dry_run:
+            if self._facts:
+                for name, value in handler.check_facts(context, resource).items():
+                    context.set_fact(name, value)
+            elif self._dry_run:
                 handler.execute(context, resource, dry_run=True)
                 if context.resource_state in (None, HandlerResourceState.failed):
                     self._mark(context, "Handler failed" if context.resource_state else None)
@@ -198,7 +210,7 @@ class Run:
         context.warning(
             "Resource %(resource_id)s was skipped: %(reason)s",
             resource_id=str(self._request["resource"].get("id")),
-            reason=str(error.args),
+            reason=error.args,
         )
 
     def _unavailable(self, context: HandlerContext, pseudo: str, text: str, error: Exception) -> None:

@@ -7,8 +7,12 @@ def describe(error: BaseException, files: set[str]) -> dict:
     """A `Failure`: the kind, the text, and the traceback from the first of `files` on."""
     from inmanta.ast import CompilerException, PluginException
 
+    name = type(error).__name__
     if isinstance(error, PluginException):
         kind = "plugin"
+    elif isinstance(error, AttributeError):
+        # A missing attribute of an instance is a compile exception too, but what leaves a plugin is Python's own.
+        kind, name = "external", "AttributeError"
     elif isinstance(error, CompilerException):
         kind = "compile"
     else:
@@ -16,7 +20,7 @@ def describe(error: BaseException, files: set[str]) -> dict:
     file, line = _place(error, files)
     return {
         "kind": kind,
-        "type_name": type(error).__name__,
+        "type_name": name,
         "message": _message(error),
         "traceback": traceback_text(error, files),
         "file": file,

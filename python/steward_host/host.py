@@ -31,6 +31,8 @@ def _compile(pipe: Pipe) -> int:
         "call": compiling.call,
         "map": compiling.map,
         "load_compile": compiling.load,
+        "depend": compiling.depend,
+        "collect": compiling.collect,
         "finalize": compiling.finalize,
     }
     receive = pipe.receive
@@ -61,6 +63,8 @@ def _execute(pipe: Pipe) -> int:
             name, fields = pipe.receive()
             if name == "deploy":
                 executing.deploy(fields)
+            elif name == "facts":
+                executing.facts(fields)
             elif name == "load_executor":
                 executing.load(fields)
             elif name == "stop":

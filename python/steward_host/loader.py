@@ -59,6 +59,9 @@ def install(modules: list[dict]) -> Finder:
                 if attribute.startswith("inmanta_reset_state") and callable(function):
                     function()
             del sys.modules[name]
+    if sys.pycache_prefix is None:
+        # A checkout of a commit stays as the commit has it.
+        sys.dont_write_bytecode = True
     sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, Finder)]
     finder = Finder()
     finder.add(modules)

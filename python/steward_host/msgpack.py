@@ -1,7 +1,7 @@
 """MessagePack, as far as the frames of `compiler/src/protocol.rs` need it, and fast.
 
 `pack(value) -> bytes` and `unpack(buffer, position=0) -> (value, end)`. Shapes: None, bool, int, float, str,
-bytes, list (tuples pack as arrays) and dict. The four extension types are the caller's business:
+list and dict; bytes come out of binary values and go in as `Blob`. The extension types are the caller's business:
 
 - `ext_decoders[code](payload)` makes the value of an extension; a code without decoder is a `FormatError`;
 - `ext_encoder(value)` is asked for every object of another type and answers `(code, payload)` or raises.
@@ -18,6 +18,9 @@ EXT_BIGINT = 1
 EXT_UNKNOWN = 2
 EXT_INSTANCE = 3
 EXT_OPAQUE = 4
+# A dataclass of a module, on its way to become an instance of the entity it is paired with: a MessagePack array of
+# the opaque id of the object, the full name of the entity and a map of the fields.
+EXT_DATACLASS = 5
 
 _U16 = Struct(">H").unpack_from
 _U32 = Struct(">I").unpack_from
@@ -42,6 +45,15 @@ _P_EXT8 = Struct(">BBb").pack
 _P_EXT16 = Struct(">BHb").pack
 _P_EXT32 = Struct(">BIb").pack
 _P_FIXEXT = Struct(">Bb").pack
+
+
+class Blob:
+    """Bytes that are to travel as a binary value. Plain bytes are an object like any other, because the model has none."""
+
+    __slots__ = ("data",)
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
 
 
 class FormatError(ValueError):
@@ -277,15 +289,15 @@ def _str(value, put):
     put(data)
 
 
-def _bytes(value, put):
-    size = len(value)
+def _blob(value, put):
+    size = len(value.data)
     if size < 0x100:
         put(_P_U8(0xC4, size))
     elif size < 0x10000:
         put(_P_U16(0xC5, size))
     else:
         put(_P_U32(0xC6, size))
-    put(bytes(value))
+    put(value.data)
 
 
 def _list(value, put):
@@ -316,7 +328,7 @@ def _dict(value, put):
 
 
 def _other(value, put):
-    for base, encode in ((str, _str), (int, _int), (float, _float), (list, _list), (tuple, _list), (dict, _dict)):
+    for base, encode in ((str, _str), (int, _int), (float, _float), (list, _list), (dict, _dict)):
         if isinstance(value, base):
             encode(base.__str__(value) if base is str else value, put)
             return
@@ -329,9 +341,7 @@ _ENCODERS = {
     int: _int,
     float: _float,
     str: _str,
-    bytes: _bytes,
-    bytearray: _bytes,
+    Blob: _blob,
     list: _list,
-    tuple: _list,
     dict: _dict,
 }

@@ -42,7 +42,7 @@ def instance(number: int, entity: str) -> Ext:
 
 def ext_codec() -> None:
     """Makes this process read and write extensions as `Ext`."""
-    for code in (msgpack.EXT_UNKNOWN, msgpack.EXT_INSTANCE, msgpack.EXT_OPAQUE):
+    for code in (msgpack.EXT_UNKNOWN, msgpack.EXT_INSTANCE, msgpack.EXT_OPAQUE, msgpack.EXT_DATACLASS):
         msgpack.ext_decoders[code] = lambda payload, code=code: Ext(code, payload)
     msgpack.ext_encoder = lambda value: (value.code, value.payload)
 
@@ -132,7 +132,7 @@ class Host:
             "id": 7,
             "plugin": plugin,
             "args": list(args),
-            "kwargs": list(kwargs.items()),
+            "kwargs": [list(item) for item in kwargs.items()],
             "file": "main.cf",
             "line": 3,
             "namespace": "__config__",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import unittest
 
+from steward_host import msgpack
 from tests.support import UNKNOWN, Ext, Host, Modules, instance
 
 
@@ -68,7 +69,7 @@ class Loading(Compiling):
                 ) -> None: ...
 
                 @plugin
-                def wrong(a: set[str], b: dict[int, str], c) -> tuple[str, ...]: ...
+                def wrong(a: set[str], b: dict[int, str], c, d: 5, e: "net::Port", f: bytes) -> tuple[str, ...]: ...
                 """,
             )
         )
@@ -108,9 +109,19 @@ class Loading(Compiling):
             },
         )
         self.assertEqual((native["returns"], native["deprecated"]), ("null", None))
-        self.assertEqual(["bad" in p["annotation"] for p in wrong["parameters"]], [True, True, False])
-        self.assertEqual(wrong["parameters"][2]["annotation"], "missing")
-        self.assertIn("bad", wrong["returns"])
+        self.assertEqual(
+            [parameter["annotation"] for parameter in wrong["parameters"]],
+            [
+                {"bad": "invalid type set[str], set is not supported on the plugin boundary"},
+                {"bad": "invalid type dict[int, str], the keys of any dict should be 'str', got <class 'int'> instead"},
+                "missing",
+                {"bad": "Bad annotation in plugin net::wrong for d, expected str or python type but got int (5)"},
+                {"model": "net::Port"},
+                "any",
+            ],
+        )
+        self.assertEqual(wrong["returns"], "any")
+        self.assertEqual(len(self.loaded["warnings"]), 2)
 
     def test_postponed_annotations_are_evaluated(self) -> None:
         self.host(
@@ -219,6 +230,14 @@ PLUGINS = """
     @plugin
     def same(value: "any") -> "any":
         return value
+
+    @plugin
+    def odd() -> "any":
+        return {"tuple": (1, 2), "bytes": b"x", "set": {1}, "fine": [1]}
+
+    @plugin
+    def shown(value: "any") -> "any":
+        return {key: str(value[key]) for key in value}
 
     @plugin
     def kinds(value: "any") -> "list":
@@ -407,6 +426,11 @@ class Calls(Compiling):
         self.check(["SequenceProxy", "int", "DictProxy", "DynamicProxy"], "kinds", [1, {}, instance(1, "net::Port")])
         self.check(["NoneType"], "kinds", None)
 
+    def test_objects_that_the_model_does_not_know_come_back_as_they_went(self) -> None:
+        _, value = self.net.call("net::odd")
+        self.assertEqual((value["fine"], {type(value[key]) for key in ("tuple", "bytes", "set")}), ([1], {Ext}))
+        self.check({"tuple": "(1, 2)", "bytes": "b'x'", "set": "{1}", "fine": "@[1]"}, "shown", value)
+
     def test_attributes_are_fetched_once(self) -> None:
         self.net.model[3] = {"name": "eth0"}
         self.check("eth0", "name_of", instance(3, "net::Port"))
@@ -480,6 +504,7 @@ class Calls(Compiling):
             ],
             "parents": ["std::Entity"],
         }
+        self.net.entities["std::Entity"] = {"name": "std::Entity", "attributes": [], "parents": []}
         self.check(["net::Port", ["name", "ports"], "net::Port", ["std::Entity"]], "fields", instance(3, "net::Port"))
 
     def test_instances_are_read_only(self) -> None:
@@ -533,6 +558,62 @@ class Calls(Compiling):
         self.check(5, "through", "net::add")
         name, result = self.net.call("net::through", "net::context")
         self.assertEqual((name, result[-1]), ("result", "x"))
+
+
+class Dataclasses(Compiling):
+    def setUp(self) -> None:
+        self.net = self.host(
+            (
+                "net",
+                """
+                import dataclasses
+                from inmanta.plugins import plugin
+
+                @dataclasses.dataclass(frozen=True)
+                class Address:
+                    ip: str
+                    ports: "list[int]"
+                    name: str | None = None
+
+                @dataclasses.dataclass
+                class Changeable:
+                    x: int
+
+                @plugin
+                def make(ip: str) -> Address:
+                    return Address(ip, [1])
+
+                @plugin
+                def text(address: Address) -> str:
+                    return f"{type(address).__name__} {address.ip} {address.ports[0]} {address.name}"
+                """,
+            )
+        )
+
+    def test_frozen_ones_are_described(self) -> None:
+        (described,) = self.loaded["dataclasses"]
+        self.assertEqual(described["entity"], "net::Address")
+        self.assertEqual(
+            [(field["name"], field["annotation"]) for field in described["fields"]],
+            [
+                ("ip", {"model": "string"}),
+                ("ports", {"list": {"model": "int"}}),
+                ("name", {"union": [{"model": "string"}, "null"]}),
+            ],
+        )
+        self.assertEqual(self.loaded["plugins"][0]["returns"], {"model": "net::Address"})
+
+    def test_one_that_is_returned_travels_with_its_fields(self) -> None:
+        _, value = self.net.call("net::make", "::1")
+        self.assertEqual(value.code, msgpack.EXT_DATACLASS)
+        _, entity, fields = msgpack.unpack(value.payload)[0]
+        self.assertEqual((entity, fields), ("net::Address", {"ip": "::1", "ports": [1], "name": None}))
+
+    def test_an_instance_arrives_as_one(self) -> None:
+        self.net.model[3] = {"ip": "::1", "ports": [4], "name": None}
+        self.assertEqual(self.net.call("net::text", instance(3, "net::Address")), ("result", "Address ::1 4 None"))
+        self.net.model[4] = {"ip": "::1", "ports": lambda: "unset"}
+        self.assertEqual(self.net.call("net::text", instance(4, "net::Address")), ("unset", [[4, "ports"]]))
 
 
 class Mapping(Compiling):
@@ -628,6 +709,84 @@ class Mapping(Compiling):
         destinations = {argument["value"] for m in body["mutators"] for argument in m["args"] if argument["name"] == "destination"}
         self.assertEqual(destinations, {r"secret.'it\'s'[0]", r"secret.'it\'s'[1]"})
         self.assertEqual(body["mutators"][0]["args"][0], {"type": "resource", "name": "resource", "id": "net::Port[a,name=eth0]"})
+
+
+class Dependencies(Compiling):
+    CODE = """
+        from inmanta.resources import resource, Resource, Id
+        from inmanta.export import dependency_manager, unknown_parameters
+        from inmanta.ast import UnknownException
+        from inmanta.execute.util import Unknown
+
+        @resource("net::Port", agent="agent", id_attribute="name")
+        class Port(Resource):
+            fields = ("name", "peer")
+            @staticmethod
+            def get_peer(exporter, o):
+                unknown_parameters.append({"resource": "net::Port[a,name=x]", "parameter": "p", "source": "fact"})
+                return exporter.upload_file("hello")
+
+        @dependency_manager
+        def early(types, resources):
+            raise UnknownException(Unknown())
+
+        @dependency_manager
+        def peers(types, resources):
+            assert "net::Port" in types and "net::Nothing" not in types
+            by_name = {resource.name: resource for resource in resources.values()}
+            for resource in resources.values():
+                how, _, peer = (resource.peer or "").partition(" ")
+                if how == "resource":
+                    resource.requires.add(by_name[peer])
+                elif how == "id":
+                    resource.requires.add(Id("net::Port", "a", "name", peer))
+                elif how == "text":
+                    resource.requires.add(f"net::Port[a,name={peer}],v=3")
+                elif how == "number":
+                    resource.requires.add(5)
+                elif how == "model":
+                    resource.requires.add(by_name[resource.model.peer])
+    """
+
+    def setUp(self) -> None:
+        self.net = self.host(("net", self.CODE))
+        self.net.entities["net::Port"] = {"name": "net::Port", "attributes": [], "parents": []}
+        self.net.model[5] = {"peer": "z"}
+
+    def depend(self, **peers: str) -> tuple[str, dict]:
+        described = [
+            {
+                "class": 0,
+                "id": f"net::Port[a,name={name}]",
+                "instance": instance(5, "net::Port"),
+                "attributes": {"name": name, "peer": peer},
+                "requires": ["net::Port[a,name=z]"] if name == "a" else [],
+            }
+            for name, peer in peers.items()
+        ]
+        return self.net.ask("depend", {"id": 2, "resources": described})
+
+    def test_09_a_manager_may_add_an_id_a_resource_and_a_text(self) -> None:
+        self.assertTrue(self.loaded["has_dependency_managers"])
+        name, body = self.depend(a="resource b", b="id c", c="text z", d="model", z="", y="")
+        self.assertEqual(name, "depended")
+        a, b, c, z = (f"net::Port[a,name={name}]" for name in "abcz")
+        self.assertEqual(body["requires"], [[0, [b, z]], [1, [c]], [2, [z]], [3, [z]]])
+
+    def test_09_anything_else_is_an_error(self) -> None:
+        name, body = self.depend(a="number", z="")
+        self.assertEqual((name, body["failure"]["kind"]), ("failed", "compile"))
+        self.assertIn("of type int", body["failure"]["message"])
+        name, body = self.depend(b="id nowhere")
+        self.assertEqual((name, body["failure"]["type_name"]), ("failed", "ResourceNotFoundExcpetion"))
+
+    def test_39_unknown_parameters_and_files_are_collected(self) -> None:
+        port = instance(6, "net::Port")
+        digest = "aaf4c61ddcc5e8a2dabede0f3b482cd9aea9434d"
+        self.assertEqual(self.net.map(0, port, "peer")[1]["values"], [digest])
+        name, body = self.net.ask("collect", {"id": 3})
+        self.assertEqual((name, body["files"]), ("collected", {digest: b"hello"}))
+        self.assertEqual(body["unknowns"], [{"resource": "net::Port[a,name=x]", "parameter": "p", "source": "fact"}])
 
 
 class Finalizers(Compiling):

@@ -111,6 +111,13 @@ class Context(unittest.TestCase):
         with self.assertRaisesRegex(Exception, "Failed to serialize argument"):
             self.ctx.info("see %(thing)s", thing=object)
 
+    def test_percent_signs(self) -> None:
+        self.ctx.info("50% done")
+        self.ctx.info("50%% of %(what)s", what="all")
+        self.assertEqual([line.msg for line in self.ctx.logs], ["50% done", "50% of all"])
+        with self.assertRaises(KeyError):
+            self.ctx.info("%(gone)s", here=1)
+
     def test_an_exception_is_logged_with_its_traceback(self) -> None:
         with self.assertLogs("inmanta.agent.handler", "ERROR") as logged:
             try:
@@ -128,7 +135,8 @@ class Context(unittest.TestCase):
         self.assertEqual(self.ctx.status, "non_compliant")
 
     def test_a_status_that_no_handler_gives_is_failed(self) -> None:
-        self.ctx.set_status(const.ResourceState.available)
+        with self.assertLogs("inmanta.agent.handler", "WARNING"):
+            self.ctx.set_status(const.ResourceState.available)
         self.assertEqual((self.ctx.status, self.ctx.logs[0].level), ("failed", "WARNING"))
 
     def test_facts_and_scratch_values(self) -> None:
@@ -298,6 +306,11 @@ HANDLERS = """
         def create_resource(self, ctx, resource): ctx.set_created()
         def update_resource(self, ctx, changes, resource): ctx.set_updated()
         def delete_resource(self, ctx, resource): ctx.set_purged()
+        def facts(self, ctx, resource):
+            ctx.set_fact("set", "1")
+            if resource.value == "raise":
+                raise ValueError("no facts")
+            return {"returned": 2}
         def can_reload(self): return True
         def do_reload(self, ctx, resource):
             ctx.info("reloaded")
@@ -412,6 +425,14 @@ class Runs(unittest.TestCase):
         outcome = self.host.deploy(exported("file"))
         self.assertEqual(outcome["status"], "failed")
         self.assertIn("no server is configured", str(outcome["logs"]))
+
+    def test_facts_that_are_set_and_returned_are_told(self) -> None:
+        request = {"id": 5, "resource": exported(1), "action_id": "6f4c2a39-2f3e-4f8d-9d1a-2b8f5a8d7a11"}
+        _, body = self.host.ask("facts", request)
+        facts = {fact["name"]: fact["value"] for fact in body["outcome"]["facts"]}
+        self.assertEqual((facts, body["outcome"]["status"]), ({"set": "1", "returned": "2"}, "deployed"))
+        _, body = self.host.ask("facts", {**request, "resource": exported("raise")})
+        self.assertEqual((body["outcome"]["status"], len(body["outcome"]["facts"])), ("failed", 1))
 
     def test_changes_are_made_json(self) -> None:
         outcome = self.host.deploy(exported("odd"))

@@ -64,12 +64,9 @@ class Fields(unittest.TestCase):
 
 class Ids(unittest.TestCase):
     def test_05_agent_and_value_that_cannot_be_read_back_are_refused(self) -> None:
-        with self.assertRaises(ResourceException):
-            Id("net::Port", "a,b", "name", "x")
-        with self.assertRaises(ResourceException):
-            Id("net::Port", "a", "name", "x]")
-        with self.assertRaises(ResourceException):
-            Id("net::Port", "a", "na=me", "x")
+        for parts in (("a,b", "name", "x"), ("a", "name", "x]"), ("a", "na=me", "x")):
+            with self.assertRaises(ValueError):
+                Id("net::Port", *parts)
 
     def test_06_an_id_is_what_its_text_says(self) -> None:
         plain = Id("net::sub-x::Port", "a.b", "name", "eth[0,=")
@@ -224,6 +221,22 @@ class References(Registered):
         copy.resolve_all_references(Silent())
         self.assertEqual(copy.get_reference_value(inner.serialize().id, Silent()), "value of inner")
         self.assertEqual(EnvironmentReference.resolved, 2)
+
+    def test_the_references_of_std_are_built_in(self) -> None:
+        os.environ["STEWARD_TEST_NUMBER"] = "12"
+        self.addCleanup(os.environ.pop, "STEWARD_TEST_NUMBER")
+        environment = {"id": "1", "type": "std::Environment", "args": []}
+        environment["args"] = [{"type": "literal", "name": "name", "value": "STEWARD_TEST_NUMBER"}]
+        number = {"id": "2", "type": "std::IntReference", "args": [{"type": "reference", "name": "value", "id": "1"}]}
+        arguments = [
+            {"type": "resource", "name": "resource", "id": "net::Port[a,name=eth0]"},
+            {"type": "reference", "name": "value", "id": "2"},
+            {"type": "literal", "name": "destination", "value": "speeds"},
+        ]
+        replace = {"type": "core::Replace", "args": arguments}
+        made = self.port(references=[environment, number], mutators=[replace])
+        made.resolve_all_references(Silent())
+        self.assertEqual(made.speeds, 12)
 
     def test_30_a_missing_class_is_told(self) -> None:
         exported = self.exported([EnvironmentReference("x")])

@@ -548,21 +548,21 @@ def _fail(ctx: HandlerContext, resource: Resource, error: BaseException) -> None
         ctx.set_resource_state(HandlerResourceState.skipped_for_dependency)
         ctx.warning(
             "Resource %(resource_id)s was skipped: %(reason)s",
-            resource_id=resource.id.resource_version_str(),
-            reason=str(error.args),
+            resource_id=resource.id.resource_str(),
+            reason=error.args,
         )
     elif isinstance(error, SkipResource):
         ctx.set_resource_state(HandlerResourceState.skipped)
         ctx.warning(
             "Resource %(resource_id)s was skipped: %(reason)s",
-            resource_id=resource.id.resource_version_str(),
-            reason=str(error.args),
+            resource_id=resource.id.resource_str(),
+            reason=error.args,
         )
     else:
         ctx.set_resource_state(HandlerResourceState.failed)
         ctx.exception(
             "An error occurred during deployment of %(resource_id)s (exception: %(exception)s)",
-            resource_id=resource.id.resource_version_str(),
+            resource_id=resource.id.resource_str(),
             exception=f"{type(error).__name__}('{error}')",
         )
 
@@ -573,7 +573,7 @@ def _run_post(handler: HandlerAPI, ctx: HandlerContext, resource: Resource) -> N
     except Exception as error:
         ctx.exception(
             "An error occurred after deployment of %(resource_id)s (exception: %(exception)s)",
-            resource_id=resource.id.resource_version_str(),
+            resource_id=resource.id.resource_str(),
             exception=f"{type(error).__name__}('{error}')",
         )
 
@@ -596,8 +596,8 @@ def _report_only(ctx: HandlerContext, resource: Resource) -> bool:
     if ctx.changes:
         ctx.set_resource_state(HandlerResourceState.non_compliant)
         ctx.info(
-            "Resource %(resource_id)s was marked as non-compliant: %(changes)s",
-            resource_id=resource.id.resource_version_str(),
+            "Resource %(resource_id)s was marked as non-compliant.",
+            resource_id=resource.id.resource_str(),
             changes={name: change.model_dump() for name, change in ctx.changes.items()},
         )
     else:

@@ -48,15 +48,16 @@ class Attribute:
 class RelationAttribute(Attribute):
     """A relation: `type` is the related entity, `low` and `high` how many of them (high None: any number)."""
 
-    end: RelationAttribute | None = None
+    def __init__(self, entity: Entity, info: dict) -> None:
+        super().__init__(entity, info)
+        self.low: int = info.get("low", 0 if self._optional or self._multi else 1)
+        self.high: int | None = info.get("high", None if self._multi else 1)
+        self._inverse: str | None = info.get("inverse")
 
     @property
-    def low(self) -> int:
-        return 0 if self._optional or self._multi else 1
-
-    @property
-    def high(self) -> int | None:
-        return None if self._multi else 1
+    def end(self) -> RelationAttribute | None:
+        """The other end of the relation; None if it has one end only."""
+        return None if self._inverse is None else self.type.get_attribute(self._inverse)
 
     @property
     def type(self) -> Entity:

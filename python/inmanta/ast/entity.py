@@ -12,11 +12,17 @@ class Entity(Type):
 
     def __init__(self, info: dict) -> None:
         self.full_name: str = info["name"]
-        self.attributes: dict[str, Attribute] = {}
+        self._parents: list[str] = list(info["parents"])
+        self._attributes: dict[str, Attribute] = {}
         for attribute in info["attributes"]:
             kind = RelationAttribute if attribute["relation"] else Attribute
-            self.attributes[attribute["name"]] = kind(self, attribute)
-        self._parents: list[str] = list(info["parents"])
+            self._attributes[attribute["name"]] = kind(self, attribute)
+
+    @property
+    def attributes(self) -> dict[str, Attribute]:
+        """The attributes and relations that this entity itself declares, by name."""
+        inherited = {name for parent in self.parent_entities for name in parent._attributes}
+        return {name: attribute for name, attribute in self._attributes.items() if name not in inherited}
 
     @property
     def name(self) -> str:
@@ -37,23 +43,31 @@ class Entity(Type):
 
     def get_attribute(self, name: str) -> Attribute | None:
         """The attribute or relation of this name, inherited ones included; None if there is none."""
-        return self.attributes.get(name)
+        return self._all().get(name)
+
+    def _all(self) -> dict[str, Attribute]:
+        everything = dict(self._attributes)
+        for parent in self.parent_entities:
+            for name, attribute in parent._attributes.items():
+                everything.setdefault(name, attribute)
+        return everything
 
     def get_attributes(self) -> dict[str, Attribute]:
         return self.attributes
 
     def has_attribute(self, attribute: str) -> bool:
-        return attribute in self.attributes
+        return attribute in self._all()
 
     def get_all_attribute_names(self) -> list[str]:
-        return list(self.attributes)
+        return list(self._all())
 
     @property
     def parent_entities(self) -> list[Entity]:
         """All ancestors, the nearest first."""
         from inmanta.execute import runtime
 
-        return [runtime.entity(name) for name in self._parents]
+        found = (runtime.entity(name) for name in self._parents)
+        return [entity for entity in found if entity is not None]
 
     def get_all_parent_names(self) -> list[str]:
         return list(self._parents)

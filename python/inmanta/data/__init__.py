@@ -8,6 +8,18 @@ from __future__ import annotations
 from inmanta import const
 
 
+def _filled(msg: str, kwargs: dict) -> str:
+    """The text of a line: a missing argument is a KeyError, but a lone percent sign without arguments is itself."""
+    if "%" not in msg:
+        return msg
+    try:
+        return msg % kwargs
+    except (KeyError, TypeError, ValueError):
+        if kwargs:
+            raise
+        return msg
+
+
 class LogLine:
     """One line of a resource action's log. `_data` holds level, msg, args, kwargs and timestamp."""
 
@@ -26,7 +38,7 @@ class LogLine:
             level = const.INTEGER_TO_LOG_LEVEL[level]
         level = const.LogLevel(level)
         microseconds = time.time_ns() // 1000 if timestamp is None else int(timestamp.timestamp() * 1_000_000)
-        return cls(level, msg % kwargs if kwargs else msg, kwargs, microseconds)
+        return cls(level, _filled(msg, kwargs), kwargs, microseconds)
 
     @property
     def _data(self) -> dict:

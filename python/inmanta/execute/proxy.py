@@ -101,7 +101,7 @@ class DynamicProxy:
         if isinstance(item, dict):
             for key in item:
                 if not isinstance(key, str):
-                    got = f"got {key} of type {type(key).__name__} with dict value {item[key]}"
+                    got = f"got {key} of type {type(key)} with dict value {item[key]}"
                     raise RuntimeException(None, f"dict keys should be strings, {got}")
             return {key: cls.unwrap(element, dynamic_context=dynamic_context) for key, element in item.items()}
         return item
@@ -188,7 +188,7 @@ class DynamicProxy:
         return f"@{self._get_instance()!r}"
 
     def __str__(self) -> str:
-        return f"@{self._get_instance()}"
+        return f"@{self._get_instance()!r}"
 
     def __reduce__(self):
         raise TypeError("a value of the model cannot be pickled")
@@ -201,8 +201,6 @@ class SequenceProxy(DynamicProxy, JSONSerializable):
         DynamicProxy.__init__(self, sequence, context=context)
 
     def __getitem__(self, key):
-        if isinstance(key, str):
-            raise RuntimeException(None, f"can not get a attribute {key}, {self._get_instance()} is a list")
         value = self._get_instance()[key]
         if isinstance(key, slice):
             return SequenceProxy(value, context=self._get_context())

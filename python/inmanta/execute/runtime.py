@@ -135,6 +135,7 @@ class Instance:
         return None
 
     def __str__(self) -> str:
-        return f"{self.entity_name} #{self.id}"
+        # Where the reference has an address, twelve hexadecimal digits.
+        return f"{self.entity_name} {self.id:012x}"
 
     __repr__ = __str__

@@ -58,8 +58,6 @@ def _simplify(o: object, enum_name: bool) -> object:
     if isinstance(o, (set, frozenset)):
         # Sorted, or the hash of a resource would change from run to run.
         return sorted(o, key=lambda item: (type(item).__name__, str(item)))
-    if isinstance(o, (bytes, bytearray)):
-        return bytes(o).decode("utf-8")
     if isinstance(o, Exception):
         return str(o)
     from inmanta.execute.util import NoneValue, Unknown

@@ -1,0 +1,23 @@
+"""`python -m inmanta.app …`: hands its arguments to the `steward` program.
+
+Modules start a compile of their own this way. STEWARD_PROGRAM names the program; else it is looked up on the path.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+
+
+def app() -> None:
+    """Becomes the `steward` program; ends with status 127 if there is none."""
+    program = os.environ.get("STEWARD_PROGRAM") or shutil.which("steward")
+    if program is None:
+        print("inmanta.app: the program `steward` is not on the path", file=sys.stderr)
+        sys.exit(127)
+    os.execv(program, [program, *sys.argv[1:]])
+
+
+if __name__ == "__main__":
+    app()
