@@ -47,12 +47,26 @@ struct Running {
 impl Running {
     fn start(source: &Path, dir: &Path, more: &[&str]) -> Self {
         let mut command = steward();
-        command.arg("up").arg(source).args(["--format", "json", "--listen", "127.0.0.1:0"]).args(more);
+        command
+            .arg("up")
+            .arg(source)
+            .args(["--format", "json", "--listen", "127.0.0.1:0"])
+            .args(more);
         command.arg("--data").arg(dir.join("data")).current_dir(dir);
-        let mut child = command.stdout(Stdio::piped()).spawn().expect("the binary starts");
+        let mut child = command
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the binary starts");
         let events = BufReader::new(child.stdout.take().expect("a pipe")).lines();
-        let mut running = Self { child, events, api: String::new() };
-        running.api = running.wait_for("started")["api"].as_str().expect("an address").to_owned();
+        let mut running = Self {
+            child,
+            events,
+            api: String::new(),
+        };
+        running.api = running.wait_for("started")["api"]
+            .as_str()
+            .expect("an address")
+            .to_owned();
         running
     }
 
@@ -87,7 +101,15 @@ fn git(dir: &Path, arguments: &[&str]) {
 fn commit_to_deployed() {
     let dir = tempfile::tempdir().expect("a folder");
     let repo = dir.path().join("repo");
-    assert!(Command::new("cp").arg("-r").arg(quickstart()).arg(&repo).status().expect("cp runs").success());
+    assert!(
+        Command::new("cp")
+            .arg("-r")
+            .arg(quickstart())
+            .arg(&repo)
+            .status()
+            .expect("cp runs")
+            .success()
+    );
     git(&repo, &["init", "-q", "-b", "main"]);
     git(&repo, &["add", "-A"]);
     git(&repo, &["commit", "-q", "-m", "first"]);
@@ -97,22 +119,50 @@ fn commit_to_deployed() {
     let original = fs::read_to_string(&main).expect("main.cf");
     let mut samples = Vec::new();
     for round in 0..ROUNDS {
-        fs::write(&main, original.replace("Hello, World!", &format!("Hello, {round}!"))).expect("it is written");
+        fs::write(
+            &main,
+            original.replace("Hello, World!", &format!("Hello, {round}!")),
+        )
+        .expect("it is written");
         git(&repo, &["add", "-A"]);
         let began = Instant::now();
         git(&repo, &["commit", "-q", "-m", "next"]);
         let summary = running.wait_for("summary");
         samples.push(began.elapsed());
-        assert_eq!((summary["failed"].as_i64(), summary["deployed"].as_i64() > Some(0)), (Some(0), true), "{summary}");
+        assert_eq!(
+            (
+                summary["failed"].as_i64(),
+                summary["deployed"].as_i64() > Some(0)
+            ),
+            (Some(0), true),
+            "{summary}"
+        );
     }
-    report("commit to deployed (P8)", samples, "at least 500 ms, aim 200 ms");
+    report(
+        "commit to deployed (P8)",
+        samples,
+        "at least 500 ms, aim 200 ms",
+    );
     std::thread::sleep(Duration::from_secs(2));
     let server = running.child.id();
-    println!("{:<44} {:>8.1} MB   (at least 40 MB)", "resident memory of the idle server (P9)", resident(server));
+    println!(
+        "{:<44} {:>8.1} MB   (at least 40 MB)",
+        "resident memory of the idle server (P9)",
+        resident(server)
+    );
     for child in children(server) {
         let command = fs::read_to_string(format!("/proc/{child}/cmdline")).unwrap_or_default();
-        let role = command.split('\0').skip(1).find(|part| !part.starts_with('-')).unwrap_or_default().to_owned();
-        println!("{:<44} {:>8.1} MB", format!("  its child {role}"), resident(child));
+        let role = command
+            .split('\0')
+            .skip(1)
+            .find(|part| !part.starts_with('-'))
+            .unwrap_or_default()
+            .to_owned();
+        println!(
+            "{:<44} {:>8.1} MB",
+            format!("  its child {role}"),
+            resident(child)
+        );
     }
 }
 
@@ -126,7 +176,10 @@ fn resident(pid: u32) -> f64 {
 fn children(pid: u32) -> Vec<u32> {
     let is_child = |candidate: u32| {
         let stat = fs::read_to_string(format!("/proc/{candidate}/stat")).unwrap_or_default();
-        stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(1)?.parse::<u32>().ok()) == Some(pid)
+        stat.rsplit(')')
+            .next()
+            .and_then(|rest| rest.split_whitespace().nth(1)?.parse::<u32>().ok())
+            == Some(pid)
     };
     let processes = fs::read_dir("/proc").expect("/proc").flatten();
     let ids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
@@ -144,20 +197,43 @@ fn compile_cold() {
     };
     let mut model = String::from("import fs\nhost = std::Host(name=\"h\", os=std::linux)\n");
     for n in 0..40 {
-        model.push_str(&format!("fs::File(host=host, path=\"/srv/{n}\", content=\"{{{{host.name}}}} {n}\")\n"));
+        model.push_str(&format!(
+            "fs::File(host=host, path=\"/srv/{n}\", content=\"{{{{host.name}}}} {n}\")\n"
+        ));
     }
     let cases = [
-        ("compile of the quickstart, cold, with Python", quickstart(), "-"),
-        ("compile of 40 files, cold, without Python", project("files", &model), "aim 50 ms"),
-        ("compile of one line, cold", project("line", "x = 1\n"), "aim 15 ms"),
+        (
+            "compile of the quickstart, cold, with Python",
+            quickstart(),
+            "-",
+        ),
+        (
+            "compile of 40 files, cold, without Python",
+            project("files", &model),
+            "aim 50 ms",
+        ),
+        (
+            "compile of one line, cold",
+            project("line", "x = 1\n"),
+            "aim 15 ms",
+        ),
     ];
     for (what, project, aim) in cases {
         let run = || {
             let out = dir.path().join("out.json");
             let began = Instant::now();
             let mut command = steward();
-            command.arg("compile").arg("--project").arg(&project).arg("--export-json").arg(&out);
-            let status = command.env("XDG_CACHE_HOME", dir.path()).stdout(Stdio::null()).status().expect("it runs");
+            command
+                .arg("compile")
+                .arg("--project")
+                .arg(&project)
+                .arg("--export-json")
+                .arg(&out);
+            let status = command
+                .env("XDG_CACHE_HOME", dir.path())
+                .stdout(Stdio::null())
+                .status()
+                .expect("it runs");
             assert!(status.success());
             began.elapsed()
         };
@@ -176,21 +252,29 @@ fn no_op_resources() {
         "for n in std::sequence({RESOURCES}):\n    \
          std::testing::NullResource(name=\"r{{{{n}}}}\", agentname=\"agent{{{{n % 4}}}}\", send_event=false)\nend\n"
     );
-    let model = model.replace("agent{{n % 4}}", "agent{{agent}}").replace(
-        "    std::testing",
-        "    agent = n % 4\n    std::testing",
-    );
+    let model = model
+        .replace("agent{{n % 4}}", "agent{{agent}}")
+        .replace("    std::testing", "    agent = n % 4\n    std::testing");
     fs::write(project.join("main.cf"), model).expect("it is written");
     let mut running = Running::start(&project, dir.path(), &[]);
     running.wait_for("summary");
     let mut samples = Vec::new();
     for _ in 0..5 {
         let url = format!("{}/api/v2/environment", running.api);
-        let body = ureq::get(&url).call().expect("an answer").body_mut().read_to_string().expect("text");
+        let body = ureq::get(&url)
+            .call()
+            .expect("an answer")
+            .body_mut()
+            .read_to_string()
+            .expect("text");
         let environments: Value = serde_json::from_str(&body).expect("JSON");
-        let id = environments["data"][0]["id"].as_str().expect("an id").to_owned();
+        let id = environments["data"][0]["id"]
+            .as_str()
+            .expect("an id")
+            .to_owned();
         let began = Instant::now();
-        let deploy = ureq::post(format!("{}/api/v1/deploy", running.api)).header("X-Inmanta-tid", &id);
+        let deploy =
+            ureq::post(format!("{}/api/v1/deploy", running.api)).header("X-Inmanta-tid", &id);
         deploy.send_empty().expect("an answer");
         let summary = running.wait_for("summary");
         samples.push(began.elapsed());
@@ -198,5 +282,8 @@ fn no_op_resources() {
     }
     samples.sort_unstable();
     let rate = RESOURCES as f64 / samples[samples.len() / 2].as_secs_f64();
-    println!("{:<44} {rate:>8.0} a second   (P6: at least 20 000)", "no-op native resources, durable (P6)");
+    println!(
+        "{:<44} {rate:>8.0} a second   (P6: at least 20 000)",
+        "no-op native resources, durable (P6)"
+    );
 }

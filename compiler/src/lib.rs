@@ -99,6 +99,11 @@ fn compile_here(world: &dyn World, options: &Options) -> Compiled {
                 .insert(module.name.clone(), root.to_owned());
         }
     }
+    let python_modules = loaded
+        .modules
+        .iter()
+        .filter_map(|module| module.python(world))
+        .collect();
     drop(loaded);
     let warnings = std::mem::take(&mut program.warnings);
     if let Err(error) = built {
@@ -110,7 +115,10 @@ fn compile_here(world: &dyn World, options: &Options) -> Compiled {
     machine.warnings = warnings;
     machine.host = python.host;
     machine.has_dependency_managers = python.has_dependency_managers;
-    let mut compiled = Compiled::default();
+    let mut compiled = Compiled {
+        python_modules,
+        ..Compiled::default()
+    };
     let mut errors = Vec::new();
     let mut completed = machine.complete();
     if python.has_finalizers

@@ -250,8 +250,12 @@ impl Show {
         let round = std::mem::take(&mut self.round);
         let shown = |done: &ResourceDone| done.change != "nochange" || done.status != "deployed";
         for (agent, resources) in &round {
-            let resources: Vec<&ResourceDone> =
+            let mut resources: Vec<&ResourceDone> =
                 resources.values().filter(|done| shown(done)).collect();
+            resources.sort_by_cached_key(|done| {
+                let id = ResourceId::parse(&done.resource_id);
+                id.map(|id| (id.resource_type().to_owned(), id.value().to_owned()))
+            });
             if resources.is_empty() {
                 continue;
             }
@@ -275,6 +279,9 @@ impl Show {
     fn resource(&self, branch: &str, done: &ResourceDone) {
         let (mark, word, style) = match (done.status.as_str(), done.change.as_str()) {
             ("deployed", "created") => ("+", "created", Style::Green),
+            ("deployed", "updated") if done.resource_id.starts_with("exec::Run[") => {
+                ("▸", "ran", Style::Yellow)
+            }
             ("deployed", "updated") if done.reason.starts_with("previous repair") => {
                 ("~", "repaired", Style::Yellow)
             }

@@ -5,7 +5,10 @@ use serde_json::{Value, json};
 use crate::harness::{Host, Repo, Running, files, send, wait_until};
 
 fn start() -> (Repo, Host, Running) {
-    let (repo, host) = (Repo::new(&files(&[("a", "one"), ("b", "one")])), Host::new());
+    let (repo, host) = (
+        Repo::new(&files(&[("a", "one"), ("b", "one")])),
+        Host::new(),
+    );
     let mut running = Running::start(host.up(repo.path()));
     running.settled(1);
     (repo, host, running)
@@ -15,22 +18,43 @@ fn start() -> (Repo, Host, Running) {
 fn status_environments_versions_and_resources_can_be_read() {
     let (_repo, host, running) = start();
     assert_eq!(running.get_ok("/api/v2/health"), json!({"data": null}));
-    assert_eq!(running.get_ok("/api/v1/serverstatus")["data"]["status"], "OK");
+    assert_eq!(
+        running.get_ok("/api/v1/serverstatus")["data"]["status"],
+        "OK"
+    );
     let environments = running.get_ok("/api/v2/environment");
     assert_eq!(environments["data"].as_array().unwrap().len(), 1);
     let projects = running.get_ok("/api/v2/project");
-    assert_eq!(projects["data"][0]["environments"][0]["id"], environments["data"][0]["id"]);
+    assert_eq!(
+        projects["data"][0]["environments"][0]["id"],
+        environments["data"][0]["id"]
+    );
     let versions = running.get_ok("/api/v2/desiredstate");
     assert_eq!(versions["data"][0]["status"], "active");
     assert_eq!(versions["data"][0]["total"], 3);
     let id = format!("fs::File[localhost,path={}]", host.file("a").display());
-    let one = running.get_ok(&format!("/api/v2/desiredstate/1/resource/{}", crate::harness::segment(&id)));
+    let one = running.get_ok(&format!(
+        "/api/v2/desiredstate/1/resource/{}",
+        crate::harness::segment(&id)
+    ));
     assert_eq!(one["data"]["attributes"]["content"], "one\n");
-    let resources = running.get_ok("/api/v2/resource?deploy_summary=true&filter.status=deployed&filter.resource_type=file");
-    assert_eq!(resources["data"].as_array().unwrap().len(), 2, "{resources}");
-    assert_eq!(resources["metadata"]["deploy_summary"]["by_state"]["deployed"], 3);
+    let resources = running.get_ok(
+        "/api/v2/resource?deploy_summary=true&filter.status=deployed&filter.resource_type=file",
+    );
+    assert_eq!(
+        resources["data"].as_array().unwrap().len(),
+        2,
+        "{resources}"
+    );
+    assert_eq!(
+        resources["metadata"]["deploy_summary"]["by_state"]["deployed"],
+        3
+    );
     let agents = running.get_ok("/api/v2/agents");
-    assert_eq!((&agents["data"][0]["name"], &agents["data"][0]["status"]), (&json!("localhost"), &json!("up")));
+    assert_eq!(
+        (&agents["data"][0]["name"], &agents["data"][0]["status"]),
+        (&json!("localhost"), &json!("up"))
+    );
 }
 
 #[test]
@@ -40,10 +64,18 @@ fn versions_can_be_compared() {
     repo.commit("next");
     running.settled(2);
     let diff = running.get_ok("/api/v2/desiredstate/diff/1/2")["data"].clone();
-    let statuses: Vec<&str> = diff.as_array().unwrap().iter().map(|diff| diff["status"].as_str().unwrap()).collect();
+    let statuses: Vec<&str> = diff
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|diff| diff["status"].as_str().unwrap())
+        .collect();
     assert_eq!(statuses, ["modified", "deleted", "added"]);
     let content = &diff[0]["attributes"]["content"];
-    assert_eq!((&content["from_value"], &content["to_value_compare"]), (&json!("one\n"), &json!("two\n")));
+    assert_eq!(
+        (&content["from_value"], &content["to_value_compare"]),
+        (&json!("one\n"), &json!("two\n"))
+    );
     assert_eq!(running.get("/api/v2/desiredstate/diff/2/1").0, 400);
     assert_eq!(running.get("/api/v2/desiredstate/diff/1/9").0, 404);
 }
@@ -51,64 +83,158 @@ fn versions_can_be_compared() {
 #[test]
 fn a_dry_run_shows_what_would_change_and_changes_nothing() {
     let (repo, host, running) = start();
-    let (status, _) = running.call("POST", "/api/v2/environment_settings/auto_deploy", Some(&json!({"value": false})));
+    let (status, _) = running.call(
+        "POST",
+        "/api/v2/environment_settings/auto_deploy",
+        Some(&json!({"value": false})),
+    );
     assert_eq!(status, 200);
-    repo.write("main.cf", &files(&[("a", "two"), ("b", "one"), ("c", "new")]));
+    repo.write(
+        "main.cf",
+        &files(&[("a", "two"), ("b", "one"), ("c", "new")]),
+    );
     repo.commit("next");
-    wait_until("the version is stored", || running.get_ok("/api/v2/desiredstate")["data"][0]["version"] == 2);
-    assert_eq!(running.get_ok("/api/v2/desiredstate")["data"][0]["status"], "candidate");
+    wait_until("the version is stored", || {
+        running.get_ok("/api/v2/desiredstate")["data"][0]["version"] == 2
+    });
+    assert_eq!(
+        running.get_ok("/api/v2/desiredstate")["data"][0]["status"],
+        "candidate"
+    );
     let (status, body) = running.call("POST", "/api/v2/dryrun/2", None);
     assert_eq!(status, 200, "{body}");
     let id = body["data"].as_str().unwrap().to_owned();
-    wait_until("it is done", || running.get_ok("/api/v2/dryrun/2")["data"][0]["todo"] == 0);
+    wait_until("it is done", || {
+        running.get_ok("/api/v2/dryrun/2")["data"][0]["todo"] == 0
+    });
     let report = running.get_ok(&format!("/api/v2/dryrun/2/{id}"))["data"].clone();
     let mut found: Vec<String> = report["diff"]
         .as_array()
         .unwrap()
         .iter()
-        .map(|diff| format!("{} {}", diff["resource_id"].as_str().unwrap().rsplit('/').next().unwrap(), diff["status"].as_str().unwrap()))
+        .map(|diff| {
+            format!(
+                "{} {}",
+                diff["resource_id"]
+                    .as_str()
+                    .unwrap()
+                    .rsplit('/')
+                    .next()
+                    .unwrap(),
+                diff["status"].as_str().unwrap()
+            )
+        })
         .collect();
     found.sort();
-    assert_eq!(found[..3], ["a] modified", "b] unmodified", "c] added"], "{report}");
-    assert_eq!((host.read("a").as_str(), host.file("c").exists()), ("one\n", false));
+    assert_eq!(
+        found[..3],
+        ["a] modified", "b] unmodified", "c] added"],
+        "{report}"
+    );
+    assert_eq!(
+        (host.read("a").as_str(), host.file("c").exists()),
+        ("one\n", false)
+    );
     assert_eq!(running.call("POST", "/api/v2/dryrun/9", None).0, 404);
     // Promoted, it is deployed.
-    assert_eq!(running.call("POST", "/api/v2/desiredstate/2/promote", None).0, 200);
-    wait_until("it is deployed", || host.read("c") == "new\n" && host.read("a") == "two\n");
-    assert_eq!(running.call("POST", "/api/v2/desiredstate/2/promote", None).0, 409);
-    assert_eq!(running.call("POST", "/api/v2/desiredstate/7/promote", None).0, 404);
+    assert_eq!(
+        running
+            .call("POST", "/api/v2/desiredstate/2/promote", None)
+            .0,
+        200
+    );
+    wait_until("it is deployed", || {
+        host.read("c") == "new\n" && host.read("a") == "two\n"
+    });
+    assert_eq!(
+        running
+            .call("POST", "/api/v2/desiredstate/2/promote", None)
+            .0,
+        409
+    );
+    assert_eq!(
+        running
+            .call("POST", "/api/v2/desiredstate/7/promote", None)
+            .0,
+        404
+    );
 }
 
 #[test]
 fn a_halted_environment_does_nothing_until_it_is_resumed() {
     let (repo, host, running) = start();
-    assert_eq!(running.call("POST", "/api/v2/actions/environment/halt", None).0, 200);
-    assert_eq!(running.call("POST", "/api/v2/actions/environment/halt", Some(&Value::Null)).0, 200);
+    assert_eq!(
+        running
+            .call("POST", "/api/v2/actions/environment/halt", None)
+            .0,
+        200
+    );
+    assert_eq!(
+        running
+            .call(
+                "POST",
+                "/api/v2/actions/environment/halt",
+                Some(&Value::Null)
+            )
+            .0,
+        200
+    );
     repo.write("main.cf", &files(&[("a", "two")]));
     repo.commit("next");
     let environment = running.environment();
-    assert_eq!(running.call("POST", &format!("/api/v1/notify/{environment}"), None).0, 200);
+    assert_eq!(
+        running
+            .call("POST", &format!("/api/v1/notify/{environment}"), None)
+            .0,
+        200
+    );
     std::thread::sleep(std::time::Duration::from_millis(300));
     let report = running.get_ok("/api/v2/compilereport?limit=1")["data"][0].clone();
     assert_eq!(report["started"], Value::Null, "{report}");
     assert_eq!(running.call("POST", "/api/v1/deploy", None).0, 404);
     assert_eq!(running.call("POST", "/api/v2/dryrun/1", None).0, 409);
-    assert_eq!(running.call("POST", "/api/v2/agent/localhost/pause", None).0, 403);
-    assert_eq!(running.call("POST", "/api/v2/actions/environment/resume", None).0, 200);
+    assert_eq!(
+        running
+            .call("POST", "/api/v2/agent/localhost/pause", None)
+            .0,
+        403
+    );
+    assert_eq!(
+        running
+            .call("POST", "/api/v2/actions/environment/resume", None)
+            .0,
+        200
+    );
     wait_until("it goes on", || host.read("a") == "two\n");
 }
 
 #[test]
 fn a_paused_agent_does_nothing_until_it_is_unpaused() {
     let (repo, host, running) = start();
-    assert_eq!(running.call("POST", "/api/v2/agent/localhost/pause", None).0, 200);
-    assert_eq!(running.call("POST", "/api/v2/agent/nobody/pause", None).0, 404);
+    assert_eq!(
+        running
+            .call("POST", "/api/v2/agent/localhost/pause", None)
+            .0,
+        200
+    );
+    assert_eq!(
+        running.call("POST", "/api/v2/agent/nobody/pause", None).0,
+        404
+    );
     repo.write("main.cf", &files(&[("a", "two")]));
     repo.commit("next");
-    wait_until("the version is in force", || running.get_ok("/api/v2/desiredstate")["data"][0]["status"] == "active" && running.get_ok("/api/v2/desiredstate")["data"][0]["version"] == 2);
+    wait_until("the version is in force", || {
+        running.get_ok("/api/v2/desiredstate")["data"][0]["status"] == "active"
+            && running.get_ok("/api/v2/desiredstate")["data"][0]["version"] == 2
+    });
     std::thread::sleep(std::time::Duration::from_millis(200));
     assert_eq!(host.read("a"), "one\n");
-    assert_eq!(running.call("POST", "/api/v2/agent/localhost/unpause", None).0, 200);
+    assert_eq!(
+        running
+            .call("POST", "/api/v2/agent/localhost/unpause", None)
+            .0,
+        200
+    );
     wait_until("it is deployed", || host.read("a") == "two\n");
 }
 
@@ -129,24 +255,85 @@ fn bad_requests_are_answered_clearly_and_harm_nothing() {
         ("POST", "/api/v1/deploy", "{", 400),
         ("POST", "/api/v1/deploy", "[]", 400),
         ("POST", "/api/v1/deploy", "{\"agents\": [\"nobody\"]}", 404),
-        ("POST", "/api/v1/deploy", "{\"agent_trigger_method\": \"x\"}", 400),
-        ("POST", "/api/v2/environment_settings/nothing", "{\"value\": 1}", 404),
-        ("POST", "/api/v2/environment_settings/auto_deploy", "{\"value\": \"maybe\"}", 400),
-        ("POST", "/api/v2/environment_settings/auto_deploy", "{}", 400),
+        (
+            "POST",
+            "/api/v1/deploy",
+            "{\"agent_trigger_method\": \"x\"}",
+            400,
+        ),
+        (
+            "POST",
+            "/api/v2/environment_settings/nothing",
+            "{\"value\": 1}",
+            404,
+        ),
+        (
+            "POST",
+            "/api/v2/environment_settings/auto_deploy",
+            "{\"value\": \"maybe\"}",
+            400,
+        ),
+        (
+            "POST",
+            "/api/v2/environment_settings/auto_deploy",
+            "{}",
+            400,
+        ),
         ("PUT", "/api/v2/project", "{}", 400),
         ("PUT", "/api/v2/project", "{\"name\": \"up\"}", 400),
-        ("PUT", "/api/v2/environment", "{\"name\": \"x\", \"project_id\": \"0190f0f0-0000-7000-8000-000000000000\"}", 404),
+        (
+            "PUT",
+            "/api/v2/environment",
+            "{\"name\": \"x\", \"project_id\": \"0190f0f0-0000-7000-8000-000000000000\"}",
+            404,
+        ),
     ] {
         let headers = [("X-Inmanta-tid".to_owned(), environment.clone())];
-        let (status, answer) = send(method, &format!("{}{path}", running.api), &headers, body.as_bytes());
+        let (status, answer) = send(
+            method,
+            &format!("{}{path}", running.api),
+            &headers,
+            body.as_bytes(),
+        );
         assert_eq!(status, expected, "{method} {path} {body}: {answer}");
         assert!(answer["message"].is_string(), "{answer}");
     }
-    assert_eq!(send("GET", &format!("{}/api/v2/desiredstate", running.api), &[], b"").0, 400, "no environment");
-    let other = [("X-Inmanta-tid".to_owned(), "0190f0f0-0000-7000-8000-000000000000".to_owned())];
-    assert_eq!(send("GET", &format!("{}/api/v2/desiredstate", running.api), &other, b"").0, 404);
+    assert_eq!(
+        send(
+            "GET",
+            &format!("{}/api/v2/desiredstate", running.api),
+            &[],
+            b""
+        )
+        .0,
+        400,
+        "no environment"
+    );
+    let other = [(
+        "X-Inmanta-tid".to_owned(),
+        "0190f0f0-0000-7000-8000-000000000000".to_owned(),
+    )];
+    assert_eq!(
+        send(
+            "GET",
+            &format!("{}/api/v2/desiredstate", running.api),
+            &other,
+            b""
+        )
+        .0,
+        404
+    );
     let foreign = [("Origin".to_owned(), "https://evil.example".to_owned())];
-    assert_eq!(send("POST", &format!("{}/api/v1/deploy", running.api), &foreign, b"").0, 403);
+    assert_eq!(
+        send(
+            "POST",
+            &format!("{}/api/v1/deploy", running.api),
+            &foreign,
+            b""
+        )
+        .0,
+        403
+    );
 }
 
 #[test]
@@ -154,19 +341,44 @@ fn an_environment_made_over_the_api_may_not_read_local_paths() {
     let (repo, _host, running) = start();
     let project = running.get_ok("/api/v2/project")["data"][0]["id"].clone();
     let make = |name: &str, url: &str| {
-        let body = json!({"name": name, "project_id": project, "repository": url, "branch": "main"});
+        let body =
+            json!({"name": name, "project_id": project, "repository": url, "branch": "main"});
         running.call("PUT", "/api/v2/environment", Some(&body))
     };
-    for url in [repo.path().to_str().unwrap(), "file:///etc", "ext::sh -c id", "https://u:p@example.org/x", "-x"] {
+    for url in [
+        repo.path().to_str().unwrap(),
+        "file:///etc",
+        "ext::sh -c id",
+        "https://u:p@example.org/x",
+        "-x",
+    ] {
         let (status, body) = make("x", url);
         assert_eq!(status, 400, "{url}: {body}");
         assert!(!body.to_string().contains("u:p@"));
     }
     let body = json!({"name": "x", "project_id": project, "repository": "https://example.org/x"});
-    assert_eq!(running.call("PUT", "/api/v2/environment", Some(&body)).0, 400, "a repository without a branch");
-    let (status, body) = running.call("PUT", "/api/v2/environment", Some(&json!({"name": "empty", "project_id": project})));
+    assert_eq!(
+        running.call("PUT", "/api/v2/environment", Some(&body)).0,
+        400,
+        "a repository without a branch"
+    );
+    let (status, body) = running.call(
+        "PUT",
+        "/api/v2/environment",
+        Some(&json!({"name": "empty", "project_id": project})),
+    );
     assert_eq!(status, 200, "{body}");
     let id = body["data"]["id"].as_str().unwrap();
-    assert_eq!(running.call("DELETE", &format!("/api/v2/environment/{id}"), None).0, 200);
-    assert_eq!(running.call("GET", &format!("/api/v2/environment/{id}"), None).0, 404);
+    assert_eq!(
+        running
+            .call("DELETE", &format!("/api/v2/environment/{id}"), None)
+            .0,
+        200
+    );
+    assert_eq!(
+        running
+            .call("GET", &format!("/api/v2/environment/{id}"), None)
+            .0,
+        404
+    );
 }

@@ -5,19 +5,32 @@ use serde_json::json;
 use crate::harness::{Host, Repo, Running, files};
 
 #[test]
-fn a_commit_deploys_only_what_changed_a_revert_undoes_it_and_a_removed_resource_leaves_the_desired_state() {
-    let (repo, host) = (Repo::new(&files(&[("a", "one"), ("b", "one"), ("c", "one")])), Host::new());
+fn a_commit_deploys_only_what_changed_a_revert_undoes_it_and_a_removed_resource_leaves_the_desired_state()
+ {
+    let (repo, host) = (
+        Repo::new(&files(&[("a", "one"), ("b", "one"), ("c", "one")])),
+        Host::new(),
+    );
     let mut running = Running::start(host.up(repo.path()));
     let (ran, summary) = running.settled(1);
     assert_eq!(ran.len(), 4, "{ran:?}");
     assert_eq!(summary["total"], 4);
-    assert_eq!((host.read("a"), host.read("b"), host.read("c")), ("one\n".into(), "one\n".into(), "one\n".into()));
+    assert_eq!(
+        (host.read("a"), host.read("b"), host.read("c")),
+        ("one\n".into(), "one\n".into(), "one\n".into())
+    );
 
-    repo.write("main.cf", &files(&[("a", "one"), ("b", "two"), ("c", "one")]));
+    repo.write(
+        "main.cf",
+        &files(&[("a", "one"), ("b", "two"), ("c", "one")]),
+    );
     repo.commit("change b");
     let (ran, summary) = running.settled(2);
     assert_eq!(ran, ["b deployed updated"]);
-    assert_eq!((&summary["deployed"], &summary["unchanged"]), (&json!(1), &json!(3)));
+    assert_eq!(
+        (&summary["deployed"], &summary["unchanged"]),
+        (&json!(1), &json!(3))
+    );
     assert_eq!(host.read("b"), "two\n");
 
     repo.git(&["revert", "--no-edit", "HEAD"]);
@@ -61,7 +74,9 @@ fn many_commits_in_a_burst_end_at_the_last_one() {
         repo.commit("next");
     }
     let head = repo.head();
-    running.wait_for(|event| event["event"] == "compiled" && head.starts_with(event["commit"].as_str().unwrap()));
+    running.wait_for(|event| {
+        event["event"] == "compiled" && head.starts_with(event["commit"].as_str().unwrap())
+    });
     crate::harness::wait_until("the last commit is deployed", || host.read("a") == "20\n");
 }
 

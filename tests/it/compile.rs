@@ -15,17 +15,35 @@ fn project(main: &str) -> tempfile::TempDir {
 
 fn compile(dir: &Path, more: &[&str]) -> (Option<i32>, String, String) {
     let mut command = steward();
-    command.arg("compile").arg("--project").arg(dir).args(["--message-format", "json"]).args(more);
+    command
+        .arg("compile")
+        .arg("--project")
+        .arg(dir)
+        .args(["--message-format", "json"])
+        .args(more);
     let output = finish(command);
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    (output.status.code(), text(output.stdout), text(output.stderr))
+    (
+        output.status.code(),
+        text(output.stdout),
+        text(output.stderr),
+    )
 }
 
 #[test]
 fn standard_output_is_what_the_model_prints() {
-    let dir = project("std::print(\"héllo\")\nstd::print(0.1 + 0.2)\nstd::print(null)\nstd::print([\"a\", 1.5])\nstd::print(true)\n");
+    let dir = project(
+        "std::print(\"héllo\")\nstd::print(0.1 + 0.2)\nstd::print(null)\nstd::print([\"a\", 1.5])\nstd::print(true)\n",
+    );
     let (code, out, err) = compile(dir.path(), &[]);
-    assert_eq!((code, out.as_str(), err.as_str()), (Some(0), "héllo\n0.30000000000000004\nNone\n@['a', 1.5]\nTrue\n", ""));
+    assert_eq!(
+        (code, out.as_str(), err.as_str()),
+        (
+            Some(0),
+            "héllo\n0.30000000000000004\nNone\n@['a', 1.5]\nTrue\n",
+            ""
+        )
+    );
 }
 
 #[test]
@@ -34,7 +52,10 @@ fn errors_are_objects_on_standard_error_and_the_exit_code_is_one() {
     let (code, out, err) = compile(dir.path(), &[]);
     assert_eq!((code, out.as_str()), (Some(1), ""));
     let object: Value = serde_json::from_str(err.lines().next().unwrap()).unwrap();
-    assert_eq!((&object["severity"], &object["kind"], &object["line"]), (&"error".into(), &"DoubleSetException".into(), &2.into()));
+    assert_eq!(
+        (&object["severity"], &object["kind"], &object["line"]),
+        (&"error".into(), &"DoubleSetException".into(), &2.into())
+    );
 }
 
 #[test]
@@ -42,7 +63,10 @@ fn wrong_usage_is_two() {
     let dir = tempfile::tempdir().unwrap();
     assert_eq!(compile(dir.path(), &[]).0, Some(2));
     assert_eq!(compile(Path::new("/no/such/dir"), &[]).0, Some(2));
-    assert_eq!(compile(project("").path(), &["--no-such-option"]).0, Some(2));
+    assert_eq!(
+        compile(project("").path(), &["--no-such-option"]).0,
+        Some(2)
+    );
 }
 
 #[test]
@@ -52,18 +76,30 @@ fn the_model_and_the_resources_are_written_where_it_says() {
          d = fs::Directory(host=host, path=\"/d\")\nnumber = 1.0\n",
     );
     let (model, resources) = (dir.path().join("m.json"), dir.path().join("r.json"));
-    let options = ["--dump-model", model.to_str().unwrap(), "--export-json", resources.to_str().unwrap()];
+    let options = [
+        "--dump-model",
+        model.to_str().unwrap(),
+        "--export-json",
+        resources.to_str().unwrap(),
+    ];
     let (code, _, err) = compile(dir.path(), &options);
     assert_eq!(code, Some(0), "{err}");
-    let read = |path| serde_json::from_str::<Value>(&std::fs::read_to_string(path).unwrap()).unwrap();
+    let read =
+        |path| serde_json::from_str::<Value>(&std::fs::read_to_string(path).unwrap()).unwrap();
     let model = read(&model);
     assert_eq!(model["variables"]["__config__"]["number"], 1.0);
-    assert_eq!(model["variables"]["__config__"]["f"]["$instance"], "fs::File");
+    assert_eq!(
+        model["variables"]["__config__"]["f"]["$instance"],
+        "fs::File"
+    );
     let mut resources = read(&resources).as_array().unwrap().clone();
     resources.sort_by_key(|resource| resource["id"].as_str().unwrap().to_owned());
     assert_eq!(resources[0]["id"], "fs::Directory[h,path=/d],v=0");
     assert_eq!(resources[1]["id"], "fs::File[h,path=/a],v=0");
-    assert_eq!(resources[1]["requires"], serde_json::json!(["fs::Directory[h,path=/d],v=0"]));
+    assert_eq!(
+        resources[1]["requires"],
+        serde_json::json!(["fs::Directory[h,path=/d],v=0"])
+    );
     assert_eq!(resources[1]["content"], "x");
 }
 

@@ -18,19 +18,41 @@ pub struct Descendant {
 pub fn descendants(pid: u32) -> Vec<Descendant> {
     let mut all = Vec::new();
     for entry in std::fs::read_dir("/proc").unwrap().flatten() {
-        let Some(child) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
-        let Ok(stat) = std::fs::read_to_string(entry.path().join("stat")) else { continue };
-        let parent = stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(1)?.parse::<u32>().ok());
+        let Some(child) = entry
+            .file_name()
+            .to_str()
+            .and_then(|name| name.parse::<u32>().ok())
+        else {
+            continue;
+        };
+        let Ok(stat) = std::fs::read_to_string(entry.path().join("stat")) else {
+            continue;
+        };
+        let parent = stat
+            .rsplit(')')
+            .next()
+            .and_then(|rest| rest.split_whitespace().nth(1)?.parse::<u32>().ok());
         let command = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
-        all.push((child, parent.unwrap_or(0), String::from_utf8_lossy(&command).into_owned()));
+        all.push((
+            child,
+            parent.unwrap_or(0),
+            String::from_utf8_lossy(&command).into_owned(),
+        ));
     }
     let (mut found, mut queue) = (Vec::new(), vec![pid]);
     while let Some(parent) = queue.pop() {
         for (child, _, command) in all.iter().filter(|(_, its, _)| *its == parent) {
             queue.push(*child);
             let role = command.split('\0').nth(1).unwrap_or_default();
-            let role = if command.contains("steward_host") { "python" } else { role };
-            found.push(Descendant { pid: *child, role: role.to_owned() });
+            let role = if command.contains("steward_host") {
+                "python"
+            } else {
+                role
+            };
+            found.push(Descendant {
+                pid: *child,
+                role: role.to_owned(),
+            });
         }
     }
     found
@@ -39,13 +61,26 @@ pub fn descendants(pid: u32) -> Vec<Descendant> {
 const FILES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
 
 fn model(round: u32) -> String {
-    let contents: Vec<String> = FILES.iter().enumerate().map(|(n, _)| format!("{}", round / (n as u32 + 1))).collect();
-    files(&FILES.iter().zip(&contents).map(|(name, content)| (*name, content.as_str())).collect::<Vec<_>>())
+    let contents: Vec<String> = FILES
+        .iter()
+        .enumerate()
+        .map(|(n, _)| format!("{}", round / (n as u32 + 1)))
+        .collect();
+    files(
+        &FILES
+            .iter()
+            .zip(&contents)
+            .map(|(name, content)| (*name, content.as_str()))
+            .collect::<Vec<_>>(),
+    )
 }
 
 #[test]
 fn fifty_kills_of_server_worker_and_executor_lose_nothing() {
-    let seed = std::env::var("STEWARD_TEST_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
+    let seed = std::env::var("STEWARD_TEST_SEED")
+        .ok()
+        .and_then(|seed| seed.parse().ok())
+        .unwrap_or(1);
     let mut random = StdRng::seed_from_u64(seed);
     let (repo, host) = (Repo::new(&model(0)), Host::new());
     let mut running: Option<Running> = None;
@@ -58,7 +93,8 @@ fn fifty_kills_of_server_worker_and_executor_lose_nothing() {
         // A request over the API is acknowledged: it must be in the reports afterwards, whatever happens.
         if random.random_bool(0.3) {
             let environment = server.environment();
-            let (status, body) = server.call("POST", &format!("/api/v1/notify/{environment}"), None);
+            let (status, body) =
+                server.call("POST", &format!("/api/v1/notify/{environment}"), None);
             assert_eq!(status, 200, "{body}");
             acknowledged.push(body["compile_id"].as_str().unwrap().to_owned());
         }
@@ -92,7 +128,13 @@ fn fifty_kills_of_server_worker_and_executor_lose_nothing() {
         body["metadata"]["deploy_summary"]["by_state"]["deployed"] == FILES.len() + 1
     });
     let versions = server.get_ok("/api/v2/desiredstate?limit=1");
-    assert_eq!((&versions["data"][0]["commit"], &versions["data"][0]["status"]), (&head.into(), &"active".into()));
+    assert_eq!(
+        (
+            &versions["data"][0]["commit"],
+            &versions["data"][0]["status"]
+        ),
+        (&head.into(), &"active".into())
+    );
     for id in acknowledged {
         wait_until("the acknowledged compile is done", || {
             let report = server.get_ok(&format!("/api/v2/compilereport/{id}"));
@@ -101,7 +143,11 @@ fn fifty_kills_of_server_worker_and_executor_lose_nothing() {
     }
     // No run is left open, nothing counts as deploying, and no temporary file lies about.
     let actions = server.get_ok("/api/v2/resource_actions?limit=1000");
-    let open = actions["data"].as_array().unwrap().iter().filter(|action| action["finished"].is_null());
+    let open = actions["data"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|action| action["finished"].is_null());
     assert_eq!(open.count(), 0);
     server.child.kill().unwrap();
     server.child.wait().unwrap();
@@ -114,7 +160,10 @@ fn children_die_with_the_server() {
     server.settled(1);
     let children = descendants(server.child.id());
     let roles: Vec<&str> = children.iter().map(|child| child.role.as_str()).collect();
-    assert!(roles.contains(&"executor") && roles.contains(&"compile-worker"), "{roles:?}");
+    assert!(
+        roles.contains(&"executor") && roles.contains(&"compile-worker"),
+        "{roles:?}"
+    );
     server.child.kill().unwrap();
     server.child.wait().unwrap();
     for child in children {

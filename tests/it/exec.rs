@@ -14,19 +14,38 @@ fn run(host: &Host, arguments: &str) -> Value {
     let repo = Repo::new(&model);
     let data = tempfile::tempdir().unwrap();
     let mut command = crate::harness::steward();
-    command.arg("up").arg(repo.path()).args(["--once", "--format", "json", "--listen", "127.0.0.1:0", "--data"]);
-    command.arg(data.path()).arg("--env").arg(format!("ROOT={}", host.root().display()));
+    command.arg("up").arg(repo.path()).args([
+        "--once",
+        "--format",
+        "json",
+        "--listen",
+        "127.0.0.1:0",
+        "--data",
+    ]);
+    command
+        .arg(data.path())
+        .arg("--env")
+        .arg(format!("ROOT={}", host.root().display()));
     let output = finish(command);
     let said = events(&output);
     let resource = said.iter().find(|event| event["event"] == "resource");
-    resource.unwrap_or_else(|| panic!("no resource ran: {said:#?}")).clone()
+    resource
+        .unwrap_or_else(|| panic!("no resource ran: {said:#?}"))
+        .clone()
 }
 
 #[test]
 fn a_command_runs_where_and_with_what_it_says() {
     let host = Host::new();
-    let event = run(&host, r#"command="echo $A $HOME > out; pwd >> out", environment={"A": "b"}"#);
-    assert_eq!((&event["status"], &event["change"]), (&"deployed".into(), &"updated".into()), "{event}");
+    let event = run(
+        &host,
+        r#"command="echo $A $HOME > out; pwd >> out", environment={"A": "b"}"#,
+    );
+    assert_eq!(
+        (&event["status"], &event["change"]),
+        (&"deployed".into(), &"updated".into()),
+        "{event}"
+    );
     assert_eq!(host.read("out"), format!("b\n{}\n", host.root().display()));
 }
 
@@ -34,12 +53,28 @@ fn a_command_runs_where_and_with_what_it_says() {
 fn guards_keep_a_command_from_running() {
     let host = Host::new();
     std::fs::write(host.file("there"), "").unwrap();
-    for guard in [r#"creates="there""#, r#"unless="true""#, r#"onlyif="false""#, "reload_only=true"] {
+    for guard in [
+        r#"creates="there""#,
+        r#"unless="true""#,
+        r#"onlyif="false""#,
+        "reload_only=true",
+    ] {
         let event = run(&host, &format!(r#"command="touch ran", {guard}"#));
-        assert_eq!((&event["status"], &event["change"]), (&"deployed".into(), &"nochange".into()), "{guard}: {event}");
+        assert_eq!(
+            (&event["status"], &event["change"]),
+            (&"deployed".into(), &"nochange".into()),
+            "{guard}: {event}"
+        );
         assert!(!host.file("ran").exists(), "{guard}");
     }
-    for (n, guard) in [r#"creates="absent""#, r#"unless="false""#, r#"onlyif="true""#].iter().enumerate() {
+    for (n, guard) in [
+        r#"creates="absent""#,
+        r#"unless="false""#,
+        r#"onlyif="true""#,
+    ]
+    .iter()
+    .enumerate()
+    {
         let event = run(&host, &format!(r#"command="touch ran-{n}", {guard}"#));
         assert_eq!(event["change"], "updated", "{guard}: {event}");
         assert!(host.file(&format!("ran-{n}")).exists(), "{guard}");
@@ -52,14 +87,23 @@ fn a_command_that_fails_shows_its_output_and_one_that_hangs_is_stopped() {
     let event = run(&host, r#"command="echo out; echo err >&2; exit 3""#);
     assert_eq!(event["status"], "failed");
     let message = event["message"].as_str().unwrap();
-    assert!(message.contains("exit status: 3") && message.contains("out") && message.contains("err"), "{message}");
+    assert!(
+        message.contains("exit status: 3") && message.contains("out") && message.contains("err"),
+        "{message}"
+    );
     let event = run(&host, r#"command="exit 3", returns=[0, 3]"#);
     assert_eq!(event["status"], "deployed");
     let event = run(&host, r#"command="exit 3", skip_on_fail=true"#);
     assert_eq!(event["status"], "skipped");
     let event = run(&host, r#"command="sleep 100 & sleep 100", timeout=1"#);
     assert_eq!(event["status"], "failed");
-    assert!(event["message"].as_str().unwrap().contains("did not end within 1 s"), "{event}");
+    assert!(
+        event["message"]
+            .as_str()
+            .unwrap()
+            .contains("did not end within 1 s"),
+        "{event}"
+    );
 }
 
 #[test]
@@ -70,12 +114,17 @@ fn a_command_dies_with_its_executor() {
          exec::Run(host=host, cwd=root, command=\"echo $$ > pid; exec sleep 1000\", unless=\"test -f stop\")\n",
     );
     let mut running = Running::start(host.up(repo.path()));
-    crate::harness::wait_until("the command runs", || host.read("pid").trim().parse::<u32>().is_ok());
+    crate::harness::wait_until("the command runs", || {
+        host.read("pid").trim().parse::<u32>().is_ok()
+    });
     let pid: u32 = host.read("pid").trim().parse().unwrap();
     let is_alive = || std::path::Path::new(&format!("/proc/{pid}/stat")).exists();
     assert!(is_alive());
     std::fs::write(host.file("stop"), "").unwrap();
-    let executor = crate::crash::descendants(running.child.id()).into_iter().find(|child| child.role == "executor").unwrap();
+    let executor = crate::crash::descendants(running.child.id())
+        .into_iter()
+        .find(|child| child.role == "executor")
+        .unwrap();
     crate::harness::signal(executor.pid, rustix::process::Signal::KILL);
     crate::harness::wait_until("the command is gone with it", || !is_alive());
     // The run counts as unavailable, and is retried by a new executor.

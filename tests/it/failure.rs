@@ -24,27 +24,84 @@ fn dependents_of_a_failure_are_skipped_and_say_why_and_it_is_retried_until_it_re
     let mut running = Running::start(command);
     let (mut ran, summary) = running.settled(1);
     ran.sort();
-    assert_eq!(ran, ["first failed nochange", "other deployed created", "second skipped nochange", "third skipped nochange"]);
-    assert_eq!((&summary["failed"], &summary["skipped"], &summary["deployed"]), (&json!(1), &json!(2), &json!(1)));
+    assert_eq!(
+        ran,
+        [
+            "first failed nochange",
+            "other deployed created",
+            "second skipped nochange",
+            "third skipped nochange"
+        ]
+    );
+    assert_eq!(
+        (
+            &summary["failed"],
+            &summary["skipped"],
+            &summary["deployed"]
+        ),
+        (&json!(1), &json!(2), &json!(1))
+    );
     let message = |name: &str| {
-        let event = running.seen.iter().rev().find(|event| event["resource"].as_str().is_some_and(|id| id.ends_with(&format!("/{name}]"))));
+        let event = running.seen.iter().rev().find(|event| {
+            event["resource"]
+                .as_str()
+                .is_some_and(|id| id.ends_with(&format!("/{name}]")))
+        });
         event.unwrap()["message"].as_str().unwrap().to_owned()
     };
-    assert!(message("first").contains("does not exist; declare it as fs::Directory"), "{}", message("first"));
-    assert!(message("second").contains("failed dependencies") && message("second").contains("/missing/first"));
+    assert!(
+        message("first").contains("does not exist; declare it as fs::Directory"),
+        "{}",
+        message("first")
+    );
+    assert!(
+        message("second").contains("failed dependencies")
+            && message("second").contains("/missing/first")
+    );
 
     // It is tried again, later each time.
-    let retry = running.wait_for(|event| event["event"] == "resource" && event["status"] == "failed");
-    assert!(retry["reason"].as_str().unwrap().starts_with("previous deploy happened more than"), "{retry}");
+    let retry =
+        running.wait_for(|event| event["event"] == "resource" && event["status"] == "failed");
+    assert!(
+        retry["reason"]
+            .as_str()
+            .unwrap()
+            .starts_with("previous deploy happened more than"),
+        "{retry}"
+    );
     fs::create_dir(host.file("missing")).unwrap();
-    running.wait_for(|event| event["event"] == "summary" && event["failed"] == 0 && event["skipped"] == 0);
-    assert_eq!((host.read("missing/first"), host.read("third")), ("1\n".into(), "3\n".into()));
-    let second = running.seen.iter().rev().find(|event| event["resource"].as_str().is_some_and(|id| id.ends_with("/second]")));
+    running.wait_for(|event| {
+        event["event"] == "summary" && event["failed"] == 0 && event["skipped"] == 0
+    });
+    assert_eq!(
+        (host.read("missing/first"), host.read("third")),
+        ("1\n".into(), "3\n".into())
+    );
+    let second = running.seen.iter().rev().find(|event| {
+        event["resource"]
+            .as_str()
+            .is_some_and(|id| id.ends_with("/second]"))
+    });
     let id = second.unwrap()["resource"].as_str().unwrap().to_owned();
-    assert!(second.unwrap()["reason"].as_str().unwrap().starts_with("a recovery event was received from"));
+    assert!(
+        second.unwrap()["reason"]
+            .as_str()
+            .unwrap()
+            .starts_with("a recovery event was received from")
+    );
     let detail = running.get_ok(&format!("/api/v2/resource/{}", segment(&id)))["data"].clone();
-    assert_eq!((&detail["status"], &detail["compliance"]), (&json!("deployed"), &json!("compliant")));
-    assert_eq!(detail["requires_status"].as_object().unwrap().values().collect::<Vec<_>>(), [&json!("deployed")]);
+    assert_eq!(
+        (&detail["status"], &detail["compliance"]),
+        (&json!("deployed"), &json!("compliant"))
+    );
+    assert_eq!(
+        detail["requires_status"]
+            .as_object()
+            .unwrap()
+            .values()
+            .collect::<Vec<_>>(),
+        [&json!("deployed")]
+    );
 }
 
 #[test]
@@ -55,5 +112,8 @@ fn once_ends_with_one_when_a_resource_is_not_deployed() {
     let output = crate::harness::finish(command);
     assert_eq!(output.status.code(), Some(1));
     let summary = crate::harness::events(&output).pop().unwrap();
-    assert_eq!((&summary["event"], &summary["failed"]), (&json!("summary"), &json!(1)));
+    assert_eq!(
+        (&summary["event"], &summary["failed"]),
+        (&json!("summary"), &json!(1))
+    );
 }

@@ -20,7 +20,10 @@ pub fn steward() -> Command {
 /// Says loudly that a part is missing; under CI that is a failure.
 #[expect(clippy::print_stderr, reason = "a skipped test says so")]
 pub fn skip(what: &str) {
-    assert!(std::env::var_os("CI").is_none(), "CI must have what this test needs: {what}");
+    assert!(
+        std::env::var_os("CI").is_none(),
+        "CI must have what this test needs: {what}"
+    );
     eprintln!("SKIPPED: {what}");
 }
 
@@ -32,7 +35,9 @@ pub struct Repo {
 impl Repo {
     /// A repository with `main.cf`, committed.
     pub fn new(main: &str) -> Self {
-        let repo = Self { dir: tempfile::tempdir().unwrap() };
+        let repo = Self {
+            dir: tempfile::tempdir().unwrap(),
+        };
         repo.git(&["init", "-q", "-b", "main"]);
         repo.write("project.yml", "name: test\n");
         repo.write("main.cf", main);
@@ -76,7 +81,11 @@ impl Repo {
             ])
             .output()
             .unwrap();
-        assert!(output.status.success(), "git {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+        assert!(
+            output.status.success(),
+            "git {arguments:?}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
         String::from_utf8(output.stdout).unwrap().trim().to_owned()
     }
 }
@@ -88,7 +97,9 @@ pub struct Host {
 
 impl Host {
     pub fn new() -> Self {
-        let host = Self { dir: tempfile::tempdir().unwrap() };
+        let host = Self {
+            dir: tempfile::tempdir().unwrap(),
+        };
         fs::create_dir(host.root()).unwrap();
         host
     }
@@ -113,8 +124,15 @@ impl Host {
     /// `steward up` of a source on this host.
     pub fn up(&self, source: &Path) -> Command {
         let mut command = steward();
-        command.arg("up").arg(source).args(["--format", "json", "--listen", "127.0.0.1:0"]);
-        command.arg("--data").arg(self.data()).arg("--env").arg(format!("ROOT={}", self.root().display()));
+        command
+            .arg("up")
+            .arg(source)
+            .args(["--format", "json", "--listen", "127.0.0.1:0"]);
+        command
+            .arg("--data")
+            .arg(self.data())
+            .arg("--env")
+            .arg(format!("ROOT={}", self.root().display()));
         command.current_dir(self.dir.path());
         command
     }
@@ -132,7 +150,11 @@ impl Running {
     /// Starts a command that writes JSON events, and waits for the first.
     #[track_caller]
     pub fn start(mut command: Command) -> Self {
-        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
         let (sender, events) = channel();
         let stdout = BufReader::new(child.stdout.take().unwrap());
         std::thread::spawn(move || {
@@ -143,7 +165,12 @@ impl Running {
                 }
             }
         });
-        let mut running = Self { child, events, seen: Vec::new(), api: String::new() };
+        let mut running = Self {
+            child,
+            events,
+            seen: Vec::new(),
+            api: String::new(),
+        };
         let started = running.wait_for(|event| event["event"] == "started");
         running.api = started["api"].as_str().unwrap().to_owned();
         running
@@ -154,7 +181,10 @@ impl Running {
     pub fn wait_for(&mut self, fits: impl Fn(&Value) -> bool) -> Value {
         let deadline = Instant::now() + DEADLINE;
         loop {
-            match self.events.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+            match self
+                .events
+                .recv_timeout(deadline.saturating_duration_since(Instant::now()))
+            {
                 Ok(event) => {
                     self.seen.push(event.clone());
                     if fits(&event) {
@@ -162,9 +192,23 @@ impl Running {
                     }
                 }
                 Err(error) => {
-                    let last = self.seen.iter().rev().take(15).rev().map(Value::to_string).collect::<Vec<_>>();
-                    let why = if error == RecvTimeoutError::Timeout { "in time" } else { "before the end" };
-                    panic!("the event did not come {why}; the last ones are\n{}", last.join("\n"));
+                    let last = self
+                        .seen
+                        .iter()
+                        .rev()
+                        .take(15)
+                        .rev()
+                        .map(Value::to_string)
+                        .collect::<Vec<_>>();
+                    let why = if error == RecvTimeoutError::Timeout {
+                        "in time"
+                    } else {
+                        "before the end"
+                    };
+                    panic!(
+                        "the event did not come {why}; the last ones are\n{}",
+                        last.join("\n")
+                    );
                 }
             }
         }
@@ -175,13 +219,26 @@ impl Running {
     #[track_caller]
     pub fn settled(&mut self, version: i64) -> (Vec<String>, Value) {
         let from = self.seen.len();
-        let summary = self.wait_for(|event| event["event"] == "summary" && event["version"].as_i64() >= Some(version));
-        let resources = self.seen[from..].iter().filter(|event| event["event"] == "resource");
+        let summary = self.wait_for(|event| {
+            event["event"] == "summary" && event["version"].as_i64() >= Some(version)
+        });
+        let resources = self.seen[from..]
+            .iter()
+            .filter(|event| event["event"] == "resource");
         let text = |value: &Value| value.as_str().unwrap().to_owned();
         let line = |event: &Value| {
             let id = text(&event["resource"]);
-            let name = id.rsplit(['/', '=']).next().unwrap().trim_end_matches(']').to_owned();
-            format!("{name} {} {}", text(&event["status"]), text(&event["change"]))
+            let name = id
+                .rsplit(['/', '='])
+                .next()
+                .unwrap()
+                .trim_end_matches(']')
+                .to_owned();
+            format!(
+                "{name} {} {}",
+                text(&event["status"]),
+                text(&event["change"])
+            )
         };
         (resources.map(line).collect(), summary)
     }
@@ -200,13 +257,24 @@ impl Running {
 
     /// A call in the scope of the only environment.
     pub fn call(&self, method: &str, path: &str, body: Option<&Value>) -> (u16, Value) {
-        let environment = (!path.starts_with("/api/v2/environment?") && path != "/api/v2/environment")
+        let environment = (!path.starts_with("/api/v2/environment?")
+            && path != "/api/v2/environment")
             .then(|| self.environment());
-        request(method, &format!("{}{path}", self.api), environment.as_deref(), body)
+        request(
+            method,
+            &format!("{}{path}", self.api),
+            environment.as_deref(),
+            body,
+        )
     }
 
     pub fn environment(&self) -> String {
-        let (_, body) = request("GET", &format!("{}/api/v2/environment", self.api), None, None);
+        let (_, body) = request(
+            "GET",
+            &format!("{}/api/v2/environment", self.api),
+            None,
+            None,
+        );
         body["data"][0]["id"].as_str().unwrap().to_owned()
     }
 
@@ -238,18 +306,28 @@ pub fn signal(pid: u32, signal: rustix::process::Signal) {
 }
 
 /// An HTTP request; the body of the answer as JSON, or as a text.
-pub fn request(method: &str, url: &str, environment: Option<&str>, body: Option<&Value>) -> (u16, Value) {
+pub fn request(
+    method: &str,
+    url: &str,
+    environment: Option<&str>,
+    body: Option<&Value>,
+) -> (u16, Value) {
     let mut headers = Vec::new();
     if let Some(environment) = environment {
         headers.push(("X-Inmanta-tid".to_owned(), environment.to_owned()));
     }
-    let body = body.map(|body| body.to_string().into_bytes()).unwrap_or_default();
+    let body = body
+        .map(|body| body.to_string().into_bytes())
+        .unwrap_or_default();
     send(method, url, &headers, &body)
 }
 
 pub fn send(method: &str, url: &str, headers: &[(String, String)], body: &[u8]) -> (u16, Value) {
-    let agent: ureq::Agent =
-        ureq::Agent::config_builder().http_status_as_error(false).timeout_global(Some(DEADLINE)).build().into();
+    let agent: ureq::Agent = ureq::Agent::config_builder()
+        .http_status_as_error(false)
+        .timeout_global(Some(DEADLINE))
+        .build()
+        .into();
     let mut request = ureq::http::Request::builder().method(method).uri(url);
     for (name, value) in headers {
         request = request.header(name, value);
@@ -263,7 +341,12 @@ pub fn send(method: &str, url: &str, headers: &[(String, String)], body: &[u8]) 
 /// Runs to its end, within the deadline.
 #[track_caller]
 pub fn finish(mut command: Command) -> Output {
-    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
     let pid = child.id();
     let (sender, done) = channel::<()>();
     let watchdog = std::thread::spawn(move || {
@@ -285,13 +368,19 @@ pub fn finish(mut command: Command) -> Output {
     let status = child.wait().unwrap();
     drop(sender);
     watchdog.join().unwrap();
-    Output { status, stdout: stdout.join().unwrap(), stderr: stderr.join().unwrap() }
+    Output {
+        status,
+        stdout: stdout.join().unwrap(),
+        stderr: stderr.join().unwrap(),
+    }
 }
 
 /// The events of a command that ran to its end.
 pub fn events(output: &Output) -> Vec<Value> {
     let text = String::from_utf8_lossy(&output.stdout);
-    text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("no event: {line}"))).collect()
+    text.lines()
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("no event: {line}")))
+        .collect()
 }
 
 /// Waits until it is so.

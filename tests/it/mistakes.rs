@@ -9,28 +9,56 @@ fn a_bad_commit_is_told_with_file_line_and_caret_and_the_old_version_stays() {
     let (repo, host) = (Repo::new(&files(&[("a", "one")])), Host::new());
     let mut running = Running::start(host.up(repo.path()));
     running.settled(1);
-    repo.write("main.cf", &format!("{}\nx = 1\nx = 2\n", files(&[("a", "two")])));
+    repo.write(
+        "main.cf",
+        &format!("{}\nx = 1\nx = 2\n", files(&[("a", "two")])),
+    );
     let bad = repo.commit("bad");
     let compiled = running.wait_for(|event| event["event"] == "compiled");
-    assert_eq!((&compiled["success"], &compiled["version"]), (&json!(false), &json!(null)));
+    assert_eq!(
+        (&compiled["success"], &compiled["version"]),
+        (&json!(false), &json!(null))
+    );
     let diagnostic = &compiled["diagnostics"][0];
     assert_eq!(diagnostic["kind"], "DoubleSetException", "{compiled}");
     assert!(diagnostic["file"].as_str().unwrap().ends_with("main.cf"));
     assert_eq!(diagnostic["line"], 9, "{diagnostic}");
     assert_eq!(host.read("a"), "one\n");
     let versions = running.get_ok("/api/v2/desiredstate");
-    assert_eq!((&versions["data"][0]["version"], &versions["data"][0]["status"]), (&json!(1), &json!("active")));
+    assert_eq!(
+        (
+            &versions["data"][0]["version"],
+            &versions["data"][0]["status"]
+        ),
+        (&json!(1), &json!("active"))
+    );
 
     // The same in the API: the report has the diagnostic, the excerpt and the caret.
     let report = running.get_ok("/api/v2/compilereport?limit=1")["data"][0].clone();
-    assert_eq!((&report["success"], &report["commit"]), (&json!(false), &json!(bad)));
-    let details = running.get_ok(&format!("/api/v2/compilereport/{}", report["id"].as_str().unwrap()))["data"].clone();
+    assert_eq!(
+        (&report["success"], &report["commit"]),
+        (&json!(false), &json!(bad))
+    );
+    let details = running.get_ok(&format!(
+        "/api/v2/compilereport/{}",
+        report["id"].as_str().unwrap()
+    ))["data"]
+        .clone();
     let error = &details["compile_data"]["errors"][0];
-    assert_eq!((&error["type"], &error["location"]["range"]["start"]["line"]), (&json!("inmanta.ast.DoubleSetException"), &json!(8)));
+    assert_eq!(
+        (&error["type"], &error["location"]["range"]["start"]["line"]),
+        (&json!("inmanta.ast.DoubleSetException"), &json!(8))
+    );
     let stages = details["reports"].as_array().unwrap();
-    let stage = stages.iter().find(|stage| stage["name"] == "Recompiling configuration model").unwrap();
+    let stage = stages
+        .iter()
+        .find(|stage| stage["name"] == "Recompiling configuration model")
+        .unwrap();
     let shown = stage["errstream"].as_str().unwrap();
-    assert!(shown.contains("main.cf:9") && shown.contains("x = 2") && shown.contains('^'), "{shown}");
+    assert!(
+        shown.contains("main.cf:9") && shown.contains("x = 2") && shown.contains('^'),
+        "{shown}"
+    );
 
     // A later good commit goes on from there.
     repo.write("main.cf", &files(&[("a", "three")]));
@@ -58,22 +86,43 @@ fn what_is_wrong_with_a_project_is_said_and_once_fails() {
         let compiled = events(&output).pop().unwrap();
         let text = compiled.to_string();
         let located = compiled["diagnostics"][0].clone();
-        let location = format!("{}:{}", located["file"].as_str().unwrap_or_default(), located["line"]);
-        assert!(text.contains(expected) || location.ends_with(expected), "{expected}: {text}");
+        let location = format!(
+            "{}:{}",
+            located["file"].as_str().unwrap_or_default(),
+            located["line"]
+        );
+        assert!(
+            text.contains(expected) || location.ends_with(expected),
+            "{expected}: {text}"
+        );
     }
 }
 
 #[test]
 fn a_source_that_is_none_is_wrong_usage() {
     let empty = tempfile::tempdir().unwrap();
-    for source in ["/no/such/place", empty.path().to_str().unwrap(), "ext::sh -c id", "https://u:p@example.org/x"] {
+    for source in [
+        "/no/such/place",
+        empty.path().to_str().unwrap(),
+        "ext::sh -c id",
+        "https://u:p@example.org/x",
+    ] {
         let mut command = crate::harness::steward();
-        command.args(["up", source, "--once", "--listen", "127.0.0.1:0"]).current_dir(empty.path());
+        command
+            .args(["up", source, "--once", "--listen", "127.0.0.1:0"])
+            .current_dir(empty.path());
         command.env("HOME", empty.path());
         let output = finish(command);
         let text = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(2), "{source}: {text}");
-        assert!(text.starts_with("steward: ") && !text.contains("u:p@"), "{text}");
+        assert!(
+            text.starts_with("steward: ") && !text.contains("u:p@"),
+            "{text}"
+        );
     }
-    assert_eq!(std::fs::read_dir(empty.path()).unwrap().count(), 0, "nothing was made");
+    assert_eq!(
+        std::fs::read_dir(empty.path()).unwrap().count(),
+        0,
+        "nothing was made"
+    );
 }

@@ -6,7 +6,10 @@ use crate::harness::{Host, Repo, Running, files, segment};
 
 #[test]
 fn an_edited_and_a_deleted_file_are_repaired_on_the_interval_and_the_history_tells() {
-    let (repo, host) = (Repo::new(&files(&[("a", "one"), ("b", "two")])), Host::new());
+    let (repo, host) = (
+        Repo::new(&files(&[("a", "one"), ("b", "two")])),
+        Host::new(),
+    );
     let mut command = host.up(repo.path());
     command.args(["--set", "autostart_agent_repair_interval=1"]);
     let mut running = Running::start(command);
@@ -15,26 +18,52 @@ fn an_edited_and_a_deleted_file_are_repaired_on_the_interval_and_the_history_tel
     fs::remove_file(host.file("b")).unwrap();
     let is_repair = |name: &str, event: &serde_json::Value| {
         event["event"] == "resource"
-            && event["resource"].as_str().unwrap().ends_with(&format!("/{name}]"))
+            && event["resource"]
+                .as_str()
+                .unwrap()
+                .ends_with(&format!("/{name}]"))
             && event["change"] != "nochange"
     };
     let (mut first, mut second) = (None, None);
     while first.is_none() || second.is_none() {
         let event = running.wait_for(|event| is_repair("a", event) || is_repair("b", event));
-        if is_repair("a", &event) { first = Some(event) } else { second = Some(event) }
+        if is_repair("a", &event) {
+            first = Some(event)
+        } else {
+            second = Some(event)
+        }
     }
     let (a, b) = (first.unwrap(), second.unwrap());
-    assert_eq!((&a["change"], &b["change"]), (&"updated".into(), &"created".into()));
+    assert_eq!(
+        (&a["change"], &b["change"]),
+        (&"updated".into(), &"created".into())
+    );
     assert_eq!(a["changes"]["content"]["current"], "somebody was here\n");
-    assert!(a["reason"].as_str().unwrap().starts_with("previous repair happened more than"), "{a}");
-    assert_eq!((host.read("a"), host.read("b")), ("one\n".into(), "two\n".into()));
+    assert!(
+        a["reason"]
+            .as_str()
+            .unwrap()
+            .starts_with("previous repair happened more than"),
+        "{a}"
+    );
+    assert_eq!(
+        (host.read("a"), host.read("b")),
+        ("one\n".into(), "two\n".into())
+    );
 
     let id = a["resource"].as_str().unwrap();
     let body = running.get_ok(&format!("/api/v2/resource/{}/logs?limit=1000", segment(id)));
     let lines = body["data"].to_string();
-    assert!(lines.contains("Start run because previous repair happened more than"), "{lines}");
+    assert!(
+        lines.contains("Start run because previous repair happened more than"),
+        "{lines}"
+    );
     let actions = running.get_ok("/api/v2/resource_actions?agent=localhost&limit=1000");
-    let repairs = actions["data"].as_array().unwrap().iter().filter(|action| action["change"] == "updated");
+    let repairs = actions["data"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|action| action["change"] == "updated");
     assert_eq!(repairs.count(), 1);
     running.stop();
 }
@@ -45,14 +74,25 @@ fn a_repair_and_a_deploy_can_be_asked_for() {
     let mut running = Running::start(host.up(repo.path()));
     running.settled(1);
     fs::write(host.file("a"), "changed").unwrap();
-    let (status, body) = running.call("POST", "/api/v1/deploy", Some(&serde_json::json!({
-        "agent_trigger_method": "push_incremental_deploy"
-    })));
-    assert_eq!((status, &body["agents"]), (200, &serde_json::json!([])), "nothing is known to differ");
+    let (status, body) = running.call(
+        "POST",
+        "/api/v1/deploy",
+        Some(&serde_json::json!({
+            "agent_trigger_method": "push_incremental_deploy"
+        })),
+    );
+    assert_eq!(
+        (status, &body["agents"]),
+        (200, &serde_json::json!([])),
+        "nothing is known to differ"
+    );
     let (ran, _) = running.settled(1);
     assert!(ran.is_empty(), "{ran:?}");
     let (status, body) = running.call("POST", "/api/v1/deploy", None);
-    assert_eq!((status, &body["agents"]), (200, &serde_json::json!(["localhost"])));
+    assert_eq!(
+        (status, &body["agents"]),
+        (200, &serde_json::json!(["localhost"]))
+    );
     let (ran, _) = running.settled(1);
     assert!(ran.contains(&"a deployed updated".to_owned()), "{ran:?}");
     assert_eq!(host.read("a"), "one\n");

@@ -23,16 +23,36 @@ impl Drop for Served {
 
 /// A port that was free a moment ago.
 pub fn free_port() -> u16 {
-    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+    std::net::TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .port()
 }
 
 /// Starts a server; ready when this returns.
 pub fn serve(dir: &Path, config: &str) -> Served {
     let port = free_port();
     let file = dir.join("steward.yaml");
-    std::fs::write(&file, format!("listen: 127.0.0.1:{port}\ndata: {}\n{config}", dir.join("data").display())).unwrap();
-    let child = steward().arg("serve").arg("--config").arg(&file).stderr(Stdio::null()).spawn().unwrap();
-    let served = Served { child, api: format!("http://127.0.0.1:{port}") };
+    std::fs::write(
+        &file,
+        format!(
+            "listen: 127.0.0.1:{port}\ndata: {}\n{config}",
+            dir.join("data").display()
+        ),
+    )
+    .unwrap();
+    let child = steward()
+        .arg("serve")
+        .arg("--config")
+        .arg(&file)
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let served = Served {
+        child,
+        api: format!("http://127.0.0.1:{port}"),
+    };
     wait_until("the server answers", || {
         std::net::TcpStream::connect(("127.0.0.1", port)).is_ok()
             && request("GET", &format!("{}/api/v2/health", served.api), None, None).0 == 200
@@ -42,14 +62,27 @@ pub fn serve(dir: &Path, config: &str) -> Served {
 
 impl Served {
     pub fn environment(&self, name: &str) -> String {
-        let (_, body) = request("GET", &format!("{}/api/v2/environment", self.api), None, None);
+        let (_, body) = request(
+            "GET",
+            &format!("{}/api/v2/environment", self.api),
+            None,
+            None,
+        );
         let environments = body["data"].as_array().unwrap();
-        let found = environments.iter().find(|environment| environment["name"] == name);
+        let found = environments
+            .iter()
+            .find(|environment| environment["name"] == name);
         found.unwrap()["id"].as_str().unwrap().to_owned()
     }
 
     pub fn get(&self, environment: &str, path: &str) -> Value {
-        request("GET", &format!("{}{path}", self.api), Some(environment), None).1
+        request(
+            "GET",
+            &format!("{}{path}", self.api),
+            Some(environment),
+            None,
+        )
+        .1
     }
 }
 
@@ -63,32 +96,50 @@ fn environment(name: &str, repo: &Repo, host: &Host) -> String {
 
 fn two_environments(database: &str) {
     let dir = tempfile::tempdir().unwrap();
-    let (repos, hosts) = ([Repo::new(&files(&[("a", "x")])), Repo::new(&files(&[("a", "y")]))], [Host::new(), Host::new()]);
+    let (repos, hosts) = (
+        [
+            Repo::new(&files(&[("a", "x")])),
+            Repo::new(&files(&[("a", "y")])),
+        ],
+        [Host::new(), Host::new()],
+    );
     let config = format!(
         "{database}environments:\n{}{}",
         environment("one", &repos[0], &hosts[0]),
         environment("two", &repos[1], &hosts[1])
     );
     let served = serve(dir.path(), &config);
-    wait_until("both are deployed", || hosts[0].read("a") == "x\n" && hosts[1].read("a") == "y\n");
+    wait_until("both are deployed", || {
+        hosts[0].read("a") == "x\n" && hosts[1].read("a") == "y\n"
+    });
     repos[1].write("main.cf", &files(&[("a", "z")]));
     repos[1].commit("next");
     wait_until("the commit is deployed", || hosts[1].read("a") == "z\n");
     assert_eq!(hosts[0].read("a"), "x\n");
     let (one, two) = (served.environment("one"), served.environment("two"));
     wait_until("the state says so", || {
-        let state = |id| served.get(id, "/api/v2/resource?deploy_summary=true")["metadata"]["deploy_summary"]["by_state"]["deployed"].clone();
+        let state = |id| {
+            served.get(id, "/api/v2/resource?deploy_summary=true")["metadata"]["deploy_summary"]["by_state"]["deployed"].clone()
+        };
         state(&one) == 2 && state(&two) == 2
     });
-    assert_eq!(served.get(&two, "/api/v2/desiredstate")["data"][0]["version"], 2);
+    assert_eq!(
+        served.get(&two, "/api/v2/desiredstate")["data"][0]["version"],
+        2
+    );
     // A restart finds everything again and changes nothing.
     signal(served.child.id(), rustix::process::Signal::TERM);
     let mut served = served;
     assert!(served.child.wait().unwrap().success());
     let served = serve(dir.path(), &config);
     assert_eq!(served.environment("one"), one);
-    wait_until("it is up again", || served.get(&two, "/api/v2/desiredstate")["data"][0]["status"] == "active");
-    assert_eq!(served.get(&two, "/api/v2/desiredstate")["data"][0]["version"], 2);
+    wait_until("it is up again", || {
+        served.get(&two, "/api/v2/desiredstate")["data"][0]["status"] == "active"
+    });
+    assert_eq!(
+        served.get(&two, "/api/v2/desiredstate")["data"][0]["version"],
+        2
+    );
 }
 
 #[test]
@@ -104,9 +155,14 @@ async fn the_same_on_postgresql() {
     };
     let name = format!("steward_it_{}", std::process::id());
     let admin = sqlx::PgPool::connect(&url).await.unwrap();
-    sqlx::query(&format!("CREATE DATABASE {name}")).execute(&admin).await.unwrap();
+    sqlx::query(&format!("CREATE DATABASE {name}"))
+        .execute(&admin)
+        .await
+        .unwrap();
     let base = url.rsplit_once('/').unwrap().0.to_owned();
-    tokio::task::spawn_blocking(move || two_environments(&format!("database: {base}/{name}\n"))).await.unwrap();
+    tokio::task::spawn_blocking(move || two_environments(&format!("database: {base}/{name}\n")))
+        .await
+        .unwrap();
 }
 
 #[test]
@@ -114,13 +170,22 @@ fn readiness_and_the_watchdog_are_told_to_systemd() {
     let dir = tempfile::tempdir().unwrap();
     let socket = dir.path().join("notify");
     let notify = UnixDatagram::bind(&socket).unwrap();
-    notify.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    notify
+        .set_read_timeout(Some(Duration::from_secs(30)))
+        .unwrap();
     let file = dir.path().join("steward.yaml");
     let port = free_port();
     std::fs::write(&file, format!("listen: 127.0.0.1:{port}\n")).unwrap();
     let mut command = steward();
-    command.arg("serve").arg("--config").arg(&file).stderr(Stdio::null());
-    command.env("NOTIFY_SOCKET", &socket).env("STATE_DIRECTORY", dir.path().join("state")).env("WATCHDOG_USEC", "300000");
+    command
+        .arg("serve")
+        .arg("--config")
+        .arg(&file)
+        .stderr(Stdio::null());
+    command
+        .env("NOTIFY_SOCKET", &socket)
+        .env("STATE_DIRECTORY", dir.path().join("state"))
+        .env("WATCHDOG_USEC", "300000");
     let mut child = command.spawn().unwrap();
     let receive = || {
         let mut buffer = [0; 1024];
@@ -128,11 +193,16 @@ fn readiness_and_the_watchdog_are_told_to_systemd() {
         String::from_utf8_lossy(&buffer[..length]).into_owned()
     };
     let first = receive();
-    assert!(first.contains("READY=1") && first.contains("STATUS=Listening"), "{first}");
+    assert!(
+        first.contains("READY=1") && first.contains("STATUS=Listening"),
+        "{first}"
+    );
     assert!(receive().contains("WATCHDOG=1"));
     assert!(receive().contains("WATCHDOG=1"));
     signal(child.id(), rustix::process::Signal::TERM);
-    let stopping = (0..20).map(|_| receive()).any(|message| message.contains("STOPPING=1"));
+    let stopping = (0..20)
+        .map(|_| receive())
+        .any(|message| message.contains("STOPPING=1"));
     assert!(stopping);
     assert!(child.wait().unwrap().success());
 }
@@ -153,21 +223,34 @@ fn a_bad_configuration_is_named_with_file_and_field() {
         let output = finish(command);
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(2), "{said}");
-        assert!(said.contains(expected) && said.contains("steward.yaml"), "{said}");
+        assert!(
+            said.contains(expected) && said.contains("steward.yaml"),
+            "{said}"
+        );
     }
 }
 
 #[test]
 fn an_environment_whose_repository_is_gone_harms_no_other_and_recovers() {
     let dir = tempfile::tempdir().unwrap();
-    let (good, bad, hosts) = (Repo::new(&files(&[("a", "x")])), Repo::new(&files(&[("a", "y")])), [Host::new(), Host::new()]);
-    let config = format!("environments:\n{}{}", environment("bad", &bad, &hosts[1]), environment("good", &good, &hosts[0]));
+    let (good, bad, hosts) = (
+        Repo::new(&files(&[("a", "x")])),
+        Repo::new(&files(&[("a", "y")])),
+        [Host::new(), Host::new()],
+    );
+    let config = format!(
+        "environments:\n{}{}",
+        environment("bad", &bad, &hosts[1]),
+        environment("good", &good, &hosts[0])
+    );
     let hidden = bad.path().join(".git-hidden");
     std::fs::rename(bad.path().join(".git/objects"), &hidden).unwrap();
     let served = serve(dir.path(), &config);
     wait_until("the good one is deployed", || hosts[0].read("a") == "x\n");
     std::fs::rename(&hidden, bad.path().join(".git/objects")).unwrap();
-    wait_until("the other one recovers by itself", || hosts[1].read("a") == "y\n");
+    wait_until("the other one recovers by itself", || {
+        hosts[1].read("a") == "y\n"
+    });
     drop(served);
 }
 
@@ -183,5 +266,8 @@ fn with_a_token_requests_must_show_it() {
     assert_eq!(request("GET", &url, None, None).0, 401);
     assert_eq!(with("wrong"), 403);
     assert_eq!(with("0123456789abcdef"), 200);
-    assert_eq!(request("GET", &format!("{}/api/v2/health", served.api), None, None).1, json!({"data": null}));
+    assert_eq!(
+        request("GET", &format!("{}/api/v2/health", served.api), None, None).1,
+        json!({"data": null})
+    );
 }

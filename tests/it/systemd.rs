@@ -7,7 +7,10 @@ use crate::harness::{finish, skip};
 
 #[test]
 fn the_unit_passes_the_check_of_systemd_analyze() {
-    let present = Command::new("systemd-analyze").arg("--version").output().is_ok_and(|output| output.status.success());
+    let present = Command::new("systemd-analyze")
+        .arg("--version")
+        .output()
+        .is_ok_and(|output| output.status.success());
     if !present {
         skip("systemd-analyze is not installed");
         return;
@@ -16,6 +19,10 @@ fn the_unit_passes_the_check_of_systemd_analyze() {
     let mut command = Command::new("bash");
     command.arg(script);
     let output = finish(command);
-    let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let said = format!(
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
     assert!(output.status.success(), "{said}");
 }

@@ -26,11 +26,23 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("store", &["domain"]),
     ("deploy", &["domain", "observe", "process", "store"]),
     ("agent", &["domain", "deploy", "process"]),
-    ("compile", &["domain", "observe", "process", "store", "git", "deploy"]),
+    (
+        "compile",
+        &["domain", "observe", "process", "store", "git", "deploy"],
+    ),
     ("watch", &["domain", "store", "git", "compile", "deploy"]),
     ("config", &["domain", "compile", "forge", "git"]),
-    ("api", &["domain", "store", "deploy", "forge", "git", "server"]),
-    ("server", &["api", "compile", "config", "deploy", "domain", "forge", "git", "observe", "store", "watch"]),
+    (
+        "api",
+        &["domain", "store", "deploy", "forge", "git", "server"],
+    ),
+    (
+        "server",
+        &[
+            "api", "compile", "config", "deploy", "domain", "forge", "git", "observe", "store",
+            "watch",
+        ],
+    ),
 ];
 
 #[test]
@@ -43,9 +55,15 @@ fn modules_use_only_what_they_may() {
         };
         for file in files {
             let text = fs::read_to_string(&file).unwrap();
-            for line in text.lines().filter(|line| !line.trim_start().starts_with("//")) {
+            for line in text
+                .lines()
+                .filter(|line| !line.trim_start().starts_with("//"))
+            {
                 for used in line.split("crate::").skip(1) {
-                    let used: String = used.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect();
+                    let used: String = used
+                        .chars()
+                        .take_while(|c| c.is_ascii_alphanumeric() || *c == '_')
+                        .collect();
                     let is_known = ALLOWED.iter().any(|(name, _)| *name == used) || used == "cli";
                     assert!(
                         !is_known || used == *module || allowed.contains(&used.as_str()),
@@ -64,9 +82,25 @@ fn sql_is_written_in_the_store_only_and_yaml_is_read_in_config_and_compiler_only
     for file in sources(&src) {
         let text = fs::read_to_string(&file).unwrap();
         let within = |module: &str| file.starts_with(src.join(module));
-        assert!(within("store") || !text.contains("sqlx::"), "{}", file.display());
-        assert!(within("config") || !text.contains("serde_yaml::"), "{}", file.display());
-        assert!(within("git") || !text.contains("git2::"), "{}", file.display());
-        assert!(within("watch") || !text.contains("notify::Watcher"), "{}", file.display());
+        assert!(
+            within("store") || !text.contains("sqlx::"),
+            "{}",
+            file.display()
+        );
+        assert!(
+            within("config") || !text.contains("serde_yaml::"),
+            "{}",
+            file.display()
+        );
+        assert!(
+            within("git") || !text.contains("git2::"),
+            "{}",
+            file.display()
+        );
+        assert!(
+            within("watch") || !text.contains("notify::Watcher"),
+            "{}",
+            file.display()
+        );
     }
 }

@@ -17,10 +17,16 @@ fn payload(name: &str) -> (Vec<(String, String)>, Vec<u8>) {
     let headers = headers.lines().filter_map(|line| line.split_once(':'));
     let headers = headers
         .map(|(name, value)| (name.trim().to_owned(), value.trim().to_owned()))
-        .filter(|(name, _)| !name.to_lowercase().contains("signature") && !name.eq_ignore_ascii_case("content-length"))
+        .filter(|(name, _)| {
+            !name.to_lowercase().contains("signature")
+                && !name.eq_ignore_ascii_case("content-length")
+        })
         .filter(|(name, _)| !name.eq_ignore_ascii_case("host"))
         .collect();
-    (headers, std::fs::read(base.join(format!("{name}.json"))).unwrap())
+    (
+        headers,
+        std::fs::read(base.join(format!("{name}.json"))).unwrap(),
+    )
 }
 
 fn sign(secret: &str, body: &[u8]) -> String {
@@ -66,17 +72,24 @@ fn start(dir: &Path, repo: &Repo, host: &Host) -> Served {
 
 fn n_compiles(served: &Served) -> i64 {
     let environment = served.environment("e");
-    served.get(&environment, "/api/v2/compilereport")["metadata"]["total"].as_i64().unwrap()
+    served.get(&environment, "/api/v2/compilereport")["metadata"]["total"]
+        .as_i64()
+        .unwrap()
 }
 
 fn n_looks(served: &Served) -> String {
     let environment = served.environment("e");
-    served.get(&environment, "/api/v2/compilereport?limit=1")["data"][0]["metadata"]["type"].to_string()
+    served.get(&environment, "/api/v2/compilereport?limit=1")["data"][0]["metadata"]["type"]
+        .to_string()
 }
 
 #[test]
 fn signed_deliveries_of_github_and_gitea_trigger_a_compile_and_a_replay_does_not() {
-    let (dir, repo, host) = (tempfile::tempdir().unwrap(), Repo::new(&files(&[("a", "0")])), Host::new());
+    let (dir, repo, host) = (
+        tempfile::tempdir().unwrap(),
+        Repo::new(&files(&[("a", "0")])),
+        Host::new(),
+    );
     let served = start(dir.path(), &repo, &host);
     for (n, (forge, id)) in [("github", "gh"), ("gitea", "gt")].into_iter().enumerate() {
         let content = (n + 1).to_string();
@@ -84,11 +97,17 @@ fn signed_deliveries_of_github_and_gitea_trigger_a_compile_and_a_replay_does_not
         let commit = repo.commit("next");
         repo.git(&["push", "-q", "origin", "main"]);
         let before = n_compiles(&served);
-        let (headers, body) = signed(forge, &format!("{forge}/push_branch"), &format!("delivery-{n}"));
+        let (headers, body) = signed(
+            forge,
+            &format!("{forge}/push_branch"),
+            &format!("delivery-{n}"),
+        );
         let url = format!("{}/webhook/{forge}/{id}", served.api);
         let (status, answer) = send("POST", &url, &headers, &body);
         assert_eq!(status, 202, "{answer}");
-        wait_until("the push is deployed", || host.read("a") == format!("{content}\n"));
+        wait_until("the push is deployed", || {
+            host.read("a") == format!("{content}\n")
+        });
         wait_until("it is reported", || {
             let environment = served.environment("e");
             served.get(&environment, "/api/v2/desiredstate?limit=1")["data"][0]["commit"] == commit
@@ -101,7 +120,11 @@ fn signed_deliveries_of_github_and_gitea_trigger_a_compile_and_a_replay_does_not
             assert_eq!((status, &answer["duplicate"]), (200, &true.into()));
         }
         // And one that is new but tells nothing new: it looks, and compiles nothing.
-        let (headers, body) = signed(forge, &format!("{forge}/push_branch"), &format!("delivery-{n}-other"));
+        let (headers, body) = signed(
+            forge,
+            &format!("{forge}/push_branch"),
+            &format!("delivery-{n}-other"),
+        );
         assert_eq!(send("POST", &url, &headers, &body).0, 202);
         std::thread::sleep(std::time::Duration::from_millis(300));
         assert_eq!(n_compiles(&served), after);
@@ -110,7 +133,11 @@ fn signed_deliveries_of_github_and_gitea_trigger_a_compile_and_a_replay_does_not
 
 #[test]
 fn what_is_not_signed_right_changes_nothing() {
-    let (dir, repo, host) = (tempfile::tempdir().unwrap(), Repo::new(&files(&[("a", "0")])), Host::new());
+    let (dir, repo, host) = (
+        tempfile::tempdir().unwrap(),
+        Repo::new(&files(&[("a", "0")])),
+        Host::new(),
+    );
     let served = start(dir.path(), &repo, &host);
     wait_until("it is reported", || n_compiles(&served) == 1);
     let looks = n_looks(&served);
@@ -123,23 +150,61 @@ fn what_is_not_signed_right_changes_nothing() {
         let good = sign(SECRET, &body);
         let with = |pairs: &[(&str, String)]| {
             let mut headers = plain.clone();
-            headers.extend(pairs.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
+            headers.extend(
+                pairs
+                    .iter()
+                    .map(|(name, value)| ((*name).to_owned(), value.clone())),
+            );
             send("POST", &url, &headers, &body).0
         };
         let name = "X-Hub-Signature-256";
         assert_eq!(with(&[]), 401, "missing");
         assert_eq!(with(&[(name, String::new())]), 401, "empty");
         assert_eq!(with(&[(name, "sha256=".into())]), 401, "no digits");
-        assert_eq!(with(&[(name, format!("sha256={}", sign("another secret", &body)))]), 401, "wrong secret");
-        assert_eq!(with(&[(name, format!("sha256={}", sign(SECRET, b"another body")))]), 401, "wrong body");
-        assert_eq!(with(&[(name, format!("sha256={}", &good[..62]))]), 401, "cut");
+        assert_eq!(
+            with(&[(name, format!("sha256={}", sign("another secret", &body)))]),
+            401,
+            "wrong secret"
+        );
+        assert_eq!(
+            with(&[(name, format!("sha256={}", sign(SECRET, b"another body")))]),
+            401,
+            "wrong body"
+        );
+        assert_eq!(
+            with(&[(name, format!("sha256={}", &good[..62]))]),
+            401,
+            "cut"
+        );
         assert_eq!(with(&[(name, format!("md5={good}"))]), 401, "wrong prefix");
-        assert_eq!(with(&[("X-Hub-Signature", format!("sha1={}", &good[..40]))]), 401, "sha1 only");
+        assert_eq!(
+            with(&[("X-Hub-Signature", format!("sha1={}", &good[..40]))]),
+            401,
+            "sha1 only"
+        );
         // A hook that does not exist is answered in the same way.
         let (headers, body) = signed(forge, &format!("{forge}/push_branch"), "x");
-        assert_eq!(send("POST", &format!("{}/webhook/{forge}/other", served.api), &headers, &body).0, 401);
+        assert_eq!(
+            send(
+                "POST",
+                &format!("{}/webhook/{forge}/other", served.api),
+                &headers,
+                &body
+            )
+            .0,
+            401
+        );
         let other = if forge == "github" { "gitea" } else { "github" };
-        assert_eq!(send("POST", &format!("{}/webhook/{other}/{id}", served.api), &headers, &body).0, 401);
+        assert_eq!(
+            send(
+                "POST",
+                &format!("{}/webhook/{other}/{id}", served.api),
+                &headers,
+                &body
+            )
+            .0,
+            401
+        );
     }
     std::thread::sleep(std::time::Duration::from_millis(300));
     assert_eq!((n_compiles(&served), n_looks(&served)), (1, looks));
@@ -148,13 +213,28 @@ fn what_is_not_signed_right_changes_nothing() {
 
 #[test]
 fn pings_tags_deletions_and_other_branches_are_answered_with_success_and_left_alone() {
-    let (dir, repo, host) = (tempfile::tempdir().unwrap(), Repo::new(&files(&[("a", "0")])), Host::new());
+    let (dir, repo, host) = (
+        tempfile::tempdir().unwrap(),
+        Repo::new(&files(&[("a", "0")])),
+        Host::new(),
+    );
     let served = start(dir.path(), &repo, &host);
-    for name in ["github/ping", "github/push_tag", "github/delete_branch", "gitea/delete_branch", "gitea/push_tag"] {
+    for name in [
+        "github/ping",
+        "github/push_tag",
+        "github/delete_branch",
+        "gitea/delete_branch",
+        "gitea/push_tag",
+    ] {
         let (forge, _) = name.split_once('/').unwrap();
         let id = if forge == "github" { "gh" } else { "gt" };
         let (headers, body) = signed(forge, name, name);
-        let (status, answer) = send("POST", &format!("{}/webhook/{forge}/{id}", served.api), &headers, &body);
+        let (status, answer) = send(
+            "POST",
+            &format!("{}/webhook/{forge}/{id}", served.api),
+            &headers,
+            &body,
+        );
         assert!(status == 200 || status == 204, "{name}: {status} {answer}");
     }
     assert_eq!(n_compiles(&served), 1);
@@ -162,24 +242,42 @@ fn pings_tags_deletions_and_other_branches_are_answered_with_success_and_left_al
 
 #[test]
 fn a_huge_body_is_refused_without_being_held() {
-    let (dir, repo, host) = (tempfile::tempdir().unwrap(), Repo::new(&files(&[("a", "0")])), Host::new());
+    let (dir, repo, host) = (
+        tempfile::tempdir().unwrap(),
+        Repo::new(&files(&[("a", "0")])),
+        Host::new(),
+    );
     let served = start(dir.path(), &repo, &host);
     let resident = || {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", served.child.id())).unwrap();
-        let line = status.lines().find(|line| line.starts_with("VmHWM")).unwrap().to_owned();
-        line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() / 1024
+        let status =
+            std::fs::read_to_string(format!("/proc/{}/status", served.child.id())).unwrap();
+        let line = status
+            .lines()
+            .find(|line| line.starts_with("VmHWM"))
+            .unwrap()
+            .to_owned();
+        line.split_whitespace()
+            .nth(1)
+            .unwrap()
+            .parse::<u64>()
+            .unwrap()
+            / 1024
     };
     let before = resident();
     let address = served.api.trim_start_matches("http://").to_owned();
     // 100 MB announced, and 100 MB in chunks.
     for head in ["Content-Length: 100000000", "Transfer-Encoding: chunked"] {
         let mut stream = std::net::TcpStream::connect(&address).unwrap();
-        stream.set_read_timeout(Some(std::time::Duration::from_secs(30))).unwrap();
+        stream
+            .set_read_timeout(Some(std::time::Duration::from_secs(30)))
+            .unwrap();
         write!(stream, "POST /webhook/github/gh HTTP/1.1\r\nHost: {address}\r\nX-GitHub-Event: push\r\n{head}\r\n\r\n").unwrap();
         let chunk = vec![b'x'; 1_000_000];
         for _ in 0..100 {
             let sent = if head.contains("chunked") {
-                write!(stream, "{:x}\r\n", chunk.len()).and_then(|()| stream.write_all(&chunk)).and_then(|()| stream.write_all(b"\r\n"))
+                write!(stream, "{:x}\r\n", chunk.len())
+                    .and_then(|()| stream.write_all(&chunk))
+                    .and_then(|()| stream.write_all(b"\r\n"))
             } else {
                 stream.write_all(&chunk)
             };
