@@ -71,7 +71,14 @@ pub struct App {
     pool: Pool,
     data: PathBuf,
     shutdown: CancellationToken,
-    polls: Arc<HashMap<EnvironmentId, (Duration, Credentials)>>,
+    looks: Arc<HashMap<EnvironmentId, Looks>>,
+}
+
+/// How an environment of the configuration looks at its repository.
+struct Looks {
+    poll: Duration,
+    watch: bool,
+    credentials: Credentials,
 }
 
 struct Running {
@@ -136,10 +143,22 @@ impl Server {
         let pool = Pool::new(pool_options);
         pool.warm();
         let mut hooks = BTreeMap::new();
-        let mut polls = HashMap::new();
+        let mut looks = HashMap::new();
         for environment in &config.environments {
             let id = ensure_environment(&store, environment, &data).await?;
-            polls.insert(id, (environment.poll, environment.credentials.clone()));
+            let (poll, watch, credentials) = (
+                environment.poll,
+                environment.watch,
+                environment.credentials.clone(),
+            );
+            looks.insert(
+                id,
+                Looks {
+                    poll,
+                    watch,
+                    credentials,
+                },
+            );
             for hook in &environment.webhooks {
                 let (forge, secret) = (hook.forge, hook.secret.clone());
                 hooks.insert(
@@ -172,7 +191,7 @@ impl Server {
             pool,
             data,
             shutdown: CancellationToken::new(),
-            polls: Arc::new(polls),
+            looks: Arc::new(looks),
         };
         let (routes, stop) = (api::routes(app.clone()), app.shutdown.clone());
         let serving = tokio::spawn(async move {
@@ -255,10 +274,10 @@ impl App {
         let local = source
             .as_ref()
             .and_then(|source| source.local().map(Path::to_owned));
-        let (poll, credentials) = match self.polls.get(&id) {
-            Some((poll, credentials)) => (*poll, credentials.clone()),
-            None if local.is_some() => (LOCAL_POLL, Credentials::default()),
-            None => (DEFAULT_POLL, Credentials::default()),
+        let (poll, watch, credentials) = match self.looks.get(&id) {
+            Some(looks) => (looks.poll, looks.watch, looks.credentials.clone()),
+            None if local.is_some() => (LOCAL_POLL, true, Credentials::default()),
+            None => (DEFAULT_POLL, true, Credentials::default()),
         };
         // Before anything runs: executors need the files of the version in force, and a cache may have been wiped.
         compile::restore_checkout(&self.store, environment, &self.data).await;
@@ -275,7 +294,7 @@ impl App {
             shutdown: stop.clone(),
         });
         let mut tasks = vec![engine_task, compiler_task];
-        if let Some(path) = local {
+        if let Some(path) = local.filter(|_| watch) {
             tasks.push(tokio::spawn(watch::local::watch(
                 path,
                 id,

@@ -324,4 +324,4 @@ def _text(error: BaseException) -> str:
 def _attach_logging() -> None:
     import logging
 
-    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(levelname)s %(name)s %(message)s")
+    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(name)s %(message)s")

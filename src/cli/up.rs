@@ -86,6 +86,7 @@ fn configure(arguments: &UpArguments) -> Result<Config, String> {
         repository: arguments.source.clone(),
         branch: arguments.branch.clone(),
         poll,
+        watch: true,
         variables: arguments.variables.iter().cloned().collect(),
         settings,
         credentials: Credentials::default(),

@@ -65,6 +65,7 @@ struct EnvironmentSection {
     repository: String,
     branch: Option<String>,
     poll: Option<String>,
+    watch: Option<bool>,
     #[serde(default)]
     env: BTreeMap<String, Plain>,
     #[serde(default)]
@@ -318,6 +319,7 @@ impl Check<'_> {
             repository: section.repository,
             branch: section.branch,
             poll: poll.unwrap_or(DEFAULT_POLL),
+            watch: section.watch.unwrap_or(true),
             variables: section.env.into_iter().map(as_text).collect(),
             settings,
             credentials,

@@ -40,6 +40,8 @@ pub struct EnvironmentConfig {
     pub repository: String,
     pub branch: Option<String>,
     pub poll: Duration,
+    /// Look when files of a repository on this machine change.
+    pub watch: bool,
     pub variables: BTreeMap<String, String>,
     pub settings: BTreeMap<String, Value>,
     pub credentials: Credentials,

@@ -176,10 +176,11 @@ fn readiness_and_the_watchdog_are_told_to_systemd() {
     let file = dir.path().join("steward.yaml");
     let port = free_port();
     std::fs::write(&file, format!("listen: 127.0.0.1:{port}\n")).unwrap();
-    let mut command = steward();
+    // systemd names the process that must report; only that one knows its id before it is this server.
+    let script = "WATCHDOG_PID=$$ exec \"$0\" serve --config \"$1\"";
+    let mut command = std::process::Command::new("sh");
     command
-        .arg("serve")
-        .arg("--config")
+        .args(["-c", script, env!("CARGO_BIN_EXE_steward")])
         .arg(&file)
         .stderr(Stdio::null());
     command

@@ -57,10 +57,8 @@ fn start(dir: &Path, repo: &Repo, host: &Host) -> Served {
     let bare = dir.join("remote.git");
     repo.git(&["clone", "-q", "--bare", ".", bare.to_str().unwrap()]);
     repo.git(&["remote", "add", "origin", bare.to_str().unwrap()]);
-    let link = dir.join("link.git");
-    std::os::unix::fs::symlink(&bare, &link).unwrap();
     let config = format!(
-        "environments:\n  - project: p\n    name: e\n    repository: {}\n    branch: main\n    poll: 30d\n    env: {{ROOT: {}}}\n    \
+        "environments:\n  - project: p\n    name: e\n    repository: {}\n    branch: main\n    poll: 30d\n    watch: false\n    env: {{ROOT: {}}}\n    \
          webhooks:\n      - {{id: gh, forge: github, secret: {SECRET}}}\n      - {{id: gt, forge: gitea, secret: {SECRET}}}\n",
         bare.display(),
         host.root().display()
@@ -228,7 +226,7 @@ fn pings_tags_deletions_and_other_branches_are_answered_with_success_and_left_al
     ] {
         let (forge, _) = name.split_once('/').unwrap();
         let id = if forge == "github" { "gh" } else { "gt" };
-        let (headers, body) = signed(forge, name, name);
+        let (headers, body) = signed(forge, name, &name.replace('/', "-"));
         let (status, answer) = send(
             "POST",
             &format!("{}/webhook/{forge}/{id}", served.api),
