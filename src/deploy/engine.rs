@@ -439,7 +439,7 @@ impl Loop {
     async fn hear(&mut self, message: Message) {
         match message {
             Message::Done { generation, done } => {
-                if let Some(done) = self.executor.answered(generation, done) {
+                if let Some(done) = self.executor.answered(generation, *done) {
                     self.done(done).await;
                 }
             }

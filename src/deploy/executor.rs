@@ -101,8 +101,13 @@ struct Running {
 /// What comes back from a child: `generation` tells which.
 #[derive(Debug)]
 pub(super) enum Message {
-    Done { generation: u64, done: TaskDone },
-    Ended { generation: u64 },
+    Done {
+        generation: u64,
+        done: Box<TaskDone>,
+    },
+    Ended {
+        generation: u64,
+    },
 }
 
 impl Executor {
@@ -137,7 +142,7 @@ impl Executor {
             }
             let _ = self.done.send(Message::Done {
                 generation: self.generation,
-                done: unavailable(action, open, message),
+                done: Box::new(unavailable(action, open, message)),
             });
         }
     }
@@ -213,7 +218,7 @@ impl Executor {
                     if done
                         .send(Message::Done {
                             generation,
-                            done: reply,
+                            done: Box::new(reply),
                         })
                         .is_err()
                     {

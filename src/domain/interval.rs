@@ -44,7 +44,7 @@ impl Interval {
         let fields: Vec<&str> = text.split_whitespace().collect();
         // 5: minute to weekday; 6: a year behind; 7: a second in front and a year behind.
         let (second, body, year) = match fields.as_slice() {
-            [body @ ..] if body.len() == 5 => ("0", body, "*"),
+            body if body.len() == 5 => ("0", body, "*"),
             [body @ .., year] if body.len() == 5 => ("0", body, *year),
             [second, body @ .., year] if body.len() == 5 => (*second, body, *year),
             _ => return Err(refuse("wrong number of fields")),

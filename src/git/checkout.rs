@@ -243,6 +243,10 @@ fn remove_abandoned(dir: &Path) -> Result<(), Error> {
     Ok(())
 }
 
+#[expect(
+    clippy::disallowed_methods,
+    reason = "compared with times of files only"
+)]
 fn is_abandoned(path: &Path) -> bool {
     let modified = path.metadata().and_then(|metadata| metadata.modified());
     modified.is_ok_and(|time| {

@@ -553,9 +553,8 @@ fn a_reload_is_asked_for_only_after_a_change() {
     world
         .schedule
         .request(Which::All, Priority::UserRepair, "r", None);
-    for run in [world.schedule.take().remove(0)] {
-        world.end(run, false);
-    }
+    let run = world.schedule.take().remove(0);
+    world.end(run, false);
     assert!(!world.schedule.take().remove(0).dependency_changed);
 }
 
