@@ -530,3 +530,13 @@ def deprecated(function: Callable | None = None, *, replaced_by: str | None = No
         return fnc
 
     return mark if function is None else mark(function)
+
+
+def __getattr__(name: str):
+    # The exceptions of a compile can be had from here as well.
+    import inmanta.ast
+
+    try:
+        return getattr(inmanta.ast, name)
+    except AttributeError:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None

@@ -81,6 +81,15 @@ class Entity(Type):
     def is_subclass(self, cls: Entity) -> bool:
         return cls.full_name in self._parents
 
+    def get_all_instances(self) -> list:
+        raise NotImplementedError(f"The instances of {self} cannot be listed from Python: reach them through relations")
+
+    def get_indices(self) -> list[list[str]]:
+        raise NotImplementedError(f"The indices of {self} cannot be listed from Python")
+
+    def is_entity(self) -> bool:
+        return True
+
     def validate(self, value: object) -> bool:
         entity = value.get_type() if hasattr(value, "get_type") else None
         if isinstance(entity, Entity) and (entity == self or entity.is_subclass(self)):

@@ -28,6 +28,9 @@ class Type:
     def is_primitive(self) -> bool:
         return False
 
+    def is_entity(self) -> bool:
+        return False
+
     def get_base_type(self) -> Type:
         return self
 
