@@ -153,10 +153,14 @@ class Compiling:
                     return
         self._attach_logging()
         try:
-            # Code of an installed module that a listed one imports is not part of the model.
             names = {module["name"] for module in request["modules"]}
-            found = [(name, cls) for name, cls in PluginMeta.get_functions().items() if name.split("::", 1)[0] in names]
-            described = [self._plugin(name, cls) for name, cls in found]
+            described = []
+            for name, cls in PluginMeta.get_functions().items():
+                if name.split("::", 1)[0] in names:
+                    described.append(self._plugin(name, cls))
+                else:
+                    # Of an installed module that a listed one imports: no part of the model, but of Python's world.
+                    self._plugins[name] = cls()
         except Exception as error:
             self._pipe.send(
                 "load_failed", {"module": "", "python_module": "", "failure": failure.describe(error, self._files)}
