@@ -14,7 +14,7 @@ from inmanta.execute import proxy, runtime
 from inmanta.execute.proxy import DynamicProxy, ProxyContext
 from inmanta.execute.util import NoneValue, Unknown
 from steward_host import annotations, failure, loader, msgpack
-from steward_host.pipe import Pipe
+from steward_host.pipe import Closed, Pipe
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -189,11 +189,11 @@ class Compiling:
             result = self._call(request)
             if type(result) not in _PLAIN:
                 result = DynamicProxy.unwrap(result)
-            answer = msgpack.pack({"result": {"id": number, "value": result}})
+            self._pipe.send_packed(msgpack.pack({"result": {"id": number, "value": result}}))
+        except Closed:
+            raise
         except BaseException as error:
             self._fail(number, error)
-            return
-        self._pipe.send_packed(answer)
 
     def _call(self, request: dict) -> object:
         name = request["plugin"]
@@ -254,14 +254,14 @@ class Compiling:
                 if any(_holds_reference(value) for value in values):
                     resource_id = resources.cls_id(cls, instance, entity, options).resource_str()
                     mapped |= _without_references(resource_id, request["fields"], values)
-            answer = msgpack.pack({"mapped": mapped})
+            self._pipe.send_packed(msgpack.pack({"mapped": mapped}))
+        except Closed:
+            raise
         except resources.IgnoreResourceException as error:
             self._pipe.send("ignored", {"id": number, "reason": str(error)})
             return
         except BaseException as error:
             self._fail(number, error, field)
-            return
-        self._pipe.send_packed(answer)
 
     def _field(self, cls: type[resources.Resource], entity: str, field: str, instance: object) -> object:
         try:
