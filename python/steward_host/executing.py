@@ -333,4 +333,6 @@ def _text(error: BaseException) -> str:
 def _attach_logging() -> None:
     import logging
 
+    # What a handler logs is in the report of its run; it need not be told twice.
+    logging.getLogger("inmanta.agent.handler").setLevel(logging.CRITICAL + 1)
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(levelname)s %(name)s %(message)s")
