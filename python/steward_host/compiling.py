@@ -5,6 +5,7 @@ One request is open at a time. While it is, reading an attribute of an instance 
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 
@@ -166,6 +167,8 @@ class Compiling:
                 "load_failed", {"module": "", "python_module": "", "failure": failure.describe(error, self._files)}
             )
             return
+        # What was imported stays; the collector need not look at it again.
+        gc.freeze()
         dataclasses = self._describe_dataclasses(request["modules"])
         self._constructors = {p["name"] for p in described if self._mentions_dataclass(p["returns"])}
         plugins.Runtime.plugins = self._plugins
