@@ -259,7 +259,8 @@ class HandlerContext(LoggerABC):
             self.set_resource_state(HandlerResourceState(str(status)))
         except ValueError:
             self.warning(
-                "Called set_status with unsupported status %(status)s, the resource is marked failed", status=str(status)
+                "Called set_status with unsupported status %(status)s, the resource is marked failed",
+                status=str(status),
             )
             self.set_resource_state(HandlerResourceState.failed)
 
