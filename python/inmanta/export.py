@@ -151,4 +151,16 @@ def __getattr__(name: str):
 
         made = globals()["cfg_env"] = Option("config", "environment", None, "The environment of this model")
         return made
+    if name in ("Id", "IgnoreResourceException", "Resource", "resource"):
+        from inmanta import resources
+
+        return getattr(resources, name)
+    if name == "UnknownException":
+        from inmanta.ast import UnknownException
+
+        return UnknownException
+    if name == "Entity":
+        from inmanta.ast.entity import Entity
+
+        return Entity
     raise AttributeError(name)

@@ -434,17 +434,16 @@ class Plugin(metaclass=PluginMeta):
     def call_in_context(
         self, processed_args: CheckedArgs, resolver: object, queue: object, location: Location
     ) -> object:
-        """Calls the body for a statement at `location`; the internal result. Exceptions of the body pass."""
+        """Calls the body for a statement at `location` and gives the internal result. Exceptions of the body pass.
+
+        `processed_args` are the body's own: converted, and with a Context at its place if the body wants one.
+        """
         if self.opts.get("commands"):
             self.check_requirements()
         if processed_args.unknowns:
             return Unknown(source=self)
-        args = processed_args.args
-        if self._context >= 0:
-            owner = Owner(self.namespace.get_full_name(), location)
-            args = [*args[: self._context], Context(resolver, queue, owner, self), *args[self._context :]]
         try:
-            return DynamicProxy.unwrap(self.call(*args, **processed_args.kwargs))
+            return DynamicProxy.unwrap(self.call(*processed_args.args, **processed_args.kwargs))
         except UnknownException as error:
             return error.unknown
 
@@ -530,3 +529,13 @@ def deprecated(function: Callable | None = None, *, replaced_by: str | None = No
         return fnc
 
     return mark if function is None else mark(function)
+
+
+def __getattr__(name: str):
+    # The exceptions of a compile can be had from here as well.
+    import inmanta.ast
+
+    try:
+        return getattr(inmanta.ast, name)
+    except AttributeError:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None

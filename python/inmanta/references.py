@@ -81,6 +81,8 @@ class ReferenceModel:
     def to_dict(self) -> dict:
         return {"id": str(self.id), "type": self.type, "args": [argument.to_dict() for argument in self.args]}
 
+    model_dump = to_dict
+
 
 class Base:
     """What references and mutators share: their public attributes are their constructor arguments."""

@@ -366,6 +366,18 @@ class Id:
     attribute = property(lambda self: self._attribute)
     attribute_value = property(lambda self: self._attribute_value)
 
+    def get_entity_type(self) -> str:
+        return self._entity_type
+
+    def get_agent_name(self) -> str:
+        return self._agent_name
+
+    def get_attribute(self) -> str:
+        return self._attribute
+
+    def get_attribute_value(self) -> str:
+        return self._attribute_value
+
     def get_version(self) -> int:
         return self._version
 

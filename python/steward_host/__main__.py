@@ -59,7 +59,11 @@ if __name__ == "__main__":
     sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     if sys.argv[1:] not in (["compile"], ["executor"]):
         sys.exit("usage: steward_host compile|executor")
-    status = main(sys.argv[1])
+    try:
+        status = main(sys.argv[1])
+    except KeyboardInterrupt:
+        # The user ends the program that started us.
+        status = 130
     sys.stdout.flush()
     sys.stderr.flush()
     # Threads of module code must not keep the host alive.

@@ -5,6 +5,7 @@ One request is open at a time. While it is, reading an attribute of an instance 
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 
@@ -14,7 +15,7 @@ from inmanta.execute import proxy, runtime
 from inmanta.execute.proxy import DynamicProxy, ProxyContext
 from inmanta.execute.util import NoneValue, Unknown
 from steward_host import annotations, failure, loader, msgpack
-from steward_host.pipe import Pipe
+from steward_host.pipe import Closed, Pipe
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -153,15 +154,21 @@ class Compiling:
                     return
         self._attach_logging()
         try:
-            # Code of an installed module that a listed one imports is not part of the model.
             names = {module["name"] for module in request["modules"]}
-            found = [(name, cls) for name, cls in PluginMeta.get_functions().items() if name.split("::", 1)[0] in names]
-            described = [self._plugin(name, cls) for name, cls in found]
+            described = []
+            for name, cls in PluginMeta.get_functions().items():
+                if name.split("::", 1)[0] in names:
+                    described.append(self._plugin(name, cls))
+                else:
+                    # Of an installed module that a listed one imports: no part of the model, but of Python's world.
+                    self._plugins[name] = cls()
         except Exception as error:
             self._pipe.send(
                 "load_failed", {"module": "", "python_module": "", "failure": failure.describe(error, self._files)}
             )
             return
+        # What was imported stays; the collector need not look at it again.
+        gc.freeze()
         dataclasses = self._describe_dataclasses(request["modules"])
         self._constructors = {p["name"] for p in described if self._mentions_dataclass(p["returns"])}
         plugins.Runtime.plugins = self._plugins
@@ -185,11 +192,11 @@ class Compiling:
             result = self._call(request)
             if type(result) not in _PLAIN:
                 result = DynamicProxy.unwrap(result)
-            answer = msgpack.pack({"result": {"id": number, "value": result}})
+            self._pipe.send_packed(msgpack.pack({"result": {"id": number, "value": result}}))
+        except Closed:
+            raise
         except BaseException as error:
             self._fail(number, error)
-            return
-        self._pipe.send_packed(answer)
 
     def _call(self, request: dict) -> object:
         name = request["plugin"]
@@ -250,14 +257,14 @@ class Compiling:
                 if any(_holds_reference(value) for value in values):
                     resource_id = resources.cls_id(cls, instance, entity, options).resource_str()
                     mapped |= _without_references(resource_id, request["fields"], values)
-            answer = msgpack.pack({"mapped": mapped})
+            self._pipe.send_packed(msgpack.pack({"mapped": mapped}))
+        except Closed:
+            raise
         except resources.IgnoreResourceException as error:
             self._pipe.send("ignored", {"id": number, "reason": str(error)})
             return
         except BaseException as error:
             self._fail(number, error, field)
-            return
-        self._pipe.send_packed(answer)
 
     def _field(self, cls: type[resources.Resource], entity: str, field: str, instance: object) -> object:
         try:

@@ -13,7 +13,7 @@ from inmanta.agent.cache import AgentCache
 from inmanta.agent.handler import Commander, HandlerContext, SkipResource, SkipResourceForDependencies
 from inmanta.const import Change, HandlerResourceState, ResourceState
 from steward_host import failure, loader
-from steward_host.pipe import Pipe
+from steward_host.pipe import Pipe, TooLarge
 
 
 class EventLoop:
@@ -91,14 +91,23 @@ class Executing:
 
     def deploy(self, request: dict) -> None:
         """Runs one resource through its handler and reports what came of it."""
-        run = Run(self._agent, self.cache, self._files, request)
-        self._pipe.send("deployed", {"id": request["id"], "outcome": run.outcome()})
+        self._answer(request, Run(self._agent, self.cache, self._files, request))
 
     def facts(self, request: dict) -> None:
         """Asks a handler for the facts of a resource; they are in the outcome, as those of a deployment are."""
         defaults = {"dry_run": False, "requires": {}, "reason": "its facts were asked for", "dependency_changed": False}
-        run = Run(self._agent, self.cache, self._files, {**defaults, **request}, facts=True)
-        self._pipe.send("deployed", {"id": request["id"], "outcome": run.outcome()})
+        self._answer(request, Run(self._agent, self.cache, self._files, {**defaults, **request}, facts=True))
+
+    def _answer(self, request: dict, run: Run) -> None:
+        outcome = run.outcome()
+        try:
+            self._pipe.send("deployed", {"id": request["id"], "outcome": outcome})
+        except TooLarge as error:
+            # What was done stays done; only its description is too long.
+            last = {"level": "ERROR", "msg": f"The report of this run was dropped: {error}", "kwargs": {}}
+            last["timestamp_us"] = time.time_ns() // 1000
+            shortened = {**outcome, "status": "failed", "changes": {}, "logs": [last], "facts": []}
+            self._pipe.send("deployed", {"id": request["id"], "outcome": shortened})
 
     def idle(self) -> None:
         """Called about once a second while there is nothing to do."""
@@ -324,4 +333,6 @@ def _text(error: BaseException) -> str:
 def _attach_logging() -> None:
     import logging
 
+    # What a handler logs is in the report of its run; it need not be told twice.
+    logging.getLogger("inmanta.agent.handler").setLevel(logging.CRITICAL + 1)
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(name)s %(message)s")

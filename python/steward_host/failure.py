@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+
+# The directory of this package and of `inmanta`.
+_OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+
 
 def describe(error: BaseException, files: set[str]) -> dict:
     """A `Failure`: the kind, the text, and the traceback from the first of `files` on."""
@@ -43,24 +48,30 @@ def _is_plugin(error: BaseException) -> bool:
 
 
 def traceback_text(error: BaseException, files: set[str]) -> str:
-    """The traceback as Python prints it, without our own frames in front of the module's."""
+    """The traceback as Python prints it, from the first of `files` on and without our own frames.
+
+    With STEWARD_DEBUG in the environment it is whole.
+    """
     import traceback
 
     try:
-        start = trimmed(error.__traceback__, files)
-        return "".join(traceback.format_exception(type(error), error, start))
+        described = traceback.TracebackException.from_exception(error)
+        if "STEWARD_DEBUG" not in os.environ:
+            _trim(described, files)
+        return "".join(described.format())
     except Exception as broken:
         return f"{type(error).__name__}: no traceback ({type(broken).__name__})\n"
 
 
-def trimmed(frames, files: set[str]):
-    """The traceback from the first frame of module code on; all of it if there is none."""
-    frame = frames
-    while frame is not None:
-        if frame.tb_frame.f_code.co_filename in files:
-            return frame
-        frame = frame.tb_next
-    return frames
+def _trim(described, files: set[str]) -> None:
+    """Drops the frames that lead to module code and those inside of this package; of causes and contexts too."""
+    while described is not None:
+        frames = list(described.stack)
+        first = next((index for index, frame in enumerate(frames) if frame.filename in files), 0)
+        kept = [frame for frame in frames[first:] if not frame.filename.startswith(_OURS)]
+        described.stack[:] = kept
+        _trim(described.__cause__, files)
+        described = described.__context__
 
 
 def _place(error: BaseException, files: set[str]) -> tuple[str | None, int | None]:

@@ -48,7 +48,7 @@ _P_FIXEXT = Struct(">Bb").pack
 
 
 class Blob:
-    """Bytes that are to travel as a binary value. Plain bytes are an object like any other, because the model has none."""
+    """Bytes that are to travel as a binary value. Plain bytes are an object like any other: the model has none."""
 
     __slots__ = ("data",)
 

@@ -18,6 +18,10 @@ class Closed(Exception):
     """The other side closed the pipe."""
 
 
+class TooLarge(ValueError):
+    """A message that no frame may hold."""
+
+
 class Pipe:
     """The connection to Steward."""
 
@@ -25,6 +29,7 @@ class Pipe:
         self.read_fd = read_fd
         self._write_fd = write_fd
         self._buffer = b""
+        self._process = os.getpid()
         # Messages that came while an answer was waited for: Steward may send calls ahead.
         self._pending: list[tuple[str, object]] = []
         # One request and its answer at a time; a handler's threads may log while its main thread reads.
@@ -71,9 +76,12 @@ class Pipe:
         self.send_packed(msgpack.pack(name if fields is None else {name: fields}))
 
     def send_packed(self, body: bytes) -> None:
-        """Writes a message that is packed already."""
+        """Writes a message that is packed already. TooLarge if it does not fit into a frame."""
         if len(body) > MAX_FRAME_BYTES:
-            raise ValueError(f"a frame of {len(body)} bytes is too large")
+            raise TooLarge(f"a message of {len(body)} bytes is too large, the limit is {MAX_FRAME_BYTES}")
+        if os.getpid() != self._process:
+            # Module code has forked, and its child came back to us instead of ending: the pipe is its parent's.
+            os._exit(1)
         data = len(body).to_bytes(4, "big") + body
         with self.lock:
             try:

@@ -394,6 +394,16 @@ PLUGINS = """
         return found(3) if name == "net::add" else found("x")
 
     @plugin
+    def in_context(ctx: Context) -> "any":
+        import inmanta.ast
+        from inmanta.plugins import CheckedArgs
+        found = ctx.get_compiler().get_plugins()["net::context"]
+        args = ["x"]
+        args.insert(found._context, ctx)
+        checked = CheckedArgs(args=args, kwargs={}, unknowns=False)
+        return found.call_in_context(checked, ctx.resolver, ctx.queue, inmanta.ast.Range("f", 0, 0, 0, 0))[-1]
+
+    @plugin
     def replaced() -> "any":
         return "original"
 
@@ -558,6 +568,7 @@ class Calls(Compiling):
         self.check(5, "through", "net::add")
         name, result = self.net.call("net::through", "net::context")
         self.assertEqual((name, result[-1]), ("result", "x"))
+        self.check("x", "in_context")
 
 
 class Dataclasses(Compiling):

@@ -19,7 +19,9 @@ from inmanta.agent.handler import (
 from inmanta.agent.handler import Commander
 from inmanta.data.model import AttributeStateChange
 from inmanta.resources import Id, PurgeableResource
-from tests.support import Host, Modules
+from steward_host import pipe
+from steward_host.executing import Executing
+from tests.support import ACTION, Host, Modules
 
 
 class Row(PurgeableResource):
@@ -292,6 +294,10 @@ HANDLERS = """
                 async def soon():
                     return "soon"
                 ctx.set_fact("sync", self.run_sync(soon))
+            if value == "fork":
+                if os.fork() == 0:
+                    raise ValueError("in the child")
+                os.wait()
             if value == "odd":
                 ctx.add_change("odd", desired=object, current={1: 2**70, "nan": float("nan")})
             if value == "twice":
@@ -387,6 +393,10 @@ class Runs(unittest.TestCase):
             self.assertIn("read_resource", errors[0]["kwargs"]["traceback"])
         self.assertEqual(self.host.deploy(exported(1))["status"], "deployed")
 
+    def test_a_child_of_a_handler_does_not_answer_in_its_place(self) -> None:
+        self.assertEqual(self.host.deploy(exported("fork"))["status"], "deployed")
+        self.assertEqual(self.host.deploy(exported(1))["status"], "deployed")
+
     def test_15_setting_two_changes_fails_the_run(self) -> None:
         outcome = self.host.deploy(exported("twice"))
         self.assertEqual((outcome["status"], outcome["change"]), ("failed", "created"))
@@ -448,6 +458,13 @@ class Runs(unittest.TestCase):
         self.assertNotIn("reloaded", messages(resource=exported(1))[1])
         self.assertIn("reloaded", messages(resource=exported(1), dependency_changed=True)[1])
         self.assertEqual(messages(resource=exported("update"), dependency_changed=True)[0], "failed")
+        reported = messages(
+            resource=exported("update", report_only=True),
+            dependency_changed=True,
+            requires={"net::Row[a,name=q]": "failed"},
+        )
+        self.assertEqual(reported[0], "non_compliant")
+        self.assertNotIn("reloaded", reported[1])
 
     def test_dependencies_that_failed_skip_the_run(self) -> None:
         outcome = self.host.deploy(exported(1), requires={"net::Row[a,name=q]": "failed"})
@@ -495,6 +512,23 @@ class Runs(unittest.TestCase):
         self.host.deploy(exported(1))
         self.host.close()
         self.assertEqual(self.host.errors.count("handler closed"), 2)
+
+
+class Reports(unittest.TestCase):
+    def test_one_that_fits_no_frame_is_dropped(self) -> None:
+        incoming, outgoing = os.pipe()
+        self.addCleanup(os.close, incoming)
+        self.addCleanup(os.close, outgoing)
+        executing = Executing(pipe.Pipe(incoming, outgoing))
+        self.addCleanup(setattr, pipe, "MAX_FRAME_BYTES", pipe.MAX_FRAME_BYTES)
+        pipe.MAX_FRAME_BYTES = 1000
+        request = {"id": 3, "resource": {"id": "nonsense"}, "requires": {}, "dry_run": False, "action_id": ACTION}
+        with self.assertLogs("inmanta.agent.handler", "ERROR"):
+            executing.deploy({**request, "reason": "x" * 2000, "dependency_changed": False})
+        name, body = pipe.Pipe(incoming, outgoing).receive()
+        (line,) = body["outcome"]["logs"]
+        self.assertEqual((name, body["id"], body["outcome"]["status"]), ("deployed", 3, "failed"))
+        self.assertIn("too large", line["msg"])
 
 
 class Quickstart(unittest.TestCase):

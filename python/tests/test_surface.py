@@ -237,6 +237,23 @@ class Proxies(unittest.TestCase):
             next(iterator)
         self.assertEqual(json.dumps(values[:2], default=internal_json_encoder), "[1, [2]]")
 
+    def test_entities_know_their_parents(self) -> None:
+        parents = {"net::C": ["net::B", "net::A", "std::Entity"], "net::B": ["net::A", "std::Entity"]}
+        parents["net::A"] = ["std::Entity"]
+        plain = {"type_name": "int", "relation": False, "multi": False, "optional": False}
+
+        def entity(name: str) -> dict:
+            own = {"net::A": ["a"], "net::B": ["b", "a"], "net::C": ["c", "b", "a"]}.get(name, [])
+            attributes = [{"name": attribute, **plain} for attribute in own]
+            return {"name": name, "attributes": attributes, "parents": parents.get(name, [])}
+
+        self.world.entity = entity
+        found = runtime.entity("net::C")
+        self.assertEqual([str(parent) for parent in found.parent_entities], ["net::B"])
+        self.assertEqual(len(found.get_all_parent_entities()), 3)
+        self.assertEqual((list(found.attributes), found.get_all_attribute_names()), (["c"], ["c", "b", "a"]))
+        self.assertTrue(found.is_subclass(runtime.entity("net::A")))
+
     def test_special_values(self) -> None:
         self.assertEqual((NoneValue(), str(NoneValue()), hash(NoneValue())), (NoneValue(), "null", hash(None)))
         self.assertEqual((list(Unknown("s")), Unknown("s").source), ([], "s"))

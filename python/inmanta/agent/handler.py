@@ -259,7 +259,8 @@ class HandlerContext(LoggerABC):
             self.set_resource_state(HandlerResourceState(str(status)))
         except ValueError:
             self.warning(
-                "Called set_status with unsupported status %(status)s, the resource is marked failed", status=str(status)
+                "Called set_status with unsupported status %(status)s, the resource is marked failed",
+                status=str(status),
             )
             self.set_resource_state(HandlerResourceState.failed)
 
@@ -453,7 +454,10 @@ class HandlerAPI(_Generic, ABC):
 
     def deploy(self, ctx: HandlerContext, resource: Resource, requires: Mapping[str, ResourceState]) -> None:
         """Runs `execute` if the states of the dependencies allow it, then `do_reload` if one has changed."""
-        if getattr(resource, "report_only", False) or not self._blocked(ctx, requires):
+        if getattr(resource, "report_only", False):
+            # Only looks, so the state of others does not matter and nothing is reloaded.
+            self.execute(ctx, resource, dry_run=False)
+        elif not self._blocked(ctx, requires):
             self.execute(ctx, resource, dry_run=False)
             if self.can_reload() and self._did_dependency_change(resource):
                 ctx.info("Reloading because a dependency has changed")
@@ -605,7 +609,43 @@ def _report_only(ctx: HandlerContext, resource: Resource) -> bool:
     return True
 
 
-class CRUDHandler(HandlerAPI):
+class ResourceHandler(HandlerAPI):
+    """The older style: find out what is there, list the differences, make the changes."""
+
+    def _diff(self, current: Resource, desired: Resource) -> dict[str, dict[str, object]]:
+        return _difference(current, desired)
+
+    def check_resource(self, ctx: HandlerContext, resource: Resource) -> Resource:
+        """A copy of the resource with its actual state."""
+        raise NotImplementedError
+
+    def list_changes(self, ctx: HandlerContext, resource: Resource) -> dict[str, dict[str, object]]:
+        """The attributes that differ, as attribute -> {current, desired}."""
+        return self._diff(self.check_resource(ctx, resource), resource)
+
+    def do_changes(self, ctx: HandlerContext, resource: Resource, changes: Mapping[str, Mapping[str, object]]) -> None:
+        """Makes the changes; called without any as well."""
+        raise NotImplementedError
+
+    def execute(self, ctx: HandlerContext, resource: Resource, dry_run: bool = False) -> None:
+        try:
+            self.pre(ctx, resource)
+            changes = self.list_changes(ctx, resource)
+            ctx.update_changes(changes)
+            if _report_only(ctx, resource):
+                return
+            if dry_run:
+                ctx.set_resource_state(HandlerResourceState.dry)
+            else:
+                self.do_changes(ctx, resource, changes)
+                ctx.set_resource_state(HandlerResourceState.deployed)
+        except Exception as error:
+            _fail(ctx, resource, error)
+        finally:
+            _run_post(self, ctx, resource)
+
+
+class CRUDHandler(ResourceHandler):
     """A handler of four methods: read, create, delete and update.
 
     `read_resource` edits its argument, a copy of the desired state, until it says what is there, or raises
@@ -669,42 +709,6 @@ class CRUDHandler(HandlerAPI):
 
 
 CRUDHandlerGeneric = CRUDHandler
-
-
-class ResourceHandler(HandlerAPI):
-    """The older style: find out what is there, list the differences, make the changes."""
-
-    def _diff(self, current: Resource, desired: Resource) -> dict[str, dict[str, object]]:
-        return _difference(current, desired)
-
-    def check_resource(self, ctx: HandlerContext, resource: Resource) -> Resource:
-        """A copy of the resource with its actual state."""
-        raise NotImplementedError
-
-    def list_changes(self, ctx: HandlerContext, resource: Resource) -> dict[str, dict[str, object]]:
-        """The attributes that differ, as attribute -> {current, desired}."""
-        return self._diff(self.check_resource(ctx, resource), resource)
-
-    def do_changes(self, ctx: HandlerContext, resource: Resource, changes: Mapping[str, Mapping[str, object]]) -> None:
-        """Makes the changes; called without any as well."""
-        raise NotImplementedError
-
-    def execute(self, ctx: HandlerContext, resource: Resource, dry_run: bool = False) -> None:
-        try:
-            self.pre(ctx, resource)
-            changes = self.list_changes(ctx, resource)
-            ctx.update_changes(changes)
-            if _report_only(ctx, resource):
-                return
-            if dry_run:
-                ctx.set_resource_state(HandlerResourceState.dry)
-            else:
-                self.do_changes(ctx, resource, changes)
-                ctx.set_resource_state(HandlerResourceState.deployed)
-        except Exception as error:
-            _fail(ctx, resource, error)
-        finally:
-            _run_post(self, ctx, resource)
 
 
 class DiscoveryHandler(HandlerAPI):
@@ -776,3 +780,13 @@ class Commander:
     @classmethod
     def close(cls) -> None:
         """Kept for test tools."""
+
+
+def __getattr__(name: str):
+    if name in ("ParameterSource", "Change"):
+        return getattr(const, name)
+    if name == "Result":
+        from inmanta.protocol.common import Result
+
+        return Result
+    raise AttributeError(name)

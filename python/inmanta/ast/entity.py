@@ -21,7 +21,7 @@ class Entity(Type):
     @property
     def attributes(self) -> dict[str, Attribute]:
         """The attributes and relations that this entity itself declares, by name."""
-        inherited = {name for parent in self.parent_entities for name in parent._attributes}
+        inherited = {name for parent in self._ancestors() for name in parent._attributes}
         return {name: attribute for name, attribute in self._attributes.items() if name not in inherited}
 
     @property
@@ -47,7 +47,7 @@ class Entity(Type):
 
     def _all(self) -> dict[str, Attribute]:
         everything = dict(self._attributes)
-        for parent in self.parent_entities:
+        for parent in self._ancestors():
             for name, attribute in parent._attributes.items():
                 everything.setdefault(name, attribute)
         return everything
@@ -63,6 +63,12 @@ class Entity(Type):
 
     @property
     def parent_entities(self) -> list[Entity]:
+        """The entities that this one extends directly."""
+        ancestors = self._ancestors()
+        inherited = {name for ancestor in ancestors for name in ancestor._parents}
+        return [ancestor for ancestor in ancestors if ancestor.full_name not in inherited]
+
+    def _ancestors(self) -> list[Entity]:
         """All ancestors, the nearest first."""
         from inmanta.execute import runtime
 
@@ -73,13 +79,22 @@ class Entity(Type):
         return list(self._parents)
 
     def get_all_parent_entities(self) -> set[Entity]:
-        return set(self.parent_entities)
+        return set(self._ancestors())
 
     def is_parent(self, entity: Entity) -> bool:
         return entity.full_name in self._parents
 
     def is_subclass(self, cls: Entity) -> bool:
         return cls.full_name in self._parents
+
+    def get_all_instances(self) -> list:
+        raise NotImplementedError(f"The instances of {self} cannot be listed from Python: reach them through relations")
+
+    def get_indices(self) -> list[list[str]]:
+        raise NotImplementedError(f"The indices of {self} cannot be listed from Python")
+
+    def is_entity(self) -> bool:
+        return True
 
     def validate(self, value: object) -> bool:
         entity = value.get_type() if hasattr(value, "get_type") else None

@@ -28,6 +28,9 @@ class Type:
     def is_primitive(self) -> bool:
         return False
 
+    def is_entity(self) -> bool:
+        return False
+
     def get_base_type(self) -> Type:
         return self
 
@@ -48,7 +51,7 @@ class Type:
         raise RuntimeException(None, f"Invalid value '{value}', expected {expected}")
 
     def __str__(self) -> str:
-        return self.type_string_internal()
+        return self.type_string() or self.type_string_internal()
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and self.__dict__ == other.__dict__

@@ -82,6 +82,39 @@ def ensure_directory_exist(directory: str, *subdirs: str) -> str:
     return path
 
 
+def datetime_iso_format(timestamp: object, *, tz_aware: bool = True) -> str:
+    """A time as the API writes it: UTC with microseconds."""
+    import datetime
+
+    if timestamp.tzinfo is None:
+        timestamp = timestamp.replace(tzinfo=datetime.timezone.utc)
+    if not tz_aware:
+        timestamp = timestamp.astimezone(datetime.timezone.utc).replace(tzinfo=None)
+    return timestamp.isoformat(timespec="microseconds")
+
+
+def groupby(sequence, key) -> dict:
+    """The elements by key, in order."""
+    groups: dict = {}
+    for element in sequence:
+        groups.setdefault(key(element), []).append(element)
+    return groups
+
+
+def is_sub_dict(subdct: dict, dct: dict) -> bool:
+    """Whether all entries of the first are in the second."""
+    return all(key in dct and dct[key] == value for key, value in subdct.items())
+
+
+def get_free_tcp_port() -> str:
+    """A port that nobody listens on now."""
+    import socket
+
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return str(listener.getsockname()[1])
+
+
 def is_call_ok(result: object) -> bool:
     return result.code == 200
 
