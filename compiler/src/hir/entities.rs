@@ -58,13 +58,6 @@ impl Builder<'_> {
                 );
                 return Err(typing(loc, message));
             };
-            if parent == id {
-                let message = format!(
-                    "Entity can not be its own parent ({}) ",
-                    self.text(name.symbol)
-                );
-                return Err(typing(loc, message));
-            }
             if parents.contains(&parent) {
                 let loc = self.program.entity(id).loc;
                 return Err(typing(loc, "same parent defined twice"));
@@ -120,9 +113,11 @@ impl Builder<'_> {
                             .unwrap_or(0);
                         let names: Vec<&str> = path[first..]
                             .iter()
+                            .rev()
                             .map(|(id, _)| self.text(self.program.entities[*id].name))
                             .collect();
-                        let loc = self.program.entity(*parent).loc;
+                        let last = path.last().map_or(0, |(id, _)| *id);
+                        let loc = self.program.entities[last].loc;
                         return Err(fail(
                             "CycleException",
                             loc,
@@ -164,12 +159,12 @@ impl Builder<'_> {
                 .find(|attr| self.program.attribute(**attr).name == name)
             {
                 let message = format!(
-                    "Same attribute defined twice in one entity {}: {}",
-                    self.text(self.program.entity(id).name),
-                    self.text(name)
+                    "attribute '{}' already exists on entity '{}'",
+                    self.text(name),
+                    self.text(self.program.entity(id).short)
                 );
                 let first = self.program.attribute(*first).loc;
-                return Err(duplicate(&self.program.sources, first, loc, message));
+                return Err(duplicate(first, loc, message));
             }
             let kind = AttributeKind::Plain(ty);
             self.add_attribute(id, name, loc, kind);
@@ -319,13 +314,8 @@ impl Builder<'_> {
                 if let AttributeKind::Plain(other_type) = other.kind
                     && other_type != ty
                 {
-                    let message = format!("Incompatible attributes {}", self.text(attribute.name));
-                    return Err(duplicate(
-                        &self.program.sources,
-                        other.loc,
-                        attribute.loc,
-                        message,
-                    ));
+                    let message = "Incompatible attributes";
+                    return Err(duplicate(other.loc, attribute.loc, message));
                 }
             }
         }

@@ -116,25 +116,27 @@ impl Builder<'_> {
             return Ok(());
         };
         let attribute = self.program.attribute(known);
-        let full = self.text(self.program.entity(entity).name);
-        let message = if attribute.entity == entity {
-            format!(
-                "Attribute name {} is already defined in {full}, unable to define relationship",
-                self.text(name)
-            )
-        } else {
-            let parent = self.text(self.program.entity(attribute.entity).name);
-            format!(
-                "Attribute name {} is already defined in {parent}, unable to define relationship",
-                self.text(name)
-            )
-        };
+        if attribute.entity == entity && !attribute.is_relation() {
+            let message = format!(
+                "attribute '{}' already exists on entity '{}'",
+                self.text(name),
+                self.text(self.program.entity(entity).short)
+            );
+            return Err(duplicate(attribute.loc, loc, message));
+        }
         Err(duplicate(
-            &self.program.sources,
             loc,
             attribute.loc,
-            message,
+            self.clash(name, attribute.entity),
         ))
+    }
+
+    fn clash(&self, name: Symbol, owner: EntityId) -> String {
+        format!(
+            "Attribute name {} is already defined in {}, unable to define relationship",
+            self.text(name),
+            self.text(self.program.entity(owner).short)
+        )
     }
 
     /// After all relations are known: none may hide one of an ancestor.
@@ -154,18 +156,9 @@ impl Builder<'_> {
                         .iter()
                         .find(|own| self.program.attribute(**own).name == attribute.name);
                     if let Some(clash) = clash {
-                        let message = format!(
-                            "Attribute name {} is already defined in {}, unable to define relationship",
-                            self.text(attribute.name),
-                            self.text(self.program.entity(*ancestor).name)
-                        );
+                        let message = self.clash(attribute.name, *ancestor);
                         let first = self.program.attribute(*clash).loc;
-                        return Err(duplicate(
-                            &self.program.sources,
-                            attribute.loc,
-                            first,
-                            message,
-                        ));
+                        return Err(duplicate(attribute.loc, first, message));
                     }
                 }
             }

@@ -110,12 +110,7 @@ impl Loader<'_> {
             let loc = error.span.map_or(Loc::NONE, |span| self.sources.loc(span));
             if let Some(first) = error.first {
                 let first = self.sources.loc(first);
-                return Err(crate::diagnostics::duplicate(
-                    self.sources,
-                    loc,
-                    first,
-                    error.message,
-                ));
+                return Err(crate::diagnostics::duplicate(loc, first, error.message));
             }
             return Err(fail(error.kind, loc, error.message));
         }

@@ -288,7 +288,7 @@ impl Machine<'_> {
                 "Type found in index is not an exact match: {}",
                 self.describe_instance(hit)
             );
-            return Err(duplicate(&self.program.sources, loc, instance.loc, message));
+            return Err(duplicate(loc, instance.loc, message));
         }
         match found {
             Some(other) if other != hit => Err(fail(

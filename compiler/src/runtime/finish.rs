@@ -12,7 +12,9 @@ const MAX_ERRORS: usize = 1000;
 impl Machine<'_> {
     /// Runs the whole model. Errors are sorted by importance and place.
     pub fn complete(&mut self) -> Result<(), Vec<Fail>> {
-        self.run().map_err(|error| vec![error])?;
+        self.check_defaults()
+            .and_then(|()| self.run())
+            .map_err(|error| vec![error])?;
         let mut errors = Vec::new();
         self.pending_lookups(&mut errors);
         self.incomplete_instances(&mut errors);
@@ -86,7 +88,7 @@ impl Machine<'_> {
             if self.var(var).ready {
                 continue;
             }
-            if self.can_freeze(var) {
+            if self.is_delayed(var) && self.can_freeze(var) {
                 if let Err(error) = self.freeze(var) {
                     errors.push(error);
                 }
@@ -94,7 +96,7 @@ impl Machine<'_> {
             }
             let attribute = self.program.attribute(*attr);
             let name = self.program.text(attribute.name);
-            let place = self.program.sources.brief(attribute.loc);
+            let place = self.program.sources.exact(attribute.loc);
             let object = self.describe_instance(id);
             let message = match attribute.kind {
                 AttributeKind::Relation { low, .. } if self.var(var).kind == VarKind::List => {

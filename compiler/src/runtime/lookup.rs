@@ -68,12 +68,7 @@ impl Machine<'_> {
             if let Some(other) = self.tables[table.index()].instances.get(&key).copied() {
                 let text = self.key_text(index, instance);
                 let message = format!("Duplicate key in index. {text}");
-                return Err(duplicate(
-                    &self.program.sources,
-                    loc,
-                    self.instance(other).loc,
-                    message,
-                ));
+                return Err(duplicate(loc, self.instance(other).loc, message));
             }
         }
         for table in std::iter::once(&index.table).chain(&index.ancestor_tables) {

@@ -25,7 +25,10 @@ impl Machine<'_> {
         for (which, promise) in promises.iter().enumerate() {
             let mut needs = Needs::new();
             self.plain_needs(promise.object, scope, &mut needs)
-                .map_err(|error| error.at(promise.loc))?;
+                .map_err(|mut error| {
+                    error.loc = self.program.stmts[stmt.index()].loc;
+                    error
+                })?;
             self.add_unit(
                 Action::Promise {
                     stmt,

@@ -385,7 +385,7 @@ impl<'a> Parser<'a> {
         Box::new(SyntaxError {
             kind: "InvalidNamespaceAccess",
             message: format!(
-                "Syntax error: invalid namespace access `{text}`. Did you mean `{}`?",
+                "Syntax error: invalid namespace access `{text}`. Namespaces should be accessed with '::' rather than '.'. The '.' separator is reserved for attribute and relation access. Did you mean: `{}`",
                 text.replace('.', "::")
             ),
             span: Some(span),
@@ -399,7 +399,7 @@ impl<'a> Parser<'a> {
             return Err(Box::new(SyntaxError {
                 kind: "HyphenException",
                 message: format!(
-                    "Syntax error: The use of '-' in identifiers is not allowed. please rename {text}."
+                    "The use of '-' in identifiers is not allowed. please rename {text}."
                 ),
                 span: Some(name.span),
                 first: None,
