@@ -148,6 +148,15 @@ impl Sources {
         }
     }
 
+    /// The text of a place, its first line.
+    pub fn snippet(&self, loc: Loc) -> &str {
+        let text = self.span(loc).and_then(|span| {
+            let file = self.files.get(span.file.0 as usize)?;
+            file.text.get(span.start as usize..span.end as usize)
+        });
+        text.and_then(|text| text.lines().next()).unwrap_or("")
+    }
+
     /// `file:line:column`
     pub fn exact(&self, loc: Loc) -> String {
         match self.location(loc) {

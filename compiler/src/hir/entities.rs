@@ -410,16 +410,23 @@ impl Builder<'_> {
             let attribute = self.program.attribute(attr);
             let text = format!(
                 "{}.{}",
-                self.text(self.program.entity(id).name),
-                self.text(name.symbol)
+                self.text(name.symbol),
+                self.text(self.program.entity(attribute.entity).name)
             );
             if attribute.is_optional() {
                 return Err(fail(
                     "IndexException",
                     loc,
-                    format!("Index can not contain optional relations, Index on {text}"),
+                    format!(
+                        "Index can not contain optional relations, Relation ' {text}' is optional"
+                    ),
                 ));
             }
+            let what = if attribute.is_relation() {
+                "Relation"
+            } else {
+                "Attribute"
+            };
             let is_list = match attribute.kind {
                 AttributeKind::Plain(ty) => {
                     matches!(self.program.types[ty.index()], Type::ListOf(_))
@@ -430,7 +437,7 @@ impl Builder<'_> {
                 return Err(fail(
                     "IndexException",
                     loc,
-                    format!("Index can not contain list attributes, Index on {text}"),
+                    format!("Index can not contain list attributes, {what} ' {text}' is a list"),
                 ));
             }
             names.push(name.symbol);
@@ -489,7 +496,7 @@ impl Builder<'_> {
                 let message = format!(
                     "Type mismatch: cannot use {} as implementation for  {} because its implementing type is {}",
                     self.text(name.symbol),
-                    self.text(self.program.entity(entity).short),
+                    self.text(self.program.entity(entity).name),
                     self.text(self.program.entity(target).name)
                 );
                 return Err(typing(loc, message));

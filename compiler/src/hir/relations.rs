@@ -197,14 +197,14 @@ impl Builder<'_> {
                     .filter(|attr| !sorted.contains(attr))
                     .map(|attr| self.attribute_text(*attr))
                     .collect();
-                let message = format!(
-                    "A cycle exists in the relation precedence policy: {}",
-                    names.join(" -> ")
-                );
-                return Err(fail(
+                let error = fail(
                     "CycleInRelationPrecedencePolicyError",
                     Loc::NONE,
-                    message,
+                    "A cycle exists in the relation precedence policy",
+                );
+                return Err(error.note(
+                    format!("these wait for one another: {}", names.join(", ")),
+                    Loc::NONE,
                 ));
             };
             sorted.push(free);
@@ -229,13 +229,8 @@ impl Builder<'_> {
     }
 
     fn policy_attribute(&mut self, (entity, relation): &(String, String)) -> Result<AttrId, Fail> {
-        let invalid = |reason: String| {
-            fail(
-                "InvalidRelationPrecedenceRuleError",
-                Loc::NONE,
-                format!("The relation precedence rule is invalid: {reason}"),
-            )
-        };
+        let invalid =
+            |reason: String| fail("InvalidRelationPrecedenceRuleError", Loc::NONE, reason);
         let found = entity.rsplit_once("::").and_then(|(namespace, short)| {
             let namespace = self.program.names.find(namespace)?;
             let namespace = self.namespace_of.get(&namespace)?;
@@ -246,10 +241,14 @@ impl Builder<'_> {
                 .copied()
         });
         let Some(def) = found else {
-            return Err(invalid(format!("no type {entity} is defined")));
+            return Err(invalid(format!(
+                "A relation precedence rule was defined for {entity}, but no such type was defined"
+            )));
         };
         let super::Def::Entity(id) = def else {
-            return Err(invalid(format!("{entity} is not an entity")));
+            return Err(invalid(format!(
+                "A relation precedence rule was defined for {entity}, but {entity} is not an entity"
+            )));
         };
         let own = self.program.names.find(relation).and_then(|name| {
             self.program
@@ -261,12 +260,12 @@ impl Builder<'_> {
         });
         let Some(attr) = own else {
             return Err(invalid(format!(
-                "entity {entity} has no attribute {relation}"
+                "A relation precedence rule was defined for {entity}.{relation}, but entity {entity} doesn't have an attribute {relation}."
             )));
         };
         if !self.program.attribute(attr).is_relation() {
             return Err(invalid(format!(
-                "attribute {entity}.{relation} is not a relation"
+                "A relation precedence rule was defined for {entity}.{relation}, but attribute {relation} is not a relationship attribute."
             )));
         }
         Ok(attr)

@@ -127,9 +127,9 @@ impl Machine<'_> {
         }
         places.dedup();
         let first = places.first().copied().unwrap_or(Loc::NONE);
-        let texts: Vec<String> = places
+        let texts: Vec<&str> = places
             .iter()
-            .map(|loc| self.program.sources.brief(*loc))
+            .map(|loc| self.program.sources.snippet(*loc))
             .collect();
         let mut error = runtime(
             first,
@@ -142,13 +142,18 @@ impl Machine<'_> {
             .help("these statements wait for one another, or for a variable that is never assigned")
     }
 
+    fn stmt_loc(&self, stmt: crate::hir::StmtId) -> Loc {
+        match self.program.stmts[stmt.index()].kind {
+            crate::hir::StmtKind::Assign { value, .. } => self.program.expr(value).loc,
+            _ => self.program.stmts[stmt.index()].loc,
+        }
+    }
+
     fn action_loc(&self, unit: super::UnitId) -> Loc {
         use super::Action;
         let expr = |id: crate::hir::ExprId| self.program.expr(id).loc;
         match self.units[unit.index()].action {
-            Action::Stmt { stmt, .. } | Action::If { stmt, .. } => {
-                self.program.stmts[stmt.index()].loc
-            }
+            Action::Stmt { stmt, .. } | Action::If { stmt, .. } => self.stmt_loc(stmt),
             Action::Attr { expr: id, .. }
             | Action::Logic { expr: id, .. }
             | Action::LogicRight { expr: id, .. }

@@ -50,9 +50,6 @@ impl Machine<'_> {
         holder: HolderId,
         ready: &mut Ready,
     ) -> Result<(), Fail> {
-        if self.holders[holder.index()].executed {
-            return Ok(());
-        }
         let (StmtKind::For { promises, .. } | StmtKind::If { promises, .. }) =
             &self.program.stmts[stmt.index()].kind
         else {
@@ -70,6 +67,9 @@ impl Machine<'_> {
             }
             value => self.attribute_slot(value, promise.attribute, promise.object, promise.loc)?,
         };
+        if self.holders[holder.index()].executed {
+            return Ok(());
+        }
         if self.promise(slot) {
             self.holders[holder.index()].slots[which as usize] = slot;
         }

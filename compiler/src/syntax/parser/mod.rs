@@ -225,7 +225,15 @@ impl<'a> Parser<'a> {
         }
         let before = self.at.checked_sub(1).map(|at| self.tokens[at]);
         for candidate in [Some(token), before].into_iter().flatten() {
-            if matches!(candidate.kind, Kind::Keyword(_)) {
+            use Keyword::{End, False, Null, Parents, True, Undef};
+            let complete = matches!(
+                candidate.kind,
+                Kind::Keyword(End | False | Null | Parents | True | Undef)
+            );
+            // A keyword that is an operand or ends one is understood by the time the next token comes.
+            if matches!(candidate.kind, Kind::Keyword(_))
+                && (candidate.start == token.start || !complete)
+            {
                 let text = self.slice(candidate);
                 let message =
                     format!("Syntax error: invalid identifier, {text} is a reserved keyword");
