@@ -71,6 +71,15 @@ impl SourceFile {
     }
 }
 
+/// Messages cite files of the project as `./main.cf`.
+fn cited(name: &str) -> String {
+    if name.starts_with('/') {
+        name.to_owned()
+    } else {
+        format!("./{name}")
+    }
+}
+
 /// All files of one compile and the spans that outlive their syntax trees.
 pub struct Sources {
     pub files: Vec<SourceFile>,
@@ -133,8 +142,25 @@ impl Sources {
         match self.span(loc) {
             Some(span) => {
                 let file = &self.files[span.file.0 as usize];
-                format!("{}:{}", file.name, file.line(span.start))
+                format!("{}:{}", cited(&file.name), file.line(span.start))
             }
+            None => "unknown place".to_owned(),
+        }
+    }
+
+    /// The text of a place, its first line.
+    pub fn snippet(&self, loc: Loc) -> &str {
+        let text = self.span(loc).and_then(|span| {
+            let file = self.files.get(span.file.0 as usize)?;
+            file.text.get(span.start as usize..span.end as usize)
+        });
+        text.and_then(|text| text.lines().next()).unwrap_or("")
+    }
+
+    /// `file:line:column`
+    pub fn exact(&self, loc: Loc) -> String {
+        match self.location(loc) {
+            Some(at) => format!("{}:{}:{}", cited(&at.file), at.line, at.column.unwrap_or(1)),
             None => "unknown place".to_owned(),
         }
     }

@@ -44,14 +44,9 @@ pub fn not_found(loc: Loc, message: impl Into<String>) -> Fail {
     fail("NotFoundException", loc, message)
 }
 
-/// `first` is where it was defined before, `loc` the second definition.
-pub fn duplicate(sources: &Sources, loc: Loc, first: Loc, message: impl std::fmt::Display) -> Fail {
-    let text = format!(
-        "{message} (original at ({})) (duplicate at ({}))",
-        sources.brief(loc),
-        sources.brief(first)
-    );
-    fail("DuplicateException", loc, text).note("the other definition is here", first)
+/// `first` is the other definition.
+pub fn duplicate(loc: Loc, first: Loc, message: impl Into<String>) -> Fail {
+    fail("DuplicateException", loc, message).note("the other definition is here", first)
 }
 
 impl Failure {

@@ -28,8 +28,8 @@ pub struct Field {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Special {
     None,
-    /// Exported only when `autostart` is true.
-    AgentConfig,
+    /// The reference ignores every instance: agents are no longer configured from a model.
+    Ignored,
 }
 
 const BASE: &[&str] = &[
@@ -69,7 +69,7 @@ const NATIVE: &[Native] = &[
         id_attribute: "agentname",
         agent: "agent",
         fields: &[BASE, PURGEABLE, &["agentname", "uri", "autostart"]],
-        special: Special::AgentConfig,
+        special: Special::Ignored,
     },
     Native {
         entity: "fs::File",

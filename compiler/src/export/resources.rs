@@ -108,12 +108,7 @@ fn resource(
     sorted: &[&Field],
     instance: InstId,
 ) -> Result<Option<Resource>, Fail> {
-    if registration.special == Special::AgentConfig
-        && !matches!(
-            machine.read_attribute(instance, "autostart"),
-            Ok(Value::Bool(true))
-        )
-    {
+    if registration.special == Special::Ignored {
         return Ok(None);
     }
     let computed = match registration.class {

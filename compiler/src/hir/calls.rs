@@ -57,8 +57,14 @@ impl Builder<'_> {
                 ));
             }
             if call.positional.len() != 1 {
-                let message =
-                    format!("Illegal arguments for {text}: type cast expects exactly 1 argument");
+                let shown: Vec<String> = args
+                    .iter()
+                    .map(|arg| self.expr_text(ast, arg.value()))
+                    .collect();
+                let message = format!(
+                    "Illegal arguments {}: type cast expects exactly 1 argument",
+                    shown.join(",")
+                );
                 return Err(runtime(loc, message));
             }
         }

@@ -221,7 +221,10 @@ impl Builder<'_> {
 pub(crate) fn missing_index(entity: &str, missing: &[&str], loc: Loc) -> Fail {
     let mut message = "Invalid Constructor call:".to_owned();
     for name in missing {
-        message.push_str(&format!("\n\t* Missing attribute '{name}'. The attribute is part of an index on {entity} and must be given."));
+        message.push_str(&format!(
+            "
+	* Missing attribute '{name}'. The attribute {entity}.{name} is part of an index."
+        ));
     }
     fail("IndexAttributeMissingInConstructorException", loc, message)
 }

@@ -46,11 +46,8 @@ impl<'a> Builder<'a> {
                         let loc = self.loc(*span);
                         let name = alias.map_or(module.symbol, |alias| alias.symbol);
                         if let Some(first) = imports.insert(name, loc) {
-                            let message = format!(
-                                "Two import statements have the same name {}",
-                                self.text(name)
-                            );
-                            return Err(duplicate(&self.program.sources, loc, first, message));
+                            let message = "Two import statements have the same name";
+                            return Err(duplicate(loc, first, message));
                         }
                         if let Some(target) = self.namespace_of.get(&module.symbol) {
                             self.program.namespaces[at].visible.insert(name, *target);
@@ -94,13 +91,14 @@ impl<'a> Builder<'a> {
             .insert(name, def);
         if let Some(known) = known {
             let full = self.full_name(namespace, name);
-            let message = format!("Type {full} is already defined");
-            return Err(duplicate(
-                &self.program.sources,
-                loc,
-                self.def_loc(known),
-                message,
-            ));
+            let what = match def {
+                Def::Entity(_) => "Entity",
+                Def::Typedef(_) => "TypeConstraint",
+                Def::Implementation(_) => "Implementation",
+                Def::Plugin(_) => "Plugin",
+            };
+            let message = format!("{what} {full} is already defined");
+            return Err(duplicate(loc, self.def_loc(known), message));
         }
         Ok(())
     }

@@ -58,13 +58,6 @@ impl Builder<'_> {
                 );
                 return Err(typing(loc, message));
             };
-            if parent == id {
-                let message = format!(
-                    "Entity can not be its own parent ({}) ",
-                    self.text(name.symbol)
-                );
-                return Err(typing(loc, message));
-            }
             if parents.contains(&parent) {
                 let loc = self.program.entity(id).loc;
                 return Err(typing(loc, "same parent defined twice"));
@@ -120,9 +113,11 @@ impl Builder<'_> {
                             .unwrap_or(0);
                         let names: Vec<&str> = path[first..]
                             .iter()
+                            .rev()
                             .map(|(id, _)| self.text(self.program.entities[*id].name))
                             .collect();
-                        let loc = self.program.entity(*parent).loc;
+                        let last = path.last().map_or(0, |(id, _)| *id);
+                        let loc = self.program.entities[last].loc;
                         return Err(fail(
                             "CycleException",
                             loc,
@@ -164,12 +159,12 @@ impl Builder<'_> {
                 .find(|attr| self.program.attribute(**attr).name == name)
             {
                 let message = format!(
-                    "Same attribute defined twice in one entity {}: {}",
-                    self.text(self.program.entity(id).name),
-                    self.text(name)
+                    "attribute '{}' already exists on entity '{}'",
+                    self.text(name),
+                    self.text(self.program.entity(id).short)
                 );
                 let first = self.program.attribute(*first).loc;
-                return Err(duplicate(&self.program.sources, first, loc, message));
+                return Err(duplicate(first, loc, message));
             }
             let kind = AttributeKind::Plain(ty);
             self.add_attribute(id, name, loc, kind);
@@ -319,13 +314,8 @@ impl Builder<'_> {
                 if let AttributeKind::Plain(other_type) = other.kind
                     && other_type != ty
                 {
-                    let message = format!("Incompatible attributes {}", self.text(attribute.name));
-                    return Err(duplicate(
-                        &self.program.sources,
-                        other.loc,
-                        attribute.loc,
-                        message,
-                    ));
+                    let message = "Incompatible attributes";
+                    return Err(duplicate(other.loc, attribute.loc, message));
                 }
             }
         }
@@ -420,16 +410,23 @@ impl Builder<'_> {
             let attribute = self.program.attribute(attr);
             let text = format!(
                 "{}.{}",
-                self.text(self.program.entity(id).name),
-                self.text(name.symbol)
+                self.text(name.symbol),
+                self.text(self.program.entity(attribute.entity).name)
             );
             if attribute.is_optional() {
                 return Err(fail(
                     "IndexException",
                     loc,
-                    format!("Index can not contain optional relations, Index on {text}"),
+                    format!(
+                        "Index can not contain optional relations, Relation ' {text}' is optional"
+                    ),
                 ));
             }
+            let what = if attribute.is_relation() {
+                "Relation"
+            } else {
+                "Attribute"
+            };
             let is_list = match attribute.kind {
                 AttributeKind::Plain(ty) => {
                     matches!(self.program.types[ty.index()], Type::ListOf(_))
@@ -440,7 +437,7 @@ impl Builder<'_> {
                 return Err(fail(
                     "IndexException",
                     loc,
-                    format!("Index can not contain list attributes, Index on {text}"),
+                    format!("Index can not contain list attributes, {what} ' {text}' is a list"),
                 ));
             }
             names.push(name.symbol);
@@ -499,7 +496,7 @@ impl Builder<'_> {
                 let message = format!(
                     "Type mismatch: cannot use {} as implementation for  {} because its implementing type is {}",
                     self.text(name.symbol),
-                    self.text(self.program.entity(entity).short),
+                    self.text(self.program.entity(entity).name),
                     self.text(self.program.entity(target).name)
                 );
                 return Err(typing(loc, message));

@@ -344,11 +344,6 @@ impl Builder<'_> {
                 }
             }
         }
-        if let QueryKind::Entity(entity) = kind
-            && spreads.is_empty()
-        {
-            self.check_query(entity, &lowered, loc)?;
-        }
         self.program.queries.push(Query {
             kind,
             args: lowered,
@@ -356,35 +351,5 @@ impl Builder<'_> {
             loc,
         });
         Ok(QueryId(self.program.queries.len() as u32 - 1))
-    }
-
-    fn check_query(
-        &self,
-        entity: EntityId,
-        args: &[(Symbol, ExprId)],
-        loc: Loc,
-    ) -> Result<(), Fail> {
-        let mut names: Vec<&str> = args.iter().map(|(name, _)| self.text(*name)).collect();
-        names.sort_unstable();
-        let known = std::iter::once(&entity)
-            .chain(&self.program.entity(entity).ancestors)
-            .flat_map(|owner| &self.program.entity(*owner).own_indexes)
-            .any(|index| {
-                index.names.len() == names.len()
-                    && index
-                        .names
-                        .iter()
-                        .map(|name| self.text(*name))
-                        .eq(names.iter().copied())
-            });
-        if known {
-            return Ok(());
-        }
-        let message = format!(
-            "No index defined on {} for this lookup: {}",
-            self.text(self.program.entity(entity).short),
-            names.join(", ")
-        );
-        Err(crate::diagnostics::not_found(loc, message))
     }
 }

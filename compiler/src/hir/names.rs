@@ -64,7 +64,7 @@ impl Builder<'_> {
                 .defs
                 .get(&last)
                 .copied();
-            return found.ok_or_else(|| self.type_not_found(namespace, name, loc));
+            return found.ok_or_else(|| self.type_not_found(target, name, loc));
         }
         let mut at = Some(namespace);
         while let Some(id) = at {
@@ -130,11 +130,11 @@ impl Builder<'_> {
         let (qualifier, last) = (qualifier.to_owned(), last.to_owned());
         let symbol = self.intern(&qualifier);
         let Some(target) = self.visible(namespace, symbol) else {
-            let hint = self.import_hint(namespace, &qualifier);
-            return Err(not_found(
-                loc,
-                format!("Namespace {qualifier} not found{hint}"),
-            ));
+            let message = format!(
+                "Namespace {qualifier} not found.
+Try importing it with `import {qualifier}`"
+            );
+            return Err(not_found(loc, message));
         };
         let last = self.intern(&last);
         Ok(self

@@ -116,25 +116,27 @@ impl Builder<'_> {
             return Ok(());
         };
         let attribute = self.program.attribute(known);
-        let full = self.text(self.program.entity(entity).name);
-        let message = if attribute.entity == entity {
-            format!(
-                "Attribute name {} is already defined in {full}, unable to define relationship",
-                self.text(name)
-            )
-        } else {
-            let parent = self.text(self.program.entity(attribute.entity).name);
-            format!(
-                "Attribute name {} is already defined in {parent}, unable to define relationship",
-                self.text(name)
-            )
-        };
+        if attribute.entity == entity && !attribute.is_relation() {
+            let message = format!(
+                "attribute '{}' already exists on entity '{}'",
+                self.text(name),
+                self.text(self.program.entity(entity).short)
+            );
+            return Err(duplicate(attribute.loc, loc, message));
+        }
         Err(duplicate(
-            &self.program.sources,
             loc,
             attribute.loc,
-            message,
+            self.clash(name, attribute.entity),
         ))
+    }
+
+    fn clash(&self, name: Symbol, owner: EntityId) -> String {
+        format!(
+            "Attribute name {} is already defined in {}, unable to define relationship",
+            self.text(name),
+            self.text(self.program.entity(owner).short)
+        )
     }
 
     /// After all relations are known: none may hide one of an ancestor.
@@ -154,18 +156,9 @@ impl Builder<'_> {
                         .iter()
                         .find(|own| self.program.attribute(**own).name == attribute.name);
                     if let Some(clash) = clash {
-                        let message = format!(
-                            "Attribute name {} is already defined in {}, unable to define relationship",
-                            self.text(attribute.name),
-                            self.text(self.program.entity(*ancestor).name)
-                        );
+                        let message = self.clash(attribute.name, *ancestor);
                         let first = self.program.attribute(*clash).loc;
-                        return Err(duplicate(
-                            &self.program.sources,
-                            attribute.loc,
-                            first,
-                            message,
-                        ));
+                        return Err(duplicate(attribute.loc, first, message));
                     }
                 }
             }
@@ -204,14 +197,14 @@ impl Builder<'_> {
                     .filter(|attr| !sorted.contains(attr))
                     .map(|attr| self.attribute_text(*attr))
                     .collect();
-                let message = format!(
-                    "A cycle exists in the relation precedence policy: {}",
-                    names.join(" -> ")
-                );
-                return Err(fail(
+                let error = fail(
                     "CycleInRelationPrecedencePolicyError",
                     Loc::NONE,
-                    message,
+                    "A cycle exists in the relation precedence policy",
+                );
+                return Err(error.note(
+                    format!("these wait for one another: {}", names.join(", ")),
+                    Loc::NONE,
                 ));
             };
             sorted.push(free);
@@ -236,13 +229,8 @@ impl Builder<'_> {
     }
 
     fn policy_attribute(&mut self, (entity, relation): &(String, String)) -> Result<AttrId, Fail> {
-        let invalid = |reason: String| {
-            fail(
-                "InvalidRelationPrecedenceRuleError",
-                Loc::NONE,
-                format!("The relation precedence rule is invalid: {reason}"),
-            )
-        };
+        let invalid =
+            |reason: String| fail("InvalidRelationPrecedenceRuleError", Loc::NONE, reason);
         let found = entity.rsplit_once("::").and_then(|(namespace, short)| {
             let namespace = self.program.names.find(namespace)?;
             let namespace = self.namespace_of.get(&namespace)?;
@@ -253,10 +241,14 @@ impl Builder<'_> {
                 .copied()
         });
         let Some(def) = found else {
-            return Err(invalid(format!("no type {entity} is defined")));
+            return Err(invalid(format!(
+                "A relation precedence rule was defined for {entity}, but no such type was defined"
+            )));
         };
         let super::Def::Entity(id) = def else {
-            return Err(invalid(format!("{entity} is not an entity")));
+            return Err(invalid(format!(
+                "A relation precedence rule was defined for {entity}, but {entity} is not an entity"
+            )));
         };
         let own = self.program.names.find(relation).and_then(|name| {
             self.program
@@ -268,12 +260,12 @@ impl Builder<'_> {
         });
         let Some(attr) = own else {
             return Err(invalid(format!(
-                "entity {entity} has no attribute {relation}"
+                "A relation precedence rule was defined for {entity}.{relation}, but entity {entity} doesn't have an attribute {relation}."
             )));
         };
         if !self.program.attribute(attr).is_relation() {
             return Err(invalid(format!(
-                "attribute {entity}.{relation} is not a relation"
+                "A relation precedence rule was defined for {entity}.{relation}, but attribute {relation} is not a relationship attribute."
             )));
         }
         Ok(attr)

@@ -3,7 +3,7 @@
 use super::build::Builder;
 use super::define::Items;
 use super::expressions::{Expected, Frame, Scope};
-use super::{Annotation, BlockId, NamespaceId, Promise, Ref, Stmt, StmtId, StmtKind};
+use super::{Annotation, BlockId, NamespaceId, Promise, Stmt, StmtId, StmtKind};
 use crate::diagnostics::{Fail, Warning};
 use crate::intern::Symbol;
 use crate::span::Loc;
@@ -253,11 +253,7 @@ impl Builder<'_> {
             } => {
                 let loc = self.loc(*span);
                 let value = self.expr(scope, ast, *value, Expected::Anything)?;
-                let target = if self.text(target.symbol).contains("::") {
-                    Ref::Missing(target.symbol)
-                } else {
-                    self.variable(scope, target.symbol, loc)?
-                };
+                let target = self.variable(scope, target.symbol, loc)?;
                 Ok(self.add_stmt(StmtKind::Assign { target, value }, loc))
             }
             ast::Stmt::AttrAssign {

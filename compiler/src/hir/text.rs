@@ -23,7 +23,7 @@ impl Builder<'_> {
                     Part::Text(text) => text.to_string(),
                     Part::Placeholder(value) => format!("{{{{{}}}}}", sub(*value)),
                 });
-                text::quoted(&parts.collect::<String>())
+                format!("Format({})", text::quoted(&parts.collect::<String>()))
             }
             ExprKind::FString(parts) => {
                 let parts = parts.iter().map(|part| match part {
@@ -34,7 +34,7 @@ impl Builder<'_> {
                     } => format!("{{{}}}", sub(*value)),
                     FPart::Field { .. } => "{}".to_owned(),
                 });
-                format!("f{}", text::quoted(&parts.collect::<String>()))
+                text::quoted(&parts.collect::<String>())
             }
             ExprKind::Regex(pattern) => format!("/{pattern}/"),
             ExprKind::Var(name) => self.text(name.symbol).to_owned(),

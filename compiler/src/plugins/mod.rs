@@ -97,7 +97,6 @@ pub trait Model {
     fn attribute(&mut self, instance: InstId, name: &str) -> Result<Option<Value>, PluginError>;
     /// Whether the instance is of a type by its full name; `None`: there is no such type.
     fn is_instance(&self, instance: InstId, type_name: &str) -> Option<bool>;
-    fn type_name(&self, instance: InstId) -> String;
     fn world(&self) -> &dyn World;
     fn environment_id(&self) -> Option<String>;
     /// The root directory of a loaded module.

@@ -96,7 +96,8 @@ impl Loader<'_> {
                 format!("the project has more than {MAX_FILES} model files"),
             ));
         }
-        let file = self.sources.add_file(name, text);
+        // The language ends the last line itself.
+        let file = self.sources.add_file(name, text + "\n");
         let parsed = syntax::parse(file, &self.sources.files[file.0 as usize].text, self.names);
         for (message, span) in parsed.warnings {
             let loc = self.sources.loc(span);
@@ -110,12 +111,7 @@ impl Loader<'_> {
             let loc = error.span.map_or(Loc::NONE, |span| self.sources.loc(span));
             if let Some(first) = error.first {
                 let first = self.sources.loc(first);
-                return Err(crate::diagnostics::duplicate(
-                    self.sources,
-                    loc,
-                    first,
-                    error.message,
-                ));
+                return Err(crate::diagnostics::duplicate(loc, first, error.message));
             }
             return Err(fail(error.kind, loc, error.message));
         }

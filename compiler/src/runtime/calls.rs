@@ -114,9 +114,7 @@ impl Machine<'_> {
                 let (key, value) = self.heap.dict(dict).entries[at];
                 let name = self.heap.str(key).to_owned();
                 if named.iter().any(|(known, _)| *known == name) {
-                    let function = program.text(program.plugins[plugin.index()].name);
-                    let message =
-                        format!("Keyword argument {name} repeated in function call {function}()");
+                    let message = format!("Keyword argument {name} repeated in function call");
                     return Err(runtime(call.loc, message));
                 }
                 named.push((name, value));
@@ -145,8 +143,8 @@ impl Machine<'_> {
             }
             self.validate(ty, value, loc).map_err(|cause| {
                 let message = format!(
-                    "Value {} for argument {parameter} of plugin {name} has incompatible type.\nExpected type: {}",
-                    self.heap.to_text(value, self),
+                    "Value {} for argument {parameter} of plugin {name} has incompatible type. Expected type: {}",
+                    self.heap.repr(value, self),
                     program.type_text(ty)
                 );
                 fail("PluginTypeException", loc, message).cause(*cause)
@@ -187,7 +185,7 @@ impl Machine<'_> {
         self.validate(plugin.returns, value, site.loc)
             .map_err(|cause| {
                 let message = format!(
-                    "Return value {} of plugin {} has incompatible type.\nExpected type: {}",
+                    "Return value {} of plugin {} has incompatible type. Expected type: {}",
                     self.heap.to_text(value, self),
                     program.text(plugin.name),
                     program.type_text(plugin.returns)

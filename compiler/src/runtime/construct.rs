@@ -127,6 +127,21 @@ impl Machine<'_> {
         parent: InstId,
     ) -> Result<InstId, Fail> {
         self.check_limits(loc)?;
+        let depth = if parent.is_some() {
+            self.instance(parent).depth + 1
+        } else {
+            0
+        };
+        if depth > super::MAX_CHAIN {
+            let message = format!(
+                "implementations construct one another in a chain of more than {} instances: {}",
+                super::MAX_CHAIN,
+                self.construct_chain()
+            );
+            return Err(runtime(loc, message).help(
+                "an implementation that constructs its own entity needs a condition that ends it",
+            ));
+        }
         let id = InstId(self.instances.len() as u32);
         let this = self.add_var(VarKind::Plain, id, AttrId::NONE);
         let var = &mut self.vars[this.index()];
@@ -139,6 +154,7 @@ impl Machine<'_> {
             loc,
             ran: 0,
             parent,
+            depth,
         });
         self.by_entity[entity.index()].push(id);
         let program = self.program;
@@ -284,17 +300,17 @@ impl Machine<'_> {
     ) -> Result<(), Fail> {
         let instance = self.instance(hit);
         if instance.entity != entity {
-            let message = format!(
-                "Type found in index is not an exact match: {}",
-                self.describe_instance(hit)
-            );
-            return Err(duplicate(&self.program.sources, loc, instance.loc, message));
+            return Err(duplicate(
+                loc,
+                instance.loc,
+                "Type found in index is not an exact match",
+            ));
         }
         match found {
             Some(other) if other != hit => Err(fail(
                 "IndexCollisionException",
                 loc,
-                "Inconsistent indexes detected!",
+                "Inconsistent indexes detected!\n",
             )
             .note(
                 format!("one index finds {}", self.describe_instance(other)),

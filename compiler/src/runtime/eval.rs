@@ -250,7 +250,7 @@ impl Machine<'_> {
                     spec,
                 } => {
                     let Some(value) = value else {
-                        let message = "Formatted strings do not support positional substitutions";
+                        let message = "f-strings do not support positional substitutions via '{}', use variable or attribute keys instead";
                         return Err(runtime(loc, message));
                     };
                     let value = self.eval_plain(*value, scope, ready)?;

@@ -12,7 +12,9 @@ const MAX_ERRORS: usize = 1000;
 impl Machine<'_> {
     /// Runs the whole model. Errors are sorted by importance and place.
     pub fn complete(&mut self) -> Result<(), Vec<Fail>> {
-        self.run().map_err(|error| vec![error])?;
+        self.check_defaults()
+            .and_then(|()| self.run())
+            .map_err(|error| vec![error])?;
         let mut errors = Vec::new();
         self.pending_lookups(&mut errors);
         self.incomplete_instances(&mut errors);
@@ -86,7 +88,7 @@ impl Machine<'_> {
             if self.var(var).ready {
                 continue;
             }
-            if self.can_freeze(var) {
+            if self.is_delayed(var) && self.can_freeze(var) {
                 if let Err(error) = self.freeze(var) {
                     errors.push(error);
                 }
@@ -94,7 +96,7 @@ impl Machine<'_> {
             }
             let attribute = self.program.attribute(*attr);
             let name = self.program.text(attribute.name);
-            let place = self.program.sources.brief(attribute.loc);
+            let place = self.program.sources.exact(attribute.loc);
             let object = self.describe_instance(id);
             let message = match attribute.kind {
                 AttributeKind::Relation { low, .. } if self.var(var).kind == VarKind::List => {
@@ -125,9 +127,9 @@ impl Machine<'_> {
         }
         places.dedup();
         let first = places.first().copied().unwrap_or(Loc::NONE);
-        let texts: Vec<String> = places
+        let texts: Vec<&str> = places
             .iter()
-            .map(|loc| self.program.sources.brief(*loc))
+            .map(|loc| self.program.sources.snippet(*loc))
             .collect();
         let mut error = runtime(
             first,
@@ -140,13 +142,18 @@ impl Machine<'_> {
             .help("these statements wait for one another, or for a variable that is never assigned")
     }
 
+    fn stmt_loc(&self, stmt: crate::hir::StmtId) -> Loc {
+        match self.program.stmts[stmt.index()].kind {
+            crate::hir::StmtKind::Assign { value, .. } => self.program.expr(value).loc,
+            _ => self.program.stmts[stmt.index()].loc,
+        }
+    }
+
     fn action_loc(&self, unit: super::UnitId) -> Loc {
         use super::Action;
         let expr = |id: crate::hir::ExprId| self.program.expr(id).loc;
         match self.units[unit.index()].action {
-            Action::Stmt { stmt, .. } | Action::If { stmt, .. } => {
-                self.program.stmts[stmt.index()].loc
-            }
+            Action::Stmt { stmt, .. } | Action::If { stmt, .. } => self.stmt_loc(stmt),
             Action::Attr { expr: id, .. }
             | Action::Logic { expr: id, .. }
             | Action::LogicRight { expr: id, .. }

@@ -68,12 +68,7 @@ impl Machine<'_> {
             if let Some(other) = self.tables[table.index()].instances.get(&key).copied() {
                 let text = self.key_text(index, instance);
                 let message = format!("Duplicate key in index. {text}");
-                return Err(duplicate(
-                    &self.program.sources,
-                    loc,
-                    self.instance(other).loc,
-                    message,
-                ));
+                return Err(duplicate(loc, self.instance(other).loc, message));
             }
         }
         for table in std::iter::once(&index.table).chain(&index.ancestor_tables) {
@@ -135,18 +130,21 @@ impl Machine<'_> {
         let entity = match query.kind {
             QueryKind::Entity(entity) => entity,
             QueryKind::Relation(object, relation) => {
-                let Value::Instance(instance) = self.eval_plain(object, scope, ready)? else {
-                    return Err(typing(
-                        query.loc,
-                        "short index lookup is only possible one objects, got another value",
-                    ));
+                let value = self.eval_plain(object, scope, ready)?;
+                let Value::Instance(instance) = value else {
+                    let text = self.heap.to_text(value, self);
+                    let message = format!(
+                        "short index lookup is only possible one objects, {text} is not an object"
+                    );
+                    return Err(typing(query.loc, message));
                 };
                 let Some(attr) = program.find_attribute(self.instance(instance).entity, relation)
                 else {
                     self.slot_or_fail(instance, relation, query.loc)?;
                     return Err(typing(query.loc, "short index lookup needs a relation"));
                 };
-                let name = program.text(relation);
+                let owner = program.entity_name(program.attribute(attr).entity);
+                let name = format!("{owner}.{}", program.text(relation));
                 match program.attribute(attr).kind {
                     AttributeKind::Plain(_) => {
                         let message = format!(
@@ -186,7 +184,7 @@ impl Machine<'_> {
                 let (key, value) = self.heap.dict(dict).entries[at];
                 let Some(name) = program.names.find(self.heap.str(key)) else {
                     let text = self.heap.str(key).to_owned();
-                    return Err(self.no_index(entity, &[&text], query.loc));
+                    return Err(self.no_index(entity, &[(&text, value)], query.loc));
                 };
                 self.add_arg(&mut args, name, value, query.loc)?;
             }
@@ -212,13 +210,17 @@ impl Machine<'_> {
         Ok(())
     }
 
-    fn no_index(&self, entity: EntityId, names: &[&str], loc: Loc) -> Fail {
-        let short = self.program.text(self.program.entity(entity).short);
+    fn no_index(&self, entity: EntityId, args: &[(&str, Value)], loc: Loc) -> Fail {
+        let shown: Vec<String> = args
+            .iter()
+            .map(|(name, value)| format!("('{name}', {})", self.heap.repr(*value, self)))
+            .collect();
+        let name = self.program.entity_name(entity);
         not_found(
             loc,
             format!(
-                "No index defined on {short} for this lookup: {}",
-                names.join(", ")
+                "No index defined on {name} for this lookup: [{}]",
+                shown.join(", ")
             ),
         )
     }
@@ -242,8 +244,11 @@ impl Machine<'_> {
                     .all(|(name, (arg, _))| name == arg)
         });
         let Some(index) = index else {
-            let names: Vec<&str> = args.iter().map(|(name, _)| program.text(*name)).collect();
-            return Err(self.no_index(entity, &names, loc));
+            let shown: Vec<(&str, Value)> = given
+                .iter()
+                .map(|(name, value)| (program.text(*name), *value))
+                .collect();
+            return Err(self.no_index(entity, &shown, loc));
         };
         let mut key = Vec::with_capacity(args.len());
         for ((_, value), slot) in args.iter().zip(&index.slots) {

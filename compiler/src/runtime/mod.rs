@@ -57,6 +57,8 @@ none! { VarId, UnitId, ScopeId, ListenerId, HolderId, InstId, AttrId }
 /// Ends of a compile that would never end by itself.
 const MAX_UNITS: u64 = 50_000_000;
 const MAX_INSTANCES: usize = 10_000_000;
+/// An instance whose implementation constructed one whose implementation constructed one …: so many times.
+const MAX_CHAIN: u32 = 100_000;
 /// Depth of synchronous delivery from list to list.
 const MAX_DELIVERY: u32 = 10_000;
 
@@ -276,6 +278,8 @@ pub struct Instance {
     ran: u64,
     /// The block in which it was constructed belongs to this instance.
     parent: InstId,
+    /// Length of the chain of parents.
+    depth: u32,
 }
 
 struct Loop {

@@ -86,13 +86,6 @@ impl Model for View<'_, '_> {
         Some(program.is_subtype(self.machine.instance(instance).entity, entity))
     }
 
-    fn type_name(&self, instance: InstId) -> String {
-        self.machine
-            .program
-            .entity_name(self.machine.instance(instance).entity)
-            .to_owned()
-    }
-
     fn world(&self) -> &dyn World {
         self.machine.world
     }

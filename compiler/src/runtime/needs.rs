@@ -42,7 +42,10 @@ impl Machine<'_> {
         };
         Err(not_found(
             loc,
-            format!("variable {} not found", self.program.text(found)),
+            format!(
+                "variable {} not found",
+                self.program.text(found).rsplit("::").next().unwrap_or("")
+            ),
         ))
     }
 

@@ -25,7 +25,10 @@ impl Machine<'_> {
         for (which, promise) in promises.iter().enumerate() {
             let mut needs = Needs::new();
             self.plain_needs(promise.object, scope, &mut needs)
-                .map_err(|error| error.at(promise.loc))?;
+                .map_err(|mut error| {
+                    error.loc = self.program.stmts[stmt.index()].loc;
+                    error
+                })?;
             self.add_unit(
                 Action::Promise {
                     stmt,
@@ -47,9 +50,6 @@ impl Machine<'_> {
         holder: HolderId,
         ready: &mut Ready,
     ) -> Result<(), Fail> {
-        if self.holders[holder.index()].executed {
-            return Ok(());
-        }
         let (StmtKind::For { promises, .. } | StmtKind::If { promises, .. }) =
             &self.program.stmts[stmt.index()].kind
         else {
@@ -67,6 +67,9 @@ impl Machine<'_> {
             }
             value => self.attribute_slot(value, promise.attribute, promise.object, promise.loc)?,
         };
+        if self.holders[holder.index()].executed {
+            return Ok(());
+        }
         if self.promise(slot) {
             self.holders[holder.index()].slots[which as usize] = slot;
         }

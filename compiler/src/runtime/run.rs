@@ -319,10 +319,8 @@ impl Machine<'_> {
                 let annotation = &program.annotations[which as usize];
                 match self.eval_plain(annotation.expr, scope, ready) {
                     Ok(Value::Unknown(_)) => {
-                        let error = runtime(
-                            annotation.loc,
-                            "An annotation of a relation can not be Unknown",
-                        );
+                        let error =
+                            typing(annotation.loc, "Relation annotation can not be Unknown");
                         self.annotation_errors.push((annotation.entity, error));
                     }
                     Ok(_) => {}
@@ -354,7 +352,7 @@ impl Machine<'_> {
                 let owner = self.eval_plain(*object, scope, ready)?;
                 let Value::Instance(instance) = owner else {
                     let message = format!(
-                        "The object at {} is not an Entity but a {} with value {}",
+                        "The object at {} is not an Entity but a <class '{}'> with value {}",
                         self.expr_name(*object),
                         self.heap.python_type(owner),
                         self.heap.to_text(owner, self)
@@ -566,15 +564,14 @@ impl Machine<'_> {
             _ => None,
         };
         let not_a_list = |machine: &Self, value: Value| {
-            let hint = if matches!(value, Value::Dict(_)) {
-                "Hint: you can use a list of keys, dicts can not be iterated."
-            } else {
-                "Hint: if you are looking to iterate over a single value, put it in a list."
+            let text = machine.heap.to_text(value, machine);
+            let hint = match machine.program.expr(iterable).kind {
+                ExprKind::Const(_) => format!("'{text}' is not a list."),
+                _ => format!("'{}' resolves to '{text}'.", machine.expr_name(iterable)),
             };
-            let _ = machine;
             typing(
                 node.loc,
-                format!("A for loop can only be applied to lists and relations. {hint}"),
+                format!("A for loop can only be applied to lists and relations. Hint: {hint}"),
             )
         };
         if let Some(value) = scalar

@@ -43,7 +43,7 @@ impl Machine<'_> {
     }
 
     pub(super) fn attribute_error(&self, id: VarId, loc: Loc, error: Fail) -> Fail {
-        if error.kind == "AttributeException" && error.notes.iter().any(|(_, at)| *at == loc) {
+        if error.kind == "AttributeException" {
             return error;
         }
         let var = self.var(id);

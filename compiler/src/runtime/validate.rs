@@ -2,7 +2,7 @@
 
 use super::Machine;
 use crate::diagnostics::{Fail, fail, runtime, typing};
-use crate::hir::{Callee, ExprId, ExprKind, Ref};
+use crate::hir::{AttributeKind, Callee, ExprId, ExprKind, Ref};
 use crate::span::Loc;
 use crate::types::{LiteralValue, Type, TypeId, TypedefId, Value, regex};
 
@@ -13,6 +13,33 @@ impl Machine<'_> {
             return Ok(());
         }
         Err(self.type_error(ty, value, loc))
+    }
+
+    /// Defaults have the types of their attributes.
+    pub(super) fn check_defaults(&mut self) -> Result<(), Fail> {
+        let program = self.program;
+        for entity in &program.entities {
+            for default in &entity.own_defaults {
+                let attr = entity
+                    .own
+                    .iter()
+                    .find(|attr| program.attribute(**attr).name == default.name);
+                let (Some(value), Some(attr)) = (default.value, attr) else {
+                    continue;
+                };
+                let attribute = program.attribute(*attr);
+                if let (ExprKind::Const(value), AttributeKind::Plain(ty)) =
+                    (&program.expr(value).kind, attribute.kind)
+                {
+                    self.validate(ty, *value, attribute.loc)
+                        .map_err(|mut error| {
+                            error.loc = attribute.loc;
+                            error
+                        })?;
+                }
+            }
+        }
+        Ok(())
     }
 
     fn type_error(&mut self, ty: TypeId, value: Value, loc: Loc) -> Fail {
@@ -81,9 +108,9 @@ impl Machine<'_> {
             Err(error) => return error,
             Ok(true) => {}
         }
-        let text = self.heap.to_text(value, self);
+        let text = self.heap.repr(value, self);
         let message = format!(
-            "Invalid value '{text}', does not match constraint `{}`",
+            "Invalid value {text}, does not match constraint `{}`",
             typedef.text
         );
         runtime(typedef.loc, message)

@@ -94,9 +94,6 @@ pub fn format(heap: &Heap, value: Value, spec: &str, other: &str) -> Result<Stri
     };
     match value {
         Value::Str(id) => text_field(heap.str(id), &parsed).ok_or_else(|| code("str")),
-        Value::Bool(_) if parsed.kind.is_none_or(|kind| kind == 's') => {
-            text_field(other, &parsed).ok_or_else(|| code("bool"))
-        }
         Value::Bool(_) | Value::Int(_) | Value::Big(_) => match parsed.kind {
             None | Some('d' | 'b' | 'o' | 'x' | 'X' | 'n' | 'c') => {
                 let int = heap.to_big(value).unwrap_or_default();

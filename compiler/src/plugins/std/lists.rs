@@ -160,11 +160,7 @@ pub(super) fn attribute(
         match model.attribute(instance, name)? {
             Some(found) => value = found,
             None => {
-                let type_name = model.type_name(instance);
-                let message =
-                    format!("could not find attribute with name: {name} in type {type_name}");
-                let error = crate::diagnostics::not_found(crate::span::Loc::NONE, message);
-                return Err(PluginError::Compile(error));
+                return external("AttributeError", format!("(None, '{name}')"));
             }
         }
     }

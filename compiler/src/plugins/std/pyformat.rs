@@ -88,10 +88,22 @@ fn field(
             format!("Replacement index {at} out of range for positional args tuple"),
         ),
     };
+    const MANUAL: usize = usize::MAX;
     let mut value = if first.is_empty() {
+        if *automatic == MANUAL {
+            let message =
+                "cannot switch from manual field specification to automatic field numbering";
+            return external("ValueError", message);
+        }
         *automatic += 1;
         by_position(*automatic - 1)?
     } else if let Ok(at) = first.parse::<usize>() {
+        if *automatic != 0 && *automatic != MANUAL {
+            let message =
+                "cannot switch from automatic field numbering to manual field specification";
+            return external("ValueError", message);
+        }
+        *automatic = MANUAL;
         by_position(at)?
     } else {
         match named.iter().find(|(known, _)| known == first) {

@@ -442,7 +442,7 @@ impl Parser<'_> {
     pub(super) fn dict_literal(&mut self) -> Parse<ExprId> {
         let start = self.punct_span(b'{')?;
         let mut entries: Vec<(Box<str>, ExprId)> = Vec::new();
-        let mut seen = std::collections::HashSet::new();
+        let mut seen: std::collections::HashMap<Box<str>, Span> = std::collections::HashMap::new();
         while !self.is_punct(b'}') {
             let token = self.token();
             let key: Box<str> = match token.kind {
@@ -466,12 +466,12 @@ impl Parser<'_> {
             };
             self.expect_punct(b':')?;
             let value = self.expression()?;
-            if !seen.insert(key.clone()) {
+            if let Some(first) = seen.insert(key.clone(), self.span(token)) {
                 return Err(Box::new(SyntaxError {
                     kind: "DuplicateException",
                     message: format!("duplicate key in dict {key}"),
                     span: Some(self.ast.expr(value).span),
-                    first: Some(self.span(token)),
+                    first: Some(first),
                 }));
             }
             entries.push((key, value));

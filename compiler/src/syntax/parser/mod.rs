@@ -225,7 +225,15 @@ impl<'a> Parser<'a> {
         }
         let before = self.at.checked_sub(1).map(|at| self.tokens[at]);
         for candidate in [Some(token), before].into_iter().flatten() {
-            if matches!(candidate.kind, Kind::Keyword(_)) {
+            use Keyword::{End, False, Null, Parents, True, Undef};
+            let complete = matches!(
+                candidate.kind,
+                Kind::Keyword(End | False | Null | Parents | True | Undef)
+            );
+            // A keyword that is an operand or ends one is understood by the time the next token comes.
+            if matches!(candidate.kind, Kind::Keyword(_))
+                && (candidate.start == token.start || !complete)
+            {
                 let text = self.slice(candidate);
                 let message =
                     format!("Syntax error: invalid identifier, {text} is a reserved keyword");
@@ -385,7 +393,7 @@ impl<'a> Parser<'a> {
         Box::new(SyntaxError {
             kind: "InvalidNamespaceAccess",
             message: format!(
-                "Syntax error: invalid namespace access `{text}`. Did you mean `{}`?",
+                "Syntax error: invalid namespace access `{text}`. Namespaces should be accessed with '::' rather than '.'. The '.' separator is reserved for attribute and relation access. Did you mean: `{}`",
                 text.replace('.', "::")
             ),
             span: Some(span),
@@ -399,7 +407,7 @@ impl<'a> Parser<'a> {
             return Err(Box::new(SyntaxError {
                 kind: "HyphenException",
                 message: format!(
-                    "Syntax error: The use of '-' in identifiers is not allowed. please rename {text}."
+                    "The use of '-' in identifiers is not allowed. please rename {text}."
                 ),
                 span: Some(name.span),
                 first: None,
