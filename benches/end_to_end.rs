@@ -249,7 +249,7 @@ fn no_op_resources() {
     fs::create_dir(&project).expect("a folder");
     fs::write(project.join("project.yml"), "name: bench\n").expect("it is written");
     let model = format!(
-        "for n in std::sequence({RESOURCES}):\n    \
+        "import std::testing\nfor n in std::sequence({RESOURCES}):\n    \
          std::testing::NullResource(name=\"r{{{{n}}}}\", agentname=\"agent{{{{n % 4}}}}\", send_event=false)\nend\n"
     );
     let model = model

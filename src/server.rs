@@ -72,6 +72,7 @@ pub struct App {
     data: PathBuf,
     shutdown: CancellationToken,
     looks: Arc<HashMap<EnvironmentId, Looks>>,
+    checkouts: Arc<tokio::sync::RwLock<()>>,
 }
 
 /// How an environment of the configuration looks at its repository.
@@ -192,6 +193,7 @@ impl Server {
             data,
             shutdown: CancellationToken::new(),
             looks: Arc::new(looks),
+            checkouts: Arc::default(),
         };
         let (routes, stop) = (api::routes(app.clone()), app.shutdown.clone());
         let serving = tokio::spawn(async move {
@@ -291,6 +293,7 @@ impl App {
             data: self.data.clone(),
             poll,
             credentials,
+            checkouts: Arc::clone(&self.checkouts),
             shutdown: stop.clone(),
         });
         let mut tasks = vec![engine_task, compiler_task];
@@ -466,6 +469,10 @@ async fn clean_up(app: &App) -> Result<(), store::Error> {
         app.store
             .version_purge(environment.id, settings.versions_to_keep(), before)
             .await?;
+    }
+    let n_checkouts = compile::forget_checkouts(&app.store, &app.data, &app.checkouts).await?;
+    if n_checkouts > 0 {
+        tracing::info!(n_checkouts, "removed checkouts that no version needs");
     }
     Ok(())
 }

@@ -2,7 +2,9 @@
 
 use std::path::PathBuf;
 
-use steward_compiler::{DirWorld, Options, PythonRuntime, compile, export_json, render};
+use steward_compiler::{
+    DirWorld, Options, PythonRuntime, PythonSource, compile, export_json, render,
+};
 
 fn main() {
     let mut directory = PathBuf::from(".");
@@ -20,7 +22,7 @@ fn main() {
         std::env::var_os("PYTHON"),
         std::env::var_os("PYTHON_PACKAGE"),
     ) {
-        options.python = Some(PythonRuntime {
+        options.python = PythonSource::At(PythonRuntime {
             interpreter: interpreter.into(),
             package: package.into(),
         });

@@ -13,9 +13,42 @@ pub struct Options {
     /// Build the model dump of the compile contract.
     pub dump_model: bool,
     /// How to reach Python; without it a project with Python modules is rejected with a clear diagnostic.
-    pub python: Option<PythonRuntime>,
+    pub python: PythonSource,
     /// The environment's id, as `std::environment()` gives it.
     pub environment_id: Option<String>,
+}
+
+/// How a compile comes by Python. Looking for an interpreter takes longer than most compiles, so it is done when the
+/// first module needs one.
+#[derive(Clone, Default)]
+pub enum PythonSource {
+    #[default]
+    Missing,
+    At(PythonRuntime),
+    Find(std::sync::Arc<dyn Fn() -> Option<PythonRuntime> + Send + Sync>),
+}
+
+impl PythonSource {
+    /// Finds it. `None`: there is none.
+    pub fn get(&self) -> Option<PythonRuntime> {
+        match self {
+            Self::Missing => None,
+            Self::At(runtime) => Some(runtime.clone()),
+            Self::Find(find) => find(),
+        }
+    }
+}
+
+impl std::fmt::Debug for PythonSource {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("PythonSource")
+    }
+}
+
+impl From<Option<PythonRuntime>> for PythonSource {
+    fn from(runtime: Option<PythonRuntime>) -> Self {
+        runtime.map_or(Self::Missing, Self::At)
+    }
 }
 
 /// Where Python and our own package for it are.
@@ -25,6 +58,29 @@ pub struct PythonRuntime {
     pub interpreter: PathBuf,
     /// The directory that holds the packages `inmanta` and `steward_host`.
     pub package: PathBuf,
+}
+
+impl PythonRuntime {
+    /// The command of a Python host, with nothing of our environment; `mode` is `compile` or `executor`.
+    ///
+    /// No user site, no path of the working directory; hash seeds are fixed, so that sets of module code come in one
+    /// order. Bytecode is kept beside our package, never beside a project's sources.
+    pub fn command(&self, mode: &str) -> std::process::Command {
+        let mut command = std::process::Command::new(&self.interpreter);
+        command
+            .args(["-P", "-s", "-u"])
+            .arg(self.package.join("steward_host/__main__.py"))
+            .arg(mode)
+            .env_clear()
+            .env(
+                "PATH",
+                "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+            )
+            .env("LANG", "C.UTF-8")
+            .env("PYTHONHASHSEED", "0")
+            .env("STEWARD_PYCACHE", self.package.join(".pycache"));
+        command
+    }
 }
 
 /// The result of a compile: a value also when the model is full of mistakes.

@@ -2,7 +2,7 @@
 
 use std::io::{self, BufReader};
 use std::os::unix::process::CommandExt;
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 
 use serde_json::{Map, Value};
 use steward_compiler::protocol::{self, FromHost, HandlerOutcome, ToHost};
@@ -32,15 +32,9 @@ impl PythonHost {
     pub(super) fn start(code: &Code, agent: &str) -> io::Result<Self> {
         let missing = || io::Error::other("no Python of 3.11 or later was found on this machine");
         let python = code.python.as_ref().ok_or_else(missing)?;
-        let mut child = Command::new(&python.interpreter)
-            .args(["-I", "-u"])
-            .arg(python.package.join("steward_host/__main__.py"))
-            .arg("executor")
-            .env_clear()
-            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
-            .env("LANG", "C.UTF-8")
-            .env("PYTHONDONTWRITEBYTECODE", "1")
-            .env("PYTHONHASHSEED", "0")
+        let mut child = python
+            .runtime()
+            .command("executor")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .process_group(0)

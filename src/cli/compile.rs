@@ -35,7 +35,7 @@ pub(super) fn run(arguments: &CompileArguments) -> ExitCode {
     let options = Options {
         export: arguments.export_json.is_some(),
         dump_model: arguments.dump_model.is_some(),
-        python: python(),
+        python: steward_compiler::PythonSource::Find(std::sync::Arc::new(python)),
         environment_id: None,
     };
     let compiled = compile(&world, &options);

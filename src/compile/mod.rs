@@ -12,7 +12,7 @@ mod source;
 mod worker;
 
 pub use python::python_runtime;
-pub use run::restore_checkout;
-pub use service::{Compiler, Options, StartError};
+pub use run::{forget_checkouts, restore_checkout};
+pub use service::{Compiler, Options};
 pub use source::{Source, SourceError};
 pub use worker::{Pool, PoolOptions, run as run_worker};

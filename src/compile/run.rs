@@ -388,14 +388,10 @@ pub async fn restore_checkout(store: &Store, environment: &store::Environment, d
             .version_fetch(environment.id, version)
             .await
             .map_err(|error| chain(&error))?;
-        let Some((Some(commit), Some(tree))) =
-            version.map(|version| (version.commit_id, version.tree_id))
-        else {
+        // Also when its directory is there: after a boot the checkouts are not trusted, and made again.
+        let Some(Some(commit)) = version.map(|version| version.commit_id) else {
             return Ok(());
         };
-        if data.join("checkouts").join(&tree).is_dir() {
-            return Ok(());
-        }
         let source =
             super::Source::from_stored(&environment.repo_url, &environment.repo_branch, data);
         let source = source.map_err(|error| chain(&error))?;
@@ -413,4 +409,28 @@ pub async fn restore_checkout(store: &Store, environment: &store::Environment, d
     if let Err(error) = restored.await {
         tracing::warn!(environment.id = %environment.id, error, "cannot restore the files of the version in force");
     }
+}
+
+/// Removes the checkouts that no stored version of any environment names.
+pub async fn forget_checkouts(
+    store: &Store,
+    data: &Path,
+    in_use: &tokio::sync::RwLock<()>,
+) -> Result<usize, store::Error> {
+    let _alone = in_use.write().await;
+    let trees = store.version_trees().await?;
+    let keep = trees.iter().filter_map(|tree| tree.parse().ok()).collect();
+    let dir = data.join("checkouts");
+    let removed = blocking(move || {
+        if dir.is_dir() {
+            git::forget_checkouts(&dir, &keep)
+        } else {
+            Ok(0)
+        }
+    })
+    .await;
+    Ok(removed.unwrap_or_else(|error| {
+        tracing::warn!(error = chain(&error), "cannot remove old checkouts");
+        0
+    }))
 }

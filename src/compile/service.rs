@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, RwLock};
 use tokio_util::sync::CancellationToken;
 
 use super::next::{inputs_digest, needs_compile};
@@ -36,13 +36,9 @@ pub struct Options {
     /// How often to look without being told; zero: never.
     pub poll: Duration,
     pub credentials: Credentials,
+    /// Held for reading while a compile uses a checkout that no version names yet.
+    pub checkouts: Arc<RwLock<()>>,
     pub shutdown: CancellationToken,
-}
-
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    #[error(transparent)]
-    Store(#[from] crate::store::Error),
 }
 
 /// The handle of an environment's compile loop.
@@ -195,6 +191,8 @@ impl Loop {
                 environment: id,
                 release: settings.auto_deploy(),
             };
+            let checkouts = Arc::clone(&self.options.checkouts);
+            let _in_use = checkouts.read().await;
             if run::run(&context, &first, &served, head, *fetched)
                 .await?
                 .is_some()

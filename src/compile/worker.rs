@@ -238,10 +238,7 @@ fn compile(job: Job) -> JobDone {
         }
     };
     let world = steward_compiler::DirWorld::new(job.project_dir, job.variables, print);
-    let python = job.python.map(|python| PythonRuntime {
-        interpreter: python.interpreter,
-        package: python.package,
-    });
+    let python = job.python.map(|python| python.runtime()).into();
     let options = steward_compiler::Options {
         export: true,
         dump_model: false,

@@ -44,6 +44,15 @@ impl From<&PythonRuntime> for Python {
     }
 }
 
+impl Python {
+    pub fn runtime(&self) -> PythonRuntime {
+        PythonRuntime {
+            interpreter: self.interpreter.clone(),
+            package: self.package.clone(),
+        }
+    }
+}
+
 /// One resource to bring to its desired state, or to look at.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Task {

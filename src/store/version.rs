@@ -317,6 +317,14 @@ impl Store {
         rows.into_iter().map(Row::into_version).collect()
     }
 
+    /// The trees of all stored versions of all environments.
+    pub async fn version_trees(&self) -> Result<Vec<String>> {
+        const SQL: &str = "SELECT DISTINCT tree_id FROM version WHERE tree_id IS NOT NULL";
+        let rows: Vec<(String,)> =
+            read!(self.db, pool => sqlx::query_as(SQL).fetch_all(pool).await?);
+        Ok(rows.into_iter().map(|(tree,)| tree).collect())
+    }
+
     pub async fn version_count(&self, environment: EnvironmentId) -> Result<i64> {
         const SQL: &str = "SELECT COUNT(*) FROM version WHERE environment_id = $1";
         let (count,): (i64,) = read!(self.db, pool => {

@@ -4,7 +4,7 @@
 //! compile, also when the compile ends badly.
 
 use std::io::{BufReader, BufWriter};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 
 use super::{HostCallbacks, PluginHost, PythonPlugins};
 use crate::diagnostics::{Fail, fail};
@@ -39,7 +39,7 @@ pub fn load_python(
         return Ok(Python::default());
     }
     let names: Vec<&str> = modules.iter().map(|module| module.name.as_str()).collect();
-    let Some(runtime) = &options.python else {
+    let Some(runtime) = options.python.get() else {
         let message = format!(
             "Unable to load all plug-ins for module {}: this compile has no Python",
             names.join(", ")
@@ -54,7 +54,7 @@ pub fn load_python(
         );
         fail("CompilerException", Loc::NONE, message)
     };
-    let mut process = Process::start(runtime).map_err(broken)?;
+    let mut process = Process::start(&runtime).map_err(broken)?;
     let request = ToHost::LoadCompile {
         modules: modules.clone(),
         project_dir: world.absolute("").trim_end_matches('/').to_owned(),
@@ -146,15 +146,8 @@ struct Process {
 
 impl Process {
     fn start(runtime: &PythonRuntime) -> Result<Process, String> {
-        let mut child = Command::new(&runtime.interpreter)
-            .args(["-I", "-u"])
-            .arg(runtime.package.join("steward_host/__main__.py"))
-            .arg("compile")
-            .env_clear()
-            .env("PATH", "/usr/bin:/bin")
-            .env("LANG", "C.UTF-8")
-            .env("PYTHONDONTWRITEBYTECODE", "1")
-            .env("PYTHONHASHSEED", "0")
+        let mut child = runtime
+            .command("compile")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
