@@ -139,6 +139,8 @@ CREATE TABLE set_member (
     PRIMARY KEY (revision_id, position)
 );
 
+CREATE INDEX set_member_digest ON set_member (digest);
+
 -- A version is the set revisions whose interval holds its number: from_version <= n < to_version.
 CREATE TABLE set_interval (
     environment_id TEXT NOT NULL REFERENCES environment (id) ON DELETE CASCADE,
@@ -149,6 +151,8 @@ CREATE TABLE set_interval (
     revision_id TEXT NOT NULL REFERENCES set_revision (id),
     PRIMARY KEY (environment_id, set_name, from_version)
 );
+
+CREATE INDEX set_interval_revision ON set_interval (revision_id);
 
 CREATE TABLE version (
     environment_id TEXT NOT NULL REFERENCES environment (id) ON DELETE CASCADE,
@@ -249,12 +253,4 @@ CREATE TABLE fact (
     expires BOOLEAN NOT NULL,
     updated_us BIGINT NOT NULL,
     PRIMARY KEY (environment_id, resource_id, name)
-);
-
--- Who schedules an environment, with a fencing number checked in every write. Source: design.md 3.
-CREATE TABLE environment_lease (
-    environment_id TEXT NOT NULL PRIMARY KEY REFERENCES environment (id) ON DELETE CASCADE,
-    node TEXT NOT NULL,
-    fence BIGINT NOT NULL,
-    expires_us BIGINT NOT NULL
 );

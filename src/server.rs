@@ -33,6 +33,8 @@ pub enum Error {
         "another steward runs on the data directory {0}; stop it, or name another one with --data"
     )]
     Busy(String),
+    #[error("another steward uses this database; one server at a time may")]
+    DatabaseBusy,
     #[error("cannot listen on {address}: {source}")]
     Listen {
         address: SocketAddr,
@@ -68,6 +70,8 @@ pub struct App {
     pub api_token: Option<Arc<str>>,
     pub started: Timestamp,
     running: Arc<Mutex<HashMap<EnvironmentId, Running>>>,
+    /// Held while loops are started or stopped, so that an environment never has two.
+    lifecycle: Arc<tokio::sync::Mutex<()>>,
     pool: Pool,
     data: PathBuf,
     shutdown: CancellationToken,
@@ -77,6 +81,8 @@ pub struct App {
 
 /// How an environment of the configuration looks at its repository.
 struct Looks {
+    /// The credentials are for this one, and for no other that somebody may set later.
+    repo_url: String,
     poll: Duration,
     watch: bool,
     credentials: Credentials,
@@ -89,14 +95,27 @@ struct Running {
     tasks: Vec<JoinHandle<()>>,
 }
 
+impl Running {
+    async fn stop(self, id: EnvironmentId) {
+        self.stop.cancel();
+        self.engine.stop().await;
+        for task in self.tasks {
+            if let Err(error) = task.await {
+                tracing::error!(environment.id = %id, %error, "a loop of the environment ended badly");
+            }
+        }
+    }
+}
+
 /// A server that listens.
 pub struct Server {
     pub app: App,
     pub address: SocketAddr,
     serving: JoinHandle<()>,
     housekeeping: JoinHandle<()>,
-    // The lock on the data directory ends with it.
+    // The locks on data directory and database end with it.
     _lock: std::fs::File,
+    _hold: store::Hold,
 }
 
 /// How often old versions and actions are dropped.
@@ -115,11 +134,10 @@ impl Server {
             Database::Sqlite => Store::open_sqlite(&data.join("steward.db")).await?,
             Database::Postgres(url) => Store::open_postgres(url).await?,
         };
-        let n_interrupted = store.compile_requeue_interrupted().await?;
+        let hold = hold(&store).await?;
         let n_closed = store.action_close_interrupted().await?;
-        if n_interrupted + n_closed > 0 {
+        if n_closed > 0 {
             tracing::warn!(
-                n_compiles = n_interrupted,
                 n_runs = n_closed,
                 "the last run of the server was cut off; its work is taken up again"
             );
@@ -152,9 +170,15 @@ impl Server {
                 environment.watch,
                 environment.credentials.clone(),
             );
+            let repo_url = store
+                .environment_fetch(id)
+                .await?
+                .map(|environment| environment.repo_url);
+            let repo_url = repo_url.unwrap_or_default();
             looks.insert(
                 id,
                 Looks {
+                    repo_url,
                     poll,
                     watch,
                     credentials,
@@ -189,6 +213,7 @@ impl Server {
             api_token: config.api_token.as_deref().map(Arc::from),
             started: Timestamp::now(),
             running: Arc::default(),
+            lifecycle: Arc::default(),
             pool,
             data,
             shutdown: CancellationToken::new(),
@@ -211,6 +236,7 @@ impl Server {
             serving,
             housekeeping,
             _lock: lock,
+            _hold: hold,
         })
     }
 
@@ -225,10 +251,8 @@ impl Server {
     /// Stops taking work, lets running work end, and closes the store.
     pub async fn stop(self) {
         self.app.shutdown.cancel();
-        let environments: Vec<EnvironmentId> = self.app.locked().keys().copied().collect();
-        for id in environments {
-            self.app.environment_stop(id).await;
-        }
+        let all: Vec<_> = self.app.locked().drain().collect();
+        futures_util::future::join_all(all.into_iter().map(|(id, running)| running.stop(id))).await;
         let _ = tokio::time::timeout(Duration::from_secs(5), self.serving).await;
         self.housekeeping.abort();
         self.app.store.close().await;
@@ -261,25 +285,29 @@ impl App {
     /// Starts the loops of an environment; nothing if they run.
     pub async fn environment_start(&self, environment: &Environment) {
         let id = environment.id;
-        if self.locked().contains_key(&id) {
+        let _lifecycle = self.lifecycle.lock().await;
+        if self.locked().contains_key(&id) || self.shutdown.is_cancelled() {
             return;
         }
+        let stop = self.shutdown.child_token();
         let options = deploy::Options {
             environment: id,
             store: self.store.clone(),
             bus: self.bus.clone(),
             python: self.pool.python().cloned(),
+            shutdown: stop.clone(),
         };
-        let stop = self.shutdown.child_token();
         let source =
             Source::from_stored(&environment.repo_url, &environment.repo_branch, &self.data).ok();
         let local = source
             .as_ref()
             .and_then(|source| source.local().map(Path::to_owned));
         let (poll, watch, credentials) = match self.looks.get(&id) {
-            Some(looks) => (looks.poll, looks.watch, looks.credentials.clone()),
-            None if local.is_some() => (LOCAL_POLL, true, Credentials::default()),
-            None => (DEFAULT_POLL, true, Credentials::default()),
+            Some(looks) if looks.repo_url == environment.repo_url => {
+                (looks.poll, looks.watch, looks.credentials.clone())
+            }
+            _ if local.is_some() => (LOCAL_POLL, true, Credentials::default()),
+            _ => (DEFAULT_POLL, true, Credentials::default()),
         };
         // Before anything runs: executors need the files of the version in force, and a cache may have been wiped.
         compile::restore_checkout(&self.store, environment, &self.data).await;
@@ -327,16 +355,11 @@ impl App {
 
     /// Stops the loops of an environment and waits for them.
     pub async fn environment_stop(&self, id: EnvironmentId) {
+        let _lifecycle = self.lifecycle.lock().await;
         let Some(running) = self.locked().remove(&id) else {
             return;
         };
-        running.stop.cancel();
-        running.engine.stop().await;
-        for task in running.tasks {
-            if let Err(error) = task.await {
-                tracing::error!(environment.id = %id, %error, "a loop of the environment ended badly");
-            }
-        }
+        running.stop(id).await;
     }
 
     fn locked(&self) -> std::sync::MutexGuard<'_, HashMap<EnvironmentId, Running>> {
@@ -357,11 +380,16 @@ pub async fn ensure_environment(
         source,
     })?;
     let (repo_url, repo_branch) = source.to_stored();
-    let project = store
-        .project_list()
-        .await?
-        .into_iter()
-        .find(|project| project.name == config.project);
+    // By the id that it was made with first: it may have been renamed since.
+    let projects = store.project_list().await?;
+    let made = projects
+        .iter()
+        .find(|project| project.id == ProjectId::named(&config.project));
+    let project = made.or_else(|| {
+        projects
+            .iter()
+            .find(|project| project.name == config.project)
+    });
     let project_id = match project {
         Some(project) => project.id,
         None => {
@@ -372,9 +400,13 @@ pub async fn ensure_environment(
         }
     };
     let known = store.environment_list().await?;
+    let made = EnvironmentId::named(&config.project, &config.name);
+    let named = |known: &&Environment| known.project_id == project_id && known.name == config.name;
     let known = known
-        .into_iter()
-        .find(|known| known.project_id == project_id && known.name == config.name);
+        .iter()
+        .find(|known| known.id == made)
+        .or_else(|| known.iter().find(named))
+        .cloned();
     let id = match known {
         Some(known) => {
             let changed = Environment {
@@ -420,6 +452,17 @@ fn prepare(path: &Path) -> Result<PathBuf, Error> {
         .create(path)
         .map_err(fail)?;
     std::fs::canonicalize(path).map_err(fail)
+}
+
+/// One server a database. The one before may be about to end, as in a restart on another machine.
+async fn hold(store: &Store) -> Result<store::Hold, Error> {
+    for _ in 0..30 {
+        if let Some(hold) = store.hold_alone().await? {
+            return Ok(hold);
+        }
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    Err(Error::DatabaseBusy)
 }
 
 /// One server a data directory. The lock goes with the process, however that ends.

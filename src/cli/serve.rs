@@ -71,21 +71,33 @@ async fn serve(config: config::Config) -> Result<(), Box<dyn std::error::Error>>
     Ok(())
 }
 
-/// Says that we are well as long as the database answers: a server that cannot write is not well.
+/// Says that we are alive, from the runtime that does all work. A database that is away is told in the status and waited
+/// for: killing the server would not bring it back, but would cut off what is running.
 async fn watchdog(app: App) {
     let mut usec = 0;
     if !sd_notify::watchdog_enabled(false, &mut usec) {
         return;
     }
-    let mut timer = tokio::time::interval(Duration::from_micros(usec / 3));
+    let period = Duration::from_micros(usec / 3);
+    let mut timer = tokio::time::interval(period);
     timer.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut was_well = true;
     loop {
         timer.tick().await;
-        match app.store.ping().await {
-            Ok(()) => {
-                let _ = sd_notify::notify(false, &[NotifyState::Watchdog]);
-            }
-            Err(error) => tracing::error!(error = chain(&error), "the database does not answer"),
+        let is_well = matches!(
+            tokio::time::timeout(period / 2, app.store.ping()).await,
+            Ok(Ok(()))
+        );
+        if is_well != was_well {
+            let status = if is_well {
+                "The database answers again"
+            } else {
+                "The database does not answer"
+            };
+            tracing::error!("{status}");
+            let _ = sd_notify::notify(false, &[NotifyState::Status(status)]);
+            was_well = is_well;
         }
+        let _ = sd_notify::notify(false, &[NotifyState::Watchdog]);
     }
 }

@@ -65,6 +65,13 @@ impl Show {
         }
     }
 
+    pub(super) fn trouble(&mut self, message: &str) {
+        match self.format {
+            Format::Json => self.json(&json!({"event": "trouble", "message": message})),
+            Format::Human => self.line(&self.paint(&format!("✗ {message}"), Style::Red)),
+        }
+    }
+
     pub(super) fn stopping(&mut self) {
         if self.format == Format::Human {
             self.line(&self.paint("stopped", Style::Dim));

@@ -75,6 +75,11 @@ fn configure(arguments: &UpArguments) -> Result<Config, String> {
             .map_err(|error| error.to_string())?;
         settings.insert(name.clone(), checked);
     }
+    if arguments.once && settings.get("auto_deploy") == Some(&Value::Bool(false)) {
+        return Err(
+            "with auto_deploy=false nothing is deployed, so --once would wait for ever".to_owned(),
+        );
+    }
     let poll = if source.local().is_some() {
         Duration::from_secs(10)
     } else {
@@ -170,10 +175,16 @@ async fn up(
             // as it shall be: everything is verified once.
             What::UpToDate { .. } if !is_verified && awaited.is_none() => {
                 is_verified = true;
-                if let Some(engine) = server.app.engine(environment)
-                    && let Ok(scheduled) = engine.deploy(Method::Repair, None).await
-                {
-                    awaited = Some(Awaited::Round(scheduled.round));
+                let Some(engine) = server.app.engine(environment) else {
+                    break ExitCode::from(TROUBLE);
+                };
+                match engine.deploy(Method::Repair, None).await {
+                    Ok(scheduled) => awaited = Some(Awaited::Round(scheduled.round)),
+                    Err(error) if arguments.once => {
+                        show.trouble(&error.to_string());
+                        break ExitCode::from(TROUBLE);
+                    }
+                    Err(_) => {}
                 }
             }
             What::Settled(summary) if arguments.once => {

@@ -23,7 +23,16 @@ pub(super) struct Context<'a> {
     pub(super) pool: &'a Pool,
     pub(super) data: &'a Path,
     pub(super) environment: EnvironmentId,
-    pub(super) release: bool,
+}
+
+/// How a compile ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// A version was stored.
+    Stored,
+    Compiled,
+    Rejected,
+    Aborted,
 }
 
 /// Stages of a compile as they are written.
@@ -78,14 +87,14 @@ fn begin() -> (Timestamp, Instant) {
 }
 
 /// Runs `compile` on the commit `head`; `served` are requests that this run answers too. The end is durable when this
-/// returns; the version is `Some` when one was stored.
+/// returns.
 pub(super) async fn run(
     context: &Context<'_>,
     compile: &Compile,
     served: &[Compile],
     head: &Head,
     fetched: (Timestamp, Instant),
-) -> Result<Option<i64>, store::Error> {
+) -> Result<Verdict, store::Error> {
     let began = Instant::now();
     let commit = head.info.id.to_string();
     let (short, summary) = (
@@ -130,43 +139,51 @@ pub(super) async fn run(
         duration: Duration::ZERO,
     };
     let result = execute(context, compile, head, &mut stages, &mut end, &mut report).await;
-    let version = match result {
-        Ok(new) => {
+    let verdict = match result {
+        Ok(Some(mut new)) => {
             let stored_began = begin();
-            let version = match new {
-                Some(new) => {
-                    let (version, change) = context.store.version_store(&new, &mut end).await?;
-                    let said = format!(
-                        "version {version}: {} resources, {} sets and {} contents written",
-                        new.resources.len(),
-                        change.n_sets_written,
-                        change.n_resources_written
-                    );
-                    stages
-                        .write("Storing the version", "", stored_began, said, String::new())
-                        .await;
-                    Some(version)
-                }
-                None => {
-                    end.outcome = Outcome::Compiled;
-                    context.store.compile_finish(&end).await?;
-                    None
-                }
-            };
-            report.version = version;
-            version
+            // Read at the last moment: whoever switched it off meanwhile wants no release.
+            new.release = context
+                .store
+                .settings_fetch(context.environment)
+                .await?
+                .auto_deploy();
+            let (version, change) = context.store.version_store(&new, &mut end).await?;
+            let said = format!(
+                "version {version}: {} resources, {} sets and {} contents written",
+                new.resources.len(),
+                change.n_sets_written,
+                change.n_resources_written
+            );
+            stages
+                .write("Storing the version", "", stored_began, said, String::new())
+                .await;
+            report.version = Some(version);
+            Verdict::Stored
+        }
+        Ok(None) => {
+            end.outcome = Outcome::Compiled;
+            context.store.compile_finish(&end).await?;
+            Verdict::Compiled
         }
         Err(failure) => {
-            let (message, outcome) = match failure {
-                Failure::Rejected(message) => (message.clone(), Outcome::Rejected(message)),
-                Failure::Aborted(message) => (message.clone(), Outcome::Aborted(message)),
+            let (message, outcome, verdict) = match failure {
+                Failure::Rejected(message) => (
+                    message.clone(),
+                    Outcome::Rejected(message),
+                    Verdict::Rejected,
+                ),
+                Failure::Aborted(message) => {
+                    (message.clone(), Outcome::Aborted(message), Verdict::Aborted)
+                }
             };
             end.outcome = outcome;
             context.store.compile_finish(&end).await?;
             report.failure = Some(message);
-            None
+            verdict
         }
     };
+    let version = report.version;
     report.duration = began.elapsed();
     match &report.failure {
         None => tracing::info!(
@@ -186,7 +203,7 @@ pub(super) async fn run(
     context
         .bus
         .emit(context.environment, What::CompileDone(report));
-    Ok(version)
+    Ok(verdict)
 }
 
 enum Failure {
@@ -252,7 +269,7 @@ async fn execute(
         }
         Err(error @ PoolError::Start(_)) => return Err(Failure::Aborted(chain(&error))),
     };
-    judge(context, compile, head, end, report, done, &project_dir)
+    judge(context, compile, head, end, report, done)
 }
 
 fn judge(
@@ -262,7 +279,6 @@ fn judge(
     end: &mut CompileEnd,
     report: &mut CompileDone,
     done: JobDone,
-    _project_dir: &Path,
 ) -> Result<Option<NewVersion>, Failure> {
     let n_errors = done
         .diagnostics
@@ -313,7 +329,7 @@ fn judge(
         modules: json!(done.modules),
         unknowns: json!(export.unknowns),
         resources: export.resources.into_iter().map(stored).collect(),
-        release: context.release,
+        release: false,
     }))
 }
 

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use futures_util::FutureExt;
 use serde_json::json;
 use tokio::sync::{Notify, RwLock};
 use tokio_util::sync::CancellationToken;
@@ -55,14 +56,21 @@ impl Compiler {
             wake: Arc::clone(&wake),
         };
         let task = tokio::spawn(async move {
-            Loop {
-                options,
-                wake,
-                head: None,
-                failing_since: None,
+            loop {
+                let mut life = Loop::new(options.clone(), Arc::clone(&wake));
+                // A panic is a bug of ours; the environment must not be dead for it. All state is read anew.
+                match std::panic::AssertUnwindSafe(life.run())
+                    .catch_unwind()
+                    .await
+                {
+                    Ok(()) => return,
+                    Err(_) => {
+                        let environment = options.environment;
+                        tracing::error!(environment.id = %environment, "the compile loop panicked; it starts again");
+                        tokio::time::sleep(Duration::from_secs(1)).await;
+                    }
+                }
             }
-            .run()
-            .await
         });
         (compiler, task)
     }
@@ -78,33 +86,55 @@ struct Loop {
     wake: Arc<Notify>,
     /// The newest commit that was fetched, and when.
     head: Option<(Head, (Timestamp, Instant))>,
-    failing_since: Option<(Instant, u32)>,
+    /// Fetches, or compiles without a verdict, that failed in a row.
+    n_failures: u32,
+    /// Compiles may be marked running that nobody runs: after a start, and after an error between the two.
+    may_be_interrupted: bool,
+    last_compile: Option<Instant>,
+    next_cron: Option<Timestamp>,
 }
 
+/// A compile that was begun this often without an end is given up.
+const MAX_ATTEMPTS: i64 = 10;
+
 impl Loop {
+    fn new(options: Options, wake: Arc<Notify>) -> Self {
+        Self {
+            options,
+            wake,
+            head: None,
+            n_failures: 0,
+            may_be_interrupted: true,
+            last_compile: None,
+            next_cron: None,
+        }
+    }
+
     async fn run(&mut self) {
         let shutdown = self.options.shutdown.clone();
-        let mut next_cron = None;
         loop {
-            // Subscribed before the store is read: what comes meanwhile wakes the next turn.
+            // A wake-up during the turn is kept and wakes the next one.
             let wake = Arc::clone(&self.wake);
-            let woken = wake.notified();
             let turn = tokio::select! {
                 // Dropping a turn at shutdown loses nothing: requests and looks are rows until they are done.
-                turn = self.turn(&mut next_cron) => turn,
+                turn = self.turn() => turn,
                 () = shutdown.cancelled() => return,
             };
-            if let Err(error) = turn {
-                tracing::error!(environment.id = %self.options.environment, error = chain(&error), "the compile loop cannot go on; trying again");
-                tokio::select! {
-                    () = tokio::time::sleep(Duration::from_secs(1)) => {}
-                    () = shutdown.cancelled() => return,
+            let wait = match turn {
+                Ok(true) => continue,
+                Ok(false) => self.wait(),
+                Err(error) => {
+                    self.may_be_interrupted = true;
+                    tracing::error!(environment.id = %self.options.environment, error = chain(&error), "the compile loop cannot go on; trying again");
+                    tokio::select! {
+                        () = tokio::time::sleep(Duration::from_secs(1)) => {}
+                        () = shutdown.cancelled() => return,
+                    }
+                    continue;
                 }
-                continue;
-            }
-            let wait = self.wait(next_cron);
+            };
             tokio::select! {
-                () = woken => {}
+                () = wake.notified() => {}
                 () = tokio::time::sleep(wait) => self.poll().await,
                 () = shutdown.cancelled() => return,
             }
@@ -112,22 +142,24 @@ impl Loop {
     }
 
     /// Until the next poll, earlier after a failure; never longer than to the next cron moment.
-    fn wait(&self, next_cron: Option<Timestamp>) -> Duration {
+    fn wait(&self) -> Duration {
         let poll = if self.options.poll.is_zero() {
             Duration::from_secs(3600)
         } else {
             jittered(self.options.poll)
         };
-        let poll = match self.failing_since {
-            Some((_, n_failures)) => poll.min(Duration::from_secs(1 << n_failures.min(8))),
-            None => poll,
+        let poll = match self.n_failures {
+            0 => poll,
+            n_failures => poll.min(Duration::from_secs(1 << n_failures.min(8))),
         };
-        next_cron.map_or(poll, |due| due.since(Timestamp::now()).min(poll))
-            + Duration::from_millis(1)
+        let cron = self
+            .next_cron
+            .map_or(poll, |due| due.since(Timestamp::now()));
+        cron.min(poll) + Duration::from_millis(1)
     }
 
     async fn poll(&mut self) {
-        if self.options.poll.is_zero() && self.failing_since.is_none() {
+        if self.options.poll.is_zero() && self.n_failures == 0 {
             return;
         }
         let store = &self.options.store;
@@ -143,37 +175,74 @@ impl Loop {
         }
     }
 
-    async fn turn(&mut self, next_cron: &mut Option<Timestamp>) -> Result<(), crate::store::Error> {
+    /// Looks if asked to, and does one compile if one is due: `true`, and there may be more to do.
+    async fn turn(&mut self) -> Result<bool, crate::store::Error> {
         let (store, id) = (self.options.store.clone(), self.options.environment);
+        if self.may_be_interrupted {
+            let n_compiles = store.compile_requeue_interrupted(id).await?;
+            if n_compiles > 0 {
+                tracing::warn!(environment.id = %id, n_compiles, "compiles were cut off; they run again");
+            }
+            self.may_be_interrupted = false;
+        }
+        // Read anew each time: a halt or a setting counts for the very next compile.
         let Some(environment) = store.environment_fetch(id).await? else {
-            return Ok(());
+            return Ok(false);
         };
         let settings = store.settings_fetch(id).await?;
-        self.cron(next_cron, &settings.auto_full_compile(), &environment)
+        self.cron(&settings.auto_full_compile(), &environment)
             .await?;
         if environment.halted {
-            return Ok(());
+            return Ok(false);
         }
         self.look(&environment).await?;
-        loop {
-            let mut claimed = store.compile_claim(id).await?.into_iter();
-            let Some(first) = claimed.next() else {
-                return Ok(());
-            };
-            let served: Vec<_> = claimed.collect();
-            if first.update || self.head.is_none() {
-                self.fetch(&environment).await;
-            }
-            let Some((head, fetched)) = &self.head else {
-                let reason = if environment.repo_url.is_empty() {
-                    "no project found and no repository set".to_owned()
-                } else {
-                    "the repository cannot be fetched".to_owned()
+        if let Some(last) = self.last_compile {
+            let pause = settings.recompile_backoff().saturating_sub(last.elapsed());
+            tokio::time::sleep(pause).await;
+        }
+        let mut claimed = store.compile_claim(id).await?.into_iter();
+        let Some(first) = claimed.next() else {
+            return Ok(false);
+        };
+        let served: Vec<_> = claimed.collect();
+        self.may_be_interrupted = true;
+        let failure = if first.attempts > MAX_ATTEMPTS {
+            Some(format!(
+                "given up: it was begun {MAX_ATTEMPTS} times and never ended"
+            ))
+        } else if environment.repo_url.is_empty() {
+            Some("no project found and no repository set".to_owned())
+        } else if first.update || self.head.is_none() {
+            self.fetch(&environment).await.err()
+        } else {
+            None
+        };
+        match (&self.head, failure) {
+            (Some((head, fetched)), None) => {
+                let context = Context {
+                    store: &store,
+                    bus: &self.options.bus,
+                    pool: &self.options.pool,
+                    data: &self.options.data,
+                    environment: id,
                 };
+                let checkouts = Arc::clone(&self.options.checkouts);
+                let _in_use = checkouts.read().await;
+                let verdict = run::run(&context, &first, &served, head, *fetched).await?;
+                if verdict == run::Verdict::Aborted {
+                    self.n_failures += 1;
+                } else {
+                    self.n_failures = 0;
+                }
+                if verdict == run::Verdict::Stored {
+                    self.options.engine.wake();
+                }
+            }
+            (_, failure) => {
                 let end = CompileEnd {
                     id: first.id,
                     served: served.iter().map(|compile| compile.id).collect(),
-                    outcome: Outcome::Aborted(reason),
+                    outcome: Outcome::Aborted(failure.unwrap_or_default()),
                     diagnostics: json!([]),
                     commit_id: None,
                     tree_id: None,
@@ -181,45 +250,21 @@ impl Loop {
                     result_digest: None,
                 };
                 store.compile_finish(&end).await?;
-                continue;
-            };
-            let context = Context {
-                store: &store,
-                bus: &self.options.bus,
-                pool: &self.options.pool,
-                data: &self.options.data,
-                environment: id,
-                release: settings.auto_deploy(),
-            };
-            let checkouts = Arc::clone(&self.options.checkouts);
-            let _in_use = checkouts.read().await;
-            if run::run(&context, &first, &served, head, *fetched)
-                .await?
-                .is_some()
-            {
-                self.options.engine.wake();
             }
-            tokio::time::sleep(
-                settings
-                    .recompile_backoff()
-                    .min(Duration::from_secs(1))
-                    .mul_f64(0.1),
-            )
-            .await;
-            // A push that came during this compile is looked at before the next request is taken.
-            self.look(&environment).await?;
         }
+        self.may_be_interrupted = false;
+        self.last_compile = Some(Instant::now());
+        Ok(true)
     }
 
     /// Queues a compile when its cron moment came.
     async fn cron(
         &mut self,
-        next_cron: &mut Option<Timestamp>,
         interval: &Interval,
         environment: &Environment,
     ) -> Result<(), crate::store::Error> {
         let now = Timestamp::now();
-        if next_cron.is_some_and(|due| due <= now) && interval.next_cron(now).is_some() {
+        if self.next_cron.is_some_and(|due| due <= now) && interval.next_cron(now).is_some() {
             self.request(
                 environment,
                 "schedule",
@@ -227,7 +272,7 @@ impl Loop {
             )
             .await?;
         }
-        *next_cron = interval.next_cron(now);
+        self.next_cron = interval.next_cron(now);
         Ok(())
     }
 
@@ -240,7 +285,7 @@ impl Loop {
         if environment.repo_url.is_empty() {
             return store.look_done(id, &look).await;
         }
-        if !self.fetch(environment).await {
+        if self.fetch(environment).await.is_err() {
             // The wish stays; the next poll or wake-up tries again.
             return Ok(());
         }
@@ -283,8 +328,8 @@ impl Loop {
             .map(|_| ())
     }
 
-    /// Brings the newest commit here; `false` and an event when that failed.
-    async fn fetch(&mut self, environment: &Environment) -> bool {
+    /// Brings the newest commit here. When that fails it gives the reason, which it has told already.
+    async fn fetch(&mut self, environment: &Environment) -> Result<(), String> {
         let began = (Timestamp::now(), Instant::now());
         let (data, credentials) = (self.options.data.clone(), self.options.credentials.clone());
         let fetched =
@@ -297,17 +342,20 @@ impl Loop {
         match fetched {
             Ok(head) => {
                 self.head = Some((head, began));
-                self.failing_since = None;
-                true
+                self.n_failures = 0;
+                Ok(())
             }
             Err(message) => {
-                let (since, n_failures) = self.failing_since.unwrap_or((Instant::now(), 0));
-                self.failing_since = Some((since, n_failures + 1));
-                tracing::error!(environment.id = %self.options.environment, n_failures = n_failures + 1, "cannot fetch the repository: {message}");
-                self.options
-                    .bus
-                    .emit(self.options.environment, What::FetchFailed { message });
-                false
+                self.n_failures += 1;
+                let (id, n_failures) = (self.options.environment, self.n_failures);
+                tracing::error!(environment.id = %id, n_failures, "cannot fetch the repository: {message}");
+                self.options.bus.emit(
+                    id,
+                    What::FetchFailed {
+                        message: message.clone(),
+                    },
+                );
+                Err(message)
             }
         }
     }

@@ -135,14 +135,14 @@ impl Pool {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .pop();
-        let was_idle = reused.is_some();
         let mut worker = match reused {
             Some(worker) => worker,
             None => self.start().map_err(PoolError::Start)?,
         };
         let mut done = self.run_in(&mut worker, job).await;
-        if was_idle && matches!(&done, Err(PoolError::Ended(_))) {
-            // It may have been killed while it was idle; that says nothing about this model.
+        if matches!(&done, Err(PoolError::Ended(_))) {
+            // Somebody else may have killed it; only what ends two of them is the model's doing.
+            process::kill_group(&mut worker.child);
             worker = self.start().map_err(PoolError::Start)?;
             done = self.run_in(&mut worker, job).await;
         }

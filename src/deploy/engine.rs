@@ -8,9 +8,11 @@
 use std::collections::{BTreeSet, HashMap};
 use std::time::{Duration, Instant};
 
+use futures_util::FutureExt;
 use steward_compiler::PythonRuntime;
 use steward_compiler::protocol::PythonModule;
 use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
 
 use super::Intent;
 use super::executor::{Executor, Message, Task, TaskDone};
@@ -90,27 +92,38 @@ pub struct Options {
     pub store: Store,
     pub bus: Bus,
     pub python: Option<PythonRuntime>,
+    /// Ends it even while it waits for a database that is away.
+    pub shutdown: CancellationToken,
 }
 
 impl Engine {
     /// Starts the engine of an environment; the task ends after [`Engine::stop`].
     pub fn start(options: Options) -> (Self, tokio::task::JoinHandle<()>) {
-        let (inbox, requests) = mpsc::unbounded_channel();
+        let (inbox, mut requests) = mpsc::unbounded_channel();
         let task = tokio::spawn(async move {
             let environment = options.environment;
             let mut pause = Duration::from_millis(200);
-            let (messages, executor_messages) = mpsc::unbounded_channel();
-            let mut engine = loop {
-                match Loop::restore(&options, messages.clone()).await {
-                    Ok(engine) => break engine,
-                    Err(error) => {
-                        tracing::error!(environment.id = %environment, error = chain(&error), "cannot read the environment; trying again");
-                        tokio::time::sleep(pause).await;
-                        pause = (pause * 2).min(Duration::from_secs(30));
+            loop {
+                // A panic is a bug of ours; the environment must not be dead for it. All state is read anew.
+                let life = std::panic::AssertUnwindSafe(live(&options, &mut requests))
+                    .catch_unwind()
+                    .await;
+                match life {
+                    Ok(Ok(())) => return,
+                    Ok(Err(error)) => {
+                        let error = chain(&error);
+                        tracing::error!(environment.id = %environment, error, "cannot read the environment; trying again");
+                    }
+                    Err(_) => {
+                        tracing::error!(environment.id = %environment, "the scheduler panicked; it starts again")
                     }
                 }
-            };
-            engine.run(requests, executor_messages).await;
+                tokio::select! {
+                    () = tokio::time::sleep(pause) => {}
+                    () = options.shutdown.cancelled() => return,
+                }
+                pause = (pause * 2).min(Duration::from_secs(30));
+            }
         });
         (Self { inbox }, task)
     }
@@ -154,6 +167,17 @@ impl Engine {
     }
 }
 
+/// From reading the store to the end.
+async fn live(
+    options: &Options,
+    requests: &mut mpsc::UnboundedReceiver<Request>,
+) -> Result<(), store::Error> {
+    let (messages, executor_messages) = mpsc::unbounded_channel();
+    let mut engine = Loop::restore(options, messages).await?;
+    engine.run(requests, executor_messages).await;
+    Ok(())
+}
+
 /// A run in progress.
 struct Open {
     run: Run,
@@ -171,6 +195,7 @@ struct Loop {
     halted: bool,
     open: HashMap<ActionId, Open>,
     dry_runs: HashMap<ActionId, DryRunId>,
+    shutdown: CancellationToken,
     starts: Vec<ActionStart>,
     ends: Vec<(ActionEnd, ResourceDone)>,
     round: Option<Round>,
@@ -193,6 +218,9 @@ struct Round {
     /// Resources that were changed and are good.
     changed: BTreeSet<String>,
 }
+
+/// A wake-up may be lost with the process that gave it: the store is looked at this often without one.
+const LOOK_EVERY: Duration = Duration::from_secs(30);
 
 /// How long shutdown waits for running tasks.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -230,6 +258,7 @@ impl Loop {
             active.unwrap_or(0),
             intents,
             states,
+            &store.last_changes(environment).await?,
             policy(&settings),
             paused,
             now,
@@ -246,6 +275,7 @@ impl Loop {
             halted,
             open: HashMap::new(),
             dry_runs: HashMap::new(),
+            shutdown: options.shutdown.clone(),
             starts: Vec::new(),
             ends: Vec::new(),
             round: None,
@@ -259,30 +289,40 @@ impl Loop {
 
     async fn run(
         &mut self,
-        mut requests: mpsc::UnboundedReceiver<Request>,
+        requests: &mut mpsc::UnboundedReceiver<Request>,
         mut messages: mpsc::UnboundedReceiver<Message>,
     ) {
         if let Err(error) = self.executor.warm() {
             tracing::error!(environment.id = %self.environment, %error, "cannot start the executor process");
         }
-        let mut is_awake = true;
+        // A look that failed is tried again; and once in a while one is taken without a wake-up.
+        let mut next_look = Instant::now();
         loop {
-            if is_awake {
-                self.look().await;
-                is_awake = false;
-            }
+            // Before a look, which plans the crons anew.
             if !self.halted {
                 self.tick();
+            }
+            if Instant::now() >= next_look {
+                let pause = if self.look().await {
+                    LOOK_EVERY
+                } else {
+                    Duration::from_secs(1)
+                };
+                next_look = Instant::now() + pause;
+            }
+            if !self.halted {
                 self.pump().await;
             }
             self.flush().await;
             self.settle();
-            let wait = self.wait();
+            let wait = self
+                .wait()
+                .min(next_look.saturating_duration_since(Instant::now()));
             tokio::select! {
                 // Dropping a receive loses no message; the work is in the arms' bodies.
                 request = requests.recv() => match request {
                     None => return,
-                    Some(Request::Wake) => is_awake = true,
+                    Some(Request::Wake) => next_look = Instant::now(),
                     Some(Request::Deploy { method, agents, reply }) => {
                         let _ = reply.send(self.request(method, agents));
                     }
@@ -309,10 +349,12 @@ impl Loop {
     }
 
     /// Reads what changed in the store: settings, pauses, halting, released versions.
-    async fn look(&mut self) {
-        if let Err(error) = self.try_look().await {
-            tracing::error!(environment.id = %self.environment, error = chain(&error), "cannot read the released versions");
+    async fn look(&mut self) -> bool {
+        let looked = self.try_look().await;
+        if let Err(error) = &looked {
+            tracing::error!(environment.id = %self.environment, error = chain(error), "cannot read the released versions");
         }
+        looked.is_ok()
     }
 
     async fn try_look(&mut self) -> Result<(), store::Error> {
@@ -362,7 +404,12 @@ impl Loop {
                 .await
             {
                 Ok(()) => break,
-                Err(error) => self.complain_and_wait(&error, &mut pause).await,
+                Err(error)
+                    if self
+                        .complain_and_wait("put the version in force", &error, &mut pause)
+                        .await => {}
+                // It is read and applied again after the next start.
+                Err(error) => return Err(error),
             }
         }
         tracing::info!(
@@ -458,7 +505,21 @@ impl Loop {
     async fn done(&mut self, done: TaskDone) {
         let now = Timestamp::now();
         if let Some(dry_run) = self.dry_runs.remove(&done.action) {
-            let changes = serde_json::Value::Object(done.outcome.changes).to_string();
+            let mut changes = done.outcome.changes;
+            if done.outcome.status != "dry" && changes.is_empty() {
+                let last = done
+                    .outcome
+                    .logs
+                    .iter()
+                    .rev()
+                    .find(|line| line.level == "ERROR");
+                let why = last.map_or("Handler failed", |line| line.msg.as_str());
+                changes.insert(
+                    "handler".to_owned(),
+                    serde_json::json!({"current": "FAILED", "desired": why}),
+                );
+            }
+            let changes = serde_json::Value::Object(changes).to_string();
             if let Err(error) = self
                 .store
                 .dry_run_result(dry_run, &done.resource_id, &changes)
@@ -545,7 +606,12 @@ impl Loop {
                 .await
             {
                 Ok(()) => break,
-                Err(error) => self.complain_and_wait(&error, &mut pause).await,
+                Err(error)
+                    if self
+                        .complain_and_wait("write results", &error, &mut pause)
+                        .await => {}
+                // What is not written is verified again after the next start.
+                Err(_) => return,
             }
         }
         for event in events {
@@ -564,10 +630,21 @@ impl Loop {
         }
     }
 
-    async fn complain_and_wait(&self, error: &store::Error, pause: &mut Duration) {
-        tracing::error!(environment.id = %self.environment, error = chain(error), "cannot write results; trying again in {pause:?}");
-        tokio::time::sleep(*pause).await;
+    /// `false`: it is time to stop instead.
+    async fn complain_and_wait(
+        &self,
+        what: &str,
+        error: &store::Error,
+        pause: &mut Duration,
+    ) -> bool {
+        let (id, error) = (self.environment, chain(error));
+        tracing::error!(environment.id = %id, error, "cannot {what}; trying again in {pause:?}");
+        tokio::select! {
+            () = tokio::time::sleep(*pause) => {}
+            () = self.shutdown.cancelled() => return false,
+        }
         *pause = (*pause * 2).min(Duration::from_secs(10));
+        true
     }
 
     /// Gives the number of the round that work from now on belongs to.
@@ -747,21 +824,14 @@ impl Loop {
                 Ok(None) | Err(_) => break,
             }
         }
-        if let Err(error) = self
-            .store
-            .action_write(
-                self.environment,
-                &self.starts,
-                &self
-                    .ends
-                    .iter()
-                    .map(|(end, _)| end.clone())
-                    .collect::<Vec<_>>(),
-            )
-            .await
+        // What is still running is cut off; the executor goes with us.
+        for done in self
+            .executor
+            .stop("the server stopped during this run; the resource is verified again")
         {
-            tracing::error!(environment.id = %self.environment, error = chain(&error), "cannot write the last results; they will be verified after the next start");
+            self.done(done).await;
         }
+        self.flush().await;
     }
 }
 

@@ -89,6 +89,9 @@ pub struct TaskDone {
     pub outcome: HandlerOutcome,
 }
 
+/// An executor reads at once; one that does not for this long is stuck.
+const WRITE_PATIENCE: std::time::Duration = std::time::Duration::from_secs(30);
+
 /// The executor process of one environment.
 #[derive(Debug)]
 pub(super) struct Executor {
@@ -176,7 +179,16 @@ impl Executor {
             running.known_code.push(code);
         }
         running.open.insert(task.action, open);
-        process::write_frame(&mut running.stdin, &ExecutorCommand::Run(task)).await
+        let command = ExecutorCommand::Run(task);
+        let written = process::write_frame(&mut running.stdin, &command);
+        match tokio::time::timeout(WRITE_PATIENCE, written).await {
+            Ok(written) => written,
+            Err(_) => {
+                // It does not read any more. Its end is told by the closed pipe, with all that it was running.
+                process::kill_group(&mut running.child);
+                Ok(())
+            }
+        }
     }
 
     /// Takes note of an answer. `None`: it is from a process that was given up.
@@ -195,11 +207,15 @@ impl Executor {
         if generation != self.generation {
             return Vec::new();
         }
+        self.stop("Failure during executor execution for resource: the executor process ended unexpectedly")
+    }
+
+    /// Ends the process; what it was running is `unavailable`, and says why.
+    pub(super) fn stop(&mut self, message: &str) -> Vec<TaskDone> {
         let Some(mut running) = self.running.take() else {
             return Vec::new();
         };
         process::kill_group(&mut running.child);
-        let message = "Failure during executor execution for resource: the executor process ended unexpectedly";
         let open = running.open.into_iter();
         open.map(|(action, open)| unavailable(action, open, message.to_owned()))
             .collect()

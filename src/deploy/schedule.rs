@@ -32,7 +32,7 @@ pub enum Which {
 }
 
 /// How often, of an environment's settings.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Policy {
     /// `None`: never, or by cron.
     pub deploy: Option<Duration>,
@@ -133,11 +133,13 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// The schedule after a start: known states are kept, what is dirty is scheduled, timers continue.
+    /// The schedule after a start: known states are kept, what is dirty is scheduled, timers continue. `changes` are the
+    /// starts of the last runs that changed something.
     pub fn restore(
         version: i64,
         intents: Vec<Intent>,
         states: Vec<ResourceState>,
+        changes: &HashMap<String, Timestamp>,
         policy: Policy,
         paused: impl IntoIterator<Item = String>,
         now: Timestamp,
@@ -161,6 +163,14 @@ impl Schedule {
             schedule.insert(intent, state);
         }
         schedule.link_all();
+        for index in schedule.indices() {
+            let entry = schedule.entry_mut(index);
+            entry.last_change = changes.get(&entry.intent.resource_id).copied();
+            // The recovery that it waits for may be past: it is tried once. Source: deploy.md 3.4.
+            if entry.state.blocked == Blocked::TemporarilyBlocked {
+                entry.state.blocked = Blocked::NotBlocked;
+            }
+        }
         schedule.propagate_blocked();
         for index in schedule.indices() {
             let entry = schedule.entry(index);
@@ -202,6 +212,9 @@ impl Schedule {
 
     /// New interval settings: all timers are planned anew.
     pub fn set_policy(&mut self, policy: Policy, now: Timestamp) {
+        if policy == self.policy {
+            return;
+        }
         self.policy = policy;
         for index in self.indices() {
             if matches!(self.entry(index).phase, Phase::Idle) {
@@ -265,11 +278,17 @@ impl Schedule {
         self.free_temporarily_blocked_without_bad_dependency(&touched, &mut fresh);
         self.propagate_blocked();
         for index in self.indices() {
-            if before
-                .get(&index)
-                .is_some_and(|blocked| *blocked != self.entry(index).state.blocked)
-            {
-                touched.insert(index);
+            let entry = self.entry(index);
+            let Some(before) = before.get(&index) else {
+                continue;
+            };
+            if *before == entry.state.blocked {
+                continue;
+            }
+            touched.insert(index);
+            // What waited for a value of a dependency, and never ran for what it shall be, runs now.
+            if *before == Blocked::Blocked && entry.is_dirty() {
+                fresh.push(index);
             }
         }
         for index in fresh {
@@ -606,6 +625,25 @@ impl Schedule {
                     .or_default()
                     .ready
                     .insert((priority, new_sequence, index));
+                self.rerun_running_dependents(index, priority);
+            }
+        }
+    }
+
+    /// A dependency was scheduled while its dependent is deploying: that runs once more after it. Source: deploy.md 4.3.
+    fn rerun_running_dependents(&mut self, index: Index, priority: Priority) {
+        for dependent in self.entry(index).provides.clone() {
+            let entry = self.entry_mut(dependent);
+            if let Phase::Running {
+                hash,
+                again: again @ None,
+                ..
+            } = &mut entry.phase
+                && *hash == entry.intent.attribute_hash
+            {
+                let reason =
+                    "rescheduling because a dependency was scheduled while it was deploying";
+                *again = Some((priority, reason.to_owned()));
             }
         }
     }

@@ -1,11 +1,13 @@
 //! The history of resources: what was done, when, and what came of it.
 
+use std::collections::HashMap;
+
 use serde_json::Value;
 use sqlx::FromRow;
 
 use super::macros::{read, transaction};
 use super::state::upsert;
-use super::{ResourceState, Result, Store, document, parsed};
+use super::{ResourceState, Result, Store, document, parsed, storable};
 use crate::domain::{ActionId, EnvironmentId, Timestamp};
 
 /// A run that begins.
@@ -139,8 +141,8 @@ impl Store {
                     sqlx::query(FACT)
                         .bind(&environment)
                         .bind(&end.resource_id)
-                        .bind(name)
-                        .bind(value)
+                        .bind(storable(name))
+                        .bind(storable(value))
                         .bind(*expires)
                         .bind(end.finished.0)
                         .execute(&mut *tx)
@@ -163,12 +165,13 @@ impl Store {
         Ok(())
     }
 
-    /// After a restart: runs that never ended are closed as `unavailable`, and nothing is deploying.
+    /// After a restart: runs that never ended are closed as `unavailable`, and what they were about counts as failed, so
+    /// that it runs again. What they changed before the end is not known: `change` is NULL.
     pub async fn action_close_interrupted(&self) -> Result<u64> {
         const CLOSE: &str = "UPDATE resource_action SET finished_us = $1, status = 'unavailable', \
-                             change = 'nochange', messages = $2 WHERE finished_us IS NULL";
-        const STATES: &str =
-            "UPDATE resource_state SET is_deploying = FALSE WHERE is_deploying = TRUE";
+                             change = NULL, messages = $2 WHERE finished_us IS NULL";
+        const STATES: &str = "UPDATE resource_state SET is_deploying = FALSE, last_run = 'failed', \
+                              last_status = 'unavailable', last_run_compliant = FALSE WHERE is_deploying = TRUE";
         let now = Timestamp::now().0;
         let message = serde_json::json!([{
             "level": "WARNING", "args": [], "kwargs": {}, "timestamp_us": now,
@@ -179,6 +182,22 @@ impl Store {
             let message = message.to_string();
             sqlx::query(CLOSE).bind(now).bind(message).execute(&mut *tx).await?.rows_affected()
         }))
+    }
+
+    /// For each resource, the start of its last run that changed something, or may have.
+    pub async fn last_changes(
+        &self,
+        environment: EnvironmentId,
+    ) -> Result<HashMap<String, Timestamp>> {
+        const SQL: &str = "SELECT resource_id, MAX(started_us) FROM resource_action WHERE environment_id = $1 \
+                           AND action = 'deploy' AND (change IS NULL OR change <> 'nochange') GROUP BY resource_id";
+        let rows: Vec<(String, i64)> = read!(self.db, pool => {
+            sqlx::query_as(SQL).bind(environment.to_string()).fetch_all(pool).await?
+        });
+        Ok(rows
+            .into_iter()
+            .map(|(id, started)| (id, Timestamp(started)))
+            .collect())
     }
 
     /// The history of a resource, or of all for an empty id; newest first.

@@ -6,7 +6,7 @@ use serde_json::Value;
 use sqlx::FromRow;
 
 use super::macros::{read, transaction, write};
-use super::{Error, Result, Store, document, parsed};
+use super::{Error, Result, Store, document, parsed, storable};
 use crate::domain::{CompileId, CompileState, EnvironmentId, Timestamp};
 
 /// A wish to compile.
@@ -204,11 +204,14 @@ impl Store {
         Ok(claimed)
     }
 
-    /// After a restart: what was running is queued again, under the same request.
-    pub async fn compile_requeue_interrupted(&self) -> Result<u64> {
-        const SQL: &str =
-            "UPDATE compile SET state = 'queued', started_us = NULL WHERE state = 'running'";
-        Ok(write!(self.db, pool => sqlx::query(SQL).execute(pool).await?.rows_affected()))
+    /// After a cut: what was running in this environment is queued again, under the same request. Only the environment's
+    /// compile loop may call it, which runs nothing then.
+    pub async fn compile_requeue_interrupted(&self, environment: EnvironmentId) -> Result<u64> {
+        const SQL: &str = "UPDATE compile SET state = 'queued', started_us = NULL \
+                           WHERE environment_id = $1 AND state = 'running'";
+        Ok(write!(self.db, pool => {
+            sqlx::query(SQL).bind(environment.to_string()).execute(pool).await?.rows_affected()
+        }))
     }
 
     /// Writes the end of a compile that stored no version; see [`Store::version_store`] for one that did.
@@ -238,8 +241,8 @@ impl Store {
                 .bind(&stage.command)
                 .bind(stage.started.0)
                 .bind(stage.completed.map(|completed| completed.0))
-                .bind(&stage.outstream)
-                .bind(&stage.errstream)
+                .bind(storable(&stage.outstream))
+                .bind(storable(&stage.errstream))
                 .bind(stage.returncode)
                 .execute(pool)
                 .await?

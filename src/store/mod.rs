@@ -70,6 +70,13 @@ pub struct Store {
     db: Db,
 }
 
+/// The hold on a database; see [`Store::hold_alone`].
+#[derive(Debug)]
+pub struct Hold {
+    // PostgreSQL lets go of the lock when the session ends.
+    _connection: Option<sqlx::PgConnection>,
+}
+
 static MIGRATIONS: sqlx::migrate::Migrator = sqlx::migrate!("./migrations");
 
 impl Store {
@@ -124,6 +131,23 @@ impl Store {
         })
     }
 
+    /// Takes the database for this server alone; `None`: another one has it. SQLite is held by the lock on the data
+    /// directory. The hold ends with the value.
+    pub async fn hold_alone(&self) -> Result<Option<Hold>> {
+        // Any number will do, as long as all servers use the same.
+        const SQL: &str = "SELECT pg_try_advisory_lock(5773651884212)";
+        match &self.db {
+            Db::Sqlite { .. } => Ok(Some(Hold { _connection: None })),
+            Db::Postgres(pool) => {
+                let mut connection = pool.acquire().await?.detach();
+                let (held,): (bool,) = sqlx::query_as(SQL).fetch_one(&mut connection).await?;
+                Ok(held.then_some(Hold {
+                    _connection: Some(connection),
+                }))
+            }
+        }
+    }
+
     /// Whether the database answers, as `/health` and the watchdog ask.
     pub async fn ping(&self) -> Result<()> {
         let _: (i64,) = macros::read!(self.db, pool => {
@@ -157,6 +181,15 @@ fn is_duplicate(error: &sqlx::Error) -> bool {
     error
         .as_database_error()
         .is_some_and(|error| error.is_unique_violation())
+}
+
+/// A text from outside as both databases take it: PostgreSQL has no NUL in texts.
+fn storable(text: &str) -> std::borrow::Cow<'_, str> {
+    if text.contains('\0') {
+        text.replace('\0', "\u{fffd}").into()
+    } else {
+        text.into()
+    }
 }
 
 /// A JSON document of ours, back from its column.

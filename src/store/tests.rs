@@ -271,7 +271,7 @@ async fn fifteen_equal_requests_are_claimed_at_once_and_others_are_not() {
         let claimed = store.compile_claim(id).await.unwrap();
         assert_eq!(claimed.len(), 15);
         assert!(claimed[0].update, "one of them asked for an update");
-        assert_eq!(store.compile_requeue_interrupted().await.unwrap(), 15);
+        assert_eq!(store.compile_requeue_interrupted(id).await.unwrap(), 15);
         assert_eq!(store.compile_claim(id).await.unwrap().len(), 15);
         let other = store.compile_claim(id).await.unwrap();
         assert_eq!(other.len(), 1);
@@ -305,7 +305,6 @@ async fn a_wish_to_look_that_comes_during_a_look_is_not_lost() {
         let id = environment(&store).await;
         store.look_request(id, "api", "first").await.unwrap();
         let look = store.look_fetch(id).await.unwrap().unwrap();
-        tokio::time::sleep(std::time::Duration::from_millis(2)).await;
         store.look_request(id, "api", "second").await.unwrap();
         store.look_done(id, &look).await.unwrap();
         assert_eq!(
@@ -421,13 +420,21 @@ async fn what_was_running_at_a_crash_is_closed_and_no_longer_deploying() {
         };
         store.action_write(id, &[start], &[]).await.unwrap();
         assert_eq!(store.action_close_interrupted().await.unwrap(), 1);
+        let after = store
+            .state_fetch(id, &state("x").resource_id)
+            .await
+            .unwrap()
+            .unwrap();
         assert_eq!(
+            (after.is_deploying, after.last_run),
+            (false, LastRun::Failed)
+        );
+        assert!(
             store
-                .state_fetch(id, &state("x").resource_id)
+                .last_changes(id)
                 .await
                 .unwrap()
-                .unwrap(),
-            state("x")
+                .contains_key(&after.resource_id)
         );
     })
     .await;
@@ -498,6 +505,66 @@ async fn deleting_an_environment_leaves_nothing_of_it() {
         assert!(store.environment_fetch(id).await.unwrap().is_none());
         assert!(store.version_list(id, 10).await.unwrap().is_empty());
         assert!(!store.environment_delete(id).await.unwrap());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn texts_with_nul_are_stored_on_every_database() {
+    check(|store| async move {
+        let id = environment(&store).await;
+        store
+            .version_activate(id, 1, &[state("x")], &[], &[])
+            .await
+            .unwrap();
+        let action = ActionId::generate();
+        let resource_id = state("x").resource_id;
+        let started = Timestamp(5);
+        let start = ActionStart {
+            id: action,
+            action: "deploy",
+            version: 1,
+            resource_id: resource_id.clone(),
+            started,
+        };
+        let end = ActionEnd {
+            id: action,
+            finished: Timestamp(9),
+            status: "deployed",
+            change: "nochange",
+            changes: "{}".into(),
+            messages: "[]".into(),
+            state: None,
+            facts: vec![("a\0b".into(), "c\0d".into(), true)],
+            resource_id,
+        };
+        store.action_write(id, &[start], &[end]).await.unwrap();
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_removed_resource_is_orphaned_after_the_version_that_was_in_force() {
+    check(|store| async move {
+        let id = environment(&store).await;
+        store
+            .version_activate(id, 1, &[state("x")], &[], &[])
+            .await
+            .unwrap();
+        let removed = [state("x").resource_id];
+        store
+            .version_activate(id, 5, &[], &removed, &[])
+            .await
+            .unwrap();
+        assert_eq!(
+            store
+                .state_fetch(id, &removed[0])
+                .await
+                .unwrap()
+                .unwrap()
+                .orphaned_after,
+            Some(1)
+        );
     })
     .await;
 }

@@ -359,14 +359,13 @@ impl Store {
                            AND number <> COALESCE((SELECT MAX(number) FROM version WHERE environment_id = $1 \
                            AND released_us IS NOT NULL), -1) ORDER BY number DESC";
         let id = environment.to_string();
-        let rows: Vec<(i64,)> =
-            read!(self.db, pool => sqlx::query_as(OLD).bind(&id).fetch_all(pool).await?);
-        let old: Vec<i64> = rows
-            .into_iter()
-            .skip(keep)
-            .map(|(number,)| number)
-            .collect();
-        transaction!(self.db, tx => {
+        // The row that storing a version takes first: the two never run side by side, or a version could lose a resource
+        // whose content was taken for unused.
+        const ALONE: &str = "UPDATE environment SET last_version = last_version WHERE id = $1";
+        let n_deleted = transaction!(self.db, tx => {
+            sqlx::query(ALONE).bind(&id).execute(&mut *tx).await?;
+            let rows: Vec<(i64,)> = sqlx::query_as(OLD).bind(&id).fetch_all(&mut *tx).await?;
+            let old: Vec<i64> = rows.into_iter().skip(keep).map(|(number,)| number).collect();
             for number in &old {
                 sqlx::query("DELETE FROM version WHERE environment_id = $1 AND number = $2")
                     .bind(&id)
@@ -379,14 +378,12 @@ impl Store {
                     sqlx::query(sql).bind(&id).execute(&mut *tx).await?;
                 }
             }
-            sqlx::query("DELETE FROM resource_action WHERE environment_id = $1 AND started_us < $2 \
-                         AND finished_us IS NOT NULL")
-                .bind(&id)
-                .bind(actions_before.0)
-                .execute(&mut *tx)
-                .await?;
+            for sql in OUTDATED {
+                sqlx::query(sql).bind(&id).bind(actions_before.0).execute(&mut *tx).await?;
+            }
+            old.len() as u64
         });
-        Ok(old.len() as u64)
+        Ok(n_deleted)
     }
 
     /// Writes that the desired state of `version` is in force, with the state rows that change by it.
@@ -399,19 +396,20 @@ impl Store {
         agents: &[String],
     ) -> Result<()> {
         const ACTIVE: &str = "UPDATE environment SET active_version = $2 WHERE id = $1";
-        const ORPHAN: &str = "UPDATE resource_state SET orphaned_after = $3, is_deploying = FALSE \
+        const ORPHAN: &str = "UPDATE resource_state SET is_deploying = FALSE, orphaned_after = COALESCE( \
+                              (SELECT active_version FROM environment WHERE id = $1), $3) \
                               WHERE environment_id = $1 AND resource_id = $2";
         const AGENT: &str = "INSERT INTO agent (environment_id, name) VALUES ($1, $2) \
                              ON CONFLICT (environment_id, name) DO NOTHING";
         let id = environment.to_string();
         transaction!(self.db, tx => {
-            sqlx::query(ACTIVE).bind(&id).bind(version).execute(&mut *tx).await?;
             for chunk in changed.chunks(500) {
                 super::state::upsert!(tx, &id, chunk);
             }
             for resource_id in removed {
                 sqlx::query(ORPHAN).bind(&id).bind(resource_id).bind(version - 1).execute(&mut *tx).await?;
             }
+            sqlx::query(ACTIVE).bind(&id).bind(version).execute(&mut *tx).await?;
             for agent in agents {
                 sqlx::query(AGENT).bind(&id).bind(agent).execute(&mut *tx).await?;
             }
@@ -427,6 +425,15 @@ impl Store {
         }) > 0)
     }
 }
+
+/// What is older than the second parameter and no longer looked at.
+const OUTDATED: [&str; 4] = [
+    "DELETE FROM resource_action WHERE environment_id = $1 AND started_us < $2 AND finished_us IS NOT NULL",
+    "DELETE FROM compile WHERE environment_id = $1 AND completed_us < $2 AND version IS NULL \
+     AND completed_us < (SELECT MAX(completed_us) FROM compile c WHERE c.environment_id = $1)",
+    "DELETE FROM webhook_delivery WHERE environment_id = $1 AND received_us < $2",
+    "DELETE FROM dry_run WHERE environment_id = $1 AND requested_us < $2",
+];
 
 /// In order: intervals that no version is in, revisions without interval, resources without member.
 const PURGE: [&str; 3] = [

@@ -83,7 +83,9 @@ impl Store {
     }
 }
 
+/// A later wish has a later time, whatever the clock does: a look clears only the wish that it read.
 const LOOK: &str = "INSERT INTO repository_look (environment_id, requested_us, trigger_kind, message) \
                     VALUES ($1, $2, $3, $4) ON CONFLICT (environment_id) DO UPDATE SET \
-                    requested_us = excluded.requested_us, trigger_kind = excluded.trigger_kind, \
-                    message = excluded.message";
+                    requested_us = CASE WHEN excluded.requested_us > repository_look.requested_us \
+                    THEN excluded.requested_us ELSE repository_look.requested_us + 1 END, \
+                    trigger_kind = excluded.trigger_kind, message = excluded.message";

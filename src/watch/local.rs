@@ -19,6 +19,7 @@ use crate::store::Store;
 
 /// Git renames several files for one commit, editors for one save: wait for the last.
 const DEBOUNCE: Duration = Duration::from_millis(15);
+const LONGEST_DEBOUNCE: Duration = Duration::from_millis(200);
 
 /// Watches until `shutdown`. A place that cannot be watched is left to the poll, with a warning.
 pub async fn watch(
@@ -67,20 +68,20 @@ pub async fn watch(
             event = events.recv() => if event.is_none() { return },
             () = shutdown.cancelled() => return,
         }
-        while let Ok(Some(())) = tokio::time::timeout(DEBOUNCE, events.recv()).await {}
-        match store
-            .look_request(
-                environment,
-                "watch",
-                "Compile triggered by a change of the local repository",
-            )
-            .await
-        {
-            Ok(()) => compiler.wake(),
-            Err(error) => {
-                tracing::error!(environment.id = %environment, error = chain(&error), "cannot note a change");
+        // A file that is written all the time, such as a log, does not put it off for ever.
+        let deadline = tokio::time::Instant::now() + LONGEST_DEBOUNCE;
+        while tokio::time::Instant::now() < deadline
+            && let Ok(Some(())) = tokio::time::timeout(DEBOUNCE, events.recv()).await
+        {}
+        let message = "Compile triggered by a change of the local repository";
+        while let Err(error) = store.look_request(environment, "watch", message).await {
+            tracing::error!(environment.id = %environment, error = chain(&error), "cannot note a change; trying again");
+            tokio::select! {
+                () = tokio::time::sleep(Duration::from_secs(1)) => {}
+                () = shutdown.cancelled() => return,
             }
         }
+        compiler.wake();
     }
 }
 

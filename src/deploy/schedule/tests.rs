@@ -1,6 +1,6 @@
 //! Numbers are those of the checklist in deploy.md 10.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::*;
 
@@ -15,6 +15,8 @@ struct World {
     outcomes: BTreeMap<String, HandlerStatus>,
     log: Vec<String>,
     held: Vec<Run>,
+    /// What the store would say of changes.
+    changes: HashMap<String, Timestamp>,
 }
 
 fn id(name: &str) -> String {
@@ -49,7 +51,8 @@ impl World {
             repair: Some(Duration::from_secs(3600)),
             backoff: Duration::ZERO,
         };
-        let schedule = Schedule::restore(0, vec![], vec![], policy, [], Timestamp(0));
+        let schedule =
+            Schedule::restore(0, vec![], vec![], &HashMap::new(), policy, [], Timestamp(0));
         let (model, outcomes) = (BTreeMap::new(), BTreeMap::new());
         Self {
             schedule,
@@ -58,6 +61,7 @@ impl World {
             outcomes,
             log: vec![],
             held: vec![],
+            changes: HashMap::new(),
         }
     }
 
@@ -476,6 +480,7 @@ fn restart(world: &mut World) {
         world.schedule.version(),
         intents,
         states,
+        &world.changes,
         policy,
         [],
         world.now,
@@ -648,4 +653,77 @@ fn check_64_65_hold_for_random_models_and_interruptions() {
         }
         assert!(world.schedule.is_idle(), "seed {seed}");
     }
+}
+
+#[test]
+fn what_waited_for_a_recovery_is_tried_once_after_a_restart() {
+    let mut world = World::new();
+    world.release("a.x=1!\nb.y=1!- < a.x");
+    world.outcomes.insert("a.x".into(), HandlerStatus::Failed);
+    assert_eq!(world.run(), "a.x:failed b.y:skipped_for_dependency");
+    // As the store has it when the server dies between the recovery of x and the run of y.
+    world.outcomes.clear();
+    let before: Vec<ResourceState> = world.schedule.states().cloned().collect();
+    world.pass(600);
+    let after: Vec<ResourceState> = world.schedule.states().cloned().collect();
+    let states = vec![after[0].clone(), before[1].clone()];
+    assert_eq!(states[1].blocked, Blocked::TemporarilyBlocked);
+    let intents = world.model.values().cloned().collect();
+    world.schedule = Schedule::restore(
+        1,
+        intents,
+        states,
+        &HashMap::new(),
+        Policy::default(),
+        [],
+        world.now,
+    );
+    assert_eq!(world.run(), "b.y:deployed");
+}
+
+#[test]
+fn a_change_before_a_restart_still_asks_for_a_reload_after_it() {
+    let mut world = World::new();
+    world.release("a.x=1\nb.y=1 < a.x");
+    world.run();
+    world.now = Timestamp(world.now.0 + SECOND);
+    world.changes.insert(id("a.x"), world.now);
+    restart(&mut world);
+    world.schedule.request(
+        Which::All,
+        Priority::UserRepair,
+        "r",
+        Some(&BTreeSet::from(["b".to_owned()])),
+    );
+    assert!(world.schedule.take().remove(0).dependency_changed);
+}
+
+#[test]
+fn a_dependent_that_never_ran_runs_as_soon_as_the_value_it_waits_for_is_known() {
+    let mut world = World::new();
+    world.schedule.set_policy(Policy::default(), world.now);
+    world.release("a.x=1?!\na.y=1! < a.x");
+    assert_eq!(world.run(), "");
+    world.release("a.x=2!\na.y=1! < a.x");
+    assert_eq!(world.run(), "a.x:deployed a.y:deployed");
+}
+
+#[test]
+fn a_resource_whose_dependency_is_scheduled_while_it_runs_runs_again_after_it() {
+    let mut world = World::new();
+    world.release("a.x=1!\nb.y=1!- < a.x");
+    world.run();
+    world.schedule.request(
+        Which::All,
+        Priority::UserRepair,
+        "r",
+        Some(&BTreeSet::from(["b".to_owned()])),
+    );
+    assert_eq!(world.start(), ["b.y"]);
+    world.release("a.x=2!\nb.y=1!- < a.x");
+    assert_eq!(world.start(), ["a.x"]);
+    world.end_held("b.y");
+    assert_eq!(world.start(), Vec::<String>::new());
+    world.end_held("a.x");
+    assert_eq!(world.run(), "b.y:deployed a.x:deployed b.y:deployed");
 }
