@@ -133,7 +133,8 @@ impl Machine<'_> {
                 let loc = program.expr(expr).loc;
                 let value = self.eval_plain(object, scope, ready)?;
                 let slot = self.attribute_slot(value, name, object, loc)?;
-                self.connect(proxy, slot)?;
+                self.connect(proxy, slot)
+                    .map_err(|error| delivered(error, loc))?;
             }
             Action::Logic {
                 expr,
@@ -208,7 +209,9 @@ impl Machine<'_> {
                 listener,
                 context,
             } => {
-                let value = self.eval(expr, scope, ready, context, listener)?;
+                let value = self
+                    .eval(expr, scope, ready, context, listener)
+                    .map_err(|error| delivered(error, program.expr(expr).loc))?;
                 self.set_plain(result, value, Loc::NONE)?;
             }
             Action::Defined { result } => {
@@ -251,7 +254,8 @@ impl Machine<'_> {
                 listener,
                 context,
             } => {
-                self.eval(expr, scope, ready, context, listener)?;
+                self.eval(expr, scope, ready, context, listener)
+                    .map_err(|error| delivered(error, program.expr(expr).loc))?;
                 self.fulfil(literal);
                 self.item_done(literal)?;
             }
@@ -264,7 +268,7 @@ impl Machine<'_> {
             } => {
                 let value = self
                     .eval(expr, scope, ready, slot, listener)
-                    .map_err(|error| error.at(loc))?;
+                    .map_err(|error| self.attribute_error(slot, loc, error.at(loc)))?;
                 self.set_slot(slot, value, loc)?;
                 self.fulfil(slot);
             }
@@ -673,4 +677,12 @@ impl Machine<'_> {
     pub(super) fn is_type(&self, ty: crate::types::TypeId, wanted: &Type) -> bool {
         self.program.types[ty.index()] == *wanted
     }
+}
+
+/// An error that a value met where it was delivered to is reported where the value was read.
+fn delivered(mut error: Fail, loc: Loc) -> Fail {
+    if error.kind == "AttributeException" {
+        error.loc = loc;
+    }
+    error
 }
