@@ -254,8 +254,7 @@ impl Machine<'_> {
                 listener,
                 context,
             } => {
-                self.eval(expr, scope, ready, context, listener)
-                    .map_err(|error| delivered(error, program.expr(expr).loc))?;
+                self.eval(expr, scope, ready, context, listener)?;
                 self.fulfil(literal);
                 self.item_done(literal)?;
             }
