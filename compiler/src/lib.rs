@@ -39,7 +39,7 @@ use diagnostics::{Fail, Warning};
 use span::Sources;
 
 /// Deep expressions and long chains of relations need a deep stack; it costs nothing until it is used.
-const STACK_BYTES: usize = 1 << 30;
+const STACK_BYTES: usize = 256 << 20;
 
 /// Compiles a project: the same answer for the same world.
 pub fn compile(world: &dyn World, options: &Options) -> Compiled {

@@ -2,6 +2,7 @@
 
 mod load;
 mod modules;
+mod requirements;
 
 pub use load::{Loaded, load};
 pub use modules::{Module, find};
@@ -16,6 +17,8 @@ pub struct Project {
     pub module_path: Vec<String>,
     /// `type.relation before type.relation`, as written.
     pub precedence: Vec<PrecedenceRule>,
+    /// Module constraints as written.
+    pub requires: Vec<String>,
 }
 
 #[derive(Debug, Clone)]
@@ -66,6 +69,7 @@ impl Project {
         Ok(Project {
             module_path: strings(map, "modulepath")?,
             precedence,
+            requires: strings(map, "requires")?,
         })
     }
 }

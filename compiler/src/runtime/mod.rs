@@ -6,6 +6,7 @@
 mod calls;
 mod comprehension;
 mod construct;
+mod control;
 mod describe;
 mod eval;
 mod finish;

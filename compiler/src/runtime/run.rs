@@ -2,11 +2,11 @@
 
 use super::eval::Ready;
 use super::{
-    Action, HolderId, InstId, Listener, ListenerId, Loop, LoopId, Machine, Needs, ScopeId, UnitId,
-    VarId, VarKind,
+    Action, InstId, Listener, ListenerId, Loop, LoopId, Machine, Needs, ScopeId, UnitId, VarId,
+    VarKind,
 };
 use crate::diagnostics::{Fail, not_found, runtime, typing};
-use crate::hir::{BlockId, ExprId, ExprKind, ImplementationId, NamespaceId, StmtId, StmtKind};
+use crate::hir::{BlockId, ExprId, ExprKind, NamespaceId, StmtId, StmtKind};
 use crate::intern::Symbol;
 use crate::span::Loc;
 use crate::types::{Type, Value};
@@ -133,7 +133,8 @@ impl Machine<'_> {
                 let loc = program.expr(expr).loc;
                 let value = self.eval_plain(object, scope, ready)?;
                 let slot = self.attribute_slot(value, name, object, loc)?;
-                self.connect(proxy, slot)?;
+                self.connect(proxy, slot)
+                    .map_err(|error| delivered(error, loc))?;
             }
             Action::Logic {
                 expr,
@@ -208,7 +209,9 @@ impl Machine<'_> {
                 listener,
                 context,
             } => {
-                let value = self.eval(expr, scope, ready, context, listener)?;
+                let value = self
+                    .eval(expr, scope, ready, context, listener)
+                    .map_err(|error| delivered(error, program.expr(expr).loc))?;
                 self.set_plain(result, value, Loc::NONE)?;
             }
             Action::Defined { result } => {
@@ -264,7 +267,7 @@ impl Machine<'_> {
             } => {
                 let value = self
                     .eval(expr, scope, ready, slot, listener)
-                    .map_err(|error| error.at(loc))?;
+                    .map_err(|error| self.attribute_error(slot, loc, error.at(loc)))?;
                 self.set_slot(slot, value, loc)?;
                 self.fulfil(slot);
             }
@@ -524,153 +527,15 @@ impl Machine<'_> {
         }
     }
 
-    pub(super) fn start_body(&mut self, run: LoopId, item: Value) -> Result<(), Fail> {
-        if matches!(item, Value::Unknown(_)) {
-            return Ok(());
-        }
-        let (stmt, outer) = {
-            let run = &self.loops[run.index()];
-            (run.stmt, run.scope)
-        };
-        let node = &self.program.stmts[stmt.index()];
-        let StmtKind::For { body, .. } = node.kind else {
-            return Ok(());
-        };
-        let parent = self.scopes[outer.index()];
-        let scope = self.add_scope(outer, body, parent.instance, parent.namespace);
-        let variable = self.scopes[scope.index()].base;
-        self.set_plain(variable, item, node.loc)?;
-        self.emit_block(body, scope)
-    }
-
-    fn run_for(&mut self, run: LoopId, ready: &mut Ready) -> Result<(), Fail> {
-        let (stmt, scope, holder, listener) = {
-            let run = &self.loops[run.index()];
-            (run.stmt, run.scope, run.holder, run.listener)
-        };
-        let node = &self.program.stmts[stmt.index()];
-        let StmtKind::For { iterable, .. } = node.kind else {
-            return Ok(());
-        };
-        self.release(holder);
-        // What is no list must not start a body first.
-        let scalar = match self.program.expr(iterable).kind {
-            ExprKind::Const(value) => Some(value),
-            ExprKind::Var(_) | ExprKind::Attr(..) => {
-                let target = self.target(ready.needs[0]);
-                let var = self.var(target);
-                (var.kind != VarKind::Optional).then_some(var.value)
-            }
-            _ => None,
-        };
-        let not_a_list = |machine: &Self, value: Value| {
-            let text = machine.heap.to_text(value, machine);
-            let hint = match machine.program.expr(iterable).kind {
-                ExprKind::Const(_) => format!("'{text}' is not a list."),
-                _ => format!("'{}' resolves to '{text}'.", machine.expr_name(iterable)),
-            };
-            typing(
-                node.loc,
-                format!("A for loop can only be applied to lists and relations. Hint: {hint}"),
-            )
-        };
-        if let Some(value) = scalar
-            && !matches!(value, Value::List(_) | Value::Unknown(_))
-        {
-            return Err(not_a_list(self, value));
-        }
-        let value = self
-            .eval(iterable, scope, ready, VarId::NONE, listener)
-            .map_err(|error| error.at(node.loc))?;
-        match value {
-            Value::List(_) | Value::Unknown(_) => Ok(()),
-            value => Err(not_a_list(self, value)),
-        }
-    }
-
-    fn run_if(
-        &mut self,
-        stmt: StmtId,
-        scope: ScopeId,
-        holder: HolderId,
-        ready: &mut Ready,
-    ) -> Result<(), Fail> {
-        let node = &self.program.stmts[stmt.index()];
-        let StmtKind::If {
-            condition,
-            then,
-            otherwise,
-            ..
-        } = node.kind
-        else {
-            return Ok(());
-        };
-        self.release(holder);
-        let value = self
-            .eval_plain(condition, scope, ready)
-            .map_err(|error| error.at(node.loc))?;
-        let block = match value {
-            Value::Bool(true) => then,
-            Value::Bool(false) => otherwise,
-            Value::Unknown(_) => return Ok(()),
-            value => {
-                let text = self.heap.to_text(value, self);
-                let message = format!(
-                    "Invalid value `{text}`: the condition for an if statement can only be a boolean expression"
-                );
-                return Err(runtime(node.loc, message));
-            }
-        };
-        if self.program.blocks[block.index()].stmts.is_empty() {
-            return Ok(());
-        }
-        let parent = self.scopes[scope.index()];
-        let scope = self.add_scope(scope, block, parent.instance, parent.namespace);
-        self.emit_block(block, scope)
-    }
-
-    /// Runs an implementation once on an instance.
-    fn implement(
-        &mut self,
-        instance: InstId,
-        implementation: ImplementationId,
-        loc: Loc,
-    ) -> Result<(), Fail> {
-        let entity = self.instance(instance).entity;
-        let at = self.implementations[entity.index()]
-            .iter()
-            .position(|id| *id == implementation)
-            .unwrap_or(0);
-        let first = if at < 63 {
-            let ran = &mut self.instances[instance.index()].ran;
-            let first = *ran & (1 << at) == 0;
-            *ran |= 1 << at;
-            first
-        } else {
-            self.instances[instance.index()].ran |= 1 << 63;
-            self.many_ran.insert((instance, at as u32))
-        };
-        if !first {
-            return Ok(());
-        }
-        let definition = &self.program.implementations[implementation.index()];
-        if self.program.blocks[definition.block.index()]
-            .stmts
-            .is_empty()
-        {
-            return Ok(());
-        }
-        self.check_limits(loc)?;
-        let scope = self.add_scope(
-            ScopeId::NONE,
-            definition.block,
-            instance,
-            definition.namespace,
-        );
-        self.emit_block(definition.block, scope)
-    }
-
     pub(super) fn is_type(&self, ty: crate::types::TypeId, wanted: &Type) -> bool {
         self.program.types[ty.index()] == *wanted
     }
+}
+
+/// An error that a value met where it was delivered to is reported where the value was read.
+fn delivered(mut error: Fail, loc: Loc) -> Fail {
+    if error.kind == "AttributeException" {
+        error.loc = loc;
+    }
+    error
 }

@@ -135,8 +135,10 @@ impl Machine<'_> {
             return Ok(());
         };
         let owner = Value::Instance(self.var(id).owner);
-        self.store(slot, owner, loc, false)
-            .map_err(|error| self.attribute_error(slot, self.instance(other).loc, error))
+        self.store(slot, owner, loc, false).map_err(|error| {
+            // Conflicts are blamed on the instance that has the other value.
+            self.attribute_error(slot, self.instance(other).loc, error)
+        })
     }
 
     fn store_single(&mut self, id: VarId, value: Value, loc: Loc, recur: bool) -> Result<(), Fail> {

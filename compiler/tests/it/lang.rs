@@ -165,7 +165,7 @@ fn check(path: &Path) -> String {
 }
 
 /// All files below a directory, sorted.
-fn files(directory: &Path) -> Vec<PathBuf> {
+pub fn files(directory: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let Ok(entries) = std::fs::read_dir(directory) else {
         return found;

@@ -1,3 +1,4 @@
 //! The compiler at its boundary: source text to output, diagnostics and resources.
 
 mod lang;
+mod mangled;
