@@ -35,7 +35,7 @@ pub enum Error {
     Busy(String),
     #[error("another steward uses this database; one server at a time may")]
     DatabaseBusy,
-    #[error("cannot listen on {address}: {source}")]
+    #[error("cannot listen on {address}: {source}; name another address with --listen")]
     Listen {
         address: SocketAddr,
         source: std::io::Error,

@@ -1,6 +1,7 @@
 //! What `steward up` tells: lines that a person likes to read, or one JSON object a line.
 
 use std::collections::BTreeMap;
+use std::future::Future;
 use std::io::{IsTerminal, Write};
 use std::path::Path;
 use std::time::Duration;
@@ -18,6 +19,12 @@ pub(super) struct Show {
     round: BTreeMap<String, BTreeMap<String, ResourceDone>>,
     activated: Option<String>,
     last_fetch_failure: Option<String>,
+    last_trouble: Option<String>,
+    is_verifying_told: bool,
+    /// The version in force, when there is one.
+    in_force: bool,
+    round_began: Option<std::time::Instant>,
+    gone: std::sync::Arc<tokio::sync::Notify>,
 }
 
 #[derive(Clone, Copy)]
@@ -39,6 +46,11 @@ impl Show {
             round: BTreeMap::new(),
             activated: None,
             last_fetch_failure: None,
+            last_trouble: None,
+            is_verifying_told: false,
+            in_force: false,
+            round_began: None,
+            gone: std::sync::Arc::default(),
         }
     }
 
@@ -65,6 +77,23 @@ impl Show {
         }
     }
 
+    /// Ends when nobody reads any more what is told.
+    pub(super) fn reader_gone(&self) -> impl Future<Output = ()> + use<> {
+        let gone = std::sync::Arc::clone(&self.gone);
+        async move { gone.notified().await }
+    }
+
+    /// A round that takes long is told in parts.
+    pub(super) fn tick(&mut self) {
+        let is_long = self
+            .round_began
+            .is_some_and(|began| began.elapsed() > Duration::from_secs(2));
+        if self.format == Format::Human && is_long {
+            self.tree();
+            self.round_began = Some(std::time::Instant::now());
+        }
+    }
+
     pub(super) fn trouble(&mut self, message: &str) {
         match self.format {
             Format::Json => self.json(&json!({"event": "trouble", "message": message})),
@@ -74,6 +103,7 @@ impl Show {
 
     pub(super) fn stopping(&mut self) {
         if self.format == Format::Human {
+            self.tree();
             self.line(&self.paint("stopped", Style::Dim));
         }
     }
@@ -87,6 +117,7 @@ impl Show {
 
     fn event_as_json(&mut self, what: &What) {
         let value = match what {
+            What::Trouble { message } => json!({"event": "trouble", "message": message}),
             What::FetchFailed { message } => json!({"event": "fetch_failed", "message": message}),
             What::UpToDate { commit, version } => {
                 json!({"event": "up_to_date", "commit": commit, "version": version})
@@ -161,11 +192,18 @@ impl Show {
                     self.last_fetch_failure = Some(message.clone());
                 }
             }
+            What::Trouble { message } => {
+                if self.last_trouble.as_ref() != Some(message) {
+                    self.line(&self.paint(&format!("✗ {message}; trying again"), Style::Red));
+                    self.last_trouble = Some(message.clone());
+                }
+            }
             What::UpToDate { commit, version } => {
                 self.last_fetch_failure = None;
                 if let Some(version) = version
-                    && self.activated.is_none()
+                    && !std::mem::replace(&mut self.is_verifying_told, true)
                 {
+                    self.in_force = true;
                     let commit = self.paint(commit, Style::Cyan);
                     self.line(&format!(
                         "\n{commit} is version {version} already; verifying the host"
@@ -209,12 +247,15 @@ impl Show {
                 n_removed,
                 ..
             } => {
+                self.is_verifying_told = true;
+                self.in_force = true;
                 self.activated = Some(String::new());
                 self.line(&format!(
                     "  version {version}: {n_new} new, {n_updated} changed, {n_removed} removed"
                 ));
             }
             What::ResourceDone(done) => {
+                self.round_began.get_or_insert_with(std::time::Instant::now);
                 let agent = ResourceId::parse(&done.resource_id)
                     .map(|id| id.agent().to_owned())
                     .unwrap_or_default();
@@ -247,14 +288,28 @@ impl Show {
         }
         if let Some(failure) = &done.failure {
             let mark = self.paint("✗ not compiled:", Style::Red);
-            self.line(&format!(
-                "\n  {mark} {failure}. The version in force stays as it is."
-            ));
+            let stays = if self.in_force {
+                ". The version in force stays as it is."
+            } else {
+                ""
+            };
+            self.line(&format!("\n  {mark} {failure}{stays}"));
         }
     }
 
     fn settled(&mut self, summary: &Summary) {
+        self.round_began = None;
+        self.last_trouble = None;
+        let is_news = self.tree();
+        if self.activated.take().is_some() || is_news {
+            self.summary(summary);
+        }
+    }
+
+    /// Tells of the runs since the last time, by agent; `true` when there was something to tell.
+    fn tree(&mut self) -> bool {
         let round = std::mem::take(&mut self.round);
+        let mut is_news = false;
         let shown = |done: &ResourceDone| done.change != "nochange" || done.status != "deployed";
         for (agent, resources) in &round {
             let mut resources: Vec<&ResourceDone> =
@@ -266,6 +321,7 @@ impl Show {
             if resources.is_empty() {
                 continue;
             }
+            is_news = true;
             self.line(&format!("\n  {}", self.paint(agent, Style::Bold)));
             let n_resources = resources.len();
             for (index, done) in resources.into_iter().enumerate() {
@@ -277,10 +333,7 @@ impl Show {
                 self.resource(branch, done);
             }
         }
-        let is_news = round.values().flat_map(BTreeMap::values).any(shown);
-        if self.activated.take().is_some() || is_news {
-            self.summary(summary);
-        }
+        is_news
     }
 
     fn resource(&self, branch: &str, done: &ResourceDone) {
@@ -375,10 +428,15 @@ impl Show {
         self.line(&value.to_string());
     }
 
-    /// A reader that is gone needs no lines.
+    /// A reader that is gone ends the command, as with any other.
     fn line(&self, text: &str) {
         let mut stdout = std::io::stdout().lock();
-        let _ = writeln!(stdout, "{}", text.trim_end()).and_then(|()| stdout.flush());
+        if writeln!(stdout, "{}", text.trim_end())
+            .and_then(|()| stdout.flush())
+            .is_err()
+        {
+            self.gone.notify_one();
+        }
     }
 }
 

@@ -148,6 +148,8 @@ async fn up(
     // What must be settled before `--once` may end.
     let mut awaited: Option<Awaited> = None;
     let mut is_verified = false;
+    let mut ticks = tokio::time::interval(Duration::from_secs(2));
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let code = loop {
         let event = tokio::select! {
             event = events.recv() => match event {
@@ -159,8 +161,13 @@ async fn up(
                 }
                 Err(tokio::sync::broadcast::error::RecvError::Closed) => break ExitCode::from(TROUBLE),
             },
-            _ = interrupt.recv() => break ExitCode::SUCCESS,
-            _ = terminate.recv() => break ExitCode::SUCCESS,
+            _ = interrupt.recv() => break interrupted(arguments.once),
+            _ = terminate.recv() => break interrupted(arguments.once),
+            () = show.reader_gone() => break interrupted(arguments.once),
+            _ = ticks.tick() => {
+                show.tick();
+                continue;
+            }
         };
         show.event(&event);
         let Event { environment, what } = event;
@@ -178,7 +185,7 @@ async fn up(
                 let Some(engine) = server.app.engine(environment) else {
                     break ExitCode::from(TROUBLE);
                 };
-                match engine.deploy(Method::Repair, None).await {
+                match engine.deploy(Method::Verify, None).await {
                     Ok(scheduled) => awaited = Some(Awaited::Round(scheduled.round)),
                     Err(error) if arguments.once => {
                         show.trouble(&error.to_string());
@@ -212,6 +219,15 @@ async fn up(
         _ = terminate.recv() => {}
     }
     Ok(code)
+}
+
+/// Somebody ended it: that is the end of `up`, but with `--once` not all is deployed.
+fn interrupted(once: bool) -> ExitCode {
+    if once {
+        ExitCode::from(FAILED)
+    } else {
+        ExitCode::SUCCESS
+    }
 }
 
 #[derive(Debug, Clone, Copy)]

@@ -125,6 +125,10 @@ impl Loop {
                 Ok(false) => self.wait(),
                 Err(error) => {
                     self.may_be_interrupted = true;
+                    let message = format!("the compile loop cannot go on: {}", chain(&error));
+                    self.options
+                        .bus
+                        .emit(self.options.environment, What::Trouble { message });
                     tracing::error!(environment.id = %self.options.environment, error = chain(&error), "the compile loop cannot go on; trying again");
                     tokio::select! {
                         () = tokio::time::sleep(Duration::from_secs(1)) => {}

@@ -30,6 +30,8 @@ pub enum Method {
     Deploy,
     /// Everything.
     Repair,
+    /// Everything, because the server was started on a version that is in force already.
+    Verify,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -639,6 +641,12 @@ impl Loop {
     ) -> bool {
         let (id, error) = (self.environment, chain(error));
         tracing::error!(environment.id = %id, error, "cannot {what}; trying again in {pause:?}");
+        self.bus.emit(
+            id,
+            What::Trouble {
+                message: format!("cannot {what}: {error}"),
+            },
+        );
         tokio::select! {
             () = tokio::time::sleep(*pause) => {}
             () = self.shutdown.cancelled() => return false,
@@ -717,6 +725,7 @@ impl Loop {
                 Priority::UserDeploy,
                 "user requested a deploy",
             ),
+            Method::Verify => (Which::All, Priority::UserRepair, "the server was started"),
             Method::Repair => (Which::All, Priority::UserRepair, "user requested a repair"),
         };
         let agents = self
@@ -892,11 +901,15 @@ fn messages_json(logs: &[steward_compiler::protocol::LogLine]) -> String {
     serde_json::Value::Array(logs.iter().map(line).collect()).to_string()
 }
 
-/// An error with all its causes, for one log line.
+/// An error with all its causes, for one log line. A cause that the text before it holds already is not repeated.
 pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let causes = std::iter::successors(Some(error), |error| error.source());
-    causes
-        .map(ToString::to_string)
-        .collect::<Vec<_>>()
-        .join(": ")
+    let mut text = error.to_string();
+    let causes = std::iter::successors(error.source(), |error| error.source());
+    for cause in causes.map(ToString::to_string) {
+        if !text.contains(&cause) {
+            text.push_str(": ");
+            text.push_str(&cause);
+        }
+    }
+    text
 }

@@ -23,6 +23,10 @@ pub enum What {
     FetchFailed {
         message: String,
     },
+    /// Something of ours does not work, for now.
+    Trouble {
+        message: String,
+    },
     /// A look found the commit that the newest version was made from.
     UpToDate {
         commit: String,

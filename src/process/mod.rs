@@ -65,6 +65,7 @@ pub fn own_program() -> io::Result<PathBuf> {
 /// Starts this program with `arguments`, piped on stdin and stdout; its stderr is ours.
 pub fn spawn_own<S: AsRef<OsStr>>(arguments: &[S]) -> io::Result<Child> {
     Command::new(own_program()?)
+        .arg0("steward")
         .args(arguments)
         .env_clear()
         .env(

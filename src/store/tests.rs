@@ -568,3 +568,36 @@ async fn a_removed_resource_is_orphaned_after_the_version_that_was_in_force() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn a_full_disk_stops_writes_with_an_error_and_they_go_on_when_there_is_room_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open_sqlite(&dir.path().join("steward.db"))
+        .await
+        .unwrap();
+    let id = environment(&store).await;
+    let Db::Sqlite { write, .. } = &store.db else {
+        unreachable!()
+    };
+    // The database may not grow: SQLite then fails as it does on a full disk.
+    let (n_pages,): (i64,) = sqlx::query_as("PRAGMA page_count")
+        .fetch_one(write)
+        .await
+        .unwrap();
+    sqlx::query(&format!("PRAGMA max_page_count = {n_pages}"))
+        .execute(write)
+        .await
+        .unwrap();
+    let many: Vec<ResourceState> = (0..2000).map(|n| state(&format!("r{n}"))).collect();
+    let full = store
+        .version_activate(id, 1, &many, &[], &[])
+        .await
+        .unwrap_err();
+    assert!(crate::deploy::chain(&full).contains("full"), "{full:?}");
+    // The connection that hit the limit is gone, and with it the limit.
+    store
+        .version_activate(id, 1, &many, &[], &[])
+        .await
+        .unwrap();
+    assert_eq!(store.state_list(id).await.unwrap().len(), 2000);
+}

@@ -59,12 +59,13 @@ fn an_edited_and_a_deleted_file_are_repaired_on_the_interval_and_the_history_tel
         "{lines}"
     );
     let actions = running.get_ok("/api/v2/resource_actions?agent=localhost&limit=1000");
+    // An editor that empties a file before it writes may be caught between the two.
     let repairs = actions["data"]
         .as_array()
         .unwrap()
         .iter()
         .filter(|action| action["change"] == "updated");
-    assert_eq!(repairs.count(), 1);
+    assert!(repairs.count() >= 1);
     running.stop();
 }
 
