@@ -6,7 +6,8 @@ use serde_json::json;
 use warp::http::StatusCode;
 use warp::{Rejection, Reply};
 
-use crate::deploy::{RequestError, chain};
+use crate::deploy::RequestError;
+use crate::domain::chain;
 use crate::store;
 
 #[derive(Debug)]

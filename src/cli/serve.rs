@@ -9,7 +9,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::{TROUBLE, USAGE, log};
 use crate::config;
-use crate::deploy::chain;
+use crate::domain::chain;
 use crate::server::{App, Server};
 
 pub(super) fn run(path: &Path, check: bool) -> ExitCode {

@@ -18,7 +18,8 @@ use super::next::{inputs_digest, needs_compile};
 use super::run::{self, Context, blocking};
 use super::source::{Head, Source};
 use super::worker::Pool;
-use crate::deploy::{Engine, chain};
+use crate::deploy::Engine;
+use crate::domain::chain;
 use crate::domain::{EnvironmentId, Interval, Timestamp};
 use crate::git::{self, Credentials};
 use crate::observe::{Bus, What};
@@ -200,9 +201,13 @@ impl Loop {
             return Ok(false);
         }
         self.look(&environment).await?;
-        if let Some(last) = self.last_compile {
+        if let Some(last) = self.last_compile.take() {
             let pause = settings.recompile_backoff().saturating_sub(last.elapsed());
-            tokio::time::sleep(pause).await;
+            if !pause.is_zero() {
+                tokio::time::sleep(pause).await;
+                // What was read before the pause may hold no more.
+                return Ok(true);
+            }
         }
         let mut claimed = store.compile_claim(id).await?.into_iter();
         let Some(first) = claimed.next() else {

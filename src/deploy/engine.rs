@@ -18,7 +18,7 @@ use super::Intent;
 use super::executor::{Executor, Message, Task, TaskDone};
 use super::schedule::{Ended, Policy, Priority, Run, Schedule, Which};
 use crate::domain::{
-    ActionId, Blocked, DryRunId, EnvironmentId, HandlerStatus, Settings, Timestamp,
+    ActionId, Blocked, DryRunId, EnvironmentId, HandlerStatus, Settings, Timestamp, chain,
 };
 use crate::observe::{Bus, ResourceDone, Summary, What};
 use crate::store::{self, ActionEnd, ActionStart, Store};
@@ -899,17 +899,4 @@ fn messages_json(logs: &[steward_compiler::protocol::LogLine]) -> String {
         })
     };
     serde_json::Value::Array(logs.iter().map(line).collect()).to_string()
-}
-
-/// An error with all its causes, for one log line. A cause that the text before it holds already is not repeated.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let causes = std::iter::successors(error.source(), |error| error.source());
-    for cause in causes.map(ToString::to_string) {
-        if !text.contains(&cause) {
-            text.push_str(": ");
-            text.push_str(&cause);
-        }
-    }
-    text
 }

@@ -9,7 +9,6 @@ mod executor;
 mod intent;
 mod schedule;
 
-pub(crate) use engine::chain;
 pub use engine::{Engine, Method, Options, RequestError, Scheduled};
 pub use executor::{ExecutorCommand, ExecutorReply, Python, Task, TaskDone};
 pub use intent::Intent;

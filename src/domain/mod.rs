@@ -1,5 +1,6 @@
 //! Ids, states and settings: plain data, and the one place that reads the clock.
 
+mod error;
 mod ids;
 mod interval;
 mod resource_id;
@@ -7,6 +8,7 @@ mod settings;
 mod state;
 mod time;
 
+pub use error::chain;
 pub use ids::{ActionId, CompileId, DryRunId, EnvironmentId, ProjectId};
 pub use interval::{Interval, IntervalError};
 pub use resource_id::ResourceId;

@@ -593,7 +593,7 @@ async fn a_full_disk_stops_writes_with_an_error_and_they_go_on_when_there_is_roo
         .version_activate(id, 1, &many, &[], &[])
         .await
         .unwrap_err();
-    assert!(crate::deploy::chain(&full).contains("full"), "{full:?}");
+    assert!(crate::domain::chain(&full).contains("full"), "{full:?}");
     // The connection that hit the limit is gone, and with it the limit.
     store
         .version_activate(id, 1, &many, &[], &[])

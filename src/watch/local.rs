@@ -12,8 +12,8 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::compile::Compiler;
-use crate::deploy::chain;
 use crate::domain::EnvironmentId;
+use crate::domain::chain;
 use crate::git;
 use crate::store::Store;
 

@@ -14,7 +14,9 @@ fn an_edited_and_a_deleted_file_are_repaired_on_the_interval_and_the_history_tel
     command.args(["--set", "autostart_agent_repair_interval=1"]);
     let mut running = Running::start(command);
     running.settled(1);
-    fs::write(host.file("a"), "somebody was here\n").unwrap();
+    // In one step, or a repair may see the file empty.
+    fs::write(host.data().join("edited"), "somebody was here\n").unwrap();
+    fs::rename(host.data().join("edited"), host.file("a")).unwrap();
     fs::remove_file(host.file("b")).unwrap();
     let is_repair = |name: &str, event: &serde_json::Value| {
         event["event"] == "resource"
