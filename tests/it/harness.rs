@@ -402,7 +402,7 @@ pub fn segment(text: &str) -> String {
 pub fn files(pairs: &[(&str, &str)]) -> String {
     let mut model = String::from(
         "import fs\n\nroot = std::get_env(\"ROOT\")\nhost = std::Host(name=\"localhost\", os=std::linux)\n\
-         fs::Directory(host=host, path=root)\n",
+         fs::Directory(host=host, path=root, send_event=false)\n",
     );
     for (name, content) in pairs {
         model.push_str(&format!(
