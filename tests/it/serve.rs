@@ -272,3 +272,19 @@ fn with_a_token_requests_must_show_it() {
         json!({"data": null})
     );
 }
+
+#[test]
+fn the_example_configuration_is_good() {
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("systemd/steward.yaml.example");
+    let mut command = steward();
+    command
+        .args(["serve", "--check", "--config"])
+        .arg(example)
+        .env("STATE_DIRECTORY", "/var/lib/steward");
+    let output = finish(command);
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
