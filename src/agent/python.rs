@@ -3,12 +3,14 @@
 use std::io::{self, BufReader};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
+use std::time::Duration;
 
 use serde_json::{Map, Value};
 use steward_compiler::protocol::{self, FromHost, HandlerOutcome, ToHost};
 
 use super::worker::Code;
 use crate::deploy::Task;
+use crate::process;
 
 #[derive(Debug)]
 pub(super) struct PythonHost {
@@ -22,8 +24,8 @@ pub(super) struct PythonHost {
 
 impl Drop for PythonHost {
     fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        // With all that its handlers started.
+        let _ = process::end_group(&mut self.child, Duration::ZERO);
     }
 }
 
@@ -131,3 +133,6 @@ fn unexpected(message: &FromHost) -> io::Error {
         text.chars().take(200).collect::<String>()
     ))
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,105 @@
+//! A real interpreter with a module of a test.
+
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use steward_compiler::protocol::{PythonFile, PythonModule};
+
+use super::*;
+use crate::deploy::Python;
+use crate::domain::{ActionId, EnvironmentId};
+
+const HANDLER: &str = r#"
+import subprocess, time
+from inmanta.agent.handler import CRUDHandler, provider
+from inmanta.resources import PurgeableResource, resource
+
+@resource("net::Row", agent="host", id_attribute="name")
+class Row(PurgeableResource):
+    fields = ("name",)
+
+@provider("net::Row", name="row")
+class RowHandler(CRUDHandler):
+    def read_resource(self, ctx, resource):
+        if resource.name.startswith("/"):
+            with open(resource.name, "w") as pid:
+                pid.write(str(subprocess.Popen(["sleep", "1000"]).pid))
+        if resource.name == "hang" or resource.name.startswith("/hang"):
+            time.sleep(1000)
+
+    def create_resource(self, ctx, resource):
+        pass
+
+    update_resource = delete_resource = create_resource
+"#;
+
+/// Code with the module `net` below `dir`.
+pub(in crate::agent) fn code(dir: &Path, source: &str) -> Code {
+    let path = dir.join("net/plugins/__init__.py");
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(&path, source).unwrap();
+    let file = PythonFile {
+        module: "inmanta_plugins.net".into(),
+        path: path.to_str().unwrap().into(),
+        package: true,
+    };
+    let module = PythonModule {
+        name: "net".into(),
+        root: dir.join("net").to_str().unwrap().into(),
+        files: vec![file],
+    };
+    let interpreter = std::env::var_os("STEWARD_PYTHON").unwrap_or_else(|| "python3".into());
+    let python = Python {
+        interpreter: interpreter.into(),
+        package: Path::new(env!("CARGO_MANIFEST_DIR")).join("python"),
+    };
+    Code {
+        key: "code".into(),
+        modules: vec![module],
+        python: Some(python),
+        environment_id: EnvironmentId::generate(),
+    }
+}
+
+fn task(name: &str) -> (Task, Map<String, Value>) {
+    let attributes = json!({"name": name, "purged": false, "purge_on_delete": false, "report_only": false, "references": [], "mutators": [], "receive_events": true, "send_event": true});
+    let task = Task {
+        action: ActionId::generate(),
+        code: "code".into(),
+        agent: "host".into(),
+        resource_id: format!("net::Row[host,name={name}]"),
+        resource_type: "net::Row".into(),
+        version: 1,
+        attributes: attributes.to_string(),
+        requires: Default::default(),
+        dependency_changed: false,
+        dry_run: false,
+        reason: "a test said so".into(),
+    };
+    (task, attributes.as_object().unwrap().clone())
+}
+
+#[track_caller]
+fn wait_until_gone(pid: u32) {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    let stat = || fs::read_to_string(format!("/proc/{pid}/stat"));
+    while stat().is_ok_and(|stat| !stat.contains(") Z ")) {
+        assert!(Instant::now() < deadline, "process {pid} is still there");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn what_a_handler_started_ends_with_its_host() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut host =
+        PythonHost::start(&code(dir.path(), HANDLER), "host").unwrap();
+    let pid_file = dir.path().join("pid");
+    let (task, resource) = task(pid_file.to_str().unwrap());
+    let outcome = host.deploy(&task, resource).unwrap();
+    let pid = fs::read_to_string(&pid_file).unwrap_or_else(|_| panic!("{outcome:?}"));
+    drop(host);
+    wait_until_gone(pid.parse().unwrap());
+}
