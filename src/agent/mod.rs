@@ -18,6 +18,7 @@ use steward_compiler::protocol;
 
 use crate::deploy::{ExecutorCommand, ExecutorReply, Task, TaskDone};
 use crate::process;
+pub use python::Limits;
 use worker::{Code, Worker};
 
 /// Where answers go: whole frames, one at a time.
@@ -38,7 +39,7 @@ impl Replies {
 }
 
 /// The whole life of an executor process.
-pub fn run() -> ExitCode {
+pub fn run(limits: Limits) -> ExitCode {
     process::die_with_parent();
     let replies = Replies(Arc::new(Mutex::new(BufWriter::new(io::stdout()))));
     let mut reader = BufReader::new(io::stdin());
@@ -67,7 +68,7 @@ pub fn run() -> ExitCode {
                 };
                 let queue = agents
                     .entry(task.agent.clone())
-                    .or_insert_with(|| start_agent(&task.agent, &replies));
+                    .or_insert_with(|| start_agent(&task.agent, limits, &replies));
                 if queue.send((task, code)).is_err() {
                     tracing::error!("an agent's thread ended");
                     return ExitCode::FAILURE;
@@ -82,12 +83,12 @@ pub fn run() -> ExitCode {
     }
 }
 
-fn start_agent(name: &str, replies: &Replies) -> mpsc::Sender<(Task, Arc<Code>)> {
+fn start_agent(name: &str, limits: Limits, replies: &Replies) -> mpsc::Sender<(Task, Arc<Code>)> {
     let (sender, receiver) = mpsc::channel::<(Task, Arc<Code>)>();
     let (agent, replies) = (name.to_owned(), replies.clone());
     // The thread ends with the process; a panic in a handler is caught in the worker.
     thread::spawn(move || {
-        let mut worker = Worker::new(agent);
+        let mut worker = Worker::new(agent, limits);
         while let Ok((task, code)) = receiver.recv() {
             replies.send(worker.run(task, &code));
         }

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use steward_compiler::protocol::{HandlerOutcome, PythonModule};
 
 use super::handler::{self, Context};
-use super::python::PythonHost;
+use super::python::{Limits, PythonHost};
 use crate::deploy::{Task, TaskDone};
 use crate::domain::{EnvironmentId, HandlerStatus, Timestamp};
 
@@ -33,12 +33,17 @@ impl Code {
 #[derive(Debug)]
 pub(super) struct Worker {
     agent: String,
+    limits: Limits,
     host: Option<(String, PythonHost)>,
 }
 
 impl Worker {
-    pub(super) fn new(agent: String) -> Self {
-        Self { agent, host: None }
+    pub(super) fn new(agent: String, limits: Limits) -> Self {
+        Self {
+            agent,
+            limits,
+            host: None,
+        }
     }
 
     pub(super) fn run(&mut self, task: Task, code: &Arc<Code>) -> TaskDone {
@@ -83,9 +88,14 @@ impl Worker {
         }
         if self.host.as_ref().is_none_or(|(key, _)| *key != code.key) {
             self.host = None;
-            match PythonHost::start(code, &self.agent) {
+            match PythonHost::start(code, &self.agent, self.limits) {
                 Ok(host) => self.host = Some((code.key.clone(), host)),
-                Err(error) => return refused(&format!("cannot start a Python host: {error}")),
+                Err(error) => {
+                    return refused(&format!(
+                        "cannot start a Python host for resource {}: {error}",
+                        task.resource_id
+                    ));
+                }
             }
         }
         let Some((_, host)) = &mut self.host else {

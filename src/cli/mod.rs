@@ -45,7 +45,11 @@ enum Command {
     },
     /// The life of a process that runs handlers for a server.
     #[command(hide = true)]
-    Executor,
+    Executor {
+        /// How long a Python handler may take for one resource.
+        #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..))]
+        handler_timeout: u64,
+    },
     /// Become another program that dies with its parent.
     #[command(hide = true)]
     Tied {
@@ -143,9 +147,12 @@ pub fn main() -> ExitCode {
             log::child();
             crate::compile::run_worker(memory_bytes)
         }
-        Command::Executor => {
+        Command::Executor { handler_timeout } => {
             log::child();
-            crate::agent::run()
+            crate::agent::run(crate::agent::Limits {
+                deploy: std::time::Duration::from_secs(handler_timeout),
+                ..Default::default()
+            })
         }
         Command::Tied { command } => tied::run(&command),
     }

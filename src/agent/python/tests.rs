@@ -95,11 +95,67 @@ fn wait_until_gone(pid: u32) {
 fn what_a_handler_started_ends_with_its_host() {
     let dir = tempfile::tempdir().unwrap();
     let mut host =
-        PythonHost::start(&code(dir.path(), HANDLER), "host").unwrap();
+        PythonHost::start(&code(dir.path(), HANDLER), "host", Limits::default()).unwrap();
     let pid_file = dir.path().join("pid");
     let (task, resource) = task(pid_file.to_str().unwrap());
     let outcome = host.deploy(&task, resource).unwrap();
     let pid = fs::read_to_string(&pid_file).unwrap_or_else(|_| panic!("{outcome:?}"));
     drop(host);
     wait_until_gone(pid.parse().unwrap());
+}
+
+#[test]
+fn a_handler_that_hangs_is_stopped_with_all_it_started() {
+    let dir = tempfile::tempdir().unwrap();
+    let limits = Limits {
+        deploy: Duration::from_millis(1500),
+        ..Limits::default()
+    };
+    let source = HANDLER.replace("\"/hang\"", "\"/\"");
+    let mut host = PythonHost::start(&code(dir.path(), &source), "host", limits).unwrap();
+    let pid_file = dir.path().join("pid");
+    let (task, resource) = task(pid_file.to_str().unwrap());
+    let error = host.deploy(&task, resource).unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "its handler did not end within 1.5 s and was stopped"
+    );
+    wait_until_gone(fs::read_to_string(&pid_file).unwrap().parse().unwrap());
+    // The worker names the resource, and starts another host for the next.
+    let code = std::sync::Arc::new(code(dir.path(), &source));
+    let mut worker = crate::agent::worker::Worker::new("host".into(), limits);
+    let run = |worker: &mut crate::agent::worker::Worker, name: &str| {
+        let done = worker.run(self::task(name).0, &code);
+        let logs: Vec<String> = done.outcome.logs.into_iter().map(|line| line.msg).collect();
+        (done.outcome.status, logs.join("\n"))
+    };
+    let (status, log) = run(&mut worker, "hang");
+    assert_eq!(status, "unavailable", "{log}");
+    assert!(
+        log.contains("net::Row[host,name=hang]") && log.contains("within 1.5 s"),
+        "{log}"
+    );
+    let (status, log) = run(&mut worker, "good");
+    assert_eq!(status, "deployed", "{log}");
+}
+
+#[test]
+fn an_import_that_hangs_or_ends_the_host_says_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let limits = Limits {
+        import: Duration::from_millis(1500),
+        ..Limits::default()
+    };
+    let start = |source: &str| {
+        let host = PythonHost::start(&code(dir.path(), source), "host", limits);
+        host.unwrap_err().to_string()
+    };
+    assert_eq!(
+        start("import time\ntime.sleep(1000)"),
+        "importing the Python modules did not end within 1.5 s and was stopped"
+    );
+    assert_eq!(
+        start("import os\nos._exit(3)"),
+        "the Python host ended: exit status: 3"
+    );
 }
