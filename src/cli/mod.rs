@@ -50,9 +50,12 @@ enum Command {
         #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..))]
         handler_timeout: u64,
     },
-    /// Become another program that dies with its parent.
+    /// Run another program that dies with its parent.
     #[command(hide = true)]
     Tied {
+        /// The process that counts as the parent.
+        #[arg(long, value_name = "PID")]
+        parent: Option<u32>,
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
         command: Vec<OsString>,
     },
@@ -154,6 +157,6 @@ pub fn main() -> ExitCode {
                 ..Default::default()
             })
         }
-        Command::Tied { command } => tied::run(&command),
+        Command::Tied { parent, command } => tied::run(parent, &command),
     }
 }

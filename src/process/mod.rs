@@ -127,6 +127,13 @@ pub fn die_with_parent() {
     let _ = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
 }
 
+/// From now on `signal` comes when the parent dies. `false`: `parent` is another process, so the parent is dead already
+/// and no signal will come.
+pub fn signal_with_parent(signal: Signal, parent: Option<u32>) -> bool {
+    let _ = rustix::process::set_parent_process_death_signal(Some(signal));
+    parent.is_none_or(|parent| std::os::unix::process::parent_id() == parent)
+}
+
 /// Caps the memory this process may map, so that a runaway model ends alone.
 pub fn limit_memory(bytes: u64) {
     use rustix::process::{Resource, Rlimit, setrlimit};

@@ -138,10 +138,11 @@ fn run(desired: &Attributes, command: &str) -> Result<Done, Error> {
         "" => PATH,
         path => path,
     };
-    // Through this program, which ties the shell's life to ours before it becomes the shell.
+    // Through this program, which ties the life of the shell and all in its group to ours.
     let mut shell = Command::new(process::own_program().map_err(fail)?);
     shell
-        .args(["tied", "/bin/sh", "-c", command])
+        .args(["tied", "--parent", &std::process::id().to_string()])
+        .args(["/bin/sh", "-c", command])
         .env_clear()
         .env("PATH", path)
         .env("LANG", "C.UTF-8");
