@@ -74,6 +74,7 @@ pub fn spawn_own<S: AsRef<OsStr>>(arguments: &[S]) -> io::Result<Child> {
             "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
         )
         .env("LANG", "C.UTF-8")
+        .env(PARENT, std::process::id().to_string())
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::inherit())
@@ -122,9 +123,15 @@ fn pid(id: u32) -> Option<rustix::process::Pid> {
         .and_then(rustix::process::Pid::from_raw)
 }
 
+/// The variable in which [`spawn_own`] tells a child whose child it is.
+const PARENT: &str = "STEWARD_PARENT";
+
 /// Called first thing in a child: it dies with its parent, whatever way that goes.
 pub fn die_with_parent() {
-    let _ = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
+    let parent = std::env::var(PARENT).ok().and_then(|id| id.parse().ok());
+    if !signal_with_parent(Signal::KILL, parent) {
+        std::process::exit(1);
+    }
 }
 
 /// From now on `signal` comes when the parent dies. `false`: `parent` is another process, so the parent is dead already
