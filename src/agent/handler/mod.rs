@@ -7,6 +7,7 @@ mod directory;
 mod file;
 mod null;
 mod owner;
+mod replacement;
 mod run;
 mod symlink;
 
@@ -291,6 +292,33 @@ fn path(attributes: &Attributes) -> Result<&std::path::Path, Error> {
         )),
         path => Ok(std::path::Path::new(path)),
     }
+}
+
+/// Makes sure that a thing at `path` has a directory to be in.
+fn parent(path: &std::path::Path) -> Result<(), Error> {
+    let Some(parent) = path
+        .parent()
+        .filter(|parent| !parent.as_os_str().is_empty())
+    else {
+        return Ok(());
+    };
+    let is_dir = std::fs::metadata(parent).map(|metadata| metadata.is_dir());
+    let shown = parent.display();
+    let message = match is_dir {
+        Ok(true) => return Ok(()),
+        Ok(false) => format!("{shown} is not a directory; remove it first"),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            if std::fs::symlink_metadata(parent).is_ok() {
+                format!(
+                    "{shown} is a symlink that leads nowhere; remove it or create what it leads to"
+                )
+            } else {
+                format!("the directory {shown} does not exist; declare it as fs::Directory")
+            }
+        }
+        Err(error) => return Err(Error::io("look at", parent)(error)),
+    };
+    Err(Error::Failed(message))
 }
 
 #[cfg(test)]

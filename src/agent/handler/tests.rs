@@ -7,7 +7,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 use steward_compiler::protocol::HandlerOutcome;
 
-use super::{native, run};
+use super::{native, replacement, run};
 use crate::deploy::Task;
 use crate::domain::ActionId;
 
@@ -261,4 +261,67 @@ fn a_null_resource_fails_when_it_is_told_to() {
         json!({"name": "x", "fail": true}),
         "failed nochange",
     );
+}
+
+#[test]
+fn what_a_killed_executor_left_is_replaced() {
+    let dir = tempfile::tempdir().unwrap();
+    let names = || {
+        let entries = fs::read_dir(dir.path()).unwrap();
+        let mut names: Vec<String> = entries
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    };
+    let file = dir.path().join("motd");
+    let (left, _) = replacement::Replacement::file(&file).unwrap();
+    let name = left.path().to_owned();
+    std::mem::forget(left);
+    assert!(names()[0].starts_with(".steward-"), "{:?}", names());
+    // Whatever it is by now.
+    for leftover in ["file", "symlink"] {
+        let _ = fs::remove_file(&name);
+        match leftover {
+            "file" => fs::write(&name, "half").unwrap(),
+            _ => symlink(dir.path().join("precious"), &name).unwrap(),
+        }
+        let content = json!({"path": file, "content": leftover});
+        let _ = fs::remove_file(&file);
+        check("fs::File", content, "deployed created");
+        assert_eq!(names(), ["motd"]);
+    }
+    fs::create_dir(&name).unwrap();
+    let log = check(
+        "fs::File",
+        json!({"path": file, "content": "new"}),
+        "failed nochange",
+    );
+    assert!(log.contains("is in the way"), "{log}");
+    assert!(name.is_dir());
+    fs::remove_dir(&name).unwrap();
+
+    let link = dir.path().join("link");
+    let left = replacement::Replacement::symlink(&link, "half").unwrap();
+    std::mem::forget(left);
+    symlink("one", &link).unwrap();
+    check(
+        "fs::Symlink",
+        json!({"path": link, "target": "two"}),
+        "deployed updated",
+    );
+    assert_eq!(names(), ["link", "motd"]);
+}
+
+#[test]
+fn a_file_in_the_making_is_not_taken_for_a_leftover() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("motd");
+    let (replacement, file) = replacement::Replacement::file(&path).unwrap();
+    let other = json!({"path": path, "content": "other"});
+    let log = check("fs::File", other.clone(), "failed nochange");
+    assert!(log.contains("another resource"), "{log}");
+    replacement.place().unwrap();
+    drop(file);
+    check("fs::File", other, "deployed updated");
 }
