@@ -22,7 +22,7 @@ type Attributes = Map<String, Value>;
 /// Why a handler could not do its work.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("cannot {action} {path}: {source}")]
+    #[error("cannot {action} {path}: {source}{}", hint(.source))]
     Io {
         action: &'static str,
         path: String,
@@ -33,6 +33,29 @@ pub enum Error {
     /// Not now; tried again later without counting as broken.
     #[error("{0}")]
     Skip(String),
+}
+
+/// What a person can do about it.
+fn hint(error: &std::io::Error) -> String {
+    use std::io::ErrorKind;
+    let hint = match error.kind() {
+        ErrorKind::PermissionDenied => {
+            let user = rustix::process::geteuid();
+            return format!(
+                "; Steward runs as user {user}: give it the right, or run Steward as root"
+            );
+        }
+        ErrorKind::ReadOnlyFilesystem => "; mount it writable, or leave it out of the model",
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => "; make room there",
+        ErrorKind::NotADirectory => "; something above it is not a directory: remove that first",
+        ErrorKind::DirectoryNotEmpty => "; remove what is inside first",
+        ErrorKind::ResourceBusy => "; it is in use, perhaps as a mount point",
+        _ if error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error()) => {
+            "; symlinks above it lead in a circle: remove one of them"
+        }
+        _ => "",
+    };
+    hint.to_owned()
 }
 
 impl Error {

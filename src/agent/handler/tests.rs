@@ -325,3 +325,89 @@ fn a_file_in_the_making_is_not_taken_for_a_leftover() {
     drop(file);
     check("fs::File", other, "deployed updated");
 }
+
+#[test]
+fn odd_things_in_the_place_of_a_file_neither_hang_nor_confuse() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    let file = |name: &str| json!({"path": at(name), "content": "new"});
+    let fifo = std::process::Command::new("mkfifo")
+        .arg(at("fifo"))
+        .status();
+    assert!(fifo.unwrap().success());
+    // Opened as if it had been a file a moment ago: no waiting for a writer.
+    let mut options = fs::OpenOptions::new();
+    std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, replacement::NO_SURPRISE);
+    options.read(true).open(at("fifo")).unwrap();
+    check("fs::File", file("fifo"), "deployed updated");
+    assert_eq!(fs::read_to_string(at("fifo")).unwrap(), "new");
+    std::os::unix::net::UnixListener::bind(at("socket")).unwrap();
+    check("fs::File", file("socket"), "deployed updated");
+    // A terabyte, of which nobody reads more than a little.
+    let large = fs::File::create(at("large")).unwrap();
+    large.set_len(1 << 40).unwrap();
+    let outcome = deploy_with("fs::File", &file("large"), |_| ());
+    assert_eq!(outcome.status, "deployed");
+    assert!(outcome.changes["content"].to_string().len() < 1 << 20);
+    assert_eq!(fs::read_to_string(at("large")).unwrap(), "new");
+}
+
+#[test]
+fn what_is_above_a_path_may_be_odd_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    symlink("/nowhere/at/all", at("dangling")).unwrap();
+    symlink("loop", at("loop")).unwrap();
+    fs::write(at("file"), "").unwrap();
+    let failed = |kind: &str, path: &str| {
+        let attributes = json!({"path": at(path), "content": "", "target": "t"});
+        let log = check(kind, attributes, "failed nochange");
+        assert!(log.contains(dir.path().to_str().unwrap()), "{log}");
+        log
+    };
+    for kind in ["fs::File", "fs::Symlink"] {
+        let log = failed(kind, "dangling/f");
+        assert!(
+            log.contains("a symlink that leads nowhere; remove"),
+            "{log}"
+        );
+        let log = failed(kind, "file/f");
+        assert!(
+            log.contains("something above it is not a directory"),
+            "{log}"
+        );
+        let log = failed(kind, "loop/f");
+        assert!(log.contains("symlinks above it lead in a circle"), "{log}");
+    }
+    let log = failed("fs::Directory", "dangling");
+    assert!(
+        log.contains("a symlink that leads nowhere; remove"),
+        "{log}"
+    );
+    let log = failed("fs::Directory", "file/d");
+    assert!(
+        log.contains("something above it is not a directory"),
+        "{log}"
+    );
+    let log = failed("fs::Symlink", "missing/f");
+    assert!(log.contains("declare it as fs::Directory"), "{log}");
+    fs::create_dir_all(at("full/inside")).unwrap();
+    let full = json!({"path": at("full"), "purged": true});
+    let log = check("fs::Directory", full, "failed nochange");
+    assert!(log.contains("remove what is inside first"), "{log}");
+}
+
+#[test]
+fn an_error_of_the_host_says_what_to_do() {
+    let error = |number: rustix::io::Errno| {
+        super::Error::io("write", Path::new("/etc/motd"))(number.into()).to_string()
+    };
+    use rustix::io::Errno;
+    let denied = error(Errno::ACCESS);
+    assert!(
+        denied.starts_with("cannot write /etc/motd: Permission denied") && denied.contains("root"),
+        "{denied}"
+    );
+    assert!(error(Errno::ROFS).ends_with("mount it writable, or leave it out of the model"));
+    assert!(error(Errno::NOSPC).ends_with("make room there"));
+}
