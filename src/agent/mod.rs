@@ -11,8 +11,10 @@ mod worker;
 use std::collections::HashMap;
 use std::io::{self, BufReader, BufWriter};
 use std::process::ExitCode;
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Mutex};
 use std::thread;
+use std::time::Duration;
 
 use steward_compiler::protocol;
 
@@ -20,6 +22,9 @@ use crate::deploy::{ExecutorCommand, ExecutorReply, Task, TaskDone};
 use crate::process;
 pub use python::Limits;
 use worker::{Code, Worker};
+
+/// A Python host without work is kept warm for this long.
+const IDLE: Duration = Duration::from_secs(60);
 
 /// Where answers go: whole frames, one at a time.
 #[derive(Debug, Clone)]
@@ -53,12 +58,8 @@ pub fn run(limits: Limits) -> ExitCode {
                 python,
                 environment_id,
             })) => {
-                let loaded = Code {
-                    key: code.clone(),
-                    modules,
-                    python,
-                    environment_id,
-                };
+                // Kept for as long as we live: the server announces a code once, and may go back to it any time.
+                let loaded = Code::new(&code, modules, python, environment_id);
                 codes.insert(code, Arc::new(loaded));
             }
             Ok(Some(ExecutorCommand::Run(task))) => {
@@ -89,8 +90,17 @@ fn start_agent(name: &str, limits: Limits, replies: &Replies) -> mpsc::Sender<(T
     // The thread ends with the process; a panic in a handler is caught in the worker.
     thread::spawn(move || {
         let mut worker = Worker::new(agent, limits);
-        while let Ok((task, code)) = receiver.recv() {
-            replies.send(worker.run(task, &code));
+        loop {
+            let next = if worker.has_host() {
+                receiver.recv_timeout(IDLE)
+            } else {
+                receiver.recv().map_err(Into::into)
+            };
+            match next {
+                Ok((task, code)) => replies.send(worker.run(task, &code)),
+                Err(RecvTimeoutError::Timeout) => worker.end_host(),
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
         }
     });
     sender

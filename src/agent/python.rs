@@ -35,6 +35,8 @@ impl Default for Limits {
     }
 }
 
+/// A host that is asked to end has this long for its delete hooks.
+const STOP: Duration = Duration::from_secs(3);
 /// A host that was ended has this long to be gone before its status is asked for.
 const END: Duration = Duration::from_secs(1);
 
@@ -153,6 +155,18 @@ impl PythonHost {
                 }
             }
         })
+    }
+
+    /// Lets the host run its delete hooks and end; one that takes too long for that is ended.
+    pub(super) fn stop(mut self) {
+        let stopped = self.within("the end of the Python host", STOP, |host| {
+            protocol::write_frame(&mut host.stdin, &ToHost::Stop)?;
+            while !matches!(host.read()?, FromHost::Bye) {}
+            Ok(())
+        });
+        if let Err(error) = stopped {
+            tracing::warn!(%error, "a Python host did not end in order");
+        }
     }
 
     /// One exchange, `what` in words, that the host does not survive if it takes longer than `limit`.

@@ -55,12 +55,12 @@ pub(in crate::agent) fn code(dir: &Path, source: &str) -> Code {
         interpreter: interpreter.into(),
         package: Path::new(env!("CARGO_MANIFEST_DIR")).join("python"),
     };
-    Code {
-        key: "code".into(),
-        modules: vec![module],
-        python: Some(python),
-        environment_id: EnvironmentId::generate(),
-    }
+    Code::new(
+        "code",
+        vec![module],
+        Some(python),
+        EnvironmentId::generate(),
+    )
 }
 
 fn task(name: &str) -> (Task, Map<String, Value>) {
@@ -158,4 +158,69 @@ fn an_import_that_hangs_or_ends_the_host_says_so() {
         start("import os\nos._exit(3)"),
         "the Python host ended: exit status: 3"
     );
+}
+
+const PID: &str = r#"
+import os, time
+from inmanta.agent.handler import CRUDHandler, cache, provider
+from inmanta.resources import PurgeableResource, resource
+
+@resource("net::Row", agent="host", id_attribute="name")
+class Row(PurgeableResource):
+    fields = ("name",)
+
+@provider("net::Row", name="row")
+class RowHandler(CRUDHandler):
+    @cache(timeout=600, call_on_delete=lambda path: open(path + ".deleted", "w").close())
+    def connection(self):
+        return self.path
+
+    def read_resource(self, ctx, resource):
+        self.path = resource.name
+        self.connection()
+        with open(resource.name, "a") as pids:
+            pids.write(f"{os.getpid()}\n")
+
+    def create_resource(self, ctx, resource):
+        pass
+
+    update_resource = delete_resource = create_resource
+"#;
+
+#[test]
+fn a_commit_that_changes_no_python_keeps_the_host_and_one_at_rest_ends_in_order() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    let mut worker = crate::agent::worker::Worker::new("host".into(), Limits::default());
+    let name = at("pids").to_str().unwrap().to_owned();
+    let mut run = |code: Code| {
+        let done = worker.run(self::task(&name).0, &std::sync::Arc::new(code));
+        assert_eq!(done.outcome.status, "deployed", "{:?}", done.outcome);
+        let pids = fs::read_to_string(&name).unwrap();
+        pids.lines().last().unwrap().to_owned()
+    };
+    let first = run(code(&at("one"), PID));
+    // The model is none of a handler's business.
+    fs::create_dir_all(at("two/net/model")).unwrap();
+    fs::write(at("two/net/model/_init.cf"), "a = 1").unwrap();
+    assert_eq!(run(code(&at("two"), PID)), first);
+    // Other code, other data, or files that are gone.
+    let changed = format!("{PID}\n# changed");
+    let second = run(code(&at("three"), &changed));
+    assert_ne!(second, first);
+    assert!(at("pids.deleted").exists());
+    fs::create_dir_all(at("four/net/files")).unwrap();
+    fs::write(at("four/net/files/data"), "data").unwrap();
+    let third = run(code(&at("four"), &changed));
+    assert_ne!(third, second);
+    let fifth = code(&at("five"), &changed);
+    assert_ne!(run(fifth), third);
+    fs::remove_dir_all(at("five")).unwrap();
+    let last = run(code(&at("six"), &changed));
+    assert_ne!(last, third);
+    fs::remove_file(at("pids.deleted")).unwrap();
+    assert!(worker.has_host());
+    worker.end_host();
+    assert!(!worker.has_host() && at("pids.deleted").exists());
+    wait_until_gone(last.parse().unwrap());
 }
