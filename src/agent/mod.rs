@@ -11,14 +11,20 @@ mod worker;
 use std::collections::HashMap;
 use std::io::{self, BufReader, BufWriter};
 use std::process::ExitCode;
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Mutex};
 use std::thread;
+use std::time::Duration;
 
 use steward_compiler::protocol;
 
 use crate::deploy::{ExecutorCommand, ExecutorReply, Task, TaskDone};
 use crate::process;
+pub use python::Limits;
 use worker::{Code, Worker};
+
+/// A Python host without work is kept warm for this long.
+const IDLE: Duration = Duration::from_secs(60);
 
 /// Where answers go: whole frames, one at a time.
 #[derive(Debug, Clone)]
@@ -38,7 +44,7 @@ impl Replies {
 }
 
 /// The whole life of an executor process.
-pub fn run() -> ExitCode {
+pub fn run(limits: Limits) -> ExitCode {
     process::die_with_parent();
     let replies = Replies(Arc::new(Mutex::new(BufWriter::new(io::stdout()))));
     let mut reader = BufReader::new(io::stdin());
@@ -52,12 +58,8 @@ pub fn run() -> ExitCode {
                 python,
                 environment_id,
             })) => {
-                let loaded = Code {
-                    key: code.clone(),
-                    modules,
-                    python,
-                    environment_id,
-                };
+                // Kept for as long as we live: the server announces a code once, and may go back to it any time.
+                let loaded = Code::new(&code, modules, python, environment_id);
                 codes.insert(code, Arc::new(loaded));
             }
             Ok(Some(ExecutorCommand::Run(task))) => {
@@ -67,7 +69,7 @@ pub fn run() -> ExitCode {
                 };
                 let queue = agents
                     .entry(task.agent.clone())
-                    .or_insert_with(|| start_agent(&task.agent, &replies));
+                    .or_insert_with(|| start_agent(&task.agent, limits, &replies));
                 if queue.send((task, code)).is_err() {
                     tracing::error!("an agent's thread ended");
                     return ExitCode::FAILURE;
@@ -82,14 +84,23 @@ pub fn run() -> ExitCode {
     }
 }
 
-fn start_agent(name: &str, replies: &Replies) -> mpsc::Sender<(Task, Arc<Code>)> {
+fn start_agent(name: &str, limits: Limits, replies: &Replies) -> mpsc::Sender<(Task, Arc<Code>)> {
     let (sender, receiver) = mpsc::channel::<(Task, Arc<Code>)>();
     let (agent, replies) = (name.to_owned(), replies.clone());
     // The thread ends with the process; a panic in a handler is caught in the worker.
     thread::spawn(move || {
-        let mut worker = Worker::new(agent);
-        while let Ok((task, code)) = receiver.recv() {
-            replies.send(worker.run(task, &code));
+        let mut worker = Worker::new(agent, limits);
+        loop {
+            let next = if worker.has_host() {
+                receiver.recv_timeout(IDLE)
+            } else {
+                receiver.recv().map_err(Into::into)
+            };
+            match next {
+                Ok((task, code)) => replies.send(worker.run(task, &code)),
+                Err(RecvTimeoutError::Timeout) => worker.end_host(),
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
         }
     });
     sender

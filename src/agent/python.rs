@@ -1,17 +1,49 @@
 //! A Python host for handlers: a child process that speaks `steward_compiler::protocol` over its pipes.
+//!
+//! Each exchange with it has a limit, at which the host is ended; whoever gets an error drops the host.
+
+mod watchdog;
 
 use std::io::{self, BufReader};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
+use std::time::Duration;
 
 use serde_json::{Map, Value};
 use steward_compiler::protocol::{self, FromHost, HandlerOutcome, ToHost};
 
 use super::worker::Code;
 use crate::deploy::Task;
+use crate::process;
+use watchdog::Watchdog;
+
+/// How long module code may take.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// To start and import all modules.
+    pub import: Duration,
+    /// To bring one resource to its desired state. Long: a handler may wait for a machine to boot.
+    pub deploy: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            import: Duration::from_secs(120),
+            deploy: Duration::from_secs(600),
+        }
+    }
+}
+
+/// A host that is asked to end has this long for its delete hooks.
+const STOP: Duration = Duration::from_secs(3);
+/// A host that was ended has this long to be gone before its status is asked for.
+const END: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 pub(super) struct PythonHost {
+    limits: Limits,
+    watchdog: Watchdog,
     child: Child,
     stdin: ChildStdin,
     stdout: BufReader<ChildStdout>,
@@ -22,14 +54,14 @@ pub(super) struct PythonHost {
 
 impl Drop for PythonHost {
     fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        // With all that its handlers started.
+        let _ = process::end_group(&mut self.child, Duration::ZERO);
     }
 }
 
 impl PythonHost {
     /// Starts a host and lets it import the modules of `code`.
-    pub(super) fn start(code: &Code, agent: &str) -> io::Result<Self> {
+    pub(super) fn start(code: &Code, agent: &str, limits: Limits) -> io::Result<Self> {
         let missing = || io::Error::other("no Python of 3.11 or later was found on this machine");
         let python = code.python.as_ref().ok_or_else(missing)?;
         let mut child = python
@@ -43,13 +75,22 @@ impl PythonHost {
         let stdin = child.stdin.take().ok_or_else(pipe)?;
         let stdout = BufReader::new(child.stdout.take().ok_or_else(pipe)?);
         let mut host = Self {
+            limits,
+            watchdog: Watchdog::start(child.id()),
             child,
             stdin,
             stdout,
             broken: Vec::new(),
             next: 0,
         };
-        match host.read()? {
+        host.within("importing the Python modules", limits.import, |host| {
+            host.load(code, agent)
+        })?;
+        Ok(host)
+    }
+
+    fn load(&mut self, code: &Code, agent: &str) -> io::Result<()> {
+        match self.read()? {
             FromHost::Hello {
                 protocol: protocol::VERSION,
                 ..
@@ -61,14 +102,15 @@ impl PythonHost {
             environment_id: code.environment_id.to_string(),
             agent: agent.to_owned(),
         };
-        protocol::write_frame(&mut host.stdin, &load)?;
-        match host.read()? {
-            FromHost::Handlers { broken, .. } => host.broken = broken,
+        protocol::write_frame(&mut self.stdin, &load)?;
+        match self.read()? {
+            FromHost::Handlers { broken, .. } => self.broken = broken,
             other => return Err(unexpected(&other)),
         }
-        Ok(host)
+        Ok(())
     }
 
+    /// Runs one resource through its handler. After an error the host is of no use any more.
     pub(super) fn deploy(
         &mut self,
         task: &Task,
@@ -100,27 +142,60 @@ impl PythonHost {
             action_id: task.action.to_string(),
             dependency_changed: task.dependency_changed,
         };
-        protocol::write_frame(&mut self.stdin, &deploy)?;
-        loop {
-            match self.read()? {
-                FromHost::Deployed {
-                    id: answered,
-                    outcome,
-                } if answered == id => return Ok(outcome),
-                FromHost::Log { level, message } => tracing::info!(level, "{message}"),
-                other => return Err(unexpected(&other)),
+        self.within("its handler", self.limits.deploy, |host| {
+            protocol::write_frame(&mut host.stdin, &deploy)?;
+            loop {
+                match host.read()? {
+                    FromHost::Deployed {
+                        id: answered,
+                        outcome,
+                    } if answered == id => return Ok(outcome),
+                    FromHost::Log { level, message } => tracing::info!(level, "{message}"),
+                    other => return Err(unexpected(&other)),
+                }
             }
+        })
+    }
+
+    /// Lets the host run its delete hooks and end; one that takes too long for that is ended.
+    pub(super) fn stop(mut self) {
+        let stopped = self.within("the end of the Python host", STOP, |host| {
+            protocol::write_frame(&mut host.stdin, &ToHost::Stop)?;
+            while !matches!(host.read()?, FromHost::Bye) {}
+            Ok(())
+        });
+        if let Err(error) = stopped {
+            tracing::warn!(%error, "a Python host did not end in order");
+        }
+    }
+
+    /// One exchange, `what` in words, that the host does not survive if it takes longer than `limit`.
+    fn within<T>(
+        &mut self,
+        what: &str,
+        limit: Duration,
+        exchange: impl FnOnce(&mut Self) -> io::Result<T>,
+    ) -> io::Result<T> {
+        self.watchdog.arm(limit);
+        let result = exchange(self);
+        if self.watchdog.disarm() {
+            return Err(io::Error::other(format!(
+                "{what} did not end within {} s and was stopped",
+                limit.as_secs_f64()
+            )));
+        }
+        match result {
+            // The exchange is over, so the child may be waited for.
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                let status = process::end_group(&mut self.child, END)?;
+                Err(io::Error::other(format!("the Python host ended: {status}")))
+            }
+            result => result,
         }
     }
 
     fn read(&mut self) -> io::Result<FromHost> {
-        match protocol::read_frame(&mut self.stdout)? {
-            Some(message) => Ok(message),
-            None => {
-                let status = self.child.wait()?;
-                Err(io::Error::other(format!("the Python host ended: {status}")))
-            }
-        }
+        protocol::read_frame(&mut self.stdout)?.ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
     }
 }
 
@@ -131,3 +206,6 @@ fn unexpected(message: &FromHost) -> io::Error {
         text.chars().take(200).collect::<String>()
     ))
 }
+
+#[cfg(test)]
+mod tests;

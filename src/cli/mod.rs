@@ -45,10 +45,17 @@ enum Command {
     },
     /// The life of a process that runs handlers for a server.
     #[command(hide = true)]
-    Executor,
-    /// Become another program that dies with its parent.
+    Executor {
+        /// How long a Python handler may take for one resource.
+        #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..))]
+        handler_timeout: u64,
+    },
+    /// Run another program that dies with its parent.
     #[command(hide = true)]
     Tied {
+        /// The process that counts as the parent.
+        #[arg(long, value_name = "PID")]
+        parent: Option<u32>,
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
         command: Vec<OsString>,
     },
@@ -143,10 +150,13 @@ pub fn main() -> ExitCode {
             log::child();
             crate::compile::run_worker(memory_bytes)
         }
-        Command::Executor => {
+        Command::Executor { handler_timeout } => {
             log::child();
-            crate::agent::run()
+            crate::agent::run(crate::agent::Limits {
+                deploy: std::time::Duration::from_secs(handler_timeout),
+                ..Default::default()
+            })
         }
-        Command::Tied { command } => tied::run(&command),
+        Command::Tied { parent, command } => tied::run(parent, &command),
     }
 }

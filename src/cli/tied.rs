@@ -1,19 +1,84 @@
-//! `steward tied PROGRAM ARGUMENTS…`: becomes the program, which then dies when its parent does.
+//! `steward tied PROGRAM ARGUMENTS…`: runs the program in a process group that dies when our parent does.
+//!
+//! A death signal of the kernel's reaches one process only, and a shell that dies leaves its children: so we stay
+//! between, and kill the group when the signal comes.
 
 use std::ffi::OsString;
-use std::os::unix::process::CommandExt;
-use std::process::{Command, ExitCode};
+use std::io;
+use std::process::{Command, ExitCode, ExitStatus};
+
+use nix::sys::signal::{self, SigSet};
+use rustix::process::{Resource, Rlimit};
+
+use crate::process;
 
 #[expect(
     clippy::print_stderr,
-    reason = "there is no log in the program it would have become"
+    reason = "there is no log in the program it stands for"
 )]
-pub(super) fn run(command: &[OsString]) -> ExitCode {
-    crate::process::die_with_parent();
+pub(super) fn run(parent: Option<u32>, command: &[OsString]) -> ExitCode {
     let Some((program, arguments)) = command.split_first() else {
         return ExitCode::from(super::USAGE);
     };
-    let error = Command::new(program).args(arguments).exec();
-    eprintln!("cannot run {}: {error}", program.to_string_lossy());
-    ExitCode::from(127)
+    // Our callers gave us a group already; a person may not have.
+    let _ = rustix::process::setpgid(None, None);
+    match run_tied(parent, Command::new(program).args(arguments)) {
+        Ok(status) => end_as(status),
+        Err(error) => {
+            eprintln!("cannot run {}: {error}", program.to_string_lossy());
+            ExitCode::from(127)
+        }
+    }
+}
+
+fn run_tied(parent: Option<u32>, command: &mut Command) -> io::Result<ExitStatus> {
+    if parent.is_some_and(|parent| std::os::unix::process::parent_id() != parent) {
+        return Err(io::Error::other("the parent is gone"));
+    }
+    // The order is what makes this sound. The program must not inherit blocked signals, so it starts first; the death
+    // signal is asked for only when it can no longer end us alone; whose parent died before that sees it.
+    let mut child = command.spawn()?;
+    let signals = SigSet::from_iter([signal::SIGTERM, signal::SIGCHLD]);
+    signals.thread_block()?;
+    if !process::signal_with_parent(rustix::process::Signal::TERM, parent) {
+        return Err(kill_own_group());
+    }
+    // The child's end from before the signals were blocked is seen here, any other is signalled.
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(status);
+        }
+        if signals.wait()? == signal::SIGTERM {
+            return Err(kill_own_group());
+        }
+    }
+}
+
+/// Ends this process and the program with all that it started; comes back only if that is refused.
+fn kill_own_group() -> io::Error {
+    match rustix::process::kill_current_process_group(rustix::process::Signal::KILL) {
+        Ok(()) => io::Error::other("killed"),
+        Err(error) => error.into(),
+    }
+}
+
+/// Ends as the program did: with its exit status, or by its signal.
+fn end_as(status: ExitStatus) -> ExitCode {
+    use std::os::unix::process::ExitStatusExt;
+    if let Some(code) = status.code() {
+        return ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX));
+    }
+    let number = status.signal().unwrap_or_default();
+    if let Ok(signal) = signal::Signal::try_from(number) {
+        // If there is a core dump, it is the program's.
+        let none = Rlimit {
+            current: Some(0),
+            maximum: Some(0),
+        };
+        let _ = rustix::process::setrlimit(Resource::Core, none);
+        let _ = SigSet::all().thread_unblock();
+        let _ = signal::raise(signal);
+    }
+    // A signal that we ignore or do not know; the code is what a shell would make of it.
+    ExitCode::from(u8::try_from(128 + number).unwrap_or(u8::MAX))
 }

@@ -7,7 +7,9 @@ use std::ffi::OsStr;
 use std::io;
 use std::path::PathBuf;
 use std::process::Stdio;
+use std::time::{Duration, Instant};
 
+use rustix::process::Signal;
 use serde::{Serialize, de::DeserializeOwned};
 use steward_compiler::protocol::MAX_FRAME_BYTES;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -73,6 +75,7 @@ pub fn spawn_own<S: AsRef<OsStr>>(arguments: &[S]) -> io::Result<Child> {
             "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
         )
         .env("LANG", "C.UTF-8")
+        .env(PARENT, std::process::id().to_string())
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::inherit())
@@ -83,20 +86,60 @@ pub fn spawn_own<S: AsRef<OsStr>>(arguments: &[S]) -> io::Result<Child> {
 
 /// Ends a child with all that it started.
 pub fn kill_group(child: &mut Child) {
-    let pid = child
-        .id()
-        .and_then(|id| i32::try_from(id).ok())
-        .and_then(rustix::process::Pid::from_raw);
-    if let Some(pid) = pid {
-        // It may have ended by itself.
-        let _ = rustix::process::kill_process_group(pid, rustix::process::Signal::KILL);
+    if let Some(leader) = child.id() {
+        kill_group_of(leader);
     }
     let _ = child.start_kill();
 }
 
+/// Ends the process group of a child that leads one and was not waited for yet: its id is nobody else's until then.
+pub fn kill_group_of(leader: u32) {
+    if let Some(pid) = pid(leader) {
+        // It may have ended by itself.
+        let _ = rustix::process::kill_process_group(pid, Signal::KILL);
+    }
+}
+
+/// Gives a child some time to end by itself, then ends its whole group; gives the child's status.
+pub fn end_group(
+    child: &mut std::process::Child,
+    patience: Duration,
+) -> io::Result<std::process::ExitStatus> {
+    use rustix::process::{WaitId, WaitIdOptions, waitid};
+    let deadline = Instant::now() + patience;
+    // Looked at without being taken, so that the id still names the group.
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    let runs =
+        || pid(child.id()).is_some_and(|pid| matches!(waitid(WaitId::Pid(pid), options), Ok(None)));
+    while runs() && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    kill_group_of(child.id());
+    child.wait()
+}
+
+fn pid(id: u32) -> Option<rustix::process::Pid> {
+    i32::try_from(id)
+        .ok()
+        .and_then(rustix::process::Pid::from_raw)
+}
+
+/// The variable in which [`spawn_own`] tells a child whose child it is.
+const PARENT: &str = "STEWARD_PARENT";
+
 /// Called first thing in a child: it dies with its parent, whatever way that goes.
 pub fn die_with_parent() {
-    let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
+    let parent = std::env::var(PARENT).ok().and_then(|id| id.parse().ok());
+    if !signal_with_parent(Signal::KILL, parent) {
+        std::process::exit(1);
+    }
+}
+
+/// From now on `signal` comes when the parent dies. `false`: `parent` is another process, so the parent is dead already
+/// and no signal will come.
+pub fn signal_with_parent(signal: Signal, parent: Option<u32>) -> bool {
+    let _ = rustix::process::set_parent_process_death_signal(Some(signal));
+    parent.is_none_or(|parent| std::os::unix::process::parent_id() == parent)
 }
 
 /// Caps the memory this process may map, so that a runaway model ends alone.

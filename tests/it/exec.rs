@@ -111,7 +111,7 @@ fn a_command_dies_with_its_executor() {
     let host = Host::new();
     let repo = Repo::new(
         "import exec\nroot = std::get_env(\"ROOT\")\nhost = std::Host(name=\"localhost\", os=std::linux)\n\
-         exec::Run(host=host, cwd=root, command=\"echo $$ > pid; exec sleep 1000\", unless=\"test -f stop\")\n",
+         exec::Run(host=host, cwd=root, command=\"sh -c 'echo $$ > pid; exec sleep 1000' && true\", unless=\"test -f stop\")\n",
     );
     let mut running = Running::start(host.up(repo.path()));
     crate::harness::wait_until("the command runs", || {
@@ -131,4 +131,19 @@ fn a_command_dies_with_its_executor() {
     let event = running.wait_for(|event| event["event"] == "resource");
     assert_eq!(event["status"], "unavailable", "{event}");
     running.wait_for(|event| event["event"] == "resource" && event["status"] == "deployed");
+}
+
+#[test]
+fn a_command_that_is_tied_keeps_its_exit_status_and_its_signals() {
+    let host = Host::new();
+    let event = run(&host, r#"command="kill -9 $$""#);
+    let message = event["message"].as_str().unwrap();
+    assert!(message.contains("signal: 9"), "{message}");
+    // No signal is blocked in it.
+    let event = run(
+        &host,
+        r#"command="grep SigBlk /proc/self/status > signals""#,
+    );
+    assert_eq!(event["status"], "deployed", "{event}");
+    assert_eq!(host.read("signals"), "SigBlk:\t0000000000000000\n");
 }

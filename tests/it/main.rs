@@ -5,6 +5,7 @@ mod commits;
 mod compile;
 mod crash;
 mod exec;
+mod executor;
 mod failure;
 mod harness;
 mod mistakes;

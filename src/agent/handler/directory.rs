@@ -16,7 +16,15 @@ impl Handler for Directory {
         // A symlink to a directory is a directory here: hosts mount and link them freely.
         let metadata = match fs::metadata(path) {
             Ok(metadata) => metadata,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                if fs::symlink_metadata(path).is_ok() {
+                    return Err(Error::Failed(format!(
+                        "{} is a symlink that leads nowhere; remove it or create what it leads to",
+                        path.display()
+                    )));
+                }
+                return Ok(None);
+            }
             Err(error) => return Err(Error::io("look at", path)(error)),
         };
         if !metadata.is_dir() {

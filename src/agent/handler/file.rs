@@ -2,12 +2,13 @@
 
 use std::fs;
 use std::io::{Read, Write};
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
 use serde_json::json;
 
-use super::{Attributes, Context, Error, Handler, owner, path, text};
+use super::replacement::{NO_SURPRISE, Replacement};
+use super::{Attributes, Context, Error, Handler, owner, parent, path, text};
 
 /// A file on the host may be of any size; more of it than this beyond the desired content is not read.
 const READ_BEYOND_BYTES: u64 = 64 * 1024;
@@ -30,7 +31,10 @@ impl Handler for File {
         if metadata.is_file() {
             let limit = text(desired, "content").len() as u64 + READ_BEYOND_BYTES;
             let mut bytes = Vec::new();
-            let file = fs::File::open(path).map_err(Error::io("open", path))?;
+            let mut options = fs::OpenOptions::new();
+            // What was a file a moment ago may be anything now.
+            options.read(true).custom_flags(NO_SURPRISE);
+            let file = options.open(path).map_err(Error::io("open", path))?;
             file.take(limit)
                 .read_to_end(&mut bytes)
                 .map_err(Error::io("read", path))?;
@@ -76,17 +80,7 @@ impl Handler for File {
 /// Writes the whole file beside its place and renames it there, so that a reader sees the old or the new one, and a
 /// crash leaves the old one. What the model does not say of owner and mode stays as it was.
 fn replace(path: &Path, desired: &Attributes) -> Result<(), Error> {
-    let parent = path
-        .parent()
-        .filter(|parent| !parent.as_os_str().is_empty())
-        .unwrap_or(Path::new("."));
-    if !parent.is_dir() {
-        let message = format!(
-            "the directory {} does not exist; declare it as fs::Directory",
-            parent.display()
-        );
-        return Err(Error::Failed(message));
-    }
+    parent(path)?;
     let old = fs::symlink_metadata(path)
         .ok()
         .filter(fs::Metadata::is_file);
@@ -94,10 +88,7 @@ fn replace(path: &Path, desired: &Attributes) -> Result<(), Error> {
     let mode = owner::mode(desired)?
         .or(old.as_ref().map(|old| old.mode() & 0o7777))
         .unwrap_or(0o644);
-    let mut file = tempfile::Builder::new()
-        .prefix(".steward-")
-        .tempfile_in(parent)
-        .map_err(Error::io("write", path))?;
+    let (replacement, mut file) = Replacement::file(path)?;
     file.write_all(text(desired, "content").as_bytes())
         .map_err(Error::io("write", path))?;
     let (uid, gid) = (
@@ -105,15 +96,13 @@ fn replace(path: &Path, desired: &Attributes) -> Result<(), Error> {
         gid.or(old.as_ref().map(MetadataExt::gid)),
     );
     if uid.is_some() || gid.is_some() {
-        std::os::unix::fs::chown(file.path(), uid, gid)
+        std::os::unix::fs::chown(replacement.path(), uid, gid)
             .map_err(Error::io("change the owner of", path))?;
     }
     let permissions = fs::Permissions::from_mode(mode);
-    fs::set_permissions(file.path(), permissions).map_err(Error::io("change the mode of", path))?;
-    file.as_file()
-        .sync_all()
-        .map_err(Error::io("write", path))?;
-    file.persist(path)
-        .map_err(|error| Error::io("replace", path)(error.error))?;
-    Ok(())
+    file.set_permissions(permissions)
+        .map_err(Error::io("change the mode of", path))?;
+    file.sync_all().map_err(Error::io("write", path))?;
+    // The lock is held until it is in its place.
+    replacement.place()
 }

@@ -7,6 +7,7 @@ mod directory;
 mod file;
 mod null;
 mod owner;
+mod replacement;
 mod run;
 mod symlink;
 
@@ -21,7 +22,7 @@ type Attributes = Map<String, Value>;
 /// Why a handler could not do its work.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("cannot {action} {path}: {source}")]
+    #[error("cannot {action} {path}: {source}{}", hint(.source))]
     Io {
         action: &'static str,
         path: String,
@@ -32,6 +33,29 @@ pub enum Error {
     /// Not now; tried again later without counting as broken.
     #[error("{0}")]
     Skip(String),
+}
+
+/// What a person can do about it.
+fn hint(error: &std::io::Error) -> String {
+    use std::io::ErrorKind;
+    let hint = match error.kind() {
+        ErrorKind::PermissionDenied => {
+            let user = rustix::process::geteuid();
+            return format!(
+                "; Steward runs as user {user}: give it the right, or run Steward as root"
+            );
+        }
+        ErrorKind::ReadOnlyFilesystem => "; mount it writable, or leave it out of the model",
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => "; make room there",
+        ErrorKind::NotADirectory => "; something above it is not a directory: remove that first",
+        ErrorKind::DirectoryNotEmpty => "; remove what is inside first",
+        ErrorKind::ResourceBusy => "; it is in use, perhaps as a mount point",
+        _ if error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error()) => {
+            "; symlinks above it lead in a circle: remove one of them"
+        }
+        _ => "",
+    };
+    hint.to_owned()
 }
 
 impl Error {
@@ -291,6 +315,33 @@ fn path(attributes: &Attributes) -> Result<&std::path::Path, Error> {
         )),
         path => Ok(std::path::Path::new(path)),
     }
+}
+
+/// Makes sure that a thing at `path` has a directory to be in.
+fn parent(path: &std::path::Path) -> Result<(), Error> {
+    let Some(parent) = path
+        .parent()
+        .filter(|parent| !parent.as_os_str().is_empty())
+    else {
+        return Ok(());
+    };
+    let is_dir = std::fs::metadata(parent).map(|metadata| metadata.is_dir());
+    let shown = parent.display();
+    let message = match is_dir {
+        Ok(true) => return Ok(()),
+        Ok(false) => format!("{shown} is not a directory; remove it first"),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            if std::fs::symlink_metadata(parent).is_ok() {
+                format!(
+                    "{shown} is a symlink that leads nowhere; remove it or create what it leads to"
+                )
+            } else {
+                format!("the directory {shown} does not exist; declare it as fs::Directory")
+            }
+        }
+        Err(error) => return Err(Error::io("look at", parent)(error)),
+    };
+    Err(Error::Failed(message))
 }
 
 #[cfg(test)]

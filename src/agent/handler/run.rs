@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::{Attributes, Context, Error, Handler, flag, text};
+use crate::process;
 
 /// Of each output stream, this much is kept.
 const OUTPUT_BYTES: usize = 64 * 1024;
@@ -137,10 +138,11 @@ fn run(desired: &Attributes, command: &str) -> Result<Done, Error> {
         "" => PATH,
         path => path,
     };
-    // Through this program, which ties the shell's life to ours before it becomes the shell.
-    let mut shell = Command::new(crate::process::own_program().map_err(fail)?);
+    // Through this program, which ties the life of the shell and all in its group to ours.
+    let mut shell = Command::new(process::own_program().map_err(fail)?);
     shell
-        .args(["tied", "/bin/sh", "-c", command])
+        .args(["tied", "--parent", &std::process::id().to_string()])
+        .args(["/bin/sh", "-c", command])
         .env_clear()
         .env("PATH", path)
         .env("LANG", "C.UTF-8");
@@ -236,21 +238,12 @@ fn wait(child: &mut Child, timeout: Duration) -> std::io::Result<Option<ExitStat
             return Ok(Some(status));
         }
         if Instant::now() >= deadline {
-            kill_group(child);
+            // With all that the command started.
+            process::kill_group_of(child.id());
             child.wait()?;
             return Ok(None);
         }
         thread::sleep(pause);
         pause = (pause * 2).min(Duration::from_millis(20));
-    }
-}
-
-/// Ends the command with all that it started.
-fn kill_group(child: &Child) {
-    let pid = i32::try_from(child.id())
-        .ok()
-        .and_then(rustix::process::Pid::from_raw);
-    if let Some(pid) = pid {
-        let _ = rustix::process::kill_process_group(pid, rustix::process::Signal::KILL);
     }
 }

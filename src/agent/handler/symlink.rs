@@ -2,11 +2,11 @@
 
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::path::Path;
 
 use serde_json::json;
 
-use super::{Attributes, Context, Error, Handler, path, text};
+use super::replacement::Replacement;
+use super::{Attributes, Context, Error, Handler, parent, path, text};
 
 pub(super) struct Symlink;
 
@@ -36,6 +36,7 @@ impl Handler for Symlink {
 
     fn create(&self, _context: &mut Context, desired: &Attributes) -> Result<(), Error> {
         let path = path(desired)?;
+        parent(path)?;
         symlink(text(desired, "target"), path).map_err(Error::io("create the link", path))
     }
 
@@ -47,19 +48,7 @@ impl Handler for Symlink {
     ) -> Result<(), Error> {
         let path = path(desired)?;
         // Made beside it and renamed over it: the name always leads somewhere.
-        let parent = path
-            .parent()
-            .filter(|parent| !parent.as_os_str().is_empty())
-            .unwrap_or(Path::new("."));
-        let make = tempfile::Builder::new()
-            .prefix(".steward-")
-            .make_in(parent, |temporary| {
-                symlink(text(desired, "target"), temporary)
-            })
-            .map_err(Error::io("create the link", path))?;
-        make.into_temp_path()
-            .persist(path)
-            .map_err(|error| Error::io("replace", path)(error.error))
+        Replacement::symlink(path, text(desired, "target"))?.place()
     }
 
     fn delete(&self, _context: &mut Context, desired: &Attributes) -> Result<(), Error> {

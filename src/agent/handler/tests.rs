@@ -7,7 +7,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 use steward_compiler::protocol::HandlerOutcome;
 
-use super::{native, run};
+use super::{native, replacement, run};
 use crate::deploy::Task;
 use crate::domain::ActionId;
 
@@ -261,4 +261,153 @@ fn a_null_resource_fails_when_it_is_told_to() {
         json!({"name": "x", "fail": true}),
         "failed nochange",
     );
+}
+
+#[test]
+fn what_a_killed_executor_left_is_replaced() {
+    let dir = tempfile::tempdir().unwrap();
+    let names = || {
+        let entries = fs::read_dir(dir.path()).unwrap();
+        let mut names: Vec<String> = entries
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    };
+    let file = dir.path().join("motd");
+    let (left, _) = replacement::Replacement::file(&file).unwrap();
+    let name = left.path().to_owned();
+    std::mem::forget(left);
+    assert!(names()[0].starts_with(".steward-"), "{:?}", names());
+    // Whatever it is by now.
+    for leftover in ["file", "symlink"] {
+        let _ = fs::remove_file(&name);
+        match leftover {
+            "file" => fs::write(&name, "half").unwrap(),
+            _ => symlink(dir.path().join("precious"), &name).unwrap(),
+        }
+        let content = json!({"path": file, "content": leftover});
+        let _ = fs::remove_file(&file);
+        check("fs::File", content, "deployed created");
+        assert_eq!(names(), ["motd"]);
+    }
+    fs::create_dir(&name).unwrap();
+    let log = check(
+        "fs::File",
+        json!({"path": file, "content": "new"}),
+        "failed nochange",
+    );
+    assert!(log.contains("is in the way"), "{log}");
+    assert!(name.is_dir());
+    fs::remove_dir(&name).unwrap();
+
+    let link = dir.path().join("link");
+    let left = replacement::Replacement::symlink(&link, "half").unwrap();
+    std::mem::forget(left);
+    symlink("one", &link).unwrap();
+    check(
+        "fs::Symlink",
+        json!({"path": link, "target": "two"}),
+        "deployed updated",
+    );
+    assert_eq!(names(), ["link", "motd"]);
+}
+
+#[test]
+fn a_file_in_the_making_is_not_taken_for_a_leftover() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("motd");
+    let (replacement, file) = replacement::Replacement::file(&path).unwrap();
+    let other = json!({"path": path, "content": "other"});
+    let log = check("fs::File", other.clone(), "failed nochange");
+    assert!(log.contains("another resource"), "{log}");
+    replacement.place().unwrap();
+    drop(file);
+    check("fs::File", other, "deployed updated");
+}
+
+#[test]
+fn odd_things_in_the_place_of_a_file_neither_hang_nor_confuse() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    let file = |name: &str| json!({"path": at(name), "content": "new"});
+    let fifo = std::process::Command::new("mkfifo")
+        .arg(at("fifo"))
+        .status();
+    assert!(fifo.unwrap().success());
+    // Opened as if it had been a file a moment ago: no waiting for a writer.
+    let mut options = fs::OpenOptions::new();
+    std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, replacement::NO_SURPRISE);
+    options.read(true).open(at("fifo")).unwrap();
+    check("fs::File", file("fifo"), "deployed updated");
+    assert_eq!(fs::read_to_string(at("fifo")).unwrap(), "new");
+    std::os::unix::net::UnixListener::bind(at("socket")).unwrap();
+    check("fs::File", file("socket"), "deployed updated");
+    // A terabyte, of which nobody reads more than a little.
+    let large = fs::File::create(at("large")).unwrap();
+    large.set_len(1 << 40).unwrap();
+    let outcome = deploy_with("fs::File", &file("large"), |_| ());
+    assert_eq!(outcome.status, "deployed");
+    assert!(outcome.changes["content"].to_string().len() < 1 << 20);
+    assert_eq!(fs::read_to_string(at("large")).unwrap(), "new");
+}
+
+#[test]
+fn what_is_above_a_path_may_be_odd_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    symlink("/nowhere/at/all", at("dangling")).unwrap();
+    symlink("loop", at("loop")).unwrap();
+    fs::write(at("file"), "").unwrap();
+    let failed = |kind: &str, path: &str| {
+        let attributes = json!({"path": at(path), "content": "", "target": "t"});
+        let log = check(kind, attributes, "failed nochange");
+        assert!(log.contains(dir.path().to_str().unwrap()), "{log}");
+        log
+    };
+    for kind in ["fs::File", "fs::Symlink"] {
+        let log = failed(kind, "dangling/f");
+        assert!(
+            log.contains("a symlink that leads nowhere; remove"),
+            "{log}"
+        );
+        let log = failed(kind, "file/f");
+        assert!(
+            log.contains("something above it is not a directory"),
+            "{log}"
+        );
+        let log = failed(kind, "loop/f");
+        assert!(log.contains("symlinks above it lead in a circle"), "{log}");
+    }
+    let log = failed("fs::Directory", "dangling");
+    assert!(
+        log.contains("a symlink that leads nowhere; remove"),
+        "{log}"
+    );
+    let log = failed("fs::Directory", "file/d");
+    assert!(
+        log.contains("something above it is not a directory"),
+        "{log}"
+    );
+    let log = failed("fs::Symlink", "missing/f");
+    assert!(log.contains("declare it as fs::Directory"), "{log}");
+    fs::create_dir_all(at("full/inside")).unwrap();
+    let full = json!({"path": at("full"), "purged": true});
+    let log = check("fs::Directory", full, "failed nochange");
+    assert!(log.contains("remove what is inside first"), "{log}");
+}
+
+#[test]
+fn an_error_of_the_host_says_what_to_do() {
+    let error = |number: rustix::io::Errno| {
+        super::Error::io("write", Path::new("/etc/motd"))(number.into()).to_string()
+    };
+    use rustix::io::Errno;
+    let denied = error(Errno::ACCESS);
+    assert!(
+        denied.starts_with("cannot write /etc/motd: Permission denied") && denied.contains("root"),
+        "{denied}"
+    );
+    assert!(error(Errno::ROFS).ends_with("mount it writable, or leave it out of the model"));
+    assert!(error(Errno::NOSPC).ends_with("make room there"));
 }

@@ -1,0 +1,108 @@
+//! The process that runs handlers, spoken to as the server does.
+
+use std::io::Read;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use serde_json::json;
+use steward::deploy::{ExecutorCommand, ExecutorReply, Python, Task};
+use steward::domain::{ActionId, EnvironmentId};
+use steward_compiler::protocol::{self, PythonFile, PythonModule};
+
+use crate::harness::{steward, wait_until};
+
+fn start(mut command: Command) -> Child {
+    let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    piped.spawn().unwrap()
+}
+
+#[test]
+fn a_python_handler_that_hangs_is_stopped_at_the_limit() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("__init__.py");
+    let source = "import time\nfrom inmanta.agent.handler import ResourceHandler, provider\n\
+        from inmanta.resources import Resource, resource\n\
+        @resource('net::Row', agent='host', id_attribute='name')\nclass Row(Resource):\n    fields = ('name',)\n\
+        @provider('net::Row', name='row')\nclass Handler(ResourceHandler):\n    \
+        def execute(self, ctx, resource, dry_run=False):\n        time.sleep(1000)\n";
+    std::fs::write(&path, source).unwrap();
+    let file = PythonFile {
+        module: "inmanta_plugins.net".into(),
+        path: path.to_str().unwrap().into(),
+        package: true,
+    };
+    let module = PythonModule {
+        name: "net".into(),
+        root: dir.path().to_str().unwrap().into(),
+        files: vec![file],
+    };
+    let interpreter = std::env::var_os("STEWARD_PYTHON").unwrap_or_else(|| "python3".into());
+    let announce = ExecutorCommand::Code {
+        code: "code".into(),
+        modules: vec![module],
+        python: Some(Python {
+            interpreter: interpreter.into(),
+            package: Path::new(env!("CARGO_MANIFEST_DIR")).join("python"),
+        }),
+        environment_id: EnvironmentId::generate(),
+    };
+    let attributes = json!({
+        "name": "r", "send_event": true, "receive_events": true, "references": [], "mutators": [], "report_only": false
+    });
+    let task = Task {
+        action: ActionId::generate(),
+        code: "code".into(),
+        agent: "host".into(),
+        resource_id: "net::Row[host,name=r]".into(),
+        resource_type: "net::Row".into(),
+        version: 1,
+        attributes: attributes.to_string(),
+        requires: Default::default(),
+        dependency_changed: false,
+        dry_run: false,
+        reason: "a test said so".into(),
+    };
+    let mut command = steward();
+    command.args(["executor", "--handler-timeout", "1"]);
+    let mut executor = start(command);
+    let mut stdin = executor.stdin.take().unwrap();
+    protocol::write_frame(&mut stdin, &announce).unwrap();
+    protocol::write_frame(&mut stdin, &ExecutorCommand::Run(task)).unwrap();
+    let mut stdout = executor.stdout.take().unwrap();
+    let ExecutorReply::Done(done) = protocol::read_frame(&mut stdout).unwrap().unwrap();
+    let message = &done.outcome.logs.last().unwrap().msg;
+    assert_eq!(done.outcome.status, "unavailable", "{message}");
+    assert!(
+        message.contains("net::Row[host,name=r]") && message.contains("within 1 s"),
+        "{message}"
+    );
+    drop(stdin);
+    assert!(executor.wait().unwrap().success());
+}
+
+#[test]
+fn a_child_whose_parent_died_before_it_looked_does_nothing() {
+    // Nobody's child can be our child: its parent is said to be one that it is not.
+    let mut command = steward();
+    command.arg("executor").env("STEWARD_PARENT", "1");
+    let mut executor = start(command);
+    // Not for the end of its stdin, which is open.
+    wait_until("it ends by itself", || {
+        executor.try_wait().unwrap().is_some()
+    });
+    assert_eq!(executor.wait().unwrap().code(), Some(1));
+
+    let mut command = steward();
+    command.args(["tied", "--parent", "1", "/bin/echo", "ran"]);
+    let mut tied = start(command);
+    let mut said = String::new();
+    tied.stdout
+        .take()
+        .unwrap()
+        .read_to_string(&mut said)
+        .unwrap();
+    assert_eq!(
+        (said.as_str(), tied.wait().unwrap().code()),
+        ("", Some(127))
+    );
+}
