@@ -143,10 +143,16 @@ fn repository(args: &Args) -> Result<Option<(String, String)>, ApiError> {
         (None, None) => Ok(None),
         (Some(url), Some(branch)) if url.is_empty() && branch.is_empty() => Ok(Some((url, branch))),
         (Some(url), Some(branch)) => {
+            // As the store writes folders of this machine; read as an address, it would be that of an ssh host.
+            if url.trim().to_ascii_lowercase().starts_with("folder:") {
+                return Err(ApiError::bad_request(
+                    "folders on this machine's disk are not allowed here",
+                ));
+            }
             let policy = crate::git::Policy::default();
-            crate::git::RepositoryUrl::parse(&url, &policy)
+            let url = crate::git::RepositoryUrl::parse(&url, &policy)
                 .map_err(|error| ApiError::bad_request(error.to_string()))?;
-            Ok(Some((url, branch)))
+            Ok(Some((url.as_str().to_owned(), branch)))
         }
         _ => Err(ApiError::bad_request(
             "repository and branch are given together or not at all",
@@ -371,4 +377,46 @@ async fn setting_delete(name: Segment, app: App, args: Args) -> Result<Answer, A
     app.store.setting_delete(environment.id, &name.0).await?;
     app.wake(environment.id);
     Ok(Answer::Data(Value::Null))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::repository;
+    use crate::api::args::Args;
+
+    fn named(url: &str) -> Option<(String, String)> {
+        let encode =
+            |text| percent_encoding::utf8_percent_encode(text, percent_encoding::NON_ALPHANUMERIC);
+        let args = Args::from_query(&format!("repository={}&branch=main", encode(url)));
+        repository(&args).ok().flatten()
+    }
+
+    #[test]
+    fn what_the_store_would_read_as_a_folder_is_refused() {
+        for url in [
+            "folder:/etc",
+            " folder:/etc",
+            "\tFolder:/etc",
+            "FOLDER:etc",
+            "folder: /etc",
+            "folder :/etc",
+        ] {
+            assert_eq!(named(url), None, "{url}");
+        }
+    }
+
+    #[test]
+    fn the_checked_form_of_an_address_is_what_is_stored() {
+        for (url, expected) in [
+            (" https://example.org:443/x/ ", "https://example.org/x"),
+            ("git@example.org:x.git", "ssh://git@example.org/x.git"),
+        ] {
+            let stored = named(url).map(|(url, _)| url);
+            let parsed = crate::git::RepositoryUrl::parse(url, &Default::default()).unwrap();
+            assert_eq!(stored.as_deref(), Some(parsed.as_str()));
+            if url.contains("https") {
+                assert_eq!(stored.as_deref(), Some(expected));
+            }
+        }
+    }
 }
