@@ -267,6 +267,26 @@ fn with_a_token_requests_must_show_it() {
     assert_eq!(request("GET", &url, None, None).0, 401);
     assert_eq!(with("wrong"), 403);
     assert_eq!(with("0123456789abcdef"), 200);
+    // With it, an environment may get a repository, in its checked form.
+    let call = |method: &str, path: &str, body: Value| {
+        let headers = [(
+            "Authorization".to_owned(),
+            "Bearer 0123456789abcdef".to_owned(),
+        )];
+        let url = format!("{}{path}", served.api);
+        crate::harness::send(method, &url, &headers, body.to_string().as_bytes())
+    };
+    let (status, body) = call("PUT", "/api/v2/project", json!({"name": "p"}));
+    assert_eq!(status, 200, "{body}");
+    let project = body["data"]["id"].clone();
+    let make = |url: &str| {
+        let body = json!({"name": "e", "project_id": project, "repository": url, "branch": "main"});
+        call("PUT", "/api/v2/environment", body)
+    };
+    assert_eq!(make("folder:/etc").0, 400);
+    let (status, body) = make(" http://127.0.0.1:80/x/ ");
+    assert_eq!(status, 200, "{body}");
+    assert_eq!(body["data"]["repo_url"], "http://127.0.0.1/x");
     assert_eq!(
         request("GET", &format!("{}/api/v2/health", served.api), None, None).1,
         json!({"data": null})
