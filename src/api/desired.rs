@@ -69,7 +69,7 @@ async fn list_versions(app: App, args: Args) -> Result<Answer, ApiError> {
         &args,
         "/api/v2/desiredstate",
         versions,
-        |version| version.number.to_string(),
+        |version| version.number,
         true,
         shape,
     )

@@ -143,15 +143,33 @@ fn repository(args: &Args) -> Result<Option<(String, String)>, ApiError> {
         (None, None) => Ok(None),
         (Some(url), Some(branch)) if url.is_empty() && branch.is_empty() => Ok(Some((url, branch))),
         (Some(url), Some(branch)) => {
+            // As the store writes folders of this machine; read as an address, it would be that of an ssh host.
+            if url.trim().to_ascii_lowercase().starts_with("folder:") {
+                return Err(ApiError::bad_request(
+                    "folders on this machine's disk are not allowed here",
+                ));
+            }
             let policy = crate::git::Policy::default();
-            crate::git::RepositoryUrl::parse(&url, &policy)
+            let url = crate::git::RepositoryUrl::parse(&url, &policy)
                 .map_err(|error| ApiError::bad_request(error.to_string()))?;
-            Ok(Some((url, branch)))
+            Ok(Some((url.as_str().to_owned(), branch)))
         }
         _ => Err(ApiError::bad_request(
             "repository and branch are given together or not at all",
         )),
     }
+}
+
+/// A model runs code as the server's user. Without a token whoever reaches the port may ask, also other users of this
+/// machine; so only the server's own configuration says whose code that is.
+fn refuse_repository_without_token(app: &App) -> Result<(), ApiError> {
+    if app.api_token.is_none() {
+        return Err(ApiError::forbidden(
+            "without a token the API sets no repository or branch: configure `api_token`, or name the repository in \
+             the configuration file",
+        ));
+    }
+    Ok(())
 }
 
 fn name(args: &Args) -> Result<String, ApiError> {
@@ -178,6 +196,9 @@ async fn create(app: App, args: Args) -> Result<Answer, ApiError> {
         .parsed("project_id")?
         .ok_or_else(|| ApiError::bad_request("Field 'project_id' is required"))?;
     let (repo_url, repo_branch) = repository(&args)?.unwrap_or_default();
+    if !repo_url.is_empty() {
+        refuse_repository_without_token(&app)?;
+    }
     let new = NewEnvironment {
         id: args
             .parsed("environment_id")?
@@ -209,6 +230,9 @@ async fn modify(id: Segment, app: App, args: Args) -> Result<Answer, ApiError> {
         )
     });
     let is_moved = moved.is_some();
+    if is_moved {
+        refuse_repository_without_token(&app)?;
+    }
     if let Some((url, branch)) = moved {
         (environment.repo_url, environment.repo_branch) = (url, branch);
     }
@@ -371,4 +395,37 @@ async fn setting_delete(name: Segment, app: App, args: Args) -> Result<Answer, A
     app.store.setting_delete(environment.id, &name.0).await?;
     app.wake(environment.id);
     Ok(Answer::Data(Value::Null))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::repository;
+    use crate::api::args::Args;
+
+    fn named(url: &str) -> Option<(String, String)> {
+        let encode =
+            |text| percent_encoding::utf8_percent_encode(text, percent_encoding::NON_ALPHANUMERIC);
+        let args = Args::from_query(&format!("repository={}&branch=main", encode(url)));
+        repository(&args).ok().flatten()
+    }
+
+    #[test]
+    fn what_the_store_would_read_as_a_folder_is_refused() {
+        for url in [
+            "folder:/etc",
+            " folder:/etc",
+            "\tFolder:/etc",
+            "FOLDER:etc",
+            "folder: /etc",
+            "folder :/etc",
+        ] {
+            assert_eq!(named(url), None, "{url}");
+        }
+    }
+
+    #[test]
+    fn the_checked_form_of_an_address_is_what_is_stored() {
+        let stored = named(" https://Example.org:443/x/ ").map(|(url, _)| url);
+        assert_eq!(stored.as_deref(), Some("https://example.org/x"));
+    }
 }

@@ -61,6 +61,15 @@ impl ApiError {
         }
     }
 
+    /// The inner text is ours to read, not the client's.
+    pub(super) fn internal(error: &(dyn std::error::Error + 'static)) -> Self {
+        tracing::error!(error = chain(error), "a request failed");
+        Self {
+            status: StatusCode::INTERNAL_SERVER_ERROR,
+            message: "An unexpected error occurred in the server; its log says more".to_owned(),
+        }
+    }
+
     pub(super) fn with_status(status: StatusCode, message: impl Into<String>) -> Self {
         Self {
             status,
@@ -79,16 +88,7 @@ impl From<store::Error> for ApiError {
             store::Error::NotFound(what) => Self::not_found(what),
             store::Error::Exists(what) => Self::bad_request(format!("{what} exists already")),
             store::Error::Conflict(message) => Self::conflict(message),
-            error => {
-                // The inner text is ours to read, not the client's.
-                tracing::error!(error = chain(&error), "a request failed");
-                let message =
-                    "An unexpected error occurred in the server; its log says more".to_owned();
-                Self {
-                    status: StatusCode::INTERNAL_SERVER_ERROR,
-                    message,
-                }
-            }
+            error => Self::internal(&error),
         }
     }
 }

@@ -5,7 +5,7 @@
 
 use subtle::ConstantTimeEq;
 use warp::http::header::{AUTHORIZATION, HOST, ORIGIN};
-use warp::http::{HeaderMap, StatusCode};
+use warp::http::{HeaderMap, HeaderName, StatusCode};
 use warp::{Filter, Rejection};
 
 use super::error::{ApiError, Refusal};
@@ -41,8 +41,10 @@ fn digest(bytes: &[u8]) -> [u8; 32] {
     Sha256::digest(bytes).into()
 }
 
+const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+
 fn check_local(headers: &HeaderMap) -> Result<(), ApiError> {
-    let text = |name| {
+    let text = |name: HeaderName| {
         headers
             .get(name)
             .map(|value: &warp::http::HeaderValue| value.to_str().unwrap_or("?"))
@@ -59,6 +61,10 @@ fn check_local(headers: &HeaderMap) -> Result<(), ApiError> {
     };
     if !is_loopback(host) {
         return refuse("the server without a token answers only to localhost");
+    }
+    // A GET for an image has no origin, but browsers say where it comes from.
+    if let Some("cross-site" | "same-site") = text(SEC_FETCH_SITE) {
+        return refuse("the request comes from a page of another origin");
     }
     match text(ORIGIN) {
         Some(origin)
@@ -138,6 +144,15 @@ mod tests {
         );
         assert!(check_local(&headers(&[("host", "localhost:1"), ("origin", "null")])).is_err());
         assert!(check_local(&headers(&[("host", "evil.example")])).is_err());
+        for (site, is_ok) in [
+            ("cross-site", false),
+            ("same-site", false),
+            ("same-origin", true),
+            ("none", true),
+        ] {
+            let headers = headers(&[("host", "localhost:1"), ("sec-fetch-site", site)]);
+            assert_eq!(check_local(&headers).is_ok(), is_ok, "{site}");
+        }
     }
 
     #[test]

@@ -66,9 +66,20 @@ enum Answer {
     Empty,
 }
 
-/// Runs a handler and makes a reply of its answer.
-async fn answer(handler: impl Future<Output = Result<Answer, ApiError>>) -> Body {
-    match handler.await {
+/// Runs work to its end even when the client hangs up, which drops the future of its request: half a change, such as an
+/// environment stopped and not deleted, would stay.
+async fn to_its_end<T: Send + 'static>(
+    work: impl Future<Output = Result<T, ApiError>> + Send + 'static,
+) -> Result<T, ApiError> {
+    match tokio::spawn(work).await {
+        Ok(result) => result,
+        Err(error) => Err(ApiError::internal(&error)),
+    }
+}
+
+/// Runs a handler to its end and makes a reply of its answer.
+async fn answer(handler: impl Future<Output = Result<Answer, ApiError>> + Send + 'static) -> Body {
+    match to_its_end(handler).await {
         Ok(Answer::Data(data)) => json(StatusCode::OK, &serde_json::json!({"data": data})),
         Ok(Answer::Whole(whole)) => json(StatusCode::OK, &whole),
         Ok(Answer::Empty) => Response::new(Vec::new()).into_response(),
@@ -84,5 +95,33 @@ fn json(status: StatusCode, value: &Value) -> Body {
     match reply.body(value.to_string()) {
         Ok(reply) => reply.into_response(),
         Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Answer, answer};
+    use futures_util::FutureExt;
+    use warp::http::StatusCode;
+
+    #[tokio::test]
+    async fn a_handler_runs_to_its_end_though_the_client_hangs_up() {
+        let (go, wait) = tokio::sync::oneshot::channel::<()>();
+        let (done, ended) = tokio::sync::oneshot::channel::<()>();
+        let mut reply = Box::pin(answer(async move {
+            let _ = wait.await;
+            let _ = done.send(());
+            Ok(Answer::Empty)
+        }));
+        assert!((&mut reply).now_or_never().is_none());
+        drop(reply);
+        go.send(()).unwrap();
+        ended.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_handler_that_panics_is_an_error_of_the_server() {
+        let reply = answer(async { panic!("on purpose") }).await;
+        assert_eq!(reply.status(), StatusCode::INTERNAL_SERVER_ERROR);
     }
 }

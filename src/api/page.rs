@@ -1,6 +1,9 @@
 //! Pages of lists. Source: rest-api.md 0.6.
 //!
-//! Lists are cut from what the store gives in one fixed order by a unique key; a boundary is a key.
+//! Lists have one fixed order by a unique key; a boundary is a key, whether or not it is still in the list.
+
+use std::fmt::Display;
+use std::str::FromStr;
 
 use serde_json::{Value, json};
 
@@ -8,12 +11,12 @@ use super::Answer;
 use super::args::Args;
 use super::error::ApiError;
 
-/// Cuts a page out of `rows`, which are in the order of the page. `key` gives the text of a row's sort value.
-pub(super) fn page<T>(
+/// Cuts a page out of `rows`. `key` gives a row's place in the list, its own and no other's.
+pub(super) fn page<T, K: Ord + Display + FromStr>(
     args: &Args,
     path: &str,
-    rows: Vec<T>,
-    key: impl Fn(&T) -> String,
+    mut rows: Vec<T>,
+    key: impl Fn(&T) -> K,
     is_descending: bool,
     to_json: impl Fn(&T) -> Value,
 ) -> Result<Answer, ApiError> {
@@ -22,37 +25,32 @@ pub(super) fn page<T>(
         return Err(ApiError::bad_request("limit may be at most 1000"));
     }
     let limit = if limit == 0 { usize::MAX } else { limit };
-    let (start, end) = (args.text("start")?, args.text("end")?);
+    // Not the order of the store: databases do not agree on that of texts.
+    rows.sort_by(|a, b| {
+        let order = key(a).cmp(&key(b));
+        if is_descending {
+            order.reverse()
+        } else {
+            order
+        }
+    });
     let total = rows.len();
-    let position = |boundary: &str| rows.iter().position(|row| key(row) == boundary);
-    // `start` keeps what is greater, `end` what is smaller, whatever the order of the page.
-    let (first, is_backwards) = match (start, end) {
+    let from = |at: usize| at..at.saturating_add(limit).min(total);
+    let up_to = |at: usize| at.saturating_sub(limit)..at;
+    // `start` keeps what is greater, `end` what is smaller, whatever the order of the page. The boundary itself may be
+    // gone by now.
+    let shown = match (args.parsed::<K>("start")?, args.parsed::<K>("end")?) {
         (Some(_), Some(_)) => {
             return Err(ApiError::bad_request("start and end exclude each other"));
         }
-        (None, None) => (0, false),
-        (Some(boundary), None) | (None, Some(boundary)) => {
-            let is_start = args.text("start")?.is_some();
-            let at = position(&boundary)
-                .ok_or_else(|| ApiError::bad_request("the page boundary is not in the list"))?;
-            if is_start == is_descending {
-                (at.saturating_sub(limit), true)
-            } else {
-                (at + 1, false)
-            }
-        }
+        (None, None) => from(0),
+        (Some(start), None) if is_descending => up_to(rows.partition_point(|row| key(row) > start)),
+        (Some(start), None) => from(rows.partition_point(|row| key(row) <= start)),
+        (None, Some(end)) if is_descending => from(rows.partition_point(|row| key(row) >= end)),
+        (None, Some(end)) => up_to(rows.partition_point(|row| key(row) < end)),
     };
-    let last = if is_backwards {
-        let boundary = args
-            .text("start")?
-            .or(args.text("end")?)
-            .unwrap_or_default();
-        position(&boundary).unwrap_or(first)
-    } else {
-        first.saturating_add(limit).min(total)
-    };
-    let rows_of_page = &rows[first.min(last)..last];
-    let (before, after) = (first.min(total), total - last);
+    let (before, after) = (shown.start, total - shown.end);
+    let rows_of_page = &rows[shown];
     let encode = |text: &str| {
         percent_encoding::utf8_percent_encode(text, percent_encoding::NON_ALPHANUMERIC).to_string()
     };
@@ -63,13 +61,13 @@ pub(super) fn page<T>(
         && let Some(row) = rows_of_page.last()
     {
         let name = if is_descending { "end" } else { "start" };
-        links["next"] = json!(format!("{base}&{name}={}", encode(&key(row))));
+        links["next"] = json!(format!("{base}&{name}={}", encode(&key(row).to_string())));
     }
     if before > 0 {
         links["first"] = json!(base);
         if let Some(row) = rows_of_page.first() {
             let name = if is_descending { "start" } else { "end" };
-            links["prev"] = json!(format!("{base}&{name}={}", encode(&key(row))));
+            links["prev"] = json!(format!("{base}&{name}={}", encode(&key(row).to_string())));
         }
     }
     Ok(Answer::Whole(json!({
@@ -97,7 +95,7 @@ mod tests {
                 &args,
                 "/p",
                 rows.clone(),
-                |n| n.to_string(),
+                |n: &i64| *n,
                 is_descending,
                 |n| json!(n),
             )
@@ -144,6 +142,53 @@ mod tests {
                 assert_eq!(all(forwards), expected);
                 assert_eq!(all(backwards), expected);
             }
+        }
+    }
+
+    fn ask(query: &str, rows: Vec<(&'static str, u32)>, is_descending: bool) -> Value {
+        let args = Args::from_query(query);
+        let key = |(moment, index): &(&str, u32)| format!("{moment} {index:06}");
+        match page(&args, "/p", rows, key, is_descending, |row| json!(row.1)) {
+            Ok(Answer::Whole(whole)) => whole,
+            _ => unreachable!(),
+        }
+    }
+
+    #[test]
+    fn rows_of_one_moment_are_all_seen() {
+        for is_descending in [true, false] {
+            let rows: Vec<_> = (0..5).map(|n| ("2026", n)).collect();
+            let (mut seen, mut query) = (vec![], "limit=1".to_owned());
+            for _ in 0..10 {
+                let page = ask(&query, rows.clone(), is_descending);
+                seen.push(page["data"][0].as_u64().unwrap());
+                match page["links"]["next"].as_str() {
+                    Some(next) => query = next.split_once('?').unwrap().1.to_owned(),
+                    None => break,
+                }
+            }
+            if is_descending {
+                seen.reverse();
+            }
+            assert_eq!(seen, [0, 1, 2, 3, 4]);
+        }
+    }
+
+    #[test]
+    fn a_boundary_that_is_gone_still_divides() {
+        let rows = vec![("a", 1), ("c", 3)];
+        for (query, is_descending, expected) in [
+            ("start=b", false, json!([3])),
+            ("end=b", false, json!([1])),
+            ("start=b", true, json!([3])),
+            ("end=b", true, json!([1])),
+            ("start=z", false, json!([])),
+        ] {
+            assert_eq!(
+                ask(query, rows.clone(), is_descending)["data"],
+                expected,
+                "{query}"
+            );
         }
     }
 }

@@ -139,7 +139,7 @@ async fn list_reports(app: App, args: Args) -> Result<Answer, ApiError> {
         &args,
         "/api/v2/compilereport",
         compiles,
-        |compile| compile.requested.to_string(),
+        |compile| format!("{} {}", compile.requested, compile.id),
         true,
         wire::compile,
     )

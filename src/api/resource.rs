@@ -1,6 +1,6 @@
 //! Resources with their state and history. Source: rest-api.md 1.6.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 use warp::{Filter, filters::BoxedFilter};
@@ -11,7 +11,7 @@ use super::environment::scope;
 use super::error::ApiError;
 use super::{Answer, Body, answer, page, wire, with};
 use crate::server::App;
-use crate::store::ResourceState;
+use crate::store::{ActionSearch, ResourceState};
 
 pub(super) fn routes(app: &App) -> BoxedFilter<(Body,)> {
     let list = warp::path!("api" / "v2" / "resource")
@@ -69,11 +69,6 @@ async fn list_resources(app: App, args: Args) -> Result<Answer, ApiError> {
     args.only_filters(&["resource_type", "agent", "resource_id_value", "status"])?;
     let states = app.store.state_list(environment.id).await?;
     let version = environment.active_version.unwrap_or(0);
-    let resources = app.store.resource_list(environment.id, version).await?;
-    let requires: HashMap<String, Vec<String>> = resources
-        .into_iter()
-        .map(|resource| (resource.resource_id, resource.requires))
-        .collect();
     let summary = args
         .flag("deploy_summary", false)?
         .then(|| summary(&states));
@@ -97,7 +92,7 @@ async fn list_resources(app: App, args: Args) -> Result<Answer, ApiError> {
             "resource_id": state.resource_id,
             "resource_version_id": format!("{},v={}", state.resource_id, state.orphaned_after.unwrap_or(version)),
             "id_details": wire::id_details(&state.resource_id),
-            "requires": requires.get(&state.resource_id).cloned().unwrap_or_default(),
+            "requires": [],
             "status": state.status(),
             "compliance": state.compliance(),
             "last_deploy": state.last_run_at.map(|at| at.to_string()),
@@ -111,13 +106,28 @@ async fn list_resources(app: App, args: Args) -> Result<Answer, ApiError> {
         false,
         shape,
     )?;
-    Ok(match (paged, summary) {
-        (Answer::Whole(mut whole), Some(summary)) => {
-            whole["metadata"]["deploy_summary"] = summary;
-            Answer::Whole(whole)
+    let Answer::Whole(mut whole) = paged else {
+        return Ok(paged);
+    };
+    if let Some(summary) = summary {
+        whole["metadata"]["deploy_summary"] = summary;
+    }
+    // Only of what is shown: a version may be large.
+    let rows: &mut [Value] = whole["data"]
+        .as_array_mut()
+        .map_or(&mut [], Vec::as_mut_slice);
+    let id_of = |row: &Value| row["resource_id"].as_str().unwrap_or_default().to_owned();
+    let ids: Vec<String> = rows.iter().map(id_of).collect();
+    let requires = app
+        .store
+        .resource_requires(environment.id, version, &ids)
+        .await?;
+    for row in rows {
+        if let Some(requires) = requires.get(&id_of(row)) {
+            row["requires"] = json!(requires);
         }
-        (other, _) => other,
-    })
+    }
+    Ok(Answer::Whole(whole))
 }
 
 /// Included words are alternatives, `!word` excludes.
@@ -211,7 +221,7 @@ async fn history_of(id: Segment, app: App, args: Args) -> Result<Answer, ApiErro
         &args,
         &path,
         history,
-        |content| content.created.to_string(),
+        |content| format!("{} {}", content.created, content.digest),
         true,
         shape,
     )
@@ -231,17 +241,22 @@ async fn logs_of(id: Segment, app: App, args: Args) -> Result<Answer, ApiError> 
     let minimal = minimal.transpose()?.unwrap_or(0);
     let (texts, kinds) = (args.filter("message")?, args.filter("action")?);
     let actions = app.store.action_list(environment.id, &id.0, 10_000).await?;
-    let mut lines: Vec<Value> = actions
-        .iter()
-        .flat_map(|action| wire::messages(action).collect::<Vec<_>>().into_iter().rev())
-        .filter(|line| {
-            level_of(line["level"].as_str().unwrap_or_default()).unwrap_or(0) >= minimal
-                && contains(&texts, line["msg"].as_str().unwrap_or_default())
-                && (kinds.is_empty() || kinds.iter().any(|kind| line["action"] == json!(kind)))
-        })
-        .collect();
-    // Stable: lines of one moment keep the order of their run.
-    lines.sort_by(|a, b| b["timestamp"].as_str().cmp(&a["timestamp"].as_str()));
+    // The key of a line, and the line: lines of one moment keep the order of their run.
+    let lines_of = |action| {
+        let keyed = |(index, line): (usize, Value)| {
+            let moment = line["timestamp"].as_str().unwrap_or_default();
+            let action = line["action_id"].as_str().unwrap_or_default();
+            (format!("{moment} {action} {index:06}"), line)
+        };
+        let lines: Vec<(String, Value)> = wire::messages(action).enumerate().map(keyed).collect();
+        lines
+    };
+    let mut lines: Vec<(String, Value)> = actions.iter().flat_map(lines_of).collect();
+    lines.retain(|(_, line)| {
+        level_of(line["level"].as_str().unwrap_or_default()).unwrap_or(0) >= minimal
+            && contains(&texts, line["msg"].as_str().unwrap_or_default())
+            && (kinds.is_empty() || kinds.iter().any(|kind| line["action"] == json!(kind)))
+    });
     let path = format!(
         "/api/v2/resource/{}/logs",
         percent_encoding::utf8_percent_encode(&id.0, percent_encoding::NON_ALPHANUMERIC)
@@ -250,19 +265,18 @@ async fn logs_of(id: Segment, app: App, args: Args) -> Result<Answer, ApiError> 
         &args,
         &path,
         lines,
-        |line| line["timestamp"].as_str().unwrap_or_default().to_owned(),
+        |(key, _)| key.clone(),
         true,
-        Value::clone,
+        |(_, line)| line.clone(),
     )
 }
 
 async fn actions_of(app: App, args: Args) -> Result<Answer, ApiError> {
     let environment = scope(&app, &args).await?;
-    let limit = args.parsed::<i64>("limit")?.unwrap_or(1000).clamp(1, 1000);
-    let actions = app
-        .store
-        .action_list(environment.id, "", i64::from(i32::MAX))
-        .await?;
+    let limit = args
+        .parsed::<usize>("limit")?
+        .unwrap_or(1000)
+        .clamp(1, 1000);
     let (resource_type, agent) = (args.text("resource_type")?, args.text("agent")?);
     let value = args.text("attribute_value")?;
     let matches = |id: &str| {
@@ -276,12 +290,27 @@ async fn actions_of(app: App, args: Args) -> Result<Answer, ApiError> {
             && is(&agent, crate::domain::ResourceId::agent)
             && is(&value, crate::domain::ResourceId::value)
     };
-    let shown = actions
-        .iter()
-        .filter(|action| matches(&action.resource_id))
-        .take(limit as usize);
-    let data: Vec<Value> = shown
-        .map(|action| wire::action(json!(environment.id), action))
-        .collect();
+    let search = ActionSearch {
+        resource_type: resource_type.clone(),
+        agent: agent.clone(),
+        value: value.clone(),
+    };
+    // A batch at a time: the history is long, and the search finds a little more than is wanted.
+    let (mut data, mut before) = (Vec::new(), None);
+    loop {
+        let batch = app
+            .store
+            .action_search(environment.id, &search, before.as_ref(), 1000)
+            .await?;
+        let shown = batch.iter().filter(|action| matches(&action.resource_id));
+        data.extend(shown.map(|action| wire::action(json!(environment.id), action)));
+        before = match batch.last() {
+            Some(last) if batch.len() == 1000 && data.len() < limit => {
+                Some((last.started, last.id))
+            }
+            _ => break,
+        };
+    }
+    data.truncate(limit);
     Ok(Answer::Data(Value::Array(data)))
 }

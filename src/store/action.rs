@@ -37,6 +37,32 @@ pub struct ActionEnd {
     pub resource_id: String,
 }
 
+/// Parts of the resource ids of which the history is wanted; `None`: any.
+#[derive(Debug, Clone, Default)]
+pub struct ActionSearch {
+    pub resource_type: Option<String>,
+    pub agent: Option<String>,
+    pub value: Option<String>,
+}
+
+impl ActionSearch {
+    /// For `LIKE .. ESCAPE '!'`: finds all that is wanted, and what only looks alike.
+    fn pattern(&self) -> String {
+        if self.resource_type.is_none() && self.agent.is_none() && self.value.is_none() {
+            return "%".to_owned();
+        }
+        let part = |part: &Option<String>| match part {
+            None => "%".to_owned(),
+            Some(text) => text
+                .replace('!', "!!")
+                .replace('%', "!%")
+                .replace('_', "!_"),
+        };
+        let (resource_type, agent) = (part(&self.resource_type), part(&self.agent));
+        format!("{resource_type}[{agent},%={}]", part(&self.value))
+    }
+}
+
 /// A row of the history.
 #[derive(Debug, Clone)]
 pub struct Action {
@@ -218,6 +244,35 @@ impl Store {
                 ))
             };
             query.bind(environment.to_string()).bind(resource_id).bind(limit).fetch_all(pool).await?
+        });
+        rows.into_iter().map(Row::into_action).collect()
+    }
+
+    /// A part of the history, newest first, of what is older than `before`. It may hold a little more than was searched
+    /// for: databases compare letters in their own ways.
+    pub async fn action_search(
+        &self,
+        environment: EnvironmentId,
+        search: &ActionSearch,
+        before: Option<&(Timestamp, ActionId)>,
+        limit: i64,
+    ) -> Result<Vec<Action>> {
+        let (moment, id) = before.map_or((i64::MAX, String::new()), |(moment, id)| {
+            (moment.0, id.to_string())
+        });
+        let rows: Vec<Row> = read!(self.db, pool => {
+            sqlx::query_as(select!(
+                "WHERE environment_id = $1 AND resource_id LIKE $2 ESCAPE '!' \
+                 AND started_us <= $3 AND (started_us < $3 OR id < $4) \
+                 ORDER BY started_us DESC, id DESC LIMIT $5"
+            ))
+            .bind(environment.to_string())
+            .bind(search.pattern())
+            .bind(moment)
+            .bind(id)
+            .bind(limit)
+            .fetch_all(pool)
+            .await?
         });
         rows.into_iter().map(Row::into_action).collect()
     }

@@ -23,7 +23,7 @@ use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 use sqlx::{ConnectOptions, PgPool, SqlitePool};
 
-pub use action::{Action, ActionEnd, ActionStart};
+pub use action::{Action, ActionEnd, ActionSearch, ActionStart};
 pub use compile::{Compile, CompileEnd, CompileRequest, Outcome, Stage};
 pub use dry_run::{DryRun, DryRunResult};
 pub use environment::{Environment, NewEnvironment};

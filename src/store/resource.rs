@@ -96,6 +96,39 @@ impl Store {
         rows.into_iter().map(Row::into_resource).collect()
     }
 
+    /// What resources of a version require, by id, without all else that they hold.
+    pub async fn resource_requires(
+        &self,
+        environment: EnvironmentId,
+        version: i64,
+        ids: &[String],
+    ) -> Result<HashMap<String, Vec<String>>> {
+        const SQL: &str = "SELECT r.resource_id, r.requires FROM set_interval i \
+                           JOIN set_member m ON m.revision_id = i.revision_id \
+                           JOIN resource r ON r.environment_id = i.environment_id AND r.digest = m.digest \
+                           WHERE i.from_version <= ";
+        let mut found = HashMap::new();
+        for chunk in ids.chunks(1000) {
+            let rows: Vec<(String, String)> = read!(self.db, pool => {
+                let mut query = sqlx::QueryBuilder::new(SQL);
+                query.push_bind(version).push(" AND (i.to_version IS NULL OR i.to_version > ");
+                query.push_bind(version).push(") AND i.environment_id = ");
+                query.push_bind(environment.to_string()).push(" AND r.resource_id IN (");
+                let mut list = query.separated(", ");
+                for id in chunk {
+                    list.push_bind(id);
+                }
+                query.push(")");
+                query.build_query_as().fetch_all(pool).await?
+            });
+            for (id, requires) in rows {
+                let requires = document("resource", "requires", &id, &requires)?;
+                found.insert(id, requires);
+            }
+        }
+        Ok(found)
+    }
+
     pub async fn resource_fetch(
         &self,
         environment: EnvironmentId,

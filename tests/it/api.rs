@@ -347,6 +347,8 @@ fn an_environment_made_over_the_api_may_not_read_local_paths() {
     };
     for url in [
         repo.path().to_str().unwrap(),
+        "folder:/etc",
+        " Folder:/etc",
         "file:///etc",
         "ext::sh -c id",
         "https://u:p@example.org/x",
@@ -356,6 +358,17 @@ fn an_environment_made_over_the_api_may_not_read_local_paths() {
         assert_eq!(status, 400, "{url}: {body}");
         assert!(!body.to_string().contains("u:p@"));
     }
+    // Code of whoever reaches the port would run as the server's user.
+    let (status, body) = make("x", "https://example.org/x");
+    assert_eq!(status, 403, "{body}");
+    assert!(body["message"].as_str().unwrap().contains("api_token"));
+    let path = format!("/api/v2/environment/{}", running.environment());
+    for (url, branch) in [("https://example.org/x", "main"), ("", "")] {
+        let body = json!({"name": "up", "repository": url, "branch": branch});
+        assert_eq!(running.call("POST", &path, Some(&body)).0, 403, "{url}");
+    }
+    let body = json!({"name": "renamed"});
+    assert_eq!(running.call("POST", &path, Some(&body)).0, 200);
     let body = json!({"name": "x", "project_id": project, "repository": "https://example.org/x"});
     assert_eq!(
         running.call("PUT", "/api/v2/environment", Some(&body)).0,

@@ -1,13 +1,17 @@
 //! `steward serve` with a configuration file: many environments, SQLite and PostgreSQL, systemd's readiness.
 
+use std::io::{BufRead, BufReader};
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::process::{Child, Stdio};
+use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::harness::{Host, Repo, files, finish, request, signal, skip, steward, wait_until};
+use crate::harness::{
+    DEADLINE, Host, Repo, files, finish, request, signal, skip, steward, wait_until,
+};
 
 pub struct Served {
     pub child: Child,
@@ -21,42 +25,45 @@ impl Drop for Served {
     }
 }
 
-/// A port that was free a moment ago.
-pub fn free_port() -> u16 {
-    std::net::TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap()
-        .port()
-}
-
-/// Starts a server; ready when this returns.
+/// Starts a server on a port of its own choice; ready when this returns.
+#[track_caller]
 pub fn serve(dir: &Path, config: &str) -> Served {
-    let port = free_port();
     let file = dir.join("steward.yaml");
-    std::fs::write(
-        &file,
-        format!(
-            "listen: 127.0.0.1:{port}\ndata: {}\n{config}",
-            dir.join("data").display()
-        ),
-    )
-    .unwrap();
-    let child = steward()
+    let data = dir.join("data");
+    let config = format!("listen: 127.0.0.1:0\ndata: {}\n{config}", data.display());
+    std::fs::write(&file, config).unwrap();
+    let mut child = steward()
         .arg("serve")
         .arg("--config")
         .arg(&file)
-        .stderr(Stdio::null())
+        .env("STEWARD_LOG", "info")
+        .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let served = Served {
-        child,
-        api: format!("http://127.0.0.1:{port}"),
-    };
-    wait_until("the server answers", || {
-        std::net::TcpStream::connect(("127.0.0.1", port)).is_ok()
-            && request("GET", &format!("{}/api/v2/health", served.api), None, None).0 == 200
+    let stderr = BufReader::new(child.stderr.take().unwrap());
+    let (sender, lines) = channel();
+    // To its end, or the server would wait for somebody to read.
+    std::thread::spawn(move || {
+        for line in stderr.lines().map_while(Result::ok) {
+            let _ = sender.send(line);
+        }
     });
+    let mut served = Served {
+        child,
+        api: String::new(),
+    };
+    let mut said = Vec::new();
+    while served.api.is_empty() {
+        let Ok(line) = lines.recv_timeout(DEADLINE) else {
+            panic!("the server does not listen: {}", said.join("\n"));
+        };
+        if let Some((_, address)) = line.split_once("listening on http://") {
+            served.api = format!("http://{}", address.trim());
+        }
+        said.push(line);
+    }
+    let health = format!("{}/api/v2/health", served.api);
+    assert_eq!(request("GET", &health, None, None).0, 200);
     served
 }
 
@@ -160,9 +167,13 @@ async fn the_same_on_postgresql() {
         .await
         .unwrap();
     let base = url.rsplit_once('/').unwrap().0.to_owned();
-    tokio::task::spawn_blocking(move || two_environments(&format!("database: {base}/{name}\n")))
+    let config = format!("database: {base}/{name}\n");
+    let outcome = tokio::task::spawn_blocking(move || two_environments(&config)).await;
+    sqlx::query(&format!("DROP DATABASE {name} WITH (FORCE)"))
+        .execute(&admin)
         .await
         .unwrap();
+    outcome.unwrap();
 }
 
 #[test]
@@ -174,8 +185,7 @@ fn readiness_and_the_watchdog_are_told_to_systemd() {
         .set_read_timeout(Some(Duration::from_secs(30)))
         .unwrap();
     let file = dir.path().join("steward.yaml");
-    let port = free_port();
-    std::fs::write(&file, format!("listen: 127.0.0.1:{port}\n")).unwrap();
+    std::fs::write(&file, "listen: 127.0.0.1:0\n").unwrap();
     // systemd names the process that must report; only that one knows its id before it is this server.
     let script = "WATCHDOG_PID=$$ exec \"$0\" serve --config \"$1\"";
     let mut command = std::process::Command::new("sh");
@@ -267,6 +277,26 @@ fn with_a_token_requests_must_show_it() {
     assert_eq!(request("GET", &url, None, None).0, 401);
     assert_eq!(with("wrong"), 403);
     assert_eq!(with("0123456789abcdef"), 200);
+    // With it, an environment may get a repository, in its checked form.
+    let call = |method: &str, path: &str, body: Value| {
+        let headers = [(
+            "Authorization".to_owned(),
+            "Bearer 0123456789abcdef".to_owned(),
+        )];
+        let url = format!("{}{path}", served.api);
+        crate::harness::send(method, &url, &headers, body.to_string().as_bytes())
+    };
+    let (status, body) = call("PUT", "/api/v2/project", json!({"name": "p"}));
+    assert_eq!(status, 200, "{body}");
+    let project = body["data"]["id"].clone();
+    let make = |url: &str| {
+        let body = json!({"name": "e", "project_id": project, "repository": url, "branch": "main"});
+        call("PUT", "/api/v2/environment", body)
+    };
+    assert_eq!(make("folder:/etc").0, 400);
+    let (status, body) = make(" http://127.0.0.1:80/x/ ");
+    assert_eq!(status, 200, "{body}");
+    assert_eq!(body["data"]["repo_url"], "http://127.0.0.1/x");
     assert_eq!(
         request("GET", &format!("{}/api/v2/health", served.api), None, None).1,
         json!({"data": null})
