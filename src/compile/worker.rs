@@ -97,6 +97,9 @@ struct Worker {
 /// A worker is replaced after this many jobs, so that whatever a model leaves behind in it does not add up.
 const JOBS_PER_WORKER: u32 = 100;
 
+/// How often a compile whose worker ended is given another one.
+const RETRIES: u32 = 2;
+
 /// What is kept of the output of `std::print`.
 const PRINTED_BYTES: usize = 1 << 20;
 
@@ -140,8 +143,11 @@ impl Pool {
             None => self.start().map_err(PoolError::Start)?,
         };
         let mut done = self.run_in(&mut worker, job).await;
-        if matches!(&done, Err(PoolError::Ended(_))) {
-            // Somebody else may have killed it; only what ends two of them is the model's doing.
+        for _ in 0..RETRIES {
+            if !matches!(&done, Err(PoolError::Ended(_))) {
+                break;
+            }
+            // Somebody else may have killed it; only what ends each of them is the model's doing.
             process::kill_group(&mut worker.child);
             worker = self.start().map_err(PoolError::Start)?;
             done = self.run_in(&mut worker, job).await;

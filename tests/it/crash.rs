@@ -133,6 +133,7 @@ fn fifty_kills_of_server_worker_and_executor_lose_nothing() {
     for id in acknowledged {
         wait_until("the acknowledged compile is done", || {
             let report = server.get_ok(&format!("/api/v2/compilereport/{id}"));
+            assert_ne!(report["data"]["success"], false, "{report}");
             report["data"]["success"] == true
         });
     }
