@@ -111,10 +111,8 @@ async fn is_compiling(id: Segment, app: App) -> Body {
 async fn list_reports(app: App, args: Args) -> Result<Answer, ApiError> {
     let environment = scope(&app, &args).await?;
     args.only_filters(&["success", "started", "completed", "requested"])?;
-    let mut compiles = app
-        .store
-        .compile_list(environment.id, i64::from(i32::MAX))
-        .await?;
+    // Of the whole history only the keys: the rest for what is shown.
+    let mut keys = app.store.compile_keys(environment.id).await?;
     let is = |wanted: &[String], actual: bool| {
         wanted
             .iter()
@@ -125,24 +123,35 @@ async fn list_reports(app: App, args: Args) -> Result<Answer, ApiError> {
         args.filter("started")?,
         args.filter("completed")?,
     );
-    compiles.retain(|compile| {
-        is(
-            &success,
-            matches!(
-                compile.state,
-                CompileState::Exported | CompileState::Compiled
-            ),
-        ) && is(&started, compile.started.is_some())
-            && is(&completed, compile.completed.is_some())
+    keys.retain(|key| {
+        is(&success, key.is_success)
+            && is(&started, key.is_started)
+            && is(&completed, key.is_completed)
     });
-    page::page(
+    let paged = page::page(
         &args,
         "/api/v2/compilereport",
-        compiles,
-        |compile| format!("{} {}", compile.requested, compile.id),
+        keys,
+        |key| format!("{} {}", key.requested, key.id),
         true,
-        wire::compile,
-    )
+        |key| json!(key.id),
+    )?;
+    let Answer::Whole(mut whole) = paged else {
+        return Ok(paged);
+    };
+    let ids: Vec<CompileId> = whole["data"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|id| id.as_str()?.parse().ok())
+        .collect();
+    let compiles = app.store.compile_summaries(&ids).await?;
+    whole["data"] = ids
+        .iter()
+        .filter_map(|id| compiles.get(id))
+        .map(wire::compile)
+        .collect();
+    Ok(Answer::Whole(whole))
 }
 
 async fn find(segment: &Segment, app: &App) -> Result<Compile, ApiError> {

@@ -19,7 +19,7 @@ pub struct Config {
     pub listen: SocketAddr,
     pub data: PathBuf,
     pub database: Database,
-    /// Bearer token that API requests must show; `None` only on loopback.
+    /// Bearer token that API requests must show; `None` only on loopback, and then the API sets no repositories.
     pub api_token: Option<String>,
     pub pool: PoolOptions,
     pub environments: Vec<EnvironmentConfig>,

@@ -44,6 +44,16 @@ pub struct Compile {
     pub substitute: Option<CompileId>,
 }
 
+/// What lists of compiles are sorted and searched by.
+#[derive(Debug, Clone)]
+pub struct CompileKey {
+    pub id: CompileId,
+    pub requested: Timestamp,
+    pub is_started: bool,
+    pub is_completed: bool,
+    pub is_success: bool,
+}
+
 /// One step of a compile, with what it printed.
 #[derive(Debug, Clone)]
 pub struct Stage {
@@ -289,6 +299,53 @@ impl Store {
             sqlx::query_as(select!("WHERE id = $1")).bind(id.to_string()).fetch_optional(pool).await?
         });
         row.map(Row::into_compile).transpose()
+    }
+
+    /// The keys of all compiles of an environment, in no order.
+    pub async fn compile_keys(&self, environment: EnvironmentId) -> Result<Vec<CompileKey>> {
+        const SQL: &str = "SELECT id, requested_us, started_us IS NOT NULL, completed_us IS NOT NULL, \
+                           state IN ('exported', 'compiled') FROM compile WHERE environment_id = $1";
+        let rows: Vec<(String, i64, bool, bool, bool)> = read!(self.db, pool => {
+            sqlx::query_as(SQL).bind(environment.to_string()).fetch_all(pool).await?
+        });
+        let key =
+            |(id, requested_us, is_started, is_completed, is_success): (String, _, _, _, _)| {
+                Ok(CompileKey {
+                    id: parsed("compile", "id", &id)?,
+                    requested: Timestamp(requested_us),
+                    is_started,
+                    is_completed,
+                    is_success,
+                })
+            };
+        rows.into_iter().map(key).collect()
+    }
+
+    /// Compiles without their diagnostics, which may be long, by id.
+    pub async fn compile_summaries(
+        &self,
+        ids: &[CompileId],
+    ) -> Result<BTreeMap<CompileId, Compile>> {
+        const SQL: &str = "SELECT id, environment_id, requested_us, started_us, completed_us, attempts, state, \
+                           reason, do_export, update_repository, metadata, variables, commit_id, inputs_digest, \
+                           '[]' AS diagnostics, version, substitute_compile_id FROM compile WHERE id IN (";
+        let mut found = BTreeMap::new();
+        for chunk in ids.chunks(1000) {
+            let rows: Vec<Row> = read!(self.db, pool => {
+                let mut query = sqlx::QueryBuilder::new(SQL);
+                let mut list = query.separated(", ");
+                for id in chunk {
+                    list.push_bind(id.to_string());
+                }
+                query.push(")");
+                query.build_query_as().fetch_all(pool).await?
+            });
+            for row in rows {
+                let compile = row.into_compile()?;
+                found.insert(compile.id, compile);
+            }
+        }
+        Ok(found)
     }
 
     /// Newest request first.

@@ -24,7 +24,7 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, S
 use sqlx::{ConnectOptions, PgPool, SqlitePool};
 
 pub use action::{Action, ActionEnd, ActionSearch, ActionStart};
-pub use compile::{Compile, CompileEnd, CompileRequest, Outcome, Stage};
+pub use compile::{Compile, CompileEnd, CompileKey, CompileRequest, Outcome, Stage};
 pub use dry_run::{DryRun, DryRunResult};
 pub use environment::{Environment, NewEnvironment};
 pub use project::Project;

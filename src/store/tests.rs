@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::future::Future;
+use std::panic::AssertUnwindSafe;
 
+use futures_util::FutureExt;
 use serde_json::json;
 
 use super::*;
@@ -20,8 +22,16 @@ async fn check<F: Future<Output = ()>>(test: impl Fn(Store) -> F) {
     .await;
     match std::env::var("STEWARD_TEST_POSTGRES") {
         Ok(url) => {
-            let (store, _database) = postgres(&url).await;
-            test(store).await;
+            let (store, database) = postgres(&url).await;
+            let outcome = AssertUnwindSafe(test(store)).catch_unwind().await;
+            let admin = PgPool::connect(&url).await.unwrap();
+            sqlx::query(&format!("DROP DATABASE {database} WITH (FORCE)"))
+                .execute(&admin)
+                .await
+                .unwrap();
+            if let Err(panic) = outcome {
+                std::panic::resume_unwind(panic);
+            }
         }
         Err(_) if std::env::var("CI").is_ok() => {
             panic!("CI must name a PostgreSQL server in STEWARD_TEST_POSTGRES")

@@ -57,6 +57,65 @@ fn status_environments_versions_and_resources_can_be_read() {
     );
 }
 
+/// All rows of a list, one page of one row after the other.
+fn follow(running: &Running, path: &str) -> Vec<Value> {
+    let (mut rows, mut path) = (vec![], format!("{path}?limit=1"));
+    loop {
+        let page = running.get_ok(&path);
+        rows.extend(page["data"].as_array().unwrap().clone());
+        assert!(rows.len() as u64 <= page["metadata"]["total"].as_u64().unwrap());
+        match page["links"]["next"].as_str() {
+            Some(next) => path = next.to_owned(),
+            None => return rows,
+        }
+    }
+}
+
+#[test]
+fn lists_are_read_page_by_page() {
+    let model = files(&[("a", "one")]).replace("fs::File(", "a = fs::File(");
+    let model =
+        format!("{model}fs::File(host=host, path=\"{{{{root}}}}/b\", content=\"\", requires=a)\n");
+    let (repo, host) = (Repo::new(&model), Host::new());
+    let mut running = Running::start(host.up(repo.path()));
+    running.settled(1);
+    repo.commit("nothing");
+    running.settled(2);
+    let id = |name: &str| format!("fs::File[localhost,path={}]", host.file(name).display());
+    let resources = follow(&running, "/api/v2/resource");
+    assert_eq!(resources.len(), 3);
+    let b = resources.iter().find(|row| row["resource_id"] == id("b"));
+    let requires = b.unwrap()["requires"].as_array().unwrap();
+    assert!(requires.contains(&id("a").into()), "{requires:?}");
+    let reports = follow(&running, "/api/v2/compilereport");
+    let versions: Vec<&Value> = reports.iter().map(|report| &report["version"]).collect();
+    assert_eq!(versions, [2, 1]);
+    assert_eq!(follow(&running, "/api/v2/desiredstate").len(), 2);
+    let failed = running.get_ok("/api/v2/compilereport?filter.success=false");
+    assert_eq!(failed["metadata"]["total"], 0);
+    let path = format!(
+        "/api/v2/resource/{}/logs",
+        crate::harness::segment(&id("a"))
+    );
+    let n_lines = running.get_ok(&path)["metadata"]["total"].as_u64().unwrap();
+    assert!(n_lines > 0);
+    assert_eq!(follow(&running, &path).len() as u64, n_lines);
+    for (query, expected) in [
+        (format!("attribute_value={}", host.file("a").display()), 1),
+        ("resource_type=fs::File&agent=localhost".to_owned(), 2),
+        ("resource_type=fs::File&limit=1".to_owned(), 1),
+        ("agent=local%25".to_owned(), 0),
+        ("resource_type=fs::Fil_".to_owned(), 0),
+    ] {
+        let actions = running.get_ok(&format!("/api/v2/resource_actions?{query}"));
+        assert_eq!(
+            actions["data"].as_array().unwrap().len(),
+            expected,
+            "{query}: {actions}"
+        );
+    }
+}
+
 #[test]
 fn versions_can_be_compared() {
     let (repo, _host, mut running) = start();
