@@ -479,11 +479,15 @@ fn lock(data: &Path) -> Result<std::fs::File, Error> {
         .write(true)
         .open(&path)
         .map_err(fail)?;
-    match rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => Ok(file),
-        Err(rustix::io::Errno::WOULDBLOCK) => Err(Error::Busy(data.display().to_string())),
-        Err(error) => Err(fail(error.into())),
+    // One that was just killed may take a moment to be gone.
+    for _ in 0..20 {
+        match rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(file),
+            Err(rustix::io::Errno::WOULDBLOCK) => std::thread::sleep(Duration::from_millis(100)),
+            Err(error) => return Err(fail(error.into())),
+        }
     }
+    Err(Error::Busy(data.display().to_string()))
 }
 
 /// Drops what retention no longer keeps.

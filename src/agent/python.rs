@@ -111,6 +111,10 @@ impl PythonHost {
     }
 
     /// Runs one resource through its handler. After an error the host is of no use any more.
+    pub(super) fn is_alive(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
+    }
+
     pub(super) fn deploy(
         &mut self,
         task: &Task,

@@ -130,7 +130,9 @@ impl Worker {
             // Of the same content, and its files are still there for handlers that look for them.
             loaded.key == code.key && (Arc::ptr_eq(loaded, code) || loaded.is_on_disk())
         };
-        if !self.host.as_ref().is_some_and(is_fit) {
+        // One that died while it was at rest is no fault of this resource.
+        let is_alive = self.host.as_mut().is_some_and(|(_, host)| host.is_alive());
+        if !is_alive || !self.host.as_ref().is_some_and(is_fit) {
             self.end_host();
             match PythonHost::start(code, &self.agent, self.limits) {
                 Ok(host) => self.host = Some((Arc::clone(code), host)),

@@ -186,3 +186,40 @@ fn two_servers_do_not_share_a_data_directory() {
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(text.contains("another steward runs"), "{text}");
 }
+
+#[test]
+fn a_python_host_that_dies_while_it_is_idle_is_no_failure_of_the_next_resource() {
+    let home = tempfile::tempdir().unwrap();
+    let quickstart = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/quickstart");
+    let mut command = crate::harness::steward();
+    command
+        .arg("up")
+        .arg(quickstart)
+        .args(["--format", "json", "--listen", "127.0.0.1:0"]);
+    command
+        .arg("--data")
+        .arg(home.path().join("data"))
+        .current_dir(home.path());
+    let mut server = Running::start(command);
+    server.settled(1);
+    let hosts: Vec<u32> = descendants(server.child.id())
+        .into_iter()
+        .filter(|child| child.role == "python")
+        .map(|child| child.pid)
+        .collect();
+    assert!(!hosts.is_empty(), "a handler in Python ran");
+    for pid in hosts {
+        signal(pid, Signal::KILL);
+        wait_until("it is dead", || {
+            std::fs::read_to_string(format!("/proc/{pid}/stat"))
+                .is_ok_and(|stat| stat.contains(") Z "))
+        });
+    }
+    assert_eq!(server.call("POST", "/api/v1/deploy", None).0, 200);
+    let (_, summary) = server.settled(1);
+    assert_eq!(
+        (&summary["failed"], &summary["skipped"]),
+        (&0.into(), &0.into()),
+        "{summary}"
+    );
+}
