@@ -122,13 +122,13 @@ fn fifty_kills_of_server_worker_and_executor_lose_nothing() {
         let body = server.get_ok("/api/v2/resource?deploy_summary=true");
         body["metadata"]["deploy_summary"]["by_state"]["deployed"] == FILES.len() + 1
     });
-    let versions = server.get_ok("/api/v2/desiredstate?limit=1");
-    assert_eq!(
-        (
-            &versions["data"][0]["commit"],
-            &versions["data"][0]["status"]
-        ),
-        (&head.into(), &"active".into())
+    // An acknowledged request may make one more version of the same commit.
+    wait_until(
+        "the newest version is of the head commit, and active",
+        || {
+            let newest = server.get_ok("/api/v2/desiredstate?limit=1")["data"][0].clone();
+            newest["commit"] == head && newest["status"] == "active"
+        },
     );
     for id in acknowledged {
         wait_until("the acknowledged compile is done", || {
