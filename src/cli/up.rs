@@ -49,7 +49,7 @@ pub(super) fn run(arguments: UpArguments) -> ExitCode {
 pub(super) fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
-        .max_blocking_threads(16)
+        .max_blocking_threads(64)
         .enable_all()
         .build()
 }

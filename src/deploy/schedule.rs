@@ -69,7 +69,7 @@ pub struct Ended {
 pub struct Activation {
     pub changed: Vec<ResourceState>,
     pub removed: Vec<String>,
-    /// Agents that have resources now, new or not.
+    /// Agents of new resources.
     pub agents: Vec<String>,
     pub n_new: usize,
     pub n_updated: usize,
@@ -245,10 +245,12 @@ impl Schedule {
         }
         let mut touched = BTreeSet::new();
         let mut fresh = Vec::new();
+        let mut agents = BTreeSet::new();
         for intent in changed {
             match self.by_id.get(&intent.resource_id).copied() {
                 None => {
                     activation.n_new += 1;
+                    agents.insert(intent.agent.clone());
                     let index = self.insert(intent, None);
                     touched.insert(index);
                     fresh.push(index);
@@ -313,13 +315,7 @@ impl Schedule {
             .iter()
             .map(|index| self.entry(*index).state.clone())
             .collect();
-        let agents: BTreeSet<&str> = self
-            .entries
-            .iter()
-            .flatten()
-            .map(|entry| entry.intent.agent.as_str())
-            .collect();
-        activation.agents = agents.into_iter().map(str::to_owned).collect();
+        activation.agents = agents.into_iter().collect();
         activation
     }
 
