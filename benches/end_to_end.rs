@@ -125,6 +125,8 @@ fn commit_to_deployed() {
         )
         .expect("it is written");
         git(&repo, &["add", "-A"]);
+        // From rest: the pause between two compiles (recompile_backoff) is over.
+        std::thread::sleep(Duration::from_millis(200));
         let began = Instant::now();
         git(&repo, &["commit", "-q", "-m", "next"]);
         let summary = running.wait_for("summary");
