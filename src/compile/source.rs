@@ -115,10 +115,6 @@ impl Source {
         }
     }
 
-    pub fn is_folder(&self) -> bool {
-        matches!(self, Self::Folder { .. })
-    }
-
     /// For people: no secrets.
     pub fn display(&self) -> String {
         match self {

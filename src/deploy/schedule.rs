@@ -128,7 +128,6 @@ pub struct Schedule {
     policy: Policy,
     version: i64,
     sequence: u64,
-    n_queued: usize,
     n_running: usize,
 }
 
@@ -496,7 +495,6 @@ impl Schedule {
             let entry = self.entry(index);
             if entry.state.blocked == Blocked::Blocked {
                 self.entry_mut(index).phase = Phase::Idle;
-                self.n_queued -= 1;
                 self.unpark_waiters(index);
                 continue;
             }
@@ -553,7 +551,6 @@ impl Schedule {
         };
         entry.state.is_deploying = true;
         let intent = entry.intent.clone();
-        self.n_queued -= 1;
         self.n_running += 1;
         self.queues.entry(intent.agent.clone()).or_default().running += 1;
         Run {
@@ -615,7 +612,6 @@ impl Schedule {
                     reason,
                     parked: false,
                 };
-                self.n_queued += 1;
                 self.queues
                     .entry(agent)
                     .or_default()
@@ -653,7 +649,6 @@ impl Schedule {
         {
             let agent = entry.intent.agent.clone();
             entry.phase = Phase::Idle;
-            self.n_queued -= 1;
             self.queues
                 .entry(agent)
                 .or_default()

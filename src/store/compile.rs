@@ -377,14 +377,6 @@ impl Store {
         });
         row.map(Row::into_compile).transpose()
     }
-
-    pub async fn compile_count(&self, environment: EnvironmentId) -> Result<i64> {
-        const SQL: &str = "SELECT COUNT(*) FROM compile WHERE environment_id = $1";
-        let (count,): (i64,) = read!(self.db, pool => {
-            sqlx::query_as(SQL).bind(environment.to_string()).fetch_one(pool).await?
-        });
-        Ok(count)
-    }
 }
 
 /// Writes a compile's end, and that of the requests it served, on the transaction `$tx`.

@@ -7,7 +7,7 @@ use sqlx::FromRow;
 use uuid::Uuid;
 
 use super::compile::finish;
-use super::macros::{read, transaction, write};
+use super::macros::{read, transaction};
 use super::{CompileEnd, Error, Outcome, Result, Store, StoredResource, document};
 use crate::domain::{EnvironmentId, Timestamp};
 
@@ -325,14 +325,6 @@ impl Store {
         Ok(rows.into_iter().map(|(tree,)| tree).collect())
     }
 
-    pub async fn version_count(&self, environment: EnvironmentId) -> Result<i64> {
-        const SQL: &str = "SELECT COUNT(*) FROM version WHERE environment_id = $1";
-        let (count,): (i64,) = read!(self.db, pool => {
-            sqlx::query_as(SQL).bind(environment.to_string()).fetch_one(pool).await?
-        });
-        Ok(count)
-    }
-
     /// The newest released version.
     pub async fn version_released(&self, environment: EnvironmentId) -> Result<Option<Version>> {
         let row: Option<Row> = read!(self.db, pool => {
@@ -415,14 +407,6 @@ impl Store {
             }
         });
         Ok(())
-    }
-
-    /// Removes a version that is not the active one. `false`: there is none.
-    pub async fn version_delete(&self, environment: EnvironmentId, number: i64) -> Result<bool> {
-        const SQL: &str = "DELETE FROM version WHERE environment_id = $1 AND number = $2";
-        Ok(write!(self.db, pool => {
-            sqlx::query(SQL).bind(environment.to_string()).bind(number).execute(pool).await?.rows_affected()
-        }) > 0)
     }
 }
 
