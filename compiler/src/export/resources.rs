@@ -7,10 +7,11 @@ use md5::{Digest, Md5};
 use super::dependencies;
 use super::fields::{Mapped, fields, identity, identity_of};
 use super::registry::{Field, Registration, Special, registrations};
-use crate::diagnostics::{Fail, Warning, fail, runtime};
+use crate::diagnostics::{Fail, Warning, fail};
 use crate::hash::Map;
 use crate::hir::Program;
 use crate::runtime::Machine;
+use crate::span::Loc;
 use crate::types::{EntityId, InstId, Value};
 use crate::{Export, Resource};
 
@@ -283,11 +284,7 @@ fn check_cycles(resources: &[Resource], requires: &[Vec<u32>]) -> Result<(), Fai
                         .map(|(id, _)| resources[*id].id.as_str())
                         .collect();
                     let message = format!("Cycle in dependencies: [{}]", ids.join(", "));
-                    return Err(fail(
-                        "DependencyCycleException",
-                        crate::span::Loc::NONE,
-                        message,
-                    ));
+                    return Err(fail("DependencyCycleException", Loc::NONE, message));
                 }
                 _ => {}
             }
@@ -351,7 +348,8 @@ fn assign_sets(
                         "resource '{}' can not be part of multiple ResourceSets: {other} and {name}",
                         resource.id
                     );
-                    return Err(runtime(machine.instance(set).loc, message));
+                    let error = fail("CompilerException", Loc::NONE, message);
+                    return Err(error.note("the other set is here", machine.instance(set).loc));
                 }
                 _ => resource.resource_set = Some(name.clone()),
             }

@@ -39,6 +39,9 @@ impl Machine<'_> {
             return Ok(true);
         };
         let call = &program.calls[id.index()];
+        if !self.call_args.contains_key(&unit) {
+            self.read_all(ready)?;
+        }
         let plugin = match call.callee {
             Callee::Cast(ty) => {
                 let value = self.eval_plain(call.positional[0], scope, ready)?;
@@ -81,6 +84,14 @@ impl Machine<'_> {
             }
             Err(error) => Err(self.plugin_failure(plugin, error, call.loc, false)),
         }
+    }
+
+    /// A call reads all that it needs before anything else; an unset optional among it has no place in the source.
+    fn read_all(&self, ready: &Ready) -> Result<(), Fail> {
+        for need in ready.needs {
+            self.read(*need, Loc::NONE)?;
+        }
+        Ok(())
     }
 
     fn arguments(

@@ -43,6 +43,10 @@ impl Machine<'_> {
         if error.kind == "AttributeException" {
             return error;
         }
+        self.wrapped(id, loc, error)
+    }
+
+    fn wrapped(&self, id: VarId, loc: Loc, error: Fail) -> Fail {
         let var = self.var(id);
         let message = format!(
             "Could not set attribute `{}` on instance `{}`",
@@ -133,8 +137,9 @@ impl Machine<'_> {
         };
         let owner = Value::Instance(self.var(id).owner);
         self.store(slot, owner, loc, false).map_err(|error| {
-            // Conflicts are blamed on the instance that has the other value.
-            self.attribute_error(slot, self.instance(other).loc, error)
+            // Conflicts are blamed on the instance that has the other value, also those of further attributes that get
+            // their elements from it.
+            self.wrapped(slot, self.instance(other).loc, error)
         })
     }
 

@@ -76,11 +76,7 @@ impl Machine<'_> {
                     for at in 0..self.heap.list(list).len() {
                         let element = self.heap.list(list)[at];
                         if !matches!(self.accepts(*item, element), Ok(true)) {
-                            let inner = &program.types[item.index()];
-                            if matches!(inner, Type::Typedef(_) | Type::Entity(_)) {
-                                return self.type_error(*item, element, loc);
-                            }
-                            break;
+                            return self.type_error(*item, element, loc);
                         }
                     }
                 }
@@ -91,14 +87,24 @@ impl Machine<'_> {
     }
 
     fn invalid(&self, ty: TypeId, value: Value, loc: Loc) -> Fail {
-        let text = self.heap.to_text(value, self);
-        runtime(
-            loc,
-            format!(
-                "Invalid value '{text}', expected {}",
-                self.program.type_text(ty)
-            ),
-        )
+        let ty = match self.program.types[ty.index()] {
+            Type::Nullable(inner) => inner,
+            _ => ty,
+        };
+        let expected = &self.program.types[ty.index()];
+        let is_list = matches!(expected, Type::List | Type::AnyList | Type::ListOf(_));
+        // What is no list at all is another kind of error than a wrong element.
+        let kind = match value {
+            Value::List(_) => "RuntimeException",
+            _ if is_list => "TypingException",
+            _ => "RuntimeException",
+        };
+        let message = format!(
+            "Invalid value '{}', expected {}",
+            self.heap.to_text(value, self),
+            self.program.type_text(ty)
+        );
+        fail(kind, loc, message)
     }
 
     fn typedef_error(&mut self, id: TypedefId, value: Value, loc: Loc) -> Fail {

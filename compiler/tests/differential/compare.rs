@@ -110,7 +110,8 @@ fn output(reference: &Answer, ours: &Answer) -> Option<Difference> {
 
 /// Without addresses, and without the directory of the project.
 fn plain(output: &str) -> String {
-    let address = Regex::new(r"\b(?:7f|55|56)[0-9a-f]{10}\b").expect("it is a regular expression");
+    let address =
+        Regex::new(r"\b(?:0x)?(?:7[ef]|55|56)[0-9a-f]{10}\b").expect("it is a regular expression");
     let directory = Regex::new(r"(/[\w./-]*steward-oracle-\w+/project)?/(?=[\w/]+\.cf\b)")
         .expect("it is a regular expression");
     let output = address.replace_all(output, "ADDRESS");

@@ -1,7 +1,6 @@
 //! Differences on purpose. Each is described, with its reason, under its name in `docs/deviations.md`.
 
-use crate::answer::{Answer, Outcome};
-use crate::compare::Difference;
+use crate::answer::{Answer, Found, Outcome};
 
 /// What is known of a difference.
 pub struct Seen<'a> {
@@ -9,13 +8,14 @@ pub struct Seen<'a> {
     pub source: &'a str,
     pub reference: &'a Answer,
     pub ours: &'a Answer,
-    pub difference: &'a Difference,
 }
 
 /// The name, and whether it explains a difference. The first that does counts.
 pub const DEVIATIONS: &[(&str, fn(&Seen) -> bool)] = &[
     ("host-error", host_error),
     ("runaway", runaway),
+    ("missing-values", missing_values),
+    ("more-errors", more_errors),
     ("non-ascii", non_ascii),
     ("f-string-braces", f_string_braces),
 ];
@@ -29,6 +29,49 @@ fn host_error(seen: &Seen) -> bool {
 /// A model that the reference never finishes; ours stops it.
 fn runaway(seen: &Seen) -> bool {
     seen.reference.outcome == Outcome::Timeout && seen.ours.outcome == Outcome::Rejected
+}
+
+/// Null for a relation that wants values: the reference forgets what is missing.
+fn missing_values(seen: &Seen) -> bool {
+    let is_extra =
+        |error: &Found| {
+            !seen.reference.errors.iter().any(|known| {
+                known.place() == error.place() && is_same(&known.message, &error.message)
+            })
+        };
+    let mut extra = seen
+        .ours
+        .errors
+        .iter()
+        .filter(|error| is_extra(error))
+        .peekable();
+    seen.source.contains("null")
+        && extra.peek().is_some()
+        && extra.all(|error| {
+            error.kind == "UnsetException" && error.message.contains(" values but only ")
+        })
+}
+
+/// But for where the project lies.
+fn is_same(theirs: &str, ours: &str) -> bool {
+    let start = |text: &str| text.split(" (instantiated").next().map(str::to_owned);
+    let end = |text: &str| {
+        text.rsplit("attribute ")
+            .next()
+            .and_then(|text| text.split(' ').next())
+            .map(str::to_owned)
+    };
+    start(theirs) == start(ours) && end(theirs) == end(ours)
+}
+
+/// After the error that the reference stops at, we report those that do not follow from it.
+fn more_errors(seen: &Seen) -> bool {
+    let (theirs, ours) = (&seen.reference.errors, &seen.ours.errors);
+    theirs.len() < ours.len()
+        && theirs.first().map(Found::place) == ours.first().map(Found::place)
+        && theirs
+            .iter()
+            .all(|error| ours.iter().any(|known| known.place() == error.place()))
 }
 
 /// The reference mangles characters beyond ASCII in strings with escapes.

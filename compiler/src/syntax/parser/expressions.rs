@@ -269,10 +269,10 @@ impl Parser<'_> {
         self.add(ExprKind::Binary(Operator::And, both, not_empty), span)
     }
 
-    /// Whether the brackets at `ahead - 1` hold `name = …` or `**…`.
+    /// Whether the brackets at `ahead - 1` hold `name = …`, `**…` or nothing.
     fn is_query(&self, ahead: usize) -> bool {
         match self.kind_after(ahead) {
-            Kind::StarStar => true,
+            Kind::StarStar | Kind::Punct(b']') => true,
             Kind::Id => self.kind_after(ahead + 1) == Kind::Punct(b'='),
             _ => false,
         }
@@ -308,10 +308,6 @@ impl Parser<'_> {
             Kind::Punct(b'[') => {
                 self.bump();
                 let args = self.arguments(b']', false)?;
-                if args.is_empty() {
-                    self.at -= 1;
-                    return Err(self.unexpected());
-                }
                 let span = entity.span.to(self.last_span());
                 self.add(ExprKind::IndexLookup { entity, args }, span)
             }
