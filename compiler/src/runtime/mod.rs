@@ -514,6 +514,24 @@ impl<'a> Machine<'a> {
         ScopeId(self.scopes.len() as u32 - 1)
     }
 
+    /// Frees what only the execution needs.
+    pub fn forget_execution(&mut self) {
+        self.units = Vec::new();
+        self.free_units = Vec::new();
+        self.delayed = Vec::new();
+        self.free_delayed = Vec::new();
+        self.free_vars = Vec::new();
+        self.cells = Vec::new();
+        self.listeners = Vec::new();
+        self.scopes = Vec::new();
+        self.loops = Vec::new();
+        self.holders = Vec::new();
+        self.runs = Vec::new();
+        self.checked = Vec::new();
+        self.ready = VecDeque::new();
+        self.queue = schedule::Queue::new(0);
+    }
+
     fn add_listener(&mut self, listener: Listener) -> ListenerId {
         self.listeners.push(listener);
         ListenerId(self.listeners.len() as u32 - 1)
