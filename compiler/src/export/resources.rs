@@ -111,8 +111,8 @@ pub fn export(machine: &mut Machine, sink: &mut dyn ResourceSink) -> Result<Vec<
     let mut requires = direct_requires(machine, &catalog);
     dependencies::add(machine, &catalog, &mut requires);
     dependencies::ask_python(machine, &catalog, &mut requires)?;
-    check_cycles(&catalog, &requires)?;
     let sets = Sets::assign(machine, &catalog)?;
+    check_cycles(&catalog, &requires)?;
     let mut attributes = String::new();
     let mut required: Vec<&str> = Vec::new();
     for (at, requires) in requires.iter().enumerate() {

@@ -379,6 +379,8 @@ pub struct Comprehension {
     pub iterable: ExprId,
     /// With the guard: a ternary that yields [`Value::Skip`].
     pub value: ExprId,
+    /// What an Unknown element gives: itself, unless the guard drops it.
+    pub unknown: ExprId,
     pub loc: Loc,
 }
 

@@ -4,7 +4,7 @@ use super::{Action, InstId, Machine, VarId, VarKind};
 use crate::diagnostics::{Fail, fail, not_found, runtime};
 use crate::hir::AttributeKind;
 use crate::span::Loc;
-use crate::types::EntityId;
+use crate::types::{EntityId, Value};
 
 /// More errors than this help nobody.
 const MAX_ERRORS: usize = 1000;
@@ -68,6 +68,19 @@ impl Machine<'_> {
         }
     }
 
+    /// A list relation that was set to null, although it wants values.
+    fn is_null_against_its_bound(&self, id: VarId) -> bool {
+        let var = self.var(id);
+        match self.program.attribute(var.attr).kind {
+            AttributeKind::Relation { low, .. } if var.kind == VarKind::List => {
+                let is_empty =
+                    matches!(var.value(), Value::List(list) if self.heap.list(list).is_empty());
+                low > 0 && var.is_ready() && var.set_at() != Loc::NONE && is_empty
+            }
+            _ => false,
+        }
+    }
+
     fn check_instance(&mut self, entity: EntityId, id: InstId, errors: &mut Vec<Fail>) {
         let instance = self.instance(id);
         let (slots, loc) = (instance.slots, instance.loc);
@@ -85,7 +98,7 @@ impl Machine<'_> {
         }
         for (offset, attr) in self.program.entity(entity).slots.iter().enumerate() {
             let var = VarId(slots.0 + offset as u32);
-            if self.var(var).is_ready() {
+            if self.var(var).is_ready() && !self.is_null_against_its_bound(var) {
                 continue;
             }
             if self.is_delayed(var) && self.can_freeze(var) {

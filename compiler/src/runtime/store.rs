@@ -39,6 +39,12 @@ impl Machine<'_> {
             .map_err(|error| self.attribute_error(id, loc, error))
     }
 
+    /// Stores a value that an instance is made with.
+    pub(super) fn set_direct(&mut self, id: VarId, value: Value, loc: Loc) -> Result<(), Fail> {
+        self.store(id, value, loc, true)
+            .map_err(|error| self.wrapped(id, loc, error))
+    }
+
     pub(super) fn attribute_error(&self, id: VarId, loc: Loc, error: Fail) -> Fail {
         if error.kind == "AttributeException" {
             return error;
@@ -248,13 +254,12 @@ impl Machine<'_> {
         recur: bool,
     ) -> Result<(), Fail> {
         match item {
-            Value::List(_) => self.store_list(id, item, loc, recur),
+            Value::List(_) | Value::Null => self.store_list(id, item, loc, recur),
             item => self.add_element(id, item, loc, recur),
         }
     }
 
     fn store_null(&mut self, id: VarId, loc: Loc) -> Result<(), Fail> {
-        let (low, ..) = self.relation(id);
         let var = self.var(id);
         let values = match var.value() {
             Value::List(list) => self.heap.list(list).to_vec(),
@@ -262,8 +267,9 @@ impl Machine<'_> {
             _ => self.elements(id).to_vec(),
         };
         if values.is_empty() {
-            if !self.var(id).is_ready() && low == 0 {
-                self.freeze(id)?;
+            if !self.var(id).is_ready() {
+                // The place tells the end of the compile that somebody said null.
+                self.freeze_as(id, self.empty_list, loc);
             }
             return Ok(());
         }
@@ -282,7 +288,6 @@ impl Machine<'_> {
     }
 
     fn add_element(&mut self, id: VarId, item: Value, loc: Loc, recur: bool) -> Result<(), Fail> {
-        self.check_member(id, item, loc)?;
         let (_, high, _) = self.relation(id);
         if self.var(id).is_ready() {
             let Value::List(list) = self.var(id).value() else {
@@ -300,6 +305,7 @@ impl Machine<'_> {
             }
             return Err(self.modified_after_freeze(id, item, loc));
         }
+        self.check_member(id, item, loc)?;
         let delayed = self.delayed_mut(id);
         if delayed.contains(item) {
             self.enqueue_if_complete(id);

@@ -33,7 +33,14 @@ impl Machine<'_> {
                 {
                     self.validate(ty, *value, attribute.loc)
                         .map_err(|mut error| {
-                            error.loc = attribute.loc;
+                            // What goes wrong inside of a condition has its place there.
+                            if program
+                                .typedefs
+                                .iter()
+                                .any(|typedef| typedef.loc == error.loc)
+                            {
+                                error.loc = attribute.loc;
+                            }
                             error
                         })?;
                 }
@@ -46,9 +53,7 @@ impl Machine<'_> {
         let program = self.program;
         match &program.types[ty.index()] {
             Type::Typedef(id) => self.typedef_error(*id, value, loc),
-            Type::Nullable(inner) if matches!(program.types[inner.index()], Type::Typedef(_)) => {
-                self.type_error(*inner, value, loc)
-            }
+            Type::Nullable(inner) => self.type_error(*inner, value, loc),
             Type::Entity(entity) => match value {
                 Value::Instance(instance) => {
                     let text = self.describe_instance(instance);
@@ -87,10 +92,6 @@ impl Machine<'_> {
     }
 
     fn invalid(&self, ty: TypeId, value: Value, loc: Loc) -> Fail {
-        let ty = match self.program.types[ty.index()] {
-            Type::Nullable(inner) => inner,
-            _ => ty,
-        };
         let expected = &self.program.types[ty.index()];
         let is_list = matches!(expected, Type::List | Type::AnyList | Type::ListOf(_));
         // What is no list at all is another kind of error than a wrong element.

@@ -110,6 +110,9 @@ fn output(reference: &Answer, ours: &Answer) -> Option<Difference> {
 
 /// Without addresses, and without the directory of the project.
 fn plain(output: &str) -> String {
+    if !output.contains("7") && !output.contains("/") {
+        return output.to_owned();
+    }
     let address =
         Regex::new(r"\b(?:0x)?(?:7[ef]|55|56)[0-9a-f]{10}\b").expect("it is a regular expression");
     let directory = Regex::new(r"(/[\w./-]*steward-oracle-\w+/project)?/(?=[\w/]+\.cf\b)")
@@ -163,13 +166,20 @@ fn canonical(json: &Json) -> Json {
             let mut items: Vec<Json> = items.iter().map(canonical).collect();
             let is_set = |item: &Json| {
                 item.get("requires").is_some()
-                    || item.as_str().is_some_and(|id| id.ends_with(",v=0"))
+                    || item
+                        .as_str()
+                        .is_some_and(|id| id.contains("::") && id.ends_with(']'))
             };
             if items.iter().all(is_set) {
                 items.sort_by_key(Json::to_string);
             }
             Json::Array(items)
         }
+        // The compile contract wants a version in the ids of `requires`, where the reference has none.
+        Json::String(text) => match text.strip_suffix(",v=0") {
+            Some(id) if id.ends_with(']') => id.into(),
+            _ => plain(text).into(),
+        },
         other => other.clone(),
     }
 }

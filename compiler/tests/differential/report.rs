@@ -10,7 +10,7 @@ use crate::compare::Difference;
 use crate::tree::Case;
 
 /// No more shrunk cases than this of one signature.
-const MAX_OF_A_SIGNATURE: usize = 3;
+const MAX_OF_A_SIGNATURE: usize = 2;
 const PROGRESS_EVERY: usize = 500;
 
 pub struct Report {

@@ -27,6 +27,9 @@ pub(super) fn natives() -> Vec<NativeDef> {
         native!("unique", "item_list: list -> bool", |model, args| {
             let items = list_arg(model.heap_ref(), args, 0);
             for (at, value) in items.iter().enumerate() {
+                if matches!(value, Value::Unknown(_)) {
+                    return Err(PluginError::Unknown);
+                }
                 if matches!(value, Value::List(_) | Value::Dict(_)) {
                     return external("TypeError", "unhashable type");
                 }

@@ -52,7 +52,8 @@ impl Parser<'_> {
                 continue;
             }
             if self.is_punct(b'?') && least <= 1 {
-                let span = self.bump_span();
+                let span = self.ast.expr(left).span;
+                self.bump();
                 let then = self.binding(1)?;
                 self.expect_punct(b':')?;
                 let otherwise = self.binding(1)?;
@@ -226,7 +227,11 @@ impl Parser<'_> {
                 return Err(self.namespace_access(name.span));
             }
             if self.kind_after(1) == Kind::Id && self.kind_after(2) == Kind::Punct(b'(') {
-                return Err(self.namespace_access(name.span));
+                let error = self.namespace_access(name.span);
+                self.bump();
+                // Mistakes among the arguments come first.
+                self.arguments(b')', true)?;
+                return Err(error);
             }
             self.bump();
             let token = self.expect(Kind::Id)?;
