@@ -57,8 +57,11 @@ impl Machine<'_> {
         if var.kind == VarKind::Literal {
             return self.program.policy.len() as u32 + 1;
         }
+        if self.program.policy.is_empty() {
+            return 0;
+        }
         self.program
-            .attribute(var.attr)
+            .attribute(self.attr(id))
             .policy
             .map_or(0, |at| at + 1)
     }
