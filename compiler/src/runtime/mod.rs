@@ -267,6 +267,36 @@ enum Action {
     },
 }
 
+impl Action {
+    /// Where it runs, if it has such a place.
+    fn scope(&self) -> ScopeId {
+        match *self {
+            Action::Stmt { scope, .. }
+            | Action::Attr { scope, .. }
+            | Action::Logic { scope, .. }
+            | Action::LogicRight { scope, .. }
+            | Action::Ternary { scope, .. }
+            | Action::Branch { scope, .. }
+            | Action::DefinedAttr { scope, .. }
+            | Action::Call { scope, .. }
+            | Action::Query { scope, .. }
+            | Action::Item { scope, .. }
+            | Action::Store { scope, .. }
+            | Action::If { scope, .. }
+            | Action::Implement { scope, .. }
+            | Action::Promise { scope, .. }
+            | Action::Element { scope, .. }
+            | Action::Annotation { scope, .. } => scope,
+            Action::Idle
+            | Action::Cancelled
+            | Action::Defined { .. }
+            | Action::For { .. }
+            | Action::Iterable { .. }
+            | Action::Collect { .. } => ScopeId::NONE,
+        }
+    }
+}
+
 #[derive(Clone, Copy)]
 struct Scope {
     parent: ScopeId,
