@@ -57,6 +57,15 @@ impl Machine<'_> {
     }
 
     fn incomplete_instances(&mut self, errors: &mut Vec<Fail>) {
+        // In the order of the arena first: nearly always there is nothing to say.
+        let is_complete = self.instances.iter().all(|instance| {
+            let start = instance.slots.index();
+            let end = start + self.program.entity(instance.entity).slots.len();
+            instance.ran != 0 && self.vars[start..end].iter().all(super::Var::is_ready)
+        });
+        if is_complete {
+            return;
+        }
         for entity in 0..self.program.entities.len() {
             for at in 0..self.by_entity[entity].len() {
                 if errors.len() > MAX_ERRORS {
@@ -71,7 +80,7 @@ impl Machine<'_> {
     /// A list relation that was set to null, although it wants values.
     fn is_null_against_its_bound(&self, id: VarId) -> bool {
         let var = self.var(id);
-        match self.program.attribute(var.attr).kind {
+        match self.program.attribute(self.attr(id)).kind {
             AttributeKind::Relation { low, .. } if var.kind == VarKind::List => {
                 let is_empty =
                     matches!(var.value(), Value::List(list) if self.heap.list(list).is_empty());
