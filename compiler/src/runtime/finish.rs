@@ -107,10 +107,11 @@ impl Machine<'_> {
         }
         for (offset, attr) in self.program.entity(entity).slots.iter().enumerate() {
             let var = VarId(slots.0 + offset as u32);
-            if self.var(var).is_ready() && !self.is_null_against_its_bound(var) {
+            let is_ready = self.var(var).is_ready();
+            if is_ready && !self.is_null_against_its_bound(var) {
                 continue;
             }
-            if self.is_delayed(var) && self.can_freeze(var) {
+            if !is_ready && self.is_delayed(var) && self.can_freeze(var) {
                 if let Err(error) = self.freeze(var) {
                     errors.push(error);
                 }
@@ -122,7 +123,11 @@ impl Machine<'_> {
             let object = self.describe_instance(id);
             let message = match attribute.kind {
                 AttributeKind::Relation { low, .. } if self.var(var).kind == VarKind::List => {
-                    let n_elements = self.elements(var).len();
+                    let n_elements = if is_ready {
+                        0
+                    } else {
+                        self.elements(var).len()
+                    };
                     format!(
                         "The object {object} is not complete: attribute {name} ({place}) requires {low} values but only {n_elements} are set"
                     )

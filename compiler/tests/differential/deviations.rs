@@ -16,6 +16,7 @@ pub const DEVIATIONS: &[(&str, fn(&Seen) -> bool)] = &[
     ("runaway", runaway),
     ("missing-values", missing_values),
     ("more-errors", more_errors),
+    ("wrong-case", wrong_case),
     ("non-ascii", non_ascii),
     ("f-string-braces", f_string_braces),
 ];
@@ -72,6 +73,18 @@ fn more_errors(seen: &Seen) -> bool {
         && theirs
             .iter()
             .all(|error| ours.iter().any(|known| known.place() == error.place()))
+}
+
+/// We say that a name has the wrong case as soon as it is read, the reference when the rest of the definition is right.
+fn wrong_case(seen: &Seen) -> bool {
+    let is_dedicated = |error: &Found| error.message.contains("must start with a ");
+    seen.ours.errors.iter().any(is_dedicated)
+        && !seen.reference.errors.iter().any(is_dedicated)
+        && seen
+            .reference
+            .errors
+            .iter()
+            .all(|error| error.kind == "ParserException")
 }
 
 /// The reference mangles characters beyond ASCII in strings with escapes.
