@@ -344,6 +344,8 @@ pub struct Call {
     pub positional: Vec<ExprId>,
     pub named: Vec<(Symbol, ExprId)>,
     pub spreads: Vec<ExprId>,
+    /// Why a cast fails as soon as it runs.
+    pub wrong: Option<Box<str>>,
     pub namespace: NamespaceId,
     pub loc: Loc,
     /// What the call site can see, for templates.

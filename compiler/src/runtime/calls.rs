@@ -43,6 +43,10 @@ impl Machine<'_> {
             self.read_all(ready)?;
         }
         let plugin = match call.callee {
+            Callee::Cast(_) if call.wrong.is_some() => {
+                let message = call.wrong.as_deref().unwrap_or_default();
+                return Err(runtime(call.loc, message));
+            }
             Callee::Cast(ty) => {
                 let value = self.eval_plain(call.positional[0], scope, ready)?;
                 let value = self.cast(ty, value, call.loc)?;

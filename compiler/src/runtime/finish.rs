@@ -4,7 +4,7 @@ use super::{Action, InstId, Machine, VarId, VarKind};
 use crate::diagnostics::{Fail, fail, not_found, runtime};
 use crate::hir::AttributeKind;
 use crate::span::Loc;
-use crate::types::{EntityId, Value};
+use crate::types::EntityId;
 
 /// More errors than this help nobody.
 const MAX_ERRORS: usize = 1000;
@@ -63,7 +63,7 @@ impl Machine<'_> {
             let end = start + self.program.entity(instance.entity).slots.len();
             instance.ran != 0 && self.vars[start..end].iter().all(super::Var::is_ready)
         });
-        if is_complete {
+        if is_complete && self.wanting.is_empty() {
             return;
         }
         for entity in 0..self.program.entities.len() {
@@ -77,22 +77,9 @@ impl Machine<'_> {
         }
     }
 
-    /// A list relation that was set to null, although it wants values.
-    fn is_null_against_its_bound(&self, id: VarId) -> bool {
-        let var = self.var(id);
-        match self.program.attribute(self.attr(id)).kind {
-            AttributeKind::Relation { low, .. } if var.kind == VarKind::List => {
-                let is_empty =
-                    matches!(var.value(), Value::List(list) if self.heap.list(list).is_empty());
-                low > 0 && var.is_ready() && var.set_at() != Loc::NONE && is_empty
-            }
-            _ => false,
-        }
-    }
-
     fn check_instance(&mut self, entity: EntityId, id: InstId, errors: &mut Vec<Fail>) {
         let instance = self.instance(id);
-        let (slots, loc) = (instance.slots, instance.loc);
+        let (slots, loc) = (instance.slots, self.last_place(id));
         if instance.ran == 0 {
             let short = self.program.text(self.program.entity(entity).short);
             errors.push(
@@ -108,7 +95,7 @@ impl Machine<'_> {
         for (offset, attr) in self.program.entity(entity).slots.iter().enumerate() {
             let var = VarId(slots.0 + offset as u32);
             let is_ready = self.var(var).is_ready();
-            if is_ready && !self.is_null_against_its_bound(var) {
+            if is_ready && !self.wanting.contains(&var) {
                 continue;
             }
             if !is_ready && self.is_delayed(var) && self.can_freeze(var) {

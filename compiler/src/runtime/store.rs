@@ -146,7 +146,7 @@ impl Machine<'_> {
         self.store(slot, owner, loc, false).map_err(|error| {
             // Conflicts are blamed on the instance that has the other value, also those of further attributes that get
             // their elements from it.
-            self.wrapped(slot, self.instance(other).loc, error)
+            self.wrapped(slot, self.last_place(other), error)
         })
     }
 
@@ -269,7 +269,9 @@ impl Machine<'_> {
         };
         if values.is_empty() {
             if !self.var(id).is_ready() {
-                // The place tells the end of the compile that somebody said null.
+                if self.relation(id).0 > 0 {
+                    self.wanting.push(id);
+                }
                 self.freeze_as(id, self.empty_list, loc);
             }
             return Ok(());

@@ -376,6 +376,9 @@ impl Machine<'_> {
                 self.direct(*value, bound)?,
             ));
         }
+        if let Some(message) = &call.wrong {
+            return Err(runtime(call.loc, message.as_ref()));
+        }
         match call.callee {
             Callee::Cast(ty) => self.cast(ty, positional[0], call.loc),
             Callee::Plugin(plugin) => self.call_directly(plugin, positional, named, call.loc),
