@@ -193,9 +193,10 @@ impl Machine<'_> {
             self.check_member(id, value, loc)?;
             if recur {
                 self.set_inverse(id, value, loc)?;
-                // The inverse may have come back with this very value.
+                // The inverse may have come back, with this value or with another one: the first to set it has its way.
                 if self.var(id).is_ready() {
-                    return self.store_optional(id, value, loc, false);
+                    self.vars[id.index()].set(value, loc);
+                    return Ok(());
                 }
             }
         }

@@ -60,7 +60,10 @@ fn answer(compiled: &Compiled, output: String) -> Answer {
         outcome,
         output,
         errors,
-        model: compiled.model.clone(),
+        model: compiled
+            .model
+            .as_ref()
+            .and_then(|model| serde_json::from_str(model).ok()),
         resources: compiled
             .export
             .as_ref()
