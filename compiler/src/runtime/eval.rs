@@ -217,13 +217,16 @@ impl Machine<'_> {
         ready: &mut Ready,
         loc: Loc,
     ) -> Result<Value, Fail> {
-        let mut out = String::new();
+        let mut out = std::mem::take(&mut self.scratch);
+        out.clear();
         let unknown = self.format_into(parts, scope, ready, loc, &mut out)?;
-        Ok(if unknown {
+        let value = if unknown {
             self.heap.new_unknown()
         } else {
             self.heap.new_str(&out)
-        })
+        };
+        self.scratch = out;
+        Ok(value)
     }
 
     /// True: some value is Unknown, and so is the whole text.

@@ -47,7 +47,7 @@ impl Machine<'_> {
             let message = format!(
                 "No match in index on type {} with key {}",
                 self.program.entity_name(lookup.entity),
-                lookup.text
+                self.lookup_text(&lookup)
             );
             errors.push(not_found(lookup.loc, message));
         }

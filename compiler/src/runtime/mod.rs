@@ -77,10 +77,9 @@ pub type Needs = smallvec::SmallVec<[VarId; 4]>;
 
 /// What is known of a variable whose value is not complete. Variables that nobody uses have none.
 struct Delayed {
-    elements: Vec<Value>,
-    /// Keys of the elements, once there are many.
-    known: Option<Box<Set<u64>>>,
-    listeners: Vec<ListenerId>,
+    /// Most relations have one member.
+    elements: smallvec::SmallVec<[Value; 1]>,
+    rare: Option<Box<Rare>>,
     chain: Chain,
     waiters: i32,
     /// Waits that are purely gradual.
@@ -94,20 +93,31 @@ struct Delayed {
     in_candidates: bool,
 }
 
+const _: () = assert!(size_of::<Delayed>() == 64);
+
+/// What few delayed variables have.
+#[derive(Default)]
+struct Rare {
+    listeners: smallvec::SmallVec<[ListenerId; 4]>,
+    /// Keys of the elements, once there are many.
+    known: Set<u64>,
+}
+
 impl Delayed {
-    const NEW: Delayed = Delayed {
-        elements: Vec::new(),
-        known: None,
-        listeners: Vec::new(),
-        chain: Chain::EMPTY,
-        waiters: 0,
-        gradual: 0,
-        open: 0,
-        items: 0,
-        candidate_seq: 0,
-        in_hot: false,
-        in_candidates: false,
-    };
+    fn new() -> Delayed {
+        Delayed {
+            elements: smallvec::SmallVec::new(),
+            rare: None,
+            chain: Chain::EMPTY,
+            waiters: 0,
+            gradual: 0,
+            open: 0,
+            items: 0,
+            candidate_seq: 0,
+            in_hot: false,
+            in_candidates: false,
+        }
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -328,7 +338,7 @@ struct Loop {
 
 struct Holder {
     executed: bool,
-    slots: Vec<VarId>,
+    slots: smallvec::SmallVec<[VarId; 2]>,
 }
 
 struct ComprehensionRun {
@@ -395,6 +405,8 @@ pub struct Machine<'a> {
     root_scopes: Vec<ScopeId>,
     queue: schedule::Queue,
     n_lookups: u64,
+    /// For texts under construction.
+    scratch: String,
     delivery_depth: u32,
     empty_list: Value,
     /// Why an annotation failed.
@@ -468,6 +480,7 @@ impl<'a> Machine<'a> {
             root_scopes: Vec::new(),
             queue: schedule::Queue::new(program.policy.len()),
             n_lookups: 0,
+            scratch: String::new(),
             delivery_depth: 0,
             empty_list,
             annotation_errors: Vec::new(),

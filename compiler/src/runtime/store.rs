@@ -1,6 +1,6 @@
 //! Values into variables, inverses, freezing. Source: language.md 5.2, 5.3, 8.2, 8.10.
 
-use super::{Delayed, Listener, ListenerId, Machine, VarId, VarKind};
+use super::{Delayed, Listener, Machine, Rare, VarId, VarKind};
 use crate::diagnostics::{Fail, fail, runtime};
 use crate::hir::AttributeKind;
 use crate::span::Loc;
@@ -315,13 +315,11 @@ impl Machine<'_> {
             self.enqueue_if_complete(id);
             return Ok(());
         }
-        if delayed.elements.capacity() == 0 {
-            // Most relations have one member.
-            delayed.elements.reserve_exact(1);
-        }
         delayed.elements.push(item);
-        if let (Some(known), Some(key)) = (&mut delayed.known, element_key(item)) {
-            known.insert(key);
+        if let (Some(rare), Some(key)) = (&mut delayed.rare, element_key(item))
+            && !rare.known.is_empty()
+        {
+            rare.known.insert(key);
         }
         self.deliver_to_listeners(id, item)?;
         if recur {
@@ -376,13 +374,7 @@ impl Machine<'_> {
         }
         let delayed = &mut self.delayed[index as usize];
         let chain = delayed.chain;
-        delayed.elements.clear();
-        delayed.listeners.clear();
-        *delayed = Delayed {
-            elements: std::mem::take(&mut delayed.elements),
-            listeners: std::mem::take(&mut delayed.listeners),
-            ..Delayed::NEW
-        };
+        *delayed = Delayed::new();
         self.free_delayed.push(index);
         self.notify_all(chain);
     }
@@ -396,7 +388,7 @@ impl Machine<'_> {
         let mut index = self.var(id).delayed();
         if index == u32::MAX {
             index = self.free_delayed.pop().unwrap_or_else(|| {
-                self.delayed.push(Delayed::NEW);
+                self.delayed.push(Delayed::new());
                 self.delayed.len() as u32 - 1
             });
             self.vars[id.index()].set_delayed(index);
@@ -471,10 +463,8 @@ impl Machine<'_> {
 
     /// Listeners get each new element once.
     pub(super) fn deliver_to_listeners(&mut self, id: VarId, item: Value) -> Result<(), Fail> {
-        let listeners: smallvec::SmallVec<[ListenerId; 8]> = match self.delayed(id) {
-            Some(delayed) if !delayed.listeners.is_empty() => {
-                delayed.listeners.iter().copied().collect()
-            }
+        let listeners = match self.delayed(id).and_then(|delayed| delayed.rare.as_deref()) {
+            Some(rare) if !rare.listeners.is_empty() => rare.listeners.clone(),
             _ => return Ok(()),
         };
         self.enter_delivery()?;
@@ -505,6 +495,10 @@ impl Machine<'_> {
 }
 
 impl Delayed {
+    pub(super) fn rare(&mut self) -> &mut Rare {
+        self.rare.get_or_insert_default()
+    }
+
     fn contains(&mut self, item: Value) -> bool {
         const SEARCHABLE: usize = 16;
         let key = element_key(item);
@@ -514,11 +508,13 @@ impl Delayed {
                 .iter()
                 .any(|element| element_key(*element) == key);
         }
-        let known = self.known.get_or_insert_with(|| {
+        let rare = self.rare.get_or_insert_default();
+        if rare.known.is_empty() {
             let keys = self.elements.iter();
-            Box::new(keys.filter_map(|element| element_key(*element)).collect())
-        });
-        key.is_some_and(|key| known.contains(&key))
+            rare.known
+                .extend(keys.filter_map(|element| element_key(*element)));
+        }
+        key.is_some_and(|key| rare.known.contains(&key))
     }
 }
 
