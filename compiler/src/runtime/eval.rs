@@ -278,18 +278,13 @@ impl Machine<'_> {
         loc: Loc,
     ) -> Result<String, Fail> {
         let whole = match value {
-            Value::Float(float)
-                if float.fract() == 0.0 && float.is_finite() && conversion.is_none() =>
-            {
+            // Whole floats lose their fraction before anything else.
+            Value::Float(float) if float.fract() == 0.0 && float.is_finite() => {
                 self.with_heap(|heap, machine| heap.cast(&crate::types::Type::Int, value, machine))
             }
             _ => None,
         };
-        let value = if spec.is_empty() {
-            whole.unwrap_or(value)
-        } else {
-            value
-        };
+        let value = whole.unwrap_or(value);
         let value = match conversion {
             None => value,
             Some('s') => {

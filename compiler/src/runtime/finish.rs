@@ -14,7 +14,13 @@ impl Machine<'_> {
     pub fn complete(&mut self) -> Result<(), Vec<Fail>> {
         self.check_defaults()
             .and_then(|()| self.run())
-            .map_err(|error| vec![error])?;
+            .map_err(|mut error| {
+                // The reference has no place for what goes wrong between statements; we know one.
+                if error.loc == Loc::NONE && error.kind == "NotFoundException" {
+                    error.loc = error.notes.first().map_or(Loc::NONE, |(_, loc)| *loc);
+                }
+                vec![error]
+            })?;
         let mut errors = Vec::new();
         self.pending_lookups(&mut errors);
         self.incomplete_instances(&mut errors);

@@ -256,7 +256,12 @@ impl Machine<'_> {
         recur: bool,
     ) -> Result<(), Fail> {
         match item {
-            Value::List(_) | Value::Null => self.store_list(id, item, loc, recur),
+            Value::List(_) => self.store_list(id, item, loc, recur),
+            // Null by itself declares the list complete; then the same null is a value that comes too late.
+            Value::Null if !self.var(id).is_ready() => {
+                self.store_null(id, loc)?;
+                Err(self.modified_after_freeze(id, item, loc))
+            }
             item => self.add_element(id, item, loc, recur),
         }
     }

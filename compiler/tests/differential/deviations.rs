@@ -17,6 +17,7 @@ pub const DEVIATIONS: &[(&str, fn(&Seen) -> bool)] = &[
     ("missing-values", missing_values),
     ("more-errors", more_errors),
     ("wrong-case", wrong_case),
+    ("a-place-more", a_place_more),
     ("non-ascii", non_ascii),
     ("f-string-braces", f_string_braces),
 ];
@@ -73,6 +74,16 @@ fn more_errors(seen: &Seen) -> bool {
         && theirs
             .iter()
             .all(|error| ours.iter().any(|known| known.place() == error.place()))
+}
+
+/// The reference does not say where, we do.
+fn a_place_more(seen: &Seen) -> bool {
+    let (theirs, ours) = (&seen.reference.errors, &seen.ours.errors);
+    !theirs.is_empty()
+        && theirs.len() == ours.len()
+        && theirs.iter().zip(ours).all(|(theirs, ours)| {
+            theirs.kind == ours.kind && (theirs.line.is_none() || theirs.place() == ours.place())
+        })
 }
 
 /// We say that a name has the wrong case as soon as it is read, the reference when the rest of the definition is right.

@@ -120,6 +120,18 @@ impl Tree {
         }
     }
 
+    /// With the items of lists on lines of their own.
+    pub fn broken_up(mut self) -> Tree {
+        match &mut self {
+            Tree::Text(_) => return self,
+            Tree::Items { separator, .. } if *separator == ", " => *separator = ",\n        ",
+            _ => (),
+        }
+        let children = std::mem::take(self.children_mut());
+        *self.children_mut() = children.into_iter().map(Tree::broken_up).collect();
+        self
+    }
+
     /// The nearest nodes below that fulfil the condition.
     pub fn nearest(&self, wanted: &dyn Fn(&Tree) -> bool, found: &mut Vec<Tree>) {
         for child in self.children() {

@@ -240,7 +240,11 @@ impl Generator<'_> {
             lines.len()
         };
         lines.splice(at..at, statements);
-        let mut case = Case::new(lines_of(lines));
+        let mut tree = lines_of(lines);
+        if self.random.chance(30) {
+            tree = tree.broken_up();
+        }
+        let mut case = Case::new(tree);
         if self.random.chance(self.focus.policy) {
             self.policy(&mut case);
         }
