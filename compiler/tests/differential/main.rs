@@ -31,7 +31,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use answer::Answer;
 use compare::{Difference, compare};
-use deviations::{Seen, explained};
+use deviations::{DEVIATIONS, Seen, explained};
 use generate::{KINDS, Seeds, generate};
 use oracle::Oracle;
 use random::Random;
@@ -70,6 +70,10 @@ fn main() -> ExitCode {
             None => ExitCode::SUCCESS,
         };
     };
+    if let Some(name) = undocumented() {
+        eprintln!("differential: docs/deviations.md does not explain {name}");
+        return ExitCode::FAILURE;
+    }
     let seeds = Seeds::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/lang"));
     let result = match arguments.case {
         Some(number) => show(&arguments, number, &interpreter, &seeds),
@@ -83,6 +87,14 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// A deviation without a chapter.
+fn undocumented() -> Option<&'static str> {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/deviations.md");
+    let page = std::fs::read_to_string(page).unwrap_or_default();
+    let mut names = DEVIATIONS.iter().map(|(name, _)| *name);
+    names.find(|name| !page.lines().any(|line| line == format!("## {name}")))
 }
 
 fn arguments(given: impl Iterator<Item = String>) -> Result<Option<Arguments>, String> {
