@@ -70,6 +70,8 @@ const MAX_CHAIN: u32 = 100_000;
 /// Depth of synchronous delivery from list to list.
 const MAX_DELIVERY: u32 = 10_000;
 
+/// Bytes of an arena before it has to grow.
+const LARGE: usize = 4 << 20;
 /// Variables for which there is one entry among the owners.
 const OWNER_BLOCK: usize = 16;
 
@@ -448,20 +450,21 @@ impl<'a> Machine<'a> {
             host: None,
             warnings: Vec::new(),
             unknown_parameters: Vec::new(),
-            vars: Vec::new(),
+            // Large from the start: such a vector grows in place, by moving pages, and pages that are not used are not there.
+            vars: Vec::with_capacity(LARGE / 16),
             free_vars: Vec::new(),
-            delayed: Vec::new(),
+            delayed: Vec::with_capacity(LARGE / 64),
             free_delayed: Vec::new(),
             cells: Vec::new(),
             free_cell: u32::MAX,
             listeners: Vec::new(),
-            units: Vec::new(),
+            units: Vec::with_capacity(LARGE / 64),
             free_units: Vec::new(),
             n_created: 0,
             n_live: 0,
             ready: VecDeque::new(),
             scopes: Vec::new(),
-            instances: Vec::new(),
+            instances: Vec::with_capacity(LARGE / 32),
             owners: Vec::new(),
             again: Map::default(),
             by_entity: program.entities.iter().map(|_| Vec::new()).collect(),
