@@ -221,16 +221,12 @@ impl Builder<'_> {
                     *slot = attr;
                 }
             }
-            let mut order: Vec<Symbol> = Vec::new();
-            self.collect_defaults(id, &mut order, &mut crate::hash::Set::default());
-            let mut defaults = Vec::new();
-            for name in order {
-                if let (Some(Some(value)), Some(slot)) =
-                    (self.default_of(id, name), slot_of.get(&name))
-                {
-                    defaults.push((*slot, value));
-                }
-            }
+            let mut values = indexmap::IndexMap::new();
+            self.collect_defaults(id, &mut values, &mut crate::hash::Set::default());
+            let defaults = values
+                .iter()
+                .filter_map(|(name, value)| Some((*slot_of.get(name)?, (*value)?)))
+                .collect();
             let entity = &mut self.program.entities[at];
             entity.slots = slots;
             entity.slot_of = slot_of;
@@ -262,10 +258,11 @@ impl Builder<'_> {
         }
     }
 
+    /// What ancestors say, then the entity: the last one counts, the first one gives the place.
     fn collect_defaults(
         &self,
         id: EntityId,
-        order: &mut Vec<Symbol>,
+        values: &mut indexmap::IndexMap<Symbol, Option<super::ExprId>>,
         seen: &mut crate::hash::Set<EntityId>,
     ) {
         if !seen.insert(id) {
@@ -273,29 +270,11 @@ impl Builder<'_> {
         }
         let entity = self.program.entity(id);
         for parent in entity.parents.iter().rev() {
-            self.collect_defaults(*parent, order, seen);
+            self.collect_defaults(*parent, values, seen);
         }
         for default in &entity.own_defaults {
-            if default.value.is_some() && !order.contains(&default.name) {
-                order.push(default.name);
-            }
+            values.insert(default.name, default.value);
         }
-    }
-
-    /// `None`: nobody says anything; `Some(None)`: there is none.
-    fn default_of(&self, id: EntityId, name: Symbol) -> Option<Option<super::ExprId>> {
-        let entity = self.program.entity(id);
-        if let Some(default) = entity
-            .own_defaults
-            .iter()
-            .find(|default| default.name == name)
-        {
-            return Some(default.value);
-        }
-        entity
-            .parents
-            .iter()
-            .find_map(|parent| self.default_of(*parent, name))
     }
 
     fn check_incompatible(&self, id: EntityId) -> Result<(), Fail> {

@@ -116,7 +116,7 @@ impl Builder<'_> {
             return Ok(());
         };
         let attribute = self.program.attribute(known);
-        if attribute.entity == entity && !attribute.is_relation() {
+        if attribute.entity == entity {
             let message = format!(
                 "attribute '{}' already exists on entity '{}'",
                 self.text(name),

@@ -55,7 +55,8 @@ impl Builder<'_> {
             }
             ExprKind::List(items) => {
                 let items: Vec<String> = items.iter().map(|item| sub(*item)).collect();
-                format!("[{}]", items.join(","))
+                let constant = super::fold::not_constant(ast, id).is_none();
+                format!("[{}]", items.join(if constant { ", " } else { "," }))
             }
             ExprKind::Dict(entries) => {
                 let entries: Vec<String> = entries

@@ -46,7 +46,12 @@ impl Machine<'_> {
         let program = self.program;
         match &program.types[ty.index()] {
             Type::Typedef(id) => self.typedef_error(*id, value, loc),
-            Type::Nullable(inner) if matches!(program.types[inner.index()], Type::Typedef(_)) => {
+            Type::Nullable(inner)
+                if matches!(
+                    program.types[inner.index()],
+                    Type::Typedef(_) | Type::ListOf(_)
+                ) =>
+            {
                 self.type_error(*inner, value, loc)
             }
             Type::Entity(entity) => match value {
@@ -76,11 +81,7 @@ impl Machine<'_> {
                     for at in 0..self.heap.list(list).len() {
                         let element = self.heap.list(list)[at];
                         if !matches!(self.accepts(*item, element), Ok(true)) {
-                            let inner = &program.types[item.index()];
-                            if matches!(inner, Type::Typedef(_) | Type::Entity(_)) {
-                                return self.type_error(*item, element, loc);
-                            }
-                            break;
+                            return self.type_error(*item, element, loc);
                         }
                     }
                 }
