@@ -121,11 +121,11 @@ fn compile_here(world: &dyn World, options: &Options) -> Compiled {
     };
     let mut errors = Vec::new();
     let mut completed = machine.complete();
-    if python.has_finalizers
-        && let Some(error) = machine.finalize()
-        && completed.is_ok()
-    {
-        completed = Err(vec![error]);
+    if python.has_finalizers {
+        let failed = machine.finalize();
+        if completed.is_ok() && !failed.is_empty() {
+            completed = Err(failed);
+        }
     }
     match completed {
         Ok(()) => {

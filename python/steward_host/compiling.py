@@ -312,15 +312,10 @@ class Compiling:
         self._pipe.send("collected", {"id": request["id"], "unknowns": unknowns, "files": files})
 
     def finalize(self, request: dict) -> None:
-        """Runs the finalizers in order; the first error is the answer, the others are logged."""
+        """Runs the finalizers in order; the answer is what their errors say."""
         from inmanta import compiler
 
-        try:
-            compiler.finalize()
-        except BaseException as error:
-            self._fail(request["id"], error)
-            return
-        self._pipe.send("result", {"id": request["id"], "value": None})
+        self._pipe.send("result", {"id": request["id"], "value": compiler.finalize()})
 
     # --- answers -----------------------------------------------------------------------------------------------------
 

@@ -392,7 +392,7 @@ impl Builder<'_> {
                 self.text(name.symbol),
                 self.text(self.program.entity(attribute.entity).name)
             );
-            if attribute.is_optional() {
+            if matches!(attribute.kind, AttributeKind::Relation { low: 0, .. }) {
                 return Err(fail(
                     "IndexException",
                     loc,
@@ -401,11 +401,6 @@ impl Builder<'_> {
                     ),
                 ));
             }
-            let what = if attribute.is_relation() {
-                "Relation"
-            } else {
-                "Attribute"
-            };
             let is_list = match attribute.kind {
                 AttributeKind::Plain(ty) => {
                     matches!(self.program.types[ty.index()], Type::ListOf(_))
@@ -416,7 +411,7 @@ impl Builder<'_> {
                 return Err(fail(
                     "IndexException",
                     loc,
-                    format!("Index can not contain list attributes, {what} ' {text}' is a list"),
+                    format!("Index can not contain list attributes, Attribute ' {text}' is a list"),
                 ));
             }
             names.push(name.symbol);

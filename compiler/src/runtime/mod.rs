@@ -163,6 +163,12 @@ enum Action {
         scope: ScopeId,
         proxy: VarId,
     },
+    /// An attribute on the path of a promise: an unset optional ends the promise, and is no error.
+    PromisedAttr {
+        expr: ExprId,
+        scope: ScopeId,
+        proxy: VarId,
+    },
     Logic {
         expr: ExprId,
         scope: ScopeId,

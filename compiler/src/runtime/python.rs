@@ -382,25 +382,27 @@ impl Machine<'_> {
     }
 
     /// Runs the finalizers; their errors count only after a success.
-    pub fn finalize(&mut self) -> Option<Fail> {
+    pub fn finalize(&mut self) -> Vec<Fail> {
+        let failed = |text: &str| {
+            let message = format!("Finalizer failed: {text}");
+            fail("CompilerException", Loc::NONE, message)
+        };
         let id = self.next_request();
         let error = match self.ask(ToHost::Finalize { id }) {
-            Ok(FromHost::Result { .. }) => return None,
+            Ok(FromHost::Result { value, .. }) => {
+                let texts = value.as_array().into_iter().flatten();
+                return texts.filter_map(|text| text.as_str()).map(failed).collect();
+            }
             Ok(answer) => self.refusal(answer),
             Err(error) => error,
         };
-        let text = match error {
+        vec![match error {
             PluginError::External { message, .. } | PluginError::Explicit { message, .. } => {
-                message
+                failed(&message)
             }
-            PluginError::Compile(error) => error.message,
-            PluginError::Unset(_) | PluginError::Unknown => "a value is not known".to_owned(),
-        };
-        Some(fail(
-            "CompilerException",
-            Loc::NONE,
-            format!("Finalizer failed: {text}"),
-        ))
+            PluginError::Compile(error) => failed(&error.message),
+            PluginError::Unset(_) | PluginError::Unknown => failed("a value is not known"),
+        }]
     }
 }
 

@@ -136,6 +136,9 @@ impl Machine<'_> {
                 self.connect(proxy, slot)
                     .map_err(|error| delivered(error, loc))?;
             }
+            Action::PromisedAttr { expr, scope, proxy } => {
+                self.run_promised(expr, scope, proxy, ready)?
+            }
             Action::Logic {
                 expr,
                 scope,
@@ -455,7 +458,7 @@ impl Machine<'_> {
         }
     }
 
-    fn connect(&mut self, proxy: VarId, slot: VarId) -> Result<(), Fail> {
+    pub(super) fn connect(&mut self, proxy: VarId, slot: VarId) -> Result<(), Fail> {
         let listener = ListenerId(self.vars[proxy.index()].extra);
         let var = &mut self.vars[proxy.index()];
         var.extra = slot.0;

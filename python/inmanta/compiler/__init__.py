@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import traceback
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,18 +24,16 @@ def reset() -> None:
     _finalizers.clear()
 
 
-def finalize() -> None:
-    """Runs all finalizers in order, then raises the first exception; later ones are notes on it."""
+def finalize() -> list[str]:
+    """Runs all finalizers in order; gives the texts of their exceptions. Tracebacks go to standard error."""
     errors = []
     for function in list(_finalizers):
         try:
             function()
         except Exception as error:
-            errors.append(error)
-    if errors:
-        for other in errors[1:]:
-            errors[0].add_note(f"Another finalizer failed too: {type(other).__name__}: {other}")
-        raise errors[0]
+            traceback.print_exception(error)
+            errors.append(str(error))
+    return errors
 
 
 def do_compile(refs: dict | None = None) -> tuple[dict, object]:
