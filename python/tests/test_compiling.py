@@ -823,7 +823,6 @@ class Finalizers(Compiling):
         name, body = host.ask("finalize", {"id": 1})
         self.assertEqual((name, body["value"]), ("result", ["first", "second"]))
         host.close()
-        self.assertIn("ValueError: second", host.errors)
         self.assertIn("two ran", host.errors)
 
     def test_without_finalizers_there_is_nothing_to_do(self) -> None:

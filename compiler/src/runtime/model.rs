@@ -32,13 +32,13 @@ impl Machine<'_> {
             return Err(ReadError::NoAttribute);
         };
         let var = self.var(slot);
-        if !var.ready {
+        if !var.is_ready() {
             return Err(ReadError::NotReady(slot));
         }
-        if var.kind == VarKind::Optional && matches!(var.value, Value::Null) {
+        if var.kind == VarKind::Optional && matches!(var.value(), Value::Null) {
             return Err(ReadError::OptionalUnset(slot));
         }
-        Ok(var.value)
+        Ok(var.value())
     }
 
     pub fn optional_unset_error(&self, slot: VarId) -> crate::diagnostics::Fail {

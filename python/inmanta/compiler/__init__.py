@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import traceback
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,13 +23,12 @@ def reset() -> None:
 
 
 def finalize() -> list[str]:
-    """Runs all finalizers in order; gives the texts of their exceptions. Tracebacks go to standard error."""
+    """Runs all finalizers in order; gives the texts of their exceptions."""
     errors = []
     for function in list(_finalizers):
         try:
             function()
         except Exception as error:
-            traceback.print_exception(error)
             errors.append(str(error))
     return errors
 
