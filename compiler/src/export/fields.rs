@@ -2,7 +2,7 @@
 
 use super::json::{NotJson, write_json, write_text};
 use super::registry::{Field, Registration, registrations};
-use crate::diagnostics::{Fail, fail, runtime};
+use crate::diagnostics::{Fail, fail};
 use crate::plugins::PluginError;
 use crate::runtime::{Machine, ReadError};
 use crate::span::Loc;
@@ -191,11 +191,13 @@ pub(super) fn fields(
                 let loc = machine.instance(instance).loc;
                 let entity = machine.program.entity_name(registration.entity);
                 let message = format!(
-                    "Failed to get attribute '{}' for export on '{entity}': {} is not serializable",
-                    field.name,
-                    machine.heap.to_text(value, machine)
+                    "Failed to get attribute '{}' for export on '{entity}'",
+                    field.name
                 );
-                return Err(runtime(loc, message));
+                let text = machine.heap.to_text(value, machine);
+                let cause = format!("TypeError: {text} is not serializable");
+                let cause = fail("PythonException", Loc::NONE, cause);
+                return Err(fail("ExternalException", loc, message).cause(*cause));
             }
         }
     }

@@ -6,8 +6,8 @@ use md5::{Digest, Md5};
 
 use super::dependencies;
 use super::fields::{Mapped, fields, identity, identity_of};
-use super::registry::{Field, Registration, Special, registrations};
-use crate::diagnostics::{Fail, Warning, fail, runtime};
+use super::registry::{Field, Registration, Special, check_names, registrations};
+use crate::diagnostics::{Fail, Warning, fail};
 use crate::hash::Map;
 use crate::hir::Program;
 use crate::runtime::Machine;
@@ -23,6 +23,7 @@ enum Fate {
 }
 
 pub fn export(machine: &mut Machine) -> Result<Export, Fail> {
+    check_names(machine.program)?;
     let all = registrations(machine.program);
     let mut by_entity: Vec<Vec<usize>> = vec![Vec::new(); machine.program.entities.len()];
     for (at, registration) in all.iter().enumerate() {
@@ -66,7 +67,7 @@ pub fn export(machine: &mut Machine) -> Result<Export, Fail> {
                 let loc = machine.instance(instance).loc;
                 let other = machine.instance(owners[first as usize]).loc;
                 return Err(
-                    fail("ResourceException", loc, message).note("it is also created here", other)
+                    fail("CompilerException", loc, message).note("it is also created here", other)
                 );
             }
             resources.push(resource);
@@ -351,7 +352,8 @@ fn assign_sets(
                         "resource '{}' can not be part of multiple ResourceSets: {other} and {name}",
                         resource.id
                     );
-                    return Err(runtime(machine.instance(set).loc, message));
+                    let loc = machine.instance(set).loc;
+                    return Err(fail("CompilerException", loc, message));
                 }
                 _ => resource.resource_set = Some(name.clone()),
             }

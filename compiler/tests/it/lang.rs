@@ -224,6 +224,10 @@ fn check(path: &Path) -> String {
     wrong
 }
 
+fn without_version(id: &str) -> &str {
+    id.rsplit_once(",v=").map_or(id, |(id, _)| id)
+}
+
 fn fields_as_expected(export: &Export, expected: &Expected, wrong: &mut String) {
     let json: serde_json::Value =
         serde_json::from_str(&steward_compiler::export_json(export)).expect("an export is JSON");
@@ -232,12 +236,13 @@ fn fields_as_expected(export: &Export, expected: &Expected, wrong: &mut String) 
         let resource = resources.iter().find(|resource| {
             resource["id"]
                 .as_str()
-                .is_some_and(|found| found.rsplit_once(",v=").map_or(found, |(id, _)| id) == id)
+                .is_some_and(|found| without_version(found) == id)
         });
         let found = resource.and_then(|resource| resource.get(field));
         let same = match (field.as_str(), found.and_then(|found| found.as_array())) {
             ("requires", Some(found)) => {
                 let mut found: Vec<&str> = found.iter().filter_map(|id| id.as_str()).collect();
+                found.iter_mut().for_each(|id| *id = without_version(id));
                 found.sort_unstable();
                 *value == serde_json::json!(found)
             }

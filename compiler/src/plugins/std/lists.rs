@@ -25,15 +25,26 @@ pub(super) fn natives() -> Vec<NativeDef> {
         native!("item", "objects: list, index: int -> list", item),
         native!("flatten", "item_list: list -> list", flatten),
         native!("unique", "item_list: list -> bool", |model, args| {
-            let items = list_arg(model.heap_ref(), args, 0);
-            for (at, value) in items.iter().enumerate() {
-                if matches!(value, Value::List(_) | Value::Dict(_)) {
-                    return external("TypeError", "unhashable type");
-                }
-                if items[..at]
-                    .iter()
-                    .any(|other| model.heap_ref().equal(*other, *value))
-                {
+            let heap = model.heap_ref();
+            let items = list_arg(heap, args, 0);
+            let mut seen = std::collections::HashSet::with_capacity(items.len());
+            for (at, value) in items.into_iter().enumerate() {
+                let key = match value {
+                    Value::List(_) | Value::Dict(_) => {
+                        let kind = heap.python_type(value);
+                        return external("TypeError", format!("unhashable type: '{kind}'"));
+                    }
+                    Value::Str(text) => format!("s{}", heap.str(text)),
+                    // Numbers are equal across their kinds.
+                    Value::Bool(value) => format!("n{}", u8::from(value)),
+                    Value::Float(value) if value.is_nan() => format!("nan{at}"),
+                    Value::Float(value) if value.fract() == 0.0 => format!("n{value:.0}"),
+                    Value::Float(value) => format!("f{}", value.to_bits()),
+                    Value::Int(value) => format!("n{value}"),
+                    Value::Big(value) => format!("n{}", heap.big(value)),
+                    value => format!("{value:?}"),
+                };
+                if !seen.insert(key) {
                     return Ok(Value::Bool(false));
                 }
             }
@@ -65,7 +76,7 @@ pub(super) fn natives() -> Vec<NativeDef> {
                 }
                 Ok(model.heap().new_list(&values))
             },
-            deprecated = Some("a list comprehension")
+            deprecated = Some("using a list comprehension")
         ),
         native!(
             "filter",
@@ -79,7 +90,7 @@ pub(super) fn natives() -> Vec<NativeDef> {
                     .collect();
                 Ok(model.heap().new_list(&kept))
             },
-            deprecated = Some("a list comprehension")
+            deprecated = Some("using a list comprehension")
         ),
         native!(
             "dict_get",
@@ -94,7 +105,7 @@ pub(super) fn natives() -> Vec<NativeDef> {
                     None => external("KeyError", crate::types::text::quoted(key)),
                 }
             },
-            deprecated = Some("d[k]")
+            deprecated = Some("using the `<dict>[<key>]` construct")
         ),
         native!(
             "contains",
@@ -108,7 +119,7 @@ pub(super) fn natives() -> Vec<NativeDef> {
                     heap.dict_get(dict, str_arg(heap, args, 1)).is_some(),
                 ))
             },
-            deprecated = Some("k in d")
+            deprecated = Some("the `<key> in <dict>` construct")
         ),
         native!("dict_keys", "dct: dict -> string[]", |model, args| {
             let Value::Dict(dict) = args.arg(0) else {
@@ -234,10 +245,14 @@ fn key_sort(model: &mut dyn Model, args: &Bound) -> Result<Value, PluginError> {
         })
     });
     if let Some((a, b)) = incomparable {
+        let type_of = |value| match value {
+            Value::Null => "NoneType",
+            value => heap.python_type(value),
+        };
         let message = format!(
             "'<' not supported between instances of '{}' and '{}'",
-            heap.python_type(b),
-            heap.python_type(a)
+            type_of(a),
+            type_of(b)
         );
         return external("TypeError", message);
     }
