@@ -116,8 +116,8 @@ pub struct Outcome {
     pub compiled: Compiled,
 }
 
-/// Compiles a case of the fixtures.
-pub fn run(path: &Path, options: &Options) -> Outcome {
+/// A case of the fixtures as a project: its files, what the options must say, its environment.
+fn project(path: &Path, options: &Options) -> (Vec<(String, String)>, Options, Expected) {
     let text = std::fs::read_to_string(path).expect("a case is readable");
     let expected = expected(&text);
     let mut files = vec![
@@ -132,6 +132,12 @@ pub fn run(path: &Path, options: &Options) -> Outcome {
         export: expected.resources.is_some(),
         ..options.clone()
     };
+    (files, options, expected)
+}
+
+/// Compiles a case of the fixtures: in memory, or on disk if it has Python.
+pub fn run(path: &Path, options: &Options) -> Outcome {
+    let (files, options, expected) = project(path, options);
     if files.iter().any(|(name, _)| name.ends_with(".py")) && !path.ends_with("no_python.cf") {
         return Disk::new(&files).run(&options, &expected.variables);
     }
@@ -145,6 +151,12 @@ pub fn run(path: &Path, options: &Options) -> Outcome {
     let compiled = compile(&world, &options);
     let printed = world.printed();
     Outcome { printed, compiled }
+}
+
+/// Compiles a case of the fixtures on disk.
+pub fn run_on_disk(path: &Path, options: &Options) -> Outcome {
+    let (files, options, expected) = project(path, options);
+    Disk::new(&files).run(&options, &expected.variables)
 }
 
 /// What is wrong with one case; empty: nothing.
