@@ -1,5 +1,7 @@
 //! Entities: parents, attributes, layout of instances, defaults, indexes, implement statements.
 
+use indexmap::{IndexMap, IndexSet};
+
 use super::build::Builder;
 use super::define::Items;
 use super::{
@@ -12,6 +14,9 @@ use crate::intern::Symbol;
 use crate::span::Loc;
 use crate::syntax::ast::{self, Item};
 use crate::types::{EntityId, Type};
+
+/// An entity has no more ancestors: some tables are as large as all chains of parents together.
+const MAX_ANCESTORS: usize = 1000;
 
 impl Builder<'_> {
     pub fn define_entities(&mut self, items: &Items) -> Result<(), Fail> {
@@ -32,6 +37,14 @@ impl Builder<'_> {
             }
             let mut seen = crate::hash::Set::default();
             ancestors.retain(|ancestor| seen.insert(*ancestor));
+            if ancestors.len() > MAX_ANCESTORS {
+                let entity = self.program.entity(id);
+                let message = format!(
+                    "{} has more than {MAX_ANCESTORS} ancestors",
+                    self.text(entity.name)
+                );
+                return Err(typing(entity.loc, message));
+            }
             let entity = &mut self.program.entities[id.index()];
             entity.is_dataclass = false;
             entity.ancestors = ancestors;
@@ -153,11 +166,7 @@ impl Builder<'_> {
             if attribute.nullable {
                 ty = self.program.add_type(Type::Nullable(ty));
             }
-            let own = &self.program.entity(id).own;
-            if let Some(first) = own
-                .iter()
-                .find(|attr| self.program.attribute(**attr).name == name)
-            {
+            if let Some(first) = self.program.entity(id).own_of.get(&name) {
                 let message = format!(
                     "attribute '{}' already exists on entity '{}'",
                     self.text(name),
@@ -195,7 +204,9 @@ impl Builder<'_> {
             before_others: false,
         });
         let attr = AttrId(self.program.attributes.len() as u32 - 1);
-        self.program.entities[entity.index()].own.push(attr);
+        let entity = &mut self.program.entities[entity.index()];
+        entity.own.push(attr);
+        entity.own_of.entry(name).or_insert(attr);
         attr
     }
 
@@ -221,7 +232,7 @@ impl Builder<'_> {
                     *slot = attr;
                 }
             }
-            let mut values = indexmap::IndexMap::new();
+            let mut values = IndexMap::new();
             self.collect_defaults(id, &mut values, &mut crate::hash::Set::default());
             let defaults = values
                 .iter()
@@ -262,7 +273,7 @@ impl Builder<'_> {
     fn collect_defaults(
         &self,
         id: EntityId,
-        values: &mut indexmap::IndexMap<Symbol, Option<super::ExprId>>,
+        values: &mut IndexMap<Symbol, Option<super::ExprId>>,
         seen: &mut crate::hash::Set<EntityId>,
     ) {
         if !seen.insert(id) {
@@ -433,22 +444,18 @@ impl Builder<'_> {
                 }
             }
         }
-        for at in 0..self.program.entities.len() {
-            let mut entries = Vec::new();
-            self.collect_entries(EntityId(at as u32), &mut entries);
-            self.program.entities[at].entries = entries;
+        // What comes twice, over two parents, counts once: an implementation runs once.
+        for id in self.parents_first()? {
+            let entity = self.program.entity(id);
+            let mut entries: IndexSet<ImplementId> = entity.implements.iter().copied().collect();
+            if entity.implement_parents {
+                for parent in &entity.parents {
+                    entries.extend(&self.program.entity(*parent).entries);
+                }
+            }
+            self.program.entities[id.index()].entries = entries.into_iter().collect();
         }
         Ok(())
-    }
-
-    fn collect_entries(&self, id: EntityId, entries: &mut Vec<ImplementId>) {
-        let entity = self.program.entity(id);
-        entries.extend(entity.implements.iter().copied());
-        if entity.implement_parents {
-            for parent in &entity.parents {
-                self.collect_entries(*parent, entries);
-            }
-        }
     }
 
     fn define_implement(

@@ -107,6 +107,8 @@ pub struct Entity {
     pub children: Vec<EntityId>,
     /// Own attributes: plain ones, then relation ends in order of registration.
     pub own: Vec<AttrId>,
+    /// The own attributes by name; of several with one name the first.
+    pub own_of: Map<Symbol, AttrId>,
     /// The variables of an instance, in order. Source: language.md 8.3.
     pub slots: Vec<AttrId>,
     pub slot_of: Map<Symbol, u32>,
@@ -299,7 +301,7 @@ pub enum ExprKind {
     Dict(Vec<(crate::types::StrId, ExprId)>),
     Lookup(ExprId, ExprId),
     Format(Vec<FormatPart>),
-    Regex(fancy_regex::Regex),
+    Regex(Box<fancy_regex::Regex>),
     Construct(ConstructId),
     Call(CallId),
     Cast(CallId),
@@ -417,13 +419,7 @@ impl Program {
 
     /// The attribute of that name on the entity or, else, on the nearest ancestor.
     pub fn find_attribute(&self, entity: EntityId, name: Symbol) -> Option<AttrId> {
-        let own = |entity: EntityId| {
-            self.entity(entity)
-                .own
-                .iter()
-                .copied()
-                .find(|attr| self.attribute(*attr).name == name)
-        };
+        let own = |entity: EntityId| self.entity(entity).own_of.get(&name).copied();
         own(entity).or_else(|| {
             self.entity(entity)
                 .ancestors

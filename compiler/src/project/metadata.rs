@@ -8,6 +8,23 @@ use crate::span::Loc;
 
 const FILE: &str = "project.yml";
 
+/// The YAML reader takes quadratic time for brackets that nest without end.
+const MAX_NESTING: usize = 1000;
+
+fn nesting(text: &str) -> usize {
+    let mut depth: usize = 0;
+    let mut deepest = 0;
+    for byte in text.bytes() {
+        match byte {
+            b'[' | b'{' => depth += 1,
+            b']' | b'}' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        deepest = deepest.max(depth);
+    }
+    deepest
+}
+
 fn invalid(reason: impl std::fmt::Display) -> Fail {
     let message = format!("Metadata defined in {FILE} is invalid:\n  {reason}");
     fail("InvalidMetadata", Loc::NONE, message)
@@ -26,6 +43,10 @@ pub(super) fn project(text: &str) -> Result<Project, Fail> {
         fail("InvalidMetadata", Loc::NONE, message)
     };
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    if nesting(text) > MAX_NESTING {
+        let message = format!("Invalid yaml syntax in {FILE}:\nthe brackets are nested too deeply");
+        return Err(fail("InvalidMetadata", Loc::NONE, message));
+    }
     let mut value: Value = serde_yaml::from_str(text).map_err(syntax)?;
     value.apply_merge().map_err(syntax)?;
     let Some(map) = value.as_mapping() else {

@@ -32,13 +32,13 @@ impl Machine<'_> {
     }
 
     pub(super) fn optional_unset(&self, id: VarId, loc: Loc) -> Fail {
-        let var = self.var(self.target(id));
-        let attribute = self.program.attribute(var.attr);
+        let slot = self.target(id);
+        let attribute = self.program.attribute(self.attr(slot));
         let message = format!(
             "Optional variable accessed that has no value (attribute `{}.{}` of `{}`)",
             self.program.entity_name(attribute.entity),
             self.program.text(attribute.name),
-            self.describe_instance(var.owner)
+            self.describe_instance(self.owner(slot))
         );
         fail("OptionalValueException", loc, message).help("check it with `is defined` first")
     }

@@ -57,7 +57,10 @@ macro_rules! none {
         }
     )*};
 }
-none! { VarId, ScopeId, ListenerId, HolderId, InstId, AttrId }
+none! { VarId, ScopeId, ListenerId, HolderId, InstId }
+
+/// No attribute.
+const NO_ATTR: AttrId = AttrId(u32::MAX);
 
 /// Ends of a compile that would never end by itself.
 const MAX_UNITS: u64 = 50_000_000;
@@ -66,6 +69,9 @@ const MAX_INSTANCES: usize = 10_000_000;
 const MAX_CHAIN: u32 = 100_000;
 /// Depth of synchronous delivery from list to list.
 const MAX_DELIVERY: u32 = 10_000;
+
+/// Variables for which there is one entry among the owners.
+const OWNER_BLOCK: usize = 16;
 
 pub type Needs = smallvec::SmallVec<[VarId; 4]>;
 
@@ -126,6 +132,12 @@ struct Unit {
 #[derive(Clone, Copy)]
 enum Step {
     Unit(UnitId),
+    /// An attribute of a variable that has its value.
+    Attr {
+        expr: ExprId,
+        scope: ScopeId,
+        proxy: VarId,
+    },
     /// Constants of a constructor into plain attributes: arguments `from` to `to` of the indirect ones.
     Constants {
         construct: ConstructId,
@@ -261,6 +273,37 @@ enum Action {
     },
 }
 
+impl Action {
+    /// Where it runs, if it has such a place.
+    fn scope(&self) -> ScopeId {
+        match *self {
+            Action::Stmt { scope, .. }
+            | Action::Attr { scope, .. }
+            | Action::PromisedAttr { scope, .. }
+            | Action::Logic { scope, .. }
+            | Action::LogicRight { scope, .. }
+            | Action::Ternary { scope, .. }
+            | Action::Branch { scope, .. }
+            | Action::DefinedAttr { scope, .. }
+            | Action::Call { scope, .. }
+            | Action::Query { scope, .. }
+            | Action::Item { scope, .. }
+            | Action::Store { scope, .. }
+            | Action::If { scope, .. }
+            | Action::Implement { scope, .. }
+            | Action::Promise { scope, .. }
+            | Action::Element { scope, .. }
+            | Action::Annotation { scope, .. } => scope,
+            Action::Idle
+            | Action::Cancelled
+            | Action::Defined { .. }
+            | Action::For { .. }
+            | Action::Iterable { .. }
+            | Action::Collect { .. } => ScopeId::NONE,
+        }
+    }
+}
+
 #[derive(Clone, Copy)]
 struct Scope {
     parent: ScopeId,
@@ -337,6 +380,8 @@ pub struct Machine<'a> {
     ready: VecDeque<Step>,
     scopes: Vec<Scope>,
     pub instances: Vec<Instance>,
+    /// For each block of variables: the newest instance that begins at or before the block.
+    owners: Vec<InstId>,
     /// Places of repeated construction.
     again: Map<InstId, Vec<Loc>>,
     by_entity: Vec<Vec<InstId>>,
@@ -412,6 +457,7 @@ impl<'a> Machine<'a> {
             ready: VecDeque::new(),
             scopes: Vec::new(),
             instances: Vec::new(),
+            owners: Vec::new(),
             again: Map::default(),
             by_entity: program.entities.iter().map(|_| Vec::new()).collect(),
             implementations,
@@ -420,7 +466,7 @@ impl<'a> Machine<'a> {
             holders: Vec::new(),
             runs: Vec::new(),
             tables: (0..program.n_tables).map(|_| Table::default()).collect(),
-            checked: vec![AttrId::NONE; program.exprs.len()],
+            checked: vec![NO_ATTR; program.exprs.len()],
             call_args: Map::default(),
             roots: Vec::new(),
             root_scopes: Vec::new(),
@@ -452,6 +498,26 @@ impl<'a> Machine<'a> {
         Some(VarId(instance.slots.0 + slot))
     }
 
+    /// The instance of a slot.
+    pub fn owner(&self, slot: VarId) -> InstId {
+        let block = slot.index() / OWNER_BLOCK;
+        // Past the last entry there is only the newest instance.
+        let newest = self.instances.len().saturating_sub(1);
+        let mut at = self.owners.get(block).map_or(newest, |id| id.index());
+        while let Some(next) = self.instances.get(at + 1)
+            && next.slots.0 <= slot.0
+        {
+            at += 1;
+        }
+        InstId(at as u32)
+    }
+
+    /// The attribute of a slot.
+    fn attr(&self, slot: VarId) -> AttrId {
+        let instance = self.instance(self.owner(slot));
+        self.program.entity(instance.entity).slots[(slot.0 - instance.slots.0) as usize]
+    }
+
     /// The variable behind proxies.
     fn target(&self, mut id: VarId) -> VarId {
         while let Some(target) = self.vars[id.index()].target() {
@@ -469,8 +535,8 @@ impl<'a> Machine<'a> {
         var.is_ready()
     }
 
-    fn add_var(&mut self, kind: VarKind, owner: InstId, attr: AttrId) -> VarId {
-        self.vars.push(Var::new(kind, owner, attr));
+    fn add_var(&mut self, kind: VarKind) -> VarId {
+        self.vars.push(Var::new(kind, false));
         VarId(self.vars.len() as u32 - 1)
     }
 
@@ -481,10 +547,10 @@ impl<'a> Machine<'a> {
     fn recycled(&mut self, kind: VarKind) -> VarId {
         match self.free_vars.pop() {
             Some(id) => {
-                self.vars[id.index()] = Var::new(kind, InstId::NONE, AttrId::NONE);
+                self.vars[id.index()] = Var::new(kind, false);
                 id
             }
-            None => self.add_var(kind, InstId::NONE, AttrId::NONE),
+            None => self.add_var(kind),
         }
     }
 
@@ -509,7 +575,7 @@ impl<'a> Machine<'a> {
     ) -> ScopeId {
         let base = VarId(self.vars.len() as u32);
         for _ in 0..n_variables {
-            self.add_var(kind, InstId::NONE, AttrId::NONE);
+            self.add_var(kind);
         }
         self.scopes.push(Scope {
             parent,
@@ -518,6 +584,24 @@ impl<'a> Machine<'a> {
             namespace,
         });
         ScopeId(self.scopes.len() as u32 - 1)
+    }
+
+    /// Frees what only the execution needs.
+    pub fn forget_execution(&mut self) {
+        self.units = Vec::new();
+        self.free_units = Vec::new();
+        self.delayed = Vec::new();
+        self.free_delayed = Vec::new();
+        self.free_vars = Vec::new();
+        self.cells = Vec::new();
+        self.listeners = Vec::new();
+        self.scopes = Vec::new();
+        self.loops = Vec::new();
+        self.holders = Vec::new();
+        self.runs = Vec::new();
+        self.checked = Vec::new();
+        self.ready = VecDeque::new();
+        self.queue = schedule::Queue::new(0);
     }
 
     fn add_listener(&mut self, listener: Listener) -> ListenerId {

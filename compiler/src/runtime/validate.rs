@@ -20,10 +20,7 @@ impl Machine<'_> {
         let program = self.program;
         for entity in &program.entities {
             for default in &entity.own_defaults {
-                let attr = entity
-                    .own
-                    .iter()
-                    .find(|attr| program.attribute(**attr).name == default.name);
+                let attr = entity.own_of.get(&default.name);
                 let (Some(value), Some(attr)) = (default.value, attr) else {
                     continue;
                 };

@@ -77,7 +77,9 @@ fn what_starts_no_token_is_told_at_its_place() {
 #[test]
 fn a_case_is_the_same_from_memory_and_from_disk() {
     for path in cases() {
-        if path.with_extension("").is_dir() || path.ends_with("154.cf") {
+        // The text of one case holds an absolute path, and another one takes its time.
+        if path.with_extension("").is_dir() || path.ends_with("154.cf") || path.ends_with("c27d.cf")
+        {
             continue;
         }
         let memory = lang::run(&path, &Options::default());
