@@ -90,6 +90,11 @@ fn compile_here(world: &dyn World, options: &Options) -> Compiled {
         Ok(python) => python,
         Err(error) => return report(&sources, vec![error], warnings),
     };
+    warnings.extend(python.warnings.into_iter().map(|message| Warning {
+        kind: "InmantaWarning",
+        message,
+        loc: span::Loc::NONE,
+    }));
     let (mut program, built) =
         hir::build(&project, &loaded, sources, names, warnings, python.plugins);
     for module in &loaded.modules {

@@ -1,6 +1,7 @@
 //! Ids and fields of one resource. Source: language.md 12.1, 12.2.
 
 use super::json::{NotJson, write_json, write_text};
+use super::references;
 use super::registry::{Field, Registration, registrations};
 use crate::diagnostics::{Fail, fail, runtime};
 use crate::plugins::PluginError;
@@ -39,6 +40,15 @@ pub(super) fn identity_of(
     };
     let value = match value {
         Value::Unknown(_) => return Ok(None),
+        Value::Reference(_) => {
+            let message = format!(
+                "Encountered reference in resource's id attribute. Id attribute values can not be references. \
+                 Encountered at attribute '{}' of resource instance {}",
+                registration.id_attribute,
+                machine.describe_instance(instance)
+            );
+            return Err(fail("ResourceException", loc, message));
+        }
         Value::Str(id) => machine.heap.str(id).to_owned(),
         value => machine.heap.to_text(value, machine),
     };
@@ -132,6 +142,14 @@ fn agent(
         };
         at = match machine.read_attribute(current, name) {
             Ok(Value::Unknown(_)) => return Ok(None),
+            Ok(Value::Reference(_)) => {
+                let message = format!(
+                    "Encountered reference in resource's agent attribute. Agent attribute values can not be references. \
+                     Encountered at attribute '{name}' of resource instance {}",
+                    machine.describe_instance(instance)
+                );
+                return Err(fail("ResourceException", loc, message));
+            }
             Ok(value) => value,
             Err(_) => return Err(missing()),
         };
@@ -161,12 +179,13 @@ pub(super) fn fields(
     registration: &Registration,
     sorted: &[&Field],
     instance: InstId,
+    id: &str,
     computed: &[(String, Value)],
 ) -> Result<Mapped, Fail> {
-    let mut out = String::with_capacity(256);
-    out.push('{');
-    let mut undefined = false;
-    for (at, field) in sorted.iter().enumerate() {
+    let loc = machine.instance(instance).loc;
+    let mut values = Vec::with_capacity(sorted.len());
+    let mut places = references::Places::new();
+    for field in sorted {
         let value = match computed.iter().find(|(name, _)| *name == field.name) {
             Some((_, value)) => *value,
             None => match plain_field(machine, instance, &field.name)? {
@@ -174,11 +193,37 @@ pub(super) fn fields(
                 None => return Ok(Mapped::Ignored),
             },
         };
+        values.push(references::take(
+            &mut machine.heap,
+            value,
+            &field.name,
+            &mut places,
+        ));
+    }
+    let exported = match places.is_empty() {
+        true => None,
+        false => Some(references::fields(machine, id, &places, loc)?),
+    };
+    let mut out = String::with_capacity(256);
+    out.push('{');
+    let mut undefined = false;
+    for (at, (field, value)) in sorted.iter().zip(values).enumerate() {
         if at > 0 {
             out.push_str(", ");
         }
         write_text(&field.name, &mut out);
         out.push_str(": ");
+        match (&exported, field.name.as_str()) {
+            (Some((references, _)), "references") => {
+                out.push_str(references);
+                continue;
+            }
+            (Some((_, mutators)), "mutators") => {
+                out.push_str(mutators);
+                continue;
+            }
+            _ => {}
+        }
         let start = out.len();
         match write_json(&machine.heap, value, true, &mut out) {
             Ok(()) => {}
@@ -188,7 +233,6 @@ pub(super) fn fields(
                 undefined = true;
             }
             Err(NotJson::Object) => {
-                let loc = machine.instance(instance).loc;
                 let entity = machine.program.entity_name(registration.entity);
                 let message = format!(
                     "Failed to get attribute '{}' for export on '{entity}': {} is not serializable",

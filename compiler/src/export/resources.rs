@@ -125,8 +125,14 @@ fn resource(
     let Some(identity) = identity_with(machine, registration, instance, id_computed)? else {
         return Ok(None);
     };
-    let Mapped::Fields(attributes, undefined) =
-        fields(machine, registration, sorted, instance, &computed)?
+    let Mapped::Fields(attributes, undefined) = fields(
+        machine,
+        registration,
+        sorted,
+        instance,
+        &identity.id,
+        &computed,
+    )?
     else {
         return Ok(None);
     };

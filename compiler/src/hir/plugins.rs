@@ -10,6 +10,10 @@ use crate::types::{LiteralValue, Type, TypeId, Value};
 
 impl Builder<'_> {
     pub fn register_plugins(&mut self, python: PythonPlugins) -> Result<(), Fail> {
+        for primitive in [Type::String, Type::Int, Type::Float, Type::Bool, Type::Any] {
+            // References of Python may stand for them, whether the model names them or not.
+            self.program.add_type(primitive);
+        }
         for native in natives() {
             let (parameters, returns_declared) =
                 parse_signature(native.signature, &mut self.program.heap);
@@ -140,15 +144,11 @@ impl Builder<'_> {
                     _ => Type::Union(types),
                 }
             }
-            Annotation::List(item) => match self.annotation(namespace, plugin, what, item)? {
-                item if self.program.types[item.index()] == Type::Any => Type::AnyList,
-                item => Type::ListOf(item),
-            },
-            Annotation::Dict(item) => match self.annotation(namespace, plugin, what, item)? {
-                item if self.program.types[item.index()] == Type::Any => Type::AnyDict,
-                item => Type::DictOf(item),
-            },
-            Annotation::Reference(inner) => return self.annotation(namespace, plugin, what, inner),
+            Annotation::List(item) => Type::ListOf(self.annotation(namespace, plugin, what, item)?),
+            Annotation::Dict(item) => Type::DictOf(self.annotation(namespace, plugin, what, item)?),
+            Annotation::Reference(inner) => {
+                Type::Reference(self.annotation(namespace, plugin, what, inner)?)
+            }
             Annotation::Literal(values) => {
                 let mut literals = Vec::new();
                 for value in values {

@@ -21,6 +21,8 @@ pub struct Python {
     pub host: Option<Box<dyn PluginHost>>,
     pub has_finalizers: bool,
     pub has_dependency_managers: bool,
+    /// About annotations that say less than they seem to.
+    pub warnings: Vec<String>,
 }
 
 /// Starts Python if a loaded module has Python files.
@@ -67,11 +69,18 @@ pub fn load_python(
             resources,
             has_finalizers,
             has_dependency_managers,
+            warnings,
+            dataclasses,
         } => Ok(Python {
-            plugins: PythonPlugins { plugins, resources },
+            plugins: PythonPlugins {
+                plugins,
+                resources,
+                dataclasses,
+            },
             host: Some(Box::new(process)),
             has_finalizers,
             has_dependency_managers,
+            warnings,
         }),
         FromHost::LoadFailed {
             module,

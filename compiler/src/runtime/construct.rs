@@ -37,7 +37,7 @@ impl Machine<'_> {
         let mut found: Option<InstId> = None;
         for index in &entity.indexes {
             let mut key = Vec::with_capacity(index.slots.len());
-            for slot in &index.slots {
+            for (name, slot) in index.names.iter().zip(&index.slots) {
                 let value = direct
                     .iter()
                     .find(|(at, _)| at == slot)
@@ -45,7 +45,7 @@ impl Machine<'_> {
                 let Some(value) = value else {
                     return Err(self.missing(id, &direct));
                 };
-                key.push(self.key_part(value, loc)?);
+                key.push(self.key_part(*name, value, loc)?);
             }
             let key: Box<[KeyPart]> = key.into();
             if let Some(hit) = self.tables[index.table.index()]
@@ -87,6 +87,18 @@ impl Machine<'_> {
             let var = VarId(self.instance(instance).slots.0 + slot);
             self.assign_slot(var, *value, scope, loc)?;
         }
+        self.add_implement_units(instance, loc)?;
+        Ok(Value::Instance(instance))
+    }
+
+    /// Each `implement` entry of the instance's entity is decided by a unit of its own.
+    pub(super) fn add_implement_units(
+        &mut self,
+        instance: InstId,
+        loc: crate::span::Loc,
+    ) -> Result<(), Fail> {
+        let program = self.program;
+        let entity = program.entity(self.instance(instance).entity);
         let mut condition_scope = ScopeId::NONE;
         for entry in &entity.entries {
             let implement = &program.implements[entry.index()];
@@ -116,7 +128,7 @@ impl Machine<'_> {
                 needs,
             )?;
         }
-        Ok(Value::Instance(instance))
+        Ok(())
     }
 
     /// A new instance with empty slots.

@@ -2,7 +2,7 @@
 
 use super::eval::Ready;
 use super::{HolderId, InstId, LoopId, Machine, ScopeId, VarId, VarKind};
-use crate::diagnostics::{Fail, runtime, typing};
+use crate::diagnostics::{Fail, typing};
 use crate::hir::{ExprKind, ImplementationId, StmtId, StmtKind};
 use crate::span::Loc;
 use crate::types::Value;
@@ -102,7 +102,7 @@ impl Machine<'_> {
                 let message = format!(
                     "Invalid value `{text}`: the condition for an if statement can only be a boolean expression"
                 );
-                return Err(runtime(node.loc, message));
+                return Err(super::references::not_bool(value, node.loc, message));
             }
         };
         if self.program.blocks[block.index()].stmts.is_empty() {

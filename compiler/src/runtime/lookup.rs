@@ -34,7 +34,12 @@ pub(super) struct Waiting {
 }
 
 impl Machine<'_> {
-    pub(super) fn key_part(&mut self, value: Value, loc: Loc) -> Result<KeyPart, Fail> {
+    pub(super) fn key_part(
+        &mut self,
+        name: Symbol,
+        value: Value,
+        loc: Loc,
+    ) -> Result<KeyPart, Fail> {
         Ok(match value {
             Value::Null => KeyPart::Null,
             Value::Bool(value) => KeyPart::Bool(value),
@@ -51,6 +56,14 @@ impl Machine<'_> {
             }
             Value::Instance(id) => KeyPart::Instance(id),
             Value::Unknown(id) => KeyPart::Unknown(id.0),
+            Value::Reference(_) => {
+                let text = self.heap.to_text(value, self);
+                let attribute = self.program.text(name);
+                let message = format!(
+                    "Invalid value `{text}` in index for attribute {attribute}: references can not be used in indexes."
+                );
+                return Err(typing(loc, message));
+            }
             Value::Opaque(_) | Value::Skip => {
                 return Err(runtime(loc, "a Python object can not be part of an index"));
             }
@@ -251,10 +264,10 @@ impl Machine<'_> {
             return Err(self.no_index(entity, &shown, loc));
         };
         let mut key = Vec::with_capacity(args.len());
-        for ((_, value), slot) in args.iter().zip(&index.slots) {
+        for ((name, value), slot) in args.iter().zip(&index.slots) {
             let attr = program.entity(entity).slots[*slot as usize];
             let value = self.as_key(*value, attr);
-            key.push(self.key_part(value, loc)?);
+            key.push(self.key_part(*name, value, loc)?);
         }
         let key: Box<[KeyPart]> = key.into();
         let table = &mut self.tables[index.table.index()];

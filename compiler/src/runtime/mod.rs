@@ -7,6 +7,7 @@ mod calls;
 mod comprehension;
 mod construct;
 mod control;
+mod dataclasses;
 mod describe;
 mod eval;
 mod finish;
@@ -17,6 +18,7 @@ mod model;
 mod needs;
 mod promises;
 mod python;
+mod references;
 mod run;
 mod schedule;
 mod store;
@@ -362,6 +364,11 @@ pub struct Machine<'a> {
     templates: templates::TemplateCache,
     shared_program: std::sync::Arc<Program>,
     deprecated_seen: Set<u32>,
+    pub reference_models: crate::export::ReferenceModels,
+    /// Python objects of the instances that were made from dataclasses, or from references to such.
+    dataclass_objects: Map<InstId, (u32, bool)>,
+    /// The call of a plugin that runs now.
+    python_loc: Loc,
 }
 
 impl<'a> Machine<'a> {
@@ -439,6 +446,9 @@ impl<'a> Machine<'a> {
             templates: templates::TemplateCache::default(),
             shared_program: std::sync::Arc::clone(program),
             deprecated_seen: Set::default(),
+            reference_models: Map::default(),
+            dataclass_objects: Map::default(),
+            python_loc: Loc::NONE,
         }
     }
 

@@ -9,8 +9,8 @@ use crate::export::Field;
 use crate::hir::AttributeKind;
 use crate::plugins::{Bound, HostCallbacks, PluginError, external};
 use crate::protocol::{
-    AttributeInfo, EXT_BIGINT, EXT_INSTANCE, EXT_OPAQUE, EXT_UNKNOWN, FailureKind, FromHost, Got,
-    ToHost,
+    AttributeInfo, EXT_BIGINT, EXT_DATACLASS, EXT_INSTANCE, EXT_OPAQUE, EXT_REFERENCE, EXT_UNKNOWN,
+    FailureKind, FromHost, Got, ToHost,
 };
 use crate::span::Loc;
 use crate::types::{InstId, Type, Value};
@@ -47,6 +47,9 @@ impl Machine<'_> {
                 )
             }
             Value::Instance(id) => {
+                if let Some(wire) = self.dataclass_to_wire(id) {
+                    return wire;
+                }
                 let mut payload = id.0.to_be_bytes().to_vec();
                 payload.extend_from_slice(
                     self.program
@@ -57,12 +60,14 @@ impl Machine<'_> {
             }
             Value::Unknown(_) => Wire::Ext(EXT_UNKNOWN, Vec::new()),
             Value::Opaque(id) => Wire::Ext(EXT_OPAQUE, id.to_be_bytes().to_vec()),
+            Value::Reference(id) => Wire::Ext(EXT_REFERENCE, self.reference_to_wire(id)),
         }
     }
 
-    fn value_of(&mut self, wire: &Wire, depth: u32) -> Result<Value, String> {
+    pub(super) fn value_of(&mut self, wire: &Wire, depth: u32) -> Result<Value, Fail> {
+        let unreadable = |what: &str| Err(runtime(Loc::NONE, what));
         if depth > MAX_DEPTH {
-            return Err("the value is nested too deeply".to_owned());
+            return unreadable("the value is nested too deeply");
         }
         Ok(match wire {
             Wire::Nil => Value::Null,
@@ -70,13 +75,13 @@ impl Machine<'_> {
             Wire::Integer(value) => match (value.as_i64(), value.as_u64()) {
                 (Some(value), _) => Value::Int(value),
                 (None, Some(value)) => self.heap.new_int(value.into()),
-                (None, None) => return Err("an integer that can not be read".to_owned()),
+                (None, None) => return unreadable("an integer that can not be read"),
             },
             Wire::F32(value) => Value::Float(f64::from(*value)),
             Wire::F64(value) => Value::Float(*value),
             Wire::String(text) => match text.as_str() {
                 Some(text) => self.heap.new_str(text),
-                None => return Err("a text that is not UTF-8".to_owned()),
+                None => return unreadable("a text that is not UTF-8"),
             },
             Wire::Array(items) => {
                 let mut values = Vec::with_capacity(items.len());
@@ -89,7 +94,8 @@ impl Machine<'_> {
                 let mut values = Vec::with_capacity(entries.len());
                 for (key, value) in entries {
                     let Some(key) = key.as_str() else {
-                        return Err(format!("dict keys should be strings, got {key}"));
+                        let message = format!("dict keys should be strings, got {key}");
+                        return Err(runtime(Loc::NONE, message));
                     };
                     let key = self.heap.add_str(key);
                     values.push((key, self.value_of(value, depth + 1)?));
@@ -100,7 +106,7 @@ impl Machine<'_> {
                 let text = std::str::from_utf8(digits).unwrap_or("");
                 match text.parse::<num_bigint::BigInt>() {
                     Ok(int) => self.heap.new_int(int),
-                    Err(_) => return Err("an integer that can not be read".to_owned()),
+                    Err(_) => return unreadable("an integer that can not be read"),
                 }
             }
             Wire::Ext(EXT_UNKNOWN, _) => self.heap.new_unknown(),
@@ -111,18 +117,22 @@ impl Machine<'_> {
                     .map(u32::from_be_bytes);
                 match id.filter(|id| (*id as usize) < self.instances.len()) {
                     Some(id) => Value::Instance(InstId(id)),
-                    None => return Err("an instance that does not exist".to_owned()),
+                    None => return unreadable("an instance that does not exist"),
                 }
             }
             Wire::Ext(EXT_OPAQUE, payload) => {
                 let id = payload.as_slice().try_into().ok().map(u32::from_be_bytes);
                 match id {
                     Some(id) => Value::Opaque(id),
-                    None => return Err("an object that can not be read".to_owned()),
+                    None => return unreadable("an object that can not be read"),
                 }
             }
+            Wire::Ext(EXT_REFERENCE, payload) => self
+                .reference_of(payload)
+                .map_err(|reason| runtime(Loc::NONE, reason))?,
+            Wire::Ext(EXT_DATACLASS, payload) => self.dataclass_of(payload, depth)?,
             Wire::Ext(..) | Wire::Binary(_) => {
-                return Err("a value of no kind that the model knows".to_owned());
+                return unreadable("a value of no kind that the model knows");
             }
         })
     }
@@ -168,6 +178,7 @@ impl Machine<'_> {
                 .iter()
                 .map(|(name, value)| (name.clone(), self.to_wire(*value))),
         );
+        self.python_loc = site.loc;
         let location = program.sources.location(site.loc);
         let namespace = site
             .call
@@ -189,9 +200,9 @@ impl Machine<'_> {
                 .to_owned(),
         };
         match self.ask(message)? {
-            FromHost::Result { value, .. } => self
-                .value_of(&value, 0)
-                .map_err(|reason| PluginError::Compile(runtime(Loc::NONE, reason))),
+            FromHost::Result { value, .. } => {
+                self.value_of(&value, 0).map_err(PluginError::Compile)
+            }
             other => Err(self.refusal(other)),
         }
     }
@@ -268,26 +279,11 @@ impl Machine<'_> {
             Err(error) => return Err(self.export_failure(error, "", &entity, loc)),
         };
         match answer {
-            FromHost::Mapped {
-                values,
-                references,
-                mutators,
-                ..
-            } => {
+            FromHost::Mapped { values, .. } => {
                 let mut computed = Vec::with_capacity(values.len());
                 for (field, value) in fields.iter().zip(&values) {
-                    let value = self
-                        .value_of(value, 0)
-                        .map_err(|reason| runtime(loc, reason))?;
+                    let value = self.value_of(value, 0).map_err(|error| error.at(loc))?;
                     computed.push((field.name.clone(), value));
-                }
-                for (name, items) in [("references", references), ("mutators", mutators)] {
-                    if !items.is_empty() {
-                        let value = self
-                            .value_of(&Wire::Array(items), 0)
-                            .map_err(|reason| runtime(loc, reason))?;
-                        computed.push((name.to_owned(), value));
-                    }
                 }
                 Ok(Some(computed))
             }
@@ -345,6 +341,35 @@ impl Machine<'_> {
         }
     }
 
+    /// The id of a reference that Python made, and by id its exported form and those of all that it needs.
+    pub fn serialize_reference(
+        &mut self,
+        object: u32,
+        loc: Loc,
+    ) -> Result<
+        (
+            String,
+            std::collections::BTreeMap<String, serde_json::Value>,
+        ),
+        Fail,
+    > {
+        let id = self.next_request();
+        let error = match self.ask(ToHost::Serialize { id, object }) {
+            Ok(FromHost::Serialized {
+                reference, models, ..
+            }) => {
+                let by_id = models.into_iter().filter_map(|model| {
+                    let id = model.get("id")?.as_str()?.to_owned();
+                    Some((id, model))
+                });
+                return Ok((reference, by_id.collect()));
+            }
+            Ok(answer) => self.refusal(answer),
+            Err(error) => error,
+        };
+        Err(dependency_failure(error, "A reference can not be exported").at(loc))
+    }
+
     /// Lets dependency managers of Python modules add to what resources require.
     pub fn manage_dependencies(
         &mut self,
@@ -355,9 +380,9 @@ impl Machine<'_> {
             Ok(FromHost::Depended { requires, .. }) => Ok(requires),
             Ok(answer) => {
                 let error = self.refusal(answer);
-                Err(dependency_failure(error))
+                Err(dependency_failure(error, "A dependency manager failed"))
             }
-            Err(error) => Err(dependency_failure(error)),
+            Err(error) => Err(dependency_failure(error, "A dependency manager failed")),
         }
     }
 
@@ -404,7 +429,7 @@ impl Machine<'_> {
     }
 }
 
-fn dependency_failure(error: PluginError) -> Fail {
+fn dependency_failure(error: PluginError, what: &str) -> Fail {
     match error {
         PluginError::Compile(error) => error,
         PluginError::External {
@@ -422,19 +447,14 @@ fn dependency_failure(error: PluginError) -> Fail {
                 Loc::NONE,
                 format!("{type_name}: {message}"),
             );
-            let error = fail(
-                "ExternalException",
-                Loc::NONE,
-                "A dependency manager failed",
-            )
-            .cause(*cause);
+            let error = fail("ExternalException", Loc::NONE, what).cause(*cause);
             match traceback {
                 Some(traceback) => error.note(traceback, Loc::NONE),
                 None => error,
             }
         }
         PluginError::Unset(_) | PluginError::Unknown => {
-            runtime(Loc::NONE, "a dependency manager reads what is not known")
+            runtime(Loc::NONE, format!("{what}: it reads what is not known"))
         }
     }
 }

@@ -77,7 +77,7 @@ impl Machine<'_> {
                     let AttributeKind::Plain(ty) = self.program.attribute(var.attr).kind else {
                         return self.set_plain(id, value, loc);
                     };
-                    self.validate(ty, value, loc)?;
+                    self.validate_attribute(ty, value, loc)?;
                 }
                 self.set_plain(id, value, loc)
             }

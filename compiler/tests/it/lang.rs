@@ -5,14 +5,20 @@
 //! - `#!? Kind: text`: an error anywhere;
 //! - `#~ Kind: text`: a warning anywhere;
 //! - `#% text`: a line of `project.yml`;
-//! - `#@ id`: an exported resource, all of them, in any order.
+//! - `#@ id`: an exported resource, all of them, in any order; `#@ id {json}`: with these fields, among others;
+//! - `#+ python`: the case runs its modules' Python.
 //!
 //! `LANG_CASES=text` runs only the files whose path contains the text.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 
-use steward_compiler::{Diagnostic, MemWorld, Options, Severity, compile};
+use steward_compiler::{
+    Compiled, Diagnostic, DirWorld, MemWorld, Options, PythonRuntime, PythonSource, Severity,
+    compile,
+};
 
 #[derive(Default, Debug)]
 struct Expected {
@@ -21,7 +27,9 @@ struct Expected {
     errors: Vec<(Option<u32>, String, String)>,
     warnings: Vec<(String, String)>,
     project: String,
-    resources: Option<Vec<String>>,
+    /// Id and fields.
+    resources: Option<Vec<(String, String)>>,
+    python: bool,
 }
 
 fn expected(text: &str) -> Expected {
@@ -32,7 +40,7 @@ fn expected(text: &str) -> Expected {
     };
     for (at, line) in text.lines().enumerate() {
         let Some(comment) = line.rfind('#').map(|_| line).and_then(|line| {
-            ["#>", "#!?", "#!", "#~", "#%", "#@"]
+            ["#>", "#!?", "#!", "#~", "#%", "#@", "#+"]
                 .iter()
                 .filter_map(|mark| line.find(mark))
                 .min()
@@ -60,7 +68,16 @@ fn expected(text: &str) -> Expected {
             expected.project.push('\n');
         } else if let Some(id) = comment.strip_prefix("#@") {
             let resources = expected.resources.get_or_insert_default();
-            resources.extend((!id.trim().is_empty()).then(|| id.trim().to_owned()));
+            let (id, fields) = match id.trim().split_once(" {") {
+                Some((id, fields)) => (id, format!("{{{fields}")),
+                None => (id.trim(), "{}".to_owned()),
+            };
+            resources.extend((!id.is_empty()).then(|| (id.to_owned(), fields)));
+        } else if comment
+            .strip_prefix("#+")
+            .is_some_and(|option| option.trim() == "python")
+        {
+            expected.python = true;
         }
     }
     expected
@@ -74,12 +91,13 @@ fn says(diagnostic: &Diagnostic, text: &str) -> bool {
 fn check(path: &Path) -> String {
     let text = std::fs::read_to_string(path).expect("a case is readable");
     let expected = expected(&text);
-    let mut world = MemWorld::default()
-        .file(
-            "project.yml",
-            &format!("name: case\nmodulepath: libs\n{}", expected.project),
-        )
-        .file("main.cf", &text);
+    let mut all = vec![
+        (
+            "project.yml".to_owned(),
+            format!("name: case\nmodulepath: libs\n{}", expected.project),
+        ),
+        ("main.cf".to_owned(), text.clone()),
+    ];
     // `case.cf` may have modules in `case/`.
     for module in files(&path.with_extension("")) {
         let name = module
@@ -87,18 +105,27 @@ fn check(path: &Path) -> String {
             .expect("it is below")
             .to_string_lossy()
             .into_owned();
-        world = world.file(
-            &format!("libs/{name}"),
-            &std::fs::read_to_string(&module).expect("a module is readable"),
-        );
+        let text = std::fs::read_to_string(&module).expect("a module is readable");
+        // Templates and files of the project itself lie in `_project`.
+        match name.strip_prefix("_project/") {
+            Some(name) => all.push((name.to_owned(), text)),
+            None => all.push((format!("libs/{name}"), text)),
+        }
     }
-    let options = Options {
+    let mut options = Options {
         export: expected.resources.is_some(),
         ..Options::default()
     };
-    let compiled = compile(&world, &options);
+    let (compiled, printed) = if expected.python {
+        options.python = PythonSource::At(python());
+        on_disk(&all, &options)
+    } else {
+        let world = all.iter().fold(MemWorld::default(), |world, (name, text)| {
+            world.file(name, text)
+        });
+        (compile(&world, &options), world.printed())
+    };
     let mut wrong = String::new();
-    let printed = world.printed();
     if printed != expected.output {
         let _ = writeln!(
             wrong,
@@ -149,19 +176,73 @@ fn check(path: &Path) -> String {
         }
     }
     if let (Some(wanted), Some(export)) = (&expected.resources, &compiled.export) {
-        let mut wanted = wanted.clone();
         let mut found: Vec<String> = export
             .resources
             .iter()
             .map(|resource| resource.id.clone())
             .collect();
-        wanted.sort();
+        let mut ids: Vec<String> = wanted.iter().map(|(id, _)| id.clone()).collect();
+        ids.sort();
         found.sort();
-        if wanted != found {
+        if ids != found {
             let _ = writeln!(wrong, "  resources are {found:#?}");
+        }
+        for resource in &export.resources {
+            let fields = wanted.iter().find(|(id, _)| *id == resource.id);
+            wrong.push_str(&compare(
+                &resource.attributes,
+                fields.map_or("{}", |(_, fields)| fields),
+            ));
         }
     }
     wrong
+}
+
+/// What differs between a resource's fields and those that the case names.
+fn compare(attributes: &str, wanted: &str) -> String {
+    let found: serde_json::Value = serde_json::from_str(attributes).expect("attributes are JSON");
+    let wanted: serde_json::Value = serde_json::from_str(wanted).expect("a case's fields are JSON");
+    let mut wrong = String::new();
+    for (name, value) in wanted.as_object().into_iter().flatten() {
+        if found.get(name) != Some(value) {
+            let found = found.get(name).map(ToString::to_string);
+            let _ = writeln!(wrong, "  field {name} is {found:?}, but should be {value}");
+        }
+    }
+    wrong
+}
+
+/// The interpreter of the tests and our own package.
+fn python() -> PythonRuntime {
+    let interpreter = std::env::var_os("STEWARD_PYTHON").unwrap_or_else(|| "python3".into());
+    PythonRuntime {
+        interpreter: interpreter.into(),
+        package: Path::new(env!("CARGO_MANIFEST_DIR")).join("../python"),
+    }
+}
+
+/// Python reads files, so its cases are written to a directory.
+fn on_disk(files: &[(String, String)], options: &Options) -> (Compiled, String) {
+    let directory = tempfile::tempdir().expect("there is a directory for temporary files");
+    for (name, text) in files {
+        let path = directory.path().join(name);
+        let parent = path.parent().expect("a file has a directory");
+        std::fs::create_dir_all(parent).expect("the directory can be made");
+        std::fs::write(&path, text).expect("the file can be written");
+    }
+    let printed = Arc::new(Mutex::new(String::new()));
+    let sink = Arc::clone(&printed);
+    let world = DirWorld::new(directory.path().to_owned(), BTreeMap::new(), move |line| {
+        let mut printed = sink.lock().expect("nobody panics while printing");
+        printed.push_str(line);
+        printed.push('\n');
+    });
+    let compiled = compile(&world, options);
+    let printed = printed
+        .lock()
+        .expect("nobody panics while printing")
+        .clone();
+    (compiled, printed)
 }
 
 /// All files below a directory, sorted.

@@ -94,13 +94,15 @@ class ResultVariable:
 class Instance:
     """An instance of the model. `id` is the compiler's number of it."""
 
-    __slots__ = ("id", "entity_name", "_values")
+    __slots__ = ("id", "entity_name", "_values", "dataclass_self")
 
     def __init__(self, instance_id: int, entity_name: str) -> None:
         self.id = instance_id
         self.entity_name = entity_name
         # A variable of the model is assigned once, so what was read stays true.
         self._values: dict[str, object] = {}
+        # The Python object that it was made from, or that a plugin got for it.
+        self.dataclass_self: object = None
 
     def value(self, name: str) -> object:
         values = self._values
