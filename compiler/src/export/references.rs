@@ -5,13 +5,15 @@ use std::collections::BTreeMap;
 use md5::{Digest, Md5};
 use serde_json::{Map, Value as Json, json};
 
-use super::json::{write_json, write_text};
+use super::fields::{Computed, value_of};
+use super::json::write_json;
+use super::plan::Plan;
 use crate::diagnostics::{Fail, runtime};
 use crate::hash::Map as HashMap;
 use crate::runtime::Machine;
 use crate::span::Loc;
 use crate::types::reference::{Origin, RefId};
-use crate::types::{Heap, Value};
+use crate::types::{Heap, InstId, Value};
 
 /// A reference in exported form: its id, and by id itself and all references that its arguments need.
 #[derive(Clone, Default)]
@@ -24,10 +26,58 @@ pub struct Model {
 pub type Models = HashMap<RefId, Model>;
 
 /// References found in the fields of one resource, each with the path to its place.
-pub(super) type Places = Vec<(String, RefId)>;
+type Places = Vec<(String, RefId)>;
+
+/// Puts null in the places of the references in a resource's fields, and what is known of them into `references` and
+/// `mutators`.
+pub(super) fn take_out(
+    machine: &mut Machine,
+    plan: &Plan,
+    instance: InstId,
+    resource: &str,
+    computed: &mut Computed,
+) -> Result<(), Fail> {
+    let mut places = Places::new();
+    for field in &plan.fields {
+        let value = value_of(machine, field, instance, computed)?;
+        if !machine.heap.holds_reference(value) {
+            continue;
+        }
+        let name = &field.field.name;
+        let value = take(&mut machine.heap, value, name, &mut places);
+        computed.retain(|(known, _)| known != name);
+        computed.push((name.clone(), value));
+    }
+    if places.is_empty() {
+        return Ok(());
+    }
+    let loc = machine.instance(instance).loc;
+    let mut references = BTreeMap::new();
+    let mut mutators = BTreeMap::new();
+    for (path, reference) in &places {
+        let model = model_of(machine, *reference, loc)?;
+        let arguments = json!([
+            {"type": "resource", "name": "resource", "id": resource},
+            {"type": "reference", "name": "value", "id": model.id},
+            {"type": "literal", "name": "destination", "value": path},
+        ]);
+        let id = id_of(&mut machine.heap, "core::Replace", &arguments);
+        mutators.insert(id, json!({"type": "core::Replace", "args": arguments}));
+        references.extend(model.closure);
+    }
+    for (name, found) in [("references", references), ("mutators", mutators)] {
+        let items: Vec<Value> = found
+            .values()
+            .map(|item| from_json(&mut machine.heap, item))
+            .collect();
+        let list = machine.heap.new_list(&items);
+        computed.push((name.to_owned(), list));
+    }
+    Ok(())
+}
 
 /// The value with null in place of references.
-pub(super) fn take(heap: &mut Heap, value: Value, path: &str, places: &mut Places) -> Value {
+fn take(heap: &mut Heap, value: Value, path: &str, places: &mut Places) -> Value {
     if !heap.holds_reference(value) {
         return value;
     }
@@ -55,30 +105,6 @@ pub(super) fn take(heap: &mut Heap, value: Value, path: &str, places: &mut Place
     }
 }
 
-/// The fields `references` and `mutators` of a resource, as canonical JSON.
-pub(super) fn fields(
-    machine: &mut Machine,
-    resource: &str,
-    places: &Places,
-    loc: Loc,
-) -> Result<(String, String), Fail> {
-    let mut references = BTreeMap::new();
-    let mut mutators = BTreeMap::new();
-    for (path, reference) in places {
-        let model = model_of(machine, *reference, loc)?;
-        let arguments = json!([
-            {"type": "resource", "name": "resource", "id": resource},
-            {"type": "reference", "name": "value", "id": model.id},
-            {"type": "literal", "name": "destination", "value": path},
-        ]);
-        let id = id_of("core::Replace", &arguments);
-        mutators.insert(id, json!({"type": "core::Replace", "args": arguments}));
-        references.extend(model.closure);
-    }
-    let list = |items: BTreeMap<String, Json>| canonical(&items.into_values().collect());
-    Ok((list(references), list(mutators)))
-}
-
 fn model_of(machine: &mut Machine, id: RefId, loc: Loc) -> Result<Model, Fail> {
     if let Some(known) = machine.reference_models.get(&id) {
         return Ok(known.clone());
@@ -92,7 +118,7 @@ fn model_of(machine: &mut Machine, id: RefId, loc: Loc) -> Result<Model, Fail> {
                 described.push(argument(machine, name, value, &mut model.closure, loc)?);
             }
             let described = Json::Array(described);
-            model.id = id_of(&reference.kind, &described);
+            model.id = id_of(&mut machine.heap, &reference.kind, &described);
             let exported = json!({"id": model.id, "type": *reference.kind, "args": described});
             model.closure.insert(model.id.clone(), exported);
             model
@@ -147,12 +173,12 @@ fn argument(
 }
 
 /// The id that follows from type and arguments: a UUID of version 3 in the namespace of object identifiers.
-fn id_of(kind: &str, arguments: &Json) -> String {
+fn id_of(heap: &mut Heap, kind: &str, arguments: &Json) -> String {
     const OID: [u8; 16] = [
         0x6b, 0xa7, 0xb8, 0x12, 0x9d, 0xad, 0x11, 0xd1, 0x80, 0xb4, 0x00, 0xc0, 0x4f, 0xd4, 0x30,
         0xc8,
     ];
-    let text = canonical(&json!({"type": kind, "args": arguments}));
+    let text = canonical(heap, &json!({"type": kind, "args": arguments}));
     let mut hash = Md5::new();
     hash.update(OID);
     hash.update(Md5::digest(text.as_bytes()));
@@ -170,50 +196,37 @@ fn id_of(kind: &str, arguments: &Json) -> String {
     .join("-")
 }
 
-/// JSON as Python writes it with sorted keys.
-fn canonical(value: &Json) -> String {
+fn canonical(heap: &mut Heap, value: &Json) -> String {
     let mut out = String::new();
-    write_canonical(value, &mut out);
+    let value = from_json(heap, value);
+    // What came from JSON has a JSON form.
+    let _ = write_json(heap, value, true, &mut out);
     out
 }
 
-fn write_canonical(value: &Json, out: &mut String) {
+fn from_json(heap: &mut Heap, value: &Json) -> Value {
     match value {
-        Json::String(text) => write_text(text, out),
+        Json::Null => Value::Null,
+        Json::Bool(value) => Value::Bool(*value),
+        Json::String(text) => heap.new_str(text),
         Json::Array(items) => {
-            out.push('[');
-            for (at, item) in items.iter().enumerate() {
-                if at > 0 {
-                    out.push_str(", ");
-                }
-                write_canonical(item, out);
-            }
-            out.push(']');
+            let items: Vec<Value> = items.iter().map(|item| from_json(heap, item)).collect();
+            heap.new_list(&items)
         }
         Json::Object(entries) => {
-            let mut sorted: Vec<_> = entries.iter().collect();
-            sorted.sort_by_key(|(key, _)| key.as_str());
-            out.push('{');
-            for (at, (key, item)) in sorted.into_iter().enumerate() {
-                if at > 0 {
-                    out.push_str(", ");
-                }
-                write_text(key, out);
-                out.push_str(": ");
-                write_canonical(item, out);
-            }
-            out.push('}');
+            let entries = entries
+                .iter()
+                .map(|(key, item)| (heap.add_str(key), from_json(heap, item)))
+                .collect();
+            heap.new_dict(entries)
         }
-        Json::Number(number) => match (number.as_i64(), number.as_f64()) {
-            (None, Some(float)) if number.as_u64().is_none() && is_float(number) => {
-                out.push_str(&crate::types::text::float(float));
+        Json::Number(number) => {
+            let text = number.to_string();
+            match (number.as_i64(), text.parse::<num_bigint::BigInt>()) {
+                (Some(value), _) => Value::Int(value),
+                (None, Ok(value)) => heap.new_int(value),
+                (None, Err(_)) => Value::Float(number.as_f64().unwrap_or(f64::NAN)),
             }
-            _ => out.push_str(&number.to_string()),
-        },
-        Json::Null | Json::Bool(_) => out.push_str(&value.to_string()),
+        }
     }
-}
-
-fn is_float(number: &serde_json::Number) -> bool {
-    number.to_string().contains(['.', 'e', 'E'])
 }

@@ -152,6 +152,26 @@ impl Machine<'_> {
         }
     }
 
+    /// The values of an index are known while the model is compiled.
+    pub(super) fn refuse_references(
+        &self,
+        names: &[crate::intern::Symbol],
+        values: &[Value],
+        loc: Loc,
+    ) -> Result<(), Fail> {
+        for (name, value) in names.iter().zip(values) {
+            if matches!(value, Value::Reference(_)) {
+                let text = self.heap.to_text(*value, self);
+                let attribute = self.program.text(*name);
+                let message = format!(
+                    "Invalid value `{text}` in index for attribute {attribute}: references can not be used in indexes."
+                );
+                return Err(typing(loc, message));
+            }
+        }
+        Ok(())
+    }
+
     /// The type that refuses a reference only because it does not declare that it takes any.
     fn refusing(&self, ty: TypeId, value: Value) -> Option<TypeId> {
         match (&self.program.types[ty.index()], value) {

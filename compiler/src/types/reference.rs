@@ -49,6 +49,10 @@ impl Heap {
         &self.references[id.index()]
     }
 
+    pub fn has_references(&self) -> bool {
+        !self.references.is_empty()
+    }
+
     pub fn knows_reference(&self, id: RefId) -> bool {
         id.index() < self.references.len()
     }
