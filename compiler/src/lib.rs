@@ -32,7 +32,7 @@ mod world;
 
 pub use api::*;
 pub use diagnostics::render;
-pub use export::{JsonWriter, ResourceRef, ResourceSink, export_json};
+pub use export::{JsonWriter, PartialError, ResourceRef, ResourceSink, export_json, merge_partial};
 pub use world::{DirWorld, MemWorld, World};
 
 use diagnostics::{Fail, Warning};

@@ -70,6 +70,9 @@ pub enum ToHost {
         /// What `std::get_env` and `os.environ` of the host see; nothing else is in its environment.
         env: BTreeMap<String, String>,
         environment_id: Option<String>,
+        /// [`crate::Inputs`]: what plugins get from the API client of a compile.
+        #[serde(default)]
+        inputs: serde_json::Value,
     },
     /// First message of an executor: as above for handlers. A module that cannot be imported does not stop the
     /// others. Answer: `handlers`.

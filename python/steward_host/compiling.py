@@ -197,6 +197,9 @@ class Compiling:
         os.environ.update(request["env"])
         plugins.Runtime.environment_id = request["environment_id"]
         plugins.Runtime.project_dir = request["project_dir"]
+        plugins.Runtime.inputs = request.get("inputs") or {}
+        # What tests of modules inject is what a compile is given.
+        plugins.Runtime.refs = {"facts": plugins.Runtime.inputs.get("facts") or {}}
         self._plugins.clear()
         self._warnings.clear()
         PluginMeta.clear()

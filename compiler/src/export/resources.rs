@@ -7,6 +7,7 @@ use md5::{Digest, Md5};
 
 use super::dependencies;
 use super::fields::{Computed, check, write, write_id};
+use super::partial;
 use super::plan::{Plan, plans};
 use super::references;
 use super::registry::registrations;
@@ -113,7 +114,10 @@ pub fn export(machine: &mut Machine, sink: &mut dyn ResourceSink) -> Result<Vec<
     dependencies::add(machine, &catalog, &mut requires);
     dependencies::ask_python(machine, &catalog, &mut requires)?;
     check_cycles(&catalog, &requires)?;
-    let sets = Sets::assign(machine, &catalog)?;
+    let mut sets = Sets::assign(machine, &catalog)?;
+    if let Some(partial) = &machine.options.partial {
+        partial::check(machine, partial, &catalog, &requires, &mut sets)?;
+    }
     let mut attributes = String::new();
     let mut required: Vec<&str> = Vec::new();
     for (at, requires) in requires.iter().enumerate() {

@@ -61,7 +61,13 @@ pub fn load_python(
         modules: modules.clone(),
         project_dir: world.absolute("").trim_end_matches('/').to_owned(),
         env: world.variables(),
-        environment_id: options.environment_id.clone(),
+        environment_id: options
+            .inputs
+            .environment
+            .id
+            .clone()
+            .or_else(|| options.environment_id.clone()),
+        inputs: serde_json::to_value(&options.inputs).unwrap_or_default(),
     };
     match process.request(request, &mut NoModel).map_err(broken)? {
         FromHost::Loaded {

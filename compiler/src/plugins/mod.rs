@@ -113,6 +113,8 @@ pub trait Model {
     fn is_instance(&self, instance: InstId, type_name: &str) -> Option<bool>;
     fn world(&self) -> &dyn World;
     fn environment_id(&self) -> Option<String>;
+    /// What the compile was given besides the project.
+    fn inputs(&self) -> &crate::Inputs;
     /// The root directory of a loaded module.
     fn module_root(&self, module: &str) -> Option<String>;
     /// First part of the calling namespace; empty for the project itself.

@@ -65,7 +65,7 @@ impl Machine<'_> {
                 instance
             }
             None => {
-                let parent = self.scopes[scope.index()].instance;
+                let parent = self.scopes[scope.index()].maker;
                 let instance = self.create(construct.entity, loc, parent)?;
                 for (slot, value) in &direct {
                     let var = VarId(self.instance(instance).slots.0 + slot);
@@ -217,14 +217,14 @@ impl Machine<'_> {
         } else {
             0
         };
-        if depth > super::MAX_CHAIN {
+        let limit = self.options.limits.chain;
+        if depth > limit {
             let message = format!(
-                "implementations construct one another in a chain of more than {} instances: {}",
-                super::MAX_CHAIN,
+                "implementations and loops construct one another in a chain of more than {limit} instances: {}",
                 self.construct_chain()
             );
             return Err(runtime(loc, message).help(
-                "an implementation that constructs its own entity needs a condition that ends it",
+                "an implementation that constructs its own entity needs a condition that ends it, and a loop over a list that it adds to, too",
             ));
         }
         let id = InstId(self.instances.len() as u32);

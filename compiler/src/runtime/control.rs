@@ -22,6 +22,7 @@ impl Machine<'_> {
         };
         let parent = self.scopes[outer.index()];
         let scope = self.add_scope(outer, body, parent.instance, parent.namespace);
+        self.set_maker(scope, item);
         let variable = self.scopes[scope.index()].base;
         self.set_plain(variable, item, node.loc)?;
         self.emit_block(body, scope)

@@ -105,7 +105,13 @@ impl Model for View<'_, '_> {
     }
 
     fn environment_id(&self) -> Option<String> {
-        self.machine.options.environment_id.clone()
+        let options = self.machine.options;
+        let id = options.inputs.environment.id.as_ref();
+        id.or(options.environment_id.as_ref()).cloned()
+    }
+
+    fn inputs(&self) -> &crate::Inputs {
+        &self.machine.options.inputs
     }
 
     fn module_root(&self, module: &str) -> Option<String> {

@@ -61,6 +61,10 @@ impl Heap {
         &self.text[start..end]
     }
 
+    pub fn text_bytes(&self) -> usize {
+        self.text.len()
+    }
+
     pub fn add_str(&mut self, text: &str) -> StrId {
         self.text.push_str(text);
         self.text_ends.push(self.text.len());

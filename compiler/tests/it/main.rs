@@ -1,4 +1,6 @@
 //! The compiler at its boundary: source text to output, diagnostics and resources.
 
+mod inputs;
 mod lang;
 mod mangled;
+mod partial;
