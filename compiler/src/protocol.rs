@@ -18,7 +18,7 @@
 //! | 6 | from Python: array of object id, kind, class, type, text or nil, repr or nil, or of our number alone; from us: array of object id, or of our number, kind and map of arguments | a reference |
 //!
 //! A connection starts with the host's `hello`. It is synchronous: one request of ours at a time; while a
-//! `call` or `map` is open the host may send `get` and `entity` (we answer with `got` / `entity_info`) and
+//! `call` or `map` is open the host may send `get`, `lookup` and `entity` (we answer with `got` / `entity_info`) and
 //! `log` (no answer) before its own answer.
 
 use std::collections::BTreeMap;
@@ -355,7 +355,7 @@ pub enum FromHost {
     /// The body read variables that have no value yet: call again when they have.
     Unset {
         id: u64,
-        /// (instance id, attribute)
+        /// (instance id, attribute); (2^32 - 1, name): a name at the call.
         variables: Vec<(u32, String)>,
     },
     Mapped {
@@ -393,6 +393,10 @@ pub enum FromHost {
         attribute: String,
     },
     Entity {
+        name: String,
+    },
+    /// The value of a name at the call that is open. Answer: `got`.
+    Lookup {
         name: String,
     },
     Log {

@@ -70,6 +70,10 @@ class World(runtime.World):
         outcome = self._pipe.request("get", {"instance": instance_id, "attribute": attribute}, "got")["outcome"]
         return (outcome, None) if type(outcome) is str else outcome.popitem()
 
+    def lookup(self, name: str) -> tuple[str, object]:
+        outcome = self._pipe.request("lookup", {"name": name}, "got")["outcome"]
+        return (outcome, None) if type(outcome) is str else outcome.popitem()
+
     def entity(self, name: str) -> dict | None:
         info = self._pipe.request("entity", {"name": name}, "entity_info")
         return info if info["name"] == name else None
@@ -283,16 +287,22 @@ class Compiling:
                 args[index] = self._argument(value, parameter, name)
         if plugin._context >= 0:
             owner = plugins.Owner(request["namespace"], Location(request["file"], request["line"]))
-            args.insert(plugin._context, plugins.Context(None, None, owner, plugin))
+            from inmanta.execute.resolver import Resolver, Result
+
+            outcome = Result()
+            args.insert(plugin._context, plugins.Context(Resolver(), None, owner, plugin, outcome))
         kwargs = request["kwargs"]
-        if not kwargs:
-            return plugin.call(*args)
         named = {}
         for key, value in kwargs:
             if type(value) not in _PLAIN:
                 value = self._argument(value, plugin.kwargs.get(key) or _by_name(plugin, key), name)
             named[key] = value
-        return plugin.call(*args, **named)
+        result = plugin.call(*args, **named)
+        if plugin.opts["emits_statements"]:
+            if plugin._context < 0:
+                raise RuntimeException(None, f"plugin {name} emits statements, so it needs a Context to set its result")
+            return outcome.get_value()
+        return result
 
     def _argument(self, value: object, parameter: plugins.Argument | None, plugin: str) -> object:
         """The value as the plugin gets it. Its type was checked by the compiler."""
@@ -585,7 +595,7 @@ def _variables(error: UnsetException | MultiUnsetException) -> list[list]:
         found = error.result_variables
     else:
         found = [error.get_result_variable()]
-    return [[v.myself.id, v.attribute] for v in found if isinstance(v, runtime.ResultVariable)]
+    return [[v.myself.id, v.attribute] for v in found if hasattr(v, "myself")]
 
 
 def _belongs(python_module: str, modules: set[str]) -> bool:

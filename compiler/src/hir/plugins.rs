@@ -26,6 +26,7 @@ impl Builder<'_> {
                 returns_declared,
                 allow_unknown: native.allow_unknown,
                 context: native.context,
+                emits_statements: false,
                 deprecated: native
                     .deprecated
                     .map(|by| (!by.is_empty()).then(|| by.to_owned())),
@@ -61,6 +62,7 @@ impl Builder<'_> {
             returns_declared: plugin.returns,
             allow_unknown: plugin.allow_unknown,
             context: plugin.takes_context,
+            emits_statements: plugin.emits_statements,
             deprecated: plugin.deprecated,
             body: Body::Python,
         })

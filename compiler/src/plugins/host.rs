@@ -142,6 +142,10 @@ impl HostCallbacks for NoModel {
         ))
     }
 
+    fn lookup(&mut self, name: &str) -> Got {
+        Got::NoAttribute(format!("there is no model yet, so no variable {name}"))
+    }
+
     fn entity(&mut self, _: &str) -> ToHost {
         ToHost::EntityInfo {
             name: String::new(),
@@ -225,6 +229,10 @@ impl PluginHost for Process {
                     attribute,
                 } => {
                     let outcome = callbacks.get(instance, &attribute);
+                    self.send(&ToHost::Got { outcome })?;
+                }
+                FromHost::Lookup { name } => {
+                    let outcome = callbacks.lookup(&name);
                     self.send(&ToHost::Got { outcome })?;
                 }
                 FromHost::Entity { name } => {

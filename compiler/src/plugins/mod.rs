@@ -43,6 +43,8 @@ pub struct PluginDef {
     pub allow_unknown: bool,
     /// It wants to know where it is called.
     pub context: bool,
+    /// It sets its result itself; what it returns does not count.
+    pub emits_statements: bool,
     pub deprecated: Option<Option<String>>,
     pub body: Body,
 }
@@ -134,6 +136,8 @@ pub trait Model {
 /// What answers while Python runs.
 pub trait HostCallbacks {
     fn get(&mut self, instance: u32, attribute: &str) -> crate::protocol::Got;
+    /// A name at the call that runs.
+    fn lookup(&mut self, name: &str) -> crate::protocol::Got;
     fn entity(&mut self, name: &str) -> crate::protocol::ToHost;
     fn log(&mut self, level: &str, message: &str);
 }

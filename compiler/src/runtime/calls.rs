@@ -182,7 +182,8 @@ impl Machine<'_> {
             }
             Body::Python => self.call_python(site, bound)?,
         };
-        if matches!(value, Value::Unknown(_)) {
+        // What a plugin sets as its result itself is not held against its annotation.
+        if matches!(value, Value::Unknown(_)) || plugin.emits_statements {
             return Ok(value);
         }
         self.validate(plugin.returns, value, site.loc)
@@ -272,6 +273,10 @@ impl Machine<'_> {
         if self.program.plugins[plugin.index()].context {
             let message = "Context Aware functions are not allowed in direct execution";
             return Err(fail("DirectExecuteException", loc, message));
+        }
+        if self.program.plugins[plugin.index()].emits_statements {
+            let message = "emits_statements functions are not allowed in direct execution";
+            return Err(runtime(loc, message));
         }
         let arguments = self.check_arguments(plugin, &positional, &named, loc)?;
         if arguments.unknown {

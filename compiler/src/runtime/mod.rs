@@ -362,6 +362,7 @@ pub struct Machine<'a> {
     dataclass_objects: Map<InstId, (u32, bool)>,
     /// The call of a plugin that runs now.
     python_loc: Loc,
+    python_site: Option<calls::Site>,
 }
 
 impl<'a> Machine<'a> {
@@ -435,6 +436,7 @@ impl<'a> Machine<'a> {
             reference_models: Map::default(),
             dataclass_objects: Map::default(),
             python_loc: Loc::NONE,
+            python_site: None,
         }
     }
 

@@ -3,10 +3,11 @@
 use rmpv::Value as Wire;
 
 use super::calls::Site;
-use super::{Machine, ReadError};
+use super::{Machine, ReadError, VarId};
 use crate::diagnostics::{Fail, fail, runtime};
 use crate::export::Field;
-use crate::hir::AttributeKind;
+use crate::hir::{AttributeKind, NamespaceId, Ref};
+use crate::intern::Symbol;
 use crate::plugins::{Bound, HostCallbacks, PluginError, external};
 use crate::protocol::{
     AttributeInfo, EXT_BIGINT, EXT_DATACLASS, EXT_INSTANCE, EXT_OPAQUE, EXT_REFERENCE, EXT_UNKNOWN,
@@ -179,6 +180,7 @@ impl Machine<'_> {
                 .map(|(name, value)| (name.clone(), self.to_wire(*value))),
         );
         self.python_loc = site.loc;
+        self.python_site = Some(site);
         let location = program.sources.location(site.loc);
         let namespace = site
             .call
@@ -213,6 +215,14 @@ impl Machine<'_> {
             FromHost::Unset { variables, .. } => {
                 let mut waiting = Vec::new();
                 for (instance, attribute) in &variables {
+                    if *instance == u32::MAX {
+                        let name = self.name_at_call(attribute);
+                        waiting.extend(match name {
+                            Some(Name::Variable(id)) if !self.is_ready(id) => Some(self.target(id).0),
+                            _ => None,
+                        });
+                        continue;
+                    }
                     let known = (*instance as usize) < self.instances.len();
                     let name = self.program.names.find(attribute).filter(|_| known);
                     let slot = name.and_then(|name| self.slot(InstId(*instance), name));
@@ -486,6 +496,54 @@ fn known_kind(type_name: &str) -> &'static str {
         .unwrap_or("RuntimeException")
 }
 
+/// What a name stands for at a call.
+enum Name {
+    Variable(VarId),
+    Value(Value),
+}
+
+impl Machine<'_> {
+    /// A name as the statement of the running call sees it. Source: language.md 3.4, 10.8.
+    fn name_at_call(&self, name: &str) -> Option<Name> {
+        let site = self.python_site?;
+        let program = self.program;
+        let call = &program.calls[site.call?.index()];
+        if let Some((namespace, name)) = name.rsplit_once("::") {
+            let seen = &program.namespaces[call.namespace.index()].visible;
+            let namespace = *seen.get(&program.names.find(namespace)?)?;
+            return self.root_variable(namespace, program.names.find(name)?);
+        }
+        let symbol = program.names.find(name)?;
+        if let Some(Ref::Local { up, index }) = call.scope.as_ref()?.refs.get(&symbol) {
+            let mut at = site.scope;
+            for _ in 0..*up {
+                at = self.scopes[at.index()].parent;
+            }
+            let base = self.scopes[at.index()].base;
+            return Some(Name::Variable(VarId(base.0 + index)));
+        }
+        let instance = self.scopes[site.scope.index()].instance;
+        if instance.is_some() {
+            if name == "self" {
+                return Some(Name::Value(Value::Instance(instance)));
+            }
+            if let Some(slot) = self.slot(instance, symbol) {
+                return Some(Name::Variable(slot));
+            }
+        }
+        self.root_variable(call.namespace, symbol)
+    }
+
+    fn root_variable(&self, namespace: NamespaceId, name: Symbol) -> Option<Name> {
+        let program = self.program;
+        let root = program.namespaces[namespace.index()].root;
+        let mut variables = program.blocks[root.index()].variables.iter();
+        let index = variables.position(|variable| *variable == name)?;
+        let base = self.roots[namespace.index()];
+        Some(Name::Variable(VarId(base.0 + index as u32)))
+    }
+}
+
 /// Answers what a running call asks.
 struct Questions<'m, 'a> {
     machine: &'m mut Machine<'a>,
@@ -508,6 +566,19 @@ impl HostCallbacks for Questions<'_, '_> {
                 "could not find attribute with name: {attribute} in type {}",
                 machine.program.entity_name(machine.instance(id).entity)
             )),
+        }
+    }
+
+    fn lookup(&mut self, name: &str) -> Got {
+        let machine = &self.machine;
+        match machine.name_at_call(name) {
+            Some(Name::Value(value)) => Got::Value(machine.to_wire(value)),
+            Some(Name::Variable(id)) if !machine.is_ready(id) => Got::Unset,
+            Some(Name::Variable(id)) => match machine.read(id, Loc::NONE) {
+                Ok(value) => Got::Value(machine.to_wire(value)),
+                Err(error) => Got::OptionalUnset(error.message),
+            },
+            None => Got::NoAttribute(format!("variable {name} not found")),
         }
     }
 

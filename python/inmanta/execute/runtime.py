@@ -20,11 +20,15 @@ class World:
     """Where attributes and entities come from; `steward_host` puts the real one in place of this one.
 
     `get(instance_id, attribute)` gives `(kind, value)`: `("value", v)`, or one of `("unset", None)`,
-    `("optional_unset", text)` and `("no_attribute", text)`. `entity(name)` gives the fields of `entity_info`, or None.
+    `("optional_unset", text)` and `("no_attribute", text)`. `lookup(name)` does so for a name at the running call.
+    `entity(name)` gives the fields of `entity_info`, or None.
     """
 
     def get(self, instance_id: int, attribute: str) -> tuple[str, object]:
         raise RuntimeError("no model: instances exist only while Steward compiles one")
+
+    def lookup(self, name: str) -> tuple[str, object]:
+        raise RuntimeError("no model: names exist only while Steward compiles one")
 
     def entity(self, name: str) -> dict | None:
         raise RuntimeError("no model: entities exist only while Steward compiles one")
