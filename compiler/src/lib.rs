@@ -144,11 +144,11 @@ fn compile_here(
     };
     let mut errors = Vec::new();
     let mut completed = machine.complete();
-    if python.has_finalizers
-        && let Some(error) = machine.finalize()
-        && completed.is_ok()
-    {
-        completed = Err(vec![error]);
+    if python.has_finalizers {
+        let failed = machine.finalize();
+        if completed.is_ok() && !failed.is_empty() {
+            completed = Err(failed);
+        }
     }
     match completed {
         Ok(()) => {

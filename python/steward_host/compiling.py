@@ -427,7 +427,7 @@ class Compiling:
         self._pipe.send("collected", {"id": request["id"], "unknowns": unknowns, "files": files})
 
     def finalize(self, request: dict) -> None:
-        """Runs the finalizers in order; the first error is the answer, the others are logged."""
+        """Runs the finalizers in order, up to the first error, which is the answer; the next request goes on."""
         from inmanta import compiler
 
         try:

@@ -95,7 +95,7 @@ impl<'a> Builder<'a> {
                 Def::Entity(_) => "Entity",
                 Def::Typedef(_) => "TypeConstraint",
                 Def::Implementation(_) => "Implementation",
-                Def::Plugin(_) => "Plugin",
+                Def::Plugin(_) => "Type",
             };
             let message = format!("{what} {full} is already defined");
             return Err(duplicate(loc, self.def_loc(known), message));

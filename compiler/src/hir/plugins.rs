@@ -2,7 +2,7 @@
 
 use super::build::Builder;
 use super::{Def, NamespaceId, PluginId};
-use crate::diagnostics::{Fail, fail, runtime};
+use crate::diagnostics::{Fail, fail, runtime, typing};
 use crate::plugins::{Body, Parameter, PluginDef, PythonPlugins, natives, parse_signature};
 use crate::protocol::{Annotation, PluginInfo};
 use crate::span::Loc;
@@ -126,6 +126,10 @@ impl Builder<'_> {
                 return Err(runtime(Loc::NONE, message));
             }
             Annotation::Bad(reason) => {
+                // The reference says where only for what is no annotation at all.
+                if reason.starts_with("invalid type") {
+                    return Err(typing(Loc::NONE, reason.clone()));
+                }
                 let message = format!("Bad annotation in plugin {plugin} for {what}, {reason}");
                 return Err(runtime(Loc::NONE, message));
             }

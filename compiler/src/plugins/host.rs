@@ -41,7 +41,7 @@ pub fn load_python(
         return Ok(Python::default());
     }
     let names: Vec<&str> = modules.iter().map(|module| module.name.as_str()).collect();
-    let Some(runtime) = options.python.get() else {
+    let Some(mut runtime) = options.python.get() else {
         let message = format!(
             "Unable to load all plug-ins for module {}: this compile has no Python",
             names.join(", ")
@@ -56,6 +56,11 @@ pub fn load_python(
         );
         fail("CompilerException", Loc::NONE, message)
     };
+    // What the modules need is installed in the project's own environment, if it has one.
+    let own = crate::project::environment(world).map(|directory| format!("{directory}/bin/python"));
+    if let Some(own) = own.filter(|own| world.is_file(own)) {
+        runtime.interpreter = world.absolute(&own).into();
+    }
     let mut process = Process::start(&runtime).map_err(broken)?;
     let request = ToHost::LoadCompile {
         modules: modules.clone(),
@@ -132,6 +137,14 @@ fn python_loc(world: &dyn World, sources: &mut Sources, failure: &Failure) -> Lo
     })
 }
 
+/// Whether a version of Python is one that our package runs on.
+fn is_recent(version: &str) -> bool {
+    let mut numbers = version
+        .split('.')
+        .map_while(|part| part.parse::<u32>().ok());
+    (numbers.next(), numbers.next()) >= (Some(3), Some(11))
+}
+
 /// While modules are loaded there is no model to ask.
 struct NoModel;
 
@@ -188,8 +201,13 @@ impl Process {
         match process.receive()? {
             FromHost::Hello {
                 protocol: protocol::VERSION,
+                python,
                 ..
-            } => Ok(process),
+            } if is_recent(&python) => Ok(process),
+            FromHost::Hello { python, .. } if !is_recent(&python) => Err(format!(
+                "{} is Python {python}, but 3.11 or later is needed",
+                runtime.interpreter.display()
+            )),
             FromHost::Hello { protocol, .. } => Err(format!(
                 "the Python host speaks version {protocol} of the protocol, not {}",
                 protocol::VERSION

@@ -1,11 +1,12 @@
 //! The project file, where modules are, and which files a compile consists of.
 
 mod load;
+mod metadata;
 mod modules;
 mod requirements;
 
 pub use load::{Loaded, load};
-pub use modules::{Module, find};
+pub use modules::{Module, environment, find};
 
 use crate::diagnostics::{Fail, fail};
 use crate::span::Loc;
@@ -54,11 +55,7 @@ impl Project {
         ) {
             return Err(invalid("name: a project needs a name"));
         }
-        if let Some(operator) = map.get("freeze_operator")
-            && !matches!(operator.as_str(), Some("~=" | "==" | ">="))
-        {
-            return Err(invalid("freeze_operator: must be one of ~=, ==, >="));
-        }
+        metadata::check(map)?;
         let mut precedence = Vec::new();
         for rule in strings(map, "relation_precedence_policy")? {
             let parsed = precedence_rule(&rule);

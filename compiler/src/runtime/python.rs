@@ -218,7 +218,9 @@ impl Machine<'_> {
                     if *instance == u32::MAX {
                         let name = self.name_at_call(attribute);
                         waiting.extend(match name {
-                            Some(Name::Variable(id)) if !self.is_ready(id) => Some(self.target(id).0),
+                            Some(Name::Variable(id)) if !self.is_ready(id) => {
+                                Some(self.target(id).0)
+                            }
                             _ => None,
                         });
                         continue;
@@ -417,25 +419,31 @@ impl Machine<'_> {
     }
 
     /// Runs the finalizers; their errors count only after a success.
-    pub fn finalize(&mut self) -> Option<Fail> {
-        let id = self.next_request();
-        let error = match self.ask(ToHost::Finalize { id }) {
-            Ok(FromHost::Result { .. }) => return None,
-            Ok(answer) => self.refusal(answer),
-            Err(error) => error,
-        };
-        let text = match error {
-            PluginError::External { message, .. } | PluginError::Explicit { message, .. } => {
-                message
+    pub fn finalize(&mut self) -> Vec<Fail> {
+        let mut errors = Vec::new();
+        // Each answer is the error of one of them, and the next request goes on behind it.
+        while errors.len() < 100 {
+            let id = self.next_request();
+            let error = match self.ask(ToHost::Finalize { id }) {
+                Ok(FromHost::Result { .. }) => return errors,
+                Ok(answer) => self.refusal(answer),
+                Err(error) => error,
+            };
+            let ended = matches!(&error, PluginError::External { type_name, .. } if type_name == "ConnectionError");
+            let text = match error {
+                PluginError::External { message, .. } | PluginError::Explicit { message, .. } => {
+                    message
+                }
+                PluginError::Compile(error) => error.message,
+                PluginError::Unset(_) | PluginError::Unknown => "a value is not known".to_owned(),
+            };
+            let message = format!("Finalizer failed: {text}");
+            errors.push(fail("CompilerException", Loc::NONE, message));
+            if ended {
+                break;
             }
-            PluginError::Compile(error) => error.message,
-            PluginError::Unset(_) | PluginError::Unknown => "a value is not known".to_owned(),
-        };
-        Some(fail(
-            "CompilerException",
-            Loc::NONE,
-            format!("Finalizer failed: {text}"),
-        ))
+        }
+        errors
     }
 }
 

@@ -3,4 +3,5 @@
 mod inputs;
 mod lang;
 mod mangled;
+mod modules;
 mod partial;
