@@ -32,7 +32,7 @@ mod world;
 
 pub use api::*;
 pub use diagnostics::render;
-pub use export::{JsonWriter, ResourceRef, ResourceSink, export_json};
+pub use export::{JsonWriter, PartialError, ResourceRef, ResourceSink, export_json, merge_partial};
 pub use world::{DirWorld, MemWorld, World};
 
 use diagnostics::{Fail, Warning};
@@ -108,6 +108,11 @@ fn compile_here(
         Ok(python) => python,
         Err(error) => return report(&sources, vec![error], warnings),
     };
+    warnings.extend(python.warnings.into_iter().map(|message| Warning {
+        kind: "InmantaWarning",
+        message,
+        loc: span::Loc::NONE,
+    }));
     let (mut program, built) =
         hir::build(&project, &loaded, sources, names, warnings, python.plugins);
     for module in &loaded.modules {

@@ -7,7 +7,9 @@ use md5::{Digest, Md5};
 
 use super::dependencies;
 use super::fields::{Computed, check, write, write_id};
+use super::partial;
 use super::plan::{Plan, plans};
+use super::references;
 use super::registry::{check_names, registrations};
 use super::sets::Sets;
 use super::sink::{ResourceRef, ResourceSink};
@@ -113,7 +115,10 @@ pub fn export(machine: &mut Machine, sink: &mut dyn ResourceSink) -> Result<Vec<
     dependencies::add(machine, &catalog, &mut requires);
     dependencies::ask_python(machine, &catalog, &mut requires)?;
     check_cycles(&catalog, &requires)?;
-    let sets = Sets::assign(machine, &catalog)?;
+    let mut sets = Sets::assign(machine, &catalog)?;
+    if let Some(partial) = &machine.options.partial {
+        partial::check(machine, partial, &catalog, &requires, &mut sets)?;
+    }
     let mut attributes = String::new();
     let mut required: Vec<&str> = Vec::new();
     for (at, requires) in requires.iter().enumerate() {
@@ -171,7 +176,7 @@ fn collect(machine: &mut Machine) -> Result<Catalog, Fail> {
                 Some(computed) => find(machine, plan, instance, computed, &mut catalog.ids)?,
                 None => None,
             };
-            let (Some(agent_length), Some(computed)) = (agent_length, computed) else {
+            let (Some(agent_length), Some(mut computed)) = (agent_length, computed) else {
                 catalog.ids.truncate(start);
                 if catalog.fates[at] == Fate::Other {
                     catalog.fates[at] = Fate::Dropped;
@@ -199,6 +204,10 @@ fn collect(machine: &mut Machine) -> Result<Catalog, Fail> {
             }
             by_id.insert_unique(hash, index, |other| hash_of(catalog.id(*other as usize)));
             catalog.fates[at] = Fate::Exported(index);
+            if machine.heap.has_references() {
+                let id = catalog.id(index as usize);
+                references::take_out(machine, plan, instance, id, &mut computed)?;
+            }
             if !computed.is_empty() {
                 catalog.computed.insert(index, computed);
             }

@@ -5,6 +5,7 @@
 mod build;
 mod calls;
 mod constructors;
+mod dataclasses;
 mod define;
 mod entities;
 mod expressions;
@@ -441,14 +442,23 @@ impl Program {
             Type::List | Type::AnyList => "list".to_owned(),
             Type::Dict | Type::AnyDict => "dict".to_owned(),
             Type::ListOf(item) => match &self.types[item.index()] {
+                Type::Any => "list".to_owned(),
                 Type::Union(_) => format!("({})[]", self.type_text(*item)),
                 _ => format!("{}[]", self.type_text(*item)),
             },
+            Type::DictOf(item) if self.types[item.index()] == Type::Any => "dict".to_owned(),
             Type::DictOf(item) => format!("dict[string, {}]", self.type_text(*item)),
             Type::Nullable(inner) => format!("{}?", self.type_text(*inner)),
             Type::Typedef(id) => self.text(self.typedefs[id.index()].name).to_owned(),
             Type::Entity(id) => self.entity_name(*id).to_owned(),
+            Type::Reference(inner) => format!("Reference[{}]", self.type_text(*inner)),
             Type::Union(types) => {
+                if let [plain, reference] = types.as_slice()
+                    && self.types[reference.index()] == Type::Reference(*plain)
+                {
+                    let text = self.type_text(*plain);
+                    return format!("Reference[{text}] | {text}");
+                }
                 let texts: Vec<String> = types.iter().map(|ty| self.type_text(*ty)).collect();
                 format!("Union[{}]", texts.join(","))
             }

@@ -142,7 +142,7 @@ pub fn bind(
             checks.push((keyword.clone(), parameter.ty, *value));
         } else if let Some(parameter) = var_keyword {
             bound.keywords.push((keyword.clone(), *value));
-            checks.push((keyword.clone(), parameter.ty, *value));
+            checks.push((parameter.name.clone(), parameter.ty, *value));
         } else {
             return Err(format!(
                 "{name}() got an unexpected keyword argument: '{keyword}'"

@@ -79,7 +79,7 @@ pub fn load(
     while let Some((namespace, import)) = loader.stack.pop() {
         loader.load_namespace(&namespace, import)?;
     }
-    super::requirements::check(world, &project.requires, &loader.modules)?;
+    super::requirements::check(world, &project.requires, &loader.modules, loader.warnings)?;
     let mut all = vec![main];
     all.extend(loader.files.into_iter().flatten());
     Ok(Loaded {

@@ -25,7 +25,7 @@ fn nesting(text: &str) -> usize {
     deepest
 }
 
-fn invalid(reason: impl std::fmt::Display) -> Fail {
+pub(super) fn invalid(reason: impl std::fmt::Display) -> Fail {
     let message = format!("Metadata defined in {FILE} is invalid:\n  {reason}");
     fail("InvalidMetadata", Loc::NONE, message)
 }
@@ -79,8 +79,8 @@ pub(super) fn project(text: &str) -> Result<Project, Fail> {
     }
     let requires = reader.strings("requires")?;
     for requirement in &requires {
-        if !is_requirement(requirement) {
-            let reason = format!("`{requirement}` is no requirement");
+        if let Err(reason) = super::requirements::parse(requirement) {
+            let reason = format!("`{requirement}` is no requirement: {reason}");
             return Err(reader.wrong("requires", &reason));
         }
     }
@@ -261,40 +261,6 @@ fn precedence_rule(text: &str) -> Option<PrecedenceRule> {
         }),
         _ => None,
     }
-}
-
-/// Whether a text has the form of a requirement: a name, extras, version specifiers or a place, markers.
-fn is_requirement(text: &str) -> bool {
-    let text = text.split(';').next().unwrap_or_default().trim();
-    let is_name = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
-    let end = text.find(|c| !is_name(c)).unwrap_or(text.len());
-    let (name, rest) = text.split_at(end);
-    let mut rest = rest.trim();
-    if let Some(extras) = rest.strip_prefix('[') {
-        let Some((_, after)) = extras.split_once(']') else {
-            return false;
-        };
-        rest = after.trim();
-    }
-    let rest = rest
-        .strip_prefix('(')
-        .and_then(|rest| rest.strip_suffix(')'))
-        .unwrap_or(rest);
-    let is_specifier = |specifier: &str| {
-        let specifier = specifier.trim();
-        let operators = ["===", "==", "~=", "!=", "<=", ">=", "<", ">"];
-        let version = operators
-            .iter()
-            .find_map(|operator| specifier.strip_prefix(operator));
-        version.map(str::trim).is_some_and(|version| {
-            !version.is_empty()
-                && version
-                    .chars()
-                    .all(|c| c.is_ascii_alphanumeric() || ".*+!_-".contains(c))
-        })
-    };
-    name.starts_with(|c: char| c.is_ascii_alphanumeric())
-        && (rest.is_empty() || rest.starts_with('@') || rest.split(',').all(is_specifier))
 }
 
 /// What is wrong with the `setup.cfg` of a module of the second generation; `Ok`: nothing.

@@ -6,7 +6,7 @@ mod modules;
 mod requirements;
 
 pub use load::{Loaded, load};
-pub use modules::{Module, find};
+pub use modules::{Module, environment, find};
 
 use crate::diagnostics::{Fail, fail};
 use crate::span::Loc;

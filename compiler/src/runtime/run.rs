@@ -195,6 +195,10 @@ impl Machine<'_> {
                     return Ok(true);
                 };
                 let value = self.eval_plain(right, scope, ready)?;
+                if matches!(value, Value::Reference(_)) {
+                    let loc = program.expr(expr).loc;
+                    return Err(super::references::undeclared("bool", loc));
+                }
                 if !matches!(value, Value::Bool(_) | Value::Unknown(_)) {
                     let text = self.heap.to_text(value, self);
                     return Err(runtime(
@@ -564,7 +568,7 @@ impl Machine<'_> {
                 let text = self.heap.to_text(value, self);
                 let message =
                     format!("Invalid left hand value `{text}`: `{name}` expects a boolean");
-                Err(runtime(node.loc, message))
+                Err(super::references::not_bool(value, node.loc, message))
             }
         }
     }

@@ -120,7 +120,8 @@ impl Machine<'_> {
         let limit = self
             .world
             .env("INMANTA_MAX_ITERATIONS")
-            .and_then(|text| text.trim().parse::<u64>().ok());
+            .and_then(|text| text.trim().parse::<u64>().ok())
+            .or(self.options.limits.iterations);
         self.emit_roots()?;
         let mut n_iterations = 0;
         loop {

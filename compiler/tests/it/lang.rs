@@ -7,7 +7,8 @@
 //! - `#~ Kind: text`: a warning anywhere;
 //! - `#% text`: a line of `project.yml`;
 //! - `#@ id`: an exported resource, all of them, in any order;
-//! - `#@ .field = json`: a field of the resource of the line before, as it is exported;
+//! - `#@ .field = json`: a field of the resource of the line before, as it is exported; `#@ id {json}`: some of its fields;
+//! - `#+ python`: the case runs its modules' Python (one whose modules have `inmanta_plugins` does without it);
 //! - `#$ NAME=value`: a variable of the environment;
 //! - `#: lang 57, 58; std 3`: the entries of the checklist that the case shows (`checklist.rs`).
 //!
@@ -32,6 +33,7 @@ struct Expected {
     /// Resource, field, value.
     fields: Vec<(String, String, serde_json::Value)>,
     variables: Vec<(String, String)>,
+    python: bool,
 }
 
 fn expected(text: &str) -> Expected {
@@ -42,7 +44,7 @@ fn expected(text: &str) -> Expected {
     };
     for (at, line) in text.lines().enumerate() {
         let Some(comment) = line.rfind('#').map(|_| line).and_then(|line| {
-            ["#>", "#!?", "#!", "#~", "#%", "#@", "#$"]
+            ["#>", "#!?", "#!", "#~", "#%", "#@", "#$", "#+"]
                 .iter()
                 .filter_map(|mark| line.find(mark))
                 .min()
@@ -83,7 +85,22 @@ fn expected(text: &str) -> Expected {
             expected.fields.push((id, field.to_owned(), value));
         } else if let Some(id) = comment.strip_prefix("#@") {
             let resources = expected.resources.get_or_insert_default();
-            resources.extend((!id.trim().is_empty()).then(|| id.trim().to_owned()));
+            let (id, fields) = match id.trim().split_once(" {") {
+                Some((id, fields)) => (id, format!("{{{fields}")),
+                None => (id.trim(), "{}".to_owned()),
+            };
+            resources.extend((!id.is_empty()).then(|| id.to_owned()));
+            let fields: serde_json::Map<String, serde_json::Value> =
+                serde_json::from_str(&fields).expect("fields are JSON");
+            let fields = fields
+                .into_iter()
+                .map(|(name, value)| (id.to_owned(), name, value));
+            expected.fields.extend(fields);
+        } else if comment
+            .strip_prefix("#+")
+            .is_some_and(|option| option.trim() == "python")
+        {
+            expected.python = true;
         }
     }
     expected
@@ -138,7 +155,8 @@ fn project(path: &Path, options: &Options) -> (Vec<(String, String)>, Options, E
 /// Compiles a case of the fixtures: in memory, or on disk if it has Python.
 pub fn run(path: &Path, options: &Options) -> Outcome {
     let (files, options, expected) = project(path, options);
-    if files.iter().any(|(name, _)| name.ends_with(".py")) && !path.ends_with("no_python.cf") {
+    let is_python = |(name, _): &(String, String)| name.contains("/inmanta_plugins/");
+    if expected.python || files.iter().any(is_python) {
         return Disk::new(&files).run(&options, &expected.variables);
     }
     let mut world = MemWorld::default();

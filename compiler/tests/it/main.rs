@@ -2,7 +2,10 @@
 
 mod checklist;
 mod disk;
+mod inputs;
 mod lang;
 mod mangled;
+mod modules;
+mod partial;
 mod projects;
 mod sources;

@@ -22,15 +22,10 @@ def reset() -> None:
     _finalizers.clear()
 
 
-def finalize() -> list[str]:
-    """Runs all finalizers in order; gives the texts of their exceptions."""
-    errors = []
-    for function in list(_finalizers):
-        try:
-            function()
-        except Exception as error:
-            errors.append(str(error))
-    return errors
+def finalize() -> None:
+    """Runs the finalizers in order. An exception leaves those behind it for another call."""
+    while _finalizers:
+        _finalizers.pop(0)()
 
 
 def do_compile(refs: dict | None = None) -> tuple[dict, object]:

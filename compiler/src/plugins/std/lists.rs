@@ -8,20 +8,30 @@ use super::{
 
 pub(super) fn natives() -> Vec<NativeDef> {
     vec![
-        native!("count", "item_list: list -> int", |model, args| {
-            Ok(Value::Int(list_arg(model.heap_ref(), args, 0).len() as i64))
-        }),
-        native!("len", "item_list: list -> int", |model, args| {
-            let items = list_arg(model.heap_ref(), args, 0);
-            if items.iter().any(|item| matches!(item, Value::Unknown(_))) {
-                return Err(PluginError::Unknown);
+        native!(
+            "count",
+            "item_list: Sequence[any | Reference] -> int",
+            |model, args| { Ok(Value::Int(list_arg(model.heap_ref(), args, 0).len() as i64)) }
+        ),
+        native!(
+            "len",
+            "item_list: Sequence[any | Reference] -> int",
+            |model, args| {
+                let items = list_arg(model.heap_ref(), args, 0);
+                if items.iter().any(|item| matches!(item, Value::Unknown(_))) {
+                    return Err(PluginError::Unknown);
+                }
+                Ok(Value::Int(items.len() as i64))
             }
-            Ok(Value::Int(items.len() as i64))
-        }),
-        native!("at", "objects: list, index: int -> any", |model, args| {
-            let items = list_arg(model.heap_ref(), args, 0);
-            at(&items, int_arg(args, 1)?)
-        }),
+        ),
+        native!(
+            "at",
+            "objects: Sequence[any | Reference], index: int -> any | Reference",
+            |model, args| {
+                let items = list_arg(model.heap_ref(), args, 0);
+                at(&items, int_arg(args, 1)?)
+            }
+        ),
         native!("item", "objects: list, index: int -> list", item),
         native!("flatten", "item_list: list -> list", flatten),
         native!("unique", "item_list: list -> bool", |model, args| {
@@ -33,6 +43,9 @@ pub(super) fn natives() -> Vec<NativeDef> {
                     Value::List(_) | Value::Dict(_) => {
                         let kind = heap.python_type(value);
                         return external("TypeError", format!("unhashable type: '{kind}'"));
+                    }
+                    Value::Reference(id) if &*heap.reference(id).kind == "std::Environment" => {
+                        return external("TypeError", "unhashable type: 'EnvironmentReference'");
                     }
                     Value::Str(text) => format!("s{}", heap.str(text)),
                     // Numbers are equal across their kinds.
@@ -72,7 +85,7 @@ pub(super) fn natives() -> Vec<NativeDef> {
                 let name = str_arg(model.heap_ref(), args, 1).to_owned();
                 let mut values = Vec::new();
                 for item in list_arg(model.heap_ref(), args, 0) {
-                    values.push(attribute(model, item, &name)?);
+                    values.push(attribute(model, item, &name, false)?);
                 }
                 Ok(model.heap().new_list(&values))
             },
@@ -121,19 +134,23 @@ pub(super) fn natives() -> Vec<NativeDef> {
             },
             deprecated = Some("the `<key> in <dict>` construct")
         ),
-        native!("dict_keys", "dct: dict -> string[]", |model, args| {
-            let Value::Dict(dict) = args.arg(0) else {
-                return Ok(Value::Null);
-            };
-            let keys: Vec<Value> = model
-                .heap_ref()
-                .dict(dict)
-                .entries
-                .iter()
-                .map(|(key, _)| Value::Str(*key))
-                .collect();
-            Ok(model.heap().new_list(&keys))
-        }),
+        native!(
+            "dict_keys",
+            "dct: Mapping[any] -> string[]",
+            |model, args| {
+                let Value::Dict(dict) = args.arg(0) else {
+                    return Ok(Value::Null);
+                };
+                let keys: Vec<Value> = model
+                    .heap_ref()
+                    .dict(dict)
+                    .entries
+                    .iter()
+                    .map(|(key, _)| Value::Str(*key))
+                    .collect();
+                Ok(model.heap().new_list(&keys))
+            }
+        ),
     ]
 }
 
@@ -158,6 +175,7 @@ pub(super) fn attribute(
     model: &mut dyn Model,
     object: Value,
     path: &str,
+    references: bool,
 ) -> Result<Value, PluginError> {
     let mut value = object;
     for name in path.split('.') {
@@ -168,7 +186,7 @@ pub(super) fn attribute(
                 format!("'{type_name}' object has no attribute '{name}'"),
             );
         };
-        match model.attribute(instance, name)? {
+        match model.attribute(instance, name, references)? {
             Some(found) => value = found,
             None => {
                 return external("AttributeError", format!("(None, '{name}')"));
@@ -230,7 +248,7 @@ fn key_sort(model: &mut dyn Model, args: &Bound) -> Result<Value, PluginError> {
     };
     let mut keyed = Vec::new();
     for item in list_arg(model.heap_ref(), args, 0) {
-        keyed.push((attribute(model, item, &key)?, item));
+        keyed.push((attribute(model, item, &key, false)?, item));
     }
     let heap = model.heap_ref();
     let mut incomparable = None;

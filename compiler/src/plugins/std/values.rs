@@ -7,7 +7,7 @@ use super::{
 
 pub(super) fn natives() -> Vec<NativeDef> {
     vec![
-        native!("print", "message: any -> any", print),
+        native!("print", "message: any | Reference -> any", print),
         native!(
             "assert",
             "expression: bool, message: string = \"\" -> any",
@@ -59,24 +59,28 @@ pub(super) fn natives() -> Vec<NativeDef> {
         ))),
         native!(
             "is_unknown",
-            "value: any -> bool",
+            "value: any | Reference -> bool",
             |_, args| { Ok(Value::Bool(matches!(args.arg(0), Value::Unknown(_)))) },
             allow_unknown = true
         ),
-        native!("attr", "obj: any, attr: string -> any", |model, args| {
-            let name = str_arg(model.heap_ref(), args, 1).to_owned();
-            attribute(model, args.arg(0), &name)
-        }),
+        native!(
+            "attr",
+            "obj: any, attr: string -> any | Reference",
+            |model, args| {
+                let name = str_arg(model.heap_ref(), args, 1).to_owned();
+                attribute(model, args.arg(0), &name, true)
+            }
+        ),
         native!(
             "getattr",
-            "entity: std::Entity, attribute_name: string, default_value: any = null, no_unknown: bool = true -> any",
+            "entity: std::Entity, attribute_name: string, default_value: any | Reference = null, no_unknown: bool = true -> any | Reference",
             |model, args| {
                 let name = str_arg(model.heap_ref(), args, 1).to_owned();
                 let Value::Instance(instance) = args.arg(0) else {
                     return Err(PluginError::Unknown);
                 };
                 Ok(model
-                    .attribute(instance, &name)?
+                    .attribute(instance, &name, true)?
                     .unwrap_or_else(|| args.arg(2)))
             },
             allow_unknown = true
@@ -147,7 +151,7 @@ fn print(model: &mut dyn Model, args: &Bound) -> Result<Value, PluginError> {
 fn family_of(model: &mut dyn Model, args: &Bound) -> Result<Value, PluginError> {
     let family = str_arg(model.heap_ref(), args, 1).to_owned();
     let is_it = |model: &mut dyn Model, system: Value| {
-        let name = attribute(model, system, "name")?;
+        let name = attribute(model, system, "name", false)?;
         Ok(matches!(name, Value::Str(id) if model.heap_ref().str(id) == family))
     };
     let mut at = args.arg(0);
@@ -158,7 +162,7 @@ fn family_of(model: &mut dyn Model, args: &Bound) -> Result<Value, PluginError> 
         let Value::Instance(instance) = at else {
             break;
         };
-        let parent = match model.attribute(instance, "family") {
+        let parent = match model.attribute(instance, "family", false) {
             Ok(Some(parent)) => parent,
             Ok(None) => break,
             Err(PluginError::Compile(error)) if error.kind == "OptionalValueException" => break,
