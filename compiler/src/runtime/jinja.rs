@@ -171,13 +171,17 @@ fn to_jinja(shared: &Shared, slot: &Slot, value: Value) -> Jinja {
             shared: Arc::clone(shared),
             id,
         }),
-        Value::Unknown(_) | Value::Opaque(_) => Jinja::UNDEFINED,
+        Value::Unknown(_) | Value::Opaque(_) | Value::Reference(_) => Jinja::UNDEFINED,
     }
 }
 
 fn element(shared: &Shared, slot: &mut Slot, value: Value) -> Jinja {
     if matches!(value, Value::Unknown(_)) {
         slot.wish = Some(Wish::Unknown);
+        return Jinja::from(aborted());
+    }
+    if matches!(value, Value::Reference(_)) {
+        slot.wish = Some(Wish::Reference(None, value));
         return Jinja::from(aborted());
     }
     to_jinja(shared, slot, value)

@@ -7,6 +7,7 @@ mod calls;
 mod comprehension;
 mod construct;
 mod control;
+mod dataclasses;
 mod describe;
 mod eval;
 mod finish;
@@ -17,6 +18,7 @@ mod model;
 mod needs;
 mod promises;
 mod python;
+mod references;
 mod run;
 mod schedule;
 mod store;
@@ -62,11 +64,6 @@ none! { VarId, ScopeId, ListenerId, HolderId, InstId }
 /// No attribute.
 const NO_ATTR: AttrId = AttrId(u32::MAX);
 
-/// Ends of a compile that would never end by itself.
-const MAX_UNITS: u64 = 50_000_000;
-const MAX_INSTANCES: usize = 10_000_000;
-/// An instance whose implementation constructed one whose implementation constructed one …: so many times.
-const MAX_CHAIN: u32 = 100_000;
 /// Depth of synchronous delivery from list to list.
 const MAX_DELIVERY: u32 = 10_000;
 
@@ -181,6 +178,12 @@ enum Action {
         scope: ScopeId,
         proxy: VarId,
     },
+    /// An attribute on the path of a promise: an unset optional ends the promise, and is no error.
+    PromisedAttr {
+        expr: ExprId,
+        scope: ScopeId,
+        proxy: VarId,
+    },
     Logic {
         expr: ExprId,
         scope: ScopeId,
@@ -285,6 +288,7 @@ impl Action {
         match *self {
             Action::Stmt { scope, .. }
             | Action::Attr { scope, .. }
+            | Action::PromisedAttr { scope, .. }
             | Action::Logic { scope, .. }
             | Action::LogicRight { scope, .. }
             | Action::Ternary { scope, .. }
@@ -315,6 +319,8 @@ struct Scope {
     /// First variable.
     base: VarId,
     instance: InstId,
+    /// The instance behind what the scope's statements construct: its own, or the element of the loop that they are in.
+    maker: InstId,
     namespace: NamespaceId,
 }
 
@@ -325,7 +331,7 @@ pub struct Instance {
     pub loc: Loc,
     /// Which implementations of its entity ran.
     ran: u64,
-    /// The block in which it was constructed belongs to this instance.
+    /// The block in which it was constructed belongs to this instance, or is a loop's over it.
     parent: InstId,
     /// Length of the chain of parents.
     depth: u32,
@@ -416,6 +422,12 @@ pub struct Machine<'a> {
     templates: templates::TemplateCache,
     shared_program: std::sync::Arc<Program>,
     deprecated_seen: Set<u32>,
+    pub reference_models: crate::export::ReferenceModels,
+    /// Python objects of the instances that were made from dataclasses, or from references to such.
+    dataclass_objects: Map<InstId, (u32, bool)>,
+    /// The call of a plugin that runs now.
+    python_loc: Loc,
+    python_site: Option<calls::Site>,
 }
 
 impl<'a> Machine<'a> {
@@ -489,6 +501,10 @@ impl<'a> Machine<'a> {
             templates: templates::TemplateCache::default(),
             shared_program: std::sync::Arc::clone(program),
             deprecated_seen: Set::default(),
+            reference_models: Map::default(),
+            dataclass_objects: Map::default(),
+            python_loc: Loc::NONE,
+            python_site: None,
         }
     }
 
@@ -590,9 +606,23 @@ impl<'a> Machine<'a> {
             parent,
             base,
             instance,
+            maker: match parent.is_some() {
+                true => self.scopes[parent.index()].maker,
+                false => instance,
+            },
             namespace,
         });
         ScopeId(self.scopes.len() as u32 - 1)
+    }
+
+    /// What a loop constructs for an element comes from that element.
+    fn set_maker(&mut self, scope: ScopeId, item: Value) {
+        if let Value::Instance(item) = item {
+            let maker = self.scopes[scope.index()].maker;
+            if !maker.is_some() || self.instance(item).depth >= self.instance(maker).depth {
+                self.scopes[scope.index()].maker = item;
+            }
+        }
     }
 
     /// Frees what only the execution needs.
@@ -619,15 +649,16 @@ impl<'a> Machine<'a> {
     }
 
     fn check_limits(&self, loc: Loc) -> Result<(), Fail> {
-        if self.instances.len() > MAX_INSTANCES {
-            let message = format!(
-                "the model has more than {MAX_INSTANCES} instances: {}",
-                self.construct_chain()
-            );
-            return Err(runtime(loc, message)
-                .help("an implementation that constructs its own entity never ends"));
-        }
-        Ok(())
+        let limits = &self.options.limits;
+        let too_much = if self.instances.len() > limits.instances {
+            format!("has more than {} instances", limits.instances)
+        } else if self.heap.text_bytes() > limits.text_bytes {
+            format!("makes more than {} bytes of text", limits.text_bytes)
+        } else {
+            return Ok(());
+        };
+        let message = format!("the model {too_much}: {}", self.construct_chain());
+        Err(runtime(loc, message).help("look for what is constructed again and again"))
     }
 
     /// How the newest instance came to be, for the message about runaway models.

@@ -35,6 +35,8 @@ pub(super) enum Wish {
         args: Vec<Value>,
     },
     Source(String),
+    /// A reference, under this top-level name.
+    Reference(Option<String>, Value),
 }
 
 /// What a template may read.
@@ -92,6 +94,10 @@ impl Slot {
                 self.wish = Some(Wish::Unknown);
                 Found::Aborted
             }
+            Value::Reference(_) => {
+                self.wish = Some(Wish::Reference(None, var.value()));
+                Found::Aborted
+            }
             Value::Null if var.kind == VarKind::Optional => Found::Nothing,
             value => Found::Value(value),
         }
@@ -117,6 +123,14 @@ impl Slot {
 
     /// A top-level name; `None`: there is none.
     pub fn name(&mut self, name: &str) -> Option<Found> {
+        let found = self.find_name(name)?;
+        if let (Found::Aborted, Some(Wish::Reference(top, _))) = (&found, &mut self.wish) {
+            *top = Some(name.to_owned());
+        }
+        Some(found)
+    }
+
+    fn find_name(&mut self, name: &str) -> Option<Found> {
         if let Some(keywords) = &self.keywords {
             let value = keywords.get(name).copied()?;
             if matches!(value, Value::Unknown(_)) {
@@ -245,6 +259,19 @@ impl Machine<'_> {
                 None => return self.rendered(rendered, path),
                 Some(Wish::Unset(var)) => return Err(PluginError::Unset(vec![var.0])),
                 Some(Wish::Unknown) => return Err(PluginError::Unknown),
+                Some(Wish::Reference(Some(name), value)) => {
+                    return Err(PluginError::Explicit {
+                        type_name: "PluginException".to_owned(),
+                        message: format!(
+                            "Encountered reference in Jinja template for variable {name} (= `{}`)",
+                            self.heap.repr(value, self)
+                        ),
+                        traceback: None,
+                    });
+                }
+                Some(Wish::Reference(None, value)) => {
+                    return Err(self.unexpected_reference(path, value));
+                }
                 Some(Wish::Call { key, plugin, args }) => {
                     let value = self.call_filter(site, plugin, args)?;
                     lock(shared).calls.insert(key, value);

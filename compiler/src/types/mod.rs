@@ -3,6 +3,7 @@
 pub mod cast;
 pub mod format;
 pub mod ops;
+pub mod reference;
 pub mod regex;
 pub mod text;
 pub mod value;
@@ -54,6 +55,8 @@ pub enum Type {
     Entity(EntityId),
     Union(Vec<TypeId>),
     Literal(Vec<LiteralValue>),
+    /// Plugins only: a reference to values of a type.
+    Reference(TypeId),
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
