@@ -32,7 +32,7 @@ mod world;
 
 pub use api::*;
 pub use diagnostics::render;
-pub use export::{JsonWriter, ResourceRef, ResourceSink, export_json};
+pub use export::{JsonWriter, PartialError, ResourceRef, ResourceSink, export_json, merge_partial};
 pub use world::{DirWorld, MemWorld, World};
 
 use diagnostics::{Fail, Warning};
@@ -108,6 +108,11 @@ fn compile_here(
         Ok(python) => python,
         Err(error) => return report(&sources, vec![error], warnings),
     };
+    warnings.extend(python.warnings.into_iter().map(|message| Warning {
+        kind: "InmantaWarning",
+        message,
+        loc: span::Loc::NONE,
+    }));
     let (mut program, built) =
         hir::build(&project, &loaded, sources, names, warnings, python.plugins);
     for module in &loaded.modules {
@@ -139,11 +144,11 @@ fn compile_here(
     };
     let mut errors = Vec::new();
     let mut completed = machine.complete();
-    if python.has_finalizers
-        && let Some(error) = machine.finalize()
-        && completed.is_ok()
-    {
-        completed = Err(vec![error]);
+    if python.has_finalizers {
+        let failed = machine.finalize();
+        if completed.is_ok() && !failed.is_empty() {
+            completed = Err(failed);
+        }
     }
     match completed {
         Ok(()) => {

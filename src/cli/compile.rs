@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use steward_compiler::{DirWorld, JsonWriter, Options, compile, compile_to, render};
+use steward_compiler::{
+    DirWorld, Inputs, JsonWriter, Options, Partial, compile, compile_to, render,
+};
 
 use super::{CompileArguments, FAILED, Format, TROUBLE, USAGE};
 
@@ -13,6 +15,17 @@ use super::{CompileArguments, FAILED, Format, TROUBLE, USAGE};
 pub(super) fn run(arguments: &CompileArguments) -> ExitCode {
     let project = match find_project(arguments.project.as_deref()) {
         Ok(project) => project,
+        Err(message) => {
+            eprintln!("steward: {message}");
+            return ExitCode::from(USAGE);
+        }
+    };
+    let inputs = match arguments
+        .inputs
+        .as_deref()
+        .map_or(Ok(Inputs::default()), read_inputs)
+    {
+        Ok(inputs) => inputs,
         Err(message) => {
             eprintln!("steward: {message}");
             return ExitCode::from(USAGE);
@@ -36,7 +49,11 @@ pub(super) fn run(arguments: &CompileArguments) -> ExitCode {
         export: arguments.export_json.is_some(),
         dump_model: arguments.dump_model.is_some(),
         python: steward_compiler::PythonSource::Find(std::sync::Arc::new(python)),
-        environment_id: None,
+        inputs,
+        partial: arguments.partial.then(|| Partial {
+            sets: arguments.sets.clone(),
+        }),
+        ..Options::default()
     };
     let mut resources = arguments
         .export_json
@@ -108,6 +125,13 @@ impl Write for Created<'_> {
     fn flush(&mut self) -> std::io::Result<()> {
         Ok(())
     }
+}
+
+/// What the model may ask for besides the project.
+fn read_inputs(path: &Path) -> Result<Inputs, String> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+    serde_json::from_str(&text).map_err(|error| format!("{}: {error}", path.display()))
 }
 
 /// The directory with `project.yml`: the one named, else the nearest upwards from here.

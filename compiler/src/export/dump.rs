@@ -155,5 +155,10 @@ fn plain(machine: &Machine, value: Value, out: &mut String) {
             out.push('}');
         }
         Value::Opaque(_) => out.push_str("{\"$object\": true}"),
+        Value::Reference(id) => {
+            out.push_str("{\"$reference\": ");
+            write_text(&heap.reference(id).kind, out);
+            out.push('}');
+        }
     }
 }

@@ -6,6 +6,7 @@ use crate::hash::Map;
 use crate::intern::{Interner, Symbol};
 use crate::plugins::PythonPlugins;
 use crate::project::{Loaded, Project};
+use crate::protocol::DataclassInfo;
 use crate::span::{Loc, Sources, Span};
 use crate::syntax::ast;
 
@@ -28,7 +29,7 @@ pub fn build(
     sources: Sources,
     names: Interner,
     warnings: Vec<Warning>,
-    python: PythonPlugins,
+    mut python: PythonPlugins,
 ) -> (Program, Result<(), Fail>) {
     let program = Program {
         names,
@@ -46,12 +47,13 @@ pub fn build(
         pending_annotations: Vec::new(),
         root_variables: Map::default(),
     };
-    let result = builder.run(python);
+    let classes = std::mem::take(&mut python.dataclasses);
+    let result = builder.run(python, &classes);
     (builder.program, result)
 }
 
 impl Builder<'_> {
-    fn run(&mut self, python: PythonPlugins) -> Result<(), Fail> {
+    fn run(&mut self, python: PythonPlugins, classes: &[DataclassInfo]) -> Result<(), Fail> {
         self.this = self.intern("self");
         self.add_namespaces();
         self.declare_roots();
@@ -65,6 +67,7 @@ impl Builder<'_> {
         self.define_implements()?;
         self.resolve_plugins()?;
         self.check_entities()?;
+        self.check_dataclasses(classes)?;
         self.lower_typedefs()?;
         self.lower_implementations(&items)?;
         self.lower_roots()?;

@@ -251,14 +251,8 @@ impl Builder<'_> {
                 "A relation precedence rule was defined for {entity}, but {entity} is not an entity"
             )));
         };
-        let own = self.program.names.find(relation).and_then(|name| {
-            self.program
-                .entity(id)
-                .own
-                .iter()
-                .copied()
-                .find(|attr| self.program.attribute(*attr).name == name)
-        });
+        let own = self.program.names.find(relation);
+        let own = own.and_then(|name| self.program.entity(id).own_of.get(&name).copied());
         let Some(attr) = own else {
             return Err(invalid(format!(
                 "A relation precedence rule was defined for {entity}.{relation}, but entity {entity} doesn't have an attribute {relation}."

@@ -47,12 +47,36 @@ pub fn find(world: &dyn World, project: &Project, name: &str) -> Option<Module> 
             return module(Found::V2 { root, package });
         }
     }
-    for environment in [".env", ".venv", "venv"] {
-        for python in world.list(&format!("{environment}/lib")) {
-            let package = format!("{environment}/lib/{python}site-packages/inmanta_plugins/{name}");
+    for packages in site_packages(world) {
+        let mut places = vec![packages.clone()];
+        // Modules that are installed in place are named by files that add to Python's path.
+        for file in world.list(&packages) {
+            if file.ends_with(".pth") {
+                let text = world
+                    .read_text(&format!("{packages}/{file}"))
+                    .unwrap_or_default();
+                let paths = text.lines().map(str::trim);
+                let paths = paths.filter(|path| {
+                    !path.is_empty()
+                        && !path.starts_with(['#', ' '])
+                        && !path.starts_with("import ")
+                });
+                places.extend(paths.map(str::to_owned));
+            }
+        }
+        for place in places {
+            let package = format!("{}/inmanta_plugins/{name}", place.trim_end_matches('/'));
             if world.is_file(&format!("{package}/model/_init.cf")) {
                 return module(Found::V2 {
                     root: package.clone(),
+                    package,
+                });
+            }
+            if world.is_file(&format!("{package}/__init__.py"))
+                && world.is_file(&format!("{place}/model/_init.cf"))
+            {
+                return module(Found::V2 {
+                    root: place,
                     package,
                 });
             }
@@ -62,6 +86,28 @@ pub fn find(world: &dyn World, project: &Project, name: &str) -> Option<Module> 
         return module(Found::Builtin);
     }
     None
+}
+
+/// Where the packages of the project's virtual environment lie. Source: language.md 11.3.
+fn site_packages(world: &dyn World) -> Vec<String> {
+    let environment = environment(world);
+    let libraries = environment.map(|environment| format!("{environment}/lib"));
+    libraries
+        .iter()
+        .flat_map(|lib| {
+            let pythons = world.list(lib).into_iter();
+            pythons.map(move |python| format!("{lib}/{python}site-packages"))
+        })
+        .collect()
+}
+
+/// The project's virtual environment, if it has one.
+pub fn environment(world: &dyn World) -> Option<&'static str> {
+    let mut known = [".env", ".venv", "venv"].into_iter();
+    known.find(|directory| {
+        world.is_file(&format!("{directory}/pyvenv.cfg"))
+            || world.is_dir(&format!("{directory}/lib"))
+    })
 }
 
 impl Module {

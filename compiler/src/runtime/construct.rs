@@ -48,6 +48,7 @@ impl Machine<'_> {
                 };
                 values.push(value);
             }
+            self.refuse_references(&index.names, &values, loc)?;
             let key = self.key(values, loc)?;
             if let Some(hit) = self.find_key(index.table, &key) {
                 self.check_hit(hit, found, construct.entity, loc)?;
@@ -65,7 +66,7 @@ impl Machine<'_> {
                 instance
             }
             None => {
-                let parent = self.scopes[scope.index()].instance;
+                let parent = self.scopes[scope.index()].maker;
                 let instance = self.create(construct.entity, loc, parent)?;
                 for (slot, value) in &direct {
                     let var = VarId(self.instance(instance).slots.0 + slot);
@@ -87,6 +88,18 @@ impl Machine<'_> {
                 _ => self.assign_slot(VarId(slots + argument.slot), argument.value, scope, loc)?,
             }
         }
+        self.add_implement_units(instance, loc)?;
+        Ok(Value::Instance(instance))
+    }
+
+    /// Each `implement` entry of the instance's entity is decided by a unit of its own.
+    pub(super) fn add_implement_units(
+        &mut self,
+        instance: InstId,
+        loc: crate::span::Loc,
+    ) -> Result<(), Fail> {
+        let program = self.program;
+        let entity = program.entity(self.instance(instance).entity);
         let mut condition_scope = ScopeId::NONE;
         for (at, entry) in entity.entries.iter().enumerate() {
             let implement = &program.implements[entry.index()];
@@ -119,7 +132,7 @@ impl Machine<'_> {
                 needs,
             )?;
         }
-        Ok(Value::Instance(instance))
+        Ok(())
     }
 
     /// Steps that wait for nothing and follow one another in the queue are one entry.
@@ -206,14 +219,14 @@ impl Machine<'_> {
         } else {
             0
         };
-        if depth > super::MAX_CHAIN {
+        let limit = self.options.limits.chain;
+        if depth > limit {
             let message = format!(
-                "implementations construct one another in a chain of more than {} instances: {}",
-                super::MAX_CHAIN,
+                "implementations and loops construct one another in a chain of more than {limit} instances: {}",
                 self.construct_chain()
             );
             return Err(runtime(loc, message).help(
-                "an implementation that constructs its own entity needs a condition that ends it",
+                "an implementation that constructs its own entity needs a condition that ends it, and a loop over a list that it adds to, too",
             ));
         }
         let id = InstId(self.instances.len() as u32);

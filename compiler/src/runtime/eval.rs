@@ -166,10 +166,8 @@ impl Machine<'_> {
             Value::Unknown(_) => Ok(self.heap.new_unknown()),
             value => {
                 let text = self.heap.to_text(value, self);
-                Err(runtime(
-                    loc,
-                    format!("Invalid value `{text}`: `not` expects a boolean"),
-                ))
+                let message = format!("Invalid value `{text}`: `not` expects a boolean");
+                Err(super::references::not_bool(value, loc, message))
             }
         }
     }
@@ -243,7 +241,11 @@ impl Machine<'_> {
             match part {
                 FormatPart::Text(text) => out.push_str(text),
                 FormatPart::Value(value) => {
-                    let value = self.eval_plain(*value, scope, ready)?;
+                    let expr = *value;
+                    let value = self.eval_plain(expr, scope, ready)?;
+                    if matches!(value, Value::Reference(_)) {
+                        return Err(super::references::in_format(&self.expr_name(expr), loc));
+                    }
                     unknown |= matches!(value, Value::Unknown(_));
                     self.heap.write_interpolated(value, self, out);
                 }
@@ -256,7 +258,11 @@ impl Machine<'_> {
                         let message = "f-strings do not support positional substitutions via '{}', use variable or attribute keys instead";
                         return Err(runtime(loc, message));
                     };
-                    let value = self.eval_plain(*value, scope, ready)?;
+                    let expr = *value;
+                    let value = self.eval_plain(expr, scope, ready)?;
+                    if matches!(value, Value::Reference(_)) {
+                        return Err(super::references::in_format(&self.expr_name(expr), loc));
+                    }
                     let mut spec_text = String::new();
                     let spec_unknown = self.format_into(spec, scope, ready, loc, &mut spec_text)?;
                     if spec_unknown || matches!(value, Value::Unknown(_)) {

@@ -195,6 +195,7 @@ impl Machine<'_> {
                 self.program.comprehensions[self.runs[run.index()].comprehension.index()].loc
             }
             Action::Annotation { which, .. } => self.program.annotations[which as usize].loc,
+            Action::PromisedAttr { .. } => Loc::NONE,
             Action::Idle | Action::Cancelled | Action::Defined { .. } | Action::Promise { .. } => {
                 Loc::NONE
             }

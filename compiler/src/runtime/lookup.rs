@@ -52,7 +52,7 @@ impl Machine<'_> {
                 }
                 Value::Instance(id) => id.hash(&mut hasher),
                 Value::Unknown(id) => id.hash(&mut hasher),
-                Value::Opaque(_) | Value::Skip => {
+                Value::Opaque(_) | Value::Reference(_) | Value::Skip => {
                     return Err(runtime(loc, "a Python object can not be part of an index"));
                 }
             }
@@ -228,7 +228,8 @@ impl Machine<'_> {
                 match program.attribute(attr).kind {
                     AttributeKind::Plain(_) => {
                         let message = format!(
-                            "short index lookup is only possible on relations, {name} is an attribute"
+                            "short index lookup is only possible on relations, {} is an attribute",
+                            program.text(relation)
                         );
                         return Err(typing(query.loc, message));
                     }
@@ -329,6 +330,7 @@ impl Machine<'_> {
             let attr = program.entity(entity).slots[*slot as usize];
             values.push(self.as_key(*value, attr));
         }
+        self.refuse_references(&index.names, &values, loc)?;
         let key = self.key(values, loc)?;
         if let Some(instance) = self.find_key(index.table, &key) {
             return self.set_plain(result, Value::Instance(instance), loc);

@@ -7,16 +7,22 @@ mod calls;
 mod comprehension;
 mod construct;
 mod control;
+mod dataclasses;
 mod describe;
 mod eval;
 mod finish;
 mod gradual;
 mod jinja;
+mod jinja_filters;
+mod jinja_methods;
+mod jinja_syntax;
+mod jinja_text;
 mod lookup;
 mod model;
 mod needs;
 mod promises;
 mod python;
+mod references;
 mod run;
 mod schedule;
 mod store;
@@ -62,14 +68,11 @@ none! { VarId, ScopeId, ListenerId, HolderId, InstId }
 /// No attribute.
 const NO_ATTR: AttrId = AttrId(u32::MAX);
 
-/// Ends of a compile that would never end by itself.
-const MAX_UNITS: u64 = 50_000_000;
-const MAX_INSTANCES: usize = 10_000_000;
-/// An instance whose implementation constructed one whose implementation constructed one …: so many times.
-const MAX_CHAIN: u32 = 100_000;
 /// Depth of synchronous delivery from list to list.
 const MAX_DELIVERY: u32 = 10_000;
 
+/// Bytes of an arena before it has to grow.
+const LARGE: usize = 4 << 20;
 /// Variables for which there is one entry among the owners.
 const OWNER_BLOCK: usize = 16;
 
@@ -179,6 +182,12 @@ enum Action {
         scope: ScopeId,
         proxy: VarId,
     },
+    /// An attribute on the path of a promise: an unset optional ends the promise, and is no error.
+    PromisedAttr {
+        expr: ExprId,
+        scope: ScopeId,
+        proxy: VarId,
+    },
     Logic {
         expr: ExprId,
         scope: ScopeId,
@@ -283,6 +292,7 @@ impl Action {
         match *self {
             Action::Stmt { scope, .. }
             | Action::Attr { scope, .. }
+            | Action::PromisedAttr { scope, .. }
             | Action::Logic { scope, .. }
             | Action::LogicRight { scope, .. }
             | Action::Ternary { scope, .. }
@@ -313,6 +323,8 @@ struct Scope {
     /// First variable.
     base: VarId,
     instance: InstId,
+    /// The instance behind what the scope's statements construct: its own, or the element of the loop that they are in.
+    maker: InstId,
     namespace: NamespaceId,
 }
 
@@ -323,7 +335,7 @@ pub struct Instance {
     pub loc: Loc,
     /// Which implementations of its entity ran.
     ran: u64,
-    /// The block in which it was constructed belongs to this instance.
+    /// The block in which it was constructed belongs to this instance, or is a loop's over it.
     parent: InstId,
     /// Length of the chain of parents.
     depth: u32,
@@ -416,6 +428,12 @@ pub struct Machine<'a> {
     templates: templates::TemplateCache,
     shared_program: std::sync::Arc<Program>,
     deprecated_seen: Set<u32>,
+    pub reference_models: crate::export::ReferenceModels,
+    /// Python objects of the instances that were made from dataclasses, or from references to such.
+    dataclass_objects: Map<InstId, (u32, bool)>,
+    /// The call of a plugin that runs now.
+    python_loc: Loc,
+    python_site: Option<calls::Site>,
 }
 
 impl<'a> Machine<'a> {
@@ -450,20 +468,21 @@ impl<'a> Machine<'a> {
             host: None,
             warnings: Vec::new(),
             unknown_parameters: Vec::new(),
-            vars: Vec::new(),
+            // Large from the start: such a vector grows in place, by moving pages, and pages that are not used are not there.
+            vars: Vec::with_capacity(LARGE / 16),
             free_vars: Vec::new(),
-            delayed: Vec::new(),
+            delayed: Vec::with_capacity(LARGE / 64),
             free_delayed: Vec::new(),
             cells: Vec::new(),
             free_cell: u32::MAX,
             listeners: Vec::new(),
-            units: Vec::new(),
+            units: Vec::with_capacity(LARGE / 64),
             free_units: Vec::new(),
             n_created: 0,
             n_live: 0,
             ready: VecDeque::new(),
             scopes: Vec::new(),
-            instances: Vec::new(),
+            instances: Vec::with_capacity(LARGE / 32),
             owners: Vec::new(),
             again: Map::default(),
             wanting: Vec::new(),
@@ -489,6 +508,10 @@ impl<'a> Machine<'a> {
             templates: templates::TemplateCache::default(),
             shared_program: std::sync::Arc::clone(program),
             deprecated_seen: Set::default(),
+            reference_models: Map::default(),
+            dataclass_objects: Map::default(),
+            python_loc: Loc::NONE,
+            python_site: None,
         }
     }
 
@@ -590,9 +613,23 @@ impl<'a> Machine<'a> {
             parent,
             base,
             instance,
+            maker: match parent.is_some() {
+                true => self.scopes[parent.index()].maker,
+                false => instance,
+            },
             namespace,
         });
         ScopeId(self.scopes.len() as u32 - 1)
+    }
+
+    /// What a loop constructs for an element comes from that element.
+    fn set_maker(&mut self, scope: ScopeId, item: Value) {
+        if let Value::Instance(item) = item {
+            let maker = self.scopes[scope.index()].maker;
+            if !maker.is_some() || self.instance(item).depth >= self.instance(maker).depth {
+                self.scopes[scope.index()].maker = item;
+            }
+        }
     }
 
     /// Frees what only the execution needs.
@@ -619,15 +656,16 @@ impl<'a> Machine<'a> {
     }
 
     fn check_limits(&self, loc: Loc) -> Result<(), Fail> {
-        if self.instances.len() > MAX_INSTANCES {
-            let message = format!(
-                "the model has more than {MAX_INSTANCES} instances: {}",
-                self.construct_chain()
-            );
-            return Err(runtime(loc, message)
-                .help("an implementation that constructs its own entity never ends"));
-        }
-        Ok(())
+        let limits = &self.options.limits;
+        let too_much = if self.instances.len() > limits.instances {
+            format!("has more than {} instances", limits.instances)
+        } else if self.heap.text_bytes() > limits.text_bytes {
+            format!("makes more than {} bytes of text", limits.text_bytes)
+        } else {
+            return Ok(());
+        };
+        let message = format!("the model {too_much}: {}", self.construct_chain());
+        Err(runtime(loc, message).help("look for what is constructed again and again"))
     }
 
     /// How the newest instance came to be, for the message about runaway models.

@@ -177,6 +177,9 @@ impl Machine<'_> {
                 let value = self.eval_plain(object, scope, ready)?;
                 self.connect_attribute(proxy, value, object, name, loc)?;
             }
+            Action::PromisedAttr { expr, scope, proxy } => {
+                self.run_promised(expr, scope, proxy, ready)?
+            }
             Action::Logic {
                 expr,
                 scope,
@@ -194,6 +197,10 @@ impl Machine<'_> {
                     return Ok(true);
                 };
                 let value = self.eval_plain(right, scope, ready)?;
+                if matches!(value, Value::Reference(_)) {
+                    let loc = program.expr(expr).loc;
+                    return Err(super::references::undeclared("bool", loc));
+                }
                 if !matches!(value, Value::Bool(_) | Value::Unknown(_)) {
                     let text = self.heap.to_text(value, self);
                     return Err(runtime(
@@ -511,7 +518,7 @@ impl Machine<'_> {
             .map_err(|error| delivered(error, loc))
     }
 
-    fn connect(&mut self, proxy: VarId, slot: VarId) -> Result<(), Fail> {
+    pub(super) fn connect(&mut self, proxy: VarId, slot: VarId) -> Result<(), Fail> {
         let var = &mut self.vars[proxy.index()];
         let (listener, mut chain) = (var.listener(), var.waiters());
         var.connect(slot);
@@ -563,7 +570,7 @@ impl Machine<'_> {
                 let text = self.heap.to_text(value, self);
                 let message =
                     format!("Invalid left hand value `{text}`: `{name}` expects a boolean");
-                Err(runtime(node.loc, message))
+                Err(super::references::not_bool(value, node.loc, message))
             }
         }
     }

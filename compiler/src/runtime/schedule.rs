@@ -120,15 +120,24 @@ impl Machine<'_> {
         let limit = self
             .world
             .env("INMANTA_MAX_ITERATIONS")
-            .and_then(|text| text.trim().parse::<u64>().ok());
+            .and_then(|text| text.trim().parse::<u64>().ok())
+            .or(self.options.limits.iterations);
         self.emit_roots()?;
         let mut n_iterations = 0;
         loop {
-            if self.ready.is_empty() && self.queue.n_waiting == 0 && self.queue.n_parked == 0 {
+            let done =
+                self.ready.is_empty() && self.queue.n_waiting == 0 && self.queue.n_parked == 0;
+            // The last one allowed is one too many; and std itself takes one.
+            let n_counted = if done {
+                n_iterations.max(1)
+            } else {
+                n_iterations
+            };
+            if done && limit.is_none_or(|limit| n_counted < limit) {
                 return Ok(());
             }
             if let Some(limit) = limit
-                && n_iterations >= limit
+                && n_counted >= limit
             {
                 let message = format!("Could not complete model, max_iterations {limit} reached.");
                 return Err(fail("CompilerException", Loc::NONE, message));

@@ -85,7 +85,7 @@ impl Machine<'_> {
                     else {
                         return self.set_plain(id, value, loc);
                     };
-                    self.validate(ty, value, loc)?;
+                    self.validate_attribute(ty, value, loc)?;
                 }
                 self.set_plain(id, value, loc)
             }

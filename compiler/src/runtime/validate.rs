@@ -20,10 +20,7 @@ impl Machine<'_> {
         let program = self.program;
         for entity in &program.entities {
             for default in &entity.own_defaults {
-                let attr = entity
-                    .own
-                    .iter()
-                    .find(|attr| program.attribute(**attr).name == default.name);
+                let attr = entity.own_of.get(&default.name);
                 let (Some(value), Some(attr)) = (default.value, attr) else {
                     continue;
                 };
@@ -127,8 +124,17 @@ impl Machine<'_> {
         if matches!(value, Value::Unknown(_)) {
             return Ok(true);
         }
+        if let Value::Reference(id) = value {
+            return Ok(self.accepts_reference(ty, id));
+        }
         let program = self.program;
         Ok(match &program.types[ty.index()] {
+            Type::Reference(inner) => match value {
+                Value::Instance(id) if self.is_dataclass_reference(id) => {
+                    self.accepts(*inner, value)?
+                }
+                _ => false,
+            },
             Type::Any => true,
             Type::Null => matches!(value, Value::Null),
             Type::String => matches!(value, Value::Str(_)),
@@ -142,7 +148,15 @@ impl Machine<'_> {
             Type::List => matches!(value, Value::List(_)) && self.is_literal(value),
             Type::Dict => matches!(value, Value::Dict(_)) && self.is_literal(value),
             Type::AnyList => matches!(value, Value::List(_)),
-            Type::AnyDict => matches!(value, Value::Dict(_)),
+            Type::AnyDict => match value {
+                Value::Dict(dict) => !self
+                    .heap
+                    .dict(dict)
+                    .entries
+                    .iter()
+                    .any(|(_, item)| matches!(item, Value::Reference(_))),
+                _ => false,
+            },
             Type::ListOf(item) => {
                 let Value::List(list) = value else {
                     return Ok(false);

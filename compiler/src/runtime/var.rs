@@ -2,6 +2,7 @@
 
 use super::{ListenerId, VarId};
 use crate::span::Loc;
+use crate::types::reference::RefId;
 use crate::types::{BigId, DictId, InstId, ListId, StrId, UnknownId, Value};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -42,6 +43,7 @@ enum State {
     Instance,
     Unknown,
     Opaque,
+    Reference,
     Skip,
 }
 
@@ -115,6 +117,7 @@ impl Var {
             State::Instance => Value::Instance(InstId(small)),
             State::Unknown => Value::Unknown(UnknownId(small)),
             State::Opaque => Value::Opaque(small),
+            State::Reference => Value::Reference(RefId(small)),
             State::Skip => Value::Skip,
         }
     }
@@ -132,6 +135,7 @@ impl Var {
             Value::Instance(id) => (State::Instance, u64::from(id.0)),
             Value::Unknown(id) => (State::Unknown, u64::from(id.0)),
             Value::Opaque(id) => (State::Opaque, u64::from(id)),
+            Value::Reference(id) => (State::Reference, u64::from(id.0)),
             Value::Skip => (State::Skip, 0),
         };
         self.state = state;

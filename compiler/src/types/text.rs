@@ -120,6 +120,7 @@ impl Heap {
                 u64::from(id.0) * 16
             ),
             Value::Opaque(_) => "<object>".to_owned(),
+            Value::Reference(id) => self.reference_repr(id),
             Value::Skip => String::new(),
         }
     }
@@ -129,6 +130,7 @@ impl Heap {
         match value {
             Value::Str(id) => self.str(id).to_owned(),
             Value::Instance(id) => instances.instance_text(id),
+            Value::Reference(id) => self.reference_text(id),
             value => self.repr(value, instances),
         }
     }
@@ -148,7 +150,7 @@ impl Heap {
     }
 
     /// Python's name of a value's type.
-    pub fn python_type(&self, value: Value) -> &'static str {
+    pub fn python_type(&self, value: Value) -> &str {
         match value {
             Value::Null => "NoneValue",
             Value::Bool(_) => "bool",
@@ -160,6 +162,7 @@ impl Heap {
             Value::Instance(_) => "Instance",
             Value::Unknown(_) => "Unknown",
             Value::Opaque(_) | Value::Skip => "object",
+            Value::Reference(id) => self.reference_class(id),
         }
     }
 }

@@ -110,6 +110,10 @@ impl Generator<'_> {
             }
             used.push(name);
             let value = match (name, self.random.below(10)) {
+                ("name" | "value", 9) => expression("std::create_environment_reference(\"A\")"),
+                ("int_value", 0 | 1) => expression(
+                    "std::create_int_reference(std::create_environment_reference(\"A\"))",
+                ),
                 ("name", 0..8) => expression(format!("\"r{}\"", self.random.below(6))),
                 ("managed" | "purged", _) => expression(*self.random.pick(&["true", "false"])),
                 _ => self.value(&of, scope, 2),
