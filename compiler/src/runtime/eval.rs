@@ -40,7 +40,14 @@ impl Machine<'_> {
             self.program.text(attribute.name),
             self.describe_instance(self.owner(slot))
         );
-        fail("OptionalValueException", loc, message).help("check it with `is defined` first")
+        // The place is that of the statement that reads it, or of what else finds out.
+        let error = fail("OptionalValueException", Loc::NONE, message)
+            .help("check it with `is defined` first");
+        if loc == Loc::NONE {
+            error
+        } else {
+            error.note("it is read here", loc)
+        }
     }
 
     pub(super) fn eval(

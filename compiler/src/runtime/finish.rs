@@ -16,7 +16,9 @@ impl Machine<'_> {
             .and_then(|()| self.run())
             .map_err(|mut error| {
                 // The reference has no place for what goes wrong between statements; we know one.
-                if error.loc == Loc::NONE && error.kind == "NotFoundException" {
+                if error.loc == Loc::NONE
+                    && matches!(error.kind, "NotFoundException" | "OptionalValueException")
+                {
                     error.loc = error.notes.first().map_or(Loc::NONE, |(_, loc)| *loc);
                 }
                 vec![error]

@@ -162,7 +162,8 @@ def write(directory, files):
     libs = os.path.join(directory, "libs")
     for module in sorted(os.listdir(libs)) if os.path.isdir(libs) else []:
         home = os.path.join(libs, module)
-        if not os.path.exists(os.path.join(home, "module.yml")):
+        older = os.path.join(home, "module.yml")
+        if not os.path.exists(older) and not os.path.exists(os.path.join(home, "setup.cfg")):
             continue
         package = os.path.join(home, "inmanta_plugins", module)
         os.makedirs(package, exist_ok=True)
@@ -171,9 +172,11 @@ def write(directory, files):
             (os.path.join(home, "setup.cfg"), SETUP_CFG.format(module=module)),
             (os.path.join(home, "pyproject.toml"), PYPROJECT),
         ]:
-            with open(path, "w", encoding="utf-8") as file:
-                file.write(text)
-        os.remove(os.path.join(home, "module.yml"))
+            if not os.path.exists(path):
+                with open(path, "w", encoding="utf-8") as file:
+                    file.write(text)
+        if os.path.exists(older):
+            os.remove(older)
         sys.path.insert(0, home)
         inmanta_plugins.__path__.append(os.path.join(home, "inmanta_plugins"))
 

@@ -110,7 +110,7 @@ impl Generator<'_> {
             }
             used.push(name);
             let value = match (name, self.random.below(10)) {
-                ("name" | "value", 9) => expression("std::create_environment_reference(\"A\")"),
+                ("name" | "value", 8..10) => expression("std::create_environment_reference(\"A\")"),
                 ("int_value", 0 | 1) => expression(
                     "std::create_int_reference(std::create_environment_reference(\"A\"))",
                 ),
