@@ -10,8 +10,11 @@ pub struct Seen<'a> {
     pub ours: &'a Answer,
 }
 
-/// The name, and whether it explains a difference. The first that does counts.
-pub const DEVIATIONS: &[(&str, fn(&Seen) -> bool)] = &[
+/// Its name, and whether it explains a difference.
+type Deviation = (&'static str, fn(&Seen) -> bool);
+
+/// The first that explains a difference counts.
+pub const DEVIATIONS: &[Deviation] = &[
     ("host-error", host_error),
     ("runaway", runaway),
     ("missing-values", missing_values),

@@ -50,7 +50,7 @@ from inmanta.ast.attribute import RelationAttribute  # noqa: E402
 from inmanta.ast.entity import Entity  # noqa: E402
 from inmanta.execute.runtime import Instance  # noqa: E402
 from inmanta.execute.util import NoneValue, Unknown  # noqa: E402
-from inmanta.protocol.common import json_encode  # noqa: E402
+from inmanta.references import Reference  # noqa: E402
 
 warnings.simplefilter("ignore")
 logging.disable(logging.CRITICAL)
@@ -74,6 +74,8 @@ def plain(value):
         return [plain(item) for item in value]
     if isinstance(value, dict):
         return {key: plain(item) for key, item in value.items()}
+    if isinstance(value, Reference):
+        return {"$reference": value.type}
     return {"$object": True}
 
 

@@ -652,7 +652,11 @@ impl Generator<'_> {
         let mut spread = Vec::new();
         for attribute in self.schema.attributes(entity) {
             let is_needed = attribute.default.is_none();
-            if !(is_needed && !self.mistake() || !is_needed && self.random.chance(25)) {
+            let is_given = match is_needed {
+                true => !self.mistake(),
+                false => self.random.chance(25),
+            };
+            if !is_given {
                 continue;
             }
             let value = match attribute.of {
