@@ -1,10 +1,12 @@
 //! Random models. Each kind has a focus of its own: what it has many of, what it leaves out.
 
+mod instances;
 mod modules;
 mod plugins;
 mod resources;
 mod schema;
 mod statements;
+mod texts;
 mod tokens;
 mod values;
 
