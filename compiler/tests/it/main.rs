@@ -8,4 +8,5 @@ mod mangled;
 mod modules;
 mod partial;
 mod projects;
+mod robust;
 mod sources;
