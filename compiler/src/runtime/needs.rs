@@ -45,7 +45,38 @@ impl Machine<'_> {
         Err(error.note("the name is here", loc))
     }
 
+    /// Appends what an expression needs. A name that is not found has the place of the innermost expression around it
+    /// that is made of others, else of the statement.
     pub(super) fn needs(
+        &mut self,
+        expr: ExprId,
+        scope: ScopeId,
+        context: VarId,
+        listener: ListenerId,
+        out: &mut Needs,
+    ) -> Result<(), Fail> {
+        let found = self.needs_of(expr, scope, context, listener, out);
+        found.map_err(|error| {
+            let node = self.program.expr(expr);
+            match node.kind {
+                ExprKind::Binary(..)
+                | ExprKind::Lookup(..)
+                | ExprKind::Not(_)
+                | ExprKind::And(..)
+                | ExprKind::Or(..)
+                | ExprKind::Defined(_)
+                | ExprKind::List(_)
+                | ExprKind::Dict(_)
+                | ExprKind::Format(_)
+                | ExprKind::Call(_)
+                | ExprKind::Cast(_)
+                | ExprKind::Query(_) => error.at(node.loc),
+                _ => error,
+            }
+        })
+    }
+
+    fn needs_of(
         &mut self,
         expr: ExprId,
         scope: ScopeId,
