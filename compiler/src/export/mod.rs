@@ -14,7 +14,7 @@ mod sink;
 
 pub use dump::dump;
 pub use fields::resource_id;
-pub use json::{JsonWriter, NotJson, export_json, write_json};
+pub use json::{JsonWriter, NotJson, export_json, write_json, write_text};
 pub use partial::{PartialError, merge_partial};
 pub use references::Models as ReferenceModels;
 pub use registry::Field;

@@ -43,7 +43,14 @@ impl Machine<'_> {
             self.program.text(attribute.name),
             self.describe_instance(self.owner(slot))
         );
-        fail("OptionalValueException", loc, message).help("check it with `is defined` first")
+        // The place is that of the statement that reads it, or of what else finds out.
+        let error = fail("OptionalValueException", Loc::NONE, message)
+            .help("check it with `is defined` first");
+        if loc == Loc::NONE {
+            error
+        } else {
+            error.note("it is read here", loc)
+        }
     }
 
     pub(super) fn eval(
@@ -223,13 +230,16 @@ impl Machine<'_> {
         ready: &mut Ready,
         loc: Loc,
     ) -> Result<Value, Fail> {
-        let mut out = String::new();
+        let mut out = std::mem::take(&mut self.scratch);
+        out.clear();
         let unknown = self.format_into(parts, scope, ready, loc, &mut out)?;
-        Ok(if unknown {
+        let value = if unknown {
             self.heap.new_unknown()
         } else {
             self.heap.new_str(&out)
-        })
+        };
+        self.scratch = out;
+        Ok(value)
     }
 
     /// True: some value is Unknown, and so is the whole text.
@@ -294,18 +304,13 @@ impl Machine<'_> {
         loc: Loc,
     ) -> Result<String, Fail> {
         let whole = match value {
-            Value::Float(float)
-                if float.fract() == 0.0 && float.is_finite() && conversion.is_none() =>
-            {
+            // Whole floats lose their fraction before anything else.
+            Value::Float(float) if float.fract() == 0.0 && float.is_finite() => {
                 self.with_heap(|heap, machine| heap.cast(&crate::types::Type::Int, value, machine))
             }
             _ => None,
         };
-        let value = if spec.is_empty() {
-            whole.unwrap_or(value)
-        } else {
-            value
-        };
+        let value = whole.unwrap_or(value);
         let value = match conversion {
             None => value,
             Some('s') => {

@@ -50,7 +50,7 @@ impl Machine<'_> {
         }
         let is_gradual = !matches!(self.listeners[listener.index()], Listener::Defined { .. });
         let delayed = self.delayed_mut(id);
-        delayed.listeners.push(listener);
+        delayed.rare().listeners.push(listener);
         if is_gradual {
             delayed.gradual += 1;
             self.potential_changed(id);
@@ -71,7 +71,7 @@ impl Machine<'_> {
             return Ok(());
         }
         let delayed = self.delayed_mut(id);
-        let known = &mut delayed.listeners;
+        let known = &mut delayed.rare().listeners;
         let Some(at) = known.iter().position(|known| *known == listener) else {
             return Ok(());
         };
@@ -101,8 +101,6 @@ impl Machine<'_> {
             return Ok(());
         }
         match self.listeners[listener.index()] {
-            // Null is no element: the assignment of the whole value deals with it.
-            Listener::Forward { .. } if matches!(item, Value::Null) => Ok(()),
             Listener::Forward { target, loc } => self.set_slot(target, item, loc),
             Listener::For(run) => self.start_body(run, item),
             Listener::Comprehension(run) => self.start_element(run, item),

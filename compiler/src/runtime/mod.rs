@@ -13,6 +13,10 @@ mod eval;
 mod finish;
 mod gradual;
 mod jinja;
+mod jinja_filters;
+mod jinja_methods;
+mod jinja_syntax;
+mod jinja_text;
 mod lookup;
 mod model;
 mod needs;
@@ -67,6 +71,8 @@ const NO_ATTR: AttrId = AttrId(u32::MAX);
 /// Depth of synchronous delivery from list to list.
 const MAX_DELIVERY: u32 = 10_000;
 
+/// Bytes of an arena before it has to grow.
+const LARGE: usize = 4 << 20;
 /// Variables for which there is one entry among the owners.
 const OWNER_BLOCK: usize = 16;
 
@@ -74,10 +80,9 @@ pub type Needs = smallvec::SmallVec<[VarId; 4]>;
 
 /// What is known of a variable whose value is not complete. Variables that nobody uses have none.
 struct Delayed {
-    elements: Vec<Value>,
-    /// Keys of the elements, once there are many.
-    known: Option<Box<Set<u64>>>,
-    listeners: Vec<ListenerId>,
+    /// Most relations have one member.
+    elements: smallvec::SmallVec<[Value; 1]>,
+    rare: Option<Box<Rare>>,
     chain: Chain,
     waiters: i32,
     /// Waits that are purely gradual.
@@ -91,20 +96,31 @@ struct Delayed {
     in_candidates: bool,
 }
 
+const _: () = assert!(size_of::<Delayed>() == 64);
+
+/// What few delayed variables have.
+#[derive(Default)]
+struct Rare {
+    listeners: smallvec::SmallVec<[ListenerId; 4]>,
+    /// Keys of the elements, once there are many.
+    known: Set<u64>,
+}
+
 impl Delayed {
-    const NEW: Delayed = Delayed {
-        elements: Vec::new(),
-        known: None,
-        listeners: Vec::new(),
-        chain: Chain::EMPTY,
-        waiters: 0,
-        gradual: 0,
-        open: 0,
-        items: 0,
-        candidate_seq: 0,
-        in_hot: false,
-        in_candidates: false,
-    };
+    fn new() -> Delayed {
+        Delayed {
+            elements: smallvec::SmallVec::new(),
+            rare: None,
+            chain: Chain::EMPTY,
+            waiters: 0,
+            gradual: 0,
+            open: 0,
+            items: 0,
+            candidate_seq: 0,
+            in_hot: false,
+            in_candidates: false,
+        }
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -334,7 +350,7 @@ struct Loop {
 
 struct Holder {
     executed: bool,
-    slots: Vec<VarId>,
+    slots: smallvec::SmallVec<[VarId; 2]>,
 }
 
 struct ComprehensionRun {
@@ -383,6 +399,8 @@ pub struct Machine<'a> {
     owners: Vec<InstId>,
     /// Places of repeated construction.
     again: Map<InstId, Vec<Loc>>,
+    /// List relations that were set to null although they want values.
+    wanting: Vec<VarId>,
     by_entity: Vec<Vec<InstId>>,
     /// Distinct implementations of each entity, whose order gives the bits of [`Instance::ran`].
     implementations: Vec<Vec<crate::hir::ImplementationId>>,
@@ -399,6 +417,8 @@ pub struct Machine<'a> {
     root_scopes: Vec<ScopeId>,
     queue: schedule::Queue,
     n_lookups: u64,
+    /// For texts under construction.
+    scratch: String,
     delivery_depth: u32,
     empty_list: Value,
     /// Why an annotation failed.
@@ -448,22 +468,24 @@ impl<'a> Machine<'a> {
             host: None,
             warnings: Vec::new(),
             unknown_parameters: Vec::new(),
-            vars: Vec::new(),
+            // Large from the start: such a vector grows in place, by moving pages, and pages that are not used are not there.
+            vars: Vec::with_capacity(LARGE / 16),
             free_vars: Vec::new(),
-            delayed: Vec::new(),
+            delayed: Vec::with_capacity(LARGE / 64),
             free_delayed: Vec::new(),
             cells: Vec::new(),
             free_cell: u32::MAX,
             listeners: Vec::new(),
-            units: Vec::new(),
+            units: Vec::with_capacity(LARGE / 64),
             free_units: Vec::new(),
             n_created: 0,
             n_live: 0,
             ready: VecDeque::new(),
             scopes: Vec::new(),
-            instances: Vec::new(),
+            instances: Vec::with_capacity(LARGE / 32),
             owners: Vec::new(),
             again: Map::default(),
+            wanting: Vec::new(),
             by_entity: program.entities.iter().map(|_| Vec::new()).collect(),
             implementations,
             many_ran: Set::default(),
@@ -477,6 +499,7 @@ impl<'a> Machine<'a> {
             root_scopes: Vec::new(),
             queue: schedule::Queue::new(program.policy.len()),
             n_lookups: 0,
+            scratch: String::new(),
             delivery_depth: 0,
             empty_list,
             annotation_errors: Vec::new(),

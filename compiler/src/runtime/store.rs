@@ -1,6 +1,6 @@
 //! Values into variables, inverses, freezing. Source: language.md 5.2, 5.3, 8.2, 8.10.
 
-use super::{Delayed, Listener, ListenerId, Machine, VarId, VarKind};
+use super::{Delayed, Listener, Machine, Rare, VarId, VarKind};
 use crate::diagnostics::{Fail, fail, runtime};
 use crate::hir::AttributeKind;
 use crate::span::Loc;
@@ -39,10 +39,20 @@ impl Machine<'_> {
             .map_err(|error| self.attribute_error(id, loc, error))
     }
 
+    /// Stores a value that an instance is made with.
+    pub(super) fn set_direct(&mut self, id: VarId, value: Value, loc: Loc) -> Result<(), Fail> {
+        self.store(id, value, loc, true)
+            .map_err(|error| self.wrapped(id, loc, error))
+    }
+
     pub(super) fn attribute_error(&self, id: VarId, loc: Loc, error: Fail) -> Fail {
         if error.kind == "AttributeException" {
             return error;
         }
+        self.wrapped(id, loc, error)
+    }
+
+    fn wrapped(&self, id: VarId, loc: Loc, error: Fail) -> Fail {
         let message = format!(
             "Could not set attribute `{}` on instance `{}`",
             self.program
@@ -134,8 +144,9 @@ impl Machine<'_> {
         };
         let owner = Value::Instance(self.owner(id));
         self.store(slot, owner, loc, false).map_err(|error| {
-            // Conflicts are blamed on the instance that has the other value.
-            self.attribute_error(slot, self.instance(other).loc, error)
+            // Conflicts are blamed on the instance that has the other value, also those of further attributes that get
+            // their elements from it.
+            self.wrapped(slot, self.last_place(other), error)
         })
     }
 
@@ -182,9 +193,10 @@ impl Machine<'_> {
             self.check_member(id, value, loc)?;
             if recur {
                 self.set_inverse(id, value, loc)?;
-                // The inverse may have come back with this very value.
+                // The inverse may have come back, with this value or with another one: the first to set it has its way.
                 if self.var(id).is_ready() {
-                    return self.store_optional(id, value, loc, false);
+                    self.vars[id.index()].set(value, loc);
+                    return Ok(());
                 }
             }
         }
@@ -245,12 +257,16 @@ impl Machine<'_> {
     ) -> Result<(), Fail> {
         match item {
             Value::List(_) => self.store_list(id, item, loc, recur),
+            // Null by itself declares the list complete; then the same null is a value that comes too late.
+            Value::Null if !self.var(id).is_ready() => {
+                self.store_null(id, loc)?;
+                Err(self.modified_after_freeze(id, item, loc))
+            }
             item => self.add_element(id, item, loc, recur),
         }
     }
 
     fn store_null(&mut self, id: VarId, loc: Loc) -> Result<(), Fail> {
-        let (low, ..) = self.relation(id);
         let var = self.var(id);
         let values = match var.value() {
             Value::List(list) => self.heap.list(list).to_vec(),
@@ -258,8 +274,11 @@ impl Machine<'_> {
             _ => self.elements(id).to_vec(),
         };
         if values.is_empty() {
-            if !self.var(id).is_ready() && low == 0 {
-                self.freeze(id)?;
+            if !self.var(id).is_ready() {
+                if self.relation(id).0 > 0 {
+                    self.wanting.push(id);
+                }
+                self.freeze_as(id, self.empty_list, loc);
             }
             return Ok(());
         }
@@ -278,7 +297,6 @@ impl Machine<'_> {
     }
 
     fn add_element(&mut self, id: VarId, item: Value, loc: Loc, recur: bool) -> Result<(), Fail> {
-        self.check_member(id, item, loc)?;
         let (_, high, _) = self.relation(id);
         if self.var(id).is_ready() {
             let Value::List(list) = self.var(id).value() else {
@@ -296,18 +314,17 @@ impl Machine<'_> {
             }
             return Err(self.modified_after_freeze(id, item, loc));
         }
+        self.check_member(id, item, loc)?;
         let delayed = self.delayed_mut(id);
         if delayed.contains(item) {
             self.enqueue_if_complete(id);
             return Ok(());
         }
-        if delayed.elements.capacity() == 0 {
-            // Most relations have one member.
-            delayed.elements.reserve_exact(1);
-        }
         delayed.elements.push(item);
-        if let (Some(known), Some(key)) = (&mut delayed.known, element_key(item)) {
-            known.insert(key);
+        if let (Some(rare), Some(key)) = (&mut delayed.rare, element_key(item))
+            && !rare.known.is_empty()
+        {
+            rare.known.insert(key);
         }
         self.deliver_to_listeners(id, item)?;
         if recur {
@@ -362,13 +379,7 @@ impl Machine<'_> {
         }
         let delayed = &mut self.delayed[index as usize];
         let chain = delayed.chain;
-        delayed.elements.clear();
-        delayed.listeners.clear();
-        *delayed = Delayed {
-            elements: std::mem::take(&mut delayed.elements),
-            listeners: std::mem::take(&mut delayed.listeners),
-            ..Delayed::NEW
-        };
+        *delayed = Delayed::new();
         self.free_delayed.push(index);
         self.notify_all(chain);
     }
@@ -382,7 +393,7 @@ impl Machine<'_> {
         let mut index = self.var(id).delayed();
         if index == u32::MAX {
             index = self.free_delayed.pop().unwrap_or_else(|| {
-                self.delayed.push(Delayed::NEW);
+                self.delayed.push(Delayed::new());
                 self.delayed.len() as u32 - 1
             });
             self.vars[id.index()].set_delayed(index);
@@ -457,10 +468,8 @@ impl Machine<'_> {
 
     /// Listeners get each new element once.
     pub(super) fn deliver_to_listeners(&mut self, id: VarId, item: Value) -> Result<(), Fail> {
-        let listeners: smallvec::SmallVec<[ListenerId; 8]> = match self.delayed(id) {
-            Some(delayed) if !delayed.listeners.is_empty() => {
-                delayed.listeners.iter().copied().collect()
-            }
+        let listeners = match self.delayed(id).and_then(|delayed| delayed.rare.as_deref()) {
+            Some(rare) if !rare.listeners.is_empty() => rare.listeners.clone(),
             _ => return Ok(()),
         };
         self.enter_delivery()?;
@@ -491,6 +500,10 @@ impl Machine<'_> {
 }
 
 impl Delayed {
+    pub(super) fn rare(&mut self) -> &mut Rare {
+        self.rare.get_or_insert_default()
+    }
+
     fn contains(&mut self, item: Value) -> bool {
         const SEARCHABLE: usize = 16;
         let key = element_key(item);
@@ -500,11 +513,13 @@ impl Delayed {
                 .iter()
                 .any(|element| element_key(*element) == key);
         }
-        let known = self.known.get_or_insert_with(|| {
+        let rare = self.rare.get_or_insert_default();
+        if rare.known.is_empty() {
             let keys = self.elements.iter();
-            Box::new(keys.filter_map(|element| element_key(*element)).collect())
-        });
-        key.is_some_and(|key| known.contains(&key))
+            rare.known
+                .extend(keys.filter_map(|element| element_key(*element)));
+        }
+        key.is_some_and(|key| rare.known.contains(&key))
     }
 }
 

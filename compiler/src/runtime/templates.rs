@@ -20,6 +20,7 @@ use crate::types::text::Instances;
 use crate::types::{Heap, Value};
 
 use super::jinja::{environment, rewrite};
+use super::jinja_syntax::adapt;
 
 /// A template that asks for more than this many things will never end.
 const MAX_WISHES: usize = 100_000;
@@ -50,7 +51,8 @@ pub(super) struct Slot {
     pub wish: Option<Wish>,
     /// Results of plugins that were called as filters.
     pub calls: HashMap<String, Value>,
-    pub sources: HashMap<String, String>,
+    /// `None`: there is none of that name.
+    pub sources: HashMap<String, Option<String>>,
     /// With keyword arguments only those are visible.
     keywords: Option<HashMap<String, Value>>,
     call: Option<CallId>,
@@ -278,12 +280,8 @@ impl Machine<'_> {
                 }
                 Some(Wish::Source(name)) => {
                     let source = self.template_source(&name);
-                    let Some(source) = source else {
-                        return external("jinja2.exceptions.TemplateNotFound", name);
-                    };
-                    lock(shared)
-                        .sources
-                        .insert(name, rewrite(&source, self.program));
+                    let source = source.map(|source| adapt(&rewrite(&source, self.program)));
+                    lock(shared).sources.insert(name, source);
                 }
             }
         }

@@ -5,6 +5,7 @@ pub mod format;
 pub mod ops;
 pub mod reference;
 pub mod regex;
+mod regex_syntax;
 pub mod text;
 pub mod value;
 
