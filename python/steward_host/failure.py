@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 
 # The directory of this package and of `inmanta`.
 _OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
@@ -36,9 +37,14 @@ def describe(error: BaseException, files: set[str]) -> dict:
 def _message(error: BaseException) -> str:
     try:
         text = getattr(error, "message", None) if _is_plugin(error) else None
-        return text if isinstance(text, str) else str(error)
+        return _without_addresses(text if isinstance(text, str) else str(error))
     except Exception:
         return f"<{type(error).__name__} without text>"
+
+
+def _without_addresses(text: str) -> str:
+    """A default `repr` holds an address, which is another one in each process: messages are to be the same."""
+    return re.sub(r" at 0x[0-9a-f]+", "", text)
 
 
 def _is_plugin(error: BaseException) -> bool:

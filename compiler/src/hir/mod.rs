@@ -44,6 +44,8 @@ pub struct Program {
     pub warnings: Vec<Warning>,
     pub namespaces: Vec<Namespace>,
     pub types: Vec<Type>,
+    /// The same by type; behind `types` until the next `add_type`.
+    pub type_ids: Map<Type, TypeId>,
     pub typedefs: Vec<Typedef>,
     pub entities: Vec<Entity>,
     pub attributes: Vec<Attribute>,
@@ -415,11 +417,17 @@ impl Program {
     }
 
     pub fn add_type(&mut self, ty: Type) -> TypeId {
-        if let Some(at) = self.types.iter().position(|known| *known == ty) {
-            return TypeId(at as u32);
+        if self.type_ids.len() != self.types.len() {
+            let ids = (0..).map(TypeId);
+            self.type_ids = self.types.iter().cloned().zip(ids).collect();
         }
+        if let Some(id) = self.type_ids.get(&ty) {
+            return *id;
+        }
+        let id = TypeId(self.types.len() as u32);
+        self.type_ids.insert(ty.clone(), id);
         self.types.push(ty);
-        TypeId(self.types.len() as u32 - 1)
+        id
     }
 
     /// The attribute of that name on the entity or, else, on the nearest ancestor.

@@ -21,6 +21,9 @@ impl Ready<'_> {
     }
 }
 
+/// One list has no more elements, all lists together ten times as many.
+const MAX_LIST: usize = 20_000_000;
+
 impl Machine<'_> {
     /// The value of a variable that is ready.
     pub(super) fn read(&self, id: VarId, loc: Loc) -> Result<Value, Fail> {
@@ -124,6 +127,11 @@ impl Machine<'_> {
                 for item in items {
                     let value = self.eval(*item, scope, ready, context, ListenerId::NONE)?;
                     self.heap.flatten_into(value, &mut values);
+                    if values.len() > MAX_LIST {
+                        let message =
+                            format!("the list is too long: more than {MAX_LIST} elements");
+                        return Err(runtime(node.loc, message));
+                    }
                 }
                 Ok(self.heap.new_list(&values))
             }
@@ -245,6 +253,11 @@ impl Machine<'_> {
     ) -> Result<bool, Fail> {
         let mut unknown = false;
         for part in parts {
+            let limit = self.options.limits.text_bytes;
+            if out.len() > limit {
+                let message = format!("the text is too long: more than {limit} bytes of text");
+                return Err(runtime(loc, message));
+            }
             match part {
                 FormatPart::Text(text) => out.push_str(text),
                 FormatPart::Value(value) => {

@@ -655,12 +655,15 @@ impl<'a> Machine<'a> {
         ListenerId(self.listeners.len() as u32 - 1)
     }
 
-    fn check_limits(&self, loc: Loc) -> Result<(), Fail> {
+    pub(super) fn check_limits(&self, loc: Loc) -> Result<(), Fail> {
+        const MAX_ELEMENTS: usize = 200_000_000;
         let limits = &self.options.limits;
         let too_much = if self.instances.len() > limits.instances {
             format!("has more than {} instances", limits.instances)
         } else if self.heap.text_bytes() > limits.text_bytes {
             format!("makes more than {} bytes of text", limits.text_bytes)
+        } else if self.heap.n_elements() > MAX_ELEMENTS {
+            format!("makes lists of more than {MAX_ELEMENTS} elements")
         } else {
             return Ok(());
         };

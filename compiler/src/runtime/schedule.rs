@@ -147,6 +147,7 @@ impl Machine<'_> {
             while let Some(step) = self.ready.pop_front() {
                 if n_warm == 0 {
                     n_warm = WARMED;
+                    self.check_limits(Loc::NONE)?;
                     self.warm_up();
                 }
                 n_warm -= 1;

@@ -65,6 +65,11 @@ impl Heap {
         self.text.len()
     }
 
+    /// Elements of all lists.
+    pub fn n_elements(&self) -> usize {
+        self.items.len()
+    }
+
     pub fn add_str(&mut self, text: &str) -> StrId {
         self.text.push_str(text);
         self.text_ends.push(self.text.len());
@@ -207,7 +212,7 @@ impl Heap {
             Value::Bool(value) => Some(f64::from(u8::from(value))),
             Value::Int(value) => Some(value as f64),
             Value::Float(value) => Some(value),
-            Value::Big(id) => self.big(id).to_f64(),
+            Value::Big(id) => self.big(id).to_f64().filter(|float| float.is_finite()),
             _ => None,
         }
     }

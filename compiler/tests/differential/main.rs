@@ -51,6 +51,7 @@ struct Arguments {
     out: PathBuf,
 }
 
+//: lang 202
 fn main() -> ExitCode {
     let arguments = match arguments(std::env::args().skip(1)) {
         Ok(Some(arguments)) => arguments,

@@ -1,6 +1,7 @@
 //! The compiler at its boundary: source text to output, diagnostics and resources.
 
 mod checklist;
+mod determinism;
 mod disk;
 mod inputs;
 mod lang;

@@ -8,6 +8,19 @@ from __future__ import annotations
 from inmanta import const
 
 
+_BOOLEANS = {"1": True, "yes": True, "true": True, "on": True, "0": False, "no": False, "false": False, "off": False}
+
+
+def convert_boolean(value: bool | str) -> bool:
+    """A truth value, also from its text in configuration files. ValueError for other texts."""
+    if isinstance(value, bool):
+        return value
+    try:
+        return _BOOLEANS[value.lower()]
+    except KeyError:
+        raise ValueError(f"Not a boolean: {value}") from None
+
+
 def _filled(msg: str, kwargs: dict) -> str:
     """The text of a line: a missing argument is a KeyError, but a lone percent sign without arguments is itself."""
     if "%" not in msg:

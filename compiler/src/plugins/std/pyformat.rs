@@ -19,6 +19,9 @@ pub(super) fn format(
     render(model, &pieces, positional, named, &mut automatic)
 }
 
+/// No text is made longer: 256 MiB.
+const MAX_TEXT: usize = 256 << 20;
+
 fn render(
     model: &mut dyn Model,
     pieces: &[FormatPiece],
@@ -28,6 +31,9 @@ fn render(
 ) -> Result<String, PluginError> {
     let mut out = String::new();
     for piece in pieces {
+        if out.len() > MAX_TEXT {
+            return external("MemoryError", "the text is too long");
+        }
         match piece {
             FormatPiece::Text(text) => out.push_str(text),
             FormatPiece::Field {

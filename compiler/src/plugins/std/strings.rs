@@ -7,6 +7,9 @@ use md5::{Digest, Md5};
 use num_bigint::Sign;
 use num_traits::ToPrimitive;
 
+/// No plugin makes a longer text: 256 MiB.
+const MAX_TEXT: usize = 256 << 20;
+
 pub(super) fn natives() -> Vec<NativeDef> {
     vec![
         native!(
@@ -14,8 +17,13 @@ pub(super) fn natives() -> Vec<NativeDef> {
             "string: string, old: string, new: string -> string",
             |model, args| {
                 let heap = model.heap_ref();
-                let text =
-                    str_arg(heap, args, 0).replace(str_arg(heap, args, 1), str_arg(heap, args, 2));
+                let (text, old) = (str_arg(heap, args, 0), str_arg(heap, args, 1));
+                let new = str_arg(heap, args, 2);
+                let length = text.matches(old).count().saturating_mul(new.len());
+                if length > MAX_TEXT {
+                    return external("MemoryError", "the text is too long");
+                }
+                let text = text.replace(old, new);
                 text_value(model, &text)
             }
         ),
