@@ -300,7 +300,7 @@ pub enum ExprKind {
     Dict(Vec<(crate::types::StrId, ExprId)>),
     Lookup(ExprId, ExprId),
     Format(Vec<FormatPart>),
-    Regex(fancy_regex::Regex),
+    Regex(Box<fancy_regex::Regex>),
     Construct(ConstructId),
     Call(CallId),
     Cast(CallId),

@@ -6,7 +6,7 @@ use super::eval::Ready;
 use super::lookup::{Key, KeyValues};
 use super::{Action, InstId, Instance, Machine, Needs, ScopeId, Step, VarId, VarKind};
 use crate::diagnostics::{Fail, duplicate, fail, runtime, typing};
-use crate::hir::{AttrId, AttributeKind, ConstructId, ExprKind, missing_index};
+use crate::hir::{AttributeKind, ConstructId, ExprKind, missing_index};
 use crate::types::{EntityId, Value};
 
 /// Slot and value of what is known before the instance exists.
@@ -191,7 +191,8 @@ impl Machine<'_> {
                 continue;
             };
             let id = VarId(slots + argument.slot);
-            let (is_ready, attr) = (self.var(id).is_ready(), self.var(id).attr);
+            let is_ready = self.var(id).is_ready();
+            let attr = program.entity(construct.entity).slots[argument.slot as usize];
             if !is_ready && self.checked[argument.value.index()] == attr {
                 self.settle(id, value, construct.loc);
                 continue;
@@ -228,9 +229,12 @@ impl Machine<'_> {
             ));
         }
         let id = InstId(self.instances.len() as u32);
-        let this = self.add_var(VarKind::Plain, id, AttrId::NONE);
+        let this = self.add_var(VarKind::Plain);
         self.vars[this.index()].set(Value::Instance(id), loc);
         let slots = VarId(self.vars.len() as u32);
+        while self.owners.len() * super::OWNER_BLOCK <= slots.index() {
+            self.owners.push(InstId(id.0.saturating_sub(1)));
+        }
         self.instances.push(Instance {
             entity,
             slots,
@@ -252,7 +256,8 @@ impl Machine<'_> {
                 AttributeKind::Relation { high: Some(1), .. } => VarKind::Single,
                 AttributeKind::Relation { .. } => VarKind::List,
             };
-            let var = self.add_var(kind, id, *attr);
+            let var = self.add_var(kind);
+            self.vars[var.index()].is_slot = true;
             if matches!(kind, VarKind::Optional | VarKind::List) {
                 self.enqueue_if_complete(var);
             }
@@ -334,12 +339,12 @@ impl Machine<'_> {
         }
         let candidates: SmallVec<[crate::intern::Symbol; 4]> =
             std::iter::once(first).chain(missing).collect();
-        let var = self.var(context);
-        let AttributeKind::Relation { inverse, .. } = program.attribute(var.attr).kind else {
+        let attr = self.attr(context);
+        let AttributeKind::Relation { inverse, .. } = program.attribute(attr).kind else {
             let message = format!(
                 "Attempting to assign constructor of type {} to attribute that is not a relation attribute: {}",
                 program.text(entity.name),
-                program.text(program.attribute(var.attr).name)
+                program.text(program.attribute(attr).name)
             );
             return Err(runtime(construct.loc, message));
         };

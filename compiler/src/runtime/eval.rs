@@ -32,13 +32,13 @@ impl Machine<'_> {
     }
 
     pub(super) fn optional_unset(&self, id: VarId, loc: Loc) -> Fail {
-        let var = self.var(self.target(id));
-        let attribute = self.program.attribute(var.attr);
+        let slot = self.target(id);
+        let attribute = self.program.attribute(self.attr(slot));
         let message = format!(
             "Optional variable accessed that has no value (attribute `{}.{}` of `{}`)",
             self.program.entity_name(attribute.entity),
             self.program.text(attribute.name),
-            self.describe_instance(var.owner)
+            self.describe_instance(self.owner(slot))
         );
         fail("OptionalValueException", loc, message).help("check it with `is defined` first")
     }
@@ -215,13 +215,16 @@ impl Machine<'_> {
         ready: &mut Ready,
         loc: Loc,
     ) -> Result<Value, Fail> {
-        let mut out = String::new();
+        let mut out = std::mem::take(&mut self.scratch);
+        out.clear();
         let unknown = self.format_into(parts, scope, ready, loc, &mut out)?;
-        Ok(if unknown {
+        let value = if unknown {
             self.heap.new_unknown()
         } else {
             self.heap.new_str(&out)
-        })
+        };
+        self.scratch = out;
+        Ok(value)
     }
 
     /// True: some value is Unknown, and so is the whole text.

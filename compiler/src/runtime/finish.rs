@@ -47,7 +47,7 @@ impl Machine<'_> {
             let message = format!(
                 "No match in index on type {} with key {}",
                 self.program.entity_name(lookup.entity),
-                lookup.text
+                self.lookup_text(&lookup)
             );
             errors.push(not_found(lookup.loc, message));
         }
@@ -57,6 +57,15 @@ impl Machine<'_> {
     }
 
     fn incomplete_instances(&mut self, errors: &mut Vec<Fail>) {
+        // In the order of the arena first: nearly always there is nothing to say.
+        let is_complete = self.instances.iter().all(|instance| {
+            let start = instance.slots.index();
+            let end = start + self.program.entity(instance.entity).slots.len();
+            instance.ran != 0 && self.vars[start..end].iter().all(super::Var::is_ready)
+        });
+        if is_complete {
+            return;
+        }
         for entity in 0..self.program.entities.len() {
             for at in 0..self.by_entity[entity].len() {
                 if errors.len() > MAX_ERRORS {

@@ -63,19 +63,24 @@ macro_rules! none {
         }
     )*};
 }
-none! { VarId, ScopeId, ListenerId, HolderId, InstId, AttrId }
+none! { VarId, ScopeId, ListenerId, HolderId, InstId }
+
+/// No attribute.
+const NO_ATTR: AttrId = AttrId(u32::MAX);
 
 /// Depth of synchronous delivery from list to list.
 const MAX_DELIVERY: u32 = 10_000;
+
+/// Variables for which there is one entry among the owners.
+const OWNER_BLOCK: usize = 16;
 
 pub type Needs = smallvec::SmallVec<[VarId; 4]>;
 
 /// What is known of a variable whose value is not complete. Variables that nobody uses have none.
 struct Delayed {
-    elements: Vec<Value>,
-    /// Keys of the elements, once there are many.
-    known: Option<Box<Set<u64>>>,
-    listeners: Vec<ListenerId>,
+    /// Most relations have one member.
+    elements: smallvec::SmallVec<[Value; 1]>,
+    rare: Option<Box<Rare>>,
     chain: Chain,
     waiters: i32,
     /// Waits that are purely gradual.
@@ -89,20 +94,31 @@ struct Delayed {
     in_candidates: bool,
 }
 
+const _: () = assert!(size_of::<Delayed>() == 64);
+
+/// What few delayed variables have.
+#[derive(Default)]
+struct Rare {
+    listeners: smallvec::SmallVec<[ListenerId; 4]>,
+    /// Keys of the elements, once there are many.
+    known: Set<u64>,
+}
+
 impl Delayed {
-    const NEW: Delayed = Delayed {
-        elements: Vec::new(),
-        known: None,
-        listeners: Vec::new(),
-        chain: Chain::EMPTY,
-        waiters: 0,
-        gradual: 0,
-        open: 0,
-        items: 0,
-        candidate_seq: 0,
-        in_hot: false,
-        in_candidates: false,
-    };
+    fn new() -> Delayed {
+        Delayed {
+            elements: smallvec::SmallVec::new(),
+            rare: None,
+            chain: Chain::EMPTY,
+            waiters: 0,
+            gradual: 0,
+            open: 0,
+            items: 0,
+            candidate_seq: 0,
+            in_hot: false,
+            in_candidates: false,
+        }
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -127,6 +143,12 @@ struct Unit {
 #[derive(Clone, Copy)]
 enum Step {
     Unit(UnitId),
+    /// An attribute of a variable that has its value.
+    Attr {
+        expr: ExprId,
+        scope: ScopeId,
+        proxy: VarId,
+    },
     /// Constants of a constructor into plain attributes: arguments `from` to `to` of the indirect ones.
     Constants {
         construct: ConstructId,
@@ -256,6 +278,36 @@ enum Action {
     },
 }
 
+impl Action {
+    /// Where it runs, if it has such a place.
+    fn scope(&self) -> ScopeId {
+        match *self {
+            Action::Stmt { scope, .. }
+            | Action::Attr { scope, .. }
+            | Action::Logic { scope, .. }
+            | Action::LogicRight { scope, .. }
+            | Action::Ternary { scope, .. }
+            | Action::Branch { scope, .. }
+            | Action::DefinedAttr { scope, .. }
+            | Action::Call { scope, .. }
+            | Action::Query { scope, .. }
+            | Action::Item { scope, .. }
+            | Action::Store { scope, .. }
+            | Action::If { scope, .. }
+            | Action::Implement { scope, .. }
+            | Action::Promise { scope, .. }
+            | Action::Element { scope, .. }
+            | Action::Annotation { scope, .. } => scope,
+            Action::Idle
+            | Action::Cancelled
+            | Action::Defined { .. }
+            | Action::For { .. }
+            | Action::Iterable { .. }
+            | Action::Collect { .. } => ScopeId::NONE,
+        }
+    }
+}
+
 #[derive(Clone, Copy)]
 struct Scope {
     parent: ScopeId,
@@ -289,7 +341,7 @@ struct Loop {
 
 struct Holder {
     executed: bool,
-    slots: Vec<VarId>,
+    slots: smallvec::SmallVec<[VarId; 2]>,
 }
 
 struct ComprehensionRun {
@@ -334,6 +386,8 @@ pub struct Machine<'a> {
     ready: VecDeque<Step>,
     scopes: Vec<Scope>,
     pub instances: Vec<Instance>,
+    /// For each block of variables: the newest instance that begins at or before the block.
+    owners: Vec<InstId>,
     /// Places of repeated construction.
     again: Map<InstId, Vec<Loc>>,
     by_entity: Vec<Vec<InstId>>,
@@ -352,6 +406,8 @@ pub struct Machine<'a> {
     root_scopes: Vec<ScopeId>,
     queue: schedule::Queue,
     n_lookups: u64,
+    /// For texts under construction.
+    scratch: String,
     delivery_depth: u32,
     empty_list: Value,
     /// Why an annotation failed.
@@ -415,6 +471,7 @@ impl<'a> Machine<'a> {
             ready: VecDeque::new(),
             scopes: Vec::new(),
             instances: Vec::new(),
+            owners: Vec::new(),
             again: Map::default(),
             by_entity: program.entities.iter().map(|_| Vec::new()).collect(),
             implementations,
@@ -423,12 +480,13 @@ impl<'a> Machine<'a> {
             holders: Vec::new(),
             runs: Vec::new(),
             tables: (0..program.n_tables).map(|_| Table::default()).collect(),
-            checked: vec![AttrId::NONE; program.exprs.len()],
+            checked: vec![NO_ATTR; program.exprs.len()],
             call_args: Map::default(),
             roots: Vec::new(),
             root_scopes: Vec::new(),
             queue: schedule::Queue::new(program.policy.len()),
             n_lookups: 0,
+            scratch: String::new(),
             delivery_depth: 0,
             empty_list,
             annotation_errors: Vec::new(),
@@ -459,6 +517,26 @@ impl<'a> Machine<'a> {
         Some(VarId(instance.slots.0 + slot))
     }
 
+    /// The instance of a slot.
+    pub fn owner(&self, slot: VarId) -> InstId {
+        let block = slot.index() / OWNER_BLOCK;
+        // Past the last entry there is only the newest instance.
+        let newest = self.instances.len().saturating_sub(1);
+        let mut at = self.owners.get(block).map_or(newest, |id| id.index());
+        while let Some(next) = self.instances.get(at + 1)
+            && next.slots.0 <= slot.0
+        {
+            at += 1;
+        }
+        InstId(at as u32)
+    }
+
+    /// The attribute of a slot.
+    fn attr(&self, slot: VarId) -> AttrId {
+        let instance = self.instance(self.owner(slot));
+        self.program.entity(instance.entity).slots[(slot.0 - instance.slots.0) as usize]
+    }
+
     /// The variable behind proxies.
     fn target(&self, mut id: VarId) -> VarId {
         while let Some(target) = self.vars[id.index()].target() {
@@ -476,8 +554,8 @@ impl<'a> Machine<'a> {
         var.is_ready()
     }
 
-    fn add_var(&mut self, kind: VarKind, owner: InstId, attr: AttrId) -> VarId {
-        self.vars.push(Var::new(kind, owner, attr));
+    fn add_var(&mut self, kind: VarKind) -> VarId {
+        self.vars.push(Var::new(kind, false));
         VarId(self.vars.len() as u32 - 1)
     }
 
@@ -488,10 +566,10 @@ impl<'a> Machine<'a> {
     fn recycled(&mut self, kind: VarKind) -> VarId {
         match self.free_vars.pop() {
             Some(id) => {
-                self.vars[id.index()] = Var::new(kind, InstId::NONE, AttrId::NONE);
+                self.vars[id.index()] = Var::new(kind, false);
                 id
             }
-            None => self.add_var(kind, InstId::NONE, AttrId::NONE),
+            None => self.add_var(kind),
         }
     }
 
@@ -516,7 +594,7 @@ impl<'a> Machine<'a> {
     ) -> ScopeId {
         let base = VarId(self.vars.len() as u32);
         for _ in 0..n_variables {
-            self.add_var(kind, InstId::NONE, AttrId::NONE);
+            self.add_var(kind);
         }
         self.scopes.push(Scope {
             parent,

@@ -20,7 +20,7 @@ impl Machine<'_> {
         let holder = HolderId(self.holders.len() as u32);
         self.holders.push(Holder {
             executed: false,
-            slots: vec![VarId::NONE; promises.len()],
+            slots: smallvec::smallvec![VarId::NONE; promises.len()],
         });
         for (which, promise) in promises.iter().enumerate() {
             let mut needs = Needs::new();

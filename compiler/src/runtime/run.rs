@@ -105,6 +105,18 @@ impl Machine<'_> {
     pub(super) fn step(&mut self, step: Step) -> Result<(), Fail> {
         match step {
             Step::Unit(unit) => self.execute(unit),
+            Step::Attr { expr, scope, proxy } => {
+                let ExprKind::Attr(object, name) = self.program.expr(expr).kind else {
+                    return Ok(());
+                };
+                let ExprKind::Var(variable) = self.program.expr(object).kind else {
+                    return Ok(());
+                };
+                let place = self.program.expr(object).loc;
+                let var = self.resolve(scope, variable, place)?;
+                let value = self.read(var, place)?;
+                self.connect_attribute(proxy, value, object, name, self.program.expr(expr).loc)
+            }
             Step::Constants {
                 construct,
                 from,
@@ -163,9 +175,7 @@ impl Machine<'_> {
                 };
                 let loc = program.expr(expr).loc;
                 let value = self.eval_plain(object, scope, ready)?;
-                let slot = self.attribute_slot(value, name, object, loc)?;
-                self.connect(proxy, slot)
-                    .map_err(|error| delivered(error, loc))?;
+                self.connect_attribute(proxy, value, object, name, loc)?;
             }
             Action::Logic {
                 expr,
@@ -488,6 +498,19 @@ impl Machine<'_> {
                 Err(runtime(loc, message))
             }
         }
+    }
+
+    fn connect_attribute(
+        &mut self,
+        proxy: VarId,
+        value: Value,
+        object: ExprId,
+        name: Symbol,
+        loc: Loc,
+    ) -> Result<(), Fail> {
+        let slot = self.attribute_slot(value, name, object, loc)?;
+        self.connect(proxy, slot)
+            .map_err(|error| delivered(error, loc))
     }
 
     fn connect(&mut self, proxy: VarId, slot: VarId) -> Result<(), Fail> {
