@@ -6,7 +6,7 @@
 //! - `#~ Kind: text`: a warning anywhere;
 //! - `#% text`: a line of `project.yml`;
 //! - `#@ id`: an exported resource, all of them, in any order; `#@ id {json}`: with these fields, among others;
-//! - `#+ python`: the case runs its modules' Python.
+//! - `#+ python`: the case runs its modules' Python; `#+ disk`: it writes files.
 //!
 //! `LANG_CASES=text` runs only the files whose path contains the text.
 
@@ -30,6 +30,7 @@ struct Expected {
     /// Id and fields.
     resources: Option<Vec<(String, String)>>,
     python: bool,
+    disk: bool,
 }
 
 fn expected(text: &str) -> Expected {
@@ -73,11 +74,12 @@ fn expected(text: &str) -> Expected {
                 None => (id.trim(), "{}".to_owned()),
             };
             resources.extend((!id.is_empty()).then(|| (id.to_owned(), fields)));
-        } else if comment
-            .strip_prefix("#+")
-            .is_some_and(|option| option.trim() == "python")
-        {
-            expected.python = true;
+        } else if let Some(option) = comment.strip_prefix("#+") {
+            match option.trim() {
+                "python" => expected.python = true,
+                "disk" => expected.disk = true,
+                other => panic!("there is no option {other}"),
+            }
         }
     }
     expected
@@ -116,8 +118,10 @@ fn check(path: &Path) -> String {
         export: expected.resources.is_some(),
         ..Options::default()
     };
-    let (compiled, printed) = if expected.python {
+    if expected.python {
         options.python = PythonSource::At(python());
+    }
+    let (compiled, printed) = if expected.python || expected.disk {
         on_disk(&all, &options)
     } else {
         let world = all.iter().fold(MemWorld::default(), |world, (name, text)| {
