@@ -1,6 +1,8 @@
 //! Which entities are resources, and what of them is exported.
 
+use crate::diagnostics::{Fail, fail};
 use crate::hir::Program;
+use crate::span::Loc;
 use crate::types::EntityId;
 
 /// A mapping of an entity to a resource.
@@ -200,4 +202,40 @@ pub fn registrations(program: &Program) -> Vec<Registration> {
         }
     }
     all
+}
+
+/// Names that a resource has for itself.
+const RESERVED: &[&str] = &[
+    "id",
+    "version",
+    "model",
+    "requires",
+    "unknowns",
+    "set_version",
+    "clone",
+    "is_type",
+    "serialize",
+];
+
+/// An error for a field that no resource may have. Source: language.md 12.1.
+pub fn check(program: &Program, all: &[Registration]) -> Result<(), Fail> {
+    for registration in all {
+        let Some(class) = registration.class else {
+            continue;
+        };
+        let class = &program.resource_classes[class as usize].python_class;
+        let class = class.rsplit('.').next().unwrap_or(class);
+        for field in &registration.fields {
+            let problem = if RESERVED.contains(&field.name.as_str()) {
+                "is a reserved keyword and not a valid field name"
+            } else if field.name.starts_with('_') {
+                "is not a valid field name: it starts with an underscore"
+            } else {
+                continue;
+            };
+            let message = format!("Resource {} {problem}, reported in {class}", field.name);
+            return Err(fail("ResourceException", Loc::NONE, message));
+        }
+    }
+    Ok(())
 }

@@ -151,6 +151,7 @@ pub fn export(machine: &mut Machine, sink: &mut dyn ResourceSink) -> Result<Vec<
 
 fn collect(machine: &mut Machine) -> Result<Catalog, Fail> {
     let all = registrations(machine.program);
+    super::registry::check(machine.program, &all)?;
     let empty_list = machine.empty_list();
     let program = machine.program;
     let mut catalog = Catalog {

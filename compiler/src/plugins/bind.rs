@@ -61,23 +61,9 @@ pub fn bind(
         .iter()
         .find(|p| p.kind == ParameterKind::VarKeyword);
     if positional.len() > plain.len() && var_positional.is_none() {
-        let required = plain
-            .iter()
-            .filter(|parameter| !parameter.has_default)
-            .count();
-        let takes = if required == plain.len() {
-            required.to_string()
-        } else {
-            format!("from {required} to {}", plain.len())
-        };
-        let noun = if plain.len() == 1 {
-            "argument"
-        } else {
-            "arguments"
-        };
-        let given = if positional.len() == 1 { "was" } else { "were" };
+        let takes = plain.len();
         return Err(format!(
-            "{name}() takes {takes} positional {noun} but {} {given} given",
+            "{name}() takes {takes} positional arguments but {} were given",
             positional.len()
         ));
     }
