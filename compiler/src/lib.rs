@@ -18,6 +18,8 @@ mod api;
 mod builtin;
 mod diagnostics;
 mod export;
+#[doc(hidden)]
+pub mod fuzzing;
 mod hash;
 mod hir;
 mod intern;

@@ -124,7 +124,7 @@ pub enum ToHost {
     },
     /// Asks for what getters collected besides values. Answer: `collected`.
     Collect { id: u64 },
-    /// Runs the registered finalizers. Answer: `result` (null) or `failed`.
+    /// Runs the registered finalizers. Answer: `result`, the texts of their errors in order.
     Finalize { id: u64 },
     /// Runs one resource through its handler. Answer: `deployed`.
     Deploy {

@@ -3,7 +3,7 @@
 use super::json::{NotJson, is_json, write_json};
 use super::plan::{FieldPlan, Plan, plans, read};
 use super::registry::registrations;
-use crate::diagnostics::{Fail, fail, runtime};
+use crate::diagnostics::{Fail, fail};
 use crate::plugins::PluginError;
 use crate::runtime::{Machine, ReadError};
 use crate::span::Loc;
@@ -145,7 +145,12 @@ pub(super) fn value_of(
     }
     match (field.slot, field.missing) {
         (None, Some(value)) => Ok(value),
-        (slot, _) => read(machine, instance, slot, name),
+        // The reference takes an Unknown for a missing one here.
+        (Some(slot), Some(missing)) => match read(machine, instance, Some(slot), name)? {
+            Value::Unknown(_) => Ok(missing),
+            value => Ok(value),
+        },
+        (slot, None) => read(machine, instance, slot, name),
     }
 }
 
@@ -167,12 +172,14 @@ pub(super) fn check(
         if !is_json(&machine.heap, value) {
             let loc = machine.instance(instance).loc;
             let message = format!(
-                "Failed to get attribute '{}' for export on '{}': {} is not serializable",
+                "Failed to get attribute '{}' for export on '{}'",
                 field.field.name,
                 machine.program.entity_name(plan.registration.entity),
-                machine.heap.to_text(value, machine)
             );
-            return Err(runtime(loc, message));
+            let text = machine.heap.to_text(value, machine);
+            let cause = format!("TypeError: {text} is not serializable");
+            let cause = fail("PythonException", Loc::NONE, cause);
+            return Err(fail("ExternalException", loc, message).cause(*cause));
         }
     }
     Ok(true)

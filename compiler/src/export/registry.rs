@@ -129,6 +129,40 @@ const NATIVE: &[Native] = &[
     },
 ];
 
+/// Field names that mean something else. Source: language.md 12.1.
+const RESERVED: &[&str] = &[
+    "id",
+    "version",
+    "model",
+    "requires",
+    "unknowns",
+    "set_version",
+    "clone",
+    "is_type",
+    "serialize",
+];
+
+/// No class may call a field what an export calls something else.
+pub fn check_names(program: &Program) -> Result<(), Fail> {
+    for class in &program.resource_classes {
+        let short = class.python_class.rsplit('.').next().unwrap_or_default();
+        for field in &class.fields {
+            let name = &field.name;
+            let message = if name.starts_with('_') {
+                format!("Resource field names can not start with _, reported in {short}")
+            } else if RESERVED.contains(&name.as_str()) {
+                format!(
+                    "Resource {name} is a reserved keyword and not a valid field name, reported in {short}"
+                )
+            } else {
+                continue;
+            };
+            return Err(fail("ResourceException", Loc::NONE, message));
+        }
+    }
+    Ok(())
+}
+
 /// All registrations whose entity is part of the compile. A project's own module replaces the built-in one.
 pub fn registrations(program: &Program) -> Vec<Registration> {
     let find = |name: &str| {
@@ -202,40 +236,4 @@ pub fn registrations(program: &Program) -> Vec<Registration> {
         }
     }
     all
-}
-
-/// Names that a resource has for itself.
-const RESERVED: &[&str] = &[
-    "id",
-    "version",
-    "model",
-    "requires",
-    "unknowns",
-    "set_version",
-    "clone",
-    "is_type",
-    "serialize",
-];
-
-/// An error for a field that no resource may have. Source: language.md 12.1.
-pub fn check(program: &Program, all: &[Registration]) -> Result<(), Fail> {
-    for registration in all {
-        let Some(class) = registration.class else {
-            continue;
-        };
-        let class = &program.resource_classes[class as usize].python_class;
-        let class = class.rsplit('.').next().unwrap_or(class);
-        for field in &registration.fields {
-            let problem = if RESERVED.contains(&field.name.as_str()) {
-                "is a reserved keyword and not a valid field name"
-            } else if field.name.starts_with('_') {
-                "is not a valid field name: it starts with an underscore"
-            } else {
-                continue;
-            };
-            let message = format!("Resource {} {problem}, reported in {class}", field.name);
-            return Err(fail("ResourceException", Loc::NONE, message));
-        }
-    }
-    Ok(())
 }

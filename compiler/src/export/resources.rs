@@ -10,7 +10,7 @@ use super::fields::{Computed, check, write, write_id};
 use super::partial;
 use super::plan::{Plan, plans};
 use super::references;
-use super::registry::registrations;
+use super::registry::{check_names, registrations};
 use super::sets::Sets;
 use super::sink::{ResourceRef, ResourceSink};
 use crate::diagnostics::{Fail, Warning, fail};
@@ -109,12 +109,13 @@ impl Catalog {
 
 pub fn export(machine: &mut Machine, sink: &mut dyn ResourceSink) -> Result<Vec<String>, Fail> {
     machine.forget_execution();
+    check_names(machine.program)?;
     let catalog = collect(machine)?;
     let mut requires = direct_requires(machine, &catalog);
     dependencies::add(machine, &catalog, &mut requires);
     dependencies::ask_python(machine, &catalog, &mut requires)?;
-    check_cycles(&catalog, &requires)?;
     let mut sets = Sets::assign(machine, &catalog)?;
+    check_cycles(&catalog, &requires)?;
     if let Some(partial) = &machine.options.partial {
         partial::check(machine, partial, &catalog, &requires, &mut sets)?;
     }
@@ -151,7 +152,6 @@ pub fn export(machine: &mut Machine, sink: &mut dyn ResourceSink) -> Result<Vec<
 
 fn collect(machine: &mut Machine) -> Result<Catalog, Fail> {
     let all = registrations(machine.program);
-    super::registry::check(machine.program, &all)?;
     let empty_list = machine.empty_list();
     let program = machine.program;
     let mut catalog = Catalog {
@@ -198,7 +198,7 @@ fn collect(machine: &mut Machine) -> Result<Catalog, Fail> {
                     format!("Resource {id} exists more than once in the configuration model");
                 let other = machine.instance(catalog.owner(*first as usize)).loc;
                 return Err(
-                    fail("ResourceException", machine.instance(instance).loc, message)
+                    fail("CompilerException", machine.instance(instance).loc, message)
                         .note("it is also created here", other),
                 );
             }

@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 
 use super::resources::{Catalog, Fate};
-use crate::diagnostics::{Fail, Warning, runtime};
+use crate::diagnostics::{Fail, Warning, fail};
 use crate::hir::Program;
 use crate::runtime::Machine;
+use crate::span::Loc;
 use crate::types::{EntityId, InstId, Value};
 
 #[derive(Default)]
@@ -115,7 +116,8 @@ impl Sets {
                     catalog.id(index as usize),
                     self.names[*of as usize - 1]
                 );
-                return Err(runtime(machine.instance(set).loc, message));
+                let error = fail("CompilerException", Loc::NONE, message);
+                return Err(error.note("the other set is here", machine.instance(set).loc));
             }
             *of = this;
         }

@@ -131,6 +131,7 @@ impl<'a> Builder<'a> {
             own: Vec::new(),
             slots: Vec::new(),
             slot_of: Map::default(),
+            own_of: Map::default(),
             own_defaults: Vec::new(),
             defaults: Vec::new(),
             implements: Vec::new(),

@@ -108,6 +108,8 @@ pub struct Entity {
     pub children: Vec<EntityId>,
     /// Own attributes: plain ones, then relation ends in order of registration.
     pub own: Vec<AttrId>,
+    /// The own attributes by name; of several with one name the first.
+    pub own_of: Map<Symbol, AttrId>,
     /// The variables of an instance, in order. Source: language.md 8.3.
     pub slots: Vec<AttrId>,
     pub slot_of: Map<Symbol, u32>,
@@ -345,6 +347,8 @@ pub struct Call {
     pub positional: Vec<ExprId>,
     pub named: Vec<(Symbol, ExprId)>,
     pub spreads: Vec<ExprId>,
+    /// Why a cast fails as soon as it runs.
+    pub wrong: Option<Box<str>>,
     pub namespace: NamespaceId,
     pub loc: Loc,
     /// What the call site can see, for templates.
@@ -380,6 +384,8 @@ pub struct Comprehension {
     pub iterable: ExprId,
     /// With the guard: a ternary that yields [`Value::Skip`].
     pub value: ExprId,
+    /// What an Unknown element gives: itself, unless the guard drops it.
+    pub unknown: ExprId,
     pub loc: Loc,
 }
 
@@ -418,13 +424,7 @@ impl Program {
 
     /// The attribute of that name on the entity or, else, on the nearest ancestor.
     pub fn find_attribute(&self, entity: EntityId, name: Symbol) -> Option<AttrId> {
-        let own = |entity: EntityId| {
-            self.entity(entity)
-                .own
-                .iter()
-                .copied()
-                .find(|attr| self.attribute(*attr).name == name)
-        };
+        let own = |entity: EntityId| self.entity(entity).own_of.get(&name).copied();
         own(entity).or_else(|| {
             self.entity(entity)
                 .ancestors

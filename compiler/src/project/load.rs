@@ -61,6 +61,13 @@ pub fn load(
         stack: Vec::new(),
         n_files: 0,
     };
+    loader
+        .warnings
+        .extend(project.warnings.iter().map(|message| Warning {
+            kind: "ProjectConfigurationWarning",
+            message: message.clone(),
+            loc: Loc::NONE,
+        }));
     let text = world.read_text("main.cf").map_err(|error| {
         fail(
             "CompilerException",
@@ -134,6 +141,42 @@ impl Loader<'_> {
         })
     }
 
+    /// The metadata of a module of the second generation are as packaging tools want them.
+    fn check_metadata(&mut self, module: &Module, namespace: &str, loc: Loc) -> Result<(), Fail> {
+        let super::modules::Found::V2 { root, .. } = &module.found else {
+            return Ok(());
+        };
+        let file = format!("{root}/setup.cfg");
+        if !self.world.is_file(&file) {
+            return Ok(());
+        }
+        let name = &module.name;
+        let text = self.world.read_text(&file);
+        let checked = text
+            .map_err(|error| error.to_string())
+            .and_then(|text| super::metadata::module(name, &text).map(|()| text));
+        match checked {
+            Ok(text) => {
+                if super::metadata::is_deprecated(&text) {
+                    self.warnings.push(Warning {
+                        kind: "ModuleDeprecationWarning",
+                        message: format!("Module {name} has been deprecated"),
+                        loc: Loc::NONE,
+                    });
+                }
+                Ok(())
+            }
+            Err(reason) => {
+                let message = format!("Metadata defined in {file} is invalid:\n  {reason}");
+                let metadata = fail("InvalidMetadata", Loc::NONE, message);
+                let message = format!("Could not load module {name}");
+                let invalid = fail("InvalidModuleException", Loc::NONE, message).cause(*metadata);
+                let message = format!("Failed to load module {namespace}");
+                Err(fail("ModuleLoadingException", loc, message).cause(*invalid))
+            }
+        }
+    }
+
     fn load_namespace(&mut self, namespace: &str, import: Loc) -> Result<(), Fail> {
         if self.loaded.contains_key(namespace) {
             return Ok(());
@@ -157,6 +200,7 @@ impl Loader<'_> {
                         .cause(*cause)
                         .help("a module is a directory of the module path with a module.yml, setup.cfg or pyproject.toml"));
                 };
+                self.check_metadata(&module, namespace, import)?;
                 self.modules.push(module);
                 self.files.push(Vec::new());
                 self.modules.len() - 1

@@ -133,20 +133,17 @@ impl Module {
                 builtin::source(namespace).map(|(file, text)| (file.to_owned(), text.to_owned()))
             );
         };
-        let candidates = if below.is_empty() {
-            vec![format!("{root}/model/_init.cf")]
+        // A directory counts before a file of its name, also when it has no `_init.cf`.
+        let directory = format!("{root}/model/{below}");
+        let path = if below.is_empty() || world.is_dir(&directory) {
+            format!("{}/_init.cf", directory.trim_end_matches('/'))
         } else {
-            vec![
-                format!("{root}/model/{below}/_init.cf"),
-                format!("{root}/model/{below}.cf"),
-            ]
+            format!("{directory}.cf")
         };
-        for path in candidates {
-            if world.is_file(&path) {
-                return world.read_text(&path).map(|text| Some((path, text)));
-            }
+        if !world.is_file(&path) {
+            return Ok(None);
         }
-        Ok(None)
+        world.read_text(&path).map(|text| Some((path, text)))
     }
 
     /// Its Python files, if it has any.

@@ -4,14 +4,14 @@ use std::str::FromStr;
 
 use pep440_rs::{Version, VersionSpecifiers};
 
-use super::invalid;
+use super::metadata::invalid;
 use super::modules::{Found, Module};
 use crate::diagnostics::{Fail, Warning, fail};
 use crate::span::Loc;
 use crate::world::World;
 
 /// A constraint on a module, and who has it.
-struct Requirement {
+pub(super) struct Requirement {
     text: String,
     module: String,
     versions: VersionSpecifiers,
@@ -82,17 +82,22 @@ pub(super) fn check(
 }
 
 /// `net ~= 1.2, != 1.3`, with the name of a module or of its package.
-fn parse(text: &str) -> Result<Requirement, String> {
+pub(super) fn parse(text: &str) -> Result<Requirement, String> {
     let plain = text.split(['#', ';']).next().unwrap_or("").trim();
     let end = plain
         .find(|c: char| !(c.is_alphanumeric() || "_-.".contains(c)))
         .unwrap_or(plain.len());
     let (name, rest) = plain.split_at(end);
+    if !name.starts_with(char::is_alphanumeric) {
+        return Err("a name was expected".to_owned());
+    }
     let rest = match rest.trim().strip_prefix('[') {
         Some(extras) => extras.split_once(']').map_or("", |(_, rest)| rest),
         None => rest,
     };
     let rest = rest.trim().trim_start_matches('(').trim_end_matches(')');
+    // A place to get it from says nothing of versions.
+    let rest = if rest.starts_with('@') { "" } else { rest };
     let versions = VersionSpecifiers::from_str(rest).map_err(|error| error.to_string())?;
     Ok(Requirement {
         text: plain.to_owned(),

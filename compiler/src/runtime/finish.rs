@@ -14,7 +14,15 @@ impl Machine<'_> {
     pub fn complete(&mut self) -> Result<(), Vec<Fail>> {
         self.check_defaults()
             .and_then(|()| self.run())
-            .map_err(|error| vec![error])?;
+            .map_err(|mut error| {
+                // The reference has no place for what goes wrong between statements; we know one.
+                if error.loc == Loc::NONE
+                    && matches!(error.kind, "NotFoundException" | "OptionalValueException")
+                {
+                    error.loc = error.notes.first().map_or(Loc::NONE, |(_, loc)| *loc);
+                }
+                vec![error]
+            })?;
         let mut errors = Vec::new();
         self.pending_lookups(&mut errors);
         self.incomplete_instances(&mut errors);
@@ -63,7 +71,7 @@ impl Machine<'_> {
             let end = start + self.program.entity(instance.entity).slots.len();
             instance.ran != 0 && self.vars[start..end].iter().all(super::Var::is_ready)
         });
-        if is_complete {
+        if is_complete && self.wanting.is_empty() {
             return;
         }
         for entity in 0..self.program.entities.len() {
@@ -79,7 +87,7 @@ impl Machine<'_> {
 
     fn check_instance(&mut self, entity: EntityId, id: InstId, errors: &mut Vec<Fail>) {
         let instance = self.instance(id);
-        let (slots, loc) = (instance.slots, instance.loc);
+        let (slots, loc) = (instance.slots, self.last_place(id));
         if instance.ran == 0 {
             let short = self.program.text(self.program.entity(entity).short);
             errors.push(
@@ -94,10 +102,11 @@ impl Machine<'_> {
         }
         for (offset, attr) in self.program.entity(entity).slots.iter().enumerate() {
             let var = VarId(slots.0 + offset as u32);
-            if self.var(var).is_ready() {
+            let is_ready = self.var(var).is_ready();
+            if is_ready && !self.wanting.contains(&var) {
                 continue;
             }
-            if self.is_delayed(var) && self.can_freeze(var) {
+            if !is_ready && self.is_delayed(var) && self.can_freeze(var) {
                 if let Err(error) = self.freeze(var) {
                     errors.push(error);
                 }
@@ -109,7 +118,11 @@ impl Machine<'_> {
             let object = self.describe_instance(id);
             let message = match attribute.kind {
                 AttributeKind::Relation { low, .. } if self.var(var).kind == VarKind::List => {
-                    let n_elements = self.elements(var).len();
+                    let n_elements = if is_ready {
+                        0
+                    } else {
+                        self.elements(var).len()
+                    };
                     format!(
                         "The object {object} is not complete: attribute {name} ({place}) requires {low} values but only {n_elements} are set"
                     )
@@ -184,6 +197,7 @@ impl Machine<'_> {
                 self.program.comprehensions[self.runs[run.index()].comprehension.index()].loc
             }
             Action::Annotation { which, .. } => self.program.annotations[which as usize].loc,
+            Action::PromisedAttr { .. } => Loc::NONE,
             Action::Idle | Action::Cancelled | Action::Defined { .. } | Action::Promise { .. } => {
                 Loc::NONE
             }

@@ -228,7 +228,8 @@ impl Machine<'_> {
                 match program.attribute(attr).kind {
                     AttributeKind::Plain(_) => {
                         let message = format!(
-                            "short index lookup is only possible on relations, {name} is an attribute"
+                            "short index lookup is only possible on relations, {} is an attribute",
+                            program.text(relation)
                         );
                         return Err(typing(query.loc, message));
                     }

@@ -71,6 +71,8 @@ const NO_ATTR: AttrId = AttrId(u32::MAX);
 /// Depth of synchronous delivery from list to list.
 const MAX_DELIVERY: u32 = 10_000;
 
+/// Bytes of an arena before it has to grow.
+const LARGE: usize = 4 << 20;
 /// Variables for which there is one entry among the owners.
 const OWNER_BLOCK: usize = 16;
 
@@ -180,6 +182,12 @@ enum Action {
         scope: ScopeId,
         proxy: VarId,
     },
+    /// An attribute on the path of a promise: an unset optional ends the promise, and is no error.
+    PromisedAttr {
+        expr: ExprId,
+        scope: ScopeId,
+        proxy: VarId,
+    },
     Logic {
         expr: ExprId,
         scope: ScopeId,
@@ -284,6 +292,7 @@ impl Action {
         match *self {
             Action::Stmt { scope, .. }
             | Action::Attr { scope, .. }
+            | Action::PromisedAttr { scope, .. }
             | Action::Logic { scope, .. }
             | Action::LogicRight { scope, .. }
             | Action::Ternary { scope, .. }
@@ -390,6 +399,8 @@ pub struct Machine<'a> {
     owners: Vec<InstId>,
     /// Places of repeated construction.
     again: Map<InstId, Vec<Loc>>,
+    /// List relations that were set to null although they want values.
+    wanting: Vec<VarId>,
     by_entity: Vec<Vec<InstId>>,
     /// Distinct implementations of each entity, whose order gives the bits of [`Instance::ran`].
     implementations: Vec<Vec<crate::hir::ImplementationId>>,
@@ -457,22 +468,24 @@ impl<'a> Machine<'a> {
             host: None,
             warnings: Vec::new(),
             unknown_parameters: Vec::new(),
-            vars: Vec::new(),
+            // Large from the start: such a vector grows in place, by moving pages, and pages that are not used are not there.
+            vars: Vec::with_capacity(LARGE / 16),
             free_vars: Vec::new(),
-            delayed: Vec::new(),
+            delayed: Vec::with_capacity(LARGE / 64),
             free_delayed: Vec::new(),
             cells: Vec::new(),
             free_cell: u32::MAX,
             listeners: Vec::new(),
-            units: Vec::new(),
+            units: Vec::with_capacity(LARGE / 64),
             free_units: Vec::new(),
             n_created: 0,
             n_live: 0,
             ready: VecDeque::new(),
             scopes: Vec::new(),
-            instances: Vec::new(),
+            instances: Vec::with_capacity(LARGE / 32),
             owners: Vec::new(),
             again: Map::default(),
+            wanting: Vec::new(),
             by_entity: program.entities.iter().map(|_| Vec::new()).collect(),
             implementations,
             many_ran: Set::default(),

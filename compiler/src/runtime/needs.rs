@@ -39,13 +39,10 @@ impl Machine<'_> {
             }
             Ref::Missing(name) => name,
         };
-        Err(not_found(
-            loc,
-            format!(
-                "variable {} not found",
-                self.program.text(found).rsplit("::").next().unwrap_or("")
-            ),
-        ))
+        // The place is that of the statement, or of what else finds out.
+        let name = self.program.text(found).rsplit("::").next().unwrap_or("");
+        let error = not_found(Loc::NONE, format!("variable {name} not found"));
+        Err(error.note("the name is here", loc))
     }
 
     pub(super) fn needs(

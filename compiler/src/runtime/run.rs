@@ -177,11 +177,16 @@ impl Machine<'_> {
                 let value = self.eval_plain(object, scope, ready)?;
                 self.connect_attribute(proxy, value, object, name, loc)?;
             }
+            Action::PromisedAttr { expr, scope, proxy } => {
+                self.run_promised(expr, scope, proxy, ready)?
+            }
             Action::Logic {
                 expr,
                 scope,
                 result,
-            } => self.run_logic(expr, scope, result, ready)?,
+            } => self
+                .run_logic(expr, scope, result, ready)
+                .map_err(|error| error.at(program.expr(expr).loc))?,
             Action::LogicRight {
                 expr,
                 scope,
@@ -513,7 +518,7 @@ impl Machine<'_> {
             .map_err(|error| delivered(error, loc))
     }
 
-    fn connect(&mut self, proxy: VarId, slot: VarId) -> Result<(), Fail> {
+    pub(super) fn connect(&mut self, proxy: VarId, slot: VarId) -> Result<(), Fail> {
         let var = &mut self.vars[proxy.index()];
         let (listener, mut chain) = (var.listener(), var.waiters());
         var.connect(slot);

@@ -125,11 +125,19 @@ impl Machine<'_> {
         self.emit_roots()?;
         let mut n_iterations = 0;
         loop {
-            if self.ready.is_empty() && self.queue.n_waiting == 0 && self.queue.n_parked == 0 {
+            let done =
+                self.ready.is_empty() && self.queue.n_waiting == 0 && self.queue.n_parked == 0;
+            // The last one allowed is one too many; and std itself takes one.
+            let n_counted = if done {
+                n_iterations.max(1)
+            } else {
+                n_iterations
+            };
+            if done && limit.is_none_or(|limit| n_counted < limit) {
                 return Ok(());
             }
             if let Some(limit) = limit
-                && n_iterations >= limit
+                && n_counted >= limit
             {
                 let message = format!("Could not complete model, max_iterations {limit} reached.");
                 return Err(fail("CompilerException", Loc::NONE, message));

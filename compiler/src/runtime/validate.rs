@@ -20,10 +20,7 @@ impl Machine<'_> {
         let program = self.program;
         for entity in &program.entities {
             for default in &entity.own_defaults {
-                let attr = entity
-                    .own
-                    .iter()
-                    .find(|attr| program.attribute(**attr).name == default.name);
+                let attr = entity.own_of.get(&default.name);
                 let (Some(value), Some(attr)) = (default.value, attr) else {
                     continue;
                 };
@@ -33,7 +30,14 @@ impl Machine<'_> {
                 {
                     self.validate(ty, *value, attribute.loc)
                         .map_err(|mut error| {
-                            error.loc = attribute.loc;
+                            // What goes wrong inside of a condition has its place there.
+                            if program
+                                .typedefs
+                                .iter()
+                                .any(|typedef| typedef.loc == error.loc)
+                            {
+                                error.loc = attribute.loc;
+                            }
                             error
                         })?;
                 }
@@ -46,9 +50,7 @@ impl Machine<'_> {
         let program = self.program;
         match &program.types[ty.index()] {
             Type::Typedef(id) => self.typedef_error(*id, value, loc),
-            Type::Nullable(inner) if matches!(program.types[inner.index()], Type::Typedef(_)) => {
-                self.type_error(*inner, value, loc)
-            }
+            Type::Nullable(inner) => self.type_error(*inner, value, loc),
             Type::Entity(entity) => match value {
                 Value::Instance(instance) => {
                     let text = self.describe_instance(instance);
@@ -76,11 +78,7 @@ impl Machine<'_> {
                     for at in 0..self.heap.list(list).len() {
                         let element = self.heap.list(list)[at];
                         if !matches!(self.accepts(*item, element), Ok(true)) {
-                            let inner = &program.types[item.index()];
-                            if matches!(inner, Type::Typedef(_) | Type::Entity(_)) {
-                                return self.type_error(*item, element, loc);
-                            }
-                            break;
+                            return self.type_error(*item, element, loc);
                         }
                     }
                 }
@@ -91,14 +89,20 @@ impl Machine<'_> {
     }
 
     fn invalid(&self, ty: TypeId, value: Value, loc: Loc) -> Fail {
-        let text = self.heap.to_text(value, self);
-        runtime(
-            loc,
-            format!(
-                "Invalid value '{text}', expected {}",
-                self.program.type_text(ty)
-            ),
-        )
+        let expected = &self.program.types[ty.index()];
+        let is_list = matches!(expected, Type::List | Type::AnyList | Type::ListOf(_));
+        // What is no list at all is another kind of error than a wrong element.
+        let kind = match value {
+            Value::List(_) => "RuntimeException",
+            _ if is_list => "TypingException",
+            _ => "RuntimeException",
+        };
+        let message = format!(
+            "Invalid value '{}', expected {}",
+            self.heap.to_text(value, self),
+            self.program.type_text(ty)
+        );
+        fail(kind, loc, message)
     }
 
     fn typedef_error(&mut self, id: TypedefId, value: Value, loc: Loc) -> Fail {
@@ -385,6 +389,9 @@ impl Machine<'_> {
                 self.program.text(*name).to_owned(),
                 self.direct(*value, bound)?,
             ));
+        }
+        if let Some(message) = &call.wrong {
+            return Err(runtime(call.loc, message.as_ref()));
         }
         match call.callee {
             Callee::Cast(ty) => self.cast(ty, positional[0], call.loc),

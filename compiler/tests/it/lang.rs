@@ -1,24 +1,27 @@
 //! Runs `fixtures/lang/**/*.cf`, one case a file, with the expectation inside of the file:
 //!
 //! - `#> text`: a line of output, in order;
-//! - `#! Kind: text` on the line of an error, whose message, or that of a cause, contains the text;
+//! - `#! Kind: text` on the line of an error, whose message, or that of a cause, contains the text; `#! Kind@7: text` says the
+//!   column, too;
 //! - `#!? Kind: text`: an error anywhere;
 //! - `#~ Kind: text`: a warning anywhere;
 //! - `#% text`: a line of `project.yml`;
-//! - `#@ id`: an exported resource, all of them, in any order; `#@ id {json}`: with these fields, among others;
-//! - `#+ python`: the case runs its modules' Python; `#+ disk`: it writes files.
+//! - `#@ id`: an exported resource, all of them, in any order;
+//! - `#@ .field = json`: a field of the resource of the line before, as it is exported; `#@ id {json}`: some of its fields;
+//! - `#+ python`: the case runs its modules' Python (one whose modules have `inmanta_plugins` does without it); `#+ disk`:
+//!   it writes files;
+//! - `#$ NAME=value`: a variable of the environment;
+//! - `#: lang 57, 58; std 3`: the entries of the checklist that the case shows (`checklist.rs`).
 //!
-//! `LANG_CASES=text` runs only the files whose path contains the text.
+//! `case.cf` may have modules in `case/`, and other files of the project in `case/_project/`. A case with Python files is
+//! compiled on disk, with a real Python. `LANG_CASES=text` runs only the files whose path contains the text.
 
-use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
 
-use steward_compiler::{
-    Compiled, Diagnostic, DirWorld, MemWorld, Options, PythonRuntime, PythonSource, Severity,
-    compile,
-};
+use steward_compiler::{Compiled, Diagnostic, Export, MemWorld, Options, Severity, compile};
+
+use crate::disk::Disk;
 
 #[derive(Default, Debug)]
 struct Expected {
@@ -27,8 +30,10 @@ struct Expected {
     errors: Vec<(Option<u32>, String, String)>,
     warnings: Vec<(String, String)>,
     project: String,
-    /// Id and fields.
-    resources: Option<Vec<(String, String)>>,
+    resources: Option<Vec<String>>,
+    /// Resource, field, value.
+    fields: Vec<(String, String, serde_json::Value)>,
+    variables: Vec<(String, String)>,
     python: bool,
     disk: bool,
 }
@@ -41,7 +46,7 @@ fn expected(text: &str) -> Expected {
     };
     for (at, line) in text.lines().enumerate() {
         let Some(comment) = line.rfind('#').map(|_| line).and_then(|line| {
-            ["#>", "#!?", "#!", "#~", "#%", "#@", "#+"]
+            ["#>", "#!?", "#!", "#~", "#%", "#@", "#$", "#+"]
                 .iter()
                 .filter_map(|mark| line.find(mark))
                 .min()
@@ -67,13 +72,32 @@ fn expected(text: &str) -> Expected {
                 .project
                 .push_str(line.strip_prefix(' ').unwrap_or(line));
             expected.project.push('\n');
+        } else if let Some((name, value)) = comment
+            .strip_prefix("#$")
+            .and_then(|text| text.split_once('='))
+        {
+            expected
+                .variables
+                .push((name.trim().to_owned(), value.to_owned()));
+        } else if let Some(field) = comment.strip_prefix("#@ .") {
+            let (field, value) = field.split_once(" = ").expect("a field has a value");
+            let last = expected.resources.as_ref().and_then(|ids| ids.last());
+            let id = last.expect("a field follows its resource").clone();
+            let value = serde_json::from_str(value).expect("a value is JSON");
+            expected.fields.push((id, field.to_owned(), value));
         } else if let Some(id) = comment.strip_prefix("#@") {
             let resources = expected.resources.get_or_insert_default();
             let (id, fields) = match id.trim().split_once(" {") {
                 Some((id, fields)) => (id, format!("{{{fields}")),
                 None => (id.trim(), "{}".to_owned()),
             };
-            resources.extend((!id.is_empty()).then(|| (id.to_owned(), fields)));
+            resources.extend((!id.is_empty()).then(|| id.to_owned()));
+            let fields: serde_json::Map<String, serde_json::Value> =
+                serde_json::from_str(&fields).expect("fields are JSON");
+            let fields = fields
+                .into_iter()
+                .map(|(name, value)| (id.to_owned(), name, value));
+            expected.fields.extend(fields);
         } else if let Some(option) = comment.strip_prefix("#+") {
             match option.trim() {
                 "python" => expected.python = true,
@@ -89,46 +113,77 @@ fn says(diagnostic: &Diagnostic, text: &str) -> bool {
     diagnostic.message.contains(text) || diagnostic.causes.iter().any(|cause| says(cause, text))
 }
 
-/// What is wrong with one case; empty: nothing.
-fn check(path: &Path) -> String {
+/// All files of a case but `main.cf` and `project.yml`: where they belong, their text.
+fn companions(path: &Path) -> Vec<(String, String)> {
+    let directory = path.with_extension("");
+    let place = |file: PathBuf| {
+        let below = file.strip_prefix(&directory).expect("it is below");
+        let name = match below.strip_prefix("_project") {
+            Ok(rest) => rest.to_string_lossy().into_owned(),
+            Err(_) => format!("libs/{}", below.to_string_lossy()),
+        };
+        (
+            name,
+            std::fs::read_to_string(&file).expect("a file is readable"),
+        )
+    };
+    files(&directory).into_iter().map(place).collect()
+}
+
+/// What a compile said: what it printed, what it gave.
+pub struct Outcome {
+    pub printed: String,
+    pub compiled: Compiled,
+}
+
+/// A case of the fixtures as a project: its files, what the options must say, its environment.
+fn project(path: &Path, options: &Options) -> (Vec<(String, String)>, Options, Expected) {
     let text = std::fs::read_to_string(path).expect("a case is readable");
     let expected = expected(&text);
-    let mut all = vec![
+    let mut files = vec![
         (
             "project.yml".to_owned(),
             format!("name: case\nmodulepath: libs\n{}", expected.project),
         ),
-        ("main.cf".to_owned(), text.clone()),
+        ("main.cf".to_owned(), text),
     ];
-    // `case.cf` may have modules in `case/`.
-    for module in files(&path.with_extension("")) {
-        let name = module
-            .strip_prefix(path.with_extension(""))
-            .expect("it is below")
-            .to_string_lossy()
-            .into_owned();
-        let text = std::fs::read_to_string(&module).expect("a module is readable");
-        // Templates and files of the project itself lie in `_project`.
-        match name.strip_prefix("_project/") {
-            Some(name) => all.push((name.to_owned(), text)),
-            None => all.push((format!("libs/{name}"), text)),
-        }
-    }
-    let mut options = Options {
+    files.extend(companions(path));
+    let options = Options {
         export: expected.resources.is_some(),
-        ..Options::default()
+        ..options.clone()
     };
-    if expected.python {
-        options.python = PythonSource::At(python());
+    (files, options, expected)
+}
+
+/// Compiles a case of the fixtures: in memory, or on disk if it has Python.
+pub fn run(path: &Path, options: &Options) -> Outcome {
+    let (files, options, expected) = project(path, options);
+    let is_python = |(name, _): &(String, String)| name.contains("/inmanta_plugins/");
+    if expected.python || expected.disk || files.iter().any(is_python) {
+        return Disk::new(&files).run(&options, &expected.variables);
     }
-    let (compiled, printed) = if expected.python || expected.disk {
-        on_disk(&all, &options)
-    } else {
-        let world = all.iter().fold(MemWorld::default(), |world, (name, text)| {
-            world.file(name, text)
-        });
-        (compile(&world, &options), world.printed())
-    };
+    let mut world = MemWorld::default();
+    for (name, text) in &files {
+        world = world.file(name, text);
+    }
+    for (name, value) in &expected.variables {
+        world = world.variable(name, value);
+    }
+    let compiled = compile(&world, &options);
+    let printed = world.printed();
+    Outcome { printed, compiled }
+}
+
+/// Compiles a case of the fixtures on disk.
+pub fn run_on_disk(path: &Path, options: &Options) -> Outcome {
+    let (files, options, expected) = project(path, options);
+    Disk::new(&files).run(&options, &expected.variables)
+}
+
+/// What is wrong with one case; empty: nothing.
+fn check(path: &Path) -> String {
+    let expected = expected(&std::fs::read_to_string(path).expect("a case is readable"));
+    let Outcome { printed, compiled } = run(path, &Options::default());
     let mut wrong = String::new();
     if printed != expected.output {
         let _ = writeln!(
@@ -144,7 +199,13 @@ fn check(path: &Path) -> String {
         .collect();
     for (line, kind, text) in &expected.errors {
         let found = errors.iter().position(|error| {
-            error.kind == *kind
+            let (kind, column) = match kind.split_once('@') {
+                Some((kind, column)) => (kind, column.parse().ok()),
+                None => (kind.as_str(), None),
+            };
+            let found = error.location.as_ref().and_then(|location| location.column);
+            error.kind == kind
+                && (column.is_none() || column == found)
                 && says(error, text)
                 && line.is_none_or(|line| {
                     error
@@ -180,73 +241,50 @@ fn check(path: &Path) -> String {
         }
     }
     if let (Some(wanted), Some(export)) = (&expected.resources, &compiled.export) {
+        let mut wanted = wanted.clone();
         let mut found: Vec<String> = export
             .resources
             .iter()
             .map(|resource| resource.id.clone())
             .collect();
-        let mut ids: Vec<String> = wanted.iter().map(|(id, _)| id.clone()).collect();
-        ids.sort();
+        wanted.sort();
         found.sort();
-        if ids != found {
+        if wanted != found {
             let _ = writeln!(wrong, "  resources are {found:#?}");
         }
-        for resource in &export.resources {
-            let fields = wanted.iter().find(|(id, _)| *id == resource.id);
-            wrong.push_str(&compare(
-                &resource.attributes,
-                fields.map_or("{}", |(_, fields)| fields),
-            ));
-        }
+        fields_as_expected(export, &expected, &mut wrong);
     }
     wrong
 }
 
-/// What differs between a resource's fields and those that the case names.
-fn compare(attributes: &str, wanted: &str) -> String {
-    let found: serde_json::Value = serde_json::from_str(attributes).expect("attributes are JSON");
-    let wanted: serde_json::Value = serde_json::from_str(wanted).expect("a case's fields are JSON");
-    let mut wrong = String::new();
-    for (name, value) in wanted.as_object().into_iter().flatten() {
-        if found.get(name) != Some(value) {
-            let found = found.get(name).map(ToString::to_string);
-            let _ = writeln!(wrong, "  field {name} is {found:?}, but should be {value}");
+fn without_version(id: &str) -> &str {
+    id.rsplit_once(",v=").map_or(id, |(id, _)| id)
+}
+
+fn fields_as_expected(export: &Export, expected: &Expected, wrong: &mut String) {
+    let json: serde_json::Value =
+        serde_json::from_str(&steward_compiler::export_json(export)).expect("an export is JSON");
+    for (id, field, value) in &expected.fields {
+        let resources = json.as_array().expect("an export is a list");
+        let resource = resources.iter().find(|resource| {
+            resource["id"]
+                .as_str()
+                .is_some_and(|found| without_version(found) == id)
+        });
+        let found = resource.and_then(|resource| resource.get(field));
+        let same = match (field.as_str(), found.and_then(|found| found.as_array())) {
+            ("requires", Some(found)) => {
+                let mut found: Vec<&str> = found.iter().filter_map(|id| id.as_str()).collect();
+                found.iter_mut().for_each(|id| *id = without_version(id));
+                found.sort_unstable();
+                *value == serde_json::json!(found)
+            }
+            _ => found == Some(value),
+        };
+        if !same {
+            let _ = writeln!(wrong, "  {field} of {id} is {found:?}");
         }
     }
-    wrong
-}
-
-/// The interpreter of the tests and our own package.
-fn python() -> PythonRuntime {
-    let interpreter = std::env::var_os("STEWARD_PYTHON").unwrap_or_else(|| "python3".into());
-    PythonRuntime {
-        interpreter: interpreter.into(),
-        package: Path::new(env!("CARGO_MANIFEST_DIR")).join("../python"),
-    }
-}
-
-/// Python reads files, so its cases are written to a directory.
-fn on_disk(files: &[(String, String)], options: &Options) -> (Compiled, String) {
-    let directory = tempfile::tempdir().expect("there is a directory for temporary files");
-    for (name, text) in files {
-        let path = directory.path().join(name);
-        let parent = path.parent().expect("a file has a directory");
-        std::fs::create_dir_all(parent).expect("the directory can be made");
-        std::fs::write(&path, text).expect("the file can be written");
-    }
-    let printed = Arc::new(Mutex::new(String::new()));
-    let sink = Arc::clone(&printed);
-    let world = DirWorld::new(directory.path().to_owned(), BTreeMap::new(), move |line| {
-        let mut printed = sink.lock().expect("nobody panics while printing");
-        printed.push_str(line);
-        printed.push('\n');
-    });
-    let compiled = compile(&world, options);
-    let printed = printed
-        .lock()
-        .expect("nobody panics while printing")
-        .clone();
-    (compiled, printed)
 }
 
 /// All files below a directory, sorted.
@@ -267,20 +305,24 @@ pub fn files(directory: &Path) -> Vec<PathBuf> {
     found
 }
 
+/// The cases among the fixtures: `.cf` files that are no part of another case.
+pub fn cases() -> Vec<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/lang");
+    let is_module = |path: &Path| {
+        let mut parents = path.ancestors().skip(1);
+        parents.any(|parent| parent.with_extension("cf").is_file())
+    };
+    let mut cases = files(&root);
+    cases.retain(|path| path.extension().is_some_and(|it| it == "cf") && !is_module(path));
+    cases
+}
+
 #[test]
 fn every_language_case_is_as_it_says() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/lang");
     let only = std::env::var("LANG_CASES").unwrap_or_default();
     let mut wrong = String::new();
     let mut n_cases = 0;
-    for path in files(&root) {
-        let is_module = path
-            .ancestors()
-            .skip(1)
-            .any(|parent| parent.with_extension("cf").is_file());
-        if path.extension().is_none_or(|extension| extension != "cf") || is_module {
-            continue;
-        }
+    for path in cases() {
         if !path.to_string_lossy().contains(&only) {
             continue;
         }

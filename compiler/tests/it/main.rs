@@ -1,7 +1,12 @@
 //! The compiler at its boundary: source text to output, diagnostics and resources.
 
+mod checklist;
+mod disk;
 mod inputs;
 mod lang;
 mod mangled;
 mod modules;
 mod partial;
+mod projects;
+mod robust;
+mod sources;

@@ -108,6 +108,7 @@ fn merge_error(partial: &str, sets: &[&str]) -> PartialError {
 }
 
 #[test]
+//: lang 195
 fn sets_of_the_export_replace_those_that_are_there() {
     check_merged(
         r#"
@@ -127,6 +128,7 @@ fn sets_of_the_export_replace_those_that_are_there() {
 }
 
 #[test]
+//: lang 195
 fn a_set_that_the_compile_is_for_and_that_has_no_resource_is_removed() {
     check_merged(
         r#"shared = Part(name="shared", value="s")"#,
@@ -136,6 +138,7 @@ fn a_set_that_the_compile_is_for_and_that_has_no_resource_is_removed() {
 }
 
 #[test]
+//: lang 195
 fn shared_resources_are_added_and_their_requirements_come_together() {
     check_merged(
         r#"
@@ -153,6 +156,7 @@ fn shared_resources_are_added_and_their_requirements_come_together() {
 }
 
 #[test]
+//: lang 195
 fn a_shared_resource_stays_as_it_is() {
     let error = merge_error(r#"Part(name="shared", value="other")"#, &[]);
     let id = "std::testing::NullResource[internal,name=shared]";
@@ -160,6 +164,7 @@ fn a_shared_resource_stays_as_it_is() {
 }
 
 #[test]
+//: lang 195
 fn a_resource_moves_only_between_sets_that_are_exported_together() {
     let moved = r#"Part(name="b1", set="a")"#;
     assert!(
@@ -177,6 +182,7 @@ fn a_resource_moves_only_between_sets_that_are_exported_together() {
 }
 
 #[test]
+//: lang 195
 fn a_partial_compile_exports_only_the_sets_that_it_is_for() {
     let message = refused(r#"Part(name="b1", set="b")"#, &["a"]);
     assert!(
@@ -188,6 +194,7 @@ fn a_partial_compile_exports_only_the_sets_that_it_is_for() {
 }
 
 #[test]
+//: lang 195
 fn resources_of_different_sets_do_not_depend_on_one_another() {
     let model = r#"Part(name="a1", set="a", needs=[Part(name="b1", set="b")])"#;
     let message = refused(model, &["a", "b"]);

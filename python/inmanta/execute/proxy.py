@@ -103,7 +103,7 @@ class DynamicProxy:
         if isinstance(item, dict):
             for key in item:
                 if not isinstance(key, str):
-                    got = f"got {key} of type {type(key)} with dict value {item[key]}"
+                    got = f"got {key} of type {type(key)} with dict value {item[key]!r}"
                     raise RuntimeException(None, f"dict keys should be strings, {got}")
             return {key: cls.unwrap(element, dynamic_context=dynamic_context) for key, element in item.items()}
         return item

@@ -35,20 +35,30 @@ pub(super) fn natives() -> Vec<NativeDef> {
         native!("item", "objects: list, index: int -> list", item),
         native!("flatten", "item_list: list -> list", flatten),
         native!("unique", "item_list: list -> bool", |model, args| {
-            let items = list_arg(model.heap_ref(), args, 0);
-            for (at, value) in items.iter().enumerate() {
-                if matches!(value, Value::List(_) | Value::Dict(_)) {
-                    return external("TypeError", "unhashable type");
-                }
-                if let Value::Reference(id) = value
-                    && &*model.heap_ref().reference(*id).kind == "std::Environment"
-                {
-                    return external("TypeError", "unhashable type: 'EnvironmentReference'");
-                }
-                if items[..at]
-                    .iter()
-                    .any(|other| model.heap_ref().equal(*other, *value))
-                {
+            let heap = model.heap_ref();
+            let items = list_arg(heap, args, 0);
+            let mut seen = std::collections::HashSet::with_capacity(items.len());
+            for (at, value) in items.into_iter().enumerate() {
+                let key = match value {
+                    Value::Unknown(_) => return Err(PluginError::Unknown),
+                    Value::List(_) | Value::Dict(_) => {
+                        let kind = heap.python_type(value);
+                        return external("TypeError", format!("unhashable type: '{kind}'"));
+                    }
+                    Value::Reference(id) if &*heap.reference(id).kind == "std::Environment" => {
+                        return external("TypeError", "unhashable type: 'EnvironmentReference'");
+                    }
+                    Value::Str(text) => format!("s{}", heap.str(text)),
+                    // Numbers are equal across their kinds.
+                    Value::Bool(value) => format!("n{}", u8::from(value)),
+                    Value::Float(value) if value.is_nan() => format!("nan{at}"),
+                    Value::Float(value) if value.fract() == 0.0 => format!("n{value:.0}"),
+                    Value::Float(value) => format!("f{}", value.to_bits()),
+                    Value::Int(value) => format!("n{value}"),
+                    Value::Big(value) => format!("n{}", heap.big(value)),
+                    value => format!("{value:?}"),
+                };
+                if !seen.insert(key) {
                     return Ok(Value::Bool(false));
                 }
             }
@@ -59,14 +69,16 @@ pub(super) fn natives() -> Vec<NativeDef> {
             "sequence",
             "i: int, start: int = 0 -> list",
             |model, args| {
-                let (count, start) = (int_arg(args, 0)?, int_arg(args, 1)?);
+                let count = int_arg(args, 0)?;
                 if count > 10_000_000 {
                     return external("MemoryError", "the sequence is too long");
                 }
-                let items: Vec<Value> = (0..count.max(0))
-                    .map(|offset| Value::Int(start.saturating_add(offset)))
+                let heap = model.heap();
+                let start = heap.to_big(args.arg(1)).unwrap_or_default();
+                let items: Vec<Value> = (0..count)
+                    .map(|offset| heap.new_int(&start + offset))
                     .collect();
-                Ok(model.heap().new_list(&items))
+                Ok(heap.new_list(&items))
             }
         ),
         native!(
@@ -80,7 +92,7 @@ pub(super) fn natives() -> Vec<NativeDef> {
                 }
                 Ok(model.heap().new_list(&values))
             },
-            deprecated = Some("a list comprehension")
+            deprecated = Some("using a list comprehension")
         ),
         native!(
             "filter",
@@ -94,7 +106,7 @@ pub(super) fn natives() -> Vec<NativeDef> {
                     .collect();
                 Ok(model.heap().new_list(&kept))
             },
-            deprecated = Some("a list comprehension")
+            deprecated = Some("using a list comprehension")
         ),
         native!(
             "dict_get",
@@ -109,7 +121,7 @@ pub(super) fn natives() -> Vec<NativeDef> {
                     None => external("KeyError", crate::types::text::quoted(key)),
                 }
             },
-            deprecated = Some("d[k]")
+            deprecated = Some("using the `<dict>[<key>]` construct")
         ),
         native!(
             "contains",
@@ -123,7 +135,7 @@ pub(super) fn natives() -> Vec<NativeDef> {
                     heap.dict_get(dict, str_arg(heap, args, 1)).is_some(),
                 ))
             },
-            deprecated = Some("k in d")
+            deprecated = Some("the `<key> in <dict>` construct")
         ),
         native!(
             "dict_keys",
@@ -254,10 +266,14 @@ fn key_sort(model: &mut dyn Model, args: &Bound) -> Result<Value, PluginError> {
         })
     });
     if let Some((a, b)) = incomparable {
+        let type_of = |value| match value {
+            Value::Null => "NoneType",
+            value => heap.python_type(value),
+        };
         let message = format!(
             "'<' not supported between instances of '{}' and '{}'",
-            heap.python_type(b),
-            heap.python_type(a)
+            type_of(a),
+            type_of(b)
         );
         return external("TypeError", message);
     }

@@ -35,7 +35,7 @@ pub(super) fn natives() -> Vec<NativeDef> {
                 }
                 external("AssertionError", message)
             },
-            deprecated = Some("==")
+            deprecated = Some("the `==` binary operator")
         ),
         native!(
             "inlineif",
@@ -52,7 +52,7 @@ pub(super) fn natives() -> Vec<NativeDef> {
             "invert",
             "value: bool -> bool",
             |_, args| { Ok(Value::Bool(!matches!(args.arg(0), Value::Bool(true)))) },
-            deprecated = Some("not")
+            deprecated = Some("the `not` unary operator")
         ),
         native!("isset", "value: any -> bool", |_, args| Ok(Value::Bool(
             !matches!(args.arg(0), Value::Null)
@@ -150,27 +150,28 @@ fn print(model: &mut dyn Model, args: &Bound) -> Result<Value, PluginError> {
 /// The root of the chain never matches: it has no family of its own.
 fn family_of(model: &mut dyn Model, args: &Bound) -> Result<Value, PluginError> {
     let family = str_arg(model.heap_ref(), args, 1).to_owned();
+    let is_it = |model: &mut dyn Model, system: Value| {
+        let name = attribute(model, system, "name", false)?;
+        Ok(matches!(name, Value::Str(id) if model.heap_ref().str(id) == family))
+    };
     let mut at = args.arg(0);
-    let mut first = true;
+    if is_it(model, at)? {
+        return Ok(Value::Bool(true));
+    }
     for _ in 0..1000 {
         let Value::Instance(instance) = at else {
             break;
         };
-        let name = attribute(model, at, "name", false)?;
         let parent = match model.attribute(instance, "family", false) {
-            Ok(parent) => parent,
-            Err(PluginError::Compile(error)) if error.kind == "OptionalValueException" => None,
+            Ok(Some(parent)) => parent,
+            Ok(None) => break,
+            Err(PluginError::Compile(error)) if error.kind == "OptionalValueException" => break,
             Err(error) => return Err(error),
         };
-        let matches = matches!(name, Value::Str(id) if model.heap_ref().str(id) == family);
-        if matches && (first || parent.is_some()) {
+        if is_it(model, at)? {
             return Ok(Value::Bool(true));
         }
-        first = false;
-        match parent {
-            Some(parent) => at = parent,
-            None => break,
-        }
+        at = parent;
     }
     Ok(Value::Bool(false))
 }
