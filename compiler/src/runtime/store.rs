@@ -42,24 +42,24 @@ impl Machine<'_> {
     /// Stores a value that an instance is made with.
     pub(super) fn set_direct(&mut self, id: VarId, value: Value, loc: Loc) -> Result<(), Fail> {
         self.store(id, value, loc, true)
-            .map_err(|error| self.wrapped(id, loc, error))
+            .map_err(|error| self.wrapped(id, loc, *error))
     }
 
     pub(super) fn attribute_error(&self, id: VarId, loc: Loc, error: Fail) -> Fail {
         if error.kind == "AttributeException" {
             return error;
         }
-        self.wrapped(id, loc, error)
+        self.wrapped(id, loc, *error)
     }
 
-    fn wrapped(&self, id: VarId, loc: Loc, error: Fail) -> Fail {
+    fn wrapped(&self, id: VarId, loc: Loc, error: crate::diagnostics::Failure) -> Fail {
         let message = format!(
             "Could not set attribute `{}` on instance `{}`",
             self.program
                 .text(self.program.attribute(self.attr(id)).name),
             self.describe_instance(self.owner(id))
         );
-        fail("AttributeException", loc, message).cause(*error)
+        fail("AttributeException", loc, message).cause(error)
     }
 
     /// `recur`: the inverse is set, too.
@@ -146,7 +146,7 @@ impl Machine<'_> {
         self.store(slot, owner, loc, false).map_err(|error| {
             // Conflicts are blamed on the instance that has the other value, also those of further attributes that get
             // their elements from it.
-            self.wrapped(slot, self.last_place(other), error)
+            self.wrapped(slot, self.last_place(other), *error)
         })
     }
 
