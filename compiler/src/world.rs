@@ -98,6 +98,10 @@ impl World for DirWorld {
         self.resolve(path).is_file()
     }
 
+    fn is_dir(&self, path: &str) -> bool {
+        self.resolve(path).is_dir()
+    }
+
     fn list(&self, path: &str) -> Vec<String> {
         let Ok(entries) = std::fs::read_dir(self.resolve(path)) else {
             return Vec::new();

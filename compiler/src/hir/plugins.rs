@@ -147,6 +147,10 @@ impl Builder<'_> {
                     [inner, other] if *other == null => Type::Nullable(*inner),
                     [other, inner] if *other == null => Type::Nullable(*inner),
                     [only] => return Ok(*only),
+                    many if many.contains(&null) => {
+                        let rest = many.iter().copied().filter(|ty| *ty != null).collect();
+                        Type::Nullable(self.program.add_type(Type::Union(rest)))
+                    }
                     _ => Type::Union(types),
                 }
             }

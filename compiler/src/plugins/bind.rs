@@ -61,15 +61,9 @@ pub fn bind(
         .iter()
         .find(|p| p.kind == ParameterKind::VarKeyword);
     if positional.len() > plain.len() && var_positional.is_none() {
-        let noun = if plain.len() == 1 {
-            "argument"
-        } else {
-            "arguments"
-        };
-        let given = if positional.len() == 1 { "was" } else { "were" };
+        let takes = plain.len();
         return Err(format!(
-            "{name}() takes {} positional {noun} but {} {given} given",
-            plain.len(),
+            "{name}() takes {takes} positional arguments but {} were given",
             positional.len()
         ));
     }

@@ -91,7 +91,7 @@ impl Machine<'_> {
         };
         for at in 0..self.heap.list(list).len() {
             let item = self.heap.list(list)[at];
-            self.deliver_all(listener, item)?;
+            self.deliver(listener, item)?;
         }
         Ok(())
     }

@@ -231,14 +231,11 @@ impl Heap {
         }
     }
 
-    /// Adds a value to a list under construction; lists are flattened.
+    /// Adds a value to a list under construction; the items of a list are added themselves. Lists in them stay: a literal
+    /// has flattened its own before, and only plugins make others.
     pub fn flatten_into(&self, value: Value, out: &mut Vec<Value>) {
         match value {
-            Value::List(id) => {
-                for item in self.list(id) {
-                    self.flatten_into(*item, out);
-                }
-            }
+            Value::List(id) => out.extend_from_slice(self.list(id)),
             value => out.push(value),
         }
     }

@@ -8,7 +8,8 @@
 //! - `#% text`: a line of `project.yml`;
 //! - `#@ id`: an exported resource, all of them, in any order;
 //! - `#@ .field = json`: a field of the resource of the line before, as it is exported; `#@ id {json}`: some of its fields;
-//! - `#+ python`: the case runs its modules' Python (one whose modules have `inmanta_plugins` does without it);
+//! - `#+ python`: the case runs its modules' Python (one whose modules have `inmanta_plugins` does without it); `#+ disk`:
+//!   it writes files;
 //! - `#$ NAME=value`: a variable of the environment;
 //! - `#: lang 57, 58; std 3`: the entries of the checklist that the case shows (`checklist.rs`).
 //!
@@ -34,6 +35,7 @@ struct Expected {
     fields: Vec<(String, String, serde_json::Value)>,
     variables: Vec<(String, String)>,
     python: bool,
+    disk: bool,
 }
 
 fn expected(text: &str) -> Expected {
@@ -96,11 +98,12 @@ fn expected(text: &str) -> Expected {
                 .into_iter()
                 .map(|(name, value)| (id.to_owned(), name, value));
             expected.fields.extend(fields);
-        } else if comment
-            .strip_prefix("#+")
-            .is_some_and(|option| option.trim() == "python")
-        {
-            expected.python = true;
+        } else if let Some(option) = comment.strip_prefix("#+") {
+            match option.trim() {
+                "python" => expected.python = true,
+                "disk" => expected.disk = true,
+                other => panic!("there is no option {other}"),
+            }
         }
     }
     expected
@@ -156,7 +159,7 @@ fn project(path: &Path, options: &Options) -> (Vec<(String, String)>, Options, E
 pub fn run(path: &Path, options: &Options) -> Outcome {
     let (files, options, expected) = project(path, options);
     let is_python = |(name, _): &(String, String)| name.contains("/inmanta_plugins/");
-    if expected.python || files.iter().any(is_python) {
+    if expected.python || expected.disk || files.iter().any(is_python) {
         return Disk::new(&files).run(&options, &expected.variables);
     }
     let mut world = MemWorld::default();

@@ -37,6 +37,11 @@ pub(super) fn natives() -> Vec<NativeDef> {
             |model, args| {
                 let path = str_arg(model.heap_ref(), args, 0).to_owned();
                 let full = resolve(model, &path, "files")?;
+                if !model.world().is_dir(&full) {
+                    let full = crate::types::text::quoted(&model.world().absolute(&full));
+                    let message = format!("[Errno 2] No such file or directory: {full}");
+                    return external("FileNotFoundError", message);
+                }
                 let names: Vec<String> = model
                     .world()
                     .list(&full)

@@ -139,7 +139,13 @@ fn is_base64(text: &str) -> bool {
 
 fn json_loads(model: &mut dyn Model, args: &Bound) -> Result<Value, PluginError> {
     let text = str_arg(model.heap_ref(), args, 0);
-    match serde_json::from_str::<serde_json::Value>(text) {
+    let parsed = serde_json::from_str::<serde_json::Value>(text);
+    // Python reads numbers that JSON does not have.
+    let parsed = match parsed {
+        Err(error) => serde_json::from_str(&with_marks(text)).map_err(|_| error),
+        parsed => parsed,
+    };
+    match parsed {
         Ok(value) => Ok(from_json(model, &value)),
         Err(error) => external(
             "JSONDecodeError",
@@ -150,6 +156,40 @@ fn json_loads(model: &mut dyn Model, args: &Bound) -> Result<Value, PluginError>
             ),
         ),
     }
+}
+
+/// Before the names of numbers that have no JSON form.
+const MARK: &str = "\0";
+
+/// The text with `NaN`, `Infinity` and `-Infinity` as marked texts.
+fn with_marks(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(c) = rest.chars().next() {
+        let word = ["NaN", "Infinity", "-Infinity"]
+            .into_iter()
+            .find(|word| rest.starts_with(word));
+        let length = match (c, word) {
+            ('"', _) => {
+                let mut escaped = false;
+                let inside = rest[1..].find(|c| {
+                    let ends = c == '"' && !escaped;
+                    escaped = c == '\\' && !escaped;
+                    ends
+                });
+                inside.map_or(rest.len(), |end| end + 2)
+            }
+            (_, Some(word)) => {
+                out.push_str(&format!("\"\\u0000{word}\""));
+                rest = &rest[word.len()..];
+                continue;
+            }
+            (c, None) => c.len_utf8(),
+        };
+        out.push_str(&rest[..length]);
+        rest = &rest[length..];
+    }
+    out
 }
 
 fn from_json(model: &mut dyn Model, value: &serde_json::Value) -> Value {
@@ -163,6 +203,13 @@ fn from_json(model: &mut dyn Model, value: &serde_json::Value) -> Value {
                 Err(_) => Value::Float(number.as_f64().unwrap_or(f64::NAN)),
             },
         },
+        serde_json::Value::String(text) if text.starts_with(MARK) => {
+            Value::Float(match &text[MARK.len()..] {
+                "NaN" => f64::NAN,
+                "Infinity" => f64::INFINITY,
+                _ => f64::NEG_INFINITY,
+            })
+        }
         serde_json::Value::String(text) => model.heap().new_str(text),
         serde_json::Value::Array(items) => {
             let items: Vec<Value> = items.iter().map(|item| from_json(model, item)).collect();

@@ -125,6 +125,7 @@ fn plain_date(text: &str) -> bool {
 }
 
 /// Hours, minutes and seconds, and whether the fraction was zero; the zone is checked.
+/// Digits of a second beyond the sixth are cut off.
 fn time_parts(text: &str) -> Option<(u32, u32, u32, bool)> {
     let zone_at = text.find(['Z', 'z', '+', '-']).unwrap_or(text.len());
     let (clock, zone) = text.split_at(zone_at);
