@@ -82,15 +82,22 @@ fn compile_here(world: &dyn World, options: &Options) -> Compiled {
         let loaded = project::load(world, &project, &mut sources, &mut names, &mut warnings)?;
         Ok((project, loaded))
     });
-    let (project, loaded) = match loaded {
+    let (project, mut loaded) = match loaded {
         Ok(loaded) => loaded,
         Err(error) => return report(&sources, vec![error], warnings),
     };
+    let mut errors = std::mem::take(&mut loaded.errors);
+    if loaded.has_broken_syntax {
+        return report(&sources, errors, warnings);
+    }
     let python = match plugins::load_python(world, options, &loaded, &mut sources) {
         Ok(python) => python,
-        Err(error) => return report(&sources, vec![error], warnings),
+        Err(error) => {
+            errors.push(error);
+            return report(&sources, errors, warnings);
+        }
     };
-    let (mut program, built) =
+    let (mut program, mistakes) =
         hir::build(&project, &loaded, sources, names, warnings, python.plugins);
     for module in &loaded.modules {
         if let Some(root) = module.root() {
@@ -106,9 +113,6 @@ fn compile_here(world: &dyn World, options: &Options) -> Compiled {
         .collect();
     drop(loaded);
     let warnings = std::mem::take(&mut program.warnings);
-    if let Err(error) = built {
-        return report(&program.sources, vec![error], warnings);
-    }
     let heap = std::mem::take(&mut program.heap);
     let program = std::sync::Arc::new(program);
     let mut machine = runtime::Machine::new(&program, heap, world, options);
@@ -119,7 +123,14 @@ fn compile_here(world: &dyn World, options: &Options) -> Compiled {
         python_modules,
         ..Compiled::default()
     };
-    let mut errors = Vec::new();
+    // The defaults of attributes are checked when all is defined and before bodies are looked at. Source: language.md 9.3.
+    errors.extend(mistakes.definitions);
+    errors.extend(machine.check_defaults());
+    errors.extend(mistakes.bodies);
+    if !errors.is_empty() {
+        let warnings = std::mem::take(&mut machine.warnings);
+        return report(&program.sources, errors, warnings);
+    }
     let mut completed = machine.complete();
     if python.has_finalizers
         && let Some(error) = machine.finalize()
@@ -150,7 +161,7 @@ fn compile_here(world: &dyn World, options: &Options) -> Compiled {
 }
 
 fn report(sources: &Sources, errors: Vec<Fail>, warnings: Vec<Warning>) -> Compiled {
-    let mut diagnostics: Vec<Diagnostic> = errors
+    let mut diagnostics: Vec<Diagnostic> = diagnostics::in_order(errors, sources)
         .into_iter()
         .map(|error| error.into_diagnostic(sources))
         .collect();

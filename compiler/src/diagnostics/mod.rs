@@ -1,11 +1,13 @@
 //! Mistakes as data: what goes wrong inside is a [`Failure`] with compact places; what a caller gets is a
 //! [`Diagnostic`](crate::Diagnostic).
 
+mod order;
 mod render;
 
 use crate::span::{Loc, Sources};
 use crate::{Diagnostic, Location, Note, Severity};
 
+pub use order::{MAX_ERRORS, in_order};
 pub use render::render;
 
 /// A mistake in the model; boxed, because results pass through the hot path.
@@ -19,6 +21,8 @@ pub struct Failure {
     pub notes: Vec<(String, Loc)>,
     pub help: Option<String>,
     pub causes: Vec<Failure>,
+    /// Only a mistake because of another one that is reported already: nobody is told.
+    pub follows: bool,
 }
 
 pub fn fail(kind: &'static str, loc: Loc, message: impl Into<String>) -> Fail {
@@ -29,6 +33,7 @@ pub fn fail(kind: &'static str, loc: Loc, message: impl Into<String>) -> Fail {
         notes: Vec::new(),
         help: None,
         causes: Vec::new(),
+        follows: false,
     })
 }
 
@@ -57,6 +62,17 @@ impl Failure {
 
     pub fn help(mut self: Box<Self>, help: impl Into<String>) -> Box<Self> {
         self.help = Some(help.into());
+        self
+    }
+
+    /// Whether it, or what caused it, is the consequence of another mistake.
+    pub fn is_consequence(&self) -> bool {
+        self.follows || self.causes.iter().any(Failure::is_consequence)
+    }
+
+    /// Marks it as the consequence of another mistake.
+    pub fn following(mut self: Box<Self>, follows: bool) -> Box<Self> {
+        self.follows |= follows;
         self
     }
 

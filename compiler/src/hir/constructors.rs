@@ -8,7 +8,7 @@ use crate::hash::Map;
 use crate::intern::Symbol;
 use crate::span::Loc;
 use crate::syntax::ast::{self, Arg, Name};
-use crate::types::EntityId;
+use crate::types::{EntityId, Type};
 
 impl Builder<'_> {
     pub fn construct(
@@ -42,6 +42,7 @@ impl Builder<'_> {
         let mut given: Map<u32, ExprId> = Map::default();
         let mut explicit = Vec::new();
         let mut spreads = Vec::new();
+        let mut unknown_names = false;
         let mut order: Vec<u32> = self
             .program
             .entity(entity)
@@ -65,7 +66,12 @@ impl Builder<'_> {
                             self.text(attribute.symbol),
                             self.text(self.program.entity(entity).name)
                         );
-                        return Err(typing(arg_loc, message));
+                        let follows = self.is_broken(entity);
+                        self.errors
+                            .push(typing(arg_loc, message).following(follows));
+                        self.expr(scope, ast, *value, Expected::Anything);
+                        unknown_names = true;
+                        continue;
                     };
                     let attr = self.program.entity(entity).slots[slot as usize];
                     let is_indexed = indexed.contains(&attribute.symbol);
@@ -73,7 +79,7 @@ impl Builder<'_> {
                         attr,
                         indexed: is_indexed,
                     };
-                    let value = self.expr(scope, ast, *value, expected)?;
+                    let value = self.expr(scope, ast, *value, expected);
                     given.insert(slot, value);
                     explicit.push(attribute.symbol);
                     if !order.contains(&slot) {
@@ -81,7 +87,7 @@ impl Builder<'_> {
                     }
                 }
                 Arg::Spread(value) => {
-                    spreads.push(self.expr(scope, ast, *value, Expected::Anything)?)
+                    spreads.push(self.expr(scope, ast, *value, Expected::Anything))
                 }
                 Arg::Positional(_) => {
                     return Err(typing(loc, "a constructor has no positional arguments"));
@@ -133,7 +139,8 @@ impl Builder<'_> {
                         .map(|name| self.text(*name))
                         .collect::<Vec<_>>(),
                     loc,
-                ));
+                )
+                .following(unknown_names || self.is_broken(entity)));
             }
         }
         self.program.constructs.push(Construct {
@@ -168,7 +175,8 @@ impl Builder<'_> {
                     self.text(name.symbol),
                     self.program.type_text(ty)
                 );
-                return Err(typing(loc, message));
+                let follows = self.program.types[ty.index()] == Type::Any;
+                return Err(typing(loc, message).following(follows));
             }
         };
         match self.find_entity(scope.namespace, name) {
@@ -179,7 +187,8 @@ impl Builder<'_> {
                     self.text(self.program.entity(entity).name),
                     self.text(self.program.entity(target).name)
                 );
-                Err(typing(loc, message))
+                let follows = self.is_broken(entity) || self.is_broken(target);
+                Err(typing(loc, message).following(follows))
             }
             Err(error) => {
                 if self.text(name.symbol).contains("::") {

@@ -14,11 +14,20 @@ use crate::syntax::ast::{self, Item};
 use crate::types::{EntityId, Type};
 
 impl Builder<'_> {
-    pub fn define_entities(&mut self, items: &Items) -> Result<(), Fail> {
+    pub fn define_entities(&mut self, items: &Items) {
         for (namespace, id, entity) in &items.entities {
-            self.resolve_parents(*namespace, *id, entity)?;
+            self.resolve_parents(*namespace, *id, entity);
         }
-        let order = self.parents_first()?;
+        let order = loop {
+            match self.parents_first() {
+                Ok(order) => break order,
+                Err((last, error)) => {
+                    self.errors.push(error);
+                    self.broken.insert(last);
+                    self.program.entities[last.index()].parents = vec![STD_ENTITY];
+                }
+            }
+        };
         let by_id: Map<EntityId, (NamespaceId, &ast::Entity)> = items
             .entities
             .iter()
@@ -36,33 +45,28 @@ impl Builder<'_> {
             entity.is_dataclass = false;
             entity.ancestors = ancestors;
             if let Some((namespace, entity)) = by_id.get(&id) {
-                self.define_attributes(*namespace, id, entity)?;
+                for attribute in &entity.attributes {
+                    let defined = self.define_attribute(*namespace, id, attribute);
+                    self.keep(defined);
+                }
             }
         }
-        Ok(())
     }
 
-    fn resolve_parents(
-        &mut self,
-        namespace: NamespaceId,
-        id: EntityId,
-        entity: &ast::Entity,
-    ) -> Result<(), Fail> {
+    fn resolve_parents(&mut self, namespace: NamespaceId, id: EntityId, entity: &ast::Entity) {
         let mut parents: Vec<EntityId> = Vec::new();
         for name in &entity.parents {
-            let loc = self.loc(name.span);
-            let Def::Entity(parent) = self.find_def(namespace, name.symbol, loc)? else {
-                let message = format!(
-                    "Entities can only extend other entities, {} is not an entity",
-                    self.text(name.symbol)
-                );
-                return Err(typing(loc, message));
-            };
-            if parents.contains(&parent) {
-                let loc = self.program.entity(id).loc;
-                return Err(typing(loc, "same parent defined twice"));
+            match self.parent(namespace, *name) {
+                Ok(parent) if parents.contains(&parent) => {
+                    let loc = self.program.entity(id).loc;
+                    self.errors.push(typing(loc, "same parent defined twice"));
+                }
+                Ok(parent) => parents.push(parent),
+                Err(error) => {
+                    self.errors.push(error);
+                    self.broken.insert(id);
+                }
             }
-            parents.push(parent);
         }
         if parents.is_empty() {
             parents.push(STD_ENTITY);
@@ -71,11 +75,25 @@ impl Builder<'_> {
             self.program.entities[parent.index()].children.push(id);
         }
         self.program.entities[id.index()].parents = parents;
-        Ok(())
     }
 
-    /// All entities, parents before children.
-    fn parents_first(&self) -> Result<Vec<EntityId>, Fail> {
+    fn parent(&mut self, namespace: NamespaceId, name: ast::Name) -> Result<EntityId, Fail> {
+        let loc = self.loc(name.span);
+        match self.find_def(namespace, name.symbol, loc)? {
+            Def::Entity(parent) => Ok(parent),
+            _ => {
+                let message = format!(
+                    "Entities can only extend other entities, {} is not an entity",
+                    self.text(name.symbol)
+                );
+                let follows = self.unclear.contains(&(namespace, name.symbol));
+                Err(typing(loc, message).following(follows))
+            }
+        }
+    }
+
+    /// All entities, parents before children; or an entity that is its own ancestor.
+    fn parents_first(&self) -> Result<Vec<EntityId>, (EntityId, Fail)> {
         #[derive(Clone, Copy, PartialEq)]
         enum Mark {
             New,
@@ -118,11 +136,18 @@ impl Builder<'_> {
                             .collect();
                         let last = path.last().map_or(0, |(id, _)| *id);
                         let loc = self.program.entities[last].loc;
-                        return Err(fail(
+                        let mut error = fail(
                             "CycleException",
                             loc,
                             format!("Entity can not be its own parent {}", names.join(",")),
-                        ));
+                        );
+                        for (entity, _) in path[first..].iter().rev().skip(1) {
+                            let entity = &self.program.entities[*entity];
+                            let name = self.text(entity.short);
+                            error =
+                                error.note(format!("`{name}` is part of the cycle"), entity.loc);
+                        }
+                        return Err((EntityId(last as u32), error));
                     }
                 }
             }
@@ -130,52 +155,67 @@ impl Builder<'_> {
         Ok(order)
     }
 
-    fn define_attributes(
+    fn define_attribute(
         &mut self,
         namespace: NamespaceId,
         id: EntityId,
-        entity: &ast::Entity,
+        attribute: &ast::Attribute,
     ) -> Result<(), Fail> {
-        for attribute in &entity.attributes {
-            let loc = self.loc(attribute.name.span);
-            let name = attribute.name.symbol;
-            let base_loc = self.loc(attribute.base.span);
-            let mut ty = self.find_type(namespace, attribute.base.symbol, base_loc)?;
-            if matches!(self.program.types[ty.index()], Type::Entity(_)) {
-                return Err(typing(
-                    base_loc,
-                    "an entity can not be the type of an attribute, use a relation",
-                ));
+        let loc = self.loc(attribute.name.span);
+        let name = attribute.name.symbol;
+        let base_loc = self.loc(attribute.base.span);
+        let found = self.find_type(namespace, attribute.base.symbol, base_loc);
+        let mut ty = match self.keep(found) {
+            Some(ty) if !matches!(self.program.types[ty.index()], Type::Entity(_)) => ty,
+            found => {
+                if found.is_some() {
+                    self.errors.push(typing(
+                        base_loc,
+                        "an entity can not be the type of an attribute, use a relation",
+                    ));
+                }
+                self.program.add_type(Type::Any)
             }
-            if attribute.list {
-                ty = self.program.add_type(Type::ListOf(ty));
-            }
-            if attribute.nullable {
-                ty = self.program.add_type(Type::Nullable(ty));
-            }
-            let own = &self.program.entity(id).own;
-            if let Some(first) = own
-                .iter()
-                .find(|attr| self.program.attribute(**attr).name == name)
-            {
-                let message = format!(
-                    "attribute '{}' already exists on entity '{}'",
-                    self.text(name),
-                    self.text(self.program.entity(id).short)
-                );
-                let first = self.program.attribute(*first).loc;
-                return Err(duplicate(first, loc, message));
-            }
-            let kind = AttributeKind::Plain(ty);
-            self.add_attribute(id, name, loc, kind);
-            let value = match &attribute.default {
-                ast::Default::Absent | ast::Default::Undef => None,
-                ast::Default::Value(value) => Some(self.constant(namespace, *value, loc)?),
-            };
-            self.program.entities[id.index()]
-                .own_defaults
-                .push(OwnDefault { name, value });
+        };
+        let is_known = self.program.types[ty.index()] != Type::Any;
+        if !is_known {
+            self.broken.insert(id);
         }
+        if attribute.list && is_known {
+            ty = self.program.add_type(Type::ListOf(ty));
+        }
+        if attribute.nullable && is_known {
+            ty = self.program.add_type(Type::Nullable(ty));
+        }
+        let own = &self.program.entity(id).own;
+        if let Some(first) = own
+            .iter()
+            .find(|attr| self.program.attribute(**attr).name == name)
+        {
+            let message = format!(
+                "attribute '{}' already exists on entity '{}'",
+                self.text(name),
+                self.text(self.program.entity(id).short)
+            );
+            let first = self.program.attribute(*first).loc;
+            return Err(duplicate(first, loc, message));
+        }
+        let kind = AttributeKind::Plain(ty);
+        self.add_attribute(id, name, loc, kind);
+        let value = match &attribute.default {
+            ast::Default::Absent | ast::Default::Undef => None,
+            ast::Default::Value(value) => {
+                let constant = self.constant(namespace, *value, loc);
+                let constant = self.keep(constant);
+                if constant.is_none() {
+                    self.broken.insert(id);
+                }
+                constant
+            }
+        };
+        self.program.entities[id.index()]
+            .own_defaults
+            .push(OwnDefault { name, value });
         Ok(())
     }
 
@@ -200,10 +240,11 @@ impl Builder<'_> {
     }
 
     /// Slots and defaults of every entity. Source: language.md 8.3, ancestors first; 7.2.
-    pub fn lay_out(&mut self) -> Result<(), Fail> {
+    pub fn lay_out(&mut self) {
         for at in 0..self.program.entities.len() {
             let id = EntityId(at as u32);
-            self.check_incompatible(id)?;
+            let checked = self.check_incompatible(id);
+            self.keep(checked);
             let mut slots: Vec<AttrId> = Vec::new();
             let mut slot_of: Map<Symbol, u32> = Map::default();
             self.collect_slots(
@@ -236,7 +277,6 @@ impl Builder<'_> {
             entity.slot_of = slot_of;
             entity.defaults = defaults;
         }
-        Ok(())
     }
 
     fn collect_slots(
@@ -322,7 +362,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    pub fn define_indexes(&mut self) -> Result<(), Fail> {
+    pub fn define_indexes(&mut self) {
         let loaded = self.loaded;
         for (at, source) in loaded.sources.iter().enumerate() {
             for item in &source.ast.items {
@@ -332,9 +372,13 @@ impl Builder<'_> {
                     span,
                 } = item
                 {
-                    let id = self.find_entity(NamespaceId(at as u32), *entity)?;
+                    let found = self.find_entity(NamespaceId(at as u32), *entity);
+                    let Some(id) = self.keep(found) else {
+                        continue;
+                    };
                     let loc = self.loc(*span);
-                    self.define_index(id, attributes, loc)?;
+                    let defined = self.define_index(id, attributes, loc);
+                    self.keep(defined);
                 }
             }
         }
@@ -388,7 +432,6 @@ impl Builder<'_> {
             self.program.entities[at].indexes = indexes;
         }
         self.program.n_tables = tables.len() as u32;
-        Ok(())
     }
 
     fn define_index(
@@ -405,7 +448,7 @@ impl Builder<'_> {
                     self.text(name.symbol),
                     self.text(self.program.entity(id).name)
                 );
-                return Err(not_found(loc, message));
+                return Err(not_found(loc, message).following(self.is_broken(id)));
             };
             let attribute = self.program.attribute(attr);
             let text = format!(
@@ -450,12 +493,13 @@ impl Builder<'_> {
         Ok(())
     }
 
-    pub fn define_implements(&mut self) -> Result<(), Fail> {
+    pub fn define_implements(&mut self) {
         let loaded = self.loaded;
         for (at, source) in loaded.sources.iter().enumerate() {
             for item in &source.ast.items {
                 if let Item::Implement(implement) = item {
-                    self.define_implement(NamespaceId(at as u32), implement)?;
+                    let defined = self.define_implement(NamespaceId(at as u32), implement);
+                    self.keep(defined);
                 }
             }
         }
@@ -464,7 +508,6 @@ impl Builder<'_> {
             self.collect_entries(EntityId(at as u32), &mut entries);
             self.program.entities[at].entries = entries;
         }
-        Ok(())
     }
 
     fn collect_entries(&self, id: EntityId, entries: &mut Vec<ImplementId>) {
@@ -487,9 +530,16 @@ impl Builder<'_> {
         let mut using = Vec::new();
         for name in &implement.using {
             let name_loc = self.loc(name.span);
-            let Def::Implementation(id) = self.find_def(namespace, name.symbol, name_loc)? else {
+            let found = self.find_def(namespace, name.symbol, name_loc);
+            let Some(def) = self.keep(found) else {
+                continue;
+            };
+            let Def::Implementation(id) = def else {
                 let message = format!("{} is not an implementation", self.text(name.symbol));
-                return Err(typing(name_loc, message));
+                let follows = self.unclear.contains(&(namespace, name.symbol));
+                self.errors
+                    .push(typing(name_loc, message).following(follows));
+                continue;
             };
             let target = self.program.implementations[id.index()].entity;
             if !self.program.is_subtype(entity, target) {
@@ -499,7 +549,9 @@ impl Builder<'_> {
                     self.text(self.program.entity(entity).name),
                     self.text(self.program.entity(target).name)
                 );
-                return Err(typing(loc, message));
+                let follows = self.is_broken(entity);
+                self.errors.push(typing(loc, message).following(follows));
+                continue;
             }
             using.push(id);
         }

@@ -116,7 +116,26 @@ impl Builder<'_> {
         )
     }
 
+    /// Lowers an expression. A mistake in it is kept, and the rest goes on with an unknown value in its place.
     pub fn expr(
+        &mut self,
+        scope: &mut Scope,
+        ast: &ast::Ast,
+        id: ast::ExprId,
+        expected: Expected,
+    ) -> ExprId {
+        match self.try_expr(scope, ast, id, expected) {
+            Ok(id) => id,
+            Err(error) => {
+                self.errors.push(error);
+                let unknown = self.program.heap.new_unknown();
+                let loc = self.loc(ast.expr(id).span);
+                self.add_expr(ExprKind::Const(unknown), loc)
+            }
+        }
+    }
+
+    fn try_expr(
         &mut self,
         scope: &mut Scope,
         ast: &ast::Ast,
@@ -142,18 +161,16 @@ impl Builder<'_> {
                     lowered.push(match part {
                         Part::Text(text) => FormatPart::Text(text.clone()),
                         Part::Placeholder(value) => {
-                            FormatPart::Value(self.expr(scope, ast, *value, Expected::Anything)?)
+                            FormatPart::Value(self.expr(scope, ast, *value, Expected::Anything))
                         }
                     });
                 }
                 ExprKind::Format(lowered)
             }
-            ast::ExprKind::FString(parts) => {
-                ExprKind::Format(self.format_parts(scope, ast, parts)?)
-            }
+            ast::ExprKind::FString(parts) => ExprKind::Format(self.format_parts(scope, ast, parts)),
             ast::ExprKind::Var(name) => ExprKind::Var(self.variable(scope, name.symbol, loc)?),
             ast::ExprKind::Attr(object, name) => ExprKind::Attr(
-                self.expr(scope, ast, *object, Expected::Anything)?,
+                self.expr(scope, ast, *object, Expected::Anything),
                 name.symbol,
             ),
             ast::ExprKind::Call { function, args } => {
@@ -165,21 +182,21 @@ impl Builder<'_> {
             ast::ExprKind::List(items) => {
                 let mut lowered = Vec::with_capacity(items.len());
                 for item in items {
-                    lowered.push(self.expr(scope, ast, *item, expected)?);
+                    lowered.push(self.expr(scope, ast, *item, expected));
                 }
                 self.fold_list(lowered)
             }
             ast::ExprKind::Dict(entries) => {
                 let mut lowered = Vec::with_capacity(entries.len());
                 for (key, value) in entries {
-                    let value = self.expr(scope, ast, *value, Expected::Anything)?;
+                    let value = self.expr(scope, ast, *value, Expected::Anything);
                     lowered.push((self.program.heap.add_str(key), value));
                 }
                 self.fold_dict(lowered)
             }
             ast::ExprKind::Lookup(dict, key) => {
-                let dict = self.expr(scope, ast, *dict, Expected::Anything)?;
-                ExprKind::Lookup(dict, self.expr(scope, ast, *key, Expected::Anything)?)
+                let dict = self.expr(scope, ast, *dict, Expected::Anything);
+                ExprKind::Lookup(dict, self.expr(scope, ast, *key, Expected::Anything))
             }
             ast::ExprKind::IndexLookup { entity, args } => {
                 let entity = self.find_entity(scope.namespace, *entity)?;
@@ -191,7 +208,7 @@ impl Builder<'_> {
                 relation,
                 args,
             } => {
-                let object = self.expr(scope, ast, *object, Expected::Anything)?;
+                let object = self.expr(scope, ast, *object, Expected::Anything);
                 let query = self.query(
                     scope,
                     ast,
@@ -202,8 +219,8 @@ impl Builder<'_> {
                 ExprKind::Query(query)
             }
             ast::ExprKind::Binary(operator, left, right) => {
-                let left = self.expr(scope, ast, *left, Expected::Anything)?;
-                let right = self.expr(scope, ast, *right, Expected::Anything)?;
+                let left = self.expr(scope, ast, *left, Expected::Anything);
+                let right = self.expr(scope, ast, *right, Expected::Anything);
                 match operator {
                     Operator::And => ExprKind::And(left, right),
                     Operator::Or => ExprKind::Or(left, right),
@@ -211,19 +228,15 @@ impl Builder<'_> {
                 }
             }
             ast::ExprKind::Not(operand) => {
-                ExprKind::Not(self.expr(scope, ast, *operand, Expected::Anything)?)
+                ExprKind::Not(self.expr(scope, ast, *operand, Expected::Anything))
             }
             ast::ExprKind::Ternary(condition, then, otherwise) => {
-                let condition = self.expr(scope, ast, *condition, Expected::Anything)?;
-                let then = self.expr(scope, ast, *then, expected)?;
-                ExprKind::Ternary(
-                    condition,
-                    then,
-                    self.expr(scope, ast, *otherwise, expected)?,
-                )
+                let condition = self.expr(scope, ast, *condition, Expected::Anything);
+                let then = self.expr(scope, ast, *then, expected);
+                ExprKind::Ternary(condition, then, self.expr(scope, ast, *otherwise, expected))
             }
             ast::ExprKind::Defined(operand) => {
-                ExprKind::Defined(self.expr(scope, ast, *operand, Expected::Anything)?)
+                ExprKind::Defined(self.expr(scope, ast, *operand, Expected::Anything))
             }
             ast::ExprKind::Comprehension {
                 value,
@@ -231,11 +244,10 @@ impl Builder<'_> {
                 iterable,
                 guard,
             } => {
-                let iterable = self.expr(scope, ast, *iterable, Expected::Anything)?;
+                let iterable = self.expr(scope, ast, *iterable, Expected::Anything);
                 scope.frames.push(Frame::single(variable.symbol));
-                let lowered = self.comprehension_value(scope, ast, *value, *guard, expected);
+                let value = self.comprehension_value(scope, ast, *value, *guard, expected);
                 scope.frames.pop();
-                let value = lowered?;
                 self.program.comprehensions.push(Comprehension {
                     iterable,
                     value,
@@ -256,15 +268,15 @@ impl Builder<'_> {
         value: ast::ExprId,
         guard: Option<ast::ExprId>,
         expected: Expected,
-    ) -> Result<ExprId, Fail> {
-        let value = self.expr(scope, ast, value, expected)?;
+    ) -> ExprId {
+        let value = self.expr(scope, ast, value, expected);
         let Some(guard) = guard else {
-            return Ok(value);
+            return value;
         };
         let loc = self.loc(ast.expr(guard).span);
-        let guard = self.expr(scope, ast, guard, Expected::Anything)?;
+        let guard = self.expr(scope, ast, guard, Expected::Anything);
         let skip = self.add_expr(ExprKind::Const(Value::Skip), loc);
-        Ok(self.add_expr(ExprKind::Ternary(guard, value, skip), loc))
+        self.add_expr(ExprKind::Ternary(guard, value, skip), loc)
     }
 
     pub fn literal(&mut self, literal: &Literal) -> Value {
@@ -283,7 +295,7 @@ impl Builder<'_> {
         scope: &mut Scope,
         ast: &ast::Ast,
         parts: &[FPart],
-    ) -> Result<Vec<FormatPart>, Fail> {
+    ) -> Vec<FormatPart> {
         let mut lowered = Vec::with_capacity(parts.len());
         for part in parts {
             lowered.push(match part {
@@ -295,11 +307,11 @@ impl Builder<'_> {
                 } => {
                     let value = match value {
                         FValue::Expr(value) => {
-                            Some(self.expr(scope, ast, *value, Expected::Anything)?)
+                            Some(self.expr(scope, ast, *value, Expected::Anything))
                         }
                         FValue::Positional => None,
                     };
-                    let spec = self.format_parts(scope, ast, spec)?;
+                    let spec = self.format_parts(scope, ast, spec);
                     FormatPart::Field {
                         value,
                         conversion: *conversion,
@@ -308,7 +320,7 @@ impl Builder<'_> {
                 }
             });
         }
-        Ok(lowered)
+        lowered
     }
 
     fn query(
@@ -333,11 +345,11 @@ impl Builder<'_> {
                     }
                     lowered.push((
                         name.symbol,
-                        self.expr(scope, ast, *value, Expected::Anything)?,
+                        self.expr(scope, ast, *value, Expected::Anything),
                     ));
                 }
                 Arg::Spread(value) => {
-                    spreads.push(self.expr(scope, ast, *value, Expected::Anything)?)
+                    spreads.push(self.expr(scope, ast, *value, Expected::Anything))
                 }
                 Arg::Positional(_) => {
                     return Err(typing(loc, "an index lookup has no positional arguments"));

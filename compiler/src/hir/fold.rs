@@ -63,7 +63,7 @@ impl Builder<'_> {
             in_typedef: true,
         };
         if is_literal(value) {
-            let lowered = self.expr(&mut scope, ast, value, Expected::Anything)?;
+            let lowered = self.expr(&mut scope, ast, value, Expected::Anything);
             if self.constant_value(lowered).is_some() {
                 return Ok(lowered);
             }

@@ -57,7 +57,9 @@ impl Builder<'_> {
             let (qualifier, last) = (qualifier.to_owned(), last.to_owned());
             let symbol = self.intern(&qualifier);
             let Some(target) = self.visible(namespace, symbol) else {
-                return Err(self.missing_import(namespace, name, &qualifier, loc));
+                return Err(self
+                    .missing_import(namespace, name, &qualifier, loc)
+                    .following(self.unclear.contains(&(namespace, symbol))));
             };
             let last = self.intern(&last);
             let found = self.program.namespaces[target.index()]
@@ -84,7 +86,8 @@ impl Builder<'_> {
             _ => Err(crate::diagnostics::typing(
                 loc,
                 format!("{} is not an entity", self.text(name.symbol)),
-            )),
+            )
+            .following(self.unclear.contains(&(namespace, name.symbol)))),
         }
     }
 
@@ -134,7 +137,8 @@ impl Builder<'_> {
                 "Namespace {qualifier} not found.
 Try importing it with `import {qualifier}`"
             );
-            return Err(not_found(loc, message));
+            let follows = self.unclear.contains(&(namespace, symbol));
+            return Err(not_found(loc, message).following(follows));
         };
         let last = self.intern(&last);
         Ok(self

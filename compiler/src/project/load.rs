@@ -26,6 +26,10 @@ pub struct Loaded {
     pub sources: Vec<SourceModule>,
     /// In order of first load.
     pub modules: Vec<Module>,
+    /// What could not be loaded, in the order in which it was met.
+    pub errors: Vec<Fail>,
+    /// Some file has mistakes of syntax: what it defines is not known.
+    pub has_broken_syntax: bool,
 }
 
 struct Loader<'a> {
@@ -35,6 +39,8 @@ struct Loader<'a> {
     names: &'a mut Interner,
     warnings: &'a mut Vec<Warning>,
     modules: Vec<Module>,
+    errors: Vec<Fail>,
+    has_broken_syntax: bool,
     /// Loaded files of each module.
     files: Vec<Vec<SourceModule>>,
     loaded: HashMap<String, ()>,
@@ -56,6 +62,8 @@ pub fn load(
         names,
         warnings,
         modules: Vec::new(),
+        errors: Vec::new(),
+        has_broken_syntax: false,
         files: Vec::new(),
         loaded: HashMap::new(),
         stack: Vec::new(),
@@ -70,14 +78,22 @@ pub fn load(
     })?;
     let main = loader.parse("main.cf".to_owned(), text, "__config__", false)?;
     while let Some((namespace, import)) = loader.stack.pop() {
-        loader.load_namespace(&namespace, import)?;
+        if let Err(error) = loader.load_namespace(&namespace, import) {
+            loader.errors.push(error);
+        }
     }
-    super::requirements::check(world, &project.requires, &loader.modules)?;
+    if loader.errors.is_empty()
+        && let Err(error) = super::requirements::check(world, &project.requires, &loader.modules)
+    {
+        loader.errors.push(error);
+    }
     let mut all = vec![main];
     all.extend(loader.files.into_iter().flatten());
     Ok(Loaded {
         sources: all,
         modules: loader.modules,
+        errors: loader.errors,
+        has_broken_syntax: loader.has_broken_syntax,
     })
 }
 
@@ -108,13 +124,16 @@ impl Loader<'_> {
                 loc,
             });
         }
-        if let Some(error) = parsed.errors.into_iter().next() {
+        for error in parsed.errors {
             let loc = error.span.map_or(Loc::NONE, |span| self.sources.loc(span));
-            if let Some(first) = error.first {
-                let first = self.sources.loc(first);
-                return Err(crate::diagnostics::duplicate(loc, first, error.message));
-            }
-            return Err(fail(error.kind, loc, error.message));
+            self.has_broken_syntax = true;
+            self.errors.push(match error.first {
+                Some(first) => {
+                    let first = self.sources.loc(first);
+                    crate::diagnostics::duplicate(loc, first, error.message)
+                }
+                None => fail(error.kind, loc, error.message),
+            });
         }
         if !is_std {
             self.stack.push(("std".to_owned(), Loc::NONE));

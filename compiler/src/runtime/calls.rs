@@ -156,6 +156,10 @@ impl Machine<'_> {
     pub(super) fn invoke(&mut self, site: Site, bound: &Bound) -> Result<Value, PluginError> {
         let program = self.program;
         let plugin = &program.plugins[site.plugin.index()];
+        if self.has_failed && self.is_visible_outside(plugin) {
+            let never = runtime(site.loc, "not called after a mistake").following(true);
+            return Err(PluginError::Compile(never));
+        }
         if let Some(replaced_by) = &plugin.deprecated
             && self.deprecated_seen.insert(site.plugin.0)
         {

@@ -1,20 +1,17 @@
 //! What must hold when nothing is left to do. Source: language.md 8.11.
 
 use super::{InstId, Machine, VarId, VarKind};
-use crate::diagnostics::{Fail, fail, not_found, runtime};
+use crate::diagnostics::{Fail, MAX_ERRORS, fail, not_found, runtime};
 use crate::hir::AttributeKind;
 use crate::span::Loc;
 use crate::types::EntityId;
 
-/// More errors than this help nobody.
-const MAX_ERRORS: usize = 1000;
-
 impl Machine<'_> {
     /// Runs the whole model. Errors are sorted by importance and place.
     pub fn complete(&mut self) -> Result<(), Vec<Fail>> {
-        self.check_defaults()
-            .and_then(|()| self.run())
-            .map_err(|error| vec![error])?;
+        if let Err(first) = self.run() {
+            return Err(self.rest(first));
+        }
         let mut errors = Vec::new();
         self.pending_lookups(&mut errors);
         self.incomplete_instances(&mut errors);

@@ -17,6 +17,7 @@ mod model;
 mod needs;
 mod promises;
 mod python;
+mod rest;
 mod run;
 mod schedule;
 mod store;
@@ -362,6 +363,10 @@ pub struct Machine<'a> {
     templates: templates::TemplateCache,
     shared_program: std::sync::Arc<Program>,
     deprecated_seen: Set<u32>,
+    /// Mistakes that were met after the first one of the same block.
+    later_errors: Vec<Fail>,
+    /// A mistake was met: nothing must be seen from outside any more.
+    has_failed: bool,
 }
 
 impl<'a> Machine<'a> {
@@ -439,6 +444,8 @@ impl<'a> Machine<'a> {
             templates: templates::TemplateCache::default(),
             shared_program: std::sync::Arc::clone(program),
             deprecated_seen: Set::default(),
+            later_errors: Vec::new(),
+            has_failed: false,
         }
     }
 

@@ -16,8 +16,9 @@ impl Machine<'_> {
     }
 
     /// Defaults have the types of their attributes.
-    pub(super) fn check_defaults(&mut self) -> Result<(), Fail> {
+    pub fn check_defaults(&mut self) -> Vec<Fail> {
         let program = self.program;
+        let mut errors = Vec::new();
         for entity in &program.entities {
             for default in &entity.own_defaults {
                 let attr = entity
@@ -30,16 +31,14 @@ impl Machine<'_> {
                 let attribute = program.attribute(*attr);
                 if let (ExprKind::Const(value), AttributeKind::Plain(ty)) =
                     (&program.expr(value).kind, attribute.kind)
+                    && let Err(mut error) = self.validate(ty, *value, attribute.loc)
                 {
-                    self.validate(ty, *value, attribute.loc)
-                        .map_err(|mut error| {
-                            error.loc = attribute.loc;
-                            error
-                        })?;
+                    error.loc = attribute.loc;
+                    errors.push(error);
                 }
             }
         }
-        Ok(())
+        errors
     }
 
     fn type_error(&mut self, ty: TypeId, value: Value, loc: Loc) -> Fail {

@@ -3,6 +3,7 @@
 //! - `#> text`: a line of output, in order;
 //! - `#! Kind: text` on the line of an error, whose message, or that of a cause, contains the text;
 //! - `#!? Kind: text`: an error anywhere;
+//! - `#!+ Kind: text`: an error on this line, too, which the reference does not come to: it is not the first one;
 //! - `#~ Kind: text`: a warning anywhere;
 //! - `#% text`: a line of `project.yml`;
 //! - `#@ id`: an exported resource, all of them, in any order.
@@ -19,6 +20,8 @@ struct Expected {
     output: String,
     /// Line (if it counts), kind, text.
     errors: Vec<(Option<u32>, String, String)>,
+    /// As `errors`, of those that never come first.
+    more_errors: Vec<(Option<u32>, String, String)>,
     warnings: Vec<(String, String)>,
     project: String,
     resources: Option<Vec<String>>,
@@ -32,7 +35,7 @@ fn expected(text: &str) -> Expected {
     };
     for (at, line) in text.lines().enumerate() {
         let Some(comment) = line.rfind('#').map(|_| line).and_then(|line| {
-            ["#>", "#!?", "#!", "#~", "#%", "#@"]
+            ["#>", "#!?", "#!+", "#!", "#~", "#%", "#@"]
                 .iter()
                 .filter_map(|mark| line.find(mark))
                 .min()
@@ -48,6 +51,9 @@ fn expected(text: &str) -> Expected {
         } else if let Some(error) = comment.strip_prefix("#!?") {
             let (kind, text) = split(error);
             expected.errors.push((None, kind, text));
+        } else if let Some(error) = comment.strip_prefix("#!+") {
+            let (kind, text) = split(error);
+            expected.more_errors.push((Some(at as u32 + 1), kind, text));
         } else if let Some(error) = comment.strip_prefix("#!") {
             let (kind, text) = split(error);
             expected.errors.push((Some(at as u32 + 1), kind, text));
@@ -111,17 +117,22 @@ fn check(path: &Path) -> String {
         .iter()
         .filter(|diagnostic| diagnostic.severity == Severity::Error)
         .collect();
-    for (line, kind, text) in &expected.errors {
-        let found = errors.iter().position(|error| {
-            error.kind == *kind
-                && says(error, text)
-                && line.is_none_or(|line| {
-                    error
-                        .location
-                        .as_ref()
-                        .is_some_and(|location| location.line == line)
-                })
-        });
+    let fits = |error: &Diagnostic, (line, kind, text): &(Option<u32>, String, String)| {
+        error.kind == *kind
+            && says(error, text)
+            && line.is_none_or(|line| {
+                let location = error.location.as_ref();
+                location.is_some_and(|location| location.line == line)
+            })
+    };
+    if let Some(first) = errors.first()
+        && !expected.errors.iter().any(|wanted| fits(first, wanted))
+    {
+        let _ = writeln!(wrong, "  the first error is {first:?}");
+    }
+    for wanted in expected.errors.iter().chain(&expected.more_errors) {
+        let (line, kind, text) = wanted;
+        let found = errors.iter().position(|error| fits(error, wanted));
         match found {
             Some(at) => {
                 errors.remove(at);

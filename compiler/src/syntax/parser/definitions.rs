@@ -36,7 +36,7 @@ impl Parser<'_> {
     }
 
     pub(super) fn entity(&mut self) -> Parse<Item> {
-        self.bump();
+        let start = self.bump_span();
         if self.is(Kind::Id) {
             return self.error(
                 self.here(),
@@ -53,10 +53,15 @@ impl Parser<'_> {
             }
         }
         self.expect_punct(b':')?;
-        self.take_doc();
+        let doc = self.take_doc();
         let mut attributes = Vec::new();
+        let first = self.at;
         while !self.is(Kind::Keyword(Keyword::End)) {
-            attributes.push(self.attribute()?);
+            let start = self.at;
+            match self.attribute() {
+                Ok(attribute) => attributes.push(attribute),
+                Err(error) => self.recover_in_block(first, start, error)?,
+            }
         }
         self.bump();
         self.no_hyphen(name)?;
@@ -64,6 +69,8 @@ impl Parser<'_> {
             name,
             parents,
             attributes,
+            doc,
+            extent: start.to(self.last_span()),
         }))
     }
 
@@ -194,7 +201,7 @@ impl Parser<'_> {
             None
         };
         let span = start.to(self.last_span());
-        self.take_doc();
+        let doc = self.take_doc();
         let unconditional = when.is_none_or(|when| {
             matches!(
                 self.ast.expr(when).kind,
@@ -215,21 +222,28 @@ impl Parser<'_> {
             parents,
             when,
             span,
+            doc,
         }))
     }
 
     pub(super) fn implementation(&mut self) -> Parse<Item> {
-        self.bump();
+        let start = self.bump_span();
         let token = self.expect(Kind::Id)?;
         let name = self.name(token);
         self.expect_keyword(Keyword::For)?;
         let entity = self.class_ref()?;
         self.expect_punct(b':')?;
-        self.take_doc();
+        let doc = self.take_doc();
         let body = self.block(&[Keyword::End])?;
         self.expect_keyword(Keyword::End)?;
         self.no_hyphen(name)?;
-        Ok(Item::Implementation(Implementation { name, entity, body }))
+        Ok(Item::Implementation(Implementation {
+            name,
+            entity,
+            body,
+            doc,
+            extent: start.to(self.last_span()),
+        }))
     }
 
     pub(super) fn relation(&mut self) -> Parse<Item> {
@@ -254,13 +268,16 @@ impl Parser<'_> {
             });
         }
         let span = left.attribute.span;
-        self.take_doc();
+        let extent = left.entity.span.to(self.last_span());
+        let doc = self.take_doc();
         Ok(Item::Relation(Relation {
             left,
             right,
             right_end,
             annotations,
             span,
+            doc,
+            extent,
         }))
     }
 
@@ -337,14 +354,41 @@ impl Parser<'_> {
             self.expression()?
         };
         let span = start.to(self.last_span());
-        self.take_doc();
+        let doc = self.take_doc();
         self.no_hyphen(name)?;
+        if !self.mentions(condition, name) {
+            return Err(Box::new(SyntaxError {
+                kind: "TypingException",
+                message: "typedef expressions should reference the self variable".to_owned(),
+                span: Some(name.span),
+                first: None,
+            }));
+        }
         Ok(Item::Typedef(Typedef {
             name,
             base,
             condition,
             span,
+            doc,
         }))
+    }
+
+    /// Whether an expression reads `self`, or the typedef's own name.
+    fn mentions(&mut self, condition: ExprId, name: Name) -> bool {
+        let this = self.intern("self");
+        let mut pending = vec![condition];
+        while let Some(id) = pending.pop() {
+            match &self.ast.expr(id).kind {
+                ExprKind::Regex(_) => return true,
+                ExprKind::Var(variable)
+                    if variable.symbol == this || variable.symbol == name.symbol =>
+                {
+                    return true;
+                }
+                kind => kind.children(&mut |child| pending.push(child)),
+            }
+        }
+        false
     }
 
     pub(super) fn index(&mut self) -> Parse<Item> {

@@ -1,10 +1,11 @@
 //! Tokens to a syntax tree, by recursive descent over the grammar of language.md 2.
 //!
-//! The parser always returns a tree. After a mistake it goes on at the next token that starts a definition, so that
-//! tools see the rest of the file.
+//! The parser always returns a tree. After a mistake it goes on where something new begins (see `recover`), so that one
+//! run finds all independent mistakes and tools see the rest of the file.
 
 mod definitions;
 mod expressions;
+mod recover;
 mod statements;
 
 use super::ast::{Ast, Expr, ExprId, ExprKind, Item, Literal, Name};
@@ -51,23 +52,24 @@ pub fn parse(file: FileId, text: &str, names: &mut Interner) -> Parsed {
         ast: Ast::default(),
         depths: Vec::new(),
         nesting: 0,
+        errors: Vec::new(),
         warnings: Vec::new(),
     };
-    let mut errors = Vec::new();
-    parser.take_doc();
+    parser.ast.doc = parser.take_doc();
     while parser.kind() != Kind::End {
+        if !parser.errors.is_empty() && parser.at_left_over() {
+            parser.skip_left_over();
+            continue;
+        }
         let start = parser.at;
         match parser.item() {
             Ok(item) => parser.ast.items.push(item),
-            Err(error) => {
-                errors.push(*error);
-                parser.recover(start);
-            }
+            Err(error) => parser.recover(start, *error),
         }
     }
     Parsed {
         ast: parser.ast,
-        errors,
+        errors: parser.errors,
         warnings: parser.warnings,
     }
 }
@@ -82,6 +84,7 @@ struct Parser<'a> {
     /// Depth of each expression's tree.
     depths: Vec<u32>,
     nesting: u32,
+    errors: Vec<SyntaxError>,
     warnings: Vec<(String, Span)>,
 }
 
@@ -267,26 +270,8 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn recover(&mut self, start: usize) {
-        if self.at == start {
-            self.bump();
-        }
-        use Keyword::{Entity, Implement, Implementation, Import, Index, Typedef};
-        while !matches!(
-            self.kind(),
-            Kind::End
-                | Kind::Keyword(Entity | Implement | Implementation | Import | Index | Typedef)
-        ) {
-            self.bump();
-        }
-    }
-
-    fn take_doc(&mut self) -> Option<Box<str>> {
-        if !self.is(Kind::MultiLine) {
-            return None;
-        }
-        let token = self.bump();
-        Some(self.string_text(token).into())
+    fn take_doc(&mut self) -> Option<Span> {
+        self.is(Kind::MultiLine).then(|| self.bump_span())
     }
 
     fn enter(&mut self) -> Parse<()> {

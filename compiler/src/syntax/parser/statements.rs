@@ -10,13 +10,22 @@ impl Parser<'_> {
     pub(super) fn block(&mut self, ends: &[Keyword]) -> Parse<Vec<Stmt>> {
         self.enter()?;
         let mut statements = Vec::new();
+        let first = self.at;
+        let nesting = self.nesting;
         loop {
             if let Kind::Keyword(keyword) = self.kind()
                 && ends.contains(&keyword)
             {
                 break;
             }
-            statements.push(self.statement()?);
+            let start = self.at;
+            match self.statement() {
+                Ok(statement) => statements.push(statement),
+                Err(error) => {
+                    self.recover_in_block(first, start, error)?;
+                    self.nesting = nesting;
+                }
+            }
         }
         self.leave();
         Ok(statements)
@@ -49,6 +58,7 @@ impl Parser<'_> {
             iterable,
             body,
             span,
+            extent: start.to(self.last_span()),
         })
     }
 
@@ -58,6 +68,8 @@ impl Parser<'_> {
         let span = start.to(self.last_span());
         self.expect_punct(b':')?;
         let then = self.block(&[Keyword::End, Keyword::Else, Keyword::Elif])?;
+        let then_extent = start.to(self.here());
+        let begin = self.here();
         let mut otherwise = Vec::new();
         if self.is(Kind::Keyword(Keyword::Elif)) {
             let start = self.bump_span();
@@ -72,6 +84,8 @@ impl Parser<'_> {
             then,
             otherwise,
             span,
+            then_extent,
+            otherwise_extent: begin.to(self.here()),
         })
     }
 
