@@ -3,12 +3,14 @@
 
 mod order;
 mod render;
+mod similar;
 
 use crate::span::{Loc, Sources};
 use crate::{Diagnostic, Location, Note, Severity};
 
 pub use order::{MAX_ERRORS, in_order};
 pub use render::render;
+pub use similar::closest;
 
 /// A mistake in the model; boxed, because results pass through the hot path.
 pub type Fail = Box<Failure>;
@@ -63,6 +65,14 @@ impl Failure {
     pub fn help(mut self: Box<Self>, help: impl Into<String>) -> Box<Self> {
         self.help = Some(help.into());
         self
+    }
+
+    /// A help for when there is no better one.
+    pub fn or_help(self: Box<Self>, help: &str) -> Box<Self> {
+        match self.help {
+            Some(_) => self,
+            None => self.help(help),
+        }
     }
 
     /// Whether it, or what caused it, is the consequence of another mistake.
@@ -124,14 +134,7 @@ impl Failure {
             kind: self.kind.to_owned(),
             message: self.message,
             location: sources.location(self.loc),
-            notes: self
-                .notes
-                .into_iter()
-                .map(|(message, loc)| Note {
-                    message,
-                    location: sources.location(loc),
-                })
-                .collect(),
+            notes: into_notes(self.notes, sources),
             help: self.help,
             causes: self
                 .causes
@@ -142,12 +145,21 @@ impl Failure {
     }
 }
 
+fn into_notes(notes: Vec<(String, Loc)>, sources: &Sources) -> Vec<Note> {
+    let notes = notes.into_iter().map(|(message, loc)| Note {
+        message,
+        location: sources.location(loc),
+    });
+    notes.collect()
+}
+
 /// A doubt, to be shown once.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Warning {
     pub kind: &'static str,
     pub message: String,
     pub loc: Loc,
+    pub notes: Vec<(String, Loc)>,
 }
 
 impl Warning {
@@ -157,7 +169,7 @@ impl Warning {
             kind: self.kind.to_owned(),
             message: self.message,
             location: sources.location(self.loc),
-            notes: Vec::new(),
+            notes: into_notes(self.notes, sources),
             help: None,
             causes: Vec::new(),
         }

@@ -247,6 +247,7 @@ fn direct_requires(
                 kind: "InmantaWarning",
                 message,
                 loc,
+                notes: Vec::new(),
             });
         }
         all.push(required);
@@ -340,6 +341,7 @@ fn assign_sets(
                     kind: "InmantaWarning",
                     message,
                     loc,
+                    notes: Vec::new(),
                 });
                 continue;
             };

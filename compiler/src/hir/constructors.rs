@@ -67,8 +67,9 @@ impl Builder<'_> {
                             self.text(self.program.entity(entity).name)
                         );
                         let follows = self.is_broken(entity);
-                        self.errors
-                            .push(typing(arg_loc, message).following(follows));
+                        let similar = self.similar_attribute(entity, attribute.symbol);
+                        let error = typing(arg_loc, message).following(follows);
+                        self.errors.push(error.did_you_mean(similar));
                         self.expr(scope, ast, *value, Expected::Anything);
                         unknown_names = true;
                         continue;

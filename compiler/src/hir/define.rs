@@ -173,6 +173,7 @@ impl<'a> Builder<'a> {
                 kind: "CompilerRuntimeWarning",
                 message: format!("Trying to override a built-in type: {short}"),
                 loc,
+                notes: Vec::new(),
             });
         }
         let full = self.full_name(namespace, typedef.name.symbol);

@@ -448,7 +448,9 @@ impl Builder<'_> {
                     self.text(name.symbol),
                     self.text(self.program.entity(id).name)
                 );
-                return Err(not_found(loc, message).following(self.is_broken(id)));
+                return Err(not_found(loc, message)
+                    .following(self.is_broken(id))
+                    .did_you_mean(self.similar_attribute(id, name.symbol)));
             };
             let attribute = self.program.attribute(attr);
             let text = format!(
@@ -491,6 +493,12 @@ impl Builder<'_> {
             own.push(Index { names });
         }
         Ok(())
+    }
+
+    /// The attribute that may be meant by a name that none has.
+    pub fn similar_attribute(&self, entity: EntityId, name: Symbol) -> Option<String> {
+        let similar = self.program.similar_attribute(entity, name);
+        similar.map(str::to_owned)
     }
 
     pub fn define_implements(&mut self) {

@@ -6,7 +6,7 @@ use super::{
     Comprehension, ComprehensionId, Expr, ExprId, ExprKind, FormatPart, NamespaceId, Query,
     QueryId, QueryKind, Ref,
 };
-use crate::diagnostics::{Fail, runtime, typing};
+use crate::diagnostics::{Fail, closest, runtime, typing};
 use crate::hash::Map;
 use crate::intern::Symbol;
 use crate::span::Loc;
@@ -71,7 +71,52 @@ impl Builder<'_> {
         ExprId(self.program.exprs.len() as u32 - 1)
     }
 
+    /// What a variable name means. One that means nothing is a mistake only where it is read.
     pub fn variable(&mut self, scope: &Scope, name: Symbol, loc: Loc) -> Result<Ref, Fail> {
+        let found = self.find_variable(scope, name, loc)?;
+        let is_missing = match found {
+            Ref::Missing(_) => true,
+            Ref::Member { root: None, .. } => scope
+                .entity
+                .is_some_and(|entity| !self.program.entity(entity).slot_of.contains_key(&name)),
+            _ => false,
+        };
+        if is_missing && let Some(similar) = self.similar_variable(scope, name) {
+            self.program.similar_variables.insert((name, loc), similar);
+        }
+        Ok(found)
+    }
+
+    fn similar_variable(&self, scope: &Scope, name: Symbol) -> Option<String> {
+        let text = self.text(name);
+        let variables_of = |namespace: NamespaceId| {
+            let root = self.program.namespaces[namespace.index()].root;
+            let variables = &self.program.blocks[root.index()].variables;
+            variables.iter().map(|name| self.text(*name))
+        };
+        if let Some((qualifier, last)) = text.rsplit_once("::") {
+            let target = self.visible(scope.namespace, self.program.names.find(qualifier)?)?;
+            let found = closest(last, variables_of(target))?;
+            return Some(format!("{qualifier}::{found}"));
+        }
+        let frames = scope.frames.iter();
+        let mut names: Vec<&str> = frames
+            .flat_map(|frame| frame.variables.keys().map(|name| self.text(*name)))
+            .collect();
+        names.extend(variables_of(scope.namespace));
+        if let Some(entity) = scope.entity {
+            let slots = &self.program.entity(entity).slots;
+            names.extend(
+                slots
+                    .iter()
+                    .map(|attr| self.text(self.program.attribute(*attr).name)),
+            );
+            names.push("self");
+        }
+        closest(text, names).map(str::to_owned)
+    }
+
+    fn find_variable(&mut self, scope: &Scope, name: Symbol, loc: Loc) -> Result<Ref, Fail> {
         if self.text(name).contains("::") {
             let found = self.find_qualified_variable(scope.namespace, name, loc)?;
             return Ok(

@@ -2,7 +2,7 @@
 
 use super::build::Builder;
 use super::{Def, NamespaceId};
-use crate::diagnostics::{Fail, fail, not_found};
+use crate::diagnostics::{Fail, closest, fail, not_found};
 use crate::intern::Symbol;
 use crate::span::Loc;
 use crate::syntax::ast::Name;
@@ -26,6 +26,51 @@ impl Builder<'_> {
         fail("TypeNotFoundException", loc, message)
     }
 
+    /// What may be meant by a name that no definition has: a similar one that is seen from here, else the same one
+    /// elsewhere.
+    fn similar_def(&self, namespace: NamespaceId, name: Symbol) -> Option<String> {
+        let program = &self.program;
+        let text = self.text(name);
+        if let Some((qualifier, last)) = text.rsplit_once("::") {
+            let qualifier_symbol = program.names.find(qualifier)?;
+            let target = self.visible(namespace, qualifier_symbol)?;
+            let defs = &program.namespaces[target.index()].defs;
+            let found = closest(last, defs.keys().map(|name| self.text(*name)))?;
+            return Some(format!("{qualifier}::{found}"));
+        }
+        let mut seen: Vec<&str> = Vec::new();
+        let mut at = Some(namespace);
+        while let Some(id) = at {
+            let known = &program.namespaces[id.index()];
+            seen.extend(known.defs.keys().map(|name| self.text(*name)));
+            at = known.parent;
+        }
+        if !text.starts_with(|c: char| c.is_ascii_uppercase()) {
+            seen.extend(["string", "int", "float", "bool", "list", "dict"]);
+        }
+        if let Some(found) = closest(text, seen) {
+            return Some(found.to_owned());
+        }
+        let visible = &program.namespaces[namespace.index()].visible;
+        let mut elsewhere: Vec<String> = visible
+            .iter()
+            .filter(|(_, target)| {
+                let defs = &program.namespaces[target.index()].defs;
+                **target != namespace && defs.contains_key(&name)
+            })
+            .map(|(qualifier, _)| format!("{}::{text}", self.text(*qualifier)))
+            .collect();
+        elsewhere.sort();
+        elsewhere.into_iter().next()
+    }
+
+    /// A namespace that is seen from here, for a qualifier that names none.
+    fn similar_namespace(&self, namespace: NamespaceId, qualifier: &str) -> Option<String> {
+        let visible = &self.program.namespaces[namespace.index()].visible;
+        let names = visible.keys().map(|name| self.text(*name));
+        closest(qualifier, names).map(str::to_owned)
+    }
+
     fn missing_import(
         &self,
         namespace: NamespaceId,
@@ -38,7 +83,9 @@ impl Builder<'_> {
         error
             .message
             .push_str(&self.import_hint(namespace, qualifier));
-        error
+        let similar = self.similar_namespace(namespace, qualifier);
+        let last = self.text(name).rsplit("::").next().unwrap_or("");
+        error.did_you_mean(similar.map(|similar| format!("{similar}::{last}")))
     }
 
     fn import_hint(&self, namespace: NamespaceId, qualifier: &str) -> String {
@@ -66,7 +113,10 @@ impl Builder<'_> {
                 .defs
                 .get(&last)
                 .copied();
-            return found.ok_or_else(|| self.type_not_found(target, name, loc));
+            return found.ok_or_else(|| {
+                let similar = self.similar_def(namespace, name);
+                self.type_not_found(target, name, loc).did_you_mean(similar)
+            });
         }
         let mut at = Some(namespace);
         while let Some(id) = at {
@@ -76,7 +126,10 @@ impl Builder<'_> {
             }
             at = candidate.parent;
         }
-        Err(self.type_not_found(namespace, name, loc))
+        let similar = self.similar_def(namespace, name);
+        Err(self
+            .type_not_found(namespace, name, loc)
+            .did_you_mean(similar))
     }
 
     pub fn find_entity(&mut self, namespace: NamespaceId, name: Name) -> Result<EntityId, Fail> {
@@ -118,6 +171,7 @@ impl Builder<'_> {
             kind: "TypeDeprecationWarning",
             message: "Type 'number' is deprecated, use 'float' or 'int' instead".to_owned(),
             loc,
+            notes: Vec::new(),
         });
     }
 
@@ -138,7 +192,10 @@ impl Builder<'_> {
 Try importing it with `import {qualifier}`"
             );
             let follows = self.unclear.contains(&(namespace, symbol));
-            return Err(not_found(loc, message).following(follows));
+            let similar = self.similar_namespace(namespace, &qualifier);
+            return Err(not_found(loc, message)
+                .following(follows)
+                .did_you_mean(similar.map(|similar| format!("{similar}::{last}"))));
         };
         let last = self.intern(&last);
         Ok(self

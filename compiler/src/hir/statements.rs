@@ -215,6 +215,10 @@ impl Builder<'_> {
             kind: "VariableShadowWarning",
             message,
             loc,
+            notes: original
+                .iter()
+                .map(|loc| ("it was declared here".to_owned(), *loc))
+                .collect(),
         });
     }
 

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::{Module, Project, find};
-use crate::diagnostics::{Fail, Warning, fail};
+use crate::diagnostics::{Fail, Warning, closest, fail};
 use crate::intern::Interner;
 use crate::span::{FileId, Loc, Sources};
 use crate::syntax::{self, ast};
@@ -122,6 +122,7 @@ impl Loader<'_> {
                 kind: "ParserWarning",
                 message,
                 loc,
+                notes: Vec::new(),
             });
         }
         for error in parsed.errors {
@@ -172,9 +173,12 @@ impl Loader<'_> {
                         import,
                         format!("Failed to load module {namespace}"),
                     );
+                    let known = super::modules::names(self.world, self.project);
+                    let similar = closest(top, known.iter().map(String::as_str));
                     return Err(error
                         .cause(*cause)
-                        .help("a module is a directory of the module path with a module.yml, setup.cfg or pyproject.toml"));
+                        .did_you_mean(similar.map(|similar| namespace.replacen(top, similar, 1)))
+                        .or_help("a module is a directory of the module path with a module.yml, setup.cfg or pyproject.toml"));
                 };
                 self.modules.push(module);
                 self.files.push(Vec::new());

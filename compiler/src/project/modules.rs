@@ -64,6 +64,28 @@ pub fn find(world: &dyn World, project: &Project, name: &str) -> Option<Module> 
     None
 }
 
+/// The names of all modules that the project can import.
+pub fn names(world: &dyn World, project: &Project) -> Vec<String> {
+    let mut names: Vec<String> = ["std", "fs", "exec"].map(str::to_owned).to_vec();
+    let mut directories = project.module_path.clone();
+    for environment in [".env", ".venv", "venv"] {
+        for python in world.list(&format!("{environment}/lib")) {
+            directories.push(format!(
+                "{environment}/lib/{python}site-packages/inmanta_plugins"
+            ));
+        }
+    }
+    for directory in directories {
+        let below = world.list(directory.trim_end_matches('/'));
+        let modules = below.iter().filter_map(|name| name.strip_suffix('/'));
+        names.extend(modules.map(str::to_owned));
+    }
+    names.retain(|name| find(world, project, name).is_some());
+    names.sort();
+    names.dedup();
+    names
+}
+
 impl Module {
     pub fn root(&self) -> Option<&str> {
         match &self.found {

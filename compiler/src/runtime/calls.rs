@@ -2,7 +2,7 @@
 
 use super::eval::Ready;
 use super::{Machine, ScopeId, UnitId, VarId};
-use crate::diagnostics::{Fail, Warning, fail, runtime, typing};
+use crate::diagnostics::{Fail, Warning, closest, fail, runtime, typing};
 use crate::hir::{CallId, Callee, ExprId, ExprKind, PluginId};
 use crate::plugins::{Body, Bound, PluginError, bind};
 use crate::span::Loc;
@@ -133,8 +133,19 @@ impl Machine<'_> {
         let program = self.program;
         let definition = &program.plugins[plugin.index()];
         let name = program.text(definition.name);
-        let (bound, checks) =
-            bind(name, definition, positional, named).map_err(|message| runtime(loc, message))?;
+        let (bound, checks) = bind(name, definition, positional, named).map_err(|message| {
+            let known = || {
+                definition
+                    .parameters
+                    .iter()
+                    .map(|parameter| &*parameter.name)
+            };
+            let similar = named
+                .iter()
+                .filter(|(keyword, _)| known().all(|name| name != keyword))
+                .find_map(|(keyword, _)| closest(keyword, known()));
+            runtime(loc, message).did_you_mean(similar)
+        })?;
         let mut unknown = false;
         for (parameter, ty, value) in checks {
             if matches!(value, Value::Unknown(_)) {
@@ -171,6 +182,7 @@ impl Machine<'_> {
                 kind: "PluginDeprecationWarning",
                 message,
                 loc: site.loc,
+                notes: Vec::new(),
             });
         }
         let value = match &plugin.body {

@@ -6,6 +6,12 @@ use crate::hir::AttributeKind;
 use crate::span::Loc;
 use crate::types::EntityId;
 
+/// So many errors are explained at most.
+const MAX_EXPLAINED: usize = 50;
+
+/// An error, and the variable that has no value.
+type Unexplained = (Fail, Option<VarId>);
+
 impl Machine<'_> {
     /// Runs the whole model. Errors are sorted by importance and place.
     pub fn complete(&mut self) -> Result<(), Vec<Fail>> {
@@ -15,6 +21,8 @@ impl Machine<'_> {
         let mut errors = Vec::new();
         self.pending_lookups(&mut errors);
         self.incomplete_instances(&mut errors);
+        self.explain(&mut errors);
+        let mut errors: Vec<Fail> = errors.into_iter().map(|(error, _)| error).collect();
         if errors.is_empty() && self.first_live.is_some() {
             errors.push(self.stuck());
         }
@@ -33,7 +41,31 @@ impl Machine<'_> {
         Err(errors)
     }
 
-    fn pending_lookups(&mut self, errors: &mut Vec<Fail>) {
+    /// Says of what has no value why.
+    fn explain(&self, errors: &mut [Unexplained]) {
+        if errors.iter().all(|(_, var)| var.is_none()) {
+            return;
+        }
+        let producers = self.producers();
+        for (error, var) in errors.iter_mut().take(MAX_EXPLAINED) {
+            let Some(var) = *var else {
+                continue;
+            };
+            let bare = std::mem::replace(error, runtime(Loc::NONE, ""));
+            let (explained, found) = self.explain_wait(bare, var, &producers);
+            *error = if found || producers.contains_key(&var) {
+                explained
+            } else {
+                explained.or_help(if self.program.attribute(self.var(var).attr).is_relation() {
+                    "assign it where the object is created, in an implementation, or from the other side"
+                } else {
+                    "assign it where the object is created or in an implementation, or give the attribute a default"
+                })
+            };
+        }
+    }
+
+    fn pending_lookups(&mut self, errors: &mut Vec<Unexplained>) {
         let mut pending: Vec<_> = self
             .tables
             .iter_mut()
@@ -46,14 +78,14 @@ impl Machine<'_> {
                 self.program.entity_name(lookup.entity),
                 lookup.text
             );
-            errors.push(not_found(lookup.loc, message));
+            errors.push((not_found(lookup.loc, message), None));
         }
         let mut annotations = std::mem::take(&mut self.annotation_errors);
         annotations.sort_by_key(|(entity, _)| *entity);
-        errors.extend(annotations.into_iter().map(|(_, error)| error));
+        errors.extend(annotations.into_iter().map(|(_, error)| (error, None)));
     }
 
-    fn incomplete_instances(&mut self, errors: &mut Vec<Fail>) {
+    fn incomplete_instances(&mut self, errors: &mut Vec<Unexplained>) {
         for entity in 0..self.program.entities.len() {
             for at in 0..self.by_entity[entity].len() {
                 if errors.len() > MAX_ERRORS {
@@ -65,20 +97,19 @@ impl Machine<'_> {
         }
     }
 
-    fn check_instance(&mut self, entity: EntityId, id: InstId, errors: &mut Vec<Fail>) {
+    fn check_instance(&mut self, entity: EntityId, id: InstId, errors: &mut Vec<Unexplained>) {
         let instance = self.instance(id);
         let (slots, loc) = (instance.slots, instance.loc);
         if instance.ran == 0 {
             let short = self.program.text(self.program.entity(entity).short);
-            errors.push(
-                runtime(
-                    loc,
-                    format!("Unable to select implementation for entity {short}"),
-                )
-                .help(format!(
-                    "add `implement {short} using std::none`, or an implementation of its own"
-                )),
-            );
+            let error = runtime(
+                loc,
+                format!("Unable to select implementation for entity {short}"),
+            )
+            .help(format!(
+                "add `implement {short} using std::none`, or an implementation of its own"
+            ));
+            errors.push((error, None));
         }
         for (offset, attr) in self.program.entity(entity).slots.iter().enumerate() {
             let var = VarId(slots.0 + offset as u32);
@@ -87,7 +118,7 @@ impl Machine<'_> {
             }
             if self.is_delayed(var) && self.can_freeze(var) {
                 if let Err(error) = self.freeze(var) {
-                    errors.push(error);
+                    errors.push((error, None));
                 }
                 continue;
             }
@@ -106,9 +137,9 @@ impl Machine<'_> {
                     "The object {object} is not complete: attribute {name} ({place}) is not set"
                 ),
             };
-            errors.push(
-                fail("UnsetException", Loc::NONE, message).note("the object was created here", loc),
-            );
+            let error =
+                fail("UnsetException", Loc::NONE, message).note("the object was created here", loc);
+            errors.push((error, Some(var)));
         }
     }
 
@@ -146,7 +177,7 @@ impl Machine<'_> {
         }
     }
 
-    fn action_loc(&self, unit: super::UnitId) -> Loc {
+    pub(super) fn action_loc(&self, unit: super::UnitId) -> Loc {
         use super::Action;
         let expr = |id: crate::hir::ExprId| self.program.expr(id).loc;
         match self.units[unit.index()].action {

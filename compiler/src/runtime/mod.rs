@@ -24,6 +24,7 @@ mod store;
 mod templates;
 mod units;
 mod validate;
+mod waits;
 
 use std::collections::VecDeque;
 

@@ -117,6 +117,7 @@ impl Model for View<'_, '_> {
             kind: "InmantaWarning",
             message,
             loc,
+            notes: Vec::new(),
         });
     }
 

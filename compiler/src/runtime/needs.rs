@@ -11,7 +11,7 @@ use crate::span::Loc;
 use crate::types::Value;
 
 impl Machine<'_> {
-    pub(super) fn resolve(&mut self, scope: ScopeId, name: Ref, loc: Loc) -> Result<VarId, Fail> {
+    pub(super) fn resolve(&self, scope: ScopeId, name: Ref, loc: Loc) -> Result<VarId, Fail> {
         let found = match name {
             Ref::Local { up, index } => {
                 let mut at = scope;
@@ -46,7 +46,8 @@ impl Machine<'_> {
                 "variable {} not found",
                 self.program.text(found).rsplit("::").next().unwrap_or("")
             ),
-        ))
+        )
+        .did_you_mean(self.program.similar_variables.get(&(found, loc))))
     }
 
     pub(super) fn needs(

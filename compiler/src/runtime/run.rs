@@ -426,7 +426,8 @@ impl Machine<'_> {
                 self.program.text(name),
                 self.program.entity_name(self.instance(instance).entity)
             );
-            not_found(loc, message)
+            let entity = self.instance(instance).entity;
+            not_found(loc, message).did_you_mean(self.program.similar_attribute(entity, name))
         })
     }
 

@@ -33,7 +33,12 @@ impl Machine<'_> {
             self.heap.to_text(new, self),
             sources.brief(loc)
         );
-        fail("DoubleSetException", loc, message).note("it was set here first", set_at)
+        let first = format!("it was set to `{}` here", self.heap.to_text(old, self));
+        let mut error = fail("DoubleSetException", loc, message).note(first, set_at);
+        if set_at == loc {
+            error = error.help("the same statement ran twice with different values");
+        }
+        error
     }
 
     /// Stores into a slot; errors say which attribute of which instance.
@@ -335,7 +340,8 @@ impl Machine<'_> {
             self.program.text(self.program.attribute(var.attr).name),
             self.describe_instance(var.owner)
         );
-        runtime(loc, message)
+        let declared = self.program.attribute(var.attr).loc;
+        runtime(loc, message).note("its multiplicity is declared here", declared)
     }
 
     fn contains(&mut self, extra: usize, item: Value) -> bool {

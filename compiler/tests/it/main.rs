@@ -1,4 +1,5 @@
 //! The compiler at its boundary: source text to output, diagnostics and resources.
 
+mod diagnostics;
 mod lang;
 mod mangled;
