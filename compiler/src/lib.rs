@@ -11,11 +11,16 @@
 //! - `runtime`: runs a `Program`, dataflow over arenas;
 //! - `export`: instances to resources, the model dump.
 //!
+//! Beside this way, `analysis` goes it up to the program for tools, with whatever mistakes there are; `check` says what is
+//! certain without running.
+//!
 //! `world` is all that the compiler may ask of the outside. There is no clock, no network and no randomness in the
 //! language, so the same world gives the same answer.
 
+mod analysis;
 mod api;
 mod builtin;
+mod check;
 mod diagnostics;
 mod export;
 mod hash;
@@ -31,6 +36,7 @@ mod types;
 mod world;
 
 pub use api::*;
+pub use check::check;
 pub use diagnostics::render;
 pub use export::export_json;
 pub use world::{DirWorld, MemWorld, World};
@@ -43,11 +49,15 @@ const STACK_BYTES: usize = 256 << 20;
 
 /// Compiles a project: the same answer for the same world.
 pub fn compile(world: &dyn World, options: &Options) -> Compiled {
+    on_deep_stack(|| compile_here(world, options))
+}
+
+fn on_deep_stack(work: impl FnOnce() -> Compiled + Send) -> Compiled {
     std::thread::scope(|scope| {
         let builder = std::thread::Builder::new()
             .name("compile".to_owned())
             .stack_size(STACK_BYTES);
-        let thread = builder.spawn_scoped(scope, || compile_here(world, options));
+        let thread = builder.spawn_scoped(scope, work);
         match thread.map(std::thread::ScopedJoinHandle::join) {
             Ok(Ok(compiled)) => compiled,
             Ok(Err(_)) => broken("the compiler stopped by a mistake of its own"),

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use steward_compiler::{DirWorld, Options, compile, export_json, render};
+use steward_compiler::{Compiled, DirWorld, Options, Severity, compile, export_json, render};
 
 use super::{CompileArguments, FAILED, Format, TROUBLE, USAGE};
 
@@ -43,13 +43,7 @@ pub(super) fn run(arguments: &CompileArguments) -> ExitCode {
         .lock()
         .unwrap_or_else(PoisonError::into_inner)
         .flush();
-    let color = std::io::stderr().is_terminal();
-    for diagnostic in &compiled.diagnostics {
-        match arguments.message_format {
-            Format::Json => eprintln!("{}", diagnostic.to_json()),
-            Format::Human => eprintln!("{}", render(diagnostic, &world, color)),
-        }
-    }
+    report(&compiled, &world, arguments.message_format);
     if !compiled.succeeded() {
         return ExitCode::from(FAILED);
     }
@@ -69,8 +63,28 @@ pub(super) fn run(arguments: &CompileArguments) -> ExitCode {
     ExitCode::SUCCESS
 }
 
+/// Writes diagnostics to standard error; for people, with a count of them at the end.
+#[expect(clippy::print_stderr, reason = "diagnostics go to stderr")]
+pub(super) fn report(compiled: &Compiled, world: &DirWorld, format: Format) {
+    let color = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    for diagnostic in &compiled.diagnostics {
+        match format {
+            Format::Json => eprintln!("{}", diagnostic.to_json()),
+            Format::Human => eprintln!("{}", render(diagnostic, world, color)),
+        }
+    }
+    let n_errors = compiled
+        .diagnostics
+        .iter()
+        .filter(|diagnostic| diagnostic.severity == Severity::Error)
+        .count();
+    if format == Format::Human && n_errors > 1 {
+        eprintln!("steward: {n_errors} errors");
+    }
+}
+
 /// The directory with `project.yml`: the one named, else the nearest upwards from here.
-fn find_project(named: Option<&Path>) -> Result<PathBuf, String> {
+pub(super) fn find_project(named: Option<&Path>) -> Result<PathBuf, String> {
     if let Some(named) = named {
         return match (named.is_dir(), named.join("project.yml").is_file()) {
             (true, true) => Ok(named.to_owned()),

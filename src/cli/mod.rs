@@ -1,5 +1,6 @@
 //! The command line: one file a command.
 
+mod check;
 mod compile;
 mod log;
 mod serve;
@@ -37,6 +38,8 @@ enum Command {
     },
     /// Compile a project here, without a server.
     Compile(CompileArguments),
+    /// Say what is wrong with a project without running it: syntax, names, types of all of its files.
+    Check(CheckArguments),
     /// The life of a process that compiles for a server.
     #[command(hide = true)]
     CompileWorker {
@@ -115,6 +118,16 @@ struct CompileArguments {
     variables: Vec<(String, String)>,
 }
 
+#[derive(Debug, clap::Args)]
+struct CheckArguments {
+    /// The project: a directory with project.yml and main.cf [default: the one this directory is in].
+    #[arg(long, value_name = "DIR")]
+    project: Option<PathBuf>,
+    /// How to write diagnostics.
+    #[arg(long, value_enum, default_value_t = Format::Human)]
+    message_format: Format,
+}
+
 fn variable(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
@@ -146,6 +159,7 @@ pub fn main() -> ExitCode {
         Command::Up(arguments) => up::run(arguments),
         Command::Serve { config, check } => serve::run(&config, check),
         Command::Compile(arguments) => compile::run(&arguments),
+        Command::Check(arguments) => check::run(&arguments),
         Command::CompileWorker { memory_bytes } => {
             log::child();
             crate::compile::run_worker(memory_bytes)

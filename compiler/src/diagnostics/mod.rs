@@ -8,7 +8,7 @@ mod similar;
 use crate::span::{Loc, Sources};
 use crate::{Diagnostic, Location, Note, Severity};
 
-pub use order::{MAX_ERRORS, in_order};
+pub use order::{MAX_ERRORS, identity, in_order};
 pub use render::render;
 pub use similar::closest;
 
@@ -125,6 +125,14 @@ impl Failure {
                 .max()
                 .unwrap_or(100),
             _ => 100,
+        }
+    }
+
+    /// As a warning: it fails only if it runs.
+    pub fn into_doubt(self: Box<Self>, sources: &Sources) -> Diagnostic {
+        Diagnostic {
+            severity: Severity::Warning,
+            ..self.into_diagnostic(sources)
         }
     }
 

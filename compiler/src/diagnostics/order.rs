@@ -1,7 +1,7 @@
 //! Several mistakes of one run: which count, and which is told first.
 
 use super::{Fail, Failure};
-use crate::span::{Loc, Sources};
+use crate::span::{Sources, Span};
 
 /// More errors than this help nobody.
 pub const MAX_ERRORS: usize = 1000;
@@ -12,7 +12,7 @@ pub fn in_order(found: Vec<Fail>, sources: &Sources) -> Vec<Fail> {
     let mut kept: Vec<Fail> = Vec::new();
     let mut seen = std::collections::HashSet::new();
     for error in found {
-        if !error.is_consequence() && seen.insert(identity(&error)) {
+        if !error.is_consequence() && seen.insert(identity(&error, sources)) {
             kept.push(error);
         }
     }
@@ -29,8 +29,9 @@ pub fn in_order(found: Vec<Fail>, sources: &Sources) -> Vec<Fail> {
     kept
 }
 
-type Identity = (&'static str, Loc, String);
+/// The same place may have several numbers.
+type Identity = (&'static str, Option<Span>, String);
 
-fn identity(error: &Failure) -> Identity {
-    (error.kind, error.loc, error.message.clone())
+pub fn identity(error: &Failure, sources: &Sources) -> Identity {
+    (error.kind, sources.span(error.loc), error.message.clone())
 }

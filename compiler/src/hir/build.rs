@@ -27,6 +27,8 @@ pub(super) struct Builder<'a> {
     pub broken: Set<EntityId>,
     /// Names of a namespace that are defined twice, or whose definition is not understood.
     pub unclear: Set<(NamespaceId, Symbol)>,
+    /// Namespaces whose plugins are not all known.
+    pub open: Set<NamespaceId>,
 }
 
 /// What is wrong with the definitions, and with what uses them.
@@ -62,10 +64,12 @@ pub fn build(
         errors: Vec::new(),
         broken: Set::default(),
         unclear: Set::default(),
+        open: Set::default(),
     };
     let items = builder.define(python);
     let definitions = std::mem::take(&mut builder.errors);
     builder.lower(&items);
+    builder.program.broken = builder.broken;
     let mistakes = Mistakes {
         definitions,
         bodies: builder.errors,

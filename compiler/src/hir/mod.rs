@@ -20,7 +20,7 @@ pub use build::build;
 pub(crate) use constructors::missing_index;
 
 use crate::diagnostics::Warning;
-use crate::hash::Map;
+use crate::hash::{Map, Set};
 use crate::intern::{Interner, Symbol};
 use crate::plugins::PluginDef;
 use crate::project::PrecedenceRule;
@@ -61,6 +61,8 @@ pub struct Program {
     pub policy: Vec<AttrId>,
     /// What may be meant where a variable is not found.
     pub similar_variables: Map<(Symbol, Loc), String>,
+    /// Entities of which something is not understood.
+    pub broken: Set<EntityId>,
     pub n_tables: u32,
     pub precedence: Vec<PrecedenceRule>,
     /// Root directory of each loaded module.

@@ -115,7 +115,9 @@ impl Builder<'_> {
                 .copied();
             return found.ok_or_else(|| {
                 let similar = self.similar_def(namespace, name);
-                self.type_not_found(target, name, loc).did_you_mean(similar)
+                self.type_not_found(target, name, loc)
+                    .did_you_mean(similar)
+                    .following(self.may_be_plugin(target, last))
             });
         }
         let mut at = Some(namespace);
@@ -129,7 +131,22 @@ impl Builder<'_> {
         let similar = self.similar_def(namespace, name);
         Err(self
             .type_not_found(namespace, name, loc)
-            .did_you_mean(similar))
+            .did_you_mean(similar)
+            .following(self.may_be_plugin(namespace, name)))
+    }
+
+    /// Whether a namespace may have a plugin of that name, as far as is known.
+    fn may_be_plugin(&self, namespace: NamespaceId, name: Symbol) -> bool {
+        let mut at = Some(namespace);
+        while let Some(id) = at {
+            if self.open.contains(&id) {
+                return !self
+                    .text(name)
+                    .starts_with(|c: char| c.is_ascii_uppercase());
+            }
+            at = self.program.namespaces[id.index()].parent;
+        }
+        false
     }
 
     pub fn find_entity(&mut self, namespace: NamespaceId, name: Name) -> Result<EntityId, Fail> {

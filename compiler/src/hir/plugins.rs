@@ -32,6 +32,10 @@ impl Builder<'_> {
             self.add_python(plugin);
         }
         self.program.resource_classes = python.resources;
+        for name in python.open_namespaces {
+            let name = self.intern(&name);
+            self.open.extend(self.namespace_of.get(&name));
+        }
     }
 
     fn add_python(&mut self, plugin: PluginInfo) {

@@ -68,7 +68,11 @@ pub fn load_python(
             has_finalizers,
             has_dependency_managers,
         } => Ok(Python {
-            plugins: PythonPlugins { plugins, resources },
+            plugins: PythonPlugins {
+                plugins,
+                resources,
+                open_namespaces: Vec::new(),
+            },
             host: Some(Box::new(process)),
             has_finalizers,
             has_dependency_managers,

@@ -21,6 +21,7 @@ pub struct SourceModule {
     pub is_std: bool,
 }
 
+#[derive(Default)]
 pub struct Loaded {
     /// In the order in which their definitions and statements are processed.
     pub sources: Vec<SourceModule>,

@@ -7,7 +7,7 @@
 use super::{MAX_UNITS, Machine};
 use crate::diagnostics::{Fail, Failure};
 use crate::plugins::{Body, PluginDef};
-use crate::span::Loc;
+use crate::span::{Loc, Span};
 
 /// So many steps are spent on the search.
 const MAX_STEPS: u32 = 200_000;
@@ -19,7 +19,7 @@ impl Machine<'_> {
     pub(super) fn rest(&mut self, first: Fail) -> Vec<Fail> {
         let n_warnings = self.warnings.len();
         self.has_failed = true;
-        let mut seen = vec![identity(&first)];
+        let mut seen = vec![self.identity(&first)];
         let mut errors = vec![first];
         let mut found = std::mem::take(&mut self.later_errors);
         for _ in 0..MAX_STEPS {
@@ -30,7 +30,7 @@ impl Machine<'_> {
                 break;
             }
             for error in found.drain(..) {
-                let identity = identity(&error);
+                let identity = self.identity(&error);
                 if !error.is_consequence() && !seen.iter().any(|known| is_same(known, &identity)) {
                     seen.push(identity);
                     errors.push(error);
@@ -42,6 +42,21 @@ impl Machine<'_> {
         }
         self.warnings.truncate(n_warnings);
         errors
+    }
+
+    fn identity(&self, error: &Failure) -> Identity {
+        let root = root(error);
+        let sources = &self.program.sources;
+        let first = root
+            .notes
+            .first()
+            .filter(|_| root.kind == "DoubleSetException");
+        Identity {
+            kind: root.kind,
+            place: sources.span(error.loc),
+            message: (error.loc == Loc::NONE).then(|| error.message.clone()),
+            other: first.and_then(|(_, loc)| sources.span(*loc)),
+        }
     }
 
     /// Keeps the mistake that comes first, as the result, and remembers the other.
@@ -75,21 +90,9 @@ impl Machine<'_> {
 /// One statement that fails for each of a thousand instances is one mistake; so is a variable with three values.
 struct Identity {
     kind: &'static str,
-    loc: Loc,
+    place: Option<Span>,
     message: Option<String>,
-    other: Option<Loc>,
-}
-
-fn identity(error: &Failure) -> Identity {
-    let root = root(error);
-    Identity {
-        kind: root.kind,
-        loc: error.loc,
-        message: (error.loc == Loc::NONE).then(|| error.message.clone()),
-        other: (root.kind == "DoubleSetException")
-            .then(|| root.notes.first().map(|(_, loc)| *loc))
-            .flatten(),
-    }
+    other: Option<Span>,
 }
 
 fn root(error: &Failure) -> &Failure {
@@ -98,5 +101,5 @@ fn root(error: &Failure) -> &Failure {
 
 fn is_same(a: &Identity, b: &Identity) -> bool {
     a.kind == b.kind
-        && (a.loc == b.loc && a.message == b.message || a.other.is_some() && a.other == b.other)
+        && (a.place == b.place && a.message == b.message || a.other.is_some() && a.other == b.other)
 }

@@ -76,16 +76,14 @@ fn says(diagnostic: &Diagnostic, text: &str) -> bool {
     diagnostic.message.contains(text) || diagnostic.causes.iter().any(|cause| says(cause, text))
 }
 
-/// What is wrong with one case; empty: nothing.
-fn check(path: &Path) -> String {
-    let text = std::fs::read_to_string(path).expect("a case is readable");
-    let expected = expected(&text);
+/// The project of a case.
+fn world(path: &Path, text: &str, expected: &Expected) -> MemWorld {
     let mut world = MemWorld::default()
         .file(
             "project.yml",
             &format!("name: case\nmodulepath: libs\n{}", expected.project),
         )
-        .file("main.cf", &text);
+        .file("main.cf", text);
     // `case.cf` may have modules in `case/`.
     for module in files(&path.with_extension("")) {
         let name = module
@@ -98,6 +96,32 @@ fn check(path: &Path) -> String {
             &std::fs::read_to_string(&module).expect("a module is readable"),
         );
     }
+    world
+}
+
+/// All cases that `LANG_CASES` lets through.
+fn cases() -> Vec<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/lang");
+    let only = std::env::var("LANG_CASES").unwrap_or_default();
+    let is_module = |path: &Path| {
+        path.ancestors()
+            .skip(1)
+            .any(|parent| parent.with_extension("cf").is_file())
+    };
+    let mut cases = files(&root);
+    cases.retain(|path| {
+        path.extension().is_some_and(|extension| extension == "cf")
+            && !is_module(path)
+            && path.to_string_lossy().contains(&only)
+    });
+    cases
+}
+
+/// What is wrong with one case; empty: nothing.
+fn check(path: &Path) -> String {
+    let text = std::fs::read_to_string(path).expect("a case is readable");
+    let expected = expected(&text);
+    let world = world(path, &text, &expected);
     let options = Options {
         export: expected.resources.is_some(),
         ..Options::default()
@@ -195,27 +219,61 @@ pub fn files(directory: &Path) -> Vec<PathBuf> {
 
 #[test]
 fn every_language_case_is_as_it_says() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/lang");
-    let only = std::env::var("LANG_CASES").unwrap_or_default();
     let mut wrong = String::new();
-    let mut n_cases = 0;
-    for path in files(&root) {
-        let is_module = path
-            .ancestors()
-            .skip(1)
-            .any(|parent| parent.with_extension("cf").is_file());
-        if path.extension().is_none_or(|extension| extension != "cf") || is_module {
-            continue;
-        }
-        if !path.to_string_lossy().contains(&only) {
-            continue;
-        }
-        n_cases += 1;
-        let problems = check(&path);
+    let cases = cases();
+    for path in &cases {
+        let problems = check(path);
         if !problems.is_empty() {
             let _ = writeln!(wrong, "{}:\n{problems}", path.display());
         }
     }
     assert!(wrong.is_empty(), "\n{wrong}");
-    assert!(n_cases > 0, "no case matches");
+    assert!(!cases.is_empty(), "no case matches");
+}
+
+#[test]
+fn a_check_finds_the_same_definition_errors_and_none_in_what_compiles() {
+    let mut wrong = String::new();
+    let errors = |compiled: &steward_compiler::Compiled| -> Vec<Diagnostic> {
+        let errors = compiled.diagnostics.iter();
+        let errors = errors.filter(|diagnostic| diagnostic.severity == Severity::Error);
+        errors.cloned().collect()
+    };
+    for path in cases() {
+        let text = std::fs::read_to_string(&path).expect("a case is readable");
+        let expected = expected(&text);
+        let checked = steward_compiler::check(&world(&path, &text, &expected));
+        let compiled = compile(&world(&path, &text, &expected), &Options::default());
+        let (checked, compiled) = (errors(&checked), errors(&compiled));
+        let problem = match (checked.first(), compiled.first()) {
+            (Some(error), None) => format!("compiles, but {error:?}"),
+            // What stops a compile before it runs is found without running.
+            (Some(first), Some(other)) if is_static(other) && first != other => {
+                format!("{other:?} comes first, not {first:?}")
+            }
+            (None, Some(other)) if is_static(other) => format!("does not say {other:?}"),
+            _ => continue,
+        };
+        let _ = writeln!(wrong, "{}: {problem}", path.display());
+    }
+    assert!(wrong.is_empty(), "\n{wrong}");
+}
+
+fn is_static(error: &Diagnostic) -> bool {
+    matches!(
+        error.kind.as_str(),
+        "ParserException"
+            | "HyphenException"
+            | "InvalidNamespaceAccess"
+            | "ModuleLoadingException"
+            | "InvalidMetadata"
+            | "TypeNotFoundException"
+            | "MissingImportException"
+            | "CycleException"
+            | "AmbiguousTypeException"
+            | "IndexException"
+            | "IndexAttributeMissingInConstructorException"
+            | "InvalidRelationPrecedenceRuleError"
+            | "CycleInRelationPrecedencePolicyError"
+    )
 }
