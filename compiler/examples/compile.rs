@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use steward_compiler::{
-    DirWorld, Options, PythonRuntime, PythonSource, compile, export_json, render,
+    DirWorld, JsonWriter, Options, PythonRuntime, PythonSource, compile_to, render,
 };
 
 fn main() {
@@ -31,7 +31,8 @@ fn main() {
         println!("{line}")
     });
     let started = std::time::Instant::now();
-    let compiled = compile(&world, &options);
+    let mut writer = JsonWriter::new(std::io::stdout());
+    let compiled = compile_to(&world, &options, &mut writer);
     for diagnostic in &compiled.diagnostics {
         if json {
             eprintln!("{}", diagnostic.to_json());
@@ -39,8 +40,8 @@ fn main() {
             eprint!("{}", render(diagnostic, &world, false));
         }
     }
-    if let Some(export) = &compiled.export {
-        println!("{}", export_json(export));
+    if compiled.export.is_some() {
+        writer.finish().expect("the output takes the resources");
     }
     if let Some(model) = &compiled.model {
         println!("{model}");

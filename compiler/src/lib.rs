@@ -38,7 +38,7 @@ mod world;
 pub use api::*;
 pub use check::check;
 pub use diagnostics::render;
-pub use export::export_json;
+pub use export::{JsonWriter, ResourceRef, ResourceSink, export_json};
 pub use world::{DirWorld, MemWorld, World};
 
 use diagnostics::{Fail, Warning};
@@ -49,7 +49,21 @@ const STACK_BYTES: usize = 256 << 20;
 
 /// Compiles a project: the same answer for the same world.
 pub fn compile(world: &dyn World, options: &Options) -> Compiled {
-    on_deep_stack(|| compile_here(world, options))
+    compile_on_deep_stack(world, options, None)
+}
+
+/// The same, but the resources go to the sink, one by one, and [`Compiled::export`] has none. The sink gets nothing when
+/// there is an error.
+pub fn compile_to(world: &dyn World, options: &Options, sink: &mut dyn ResourceSink) -> Compiled {
+    compile_on_deep_stack(world, options, Some(sink))
+}
+
+fn compile_on_deep_stack(
+    world: &dyn World,
+    options: &Options,
+    sink: Option<&mut dyn ResourceSink>,
+) -> Compiled {
+    on_deep_stack(|| compile_here(world, options, sink))
 }
 
 fn on_deep_stack(work: impl FnOnce() -> Compiled + Send) -> Compiled {
@@ -84,7 +98,11 @@ fn broken(message: &str) -> Compiled {
     }
 }
 
-fn compile_here(world: &dyn World, options: &Options) -> Compiled {
+fn compile_here(
+    world: &dyn World,
+    options: &Options,
+    sink: Option<&mut dyn ResourceSink>,
+) -> Compiled {
     let mut sources = Sources::default();
     let mut names = intern::Interner::default();
     let mut warnings = Vec::new();
@@ -151,7 +169,7 @@ fn compile_here(world: &dyn World, options: &Options) -> Compiled {
     match completed {
         Ok(()) => {
             if options.export {
-                match export::export(&mut machine) {
+                match export_all(&mut machine, sink) {
                     Ok(export) => compiled.export = Some(export),
                     Err(error) => errors.push(error),
                 }
@@ -168,6 +186,20 @@ fn compile_here(world: &dyn World, options: &Options) -> Compiled {
     let warnings = std::mem::take(&mut machine.warnings);
     compiled.diagnostics = report(&program.sources, errors, warnings).diagnostics;
     compiled
+}
+
+fn export_all(
+    machine: &mut runtime::Machine,
+    sink: Option<&mut dyn ResourceSink>,
+) -> Result<Export, Fail> {
+    let mut export = Export::default();
+    export.removed_sets = match sink {
+        Some(sink) => export::export(machine, sink)?,
+        None => export::export(machine, &mut export)?,
+    };
+    machine.collect_unknowns();
+    export.unknowns = std::mem::take(&mut machine.unknown_parameters);
+    Ok(export)
 }
 
 fn report(sources: &Sources, errors: Vec<Fail>, warnings: Vec<Warning>) -> Compiled {

@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use steward_compiler::{Compiled, DirWorld, Options, Severity, compile, export_json, render};
+use steward_compiler::{
+    Compiled, DirWorld, JsonWriter, Options, Severity, compile, compile_to, render,
+};
 
 use super::{CompileArguments, FAILED, Format, TROUBLE, USAGE};
 
@@ -38,7 +40,14 @@ pub(super) fn run(arguments: &CompileArguments) -> ExitCode {
         python: steward_compiler::PythonSource::Find(std::sync::Arc::new(python)),
         environment_id: None,
     };
-    let compiled = compile(&world, &options);
+    let mut resources = arguments
+        .export_json
+        .as_deref()
+        .map(|path| JsonWriter::new(Created::at(path)));
+    let compiled = match &mut resources {
+        Some(sink) => compile_to(&world, &options, sink),
+        None => compile(&world, &options),
+    };
     let _ = stdout
         .lock()
         .unwrap_or_else(PoisonError::into_inner)
@@ -48,14 +57,22 @@ pub(super) fn run(arguments: &CompileArguments) -> ExitCode {
         return ExitCode::from(FAILED);
     }
     let model = compiled.model.as_ref().map(|model| model.to_string());
-    let resources = compiled.export.as_ref().map(export_json);
-    for (path, text) in [
-        (&arguments.dump_model, model),
-        (&arguments.export_json, resources),
-    ] {
-        if let (Some(path), Some(text)) = (path, text)
-            && let Err(error) = std::fs::write(path, text)
-        {
+    let written = [
+        (
+            &arguments.dump_model,
+            arguments
+                .dump_model
+                .as_ref()
+                .zip(model)
+                .map_or(Ok(()), |(path, text)| std::fs::write(path, text)),
+        ),
+        (
+            &arguments.export_json,
+            resources.map_or(Ok(()), JsonWriter::finish),
+        ),
+    ];
+    for (path, result) in written {
+        if let (Some(path), Err(error)) = (path, result) {
             eprintln!("steward: cannot write {}: {error}", path.display());
             return ExitCode::from(TROUBLE);
         }
@@ -80,6 +97,32 @@ pub(super) fn report(compiled: &Compiled, world: &DirWorld, format: Format) {
         .count();
     if format == Format::Human && n_errors > 1 {
         eprintln!("steward: {n_errors} errors");
+    }
+}
+
+/// A file that is created, or emptied, when the first byte comes: a compile that fails leaves it as it was.
+struct Created<'a> {
+    path: &'a Path,
+    file: Option<std::fs::File>,
+}
+
+impl<'a> Created<'a> {
+    fn at(path: &'a Path) -> Self {
+        Created { path, file: None }
+    }
+}
+
+impl Write for Created<'_> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        let file = match &mut self.file {
+            Some(file) => file,
+            empty => empty.insert(std::fs::File::create(self.path)?),
+        };
+        file.write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
     }
 }
 

@@ -275,14 +275,16 @@ impl Walker<'_, '_> {
         let (name, loc) = (self.program.text(entity.name), construct.loc);
         let place = self.program.sources.brief(loc);
         let object = format!("{name} (instantiated at {place})");
-        for (slot, value) in construct.direct.iter().chain(&construct.indirect) {
+        let indirect = construct.indirect.iter();
+        let indirect = indirect.map(|argument| (argument.slot, argument.value));
+        for (slot, value) in construct.direct.iter().copied().chain(indirect) {
             // The default has been checked where it is written.
-            if entity.defaults.contains(&(*slot, *value)) {
+            if entity.defaults.contains(&(slot, value)) {
                 continue;
             }
-            self.expr(*value);
-            let attribute = self.program.attribute(entity.slots[*slot as usize]);
-            if let Some(error) = self.unfit(attribute.kind, *value, loc) {
+            self.expr(value);
+            let attribute = self.program.attribute(entity.slots[slot as usize]);
+            if let Some(error) = self.unfit(attribute.kind, value, loc) {
                 self.report(self.could_not_set(attribute.name, &object, loc, error));
             }
         }

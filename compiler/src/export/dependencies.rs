@@ -1,6 +1,6 @@
 //! Dependencies that follow from what resources are: a file needs the directories above it.
 
-use crate::Resource;
+use super::resources::{Catalog, Requires};
 use crate::diagnostics::{Fail, runtime};
 use crate::hash::Map;
 use crate::protocol::DependResource;
@@ -8,45 +8,41 @@ use crate::runtime::Machine;
 use crate::types::{InstId, Value};
 
 /// A file, symbolic link or directory requires every exported directory of its host that is an ancestor of its path.
-pub(super) fn add(
-    machine: &Machine,
-    resources: &[Resource],
-    owners: &[InstId],
-    requires: &mut [Vec<u32>],
-) {
+pub(super) fn add(machine: &Machine, catalog: &Catalog, requires: &mut [Requires]) {
     let mut directories: Map<(InstId, &str), u32> = Map::default();
     let host = |owner: InstId| match machine.read_attribute(owner, "host") {
         Ok(Value::Instance(host)) => Some(host),
         _ => None,
     };
-    for (at, resource) in resources.iter().enumerate() {
+    for at in 0..catalog.len() {
         if matches!(
-            resource.entity_type.as_str(),
+            catalog.entity_type(machine, at),
             "fs::Directory" | "std::Directory"
-        ) && let Some(host) = host(owners[at])
+        ) && let Some(host) = host(catalog.owner(at))
         {
-            directories.insert((host, trimmed(&resource.id_value)), at as u32);
+            let (_, path) = catalog.agent_and_value(machine, at);
+            directories.insert((host, trimmed(path)), at as u32);
         }
     }
     if directories.is_empty() {
         return;
     }
-    for (at, resource) in resources.iter().enumerate() {
+    for (at, requires) in requires.iter_mut().enumerate() {
         let placed = matches!(
-            resource.entity_type.as_str(),
+            catalog.entity_type(machine, at),
             "fs::File" | "fs::Directory" | "fs::Symlink" | "std::File" | "std::Directory"
         );
-        let Some(host) = placed.then(|| host(owners[at])).flatten() else {
+        let Some(host) = placed.then(|| host(catalog.owner(at))).flatten() else {
             continue;
         };
-        let path = trimmed(&resource.id_value);
+        let path = trimmed(catalog.agent_and_value(machine, at).1);
         for (end, _) in path.match_indices('/') {
             let ancestor = if end == 0 { "/" } else { &path[..end] };
             if ancestor.len() < path.len()
                 && let Some(directory) = directories.get(&(host, ancestor))
                 && *directory != at as u32
             {
-                requires[at].push(*directory);
+                requires.push(*directory);
             }
         }
     }
@@ -55,51 +51,51 @@ pub(super) fn add(
 /// Dependency managers of Python modules see all resources of Python classes, and may add to what they require.
 pub(super) fn ask_python(
     machine: &mut Machine,
-    resources: &[Resource],
-    owners: &[InstId],
-    classes: &[Option<u32>],
-    requires: &mut [Vec<u32>],
+    catalog: &Catalog,
+    requires: &mut [Requires],
 ) -> Result<(), Fail> {
     if !machine.has_dependency_managers {
         return Ok(());
     }
     let mut seen = Vec::new();
     let mut described = Vec::new();
-    for (at, resource) in resources.iter().enumerate() {
-        let Some(class) = classes[at] else {
+    let mut attributes = String::new();
+    for at in 0..catalog.len() {
+        let Some(class) = catalog.plan(machine, at).registration.class else {
             continue;
         };
         seen.push(at);
+        attributes.clear();
+        catalog.attributes(machine, at, &mut attributes)?;
         described.push(DependResource {
             class,
-            id: resource.id.clone(),
-            attributes: serde_json::from_str(&resource.attributes).unwrap_or_default(),
+            id: catalog.id(at).to_owned(),
+            attributes: serde_json::from_str(&attributes).unwrap_or_default(),
             requires: requires[at]
                 .iter()
-                .map(|required| resources[*required as usize].id.clone())
+                .map(|required| catalog.id(*required as usize).to_owned())
                 .collect(),
-            instance: machine.to_wire(Value::Instance(owners[at])),
+            instance: machine.to_wire(Value::Instance(catalog.owner(at))),
         });
     }
-    let by_id: Map<&str, u32> = resources
-        .iter()
-        .enumerate()
-        .map(|(at, resource)| (resource.id.as_str(), at as u32))
+    let by_id: Map<&str, u32> = (0..catalog.len())
+        .map(|at| (catalog.id(at), at as u32))
         .collect();
     for (position, ids) in machine.manage_dependencies(described)? {
         let Some(at) = seen.get(position as usize) else {
             continue;
         };
-        let mut required = Vec::with_capacity(ids.len());
+        let mut required = Requires::with_capacity(ids.len());
         for id in &ids {
             match by_id.get(id.as_str()) {
                 Some(index) => required.push(*index),
                 None => {
                     let message = format!(
                         "A dependency manager made {} require {id}, which does not exist",
-                        resources[*at].id
+                        catalog.id(*at)
                     );
-                    return Err(runtime(machine.instance(owners[*at]).loc, message));
+                    let loc = machine.instance(catalog.owner(*at)).loc;
+                    return Err(runtime(loc, message));
                 }
             }
         }

@@ -19,7 +19,7 @@ pub fn dump(machine: &Machine) -> Json {
             let mut object = Map::new();
             for (offset, attr) in entity.slots.iter().enumerate() {
                 let attribute = program.attribute(*attr);
-                let value = machine.vars[VarId(instance.slots.0 + offset as u32).index()].value;
+                let value = machine.vars[VarId(instance.slots.0 + offset as u32).index()].value();
                 let value = if attribute.is_relation() {
                     relation(machine, value)
                 } else {
@@ -48,8 +48,8 @@ pub fn dump(machine: &Machine) -> Json {
             .enumerate()
         {
             let var = &machine.vars[base.index() + offset];
-            if var.ready {
-                object.insert(program.text(*name).to_owned(), plain(machine, var.value));
+            if var.is_ready() {
+                object.insert(program.text(*name).to_owned(), plain(machine, var.value()));
             }
         }
         variables.insert(

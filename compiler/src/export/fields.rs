@@ -1,64 +1,58 @@
 //! Ids and fields of one resource. Source: language.md 12.1, 12.2.
 
-use super::json::{NotJson, write_json, write_text};
-use super::registry::{Field, Registration, registrations};
+use super::json::{NotJson, is_json, write_json};
+use super::plan::{FieldPlan, Plan, plans, read};
+use super::registry::registrations;
 use crate::diagnostics::{Fail, fail, runtime};
 use crate::plugins::PluginError;
 use crate::runtime::{Machine, ReadError};
 use crate::span::Loc;
 use crate::types::{InstId, Value};
 
-/// A resource's identity.
-pub(super) struct Identity {
-    pub agent: String,
-    pub value: String,
-    pub id: String,
-}
+/// Values that Python computed, by field.
+pub(super) type Computed = Vec<(String, Value)>;
 
-/// `Ok(None)`: something of the id is Unknown, the instance is no resource.
-pub(super) fn identity(
+/// Appends the id, `type[agent,attribute=value]`, and returns the length of the agent's name. `None`: something of the
+/// id is Unknown, the instance is no resource.
+pub(super) fn write_id(
     machine: &Machine,
-    registration: &Registration,
+    plan: &Plan,
     instance: InstId,
-) -> Result<Option<Identity>, Fail> {
-    let value = read(machine, instance, &registration.id_attribute)?;
-    identity_of(machine, registration, instance, value)
-}
-
-/// With the value of the id attribute.
-pub(super) fn identity_of(
-    machine: &Machine,
-    registration: &Registration,
-    instance: InstId,
-    value: Value,
-) -> Result<Option<Identity>, Fail> {
+    computed: Option<Value>,
+    out: &mut String,
+) -> Result<Option<usize>, Fail> {
+    let registration = &plan.registration;
+    let value = match computed {
+        Some(value) => value,
+        None => read(machine, instance, plan.id_slot, &registration.id_attribute)?,
+    };
     let loc = machine.instance(instance).loc;
-    let entity = machine.program.entity_name(registration.entity);
-    let Some(agent) = agent(machine, registration, instance)? else {
+    let Some(agent) = agent(machine, plan, instance)? else {
         return Ok(None);
     };
+    let text;
     let value = match value {
         Value::Unknown(_) => return Ok(None),
-        Value::Str(id) => machine.heap.str(id).to_owned(),
-        value => machine.heap.to_text(value, machine),
+        Value::Str(id) => machine.heap.str(id),
+        value => {
+            text = machine.heap.to_text(value, machine);
+            &text
+        }
     };
-    check_id(&agent, &registration.id_attribute, &value, loc)?;
-    let mut id = String::with_capacity(
-        entity.len() + agent.len() + registration.id_attribute.len() + value.len() + 4,
-    );
+    check_id(agent, &registration.id_attribute, value, loc)?;
     for part in [
-        entity,
+        machine.program.entity_name(registration.entity),
         "[",
-        &agent,
+        agent,
         ",",
         &registration.id_attribute,
         "=",
-        &value,
+        value,
         "]",
     ] {
-        id.push_str(part);
+        out.push_str(part);
     }
-    Ok(Some(Identity { agent, value, id }))
+    Ok(Some(agent.len()))
 }
 
 fn check_id(agent: &str, attribute: &str, value: &str, loc: Loc) -> Result<(), Fail> {
@@ -80,38 +74,11 @@ fn check_id(agent: &str, attribute: &str, value: &str, loc: Loc) -> Result<(), F
     ))
 }
 
-fn read(machine: &Machine, instance: InstId, name: &str) -> Result<Value, Fail> {
+fn agent<'m>(machine: &'m Machine, plan: &Plan, instance: InstId) -> Result<Option<&'m str>, Fail> {
     let loc = machine.instance(instance).loc;
-    machine
-        .read_attribute(instance, name)
-        .map_err(|error| match error {
-            ReadError::NoAttribute => {
-                let entity = machine
-                    .program
-                    .entity_name(machine.instance(instance).entity);
-                crate::diagnostics::not_found(
-                    loc,
-                    format!("could not find attribute with name: {name} in type {entity}"),
-                )
-            }
-            ReadError::NotReady(_) => fail(
-                "UnsetException",
-                loc,
-                format!("attribute {name} has no value"),
-            ),
-            ReadError::OptionalUnset(slot) => machine.optional_unset_error(slot).at(loc),
-        })
-}
-
-fn agent(
-    machine: &Machine,
-    registration: &Registration,
-    instance: InstId,
-) -> Result<Option<String>, Fail> {
-    let loc = machine.instance(instance).loc;
-    let entity = machine.program.entity_name(registration.entity);
+    let entity = machine.program.entity_name(plan.registration.entity);
     let mut at = Value::Instance(instance);
-    for name in registration.agent.split('.') {
+    for (name, symbol) in &plan.agent {
         if let Value::List(list) = at {
             at = machine
                 .heap
@@ -123,21 +90,22 @@ fn agent(
         let missing = || {
             let message = format!(
                 "Unable to get the name of agent for resource of type {entity}. In path {}, '{name}' does not exist",
-                registration.agent
+                plan.registration.agent
             );
             fail("ResourceException", loc, message)
         };
         let Value::Instance(current) = at else {
             return Err(missing());
         };
-        at = match machine.read_attribute(current, name) {
-            Ok(Value::Unknown(_)) => return Ok(None),
-            Ok(value) => value,
-            Err(_) => return Err(missing()),
+        let slot = symbol.and_then(|symbol| machine.slot(current, symbol));
+        at = match slot.map(|slot| machine.read_slot(slot)) {
+            Some(Ok(Value::Unknown(_))) => return Ok(None),
+            Some(Ok(value)) => value,
+            Some(Err(_)) | None => return Err(missing()),
         };
     }
     match at {
-        Value::Str(id) => Ok(Some(machine.heap.str(id).to_owned())),
+        Value::Str(id) => Ok(Some(machine.heap.str(id))),
         value => {
             let text = machine.heap.to_text(value, machine);
             let message = format!(
@@ -148,110 +116,98 @@ fn agent(
     }
 }
 
-/// What became of an instance.
-pub(super) enum Mapped {
-    /// Attributes as canonical JSON, and whether one is Unknown.
-    Fields(String, bool),
-    Ignored,
+fn value_of(
+    machine: &Machine,
+    field: &FieldPlan,
+    instance: InstId,
+    computed: &Computed,
+) -> Result<Value, Fail> {
+    let name = &field.field.name;
+    if let Some((_, value)) = computed.iter().find(|(known, _)| known == name) {
+        return Ok(*value);
+    }
+    match (field.slot, field.missing) {
+        (None, Some(value)) => Ok(value),
+        (slot, _) => read(machine, instance, slot, name),
+    }
 }
 
-/// All fields of a resource. `computed` are the values that Python gave for its getters.
-pub(super) fn fields(
-    machine: &mut Machine,
-    registration: &Registration,
-    sorted: &[&Field],
+/// Whether all fields of a resource can be written. False: the instance is left alone, because it is not managed.
+pub(super) fn check(
+    machine: &Machine,
+    plan: &Plan,
     instance: InstId,
-    computed: &[(String, Value)],
-) -> Result<Mapped, Fail> {
-    let mut out = String::with_capacity(256);
+    computed: &Computed,
+) -> Result<bool, Fail> {
+    for field in &plan.fields {
+        let value = value_of(machine, field, instance, computed)?;
+        if field.slot.is_some()
+            && field.slot == plan.managed_slot
+            && matches!(value, Value::Bool(false))
+        {
+            return Ok(false);
+        }
+        if !is_json(&machine.heap, value) {
+            let loc = machine.instance(instance).loc;
+            let message = format!(
+                "Failed to get attribute '{}' for export on '{}': {} is not serializable",
+                field.field.name,
+                machine.program.entity_name(plan.registration.entity),
+                machine.heap.to_text(value, machine)
+            );
+            return Err(runtime(loc, message));
+        }
+    }
+    Ok(true)
+}
+
+/// Appends all fields as canonical JSON. True: one is Unknown.
+pub(super) fn write(
+    machine: &Machine,
+    plan: &Plan,
+    instance: InstId,
+    computed: &Computed,
+    out: &mut String,
+) -> Result<bool, Fail> {
     out.push('{');
     let mut undefined = false;
-    for (at, field) in sorted.iter().enumerate() {
-        let value = match computed.iter().find(|(name, _)| *name == field.name) {
-            Some((_, value)) => *value,
-            None => match plain_field(machine, instance, &field.name)? {
-                Some(value) => value,
-                None => return Ok(Mapped::Ignored),
-            },
-        };
+    for (at, field) in plan.fields.iter().enumerate() {
+        let value = value_of(machine, field, instance, computed)?;
         if at > 0 {
             out.push_str(", ");
         }
-        write_text(&field.name, &mut out);
-        out.push_str(": ");
+        out.push_str(&field.key);
         let start = out.len();
-        match write_json(&machine.heap, value, true, &mut out) {
-            Ok(()) => {}
-            Err(NotJson::Unknown) => {
-                out.truncate(start);
-                out.push_str("\"<<undefined>>\"");
-                undefined = true;
-            }
-            Err(NotJson::Object) => {
-                let loc = machine.instance(instance).loc;
-                let entity = machine.program.entity_name(registration.entity);
-                let message = format!(
-                    "Failed to get attribute '{}' for export on '{entity}': {} is not serializable",
-                    field.name,
-                    machine.heap.to_text(value, machine)
-                );
-                return Err(runtime(loc, message));
-            }
+        if let Err(NotJson::Unknown | NotJson::Object) = write_json(&machine.heap, value, true, out)
+        {
+            out.truncate(start);
+            out.push_str("\"<<undefined>>\"");
+            undefined = true;
         }
     }
     out.push('}');
-    Ok(Mapped::Fields(out, undefined))
-}
-
-/// A field that no Python computes; `None`: the instance is not exported.
-fn plain_field(machine: &mut Machine, instance: InstId, name: &str) -> Result<Option<Value>, Fail> {
-    let has = |machine: &Machine| {
-        let symbol = machine.program.names.find(name);
-        symbol.is_some_and(|symbol| machine.slot(instance, symbol).is_some())
-    };
-    let missing = match name {
-        "send_event" | "report_only" => Some(Value::Bool(false)),
-        "receive_events" => Some(Value::Bool(true)),
-        "references" | "mutators" => Some(machine.empty_list()),
-        _ => None,
-    };
-    if let Some(value) = missing
-        && !has(machine)
-    {
-        return Ok(Some(value));
-    }
-    let value = read(machine, instance, name)?;
-    if name == "managed" && matches!(value, Value::Bool(false)) {
-        return Ok(None);
-    }
-    Ok(Some(value))
+    Ok(undefined)
 }
 
 /// The id of the resource that an instance is exported as, for `std::getfact`. `Ok(None)`: it is none.
 pub fn resource_id(machine: &mut Machine, instance: InstId) -> Result<Option<String>, PluginError> {
     let entity = machine.instance(instance).entity;
     let all = registrations(machine.program);
-    let own = all
-        .iter()
-        .find(|registration| registration.entity == entity);
-    let registration = own.or_else(|| {
-        let ancestors = &machine.program.entity(entity).ancestors;
-        ancestors.iter().find_map(|ancestor| {
-            all.iter()
-                .find(|registration| registration.entity == *ancestor)
-        })
-    });
-    let Some(registration) = registration else {
+    let mut plans = plans(machine.program, &all, entity, machine.empty_list());
+    let nearest = std::iter::once(&entity)
+        .chain(&machine.program.entity(entity).ancestors)
+        .find_map(|of| {
+            plans
+                .iter()
+                .position(|plan| plan.registration.entity == *of)
+        });
+    let Some(nearest) = nearest else {
         return Ok(None);
     };
+    let plan = plans.swap_remove(nearest);
     let mut at = Value::Instance(instance);
     // What the id needs may not be known yet.
-    let agent = registration
-        .agent
-        .split('.')
-        .map(str::to_owned)
-        .collect::<Vec<_>>();
-    for name in agent.iter().map(String::as_str) {
+    for (name, _) in &plan.agent {
         let Value::Instance(current) = at else {
             break;
         };
@@ -262,12 +218,13 @@ pub fn resource_id(machine: &mut Machine, instance: InstId) -> Result<Option<Str
         }
     }
     if let Err(ReadError::NotReady(var)) =
-        machine.read_attribute(instance, &registration.id_attribute)
+        machine.read_attribute(instance, &plan.registration.id_attribute)
     {
         return Err(PluginError::Unset(vec![var.0]));
     }
-    match identity(machine, registration, instance) {
-        Ok(Some(identity)) => Ok(Some(identity.id)),
+    let mut id = String::new();
+    match write_id(machine, &plan, instance, None, &mut id) {
+        Ok(Some(_)) => Ok(Some(id)),
         Ok(None) => Err(PluginError::Unknown),
         Err(error) => Err(PluginError::Compile(error)),
     }

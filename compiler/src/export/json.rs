@@ -2,8 +2,9 @@
 
 use std::fmt::Write;
 
+use super::sink::{ResourceRef, ResourceSink};
+use crate::Export;
 use crate::types::{Heap, Value, text};
-use crate::{Export, Resource};
 
 /// Why a value has no JSON form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,18 +76,36 @@ fn json_float(float: f64) -> String {
     text::float(float)
 }
 
+/// Whether a value has a JSON form; an Unknown one counts as such.
+pub fn is_json(heap: &Heap, value: Value) -> bool {
+    match value {
+        Value::Instance(_) | Value::Opaque(_) | Value::Skip => false,
+        Value::List(id) => heap.list(id).iter().all(|item| is_json(heap, *item)),
+        Value::Dict(id) => {
+            let mut entries = heap.dict(id).entries.iter();
+            entries.all(|(_, item)| is_json(heap, *item))
+        }
+        _ => true,
+    }
+}
+
 pub fn write_text(text: &str, out: &mut String) {
     out.push('"');
-    let mut plain = 0;
-    for (at, c) in text.char_indices() {
-        if matches!(c, ' '..='!' | '#'..='[' | ']'..='~') {
-            continue;
-        }
-        out.push_str(&text[plain..at]);
-        plain = at + c.len_utf8();
+    write_escaped(text, out);
+    out.push('"');
+}
+
+fn write_escaped(text: &str, out: &mut String) {
+    let is_plain = |byte: &u8| matches!(byte, b' '..=b'!' | b'#'..=b'[' | b']'..=b'~');
+    if text.as_bytes().iter().all(is_plain) {
+        out.push_str(text);
+        return;
+    }
+    for c in text.chars() {
         match c {
             '"' => out.push_str("\\\""),
             '\\' => out.push_str("\\\\"),
+            ' '..='~' => out.push(c),
             '\n' => out.push_str("\\n"),
             '\r' => out.push_str("\\r"),
             '\t' => out.push_str("\\t"),
@@ -99,8 +118,58 @@ pub fn write_text(text: &str, out: &mut String) {
             }
         }
     }
-    out.push_str(&text[plain..]);
-    out.push('"');
+}
+
+/// Writes the list of resources in the reference's wire form (compile-contract.md), as they come.
+pub struct JsonWriter<W> {
+    out: W,
+    buffer: String,
+    any: bool,
+    error: Option<std::io::Error>,
+}
+
+const BUFFER_BYTES: usize = 64 << 10;
+
+impl<W: std::io::Write> JsonWriter<W> {
+    pub fn new(out: W) -> Self {
+        JsonWriter {
+            out,
+            buffer: String::with_capacity(BUFFER_BYTES + (BUFFER_BYTES >> 2)),
+            any: false,
+            error: None,
+        }
+    }
+
+    fn flush(&mut self) {
+        if self.error.is_none()
+            && let Err(error) = self.out.write_all(self.buffer.as_bytes())
+        {
+            self.error = Some(error);
+        }
+        self.buffer.clear();
+    }
+
+    /// Ends the list. Errors: what the destination said at any time.
+    pub fn finish(mut self) -> std::io::Result<()> {
+        self.buffer.push_str(if self.any { "]" } else { "[]" });
+        self.flush();
+        match self.error {
+            Some(error) => Err(error),
+            None => self.out.flush(),
+        }
+    }
+}
+
+impl<W: std::io::Write + Send> ResourceSink for JsonWriter<W> {
+    fn take(&mut self, resource: ResourceRef<'_>) {
+        self.buffer.push_str(if self.any { ", " } else { "[" });
+        self.any = true;
+        let requires = resource.requires.iter().copied();
+        write_resource(resource.attributes, requires, resource.id, &mut self.buffer);
+        if self.buffer.len() > BUFFER_BYTES {
+            self.flush();
+        }
+    }
 }
 
 /// The list of resources in the reference's wire form.
@@ -110,29 +179,31 @@ pub fn export_json(export: &Export) -> String {
         if at > 0 {
             out.push_str(", ");
         }
-        write_resource(resource, &mut out);
+        let requires = resource.requires.iter().map(String::as_str);
+        write_resource(&resource.attributes, requires, &resource.id, &mut out);
     }
     out.push(']');
     out
 }
 
-fn write_resource(resource: &Resource, out: &mut String) {
-    let fields = resource
-        .attributes
-        .strip_suffix('}')
-        .unwrap_or(&resource.attributes);
+fn write_resource<'a>(
+    attributes: &str,
+    requires: impl Iterator<Item = &'a str>,
+    id: &str,
+    out: &mut String,
+) {
+    let fields = attributes.strip_suffix('}').unwrap_or(attributes);
     out.push_str(fields);
     if fields.len() > 1 {
         out.push_str(", ");
     }
     out.push_str("\"requires\": [");
-    for (at, id) in resource.requires.iter().enumerate() {
-        if at > 0 {
-            out.push_str(", ");
-        }
-        write_text(&format!("{id},v=0"), out);
+    for (at, id) in requires.enumerate() {
+        out.push_str(if at > 0 { ", \"" } else { "\"" });
+        write_escaped(id, out);
+        out.push_str(",v=0\"");
     }
-    out.push_str("], \"version\": 0, \"id\": ");
-    write_text(&format!("{},v=0", resource.id), out);
-    out.push('}');
+    out.push_str("], \"version\": 0, \"id\": \"");
+    write_escaped(id, out);
+    out.push_str(",v=0\"}");
 }

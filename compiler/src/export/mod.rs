@@ -4,11 +4,15 @@ mod dependencies;
 mod dump;
 mod fields;
 mod json;
+mod plan;
 mod registry;
 mod resources;
+mod sets;
+mod sink;
 
 pub use dump::dump;
 pub use fields::resource_id;
-pub use json::{NotJson, export_json, write_json};
+pub use json::{JsonWriter, NotJson, export_json, write_json};
 pub use registry::Field;
 pub use resources::export;
+pub use sink::{ResourceRef, ResourceSink};

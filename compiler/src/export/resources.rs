@@ -1,269 +1,333 @@
 //! The export: every resource, what it requires, its set and its hash. Source: language.md 12.5, 12.6, 12.10.
-
-use std::collections::BTreeSet;
+//!
+//! First all is found out that may go wrong, with little more memory than the ids; then one resource after the other is
+//! written to the sink.
 
 use md5::{Digest, Md5};
 
 use super::dependencies;
-use super::fields::{Mapped, fields, identity, identity_of};
-use super::registry::{Field, Registration, Special, registrations};
-use crate::diagnostics::{Fail, Warning, fail, runtime};
-use crate::hash::Map;
-use crate::hir::Program;
-use crate::runtime::Machine;
+use super::fields::{Computed, check, write, write_id};
+use super::plan::{Plan, plans};
+use super::registry::registrations;
+use super::sets::Sets;
+use super::sink::{ResourceRef, ResourceSink};
+use crate::diagnostics::{Fail, Warning, fail};
+use crate::hash::{FastHasher, Map};
+use crate::runtime::{Machine, VarId};
 use crate::types::{EntityId, InstId, Value};
-use crate::{Export, Resource};
+
+pub(super) type Requires = smallvec::SmallVec<[u32; 4]>;
 
 /// What happened to an instance that could be a resource.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Fate {
+pub(super) enum Fate {
+    /// It is no resource.
+    Other,
     Exported(u32),
     /// Not exported on purpose, or because its id is Unknown.
     Dropped,
 }
 
-pub fn export(machine: &mut Machine) -> Result<Export, Fail> {
-    let all = registrations(machine.program);
-    let mut by_entity: Vec<Vec<usize>> = vec![Vec::new(); machine.program.entities.len()];
-    for (at, registration) in all.iter().enumerate() {
-        for (entity, found) in by_entity.iter_mut().enumerate() {
-            if machine
-                .program
-                .is_subtype(EntityId(entity as u32), registration.entity)
-            {
-                found.push(at);
-            }
-        }
+/// A resource that will be written.
+struct Found {
+    owner: InstId,
+    /// Which plan of its entity.
+    plan: u32,
+    /// End of its id among the ids.
+    end: usize,
+    agent_length: u32,
+}
+
+/// All resources of an export.
+#[derive(Default)]
+pub(super) struct Catalog {
+    /// By entity.
+    plans: Vec<Vec<Plan>>,
+    found: Vec<Found>,
+    ids: String,
+    computed: Map<u32, Computed>,
+    /// By instance.
+    fates: Vec<Fate>,
+}
+
+impl Catalog {
+    pub fn len(&self) -> usize {
+        self.found.len()
     }
-    let sorted: Vec<Vec<&Field>> = all
-        .iter()
-        .map(|registration| {
-            let mut fields: Vec<&Field> = registration.fields.iter().collect();
-            fields.sort_by(|a, b| a.name.cmp(&b.name));
-            fields
-        })
-        .collect();
-    let mut resources: Vec<Resource> = Vec::new();
-    let mut owners: Vec<InstId> = Vec::new();
-    let mut classes: Vec<Option<u32>> = Vec::new();
-    let mut fates: Map<InstId, Fate> = Map::default();
-    let mut ids: Map<String, u32> = Map::default();
+
+    pub fn owner(&self, at: usize) -> InstId {
+        self.found[at].owner
+    }
+
+    pub fn fate(&self, instance: InstId) -> Fate {
+        self.fates[instance.index()]
+    }
+
+    pub fn id(&self, at: usize) -> &str {
+        let start = match at {
+            0 => 0,
+            at => self.found[at - 1].end,
+        };
+        &self.ids[start..self.found[at].end]
+    }
+
+    pub fn plan(&self, machine: &Machine, at: usize) -> &Plan {
+        let found = &self.found[at];
+        &self.plans[machine.instance(found.owner).entity.index()][found.plan as usize]
+    }
+
+    pub fn entity_type<'m>(&self, machine: &'m Machine, at: usize) -> &'m str {
+        let program = machine.program;
+        program.entity_name(self.plan(machine, at).registration.entity)
+    }
+
+    /// The agent's name and the value of the id attribute, out of the id.
+    pub fn agent_and_value(&self, machine: &Machine, at: usize) -> (&str, &str) {
+        let id = self.id(at);
+        let attribute = &self.plan(machine, at).registration.id_attribute;
+        let start = self.entity_type(machine, at).len() + 1;
+        let end = start + self.found[at].agent_length as usize;
+        let value = end + 1 + attribute.len() + 1;
+        (&id[start..end], &id[value..id.len() - 1])
+    }
+
+    /// The canonical attributes. True: one is Unknown.
+    pub fn attributes(&self, machine: &Machine, at: usize, out: &mut String) -> Result<bool, Fail> {
+        let none = Computed::new();
+        let computed = self.computed.get(&(at as u32)).unwrap_or(&none);
+        write(
+            machine,
+            self.plan(machine, at),
+            self.found[at].owner,
+            computed,
+            out,
+        )
+    }
+}
+
+pub fn export(machine: &mut Machine, sink: &mut dyn ResourceSink) -> Result<Vec<String>, Fail> {
+    machine.forget_execution();
+    let catalog = collect(machine)?;
+    let mut requires = direct_requires(machine, &catalog);
+    dependencies::add(machine, &catalog, &mut requires);
+    dependencies::ask_python(machine, &catalog, &mut requires)?;
+    check_cycles(&catalog, &requires)?;
+    let sets = Sets::assign(machine, &catalog)?;
+    let mut attributes = String::new();
+    let mut required: Vec<&str> = Vec::new();
+    for (at, requires) in requires.iter().enumerate() {
+        attributes.clear();
+        let undefined = catalog.attributes(machine, at, &mut attributes)?;
+        required.clear();
+        required.extend(requires.iter().map(|at| catalog.id(*at as usize)));
+        required.sort_unstable();
+        required.dedup();
+        let id = catalog.id(at);
+        let mut hash = Md5::new();
+        hash.update(id.as_bytes());
+        hash.update(attributes.as_bytes());
+        let hash = hex(&hash.finalize().into());
+        let (agent, id_value) = catalog.agent_and_value(machine, at);
+        sink.take(ResourceRef {
+            id,
+            entity_type: catalog.entity_type(machine, at),
+            agent,
+            id_attribute: &catalog.plan(machine, at).registration.id_attribute,
+            id_value,
+            attributes: &attributes,
+            attribute_hash: std::str::from_utf8(&hash).unwrap_or_default(),
+            requires: &required,
+            undefined,
+            resource_set: sets.name(at),
+        });
+    }
+    Ok(sets.removed)
+}
+
+fn collect(machine: &mut Machine) -> Result<Catalog, Fail> {
+    let all = registrations(machine.program);
+    let empty_list = machine.empty_list();
+    let program = machine.program;
+    let mut catalog = Catalog {
+        plans: (0..program.entities.len() as u32)
+            .map(|entity| plans(program, &all, EntityId(entity), empty_list))
+            .collect(),
+        fates: vec![Fate::Other; machine.instances.len()],
+        ..Catalog::default()
+    };
+    let mut by_id: hashbrown::HashTable<u32> = hashbrown::HashTable::new();
     for at in 0..machine.instances.len() {
         let instance = InstId(at as u32);
         let entity = machine.instance(instance).entity;
-        for which in &by_entity[entity.index()] {
-            let registration = &all[*which];
-            let Some(resource) = resource(machine, registration, &sorted[*which], instance)? else {
-                fates.entry(instance).or_insert(Fate::Dropped);
+        for which in 0..catalog.plans[entity.index()].len() {
+            let plan = &catalog.plans[entity.index()][which];
+            let computed = match plan.registration.class {
+                Some(class) => from_python(machine, plan, class, instance)?,
+                None => Some(Computed::new()),
+            };
+            let start = catalog.ids.len();
+            let agent_length = match &computed {
+                Some(computed) => find(machine, plan, instance, computed, &mut catalog.ids)?,
+                None => None,
+            };
+            let (Some(agent_length), Some(computed)) = (agent_length, computed) else {
+                catalog.ids.truncate(start);
+                if catalog.fates[at] == Fate::Other {
+                    catalog.fates[at] = Fate::Dropped;
+                }
                 continue;
             };
-            let index = resources.len() as u32;
-            if let Some(first) = ids.insert(resource.id.clone(), index) {
-                let message = format!(
-                    "Resource {} exists more than once in the configuration model",
-                    resource.id
-                );
-                let loc = machine.instance(instance).loc;
-                let other = machine.instance(owners[first as usize]).loc;
+            let index = catalog.found.len() as u32;
+            catalog.found.push(Found {
+                owner: instance,
+                plan: which as u32,
+                end: catalog.ids.len(),
+                agent_length: agent_length as u32,
+            });
+            let id = catalog.id(index as usize);
+            let hash = hash_of(id);
+            let same = by_id.find(hash, |other| catalog.id(*other as usize) == id);
+            if let Some(first) = same {
+                let message =
+                    format!("Resource {id} exists more than once in the configuration model");
+                let other = machine.instance(catalog.owner(*first as usize)).loc;
                 return Err(
-                    fail("ResourceException", loc, message).note("it is also created here", other)
+                    fail("ResourceException", machine.instance(instance).loc, message)
+                        .note("it is also created here", other),
                 );
             }
-            resources.push(resource);
-            owners.push(instance);
-            classes.push(registration.class);
-            fates.insert(instance, Fate::Exported(index));
+            by_id.insert_unique(hash, index, |other| hash_of(catalog.id(*other as usize)));
+            catalog.fates[at] = Fate::Exported(index);
+            if !computed.is_empty() {
+                catalog.computed.insert(index, computed);
+            }
         }
     }
-    let mut requires = direct_requires(machine, &resources, &owners, &fates)?;
-    dependencies::add(machine, &resources, &owners, &mut requires);
-    dependencies::ask_python(machine, &resources, &owners, &classes, &mut requires)?;
-    check_cycles(&resources, &requires)?;
-    let texts: Vec<Vec<String>> = requires
-        .iter()
-        .map(|required| {
-            let ids: BTreeSet<&str> = required
-                .iter()
-                .map(|at| resources[*at as usize].id.as_str())
-                .collect();
-            ids.into_iter().map(str::to_owned).collect()
-        })
-        .collect();
-    for (resource, requires) in resources.iter_mut().zip(texts) {
-        resource.requires = requires;
-    }
-    let removed_sets = assign_sets(machine, &mut resources, &fates)?;
-    machine.collect_unknowns();
-    let unknowns = std::mem::take(&mut machine.unknown_parameters);
-    Ok(Export {
-        resources,
-        removed_sets,
-        unknowns,
-    })
+    Ok(catalog)
 }
 
-fn resource(
-    machine: &mut Machine,
-    registration: &Registration,
-    sorted: &[&Field],
+fn hash_of(id: &str) -> u64 {
+    use std::hash::Hasher;
+    let mut hasher = FastHasher::default();
+    hasher.write(id.as_bytes());
+    hasher.finish()
+}
+
+/// Appends the id of a resource all of whose fields can be written; `None`: it is not exported.
+fn find(
+    machine: &Machine,
+    plan: &Plan,
     instance: InstId,
-) -> Result<Option<Resource>, Fail> {
-    if registration.special == Special::Ignored {
+    computed: &Computed,
+    ids: &mut String,
+) -> Result<Option<usize>, Fail> {
+    let of_id = computed
+        .iter()
+        .find(|(name, _)| *name == plan.registration.id_attribute)
+        .map(|(_, value)| *value);
+    let agent_length = write_id(machine, plan, instance, of_id, ids)?;
+    if agent_length.is_none() || !check(machine, plan, instance, computed)? {
         return Ok(None);
     }
-    let computed = match registration.class {
-        Some(class) => match from_python(machine, registration, class, sorted, instance)? {
-            Some(computed) => computed,
-            None => return Ok(None),
-        },
-        None => Vec::new(),
-    };
-    let id_computed = computed
-        .iter()
-        .find(|(name, _)| *name == registration.id_attribute)
-        .map(|(_, value)| *value);
-    let Some(identity) = identity_with(machine, registration, instance, id_computed)? else {
-        return Ok(None);
-    };
-    let Mapped::Fields(attributes, undefined) =
-        fields(machine, registration, sorted, instance, &computed)?
-    else {
-        return Ok(None);
-    };
-    let mut hash = Md5::new();
-    hash.update(identity.id.as_bytes());
-    hash.update(attributes.as_bytes());
-    Ok(Some(Resource {
-        entity_type: machine.program.entity_name(registration.entity).to_owned(),
-        agent: identity.agent,
-        id_attribute: registration.id_attribute.clone(),
-        id_value: identity.value,
-        id: identity.id,
-        attribute_hash: hex(&hash.finalize()),
-        attributes,
-        requires: Vec::new(),
-        undefined,
-        resource_set: None,
-    }))
+    Ok(agent_length)
 }
 
 /// The fields that Python has to compute: those with getters, and those that hold Python's own objects.
 fn from_python(
     machine: &mut Machine,
-    registration: &Registration,
+    plan: &Plan,
     class: u32,
-    sorted: &[&Field],
     instance: InstId,
-) -> Result<Option<Vec<(String, Value)>>, Fail> {
-    let mut asked: Vec<&Field> = registration.id_getter.iter().collect();
-    for field in sorted.iter().copied() {
+) -> Result<Option<Computed>, Fail> {
+    let mut asked: Vec<&super::registry::Field> = plan.registration.id_getter.iter().collect();
+    for field in &plan.fields {
         let opaque = || {
             machine
-                .read_attribute(instance, &field.name)
+                .read_attribute(instance, &field.field.name)
                 .is_ok_and(|value| machine.heap.has_opaque(value))
         };
-        if field.getter || opaque() {
-            asked.push(field);
+        if field.field.getter || opaque() {
+            asked.push(&field.field);
         }
     }
     if asked.is_empty() {
-        Ok(Some(Vec::new()))
+        Ok(Some(Computed::new()))
     } else {
         machine.map_fields(instance, class, &asked)
     }
 }
 
-fn identity_with(
-    machine: &mut Machine,
-    registration: &Registration,
-    instance: InstId,
-    computed: Option<Value>,
-) -> Result<Option<super::fields::Identity>, Fail> {
-    let Some(value) = computed else {
-        return identity(machine, registration, instance);
-    };
-    if matches!(value, Value::Unknown(_)) {
-        return Ok(None);
-    }
-    identity_of(machine, registration, instance, value)
-}
-
-fn hex(bytes: &[u8]) -> String {
+fn hex(bytes: &[u8; 16]) -> [u8; 32] {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let mut out = String::with_capacity(bytes.len() * 2);
-    for byte in bytes {
-        out.push(DIGITS[usize::from(byte >> 4)] as char);
-        out.push(DIGITS[usize::from(byte & 15)] as char);
+    let mut out = [0; 32];
+    for (at, byte) in bytes.iter().enumerate() {
+        out[2 * at] = DIGITS[usize::from(byte >> 4)];
+        out[2 * at + 1] = DIGITS[usize::from(byte & 15)];
     }
     out
 }
 
 /// The members of a list relation.
-pub(super) fn members(machine: &Machine, instance: InstId, relation: &str) -> Vec<InstId> {
-    match machine.read_attribute(instance, relation) {
-        Ok(Value::List(list)) => machine
-            .heap
-            .list(list)
-            .iter()
-            .filter_map(|value| match value {
-                Value::Instance(id) => Some(*id),
-                _ => None,
-            })
-            .collect(),
-        _ => Vec::new(),
+fn members<'m>(machine: &'m Machine, instance: InstId, slot: Option<u32>) -> &'m [Value] {
+    let slots = machine.instance(instance).slots.0;
+    match slot.map(|slot| machine.vars[VarId(slots + slot).index()].value()) {
+        Some(Value::List(list)) => machine.heap.list(list),
+        _ => &[],
     }
 }
 
-fn direct_requires(
-    machine: &mut Machine,
-    resources: &[Resource],
-    owners: &[InstId],
-    fates: &Map<InstId, Fate>,
-) -> Result<Vec<Vec<u32>>, Fail> {
-    let mut all = Vec::with_capacity(resources.len());
-    for (at, owner) in owners.iter().enumerate() {
-        let wanted = members(machine, *owner, "requires");
-        let mut required = Vec::new();
+fn direct_requires(machine: &mut Machine, catalog: &Catalog) -> Vec<Requires> {
+    let mut all = Vec::with_capacity(catalog.len());
+    let mut warnings = Vec::new();
+    for at in 0..catalog.len() {
+        let owner = catalog.owner(at);
+        let slot = catalog.plan(machine, at).requires_slot;
+        let wanted = members(machine, owner, slot);
+        let mut required = Requires::new();
         let mut dropped = false;
-        for instance in &wanted {
-            match fates.get(instance) {
-                Some(Fate::Exported(index)) => required.push(*index),
-                Some(Fate::Dropped) => dropped = true,
-                None => {}
+        let instances = wanted.iter().filter_map(|value| match value {
+            Value::Instance(id) => Some(*id),
+            _ => None,
+        });
+        for instance in instances.clone() {
+            match catalog.fate(instance) {
+                Fate::Exported(index) => required.push(index),
+                Fate::Dropped => dropped = true,
+                Fate::Other => {}
             }
         }
-        if required.is_empty() && !wanted.is_empty() && !dropped {
+        if required.is_empty() && !dropped && instances.clone().next().is_some() {
             let message = format!(
                 "The resource {} had requirements before flattening, but not after flattening. Initial set was {}. Perhaps provides relation is not wired through correctly?",
-                resources[at].id,
-                wanted
-                    .iter()
-                    .map(|id| machine.describe_instance(*id))
+                catalog.id(at),
+                instances
+                    .map(|id| machine.describe_instance(id))
                     .collect::<Vec<_>>()
                     .join(", ")
             );
-            let loc = machine.instance(*owner).loc;
-            machine.warnings.push(Warning {
+            warnings.push(Warning {
                 kind: "InmantaWarning",
                 message,
-                loc,
+                loc: machine.instance(owner).loc,
                 notes: Vec::new(),
             });
         }
         all.push(required);
     }
-    Ok(all)
+    machine.warnings.append(&mut warnings);
+    all
 }
 
-fn check_cycles(resources: &[Resource], requires: &[Vec<u32>]) -> Result<(), Fail> {
+fn check_cycles(catalog: &Catalog, requires: &[Requires]) -> Result<(), Fail> {
     // 0: not seen, 1: on the path, 2: done.
-    let mut marks = vec![0u8; resources.len()];
-    for start in 0..resources.len() {
+    let mut marks = vec![0u8; requires.len()];
+    let mut path: Vec<(usize, usize)> = Vec::new();
+    for start in 0..requires.len() {
         if marks[start] != 0 {
             continue;
         }
         marks[start] = 1;
-        let mut path: Vec<(usize, usize)> = vec![(start, 0)];
+        path.push((start, 0));
         while let Some((at, next)) = path.last_mut() {
             let id = *at;
             let Some(required) = requires[id].get(*next).map(|required| *required as usize) else {
@@ -281,7 +345,7 @@ fn check_cycles(resources: &[Resource], requires: &[Vec<u32>]) -> Result<(), Fai
                     let first = path.iter().position(|(id, _)| *id == required).unwrap_or(0);
                     let ids: Vec<&str> = path[first..]
                         .iter()
-                        .map(|(id, _)| resources[*id].id.as_str())
+                        .map(|(id, _)| catalog.id(*id))
                         .collect();
                     let message = format!("Cycle in dependencies: [{}]", ids.join(", "));
                     return Err(fail(
@@ -295,74 +359,4 @@ fn check_cycles(resources: &[Resource], requires: &[Vec<u32>]) -> Result<(), Fai
         }
     }
     Ok(())
-}
-
-fn find_entity(program: &Program, name: &str) -> Option<EntityId> {
-    let symbol = program.names.find(name)?;
-    let at = program
-        .entities
-        .iter()
-        .position(|entity| entity.name == symbol)?;
-    Some(EntityId(at as u32))
-}
-
-/// Gives members their set; returns the sets without any exported member.
-fn assign_sets(
-    machine: &mut Machine,
-    resources: &mut [Resource],
-    fates: &Map<InstId, Fate>,
-) -> Result<Vec<String>, Fail> {
-    let Some(base) = find_entity(machine.program, "std::ResourceSet") else {
-        return Ok(Vec::new());
-    };
-    let mut empty = BTreeSet::new();
-    let mut filled = BTreeSet::new();
-    for at in 0..machine.instances.len() {
-        let set = InstId(at as u32);
-        if !machine
-            .program
-            .is_subtype(machine.instance(set).entity, base)
-        {
-            continue;
-        }
-        let name = match machine.read_attribute(set, "name") {
-            Ok(Value::Str(id)) => machine.heap.str(id).to_owned(),
-            _ => continue,
-        };
-        let mut any = false;
-        for member in members(machine, set, "resources") {
-            let Some(Fate::Exported(index)) = fates.get(&member) else {
-                let message = format!(
-                    "resource {} is part of ResourceSet {name} but will not be exported",
-                    machine.describe_instance(member)
-                );
-                let loc = machine.instance(member).loc;
-                machine.warnings.push(Warning {
-                    kind: "InmantaWarning",
-                    message,
-                    loc,
-                    notes: Vec::new(),
-                });
-                continue;
-            };
-            any = true;
-            let resource = &mut resources[*index as usize];
-            match &resource.resource_set {
-                Some(other) if *other != name => {
-                    let message = format!(
-                        "resource '{}' can not be part of multiple ResourceSets: {other} and {name}",
-                        resource.id
-                    );
-                    return Err(runtime(machine.instance(set).loc, message));
-                }
-                _ => resource.resource_set = Some(name.clone()),
-            }
-        }
-        if any {
-            filled.insert(name)
-        } else {
-            empty.insert(name)
-        };
-    }
-    Ok(empty.difference(&filled).cloned().collect())
 }

@@ -2,7 +2,7 @@
 
 use super::build::Builder;
 use super::expressions::{Expected, Scope};
-use super::{AttributeKind, Construct, ConstructId, ExprId, ExprKind};
+use super::{Argument, AttributeKind, Construct, ConstructId, ExprId, ExprKind};
 use crate::diagnostics::{Fail, fail, typing};
 use crate::hash::Map;
 use crate::intern::Symbol;
@@ -113,7 +113,16 @@ impl Builder<'_> {
             if indexed.contains(&attribute) {
                 direct.push((slot, value))
             } else {
-                indirect.push((slot, value))
+                let is_plain = matches!(
+                    self.program.attribute(entity.slots[slot as usize]).kind,
+                    AttributeKind::Plain(_)
+                );
+                indirect.push(Argument {
+                    slot,
+                    value,
+                    constant: is_plain
+                        && matches!(self.program.expr(value).kind, ExprKind::Const(_)),
+                })
             }
         }
         let slot_of = &self.program.entity(entity).slot_of;

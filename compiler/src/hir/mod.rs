@@ -327,13 +327,20 @@ pub struct Construct {
     /// Needed before the instance exists: slot and value, in order.
     pub direct: Vec<(u32, ExprId)>,
     /// Assigned afterwards.
-    pub indirect: Vec<(u32, ExprId)>,
+    pub indirect: Vec<Argument>,
     pub spreads: Vec<ExprId>,
     /// Names that were given explicitly.
     pub explicit: Vec<Symbol>,
     /// Index attributes that only an implicit inverse or a `**` can give.
     pub missing: Vec<Symbol>,
     pub loc: Loc,
+}
+
+pub struct Argument {
+    pub slot: u32,
+    pub value: ExprId,
+    /// A constant for a plain attribute.
+    pub constant: bool,
 }
 
 pub struct Call {

@@ -157,7 +157,7 @@ impl Machine<'_> {
         self.runs[run.index()].elements = Vec::new();
         let mut values = Vec::with_capacity(results.len());
         for result in &results {
-            match self.var(*result).value {
+            match self.var(*result).value() {
                 Value::Skip => {}
                 value => self.heap.flatten_into(value, &mut values),
             }

@@ -3,10 +3,10 @@
 use smallvec::SmallVec;
 
 use super::eval::Ready;
-use super::lookup::KeyPart;
-use super::{Action, InstId, Instance, Machine, Needs, ScopeId, VarId, VarKind};
+use super::lookup::{Key, KeyValues};
+use super::{Action, InstId, Instance, Machine, Needs, ScopeId, Step, VarId, VarKind};
 use crate::diagnostics::{Fail, closest, duplicate, fail, runtime, typing};
-use crate::hir::{AttrId, AttributeKind, ConstructId, missing_index};
+use crate::hir::{AttrId, AttributeKind, ConstructId, ExprKind, missing_index};
 use crate::types::{EntityId, Value};
 
 /// Slot and value of what is known before the instance exists.
@@ -33,10 +33,10 @@ impl Machine<'_> {
         }
         self.fill_inverse(id, context, &mut direct)?;
         let entity = program.entity(construct.entity);
-        let mut keys: SmallVec<[Box<[KeyPart]>; 2]> = SmallVec::new();
+        let mut keys: SmallVec<[Key; 2]> = SmallVec::new();
         let mut found: Option<InstId> = None;
         for index in &entity.indexes {
-            let mut key = Vec::with_capacity(index.slots.len());
+            let mut values = KeyValues::new();
             for slot in &index.slots {
                 let value = direct
                     .iter()
@@ -45,14 +45,10 @@ impl Machine<'_> {
                 let Some(value) = value else {
                     return Err(self.missing(id, &direct));
                 };
-                key.push(self.key_part(value, loc)?);
+                values.push(value);
             }
-            let key: Box<[KeyPart]> = key.into();
-            if let Some(hit) = self.tables[index.table.index()]
-                .instances
-                .get(&key)
-                .copied()
-            {
+            let key = self.key(values, loc)?;
+            if let Some(hit) = self.find_key(index.table, &key) {
                 self.check_hit(hit, found, construct.entity, loc)?;
                 found = Some(hit);
             }
@@ -75,20 +71,23 @@ impl Machine<'_> {
                     self.set_slot(var, *value, loc)?;
                 }
                 for (index, key) in entity.indexes.iter().zip(keys) {
-                    self.register_key(index, key, instance, loc)?;
+                    self.register_key(index, &key, instance, loc)?;
                 }
                 instance
             }
         };
-        for (slot, value) in &construct.indirect {
-            if spread_slots.contains(slot) {
-                continue;
+        let slots = self.instance(instance).slots.0;
+        for (at, argument) in construct.indirect.iter().enumerate() {
+            match u16::try_from(at) {
+                Ok(at) if argument.constant && construct.spreads.is_empty() => {
+                    self.queue_constant(id, at, instance);
+                }
+                _ if spread_slots.contains(&argument.slot) => {}
+                _ => self.assign_slot(VarId(slots + argument.slot), argument.value, scope, loc)?,
             }
-            let var = VarId(self.instance(instance).slots.0 + slot);
-            self.assign_slot(var, *value, scope, loc)?;
         }
         let mut condition_scope = ScopeId::NONE;
-        for entry in &entity.entries {
+        for (at, entry) in entity.entries.iter().enumerate() {
             let implement = &program.implements[entry.index()];
             let mut needs = Needs::new();
             if let Some(condition) = implement.condition {
@@ -105,6 +104,9 @@ impl Machine<'_> {
                 }
                 self.plain_needs(condition, condition_scope, &mut needs)
                     .map_err(|error| error.at(implement.loc))?;
+            } else if let Ok(at) = u16::try_from(at) {
+                self.queue_implement(instance, at, loc);
+                continue;
             }
             self.add_unit(
                 Action::Implement {
@@ -117,6 +119,76 @@ impl Machine<'_> {
             )?;
         }
         Ok(Value::Instance(instance))
+    }
+
+    /// Steps that wait for nothing and follow one another in the queue are one entry.
+    fn queue_constant(&mut self, id: ConstructId, at: u16, owner: InstId) {
+        self.n_created += 1;
+        if let Some(Step::Constants {
+            construct,
+            to,
+            instance,
+            ..
+        }) = self.ready.back_mut()
+            && (*construct, *instance) == (id, owner)
+            && *to <= at
+        {
+            *to = at + 1;
+            return;
+        }
+        self.ready.push_back(Step::Constants {
+            construct: id,
+            from: at,
+            to: at + 1,
+            instance: owner,
+        });
+    }
+
+    fn queue_implement(&mut self, owner: InstId, at: u16, place: crate::span::Loc) {
+        self.n_created += 1;
+        if let Some(Step::Implement {
+            instance, to, loc, ..
+        }) = self.ready.back_mut()
+            && (*instance, *loc) == (owner, place)
+            && *to <= at
+        {
+            *to = at + 1;
+            return;
+        }
+        self.ready.push_back(Step::Implement {
+            instance: owner,
+            from: at,
+            to: at + 1,
+            loc: place,
+        });
+    }
+
+    pub(super) fn store_constants(
+        &mut self,
+        construct: ConstructId,
+        range: std::ops::Range<u16>,
+        instance: InstId,
+    ) -> Result<(), Fail> {
+        let program = self.program;
+        let construct = &program.constructs[construct.index()];
+        let slots = self.instance(instance).slots.0;
+        let range = usize::from(range.start)..usize::from(range.end);
+        for argument in construct.indirect[range].iter().filter(|it| it.constant) {
+            let ExprKind::Const(value) = program.expr(argument.value).kind else {
+                continue;
+            };
+            let id = VarId(slots + argument.slot);
+            let (is_ready, attr) = (self.var(id).is_ready(), self.var(id).attr);
+            if !is_ready && self.checked[argument.value.index()] == attr {
+                self.settle(id, value, construct.loc);
+                continue;
+            }
+            self.set_slot(id, value, construct.loc)?;
+            if !is_ready {
+                self.checked[argument.value.index()] = attr;
+            }
+        }
+        Ok(())
     }
 
     /// A new instance with empty slots.
@@ -144,9 +216,7 @@ impl Machine<'_> {
         }
         let id = InstId(self.instances.len() as u32);
         let this = self.add_var(VarKind::Plain, id, AttrId::NONE);
-        let var = &mut self.vars[this.index()];
-        var.value = Value::Instance(id);
-        var.ready = true;
+        self.vars[this.index()].set(Value::Instance(id), loc);
         let slots = VarId(self.vars.len() as u32);
         self.instances.push(Instance {
             entity,

@@ -25,10 +25,10 @@ impl Machine<'_> {
     /// The value of a variable that is ready.
     pub(super) fn read(&self, id: VarId, loc: Loc) -> Result<Value, Fail> {
         let var = self.var(self.target(id));
-        if var.kind == VarKind::Optional && matches!(var.value, Value::Null) {
+        if var.kind == VarKind::Optional && matches!(var.value(), Value::Null) {
             return Err(self.optional_unset(id, loc));
         }
-        Ok(var.value)
+        Ok(var.value())
     }
 
     pub(super) fn optional_unset(&self, id: VarId, loc: Loc) -> Fail {

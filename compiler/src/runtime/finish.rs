@@ -1,6 +1,6 @@
 //! What must hold when nothing is left to do. Source: language.md 8.11.
 
-use super::{InstId, Machine, VarId, VarKind};
+use super::{Action, InstId, Machine, VarId, VarKind};
 use crate::diagnostics::{Fail, MAX_ERRORS, fail, not_found, runtime};
 use crate::hir::AttributeKind;
 use crate::span::Loc;
@@ -23,7 +23,7 @@ impl Machine<'_> {
         self.incomplete_instances(&mut errors);
         self.explain(&mut errors);
         let mut errors: Vec<Fail> = errors.into_iter().map(|(error, _)| error).collect();
-        if errors.is_empty() && self.first_live.is_some() {
+        if errors.is_empty() && self.n_live > 0 {
             errors.push(self.stuck());
         }
         if errors.is_empty() {
@@ -113,7 +113,7 @@ impl Machine<'_> {
         }
         for (offset, attr) in self.program.entity(entity).slots.iter().enumerate() {
             let var = VarId(slots.0 + offset as u32);
-            if self.var(var).ready {
+            if self.var(var).is_ready() {
                 continue;
             }
             if self.is_delayed(var) && self.can_freeze(var) {
@@ -128,7 +128,7 @@ impl Machine<'_> {
             let object = self.describe_instance(id);
             let message = match attribute.kind {
                 AttributeKind::Relation { low, .. } if self.var(var).kind == VarKind::List => {
-                    let n_elements = self.delayed[self.var(var).extra as usize].elements.len();
+                    let n_elements = self.elements(var).len();
                     format!(
                         "The object {object} is not complete: attribute {name} ({place}) requires {low} values but only {n_elements} are set"
                     )
@@ -145,13 +145,20 @@ impl Machine<'_> {
 
     fn stuck(&self) -> Fail {
         let mut places = Vec::new();
-        let mut at = self.first_live;
-        while at.is_some() && places.len() < 20 {
-            let loc = self.action_loc(at);
+        let mut live: Vec<&super::Unit> = self
+            .units
+            .iter()
+            .filter(|unit| !matches!(unit.action, Action::Idle | Action::Cancelled))
+            .collect();
+        live.sort_by_key(|unit| unit.seq);
+        for unit in live {
+            let loc = self.action_loc(unit.action);
             if loc != Loc::NONE {
                 places.push(loc);
             }
-            at = self.units[at.index()].next;
+            if places.len() == 20 {
+                break;
+            }
         }
         places.dedup();
         let first = places.first().copied().unwrap_or(Loc::NONE);
@@ -177,10 +184,9 @@ impl Machine<'_> {
         }
     }
 
-    pub(super) fn action_loc(&self, unit: super::UnitId) -> Loc {
-        use super::Action;
+    pub(super) fn action_loc(&self, action: Action) -> Loc {
         let expr = |id: crate::hir::ExprId| self.program.expr(id).loc;
-        match self.units[unit.index()].action {
+        match action {
             Action::Stmt { stmt, .. } | Action::If { stmt, .. } => self.stmt_loc(stmt),
             Action::Attr { expr: id, .. }
             | Action::Logic { expr: id, .. }
@@ -197,7 +203,9 @@ impl Machine<'_> {
                 self.program.comprehensions[self.runs[run.index()].comprehension.index()].loc
             }
             Action::Annotation { which, .. } => self.program.annotations[which as usize].loc,
-            Action::Idle | Action::Defined { .. } | Action::Promise { .. } => Loc::NONE,
+            Action::Idle | Action::Cancelled | Action::Defined { .. } | Action::Promise { .. } => {
+                Loc::NONE
+            }
         }
     }
 }

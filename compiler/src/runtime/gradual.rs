@@ -11,11 +11,11 @@ impl Machine<'_> {
         let target = self.target(id);
         match self.var(target).kind {
             VarKind::Proxy => {
-                self.vars[target.index()].extra = listener.0;
+                self.vars[target.index()].set_listener(listener);
                 Ok(())
             }
             VarKind::Loop => {
-                let value = self.var(target).value;
+                let value = self.var(target).value();
                 self.deliver_all(listener, value)
             }
             VarKind::List | VarKind::Literal => self.listen_list(target, listener),
@@ -25,24 +25,19 @@ impl Machine<'_> {
 
     fn listen_list(&mut self, id: VarId, listener: ListenerId) -> Result<(), Fail> {
         self.enter_delivery()?;
-        let extra = self.var(id).extra as usize;
         let mut at = 0;
         // The list may grow while it is delivered; then the loop goes on.
         loop {
-            let item = if self.var(id).ready {
-                let Value::List(list) = self.var(id).value else {
-                    break;
-                };
-                self.heap.list(list).get(at).copied()
-            } else {
-                self.delayed[extra].elements.get(at).copied()
+            let item = match self.var(id).value() {
+                Value::List(list) => self.heap.list(list).get(at).copied(),
+                _ => self.elements(id).get(at).copied(),
             };
             let Some(item) = item else {
                 break;
             };
             at += 1;
             if let Listener::Defined { result, .. } = self.listeners[listener.index()] {
-                if !matches!(item, Value::Unknown(_)) && !self.var(result).ready {
+                if !matches!(item, Value::Unknown(_)) && !self.var(result).is_ready() {
                     self.set_plain(result, Value::Bool(true), Loc::NONE)?;
                 }
                 continue;
@@ -50,12 +45,13 @@ impl Machine<'_> {
             self.deliver(listener, item)?;
         }
         self.delivery_depth -= 1;
-        if self.var(id).ready {
+        if self.var(id).is_ready() {
             return Ok(());
         }
-        let delayed = &mut self.delayed[extra];
+        let is_gradual = !matches!(self.listeners[listener.index()], Listener::Defined { .. });
+        let delayed = self.delayed_mut(id);
         delayed.listeners.push(listener);
-        if !matches!(self.listeners[listener.index()], Listener::Defined { .. }) {
+        if is_gradual {
             delayed.gradual += 1;
             self.potential_changed(id);
         }
@@ -70,16 +66,19 @@ impl Machine<'_> {
         unit: UnitId,
         result: VarId,
     ) -> Result<(), Fail> {
-        let extra = self.var(id).extra as usize;
-        let listeners = &mut self.delayed[extra].listeners;
         // A notification inside of a notification was here before.
-        let Some(at) = listeners.iter().position(|known| *known == listener) else {
+        if self.var(id).is_ready() {
+            return Ok(());
+        }
+        let delayed = self.delayed_mut(id);
+        let known = &mut delayed.listeners;
+        let Some(at) = known.iter().position(|known| *known == listener) else {
             return Ok(());
         };
-        listeners.remove(at);
-        self.delayed[extra].waiters -= 1;
+        known.remove(at);
+        delayed.waiters -= 1;
         self.potential_changed(id);
-        if !self.var(result).ready {
+        if !self.var(result).is_ready() {
             self.set_plain(result, Value::Bool(true), Loc::NONE)?;
         }
         self.cancel(unit);
@@ -113,11 +112,10 @@ impl Machine<'_> {
     }
 
     pub(super) fn add_to_literal(&mut self, id: VarId, item: Value) -> Result<(), Fail> {
-        if self.var(id).ready {
+        if self.var(id).is_ready() {
             return Ok(());
         }
-        let extra = self.var(id).extra as usize;
-        self.delayed[extra].elements.push(item);
+        self.delayed_mut(id).elements.push(item);
         self.deliver_to_listeners(id, item)?;
         self.enqueue_if_complete(id);
         Ok(())

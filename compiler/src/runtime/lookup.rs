@@ -1,31 +1,30 @@
 //! Index tables and lookups. Source: language.md 7.7, 7.8.
 
+use std::hash::{Hash, Hasher};
+
+use smallvec::SmallVec;
+
 use super::eval::Ready;
 use super::{InstId, Machine, ScopeId, VarId};
 use crate::diagnostics::duplicate;
 use crate::diagnostics::{Fail, not_found, runtime, typing};
-use crate::hir::{AttributeKind, EntityIndex, ExprId, ExprKind, QueryId, QueryKind};
+use crate::hir::{AttributeKind, EntityIndex, ExprId, ExprKind, QueryId, QueryKind, TableId};
 use crate::intern::Symbol;
 use crate::span::Loc;
 use crate::types::{EntityId, Type, Value};
 
-/// The identity of an index value: its kind matters, so 1, 1.0 and true are three keys.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(super) enum KeyPart {
-    Null,
-    Bool(bool),
-    Int(i64),
-    Float(u64),
-    /// Texts, and the texts of what has no shorter identity.
-    Text(Symbol),
-    Big(Symbol),
-    Container(Symbol),
-    Instance(InstId),
-    Unknown(u32),
+pub(super) type KeyValues = SmallVec<[Value; 4]>;
+
+/// The values of an index, in the order of its attributes.
+#[derive(Clone)]
+pub(super) struct Key {
+    hash: u64,
+    values: KeyValues,
 }
 
 /// A lookup that found nothing yet.
 pub(super) struct Waiting {
+    key: KeyValues,
     pub result: VarId,
     pub entity: EntityId,
     pub text: String,
@@ -34,51 +33,114 @@ pub(super) struct Waiting {
 }
 
 impl Machine<'_> {
-    pub(super) fn key_part(&mut self, value: Value, loc: Loc) -> Result<KeyPart, Fail> {
-        Ok(match value {
-            Value::Null => KeyPart::Null,
-            Value::Bool(value) => KeyPart::Bool(value),
-            Value::Int(value) => KeyPart::Int(value),
-            Value::Float(value) => KeyPart::Float(value.to_bits()),
-            Value::Str(id) => KeyPart::Text(self.key_texts.intern(self.heap.str(id))),
-            Value::Big(id) => {
-                let text = self.heap.big(id).to_string();
-                KeyPart::Big(self.key_texts.intern(&text))
+    /// The kind of a value is part of its identity, so 1, 1.0 and true are three keys.
+    pub(super) fn key(&self, values: KeyValues, loc: Loc) -> Result<Key, Fail> {
+        let mut hasher = crate::hash::FastHasher::default();
+        for value in &values {
+            std::mem::discriminant(value).hash(&mut hasher);
+            match *value {
+                Value::Null => {}
+                Value::Bool(value) => value.hash(&mut hasher),
+                Value::Int(value) => value.hash(&mut hasher),
+                Value::Float(value) => value.to_bits().hash(&mut hasher),
+                Value::Str(id) => hasher.write(self.heap.str(id).as_bytes()),
+                Value::Big(id) => self.heap.big(id).hash(&mut hasher),
+                Value::List(_) | Value::Dict(_) => {
+                    hasher.write(self.heap.repr(*value, self).as_bytes());
+                }
+                Value::Instance(id) => id.hash(&mut hasher),
+                Value::Unknown(id) => id.hash(&mut hasher),
+                Value::Opaque(_) | Value::Skip => {
+                    return Err(runtime(loc, "a Python object can not be part of an index"));
+                }
             }
-            Value::List(_) | Value::Dict(_) => {
-                let text = self.heap.repr(value, self);
-                KeyPart::Container(self.key_texts.intern(&text))
-            }
-            Value::Instance(id) => KeyPart::Instance(id),
-            Value::Unknown(id) => KeyPart::Unknown(id.0),
-            Value::Opaque(_) | Value::Skip => {
-                return Err(runtime(loc, "a Python object can not be part of an index"));
-            }
+        }
+        Ok(Key {
+            hash: hasher.finish(),
+            values,
         })
+    }
+
+    fn same_key(&self, a: Value, b: Value) -> bool {
+        match (a, b) {
+            (Value::Null, Value::Null) => true,
+            (Value::Bool(a), Value::Bool(b)) => a == b,
+            (Value::Int(a), Value::Int(b)) => a == b,
+            (Value::Float(a), Value::Float(b)) => a.to_bits() == b.to_bits(),
+            (Value::Str(a), Value::Str(b)) => a == b || self.heap.str(a) == self.heap.str(b),
+            (Value::Big(a), Value::Big(b)) => self.heap.big(a) == self.heap.big(b),
+            (Value::Instance(a), Value::Instance(b)) => a == b,
+            (Value::Unknown(a), Value::Unknown(b)) => a == b,
+            (Value::List(_), Value::List(_)) | (Value::Dict(_), Value::Dict(_)) => {
+                self.heap.repr(a, self) == self.heap.repr(b, self)
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether the instance lies in a table under this key: its own values say it.
+    fn has_key(&self, table: TableId, id: InstId, key: &Key) -> bool {
+        let instance = self.instance(id);
+        let indexes = &self.program.entity(instance.entity).indexes;
+        let index = indexes
+            .iter()
+            .find(|index| index.table == table || index.ancestor_tables.contains(&table));
+        index.is_some_and(|index| {
+            index.slots.iter().zip(&key.values).all(|(slot, value)| {
+                let own = self.var(VarId(instance.slots.0 + slot)).value();
+                self.same_key(own, *value)
+            })
+        })
+    }
+
+    pub(super) fn find_key(&self, table: TableId, key: &Key) -> Option<InstId> {
+        self.tables[table.index()]
+            .instances
+            .find(key.hash, |(hash, id)| {
+                *hash == key.hash && self.has_key(table, *id, key)
+            })
+            .map(|(_, id)| *id)
     }
 
     pub(super) fn register_key(
         &mut self,
         index: &EntityIndex,
-        key: Box<[KeyPart]>,
+        key: &Key,
         instance: InstId,
         loc: Loc,
     ) -> Result<(), Fail> {
         for table in &index.ancestor_tables {
-            if let Some(other) = self.tables[table.index()].instances.get(&key).copied() {
+            if let Some(other) = self.find_key(*table, key) {
                 let text = self.key_text(index, instance);
                 let message = format!("Duplicate key in index. {text}");
                 return Err(duplicate(loc, self.instance(other).loc, message));
             }
         }
-        for table in std::iter::once(&index.table).chain(&index.ancestor_tables) {
-            let table = &mut self.tables[table.index()];
-            table.instances.insert(key.clone(), instance);
+        for id in std::iter::once(&index.table).chain(&index.ancestor_tables) {
+            let table = &mut self.tables[id.index()];
+            table
+                .instances
+                .insert_unique(key.hash, (key.hash, instance), |(hash, _)| *hash);
             if table.n_waiting > 0
-                && let Some(waiting) = table.waiting.remove(&key)
+                && let Some(mut waiting) = table.waiting.remove(&key.hash)
             {
-                table.n_waiting -= waiting.len() as u64;
-                for lookup in waiting {
+                let all = waiting.len();
+                let mut found = Vec::new();
+                let mut rest = Vec::new();
+                for lookup in waiting.drain(..) {
+                    let same = lookup.key.iter().zip(&key.values);
+                    if { same }.all(|(a, b)| self.same_key(*a, *b)) {
+                        found.push(lookup)
+                    } else {
+                        rest.push(lookup)
+                    }
+                }
+                let table = &mut self.tables[id.index()];
+                table.n_waiting -= (all - rest.len()) as u64;
+                if !rest.is_empty() {
+                    table.waiting.insert(key.hash, rest);
+                }
+                for lookup in found {
                     self.set_plain(lookup.result, Value::Instance(instance), lookup.loc)?;
                 }
             }
@@ -93,7 +155,7 @@ impl Machine<'_> {
             .iter()
             .zip(&index.slots)
             .map(|(name, slot)| {
-                let value = self.var(VarId(slots.0 + slot)).value;
+                let value = self.var(VarId(slots.0 + slot)).value();
                 format!(
                     "{}={}",
                     self.program.text(*name),
@@ -269,15 +331,13 @@ impl Machine<'_> {
                 .collect();
             return Err(self.no_index(entity, &shown, loc));
         };
-        let mut key = Vec::with_capacity(args.len());
+        let mut values = KeyValues::new();
         for ((_, value), slot) in args.iter().zip(&index.slots) {
             let attr = program.entity(entity).slots[*slot as usize];
-            let value = self.as_key(*value, attr);
-            key.push(self.key_part(value, loc)?);
+            values.push(self.as_key(*value, attr));
         }
-        let key: Box<[KeyPart]> = key.into();
-        let table = &mut self.tables[index.table.index()];
-        if let Some(instance) = table.instances.get(&key).copied() {
+        let key = self.key(values, loc)?;
+        if let Some(instance) = self.find_key(index.table, &key) {
             return self.set_plain(result, Value::Instance(instance), loc);
         }
         let texts: Vec<String> = given
@@ -288,6 +348,7 @@ impl Machine<'_> {
             .collect();
         self.n_lookups += 1;
         let waiting = Waiting {
+            key: key.values,
             result,
             entity,
             text: texts.join(", "),
@@ -296,7 +357,7 @@ impl Machine<'_> {
         };
         let table = &mut self.tables[index.table.index()];
         table.n_waiting += 1;
-        table.waiting.entry(key).or_default().push(waiting);
+        table.waiting.entry(key.hash).or_default().push(waiting);
         Ok(())
     }
 

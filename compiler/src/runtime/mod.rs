@@ -24,6 +24,7 @@ mod store;
 mod templates;
 mod units;
 mod validate;
+mod var;
 mod waits;
 
 use std::collections::VecDeque;
@@ -31,7 +32,8 @@ use std::collections::VecDeque;
 use crate::diagnostics::{Fail, Warning, runtime};
 use crate::hash::{Map, Set};
 use crate::hir::{
-    AttrId, BlockId, ComprehensionId, ExprId, ImplementId, NamespaceId, Program, StmtId,
+    AttrId, BlockId, ComprehensionId, ConstructId, ExprId, ImplementId, NamespaceId, Program,
+    StmtId,
 };
 use crate::intern::Symbol;
 use crate::plugins::PluginHost;
@@ -41,6 +43,8 @@ use crate::world::World;
 use crate::{Options, UnknownParameter};
 
 pub use model::ReadError;
+use var::Chain;
+pub use var::{Var, VarKind};
 
 index! { VarId, UnitId, ScopeId, ListenerId, LoopId, RunId, HolderId }
 
@@ -55,7 +59,7 @@ macro_rules! none {
         }
     )*};
 }
-none! { VarId, UnitId, ScopeId, ListenerId, HolderId, InstId, AttrId }
+none! { VarId, ScopeId, ListenerId, HolderId, InstId, AttrId }
 
 /// Ends of a compile that would never end by itself.
 const MAX_UNITS: u64 = 50_000_000;
@@ -67,69 +71,39 @@ const MAX_DELIVERY: u32 = 10_000;
 
 pub type Needs = smallvec::SmallVec<[VarId; 4]>;
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum VarKind {
-    Plain,
-    /// Result of a part of an expression, read by one unit.
-    Temporary,
-    /// Variable of a comprehension: delivers its value when it is needed.
-    Loop,
-    Single,
-    Optional,
-    List,
-    Literal,
-    Proxy,
-}
-
-#[derive(Clone, Copy)]
-pub struct Chain {
-    head: u32,
-    tail: u32,
-}
-
-impl Chain {
-    const EMPTY: Chain = Chain {
-        head: u32::MAX,
-        tail: u32::MAX,
-    };
-}
-
-pub struct Var {
-    /// A frozen list has its list here.
-    pub value: Value,
-    /// Has a value or is frozen; a proxy: is connected.
-    pub ready: bool,
-    pub kind: VarKind,
-    waiters: Chain,
-    /// Slots: the instance.
-    pub owner: InstId,
-    /// Slots: the attribute.
-    pub attr: AttrId,
-    /// Delayed: index of its [`Delayed`]. Proxy: the listener, later the target.
-    extra: u32,
-    pub set_at: Loc,
-}
-
-/// What only optional, list and list-literal variables have.
-#[derive(Default)]
+/// What is known of a variable whose value is not complete. Variables that nobody uses have none.
 struct Delayed {
     elements: Vec<Value>,
     /// Keys of the elements, once there are many.
     known: Option<Box<Set<u64>>>,
     listeners: Vec<ListenerId>,
+    chain: Chain,
     waiters: i32,
     /// Waits that are purely gradual.
     gradual: i32,
     open: u32,
     /// Items of a list literal that were not delivered yet.
     items: u32,
-    queued: bool,
-    /// Position in the parked list, from 1.
-    parked: u32,
+    /// Creation of the first waiter as the candidates know it.
+    candidate_seq: u32,
     in_hot: bool,
     in_candidates: bool,
-    /// Creation of the first waiter as the candidates know it.
-    candidate_seq: u64,
+}
+
+impl Delayed {
+    const NEW: Delayed = Delayed {
+        elements: Vec::new(),
+        known: None,
+        listeners: Vec::new(),
+        chain: Chain::EMPTY,
+        waiters: 0,
+        gradual: 0,
+        open: 0,
+        items: 0,
+        candidate_seq: 0,
+        in_hot: false,
+        in_candidates: false,
+    };
 }
 
 #[derive(Clone, Copy)]
@@ -144,18 +118,38 @@ enum Listener {
 /// A pending computation.
 struct Unit {
     missing: u32,
-    prev: UnitId,
-    next: UnitId,
-    seq: u64,
-    /// Answered before all it waits for is ready; it must not run any more.
-    dead: bool,
+    /// Number by creation.
+    seq: u32,
     action: Action,
     needs: Needs,
 }
 
+/// What is ready to run, in order. A run of steps that follow one another in the queue and wait for nothing is one entry.
+#[derive(Clone, Copy)]
+enum Step {
+    Unit(UnitId),
+    /// Constants of a constructor into plain attributes: arguments `from` to `to` of the indirect ones.
+    Constants {
+        construct: ConstructId,
+        from: u16,
+        to: u16,
+        instance: InstId,
+    },
+    /// Unconditional `implement` entries `from` to `to` of an instance's entity.
+    Implement {
+        instance: InstId,
+        from: u16,
+        to: u16,
+        loc: Loc,
+    },
+}
+
 #[derive(Clone, Copy)]
 enum Action {
+    /// Nothing: the unit is free.
     Idle,
+    /// Answered before all it waits for is ready; it must not run any more.
+    Cancelled,
     Stmt {
         stmt: StmtId,
         scope: ScopeId,
@@ -309,9 +303,11 @@ struct ComprehensionRun {
     results: Vec<VarId>,
 }
 
+/// Instances, and look-ups that found none yet, by the hash of their key.
+#[derive(Default)]
 struct Table {
-    instances: Map<Box<[lookup::KeyPart]>, InstId>,
-    waiting: Map<Box<[lookup::KeyPart]>, Vec<lookup::Waiting>>,
+    instances: hashbrown::HashTable<(u64, InstId)>,
+    waiting: Map<u64, Vec<lookup::Waiting>>,
     n_waiting: u64,
 }
 
@@ -332,10 +328,9 @@ pub struct Machine<'a> {
     listeners: Vec<Listener>,
     units: Vec<Unit>,
     free_units: Vec<UnitId>,
-    first_live: UnitId,
-    last_live: UnitId,
     n_created: u64,
-    ready: VecDeque<UnitId>,
+    n_live: u64,
+    ready: VecDeque<Step>,
     scopes: Vec<Scope>,
     pub instances: Vec<Instance>,
     /// Places of repeated construction.
@@ -348,7 +343,8 @@ pub struct Machine<'a> {
     holders: Vec<Holder>,
     runs: Vec<ComprehensionRun>,
     tables: Vec<Table>,
-    key_texts: crate::intern::Interner,
+    /// The attribute for which a constant is known to have the right type.
+    checked: Vec<AttrId>,
     call_args: Map<UnitId, calls::Arguments>,
     /// First variable of each namespace's root block.
     pub roots: Vec<VarId>,
@@ -411,9 +407,8 @@ impl<'a> Machine<'a> {
             listeners: Vec::new(),
             units: Vec::new(),
             free_units: Vec::new(),
-            first_live: UnitId::NONE,
-            last_live: UnitId::NONE,
             n_created: 0,
+            n_live: 0,
             ready: VecDeque::new(),
             scopes: Vec::new(),
             instances: Vec::new(),
@@ -424,14 +419,8 @@ impl<'a> Machine<'a> {
             loops: Vec::new(),
             holders: Vec::new(),
             runs: Vec::new(),
-            tables: (0..program.n_tables)
-                .map(|_| Table {
-                    instances: Map::default(),
-                    waiting: Map::default(),
-                    n_waiting: 0,
-                })
-                .collect(),
-            key_texts: crate::intern::Interner::default(),
+            tables: (0..program.n_tables).map(|_| Table::default()).collect(),
+            checked: vec![AttrId::NONE; program.exprs.len()],
             call_args: Map::default(),
             roots: Vec::new(),
             root_scopes: Vec::new(),
@@ -467,8 +456,8 @@ impl<'a> Machine<'a> {
 
     /// The variable behind proxies.
     fn target(&self, mut id: VarId) -> VarId {
-        while self.vars[id.index()].kind == VarKind::Proxy && self.vars[id.index()].ready {
-            id = VarId(self.vars[id.index()].extra);
+        while let Some(target) = self.vars[id.index()].target() {
+            id = target;
         }
         id
     }
@@ -479,33 +468,11 @@ impl<'a> Machine<'a> {
 
     fn is_ready(&self, id: VarId) -> bool {
         let var = self.var(self.target(id));
-        var.ready && var.kind != VarKind::Proxy
+        var.is_ready()
     }
 
     fn add_var(&mut self, kind: VarKind, owner: InstId, attr: AttrId) -> VarId {
-        let extra = match kind {
-            VarKind::Optional | VarKind::List | VarKind::Literal => match self.free_delayed.pop() {
-                Some(index) => {
-                    self.delayed[index as usize] = Delayed::default();
-                    index
-                }
-                None => {
-                    self.delayed.push(Delayed::default());
-                    self.delayed.len() as u32 - 1
-                }
-            },
-            _ => u32::MAX,
-        };
-        self.vars.push(Var {
-            value: Value::Null,
-            ready: false,
-            kind,
-            waiters: Chain::EMPTY,
-            owner,
-            attr,
-            extra,
-            set_at: Loc::NONE,
-        });
+        self.vars.push(Var::new(kind, owner, attr));
         VarId(self.vars.len() as u32 - 1)
     }
 
@@ -516,15 +483,7 @@ impl<'a> Machine<'a> {
     fn recycled(&mut self, kind: VarKind) -> VarId {
         match self.free_vars.pop() {
             Some(id) => {
-                let var = &mut self.vars[id.index()];
-                var.value = Value::Null;
-                var.ready = false;
-                var.kind = kind;
-                var.waiters = Chain::EMPTY;
-                var.owner = InstId::NONE;
-                var.attr = AttrId::NONE;
-                var.extra = u32::MAX;
-                var.set_at = Loc::NONE;
+                self.vars[id.index()] = Var::new(kind, InstId::NONE, AttrId::NONE);
                 id
             }
             None => self.add_var(kind, InstId::NONE, AttrId::NONE),
@@ -561,6 +520,24 @@ impl<'a> Machine<'a> {
             namespace,
         });
         ScopeId(self.scopes.len() as u32 - 1)
+    }
+
+    /// Frees what only the execution needs.
+    pub fn forget_execution(&mut self) {
+        self.units = Vec::new();
+        self.free_units = Vec::new();
+        self.delayed = Vec::new();
+        self.free_delayed = Vec::new();
+        self.free_vars = Vec::new();
+        self.cells = Vec::new();
+        self.listeners = Vec::new();
+        self.scopes = Vec::new();
+        self.loops = Vec::new();
+        self.holders = Vec::new();
+        self.runs = Vec::new();
+        self.checked = Vec::new();
+        self.ready = VecDeque::new();
+        self.queue = schedule::Queue::new(0);
     }
 
     fn add_listener(&mut self, listener: Listener) -> ListenerId {

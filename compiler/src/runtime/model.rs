@@ -28,17 +28,22 @@ impl Machine<'_> {
             .names
             .find(name)
             .and_then(|name| self.slot(instance, name));
-        let Some(slot) = slot else {
-            return Err(ReadError::NoAttribute);
-        };
+        match slot {
+            Some(slot) => self.read_slot(slot),
+            None => Err(ReadError::NoAttribute),
+        }
+    }
+
+    /// The value of a slot.
+    pub fn read_slot(&self, slot: VarId) -> Result<Value, ReadError> {
         let var = self.var(slot);
-        if !var.ready {
+        if !var.is_ready() {
             return Err(ReadError::NotReady(slot));
         }
-        if var.kind == VarKind::Optional && matches!(var.value, Value::Null) {
+        if var.kind == VarKind::Optional && matches!(var.value(), Value::Null) {
             return Err(ReadError::OptionalUnset(slot));
         }
-        Ok(var.value)
+        Ok(var.value())
     }
 
     pub fn optional_unset_error(&self, slot: VarId) -> crate::diagnostics::Fail {

@@ -236,8 +236,7 @@ impl Machine<'_> {
         self.enqueue(literal);
         self.listen(literal, listener)?;
         let own = self.add_listener(Listener::Literal(literal));
-        let extra = self.vars[literal.index()].extra as usize;
-        self.delayed[extra].items = items.len() as u32;
+        self.delayed_mut(literal).items = items.len() as u32;
         for item in items {
             let mut needs = Needs::new();
             self.needs(*item, scope, context, own, &mut needs)?;
@@ -299,7 +298,7 @@ impl Machine<'_> {
     pub(super) fn defined_on(&mut self, var: VarId, result: VarId) -> Result<(), Fail> {
         let var = self.target(var);
         if self.is_ready(var) {
-            let answer = self.is_defined(self.var(var).value);
+            let answer = self.is_defined(self.var(var).value());
             return self.set_plain(result, answer, Loc::NONE);
         }
         let is_list = matches!(self.var(var).kind, VarKind::List | VarKind::Literal);

@@ -206,7 +206,7 @@ impl Machine<'_> {
                     let name = self.program.names.find(attribute).filter(|_| known);
                     let slot = name.and_then(|name| self.slot(InstId(*instance), name));
                     waiting.extend(
-                        slot.filter(|slot| !self.var(*slot).ready)
+                        slot.filter(|slot| !self.var(*slot).is_ready())
                             .map(|slot| slot.0),
                     );
                 }

@@ -2,8 +2,8 @@
 
 use super::eval::Ready;
 use super::{
-    Action, InstId, Listener, ListenerId, Loop, LoopId, Machine, Needs, ScopeId, UnitId, VarId,
-    VarKind,
+    Action, InstId, Listener, ListenerId, Loop, LoopId, Machine, Needs, ScopeId, Step, UnitId,
+    VarId, VarKind,
 };
 use crate::diagnostics::{Fail, not_found, runtime, typing};
 use crate::hir::{BlockId, ExprId, ExprKind, NamespaceId, StmtId, StmtKind};
@@ -108,7 +108,38 @@ impl Machine<'_> {
         Ok(())
     }
 
-    pub(super) fn execute(&mut self, id: UnitId) -> Result<(), Fail> {
+    pub(super) fn step(&mut self, step: Step) -> Result<(), Fail> {
+        match step {
+            Step::Unit(unit) => self.execute(unit),
+            Step::Constants {
+                construct,
+                from,
+                to,
+                instance,
+            } => self.store_constants(construct, from..to, instance),
+            Step::Implement {
+                instance,
+                from,
+                to,
+                loc,
+            } => {
+                let program = self.program;
+                let entity = program.entity(self.instance(instance).entity);
+                for entry in &entity.entries[usize::from(from)..usize::from(to)] {
+                    let entry = &program.implements[entry.index()];
+                    if entry.condition.is_some() {
+                        continue;
+                    }
+                    for implementation in &entry.using {
+                        self.implement(instance, *implementation, loc)?;
+                    }
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn execute(&mut self, id: UnitId) -> Result<(), Fail> {
         let action = self.units[id.index()].action;
         let needs = std::mem::take(&mut self.units[id.index()].needs);
         let result = self.act(id, action, &needs);
@@ -126,7 +157,7 @@ impl Machine<'_> {
         let program = self.program;
         let ready = &mut Ready { needs, at: 0 };
         match action {
-            Action::Idle => {}
+            Action::Idle | Action::Cancelled => {}
             Action::Stmt { stmt, scope } => {
                 let loc = program.stmts[stmt.index()].loc;
                 self.run_stmt(stmt, scope, ready)
@@ -221,9 +252,9 @@ impl Machine<'_> {
                 self.set_plain(result, value, Loc::NONE)?;
             }
             Action::Defined { result } => {
-                if !self.var(result).ready {
+                if !self.var(result).is_ready() {
                     let var = self.target(needs[0]);
-                    let answer = self.is_defined(self.var(var).value);
+                    let answer = self.is_defined(self.var(var).value());
                     self.set_plain(result, answer, Loc::NONE)?;
                 }
             }
@@ -463,15 +494,13 @@ impl Machine<'_> {
     }
 
     fn connect(&mut self, proxy: VarId, slot: VarId) -> Result<(), Fail> {
-        let listener = ListenerId(self.vars[proxy.index()].extra);
         let var = &mut self.vars[proxy.index()];
-        var.extra = slot.0;
-        var.ready = true;
-        let waiters = self.take_waiters(proxy);
+        let (listener, mut chain) = (var.listener(), var.waiters());
+        var.connect(slot);
         if listener.is_some() {
             self.listen(slot, listener)?;
         }
-        for unit in waiters {
+        while let Some(unit) = self.next_waiter(&mut chain) {
             if !self.wait(slot, unit) {
                 self.notify(unit);
             }
@@ -522,12 +551,12 @@ impl Machine<'_> {
     }
 
     fn item_done(&mut self, literal: VarId) -> Result<(), Fail> {
-        if self.var(literal).ready {
+        if self.var(literal).is_ready() {
             return Ok(());
         }
-        let extra = self.var(literal).extra as usize;
-        self.delayed[extra].items -= 1;
-        if self.delayed[extra].items == 0 {
+        let delayed = self.delayed_mut(literal);
+        delayed.items -= 1;
+        if delayed.items == 0 {
             self.freeze(literal)
         } else {
             Ok(())

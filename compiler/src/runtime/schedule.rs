@@ -11,7 +11,7 @@ use crate::diagnostics::{Fail, fail};
 use crate::span::Loc;
 
 /// (class of the wait queue, creation of the first waiting unit, position among its needs, variable)
-type Candidate = (u32, u64, u32, u32);
+type Candidate = (u32, u32, u32, u32);
 
 #[derive(Default)]
 pub(super) struct Queue {
@@ -33,7 +33,11 @@ impl Queue {
         }
     }
 
-    pub fn parked_frozen(&mut self) {
+    /// A parked variable is complete now.
+    pub fn unpark(&mut self, position: u32) {
+        if let Some(place) = self.parked.get_mut(position as usize - 1) {
+            *place = VarId::NONE;
+        }
         self.n_parked = self.n_parked.saturating_sub(1);
     }
 
@@ -60,11 +64,11 @@ impl Machine<'_> {
     }
 
     pub(super) fn enqueue(&mut self, id: VarId) {
-        let extra = self.var(id).extra as usize;
-        if self.delayed[extra].queued {
+        let var = &mut self.vars[id.index()];
+        if var.queued {
             return;
         }
-        self.delayed[extra].queued = true;
+        var.queued = true;
         self.push_waiting(id);
     }
 
@@ -76,19 +80,17 @@ impl Machine<'_> {
 
     /// To be called whenever a wait or a promise on a delayed variable came or went.
     pub(super) fn potential_changed(&mut self, id: VarId) {
-        let var = self.var(id);
-        if var.ready {
+        if self.var(id).is_ready() || self.potential(id) <= 0 {
             return;
         }
-        let extra = var.extra as usize;
-        if self.potential(id) <= 0 {
-            return;
-        }
-        let delayed = &mut self.delayed[extra];
-        if delayed.parked > 0 && !delayed.in_hot {
+        let parked = self.var(id).parked();
+        let delayed = self.delayed_mut(id);
+        let becomes_hot = parked > 0 && !delayed.in_hot;
+        if becomes_hot {
             delayed.in_hot = true;
-            self.queue.hot.push(Reverse((delayed.parked, id.0)));
+            self.queue.hot.push(Reverse((parked, id.0)));
         }
+        let delayed = self.delayed_mut(id);
         if delayed.open > 0 && !delayed.in_candidates {
             delayed.in_candidates = true;
             delayed.candidate_seq = 0;
@@ -99,9 +101,8 @@ impl Machine<'_> {
     }
 
     /// An older unit than the known ones waits for a candidate.
-    pub(super) fn waiter_added(&mut self, id: VarId, seq: u64) {
-        let extra = self.var(id).extra as usize;
-        let delayed = &mut self.delayed[extra];
+    pub(super) fn waiter_added(&mut self, id: VarId, seq: u32) {
+        let delayed = self.delayed_mut(id);
         if delayed.in_candidates && seq < delayed.candidate_seq {
             delayed.candidate_seq = 0;
             let class = self.class(id);
@@ -127,8 +128,8 @@ impl Machine<'_> {
                 return Err(fail("CompilerException", Loc::NONE, message));
             }
             n_iterations += 1;
-            while let Some(unit) = self.ready.pop_front() {
-                self.execute(unit)?;
+            while let Some(step) = self.ready.pop_front() {
+                self.step(step)?;
             }
             let progress = self.freeze_waiting()? || self.freeze_parked()? || self.break_cycle()?;
             if !progress {
@@ -140,7 +141,7 @@ impl Machine<'_> {
     /// Step A.
     fn freeze_waiting(&mut self) -> Result<bool, Fail> {
         while let Some(id) = self.queue.pop() {
-            if self.var(id).ready {
+            if self.var(id).is_ready() {
                 continue;
             }
             if self.potential(id) <= 0 {
@@ -160,14 +161,15 @@ impl Machine<'_> {
     fn park(&mut self, id: VarId) {
         self.queue.parked.push(id);
         self.queue.n_parked += 1;
-        let extra = self.var(id).extra as usize;
-        self.delayed[extra].parked = self.queue.parked.len() as u32;
-        self.delayed[extra].in_hot = false;
+        let position = self.queue.parked.len() as u32;
+        self.vars[id.index()].set_parked(position);
+        if self.delayed(id).is_some() {
+            self.delayed_mut(id).in_hot = false;
+        }
     }
 
     fn unqueue(&mut self, id: VarId) {
-        let extra = self.var(id).extra as usize;
-        self.delayed[extra].queued = false;
+        self.vars[id.index()].queued = false;
     }
 
     /// Step B: parked variables that somebody waits for by now.
@@ -175,24 +177,19 @@ impl Machine<'_> {
         while let Some(Reverse((position, id))) = self.queue.hot.pop() {
             let id = VarId(id);
             let var = self.var(id);
-            if var.ready || var.kind == VarKind::Proxy {
+            if var.is_ready() || !var.kind.is_delayed() || var.parked() != position {
                 continue;
             }
-            let extra = var.extra as usize;
-            if self.delayed[extra].parked != position {
-                continue;
-            }
-            self.delayed[extra].in_hot = false;
+            self.delayed_mut(id).in_hot = false;
             if self.potential(id) <= 0 {
                 continue;
             }
-            self.delayed[extra].parked = 0;
-            self.queue.parked[position as usize - 1] = VarId::NONE;
-            self.queue.n_parked -= 1;
+            self.vars[id.index()].set_parked(0);
+            self.queue.unpark(position);
             self.push_waiting(id);
         }
         while let Some(id) = self.queue.pop() {
-            if self.var(id).ready {
+            if self.var(id).is_ready() {
                 continue;
             }
             if self.open(id) > 0 {
@@ -209,24 +206,23 @@ impl Machine<'_> {
     fn break_cycle(&mut self) -> Result<bool, Fail> {
         while let Some(Reverse((class, seq, position, id))) = self.queue.candidates.pop() {
             let var = VarId(id);
-            if self.var(var).ready {
+            if self.var(var).is_ready() || !self.is_delayed(var) {
                 continue;
             }
-            let extra = self.var(var).extra as usize;
             if self.open(var) == 0 || self.potential(var) <= 0 {
-                self.delayed[extra].in_candidates = false;
+                self.delayed_mut(var).in_candidates = false;
                 continue;
             }
             let Some((first, at)) = self.first_waiter(var) else {
-                self.delayed[extra].in_candidates = false;
+                self.delayed_mut(var).in_candidates = false;
                 continue;
             };
             if (first, at) != (seq, position) {
-                self.delayed[extra].candidate_seq = first;
+                self.delayed_mut(var).candidate_seq = first;
                 self.queue.candidates.push(Reverse((class, first, at, id)));
                 continue;
             }
-            self.delayed[extra].in_candidates = false;
+            self.delayed_mut(var).in_candidates = false;
             self.freeze(var)?;
             return Ok(true);
         }
@@ -239,7 +235,7 @@ impl Machine<'_> {
         self.queue.n_parked = 0;
         self.queue.hot.clear();
         for id in parked.into_iter().rev() {
-            if id.is_some() && !self.var(id).ready {
+            if id.is_some() && !self.var(id).is_ready() {
                 self.freeze(id)?;
             }
         }

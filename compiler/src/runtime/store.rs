@@ -1,6 +1,6 @@
 //! Values into variables, inverses, freezing. Source: language.md 5.2, 5.3, 8.2, 8.10.
 
-use super::{InstId, Listener, Machine, VarId, VarKind};
+use super::{Delayed, InstId, Listener, ListenerId, Machine, VarId, VarKind};
 use crate::diagnostics::{Fail, fail, runtime};
 use crate::hir::AttributeKind;
 use crate::span::Loc;
@@ -9,15 +9,12 @@ use crate::types::Value;
 impl Machine<'_> {
     /// Stores into a variable of a block or a temporary.
     pub(super) fn set_plain(&mut self, id: VarId, value: Value, loc: Loc) -> Result<(), Fail> {
-        let var = &mut self.vars[id.index()];
-        if !var.ready {
-            var.value = value;
-            var.ready = true;
-            var.set_at = loc;
-            self.notify_all(id);
+        let var = self.var(id);
+        if !var.is_ready() {
+            self.settle(id, value, loc);
             return Ok(());
         }
-        let (old, set_at) = (var.value, var.set_at);
+        let (old, set_at) = (var.value(), var.set_at());
         if self.heap.equal(old, value) {
             return Ok(());
         }
@@ -78,7 +75,7 @@ impl Machine<'_> {
             | VarKind::Literal
             | VarKind::Proxy => {
                 let var = self.var(id);
-                if !var.ready && var.attr.is_some() && !matches!(value, Value::Unknown(_)) {
+                if !var.is_ready() && var.attr.is_some() && !matches!(value, Value::Unknown(_)) {
                     let AttributeKind::Plain(ty) = self.program.attribute(var.attr).kind else {
                         return self.set_plain(id, value, loc);
                     };
@@ -148,21 +145,20 @@ impl Machine<'_> {
 
     fn store_single(&mut self, id: VarId, value: Value, loc: Loc, recur: bool) -> Result<(), Fail> {
         let var = self.var(id);
-        if var.ready {
-            if self.heap.equal(var.value, value) {
+        if var.is_ready() {
+            if self.heap.equal(var.value(), value) {
                 return Ok(());
             }
-            return Err(self.double_set(var.value, var.set_at, value, loc));
+            return Err(self.double_set(var.value(), var.set_at(), value, loc));
         }
         self.check_member(id, value, loc)?;
         let var = &mut self.vars[id.index()];
-        var.value = value;
-        var.ready = true;
-        var.set_at = loc;
+        let chain = var.waiters();
+        var.set(value, loc);
         if recur {
             self.set_inverse(id, value, loc)?;
         }
-        self.notify_all(id);
+        self.notify_all(chain);
         Ok(())
     }
 
@@ -174,31 +170,30 @@ impl Machine<'_> {
         recur: bool,
     ) -> Result<(), Fail> {
         let var = self.var(id);
-        if var.ready {
-            let unset = matches!(var.value, Value::Null);
-            if unset && matches!(value, Value::Null) || !unset && self.heap.equal(var.value, value)
+        if var.is_ready() {
+            let unset = matches!(var.value(), Value::Null);
+            if unset && matches!(value, Value::Null)
+                || !unset && self.heap.equal(var.value(), value)
             {
                 return Ok(());
             }
             if unset {
                 return Err(self.modified_after_freeze(id, value, loc));
             }
-            return Err(self.double_set(var.value, var.set_at, value, loc));
+            return Err(self.double_set(var.value(), var.set_at(), value, loc));
         }
         if !matches!(value, Value::Null) {
             self.check_member(id, value, loc)?;
             if recur {
                 self.set_inverse(id, value, loc)?;
                 // The inverse may have come back with this very value.
-                if self.var(id).ready {
+                if self.var(id).is_ready() {
                     return self.store_optional(id, value, loc, false);
                 }
             }
         }
-        let var = &mut self.vars[id.index()];
-        var.value = value;
-        var.set_at = loc;
-        self.freeze(id)
+        self.freeze_as(id, value, loc);
+        Ok(())
     }
 
     fn modified_after_freeze(&self, id: VarId, value: Value, loc: Loc) -> Fail {
@@ -210,8 +205,8 @@ impl Machine<'_> {
             self.program.text(attribute.name)
         );
         let late = self.heap.to_text(value, self);
-        let present = match var.value {
-            Value::List(_) => self.heap.repr(var.value, self),
+        let present = match var.value() {
+            Value::List(_) => self.heap.repr(var.value(), self),
             _ => "nothing".to_owned(),
         };
         fail("ModifiedAfterFreezeException", loc, "List modified after freeze")
@@ -261,13 +256,13 @@ impl Machine<'_> {
     fn store_null(&mut self, id: VarId, loc: Loc) -> Result<(), Fail> {
         let (low, ..) = self.relation(id);
         let var = self.var(id);
-        let values = match var.value {
-            Value::List(list) if var.ready => self.heap.list(list).to_vec(),
-            _ if var.ready => Vec::new(),
-            _ => self.delayed[var.extra as usize].elements.clone(),
+        let values = match var.value() {
+            Value::List(list) => self.heap.list(list).to_vec(),
+            _ if var.is_ready() => Vec::new(),
+            _ => self.elements(id).to_vec(),
         };
         if values.is_empty() {
-            if !self.var(id).ready && low == 0 {
+            if !self.var(id).is_ready() && low == 0 {
                 self.freeze(id)?;
             }
             return Ok(());
@@ -289,8 +284,8 @@ impl Machine<'_> {
     fn add_element(&mut self, id: VarId, item: Value, loc: Loc, recur: bool) -> Result<(), Fail> {
         self.check_member(id, item, loc)?;
         let (_, high, _) = self.relation(id);
-        if self.var(id).ready {
-            let Value::List(list) = self.var(id).value else {
+        if self.var(id).is_ready() {
+            let Value::List(list) = self.var(id).value() else {
                 return Err(self.modified_after_freeze(id, item, loc));
             };
             let elements = self.heap.list(list);
@@ -305,25 +300,23 @@ impl Machine<'_> {
             }
             return Err(self.modified_after_freeze(id, item, loc));
         }
-        let extra = self.var(id).extra as usize;
-        if self.contains(extra, item) {
+        let delayed = self.delayed_mut(id);
+        if delayed.contains(item) {
             self.enqueue_if_complete(id);
             return Ok(());
         }
-        let delayed = &mut self.delayed[extra];
         delayed.elements.push(item);
         if let (Some(known), Some(key)) = (&mut delayed.known, element_key(item)) {
             known.insert(key);
         }
-        self.vars[id.index()].set_at = loc;
         self.deliver_to_listeners(id, item)?;
         if recur {
             self.set_inverse(id, item, loc)?;
         }
-        if self.var(id).ready {
+        if self.var(id).is_ready() {
             return Ok(());
         }
-        let n_elements = self.delayed[extra].elements.len();
+        let n_elements = self.elements(id).len();
         match high {
             Some(high) if n_elements > high as usize => return Err(self.exceeded(id, loc)),
             Some(high) if n_elements == high as usize => return self.freeze(id),
@@ -344,107 +337,113 @@ impl Machine<'_> {
         runtime(loc, message).note("its multiplicity is declared here", declared)
     }
 
-    fn contains(&mut self, extra: usize, item: Value) -> bool {
-        const SEARCHABLE: usize = 16;
-        let delayed = &mut self.delayed[extra];
-        if delayed.elements.len() < SEARCHABLE {
-            return delayed
-                .elements
-                .iter()
-                .any(|element| element_key(*element) == element_key(item));
-        }
-        let known = delayed.known.get_or_insert_with(|| {
-            Box::new(
-                delayed
-                    .elements
-                    .iter()
-                    .filter_map(|element| element_key(*element))
-                    .collect(),
-            )
-        });
-        element_key(item).is_some_and(|key| known.contains(&key))
-    }
-
     /// Declares that no more values come.
     pub(super) fn freeze(&mut self, id: VarId) -> Result<(), Fail> {
-        let extra = self.var(id).extra as usize;
-        let parked = self.delayed[extra].parked;
-        let delayed = std::mem::take(&mut self.delayed[extra]);
-        self.delayed[extra].parked = parked;
-        if parked > 0 {
-            self.queue.parked_frozen();
-        }
-        let list = matches!(self.var(id).kind, VarKind::List | VarKind::Literal);
-        let value = if !list {
-            self.var(id).value
-        } else if delayed.elements.is_empty() {
-            self.empty_list
-        } else {
-            self.heap.new_list(&delayed.elements)
+        let value = match self.var(id).kind {
+            VarKind::Optional => Value::Null,
+            _ => match self.var(id).delayed() {
+                u32::MAX => self.empty_list,
+                index if self.delayed[index as usize].elements.is_empty() => self.empty_list,
+                index => self.heap.new_list(&self.delayed[index as usize].elements),
+            },
         };
-        let var = &mut self.vars[id.index()];
-        var.value = value;
-        var.ready = true;
-        self.notify_all(id);
+        self.freeze_as(id, value, Loc::NONE);
         Ok(())
+    }
+
+    fn freeze_as(&mut self, id: VarId, value: Value, loc: Loc) {
+        let var = &mut self.vars[id.index()];
+        let (index, parked) = (var.delayed(), var.parked());
+        var.set(value, loc);
+        if parked > 0 {
+            self.queue.unpark(parked);
+        }
+        if index == u32::MAX {
+            return;
+        }
+        let delayed = &mut self.delayed[index as usize];
+        let chain = delayed.chain;
+        delayed.elements.clear();
+        delayed.listeners.clear();
+        *delayed = Delayed {
+            elements: std::mem::take(&mut delayed.elements),
+            listeners: std::mem::take(&mut delayed.listeners),
+            ..Delayed::NEW
+        };
+        self.free_delayed.push(index);
+        self.notify_all(chain);
+    }
+
+    /// What is known of a delayed variable that is not complete; none: nobody used it yet.
+    pub(super) fn delayed(&self, id: VarId) -> Option<&Delayed> {
+        self.delayed.get(self.var(id).delayed() as usize)
+    }
+
+    pub(super) fn delayed_mut(&mut self, id: VarId) -> &mut Delayed {
+        let mut index = self.var(id).delayed();
+        if index == u32::MAX {
+            index = self.free_delayed.pop().unwrap_or_else(|| {
+                self.delayed.push(Delayed::NEW);
+                self.delayed.len() as u32 - 1
+            });
+            self.vars[id.index()].set_delayed(index);
+        }
+        &mut self.delayed[index as usize]
+    }
+
+    /// What was added to a list that is not complete.
+    pub(super) fn elements(&self, id: VarId) -> &[Value] {
+        self.delayed(id).map_or(&[], |delayed| &delayed.elements)
     }
 
     /// Number of promises that were made and not kept.
     pub(super) fn open(&self, id: VarId) -> u32 {
-        let var = self.var(id);
-        if var.ready {
-            0
-        } else {
-            self.delayed[var.extra as usize].open
+        if self.var(id).is_ready() {
+            return 0;
         }
+        self.delayed(id).map_or(0, |delayed| delayed.open)
     }
 
     pub(super) fn potential(&self, id: VarId) -> i32 {
         let var = self.var(id);
-        let delayed = &self.delayed[var.extra as usize];
         let before = var.attr.is_some() && self.program.attribute(var.attr).before_others;
-        delayed.waiters - delayed.gradual + i32::from(before)
+        let waits = self
+            .delayed(id)
+            .map_or(0, |delayed| delayed.waiters - delayed.gradual);
+        waits + i32::from(before)
     }
 
     pub(super) fn can_freeze(&self, id: VarId) -> bool {
         let var = self.var(id);
-        if var.ready {
+        if var.is_ready() || self.open(id) > 0 {
             return false;
         }
-        let delayed = &self.delayed[var.extra as usize];
         match var.kind {
-            VarKind::List => {
-                delayed.open == 0 && delayed.elements.len() >= self.relation(id).0 as usize
-            }
-            VarKind::Optional | VarKind::Literal => delayed.open == 0,
+            VarKind::List => self.elements(id).len() >= self.relation(id).0 as usize,
+            VarKind::Optional | VarKind::Literal => true,
             _ => false,
         }
     }
 
     pub(super) fn is_delayed(&self, id: VarId) -> bool {
-        matches!(
-            self.var(id).kind,
-            VarKind::Optional | VarKind::List | VarKind::Literal
-        )
+        self.var(id).kind.is_delayed()
     }
 
     /// Registers a promise; false: the variable takes none.
     pub(super) fn promise(&mut self, id: VarId) -> bool {
-        if !self.is_delayed(id) || self.var(id).ready {
+        if !self.is_delayed(id) || self.var(id).is_ready() {
             return false;
         }
-        let extra = self.var(id).extra as usize;
-        self.delayed[extra].open += 1;
+        self.delayed_mut(id).open += 1;
         self.potential_changed(id);
         true
     }
 
     pub(super) fn fulfil(&mut self, id: VarId) {
-        if self.var(id).ready {
+        if self.var(id).is_ready() || !self.is_delayed(id) {
             return;
         }
-        let extra = self.var(id).extra as usize;
-        let delayed = &mut self.delayed[extra];
+        let delayed = self.delayed_mut(id);
         delayed.open = delayed.open.saturating_sub(1);
         self.enqueue_if_complete(id);
     }
@@ -457,11 +456,12 @@ impl Machine<'_> {
 
     /// Listeners get each new element once.
     pub(super) fn deliver_to_listeners(&mut self, id: VarId, item: Value) -> Result<(), Fail> {
-        let extra = self.var(id).extra as usize;
-        if self.delayed[extra].listeners.is_empty() {
-            return Ok(());
-        }
-        let listeners = self.delayed[extra].listeners.clone();
+        let listeners: smallvec::SmallVec<[ListenerId; 8]> = match self.delayed(id) {
+            Some(delayed) if !delayed.listeners.is_empty() => {
+                delayed.listeners.iter().copied().collect()
+            }
+            _ => return Ok(()),
+        };
         self.enter_delivery()?;
         for listener in listeners {
             if let Listener::Defined { unit, result } = self.listeners[listener.index()] {
@@ -490,6 +490,24 @@ impl Machine<'_> {
 
     pub(super) fn owner(&self, id: VarId) -> InstId {
         self.var(id).owner
+    }
+}
+
+impl Delayed {
+    fn contains(&mut self, item: Value) -> bool {
+        const SEARCHABLE: usize = 16;
+        let key = element_key(item);
+        if self.elements.len() < SEARCHABLE {
+            return self
+                .elements
+                .iter()
+                .any(|element| element_key(*element) == key);
+        }
+        let known = self.known.get_or_insert_with(|| {
+            let keys = self.elements.iter();
+            Box::new(keys.filter_map(|element| element_key(*element)).collect())
+        });
+        key.is_some_and(|key| known.contains(&key))
     }
 }
 

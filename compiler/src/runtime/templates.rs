@@ -79,15 +79,15 @@ pub(super) enum Found {
 impl Slot {
     fn read(&mut self, var: VarId) -> Found {
         let mut id = var;
-        while self.vars[id.index()].kind == VarKind::Proxy && self.vars[id.index()].ready {
-            id = VarId(self.vars[id.index()].extra);
+        while let Some(target) = self.vars[id.index()].target() {
+            id = target;
         }
         let var = &self.vars[id.index()];
-        if !var.ready || var.kind == VarKind::Proxy {
+        if !var.is_ready() {
             self.wish = Some(Wish::Unset(id));
             return Found::Aborted;
         }
-        match var.value {
+        match var.value() {
             Value::Unknown(_) => {
                 self.wish = Some(Wish::Unknown);
                 Found::Aborted

@@ -1,7 +1,9 @@
 //! Units and who waits for what. Source: language.md 8.2, 8.4.
 
-use super::{Action, Chain, Machine, Needs, Unit, UnitId, VarId, VarKind};
+use super::{Action, Chain, Machine, Needs, Step, Unit, UnitId, VarId, VarKind};
 use crate::diagnostics::Fail;
+use crate::span::Loc;
+use crate::types::Value;
 
 impl Machine<'_> {
     fn cell(&mut self, payload: u32) -> u32 {
@@ -15,43 +17,67 @@ impl Machine<'_> {
         self.cells.len() as u32 - 1
     }
 
-    pub(super) fn append_waiter(&mut self, id: VarId, unit: UnitId) {
+    fn append_waiter(&mut self, id: VarId, unit: UnitId) {
         let cell = self.cell(unit.0);
-        let waiters = &mut self.vars[id.index()].waiters;
-        if waiters.head == u32::MAX {
-            *waiters = Chain {
-                head: cell,
-                tail: cell,
-            };
+        let mut chain = self.chain(id);
+        if chain.head == u32::MAX {
+            chain.head = cell;
         } else {
-            let tail = waiters.tail;
-            waiters.tail = cell;
-            self.cells[tail as usize].1 = cell;
+            self.cells[chain.tail as usize].1 = cell;
+        }
+        chain.tail = cell;
+        self.set_chain(id, chain);
+    }
+
+    fn chain(&self, id: VarId) -> Chain {
+        let var = self.var(id);
+        if var.kind.is_delayed() {
+            self.delayed(id)
+                .map_or(Chain::EMPTY, |delayed| delayed.chain)
+        } else {
+            var.waiters()
         }
     }
 
-    pub(super) fn take_waiters(&mut self, id: VarId) -> smallvec::SmallVec<[UnitId; 8]> {
-        let chain = std::mem::replace(&mut self.vars[id.index()].waiters, Chain::EMPTY);
-        let mut units = smallvec::SmallVec::new();
-        let mut at = chain.head;
-        while at != u32::MAX {
-            let (unit, next) = self.cells[at as usize];
-            units.push(UnitId(unit));
-            self.cells[at as usize].1 = self.free_cell;
-            self.free_cell = at;
-            at = next;
+    fn set_chain(&mut self, id: VarId, chain: Chain) {
+        if self.var(id).kind.is_delayed() {
+            self.delayed_mut(id).chain = chain;
+        } else {
+            self.vars[id.index()].set_waiters(chain);
         }
-        units
+    }
+
+    /// Takes the first of a chain off.
+    pub(super) fn next_waiter(&mut self, chain: &mut Chain) -> Option<UnitId> {
+        if chain.head == u32::MAX {
+            return None;
+        }
+        let at = chain.head as usize;
+        let (unit, next) = self.cells[at];
+        self.cells[at].1 = self.free_cell;
+        self.free_cell = chain.head;
+        chain.head = next;
+        Some(UnitId(unit))
+    }
+
+    /// Gives a value to a variable that is not delayed, and tells those who wait for it.
+    pub(super) fn settle(&mut self, id: VarId, value: Value, loc: Loc) {
+        let var = &mut self.vars[id.index()];
+        let chain = var.waiters();
+        var.set(value, loc);
+        self.notify_all(chain);
     }
 
     /// The least (creation, position) among those who wait.
-    pub(super) fn first_waiter(&self, id: VarId) -> Option<(u64, u32)> {
+    pub(super) fn first_waiter(&self, id: VarId) -> Option<(u32, u32)> {
         let mut best = None;
-        let mut at = self.vars[id.index()].waiters.head;
+        let mut at = self.chain(id).head;
         while at != u32::MAX {
             let (unit, next) = self.cells[at as usize];
             let unit = &self.units[unit as usize];
-            if !unit.dead && best.is_none_or(|(seq, _)| unit.seq < seq) {
+            if !matches!(unit.action, Action::Cancelled)
+                && best.is_none_or(|(seq, _)| unit.seq < seq)
+            {
                 let position = unit
                     .needs
                     .iter()
@@ -75,17 +101,15 @@ impl Machine<'_> {
                 super::MAX_UNITS,
                 self.construct_chain()
             );
-            return Err(crate::diagnostics::runtime(crate::span::Loc::NONE, message));
+            return Err(crate::diagnostics::runtime(Loc::NONE, message));
         }
         let unit = Unit {
             missing: 0,
-            prev: self.last_live,
-            next: UnitId::NONE,
-            seq: self.n_created,
-            dead: false,
+            seq: self.n_created as u32,
             action,
             needs,
         };
+        self.n_live += 1;
         let id = match self.free_units.pop() {
             Some(id) => {
                 self.units[id.index()] = unit;
@@ -96,12 +120,6 @@ impl Machine<'_> {
                 UnitId(self.units.len() as u32 - 1)
             }
         };
-        if self.last_live.is_some() {
-            self.units[self.last_live.index()].next = id;
-        } else {
-            self.first_live = id;
-        }
-        self.last_live = id;
         let mut missing = 0;
         for at in 0..self.units[id.index()].needs.len() {
             let need = self.units[id.index()].needs[at];
@@ -109,9 +127,10 @@ impl Machine<'_> {
                 missing += 1;
             }
         }
-        self.units[id.index()].missing = missing;
         if missing == 0 {
-            self.ready.push_back(id);
+            self.ready.push_back(Step::Unit(id));
+        } else {
+            self.units[id.index()].missing = missing;
         }
         Ok(id)
     }
@@ -119,22 +138,14 @@ impl Machine<'_> {
     /// Registers a waiter; false: there is nothing to wait for.
     pub(super) fn wait(&mut self, need: VarId, unit: UnitId) -> bool {
         let target = self.target(need);
-        let var = &self.vars[target.index()];
-        if var.kind == VarKind::Proxy {
-            self.append_waiter(target, unit);
-            return true;
-        }
-        if var.ready {
+        let var = self.var(target);
+        if var.is_ready() {
             return false;
         }
-        let delayed = matches!(
-            var.kind,
-            VarKind::Optional | VarKind::List | VarKind::Literal
-        );
+        let delayed = var.kind.is_delayed();
         self.append_waiter(target, unit);
         if delayed {
-            let extra = self.vars[target.index()].extra as usize;
-            self.delayed[extra].waiters += 1;
+            self.delayed_mut(target).waiters += 1;
             self.potential_changed(target);
             let seq = self.units[unit.index()].seq;
             self.waiter_added(target, seq);
@@ -147,40 +158,23 @@ impl Machine<'_> {
         let unit = &mut self.units[id.index()];
         unit.missing -= 1;
         if unit.missing == 0 {
-            if unit.dead {
+            if matches!(unit.action, Action::Cancelled) {
                 self.recycle(id);
             } else {
-                self.ready.push_back(id);
+                self.ready.push_back(Step::Unit(id));
             }
         }
     }
 
-    pub(super) fn notify_all(&mut self, id: VarId) {
-        if self.vars[id.index()].waiters.head == u32::MAX {
-            return;
-        }
-        for unit in self.take_waiters(id) {
+    pub(super) fn notify_all(&mut self, mut chain: Chain) {
+        while let Some(unit) = self.next_waiter(&mut chain) {
             self.notify(unit);
-        }
-    }
-
-    fn unlink(&mut self, id: UnitId) {
-        let (prev, next) = (self.units[id.index()].prev, self.units[id.index()].next);
-        if prev.is_some() {
-            self.units[prev.index()].next = next;
-        } else {
-            self.first_live = next;
-        }
-        if next.is_some() {
-            self.units[next.index()].prev = prev;
-        } else {
-            self.last_live = prev;
         }
     }
 
     /// After a unit has run: its needs are its own and are not needed any more.
     pub(super) fn finish_unit(&mut self, id: UnitId) {
-        self.unlink(id);
+        self.n_live -= 1;
         self.recycle(id);
     }
 
@@ -201,8 +195,8 @@ impl Machine<'_> {
 
     /// The answer came early: the unit will not run.
     pub(super) fn cancel(&mut self, id: UnitId) {
-        self.unlink(id);
-        self.units[id.index()].dead = true;
+        self.n_live -= 1;
+        self.units[id.index()].action = Action::Cancelled;
     }
 
     /// Waits for one more variable and runs again then.
@@ -216,7 +210,7 @@ impl Machine<'_> {
         }
         self.units[id.index()].missing = missing;
         if missing == 0 {
-            self.ready.push_back(id);
+            self.ready.push_back(Step::Unit(id));
         }
     }
 }

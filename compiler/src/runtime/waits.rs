@@ -15,12 +15,15 @@ pub(super) type Producers = Map<VarId, UnitId>;
 impl Machine<'_> {
     pub(super) fn producers(&self) -> Producers {
         let mut producers = Producers::default();
-        let mut at = self.first_live;
-        while at.is_some() {
-            self.products(at, &mut |var| {
-                producers.entry(var).or_insert(at);
+        let mut live: Vec<usize> = (0..self.units.len())
+            .filter(|at| !matches!(self.units[*at].action, Action::Idle | Action::Cancelled))
+            .collect();
+        live.sort_by_key(|at| self.units[*at].seq);
+        for at in live {
+            let unit = UnitId(at as u32);
+            self.products(unit, &mut |var| {
+                producers.entry(var).or_insert(unit);
             });
-            at = self.units[at.index()].next;
         }
         producers
     }
@@ -61,6 +64,7 @@ impl Machine<'_> {
                 add(self.runs[run.index()].result);
             }
             Action::Idle
+            | Action::Cancelled
             | Action::Implement { .. }
             | Action::Promise { .. }
             | Action::Annotation { .. } => {}
@@ -85,7 +89,7 @@ impl Machine<'_> {
         let mut at = var;
         let mut named = self.variable_name(at, producers);
         while let Some(unit) = producers.get(&at).copied() {
-            let mut loc = self.action_loc(unit);
+            let mut loc = self.action_loc(self.units[unit.index()].action);
             let mut next = self.awaited(unit);
             // What has no name is part of an expression: the chain goes through it.
             while let Some(part) = next
@@ -95,7 +99,7 @@ impl Machine<'_> {
             {
                 visited.push(part);
                 if loc == Loc::NONE {
-                    loc = self.action_loc(*inner);
+                    loc = self.action_loc(self.units[inner.index()].action);
                 }
                 next = self.awaited(*inner);
             }

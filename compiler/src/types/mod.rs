@@ -7,7 +7,7 @@ pub mod regex;
 pub mod text;
 pub mod value;
 
-pub use value::{DictId, Heap, InstId, StrId, Value};
+pub use value::*;
 
 use crate::intern::Symbol;
 

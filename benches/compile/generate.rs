@@ -1,0 +1,241 @@
+//! Projects of any size, of two kinds, that Steward and the reference both compile.
+//!
+//! Every service becomes ten resources (`std::testing::NullResource`, the one that both know without any Python).
+
+use std::fmt::Write;
+use std::path::Path;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// Refinement, relations, an index, strings, a loop, a comprehension, conditions, defaults, inheritance, requires.
+    Refine,
+    /// Values that are waited for: chains of refinement, relations filled from many places, `is defined`, look-ups.
+    Wait,
+}
+
+impl Kind {
+    pub const ALL: [Kind; 2] = [Kind::Refine, Kind::Wait];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Refine => "refine",
+            Kind::Wait => "wait",
+        }
+    }
+}
+
+/// Services a host, so that relations of hosts stay short as the model grows.
+pub const SERVICES_A_HOST: usize = 20;
+
+/// Writes a project of `n` services.
+pub fn project(kind: Kind, n: usize, directory: &Path) -> std::io::Result<()> {
+    std::fs::create_dir_all(directory)?;
+    std::fs::write(
+        directory.join("project.yml"),
+        "name: bench\nmodulepath: libs\n",
+    )?;
+    std::fs::create_dir_all(directory.join("libs"))?;
+    let mut text = match kind {
+        Kind::Refine => REFINE.to_owned(),
+        Kind::Wait => WAIT.to_owned(),
+    };
+    for host in 0..n.div_ceil(SERVICES_A_HOST) {
+        let _ = writeln!(text, "h{host} = Host(name=\"host{host}\")");
+    }
+    for service in 0..n {
+        let host = service / SERVICES_A_HOST;
+        let size = service % 7;
+        let _ = match kind {
+            Kind::Refine => writeln!(
+                text,
+                "Service(name=\"service{service}\", host=h{host}, size={size}, tags=[\"t{size}\", \"all\"])"
+            ),
+            Kind::Wait => writeln!(
+                text,
+                "Chain(name=\"service{service}\", host=Host[name=\"host{host}\"], size={size})"
+            ),
+        };
+    }
+    std::fs::write(directory.join("main.cf"), text)
+}
+
+const REFINE: &str = r#"
+import std::testing
+
+typedef size_t as int matching self >= 0 and self < 1000
+
+entity Named:
+    string name
+    string owner = "ops"
+    bool enabled = true
+end
+
+entity Host extends Named:
+end
+index Host(name)
+
+entity Service extends Named:
+    size_t size
+    string[] tags
+    string note
+end
+Service.host [1] -- Host.services [0:]
+index Service(name)
+
+entity Part extends Named:
+    int number
+    int weight = 3
+end
+Service.parts [0:] -- Part.service [1]
+index Part(service, number)
+
+implementation service for Service:
+    for number in std::sequence(4):
+        self.parts += Part(service=self, number=number, name="{{ self.name }}-{{ number }}")
+    end
+    names = [part.name for part in self.parts if part.number > 1]
+    config = std::testing::NullResource(
+        agentname=self.host.name,
+        name="config-{{ self.name }}",
+        value="names={{ std::count(names) }} tags={{ std::count(self.tags) }} owner={{ owner }}",
+    )
+    monitor = std::testing::NullResource(
+        agentname=self.host.name,
+        name="monitor-{{ self.name }}",
+        value=self.size > 3 ? "large" : "small",
+        int_value=self.size * 10,
+        requires=config,
+    )
+end
+
+implementation large for Service:
+    self.note = f"large service {self.name}"
+end
+
+implementation small for Service:
+    self.note = f"small service {self.name}"
+end
+
+implementation part for Part:
+    data = std::testing::NullResource(
+        agentname=self.service.host.name,
+        name="data-{{ self.name }}",
+        value="weight {{ self.weight }} of {{ self.service.name }}",
+        requires=std::testing::NullResource[agentname=self.service.host.name, name="config-{{ self.service.name }}"],
+    )
+    if self.number > 2:
+        run = std::testing::NullResource(agentname=self.service.host.name, name="run-{{ self.name }}", int_value=self.number)
+        run.requires = data
+    else:
+        run = std::testing::NullResource(agentname=self.service.host.name, name="run-{{ self.name }}", send_event=false)
+        run.requires += data
+    end
+end
+
+implement Host using std::none
+implement Service using service when self.enabled
+implement Service using large when self.size > 3
+implement Service using small when not (self.size > 3)
+implement Part using part
+"#;
+
+const WAIT: &str = r#"
+import std::testing
+
+entity Host:
+    string name
+end
+index Host(name)
+implement Host using std::none
+
+entity Chain:
+    string name
+    int size
+end
+Chain.host [1] -- Host.chains [0:]
+Chain.first [0:1] -- Step.head [0:1]
+Chain.ports [0:] -- Port.chain [1]
+Chain.all_steps [0:] -- Step.chain [1]
+Chain.summary [0:1] -- Summary.chain [1]
+index Chain(name)
+
+entity Step:
+    string name
+    int depth
+    string? label = null
+end
+Step.next [0:1] -- Step.previous [0:1]
+Step.port [0:1] -- Port.step [0:1]
+Step.resources [0:] -- std::testing::NullResource
+index Step(chain, depth)
+
+entity Port:
+    int number
+    string label
+end
+index Port(chain, number)
+implement Port using std::none
+
+entity Summary:
+    int count
+    string text
+end
+implement Summary using summary
+
+implementation chain for Chain:
+    self.first = Step(chain=self, depth=0, name="{{ self.name }}-0")
+    last = Step[chain=self, depth=3]
+    wanted = Port[chain=self, number=self.size + 2]
+    self.summary = Summary(count=std::count(self.ports), text="{{ last.name }} {{ wanted.label }}")
+end
+
+implementation grow for Step:
+    below = self.depth + 1
+    self.next = Step(chain=self.chain, depth=below, name="{{ self.chain.name }}-{{ below }}")
+end
+
+implementation step for Step:
+    self.chain.ports += Port(number=self.chain.size + self.depth, label="{{ self.name }}:{{ self.depth }}")
+    self.port = Port[chain=self.chain, number=self.chain.size + self.depth]
+    own = std::testing::NullResource(
+        agentname=self.chain.host.name,
+        name="step-{{ self.name }}",
+        value=self.port.label,
+    )
+    self.resources += own
+    if self.previous is defined:
+        own.requires += self.previous.resources
+    end
+    extra = std::testing::NullResource(
+        agentname=self.chain.host.name,
+        name="extra-{{ self.name }}",
+        value="of {{ std::count(self.chain.ports) }}",
+    )
+    self.chain.summary.resources += extra
+end
+
+Summary.resources [0:] -- std::testing::NullResource.summary [0:1]
+
+implementation tail for Step:
+    end_of_chain = std::testing::NullResource(
+        agentname=self.chain.host.name,
+        name="end-{{ self.name }}",
+        value=self.next is defined ? "open" : "closed",
+    )
+end
+
+implementation summary for Summary:
+    total = std::testing::NullResource(
+        agentname=self.chain.host.name,
+        name="summary-{{ self.chain.name }}",
+        value="{{ self.count }} {{ self.text }}",
+        int_value=std::count([r.name for r in self.resources if r.send_event]),
+        requires=self.resources,
+    )
+end
+
+implement Chain using chain
+implement Step using step
+implement Step using grow when self.depth < 3
+implement Step using tail when self.depth == 3
+"#;

@@ -1,0 +1,125 @@
+//! Which resource belongs to which set. Source: language.md 12.6.
+
+use std::collections::BTreeSet;
+
+use super::resources::{Catalog, Fate};
+use crate::diagnostics::{Fail, Warning, runtime};
+use crate::hir::Program;
+use crate::runtime::Machine;
+use crate::types::{EntityId, InstId, Value};
+
+#[derive(Default)]
+pub(super) struct Sets {
+    names: Vec<String>,
+    /// By resource, from 1; empty: no resource is in a set.
+    of: Vec<u32>,
+    /// Sets without any exported member.
+    pub removed: Vec<String>,
+}
+
+fn find_entity(program: &Program, name: &str) -> Option<EntityId> {
+    let symbol = program.names.find(name)?;
+    let at = program
+        .entities
+        .iter()
+        .position(|entity| entity.name == symbol)?;
+    Some(EntityId(at as u32))
+}
+
+impl Sets {
+    pub fn name(&self, at: usize) -> Option<&str> {
+        let set = self.of.get(at).copied().unwrap_or(0) as usize;
+        (set > 0).then(|| self.names[set - 1].as_str())
+    }
+
+    /// Gives members their set.
+    pub fn assign(machine: &mut Machine, catalog: &Catalog) -> Result<Sets, Fail> {
+        let mut sets = Sets::default();
+        let Some(base) = find_entity(machine.program, "std::ResourceSet") else {
+            return Ok(sets);
+        };
+        let program = machine.program;
+        let mut instances: Vec<InstId> = (0..program.entities.len() as u32)
+            .map(EntityId)
+            .filter(|entity| program.is_subtype(*entity, base))
+            .flat_map(|entity| machine.instances_of(entity).iter().copied())
+            .collect();
+        if instances.is_empty() {
+            return Ok(sets);
+        }
+        instances.sort();
+        sets.of = vec![0; catalog.len()];
+        let mut filled = vec![];
+        for set in instances {
+            let name = match machine.read_attribute(set, "name") {
+                Ok(Value::Str(id)) => machine.heap.str(id).to_owned(),
+                _ => continue,
+            };
+            let number = match sets.names.iter().position(|known| *known == name) {
+                Some(at) => at,
+                None => {
+                    sets.names.push(name);
+                    filled.push(false);
+                    sets.names.len() - 1
+                }
+            };
+            filled[number] |= sets.add_members(machine, catalog, set, number)?;
+        }
+        let empty: BTreeSet<&String> = sets
+            .names
+            .iter()
+            .zip(&filled)
+            .filter(|(_, filled)| !**filled)
+            .map(|(name, _)| name)
+            .collect();
+        sets.removed = empty.into_iter().cloned().collect();
+        Ok(sets)
+    }
+
+    fn add_members(
+        &mut self,
+        machine: &mut Machine,
+        catalog: &Catalog,
+        set: InstId,
+        number: usize,
+    ) -> Result<bool, Fail> {
+        let name = &self.names[number];
+        let mut any = false;
+        let members = match machine.read_attribute(set, "resources") {
+            Ok(Value::List(list)) => machine.heap.list(list).to_vec(),
+            _ => Vec::new(),
+        };
+        for member in members {
+            let Value::Instance(member) = member else {
+                continue;
+            };
+            let Fate::Exported(index) = catalog.fate(member) else {
+                let message = format!(
+                    "resource {} is part of ResourceSet {name} but will not be exported",
+                    machine.describe_instance(member)
+                );
+                let loc = machine.instance(member).loc;
+                machine.warnings.push(Warning {
+                    kind: "InmantaWarning",
+                    message,
+                    loc,
+                    notes: Vec::new(),
+                });
+                continue;
+            };
+            any = true;
+            let of = &mut self.of[index as usize];
+            let this = number as u32 + 1;
+            if *of != 0 && *of != this {
+                let message = format!(
+                    "resource '{}' can not be part of multiple ResourceSets: {} and {name}",
+                    catalog.id(index as usize),
+                    self.names[*of as usize - 1]
+                );
+                return Err(runtime(machine.instance(set).loc, message));
+            }
+            *of = this;
+        }
+        Ok(any)
+    }
+}

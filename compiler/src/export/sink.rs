@@ -1,0 +1,45 @@
+//! Who takes the resources of an export.
+
+use crate::{Export, Resource};
+
+/// One resource of the desired state, as long as it is being exported: the fields of [`Resource`], borrowed.
+#[derive(Debug, Clone, Copy)]
+pub struct ResourceRef<'a> {
+    pub id: &'a str,
+    pub entity_type: &'a str,
+    pub agent: &'a str,
+    pub id_attribute: &'a str,
+    pub id_value: &'a str,
+    pub attributes: &'a str,
+    pub attribute_hash: &'a str,
+    pub requires: &'a [&'a str],
+    pub undefined: bool,
+    pub resource_set: Option<&'a str>,
+}
+
+/// Takes the resources one by one, in creation order of their instances, when nothing can go wrong any more. An export
+/// of any size then needs no memory for their texts.
+pub trait ResourceSink: Send {
+    fn take(&mut self, resource: ResourceRef<'_>);
+}
+
+impl ResourceSink for Export {
+    fn take(&mut self, resource: ResourceRef<'_>) {
+        self.resources.push(Resource {
+            id: resource.id.to_owned(),
+            entity_type: resource.entity_type.to_owned(),
+            agent: resource.agent.to_owned(),
+            id_attribute: resource.id_attribute.to_owned(),
+            id_value: resource.id_value.to_owned(),
+            attributes: resource.attributes.to_owned(),
+            attribute_hash: resource.attribute_hash.to_owned(),
+            requires: resource
+                .requires
+                .iter()
+                .map(|id| (*id).to_owned())
+                .collect(),
+            undefined: resource.undefined,
+            resource_set: resource.resource_set.map(str::to_owned),
+        });
+    }
+}
