@@ -12,7 +12,8 @@
 //! - `export`: instances to resources, the model dump.
 //!
 //! Beside this way, `analysis` goes it up to the program for tools, with whatever mistakes there are; `check` says what is
-//! certain without running.
+//! certain without running; `format` lays text out;
+//! `ide` answers editors.
 //!
 //! `world` is all that the compiler may ask of the outside. There is no clock, no network and no randomness in the
 //! language, so the same world gives the same answer.
@@ -23,8 +24,10 @@ mod builtin;
 mod check;
 mod diagnostics;
 mod export;
+mod format;
 mod hash;
 mod hir;
+pub mod ide;
 mod intern;
 mod plugins;
 mod project;
@@ -39,6 +42,7 @@ pub use api::*;
 pub use check::check;
 pub use diagnostics::render;
 pub use export::{JsonWriter, ResourceRef, ResourceSink, export_json};
+pub use format::format;
 pub use world::{DirWorld, MemWorld, World};
 
 use diagnostics::{Fail, Warning};
@@ -63,21 +67,20 @@ fn compile_on_deep_stack(
     options: &Options,
     sink: Option<&mut dyn ResourceSink>,
 ) -> Compiled {
-    on_deep_stack(|| compile_here(world, options, sink))
+    on_deep_stack(|| compile_here(world, options, sink)).unwrap_or_else(|reason| broken(&reason))
 }
 
-fn on_deep_stack(work: impl FnOnce() -> Compiled + Send) -> Compiled {
+/// Deep trees need a deep stack. The error is why there is no answer.
+fn on_deep_stack<T: Send>(work: impl FnOnce() -> T + Send) -> Result<T, String> {
     std::thread::scope(|scope| {
         let builder = std::thread::Builder::new()
             .name("compile".to_owned())
             .stack_size(STACK_BYTES);
         let thread = builder.spawn_scoped(scope, work);
         match thread.map(std::thread::ScopedJoinHandle::join) {
-            Ok(Ok(compiled)) => compiled,
-            Ok(Err(_)) => broken("the compiler stopped by a mistake of its own"),
-            Err(error) => broken(&format!(
-                "the compiler's thread can not be started: {error}"
-            )),
+            Ok(Ok(result)) => Ok(result),
+            Ok(Err(_)) => Err("the compiler stopped by a mistake of its own".to_owned()),
+            Err(error) => Err(format!("the compiler's thread can not be started: {error}")),
         }
     })
 }

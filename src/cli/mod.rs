@@ -2,6 +2,7 @@
 
 mod check;
 mod compile;
+mod fmt;
 mod log;
 mod serve;
 mod show;
@@ -40,6 +41,8 @@ enum Command {
     Compile(CompileArguments),
     /// Say what is wrong with a project without running it: syntax, names, types of all of its files.
     Check(CheckArguments),
+    /// Lay models out: the one layout for all of them.
+    Fmt(FmtArguments),
     /// The life of a process that compiles for a server.
     #[command(hide = true)]
     CompileWorker {
@@ -128,6 +131,22 @@ struct CheckArguments {
     message_format: Format,
 }
 
+#[derive(Debug, clap::Args)]
+struct FmtArguments {
+    /// Models, and directories with models [default: all below this directory].
+    #[arg(value_name = "PATH")]
+    paths: Vec<PathBuf>,
+    /// Change nothing; exit with 1 if something would change.
+    #[arg(long)]
+    check: bool,
+    /// Read from standard input, write to standard output.
+    #[arg(long)]
+    stdin: bool,
+    /// How to write diagnostics.
+    #[arg(long, value_enum, default_value_t = Format::Human)]
+    message_format: Format,
+}
+
 fn variable(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
@@ -160,6 +179,7 @@ pub fn main() -> ExitCode {
         Command::Serve { config, check } => serve::run(&config, check),
         Command::Compile(arguments) => compile::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),
+        Command::Fmt(arguments) => fmt::run(&arguments),
         Command::CompileWorker { memory_bytes } => {
             log::child();
             crate::compile::run_worker(memory_bytes)

@@ -15,4 +15,5 @@ mod repair;
 mod serve;
 mod systemd;
 mod tidy;
+mod tools;
 mod webhook;

@@ -15,10 +15,12 @@ use crate::{Compiled, Diagnostic};
 
 /// Checks a project. The result has no model and no resources, only diagnostics.
 pub fn check(world: &dyn World) -> Compiled {
-    crate::on_deep_stack(|| diagnostics_of(analyze(world), world))
+    crate::on_deep_stack(|| diagnostics_of(&mut analyze(world), world))
+        .unwrap_or_else(|reason| crate::broken(&reason))
 }
 
-pub(crate) fn diagnostics_of(mut analysis: Analysis, world: &dyn World) -> Compiled {
+/// The diagnostics of a project that is read; they are taken out of it.
+pub(crate) fn diagnostics_of(analysis: &mut Analysis, world: &dyn World) -> Compiled {
     let mut warnings = std::mem::take(&mut analysis.warnings);
     let mut errors = std::mem::take(&mut analysis.errors);
     let mut doubts = Vec::new();

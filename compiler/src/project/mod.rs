@@ -5,7 +5,7 @@ mod modules;
 mod requirements;
 
 pub use load::{Loaded, load};
-pub use modules::{Module, find};
+pub use modules::{Module, find, namespaces};
 
 use crate::diagnostics::{Fail, fail};
 use crate::span::Loc;

@@ -86,6 +86,37 @@ pub fn names(world: &dyn World, project: &Project) -> Vec<String> {
     names
 }
 
+/// What follows `above::` in an import, sorted; without `above` the names of all modules.
+pub fn namespaces(world: &dyn World, project: &Project, above: &str) -> Vec<String> {
+    let mut parts = above.split("::");
+    let Some(module) = parts.next().filter(|name| !name.is_empty()) else {
+        return names(world, project);
+    };
+    let Some(root) =
+        find(world, project, module).and_then(|module| Some(module.root()?.to_owned()))
+    else {
+        return Vec::new();
+    };
+    let below: Vec<&str> = parts.collect();
+    let directory = [&[root.as_str(), "model"], below.as_slice()]
+        .concat()
+        .join("/");
+    let mut found: Vec<String> = world
+        .list(&directory)
+        .iter()
+        .filter_map(|name| match name.strip_suffix('/') {
+            Some(name) => world
+                .is_file(&format!("{directory}/{name}/_init.cf"))
+                .then(|| name.to_owned()),
+            None => name.strip_suffix(".cf").map(str::to_owned),
+        })
+        .filter(|name| name != "_init")
+        .collect();
+    found.sort();
+    found.dedup();
+    found
+}
+
 impl Module {
     pub fn root(&self) -> Option<&str> {
         match &self.found {

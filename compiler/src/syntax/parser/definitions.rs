@@ -5,7 +5,7 @@ use super::super::ast::{
     Name, Relation, Typedef,
 };
 use super::super::token::{Keyword, Kind};
-use super::{Parse, Parser, SyntaxError};
+use super::{Mark, Parse, Parser, SyntaxError};
 use crate::span::Span;
 
 impl Parser<'_> {
@@ -52,18 +52,19 @@ impl Parser<'_> {
                 parents.push(self.class_ref()?);
             }
         }
-        self.expect_punct(b':')?;
+        self.block_colon()?;
         let doc = self.take_doc();
         let mut attributes = Vec::new();
         let first = self.at;
         while !self.is(Kind::Keyword(Keyword::End)) {
             let start = self.at;
+            self.mark(Mark::Start);
             match self.attribute() {
                 Ok(attribute) => attributes.push(attribute),
                 Err(error) => self.recover_in_block(first, start, error)?,
             }
         }
-        self.bump();
+        self.block_end()?;
         self.no_hyphen(name)?;
         Ok(Item::Entity(Entity {
             name,
@@ -84,6 +85,7 @@ impl Parser<'_> {
             self.expect_punct(b']')?;
             list = true;
         }
+        self.mark_nullable();
         let nullable = self.accept_punct(b'?');
         let name = self.attribute_name()?;
         let mut default = Default::Absent;
@@ -109,6 +111,7 @@ impl Parser<'_> {
     fn dict_attribute(&mut self) -> Parse<Attribute> {
         let token = self.bump();
         let base = self.name(token);
+        self.mark_nullable();
         let nullable = self.accept_punct(b'?');
         let name = self.attribute_name()?;
         let mut default = Default::Absent;
@@ -141,6 +144,12 @@ impl Parser<'_> {
         })
     }
 
+    fn mark_nullable(&mut self) {
+        if self.is_punct(b'?') {
+            self.mark(Mark::Nullable);
+        }
+    }
+
     fn attribute_name(&mut self) -> Parse<Name> {
         if self.is(Kind::Cid) {
             return self.error(
@@ -167,6 +176,7 @@ impl Parser<'_> {
     }
 
     fn constant_list(&mut self) -> Parse<ExprId> {
+        self.mark(Mark::Elements);
         let start = self.punct_span(b'[')?;
         let mut items = Vec::new();
         while !self.is_punct(b']') {
@@ -232,10 +242,10 @@ impl Parser<'_> {
         let name = self.name(token);
         self.expect_keyword(Keyword::For)?;
         let entity = self.class_ref()?;
-        self.expect_punct(b':')?;
+        self.block_colon()?;
         let doc = self.take_doc();
         let body = self.block(&[Keyword::End])?;
-        self.expect_keyword(Keyword::End)?;
+        self.block_end()?;
         self.no_hyphen(name)?;
         Ok(Item::Implementation(Implementation {
             name,
@@ -299,6 +309,7 @@ impl Parser<'_> {
     }
 
     fn multiplicity(&mut self) -> Parse<(u32, Option<u32>)> {
+        self.mark(Mark::Multiplicity);
         self.expect_punct(b'[')?;
         let mut low = 0;
         let high;

@@ -38,7 +38,43 @@ pub struct SyntaxError {
 
 type Parse<T> = Result<T, Box<SyntaxError>>;
 
+/// What a token is for, where its kind does not tell: for the formatter.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Mark {
+    /// First of an item, a statement or an attribute.
+    Start,
+    /// The colon before a block.
+    Colon,
+    /// `end`, `else`, `elif`.
+    Close,
+    /// The question mark of a type.
+    Nullable,
+    /// The bracket of a multiplicity.
+    Multiplicity,
+    /// A bracket whose elements may be followed by one more comma.
+    Elements,
+}
+
+/// Marks by the offset of their token.
+pub type Marks = crate::hash::Map<u32, Mark>;
+
+/// A file and what its tokens are for.
+pub fn parse_marked(file: FileId, text: &str, names: &mut Interner) -> (Parsed, Marks) {
+    let mut marks = Marks::default();
+    let parsed = parse_with(file, text, names, Some(&mut marks));
+    (parsed, marks)
+}
+
 pub fn parse(file: FileId, text: &str, names: &mut Interner) -> Parsed {
+    parse_with(file, text, names, None)
+}
+
+fn parse_with<'a>(
+    file: FileId,
+    text: &'a str,
+    names: &'a mut Interner,
+    marks: Option<&'a mut Marks>,
+) -> Parsed {
     let tokens = tokens(text)
         .into_iter()
         .filter(|token| !matches!(token.kind, Kind::Blank | Kind::Comment))
@@ -52,6 +88,7 @@ pub fn parse(file: FileId, text: &str, names: &mut Interner) -> Parsed {
         ast: Ast::default(),
         depths: Vec::new(),
         nesting: 0,
+        marks,
         errors: Vec::new(),
         warnings: Vec::new(),
     };
@@ -62,6 +99,7 @@ pub fn parse(file: FileId, text: &str, names: &mut Interner) -> Parsed {
             continue;
         }
         let start = parser.at;
+        parser.mark(Mark::Start);
         match parser.item() {
             Ok(item) => parser.ast.items.push(item),
             Err(error) => parser.recover(start, *error),
@@ -84,11 +122,30 @@ struct Parser<'a> {
     /// Depth of each expression's tree.
     depths: Vec<u32>,
     nesting: u32,
+    marks: Option<&'a mut Marks>,
     errors: Vec<SyntaxError>,
     warnings: Vec<(String, Span)>,
 }
 
 impl<'a> Parser<'a> {
+    /// Says what the current token is for.
+    fn mark(&mut self, mark: Mark) {
+        let start = self.token().start;
+        if let Some(marks) = &mut self.marks {
+            marks.insert(start, mark);
+        }
+    }
+
+    fn block_colon(&mut self) -> Parse<()> {
+        self.mark(Mark::Colon);
+        self.expect_punct(b':').map(|_| ())
+    }
+
+    fn block_end(&mut self) -> Parse<()> {
+        self.mark(Mark::Close);
+        self.expect_keyword(Keyword::End).map(|_| ())
+    }
+
     fn token(&self) -> Token {
         self.tokens[self.at]
     }
