@@ -39,6 +39,7 @@ mod types;
 mod world;
 
 pub use api::*;
+pub use builtin::text as builtin_text;
 pub use check::check;
 pub use diagnostics::render;
 pub use export::{JsonWriter, ResourceRef, ResourceSink, export_json};

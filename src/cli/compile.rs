@@ -146,9 +146,7 @@ pub(super) fn find_project(named: Option<&Path>) -> Result<PathBuf, String> {
 
 /// Our Python package, unpacked to the user's cache.
 fn python() -> Option<steward_compiler::PythonRuntime> {
-    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
-    let cache =
-        cache.or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache")));
-    let cache = cache.unwrap_or_else(std::env::temp_dir).join("steward");
-    crate::compile::python_runtime(&cache).ok().flatten()
+    crate::compile::python_runtime(&super::cache_dir())
+        .ok()
+        .flatten()
 }

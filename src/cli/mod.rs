@@ -4,6 +4,7 @@ mod check;
 mod compile;
 mod fmt;
 mod log;
+mod lsp;
 mod serve;
 mod show;
 mod tied;
@@ -43,6 +44,12 @@ enum Command {
     Check(CheckArguments),
     /// Lay models out: the one layout for all of them.
     Fmt(FmtArguments),
+    /// Serve an editor: the language server protocol on standard input and output.
+    Lsp {
+        /// What there is anyway; editors like to say it.
+        #[arg(long, hide = true)]
+        stdio: bool,
+    },
     /// The life of a process that compiles for a server.
     #[command(hide = true)]
     CompileWorker {
@@ -147,6 +154,14 @@ struct FmtArguments {
     message_format: Format,
 }
 
+/// The user's cache directory of this program.
+fn cache_dir() -> PathBuf {
+    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+    let cache =
+        cache.or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache")));
+    cache.unwrap_or_else(std::env::temp_dir).join("steward")
+}
+
 fn variable(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
@@ -180,6 +195,7 @@ pub fn main() -> ExitCode {
         Command::Compile(arguments) => compile::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),
         Command::Fmt(arguments) => fmt::run(&arguments),
+        Command::Lsp { .. } => lsp::run(),
         Command::CompileWorker { memory_bytes } => {
             log::child();
             crate::compile::run_worker(memory_bytes)

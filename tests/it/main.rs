@@ -8,6 +8,7 @@ mod exec;
 mod executor;
 mod failure;
 mod harness;
+mod lsp;
 mod mistakes;
 mod python;
 mod quickstart;

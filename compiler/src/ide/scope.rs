@@ -11,7 +11,7 @@ use crate::syntax::ast::{Ast, ExprId, ExprKind, Item, Name, Stmt};
 use crate::types::{EntityId, Type, TypeId};
 
 /// No more is spent on one guess.
-const MAX_STEPS: u32 = 2_000;
+const MAX_STEPS: u32 = 500;
 
 /// The statements of a block, or the variable of a `for` or a comprehension.
 pub(super) enum Frame<'a> {
