@@ -16,6 +16,93 @@ pub struct Options {
     pub python: PythonSource,
     /// The environment's id, as `std::environment()` gives it.
     pub environment_id: Option<String>,
+    /// What the model may ask for besides the project.
+    pub inputs: Inputs,
+    /// The compile is one of some resource sets only.
+    pub partial: Option<Partial>,
+    pub limits: Limits,
+}
+
+/// Which resource sets a partial compile is for. Source: language.md 12.9.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Partial {
+    /// Each is replaced, or removed if nothing of it is exported. Empty: those that the export has.
+    pub sets: Vec<String>,
+}
+
+/// Where a model that does not end is stopped.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Limits {
+    /// Rounds of the scheduler; `INMANTA_MAX_ITERATIONS` of the environment goes before. `None`: the other limits suffice
+    /// (each round decides one relation, so a limit is one on the size of models). Source: language.md 8.7.
+    pub iterations: Option<u64>,
+    /// Instances of one model.
+    pub instances: usize,
+    /// Instances of which each was constructed by an implementation of the one before, or in a loop over it.
+    pub chain: u32,
+    /// Steps of the execution, beyond 64 for each instance.
+    pub steps: u64,
+    /// Bytes of all texts that the model makes.
+    pub text_bytes: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        // Far beyond what models need, and reached before some gigabytes are used.
+        Limits {
+            iterations: None,
+            instances: 10_000_000,
+            chain: 100_000,
+            steps: 50_000_000,
+            text_bytes: 1 << 30,
+        }
+    }
+}
+
+/// What a compile knows besides its project: facts and parameters of the environment, its services. What is missing is
+/// Unknown to the model. Source: design.md 4.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Inputs {
+    pub environment: EnvironmentInput,
+    pub server: ServerInput,
+    /// By name: what Python plugins read with `get_param`.
+    pub parameters: BTreeMap<String, serde_json::Value>,
+    /// By resource id (without version) and name.
+    pub facts: BTreeMap<String, BTreeMap<String, String>>,
+    /// The service instances, for the modules that know services.
+    pub services: Vec<serde_json::Value>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct EnvironmentInput {
+    pub id: Option<String>,
+    pub name: Option<String>,
+}
+
+/// How the server is reached, for `std::environment_server()` and its kin.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ServerInput {
+    pub host: String,
+    pub port: u16,
+    pub ssl: bool,
+    /// The certificate of the authority that signed the server's.
+    pub ca: String,
+    pub token: String,
+}
+
+impl Default for ServerInput {
+    fn default() -> Self {
+        ServerInput {
+            host: "localhost".to_owned(),
+            port: 8888,
+            ssl: false,
+            ca: String::new(),
+            token: String::new(),
+        }
+    }
 }
 
 /// How a compile comes by Python. Looking for an interpreter takes longer than most compiles, so it is done when the

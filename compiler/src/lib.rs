@@ -42,7 +42,7 @@ pub use api::*;
 pub use builtin::text as builtin_text;
 pub use check::check;
 pub use diagnostics::render;
-pub use export::{JsonWriter, ResourceRef, ResourceSink, export_json};
+pub use export::{JsonWriter, PartialError, ResourceRef, ResourceSink, export_json, merge_partial};
 pub use format::format;
 pub use world::{DirWorld, MemWorld, World};
 
@@ -129,6 +129,12 @@ fn compile_here(
             return report(&sources, errors, warnings);
         }
     };
+    warnings.extend(python.warnings.into_iter().map(|message| Warning {
+        kind: "InmantaWarning",
+        message,
+        loc: span::Loc::NONE,
+        notes: Vec::new(),
+    }));
     let (mut program, mistakes) =
         hir::build(&project, &loaded, sources, names, warnings, python.plugins);
     for module in &loaded.modules {
@@ -164,11 +170,11 @@ fn compile_here(
         return report(&program.sources, errors, warnings);
     }
     let mut completed = machine.complete();
-    if python.has_finalizers
-        && let Some(error) = machine.finalize()
-        && completed.is_ok()
-    {
-        completed = Err(vec![error]);
+    if python.has_finalizers {
+        let failed = machine.finalize();
+        if completed.is_ok() && !failed.is_empty() {
+            completed = Err(failed);
+        }
     }
     match completed {
         Ok(()) => {

@@ -14,9 +14,11 @@
 //! | 2 | empty | Unknown |
 //! | 3 | u32 instance id, then the full entity name (UTF-8) | an instance of the model; attributes by `get` |
 //! | 4 | u32 id | an opaque Python object that the host keeps for this connection |
+//! | 5 | array of object id, entity name, map of fields, whether it is a reference to one; from us: object id, u32 instance id, entity name | a dataclass of Python and the instance that it is paired with |
+//! | 6 | from Python: array of object id, kind, class, type, text or nil, repr or nil, or of our number alone; from us: array of object id, or of our number, kind and map of arguments | a reference |
 //!
 //! A connection starts with the host's `hello`. It is synchronous: one request of ours at a time; while a
-//! `call` or `map` is open the host may send `get` and `entity` (we answer with `got` / `entity_info`) and
+//! `call` or `map` is open the host may send `get`, `lookup` and `entity` (we answer with `got` / `entity_info`) and
 //! `log` (no answer) before its own answer.
 
 use std::collections::BTreeMap;
@@ -34,6 +36,8 @@ pub const EXT_BIGINT: i8 = 1;
 pub const EXT_UNKNOWN: i8 = 2;
 pub const EXT_INSTANCE: i8 = 3;
 pub const EXT_OPAQUE: i8 = 4;
+pub const EXT_DATACLASS: i8 = 5;
+pub const EXT_REFERENCE: i8 = 6;
 
 /// One module of the project whose Python code the host must be able to import.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -66,6 +70,9 @@ pub enum ToHost {
         /// What `std::get_env` and `os.environ` of the host see; nothing else is in its environment.
         env: BTreeMap<String, String>,
         environment_id: Option<String>,
+        /// [`crate::Inputs`]: what plugins get from the API client of a compile.
+        #[serde(default)]
+        inputs: serde_json::Value,
     },
     /// First message of an executor: as above for handlers. A module that cannot be imported does not stop the
     /// others. Answer: `handlers`.
@@ -109,9 +116,15 @@ pub enum ToHost {
         id: u64,
         resources: Vec<DependResource>,
     },
+    /// Asks for the exported form of a reference that Python made. Answer: `serialized` or `failed`.
+    Serialize {
+        id: u64,
+        /// The number of its object.
+        object: u32,
+    },
     /// Asks for what getters collected besides values. Answer: `collected`.
     Collect { id: u64 },
-    /// Runs the registered finalizers. Answer: `result` (null) or `failed`.
+    /// Runs the registered finalizers. Answer: `result`, the texts of their errors in order.
     Finalize { id: u64 },
     /// Runs one resource through its handler. Answer: `deployed`.
     Deploy {
@@ -224,6 +237,24 @@ pub struct ResourceClassInfo {
     pub line: u32,
 }
 
+/// A class that an entity may be paired with. Source: language.md 10.7.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct DataclassInfo {
+    /// Full name that the entity has.
+    pub entity: String,
+    pub fields: Vec<DataclassField>,
+    pub file: String,
+    pub line: u32,
+    /// What it is not, but would have to be: `a dataclass`, `frozen`.
+    pub problem: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct DataclassField {
+    pub name: String,
+    pub annotation: Annotation,
+}
+
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FieldInfo {
     pub name: String,
@@ -290,6 +321,12 @@ pub enum FromHost {
         has_finalizers: bool,
         #[serde(default)]
         has_dependency_managers: bool,
+        /// About annotations that say less than they seem to.
+        #[serde(default)]
+        warnings: Vec<String>,
+        /// All classes of the modules, by the name that an entity would have that is paired with one.
+        #[serde(default)]
+        dataclasses: Vec<DataclassInfo>,
     },
     LoadFailed {
         /// Name of the inmanta module.
@@ -318,18 +355,21 @@ pub enum FromHost {
     /// The body read variables that have no value yet: call again when they have.
     Unset {
         id: u64,
-        /// (instance id, attribute)
+        /// (instance id, attribute); (2^32 - 1, name): a name at the call.
         variables: Vec<(u32, String)>,
     },
     Mapped {
         id: u64,
         /// In the order asked for.
         values: Vec<rmpv::Value>,
-        /// What the fields `references` and `mutators` get for the references that the values held.
-        #[serde(default)]
-        references: Vec<rmpv::Value>,
-        #[serde(default)]
-        mutators: Vec<rmpv::Value>,
+    },
+    /// The exported form of a reference.
+    Serialized {
+        id: u64,
+        /// Its id.
+        reference: String,
+        /// That of itself and of all references that its arguments need.
+        models: Vec<serde_json::Value>,
     },
     /// For each resource whose requirements changed: its position and all ids it requires now.
     Depended {
@@ -353,6 +393,10 @@ pub enum FromHost {
         attribute: String,
     },
     Entity {
+        name: String,
+    },
+    /// The value of a name at the call that is open. Answer: `got`.
+    Lookup {
         name: String,
     },
     Log {

@@ -35,8 +35,11 @@ pub trait World: Sync {
     }
 
     fn read_text(&self, path: &str) -> io::Result<String> {
-        let text = String::from_utf8(self.read(path)?)
-            .map_err(|_| io::Error::other("the file is not UTF-8"))?;
+        let text = String::from_utf8(self.read(path)?).map_err(|error| {
+            let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+            let line = 1 + valid.iter().filter(|byte| **byte == b'\n').count();
+            io::Error::other(format!("line {line} of the file is not UTF-8"))
+        })?;
         Ok(if text.contains('\r') {
             text.replace("\r\n", "\n").replace('\r', "\n")
         } else {

@@ -60,6 +60,9 @@ class FactReference(Reference[str]):
         self.fact_name = fact_name
         self.mocked_facts = mocked_facts
 
+    def __str__(self) -> str:
+        return f"FactReference[resource_id={self.resource_id},fact_name={self.fact_name}]"
+
     def resolve(self, logger: LoggerABC) -> str:
         mocked = (self.mocked_facts or {}).get(self.resource_id, {})
         if self.fact_name in mocked:

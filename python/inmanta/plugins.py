@@ -74,6 +74,8 @@ class Runtime:
     # Full name -> Plugin, for Context.get_compiler().
     plugins: dict[str, Plugin] = {}
     refs: dict = {}
+    # What the compile was given besides the project: environment, server, parameters, facts, services.
+    inputs: dict = {}
 
 
 class _Compiler:

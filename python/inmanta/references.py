@@ -34,7 +34,13 @@ class ReferenceCycleException(CompilerException):
         self.references.append(element)
 
     def get_message(self) -> str:
-        return "Reference cycle detected: %s" % " -> ".join(repr(reference) for reference in self.references)
+        return "Reference cycle detected: %s" % " -> ".join(map(_named, self.references))
+
+
+def _named(reference: Reference) -> str:
+    # Without the address, which would be another one in every compile.
+    cls = type(reference)
+    return f"<{cls.__module__}.{cls.__qualname__} object>"
 
 
 class ReferenceMissingError(Exception):
@@ -102,9 +108,6 @@ class Base:
     def resolve_other(self, value: object, logger: LoggerABC) -> object:
         """The value itself, or what it resolves to if it is a reference."""
         return value.get(logger) if isinstance(value, Reference) else value
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({', '.join(f'{n}={v!r}' for n, v in self.arguments.items())})"
 
 
 class Reference(Base):
@@ -239,8 +242,9 @@ class AttributeReference(Reference):
 
     def __init__(self, reference: Reference, attribute_name: str) -> None:
         super().__init__()
-        self.reference = reference
+        # The order counts: it is that of the arguments in the exported form, from which the id follows.
         self.attribute_name = attribute_name
+        self.reference = reference
 
     def resolve(self, logger: LoggerABC) -> object:
         return getattr(self.resolve_other(self.reference, logger), self.attribute_name)
@@ -293,6 +297,10 @@ class Collector:
 
     def __bool__(self) -> bool:
         return bool(self._references)
+
+    def closure(self, found: Reference) -> tuple[ReferenceModel, list[dict]]:
+        """The exported form of a reference, and those of itself and all that its arguments need."""
+        return self._add(found), self.references()
 
     def field(self, name: str, value: object) -> object:
         """The value with null in place of references."""

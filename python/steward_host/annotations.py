@@ -126,6 +126,15 @@ def evaluated(annotation: object, cls: type) -> object:
         return annotation
 
 
+def plain(annotation: object) -> object:
+    """T of the annotation `T | Reference[T]`."""
+    members = getattr(annotation, "__args__", ())
+    if not _is_union(annotation, getattr(annotation, "__origin__", None)):
+        return annotation
+    values = [member for member in members if not _is_reference(getattr(member, "__origin__", member))]
+    return values[0] if values else annotation
+
+
 def dataclass_entity(annotation: object) -> str | None:
     """The entity that a dataclass of a module is paired with, by its name; None for any other class."""
     if not isinstance(annotation, type) or not hasattr(annotation, "__dataclass_fields__"):

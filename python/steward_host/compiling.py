@@ -10,7 +10,14 @@ import os
 import sys
 
 from inmanta import plugins, resources
-from inmanta.ast import Location, MultiUnsetException, UnexpectedReference, UnknownException, UnsetException
+from inmanta.ast import (
+    Location,
+    MultiUnsetException,
+    PluginTypeException,
+    RuntimeException,
+    UnknownException,
+    UnsetException,
+)
 from inmanta.execute import proxy, runtime
 from inmanta.execute.proxy import DynamicProxy, ProxyContext
 from inmanta.execute.util import NoneValue, Unknown
@@ -30,6 +37,8 @@ class Objects:
     def __init__(self) -> None:
         self._by_id: dict[int, object] = {}
         self._ids: dict[int, int] = {}
+        # Equal references are one object.
+        self._references: dict[object, int] = {}
 
     def keep(self, value: object) -> int:
         known = self._ids.get(id(value))
@@ -37,6 +46,15 @@ class Objects:
             known = self._ids[id(value)] = len(self._by_id)
             self._by_id[known] = value
         return known
+
+    def keep_reference(self, value: object) -> int:
+        try:
+            number = self._references.setdefault(value, len(self._by_id))
+        except TypeError:
+            # A class with an equality of its own and no hash.
+            return self.keep(value)
+        self._by_id.setdefault(number, value)
+        return number
 
     def __getitem__(self, number: int) -> object:
         return self._by_id[number]
@@ -50,6 +68,10 @@ class World(runtime.World):
 
     def get(self, instance_id: int, attribute: str) -> tuple[str, object]:
         outcome = self._pipe.request("get", {"instance": instance_id, "attribute": attribute}, "got")["outcome"]
+        return (outcome, None) if type(outcome) is str else outcome.popitem()
+
+    def lookup(self, name: str) -> tuple[str, object]:
+        outcome = self._pipe.request("lookup", {"name": name}, "got")["outcome"]
         return (outcome, None) if type(outcome) is str else outcome.popitem()
 
     def entity(self, name: str) -> dict | None:
@@ -85,21 +107,26 @@ class Compiling:
         self._pipe = pipe
         self._files: set[str] = set()
         self._plugins: dict[str, plugins.Plugin] = {}
-        self._dataclasses: dict[str, dict] = {}
+        # Plugins with parameters whose arguments come as dataclasses.
+        self._dataclasses: dict[str, set[str]] = {}
         self._classes: list[tuple[str, type[resources.Resource], dict[str, str]]] = []
         self._exporter: export.Exporter | None = None
         self._objects = Objects()
         self._warnings: list[str] = []
         # Entities that have a dataclass in Python.
-        self._paired: set[str] = set()
-        # Plugins that give such an object by their annotation, and whether the one that runs now is one of them.
-        self._constructors: set[str] = set()
+        self._paired: dict[str, type] = {}
+        # References made by the compiler's own plugins, by its number, and the numbers by the object.
+        self._native: dict[int, object] = {}
+        self._numbers: dict[int, int] = {}
+        # Whether a dataclass becomes an instance: in results of plugins, not in fields of resources.
         self._constructs = False
         self.open = False
         runtime.world = World(pipe)
         msgpack.ext_decoders[msgpack.EXT_UNKNOWN] = lambda payload: Unknown()
         msgpack.ext_decoders[msgpack.EXT_INSTANCE] = _decode_instance
         msgpack.ext_decoders[msgpack.EXT_OPAQUE] = lambda payload: self._objects[int.from_bytes(payload, "big")]
+        msgpack.ext_decoders[msgpack.EXT_DATACLASS] = self._decode_dataclass
+        msgpack.ext_decoders[msgpack.EXT_REFERENCE] = self._decode_reference
         msgpack.ext_encoder = self._encode
 
     def _encode(self, value: object) -> tuple[int, bytes]:
@@ -109,11 +136,59 @@ class Compiling:
             return msgpack.EXT_INSTANCE, value.id.to_bytes(4, "big") + value.entity_name.encode()
         if isinstance(value, Unknown):
             return msgpack.EXT_UNKNOWN, b""
+        if _is_reference(value):
+            return self._encode_reference(value)
         entity = annotations.dataclass_entity(type(value)) if self._constructs else None
         if entity in self._paired:
             fields = {name: DynamicProxy.unwrap(getattr(value, name)) for name in value.__dataclass_fields__}
-            return msgpack.EXT_DATACLASS, msgpack.pack([self._objects.keep(value), entity, fields])
+            return msgpack.EXT_DATACLASS, msgpack.pack([self._objects.keep(value), entity, fields, False])
         return msgpack.EXT_OPAQUE, self._objects.keep(value).to_bytes(4, "big")
+
+    def _encode_reference(self, value: object) -> tuple[int, bytes]:
+        number = self._numbers.get(id(value))
+        if number is not None:
+            return msgpack.EXT_REFERENCE, msgpack.pack([number])
+        of = value._model_type or value.get_reference_type()
+        if of is None:
+            raise RuntimeException(
+                None,
+                f"Could not determine the reference type of {value}, make sure the reference extends"
+                " Reference[concrete_type] or override `get_reference_type`",
+            )
+        entity = annotations.dataclass_entity(of)
+        if entity in self._paired and self._constructs:
+            fields = {name: _attribute_of(value, name) for name in of.__dataclass_fields__}
+            return msgpack.EXT_DATACLASS, msgpack.pack([self._objects.keep(value), entity, fields, True])
+        described = annotations.describe(of)
+        cls = type(value)
+        parts = [
+            self._objects.keep_reference(value),
+            value.type,
+            f"{cls.__module__}.{cls.__qualname__}",
+            described["model"] if isinstance(described, dict) and "model" in described else "any",
+            None if cls.__str__ is object.__str__ else str(value),
+            None if cls.__repr__ is object.__repr__ else repr(value),
+        ]
+        return msgpack.EXT_REFERENCE, msgpack.pack(parts)
+
+    def _decode_reference(self, payload: bytes) -> object:
+        (number, *rest), _ = msgpack.unpack(payload)
+        if not rest:
+            return self._objects[number]
+        made = self._native.get(number)
+        if made is None:
+            from inmanta.references import reference
+
+            kind, arguments = rest
+            made = self._native[number] = reference.get_class(kind)(**arguments)
+            self._numbers[id(made)] = number
+        return made
+
+    def _decode_dataclass(self, payload: bytes) -> runtime.Instance:
+        (kept, number, entity), _ = msgpack.unpack(payload)
+        found = runtime.instance(number, entity)
+        found.dataclass_self = self._objects[kept]
+        return found
 
     # --- requests ----------------------------------------------------------------------------------------------------
 
@@ -126,6 +201,9 @@ class Compiling:
         os.environ.update(request["env"])
         plugins.Runtime.environment_id = request["environment_id"]
         plugins.Runtime.project_dir = request["project_dir"]
+        plugins.Runtime.inputs = request.get("inputs") or {}
+        # What tests of modules inject is what a compile is given.
+        plugins.Runtime.refs = {"facts": plugins.Runtime.inputs.get("facts") or {}}
         self._plugins.clear()
         self._warnings.clear()
         PluginMeta.clear()
@@ -154,6 +232,7 @@ class Compiling:
                     return
         self._attach_logging()
         try:
+            dataclasses = self._describe_dataclasses(request["modules"])
             names = {module["name"] for module in request["modules"]}
             described = []
             for name, cls in PluginMeta.get_functions().items():
@@ -169,8 +248,6 @@ class Compiling:
             return
         # What was imported stays; the collector need not look at it again.
         gc.freeze()
-        dataclasses = self._describe_dataclasses(request["modules"])
-        self._constructors = {p["name"] for p in described if self._mentions_dataclass(p["returns"])}
         plugins.Runtime.plugins = self._plugins
         self._pipe.send(
             "loaded",
@@ -188,7 +265,7 @@ class Compiling:
         """Calls a plugin through the `call` attribute of its class."""
         number = request["id"]
         try:
-            self._constructs = request["plugin"] in self._constructors
+            self._constructs = True
             result = self._call(request)
             if type(result) not in _PLAIN:
                 result = DynamicProxy.unwrap(result)
@@ -203,43 +280,72 @@ class Compiling:
         plugin = self._plugins[name]
         if plugin.opts["commands"]:
             plugin.check_requirements()
-        dataclasses = self._dataclasses.get(name)
         args = request["args"]
         for index, value in enumerate(args):
             if type(value) not in _PLAIN:
                 parameter = plugin.args[index] if index < len(plugin.args) else plugin.var_args
-                args[index] = self._argument(value, parameter, dataclasses)
+                args[index] = self._argument(value, parameter, name)
         if plugin._context >= 0:
             owner = plugins.Owner(request["namespace"], Location(request["file"], request["line"]))
-            args.insert(plugin._context, plugins.Context(None, None, owner, plugin))
+            from inmanta.execute.resolver import Resolver, Result
+
+            outcome = Result()
+            args.insert(plugin._context, plugins.Context(Resolver(), None, owner, plugin, outcome))
         kwargs = request["kwargs"]
-        if not kwargs:
-            return plugin.call(*args)
         named = {}
         for key, value in kwargs:
             if type(value) not in _PLAIN:
-                value = self._argument(value, plugin.kwargs.get(key) or _by_name(plugin, key), dataclasses)
+                value = self._argument(value, plugin.kwargs.get(key) or _by_name(plugin, key), name)
             named[key] = value
-        return plugin.call(*args, **named)
+        result = plugin.call(*args, **named)
+        if plugin.opts["emits_statements"]:
+            if plugin._context < 0:
+                raise RuntimeException(None, f"plugin {name} emits statements, so it needs a Context to set its result")
+            return outcome.get_value()
+        return result
 
-    @staticmethod
-    def _argument(value: object, parameter: plugins.Argument | None, dataclasses: dict | None) -> object:
+    def _argument(self, value: object, parameter: plugins.Argument | None, plugin: str) -> object:
+        """The value as the plugin gets it. Its type was checked by the compiler."""
         if isinstance(value, Unknown):
             # Only a plugin that allows them is called with one.
             return value
         path = "<argument>" if parameter is None else parameter.name
-        if dataclasses is not None and parameter is not None and isinstance(value, runtime.Instance):
-            cls = dataclasses.get(parameter.name)
-            if cls is not None:
-                return _to_dataclass(value, cls)
-        if not _takes_reference(parameter):
-            proxy_value = value
-            if getattr(type(proxy_value), "_is_inmanta_reference", False):
-                raise UnexpectedReference(
-                    reference=value,
-                    message=f"Encountered reference in argument `{path}`, which does not declare that it accepts one.",
-                )
+        if parameter is not None and parameter.name in self._dataclasses.get(plugin, ()):
+            whole = _Argument(value, parameter, plugin)
+            if isinstance(value, runtime.Instance) and value.entity_name in self._paired:
+                return self._to_dataclass(value, whole)
+            if isinstance(value, list):
+                paired = [isinstance(v, runtime.Instance) and v.entity_name in self._paired for v in value]
+                if any(paired):
+                    return [
+                        self._to_dataclass(v, whole) if convert else DynamicProxy.return_value(v)
+                        for v, convert in zip(value, paired)
+                    ]
         return DynamicProxy.return_value(value, context=ProxyContext(path=path))
+
+    def _to_dataclass(self, instance: runtime.Instance, argument: _Argument) -> object:
+        """The object that an instance is paired with: the one it was made from, or a new one."""
+        kept = instance.dataclass_self
+        if kept is not None and (not _is_reference(kept) or _takes_reference(argument.parameter)):
+            return kept
+        cls = self._paired[instance.entity_name]
+        values = {}
+        for name, field in cls.__dataclass_fields__.items():
+            value = instance.get_attribute(name).get_value()
+            if isinstance(value, Unknown):
+                raise argument.wrong(
+                    f"Encountered unknown in field '{name}'. Unknowns are not currently supported in dataclass"
+                    " instances in the Python domain."
+                )
+            declared = annotations.describe(annotations.evaluated(field.type, cls))
+            if _is_reference(value) and "reference" not in str(declared):
+                raise argument.refused()
+            value = DynamicProxy.return_value(value)
+            values[name] = resources.to_json(value) if isinstance(value, DynamicProxy) else value
+        made = cls(**values)
+        if kept is None:
+            instance.dataclass_self = made
+        return made
 
     def map(self, request: dict) -> None:
         """Runs the getters of a resource class on an instance."""
@@ -247,17 +353,13 @@ class Compiling:
         field = None
         self._constructs = False
         try:
-            entity, cls, options = self._classes[request["class"]]
+            entity, cls, _ = self._classes[request["class"]]
             instance = DynamicProxy.return_value(request["instance"])
             values = []
             with proxy.exportcontext:
                 for field in request["fields"]:
                     values.append(self._field(cls, entity, field, instance))
-                mapped = {"id": number, "values": values}
-                if any(_holds_reference(value) for value in values):
-                    resource_id = resources.cls_id(cls, instance, entity, options).resource_str()
-                    mapped |= _without_references(resource_id, request["fields"], values)
-            self._pipe.send_packed(msgpack.pack({"mapped": mapped}))
+            self._pipe.send_packed(msgpack.pack({"mapped": {"id": number, "values": values}}))
         except Closed:
             raise
         except resources.IgnoreResourceException as error:
@@ -300,6 +402,19 @@ class Compiling:
         made.model = DynamicProxy.return_value(described["instance"])
         return made
 
+    def serialize(self, request: dict) -> None:
+        """Gives the exported form of a reference, and those of all that its arguments need."""
+        number = request["id"]
+        try:
+            from inmanta.references import Collector
+
+            model, needed = Collector("").closure(self._objects[request["object"]])
+            self._pipe.send("serialized", {"id": number, "reference": str(model.id), "models": needed})
+        except Closed:
+            raise
+        except BaseException as error:
+            self._fail(number, error)
+
     def collect(self, request: dict) -> None:
         """Gives what the export found besides resources: unknown parameters and the contents of files."""
         from inmanta import export
@@ -312,7 +427,7 @@ class Compiling:
         self._pipe.send("collected", {"id": request["id"], "unknowns": unknowns, "files": files})
 
     def finalize(self, request: dict) -> None:
-        """Runs the finalizers in order; the first error is the answer, the others are logged."""
+        """Runs the finalizers in order, up to the first error, which is the answer; the next request goes on."""
         from inmanta import compiler
 
         try:
@@ -342,13 +457,13 @@ class Compiling:
         plugin = cls()
         self._plugins[name] = plugin
         parameters = []
-        dataclasses = {}
+        dataclasses = set()
         everything = [*plugin.args, plugin.var_args, *plugin.kwargs.values(), plugin.var_kwargs]
         for argument in everything:
             if argument is None:
                 continue
-            if annotations.dataclass_entity(argument.annotation) is not None:
-                dataclasses[argument.name] = argument.annotation
+            if self._converts(argument.annotation):
+                dataclasses.add(argument.name)
             parameters.append(
                 {
                     "name": argument.name,
@@ -387,24 +502,34 @@ class Compiling:
             for cls in list(vars(python_module).values()):
                 if not isinstance(cls, type) or cls.__module__ != file["module"]:
                     continue
-                entity = annotations.dataclass_entity(cls)
-                if entity is None or not cls.__dataclass_params__.frozen:
-                    continue
-                self._paired.add(entity)
-                fields = [
-                    {"name": field.name, "annotation": annotations.describe(annotations.evaluated(field.type, cls))}
-                    for field in cls.__dataclass_fields__.values()
-                    if field._field_type.name == "_FIELD"
-                ]
-                described.append({"entity": entity, "fields": fields, "file": file["path"]})
+                entity = "::".join([*file["module"].split(".")[1:], cls.__name__])
+                described.append(self._describe_class(entity, cls, file["path"]))
         return described
 
-    def _mentions_dataclass(self, annotation: object) -> bool:
-        if isinstance(annotation, dict):
-            return any(self._mentions_dataclass(inner) for inner in annotation.values())
-        if isinstance(annotation, list):
-            return any(self._mentions_dataclass(inner) for inner in annotation)
-        return annotation in self._paired
+    def _describe_class(self, entity: str, cls: type, path: str) -> dict:
+        """What the compiler compares with an entity of the same name that is a dataclass."""
+        described = {"entity": entity, "fields": [], "file": path, "line": getattr(cls, "__firstlineno__", 0)}
+        if not hasattr(cls, "__dataclass_fields__"):
+            return {**described, "problem": "a dataclass"}
+        if not cls.__dataclass_params__.frozen:
+            return {**described, "problem": "frozen"}
+        self._paired[entity] = cls
+        described["fields"] = [
+            {"name": field.name, "annotation": annotations.describe(annotations.evaluated(field.type, cls))}
+            for field in cls.__dataclass_fields__.values()
+            if field._field_type.name == "_FIELD"
+        ]
+        return described
+
+    def _converts(self, annotation: object) -> bool:
+        """Whether arguments of this annotation come as dataclasses; ModelType[..] asks for the instance."""
+        if isinstance(annotation, str):
+            return any(name.rsplit("::", 1)[-1] in annotation for name in self._paired)
+        if hasattr(annotation, "__metadata__"):
+            return False
+        if annotations.dataclass_entity(annotation) is not None:
+            return True
+        return any(self._converts(inner) for inner in getattr(annotation, "__args__", ()) or ())
 
     def _annotation(self, plugin: str, argument: str, annotation: object) -> str | dict:
         described = annotations.describe(annotation)
@@ -470,7 +595,7 @@ def _variables(error: UnsetException | MultiUnsetException) -> list[list]:
         found = error.result_variables
     else:
         found = [error.get_result_variable()]
-    return [[v.myself.id, v.attribute] for v in found if isinstance(v, runtime.ResultVariable)]
+    return [[v.myself.id, v.attribute] for v in found if hasattr(v, "myself")]
 
 
 def _belongs(python_module: str, modules: set[str]) -> bool:
@@ -490,13 +615,37 @@ def _takes_reference(parameter: plugins.Argument | None) -> bool:
     return parameter is not None and "reference" in str(annotations.describe(parameter.annotation))
 
 
-def _to_dataclass(instance: runtime.Instance, cls: type) -> object:
-    values = {}
-    view = DynamicProxy.return_value(instance)
-    for name in cls.__dataclass_fields__:
-        value = getattr(view, name)
-        values[name] = resources.to_json(value) if isinstance(value, DynamicProxy) else value
-    return cls(**values)
+class _Argument:
+    """An argument that is about to be converted, for the errors about it."""
+
+    def __init__(self, value: object, parameter: plugins.Argument, plugin: str) -> None:
+        self.parameter = parameter
+        self._text = f"Value {value} for argument {parameter.name} of plugin {plugin}"
+
+    def refused(self) -> Exception:
+        return PluginTypeException(
+            None,
+            f"{self._text} contains a reference. To allow references, use `| Reference[...]` in your type annotation.",
+        )
+
+    def wrong(self, reason: str) -> Exception:
+        wanted = annotations.describe(self.parameter.annotation)
+        wanted = wanted.get("model", wanted) if isinstance(wanted, dict) else wanted
+        return PluginTypeException(None, f"{self._text} has incompatible type. Expected type: {wanted}: {reason}")
+
+
+def _is_reference(value: object) -> bool:
+    return getattr(type(value), "_is_inmanta_reference", False)
+
+
+def _attribute_of(value: object, name: str) -> object:
+    """The reference to one field of what a reference to a dataclass stands for."""
+    from inmanta.references import AttributeReference
+
+    made = AttributeReference(value, name)
+    cls = value.get_reference_type()
+    made._model_type = annotations.plain(annotations.evaluated(cls.__dataclass_fields__[name].type, cls))
+    return made
 
 
 def _has_getter(cls: type[resources.Resource], field: str) -> bool:
@@ -505,23 +654,6 @@ def _has_getter(cls: type[resources.Resource], field: str) -> bool:
         if "get_" + field in base.__dict__:
             return base.__module__ != "inmanta.resources"
     return field in cls.map
-
-
-def _holds_reference(value: object) -> bool:
-    if isinstance(value, list):
-        return any(_holds_reference(item) for item in value)
-    if isinstance(value, dict):
-        return any(_holds_reference(item) for item in value.values())
-    return getattr(type(value), "_is_inmanta_reference", False)
-
-
-def _without_references(resource_id: str, fields: list[str], values: list[object]) -> dict:
-    """The values with null in place of references, and what the fields `references` and `mutators` get for them."""
-    from inmanta.references import Collector
-
-    collector = Collector(resource_id)
-    plain = [collector.field(field, value) for field, value in zip(fields, values)]
-    return {"values": plain, "references": collector.references(), "mutators": collector.mutators()}
 
 
 def exported(value: object) -> object:
@@ -542,7 +674,7 @@ def exported(value: object) -> object:
         return {resources._key(key): exported(item) for key, item in value.items()}
     if isinstance(value, NoneValue):
         return None
-    if getattr(type(value), "_is_inmanta_reference", False):
+    if _is_reference(value):
         return value
     if isinstance(value, (str, int, float)) and not hasattr(value, "name"):
         return value

@@ -33,6 +33,7 @@ def _compile(pipe: Pipe) -> int:
         "load_compile": compiling.load,
         "depend": compiling.depend,
         "collect": compiling.collect,
+        "serialize": compiling.serialize,
         "finalize": compiling.finalize,
     }
     receive = pipe.receive

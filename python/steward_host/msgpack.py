@@ -19,8 +19,10 @@ EXT_UNKNOWN = 2
 EXT_INSTANCE = 3
 EXT_OPAQUE = 4
 # A dataclass of a module, on its way to become an instance of the entity it is paired with: a MessagePack array of
-# the opaque id of the object, the full name of the entity and a map of the fields.
+# the opaque id of the object, the full name of the entity, a map of the fields, and whether it is a reference to one.
 EXT_DATACLASS = 5
+# A reference; the payload is an array that compiling.py knows.
+EXT_REFERENCE = 6
 
 _U16 = Struct(">H").unpack_from
 _U32 = Struct(">I").unpack_from

@@ -40,9 +40,18 @@ def instance(number: int, entity: str) -> Ext:
     return Ext(msgpack.EXT_INSTANCE, number.to_bytes(4, "big") + entity.encode())
 
 
+def sent_back(value: object) -> object:
+    """References of Python as the compiler sends them back: the numbers of their objects."""
+    if isinstance(value, list):
+        return [sent_back(item) for item in value]
+    if isinstance(value, Ext) and value.code == msgpack.EXT_REFERENCE:
+        return Ext(value.code, msgpack.pack(msgpack.unpack(value.payload)[0][:1]))
+    return value
+
+
 def ext_codec() -> None:
     """Makes this process read and write extensions as `Ext`."""
-    for code in (msgpack.EXT_UNKNOWN, msgpack.EXT_INSTANCE, msgpack.EXT_OPAQUE, msgpack.EXT_DATACLASS):
+    for code in (msgpack.EXT_UNKNOWN, msgpack.EXT_INSTANCE, msgpack.EXT_OPAQUE, msgpack.EXT_DATACLASS, msgpack.EXT_REFERENCE):
         msgpack.ext_decoders[code] = lambda payload, code=code: Ext(code, payload)
     msgpack.ext_encoder = lambda value: (value.code, value.payload)
 

@@ -6,7 +6,7 @@ import os
 import unittest
 
 from steward_host import msgpack
-from tests.support import UNKNOWN, Ext, Host, Modules, instance
+from tests.support import Ext, Host, Modules, UNKNOWN, instance, sent_back
 
 
 class Compiling(unittest.TestCase):
@@ -371,12 +371,20 @@ PLUGINS = """
         return values[0].key
 
     @plugin
-    def direct(values: "any") -> "any":
-        return allow_reference_values(values)[0].key
+    def same(value: str | Reference[str]) -> "any":
+        return value
 
     @plugin
-    def deep(values: "any") -> "any":
-        return allow_reference_values(values)[1][0].key
+    def of_attribute(port: "net::Port") -> "any":
+        return port.secret.key
+
+    @plugin
+    def allowed(port: "net::Port") -> "any":
+        return allow_reference_values(port).secret.key
+
+    @plugin
+    def deep(port: "net::Port") -> "any":
+        return allow_reference_values(port).other.secret.key
 
     @plugin
     def patched(o: "net::Port") -> "any":
@@ -534,20 +542,37 @@ class Calls(Compiling):
         self.check(None, "log")
         self.assertEqual(self.net.logged, [{"level": "WARNING", "message": "look here"}])
 
-    def test_32_references_reach_only_plugins_that_declare_them(self) -> None:
+    def test_32_the_truth_of_a_reference_is_not_known(self) -> None:
         _, secret = self.net.call("net::secret", "k")
-        self.assertIsInstance(secret, Ext)
-        failure = self.failure("plain", secret)
-        self.assertEqual(failure["type_name"], "UnexpectedReference")
-        self.assertIn("`value`", failure["message"])
-        self.check(True, "takes_reference", secret)
-        self.assertEqual(self.failure("truth", secret)["type_name"], "NotImplementedError")
+        self.assertEqual(secret.code, msgpack.EXT_REFERENCE)
+        _, kind, cls, of, text, shown = msgpack.unpack(secret.payload)[0]
+        self.assertEqual((kind, cls, of), ("net::Secret", "inmanta_plugins.net.Secret", "string"))
+        self.assertEqual((text, shown), (None, None))
+        self.check(True, "takes_reference", sent_back(secret))
+        self.assertEqual(self.failure("truth", sent_back(secret))["type_name"], "NotImplementedError")
 
-    def test_33_reference_values_are_allowed_directly_only(self) -> None:
+    def test_equal_references_are_one_object(self) -> None:
+        first, second, other = (self.net.call("net::secret", key)[1] for key in ("k", "k", "l"))
+        self.assertEqual(first, second)
+        self.assertNotEqual(first, other)
+
+    def test_references_of_std_come_with_their_arguments_and_go_back_by_number(self) -> None:
+        native = Ext(msgpack.EXT_REFERENCE, msgpack.pack([3, "std::Environment", {"name": "HOME"}]))
+        self.check(True, "takes_reference", native)
+        _, back = self.net.call("net::same", native)
+        self.assertEqual(msgpack.unpack(back.payload)[0], [3])
+
+    def test_33_reference_values_of_instances_are_allowed_directly_only(self) -> None:
         _, values = self.net.call("net::secrets")
-        self.assertEqual(self.failure("first", values)["type_name"], "UnexpectedReference")
-        self.check("a", "direct", values)
-        self.assertEqual(self.failure("deep", values)["type_name"], "UnexpectedReference")
+        # The compiler has checked the elements of an argument.
+        self.check("a", "first", sent_back(values))
+        self.net.model[3] = {"secret": sent_back(values[0]), "other": instance(4, "net::Port")}
+        self.net.model[4] = {"secret": sent_back(values[0])}
+        failure = self.failure("of_attribute", instance(3, "net::Port"))
+        self.assertEqual(failure["type_name"], "UnexpectedReference")
+        self.assertIn("Encountered at port.secret", failure["message"])
+        self.check("a", "allowed", instance(3, "net::Port"))
+        self.assertEqual(self.failure("deep", instance(3, "net::Port"))["type_name"], "UnexpectedReference")
 
     def test_34_the_gate_of_nested_values_can_be_patched(self) -> None:
         self.net.model[3] = {"name": "eth0"}
@@ -590,9 +615,16 @@ class Dataclasses(Compiling):
                 class Changeable:
                     x: int
 
+                MADE = []
+
                 @plugin
                 def make(ip: str) -> Address:
-                    return Address(ip, [1])
+                    MADE.append(Address(ip, [1]))
+                    return MADE[-1]
+
+                @plugin
+                def is_made(address: Address) -> bool:
+                    return address is MADE[-1]
 
                 @plugin
                 def text(address: Address) -> str:
@@ -602,8 +634,9 @@ class Dataclasses(Compiling):
         )
 
     def test_frozen_ones_are_described(self) -> None:
-        (described,) = self.loaded["dataclasses"]
-        self.assertEqual(described["entity"], "net::Address")
+        described, changeable = self.loaded["dataclasses"]
+        self.assertEqual((described["entity"], described.get("problem")), ("net::Address", None))
+        self.assertEqual((changeable["entity"], changeable["problem"]), ("net::Changeable", "frozen"))
         self.assertEqual(
             [(field["name"], field["annotation"]) for field in described["fields"]],
             [
@@ -617,8 +650,15 @@ class Dataclasses(Compiling):
     def test_one_that_is_returned_travels_with_its_fields(self) -> None:
         _, value = self.net.call("net::make", "::1")
         self.assertEqual(value.code, msgpack.EXT_DATACLASS)
-        _, entity, fields = msgpack.unpack(value.payload)[0]
+        _, entity, fields, of_reference = msgpack.unpack(value.payload)[0]
         self.assertEqual((entity, fields), ("net::Address", {"ip": "::1", "ports": [1], "name": None}))
+        self.assertFalse(of_reference)
+
+    def test_it_comes_back_as_the_object_that_it_was(self) -> None:
+        _, value = self.net.call("net::make", "::1")
+        number = msgpack.unpack(value.payload)[0][0]
+        paired = Ext(msgpack.EXT_DATACLASS, msgpack.pack([number, 9, "net::Address"]))
+        self.assertEqual(self.net.call("net::is_made", paired), ("result", True))
 
     def test_an_instance_arrives_as_one(self) -> None:
         self.net.model[3] = {"ip": "::1", "ports": [4], "name": None}
@@ -711,15 +751,16 @@ class Mapping(Compiling):
         self.net.model[4]["name"] = lambda: "unset"
         self.assertEqual(self.net.map(0, self.port, "simple"), ("unset", {"id": 9, "variables": [[4, "name"]]}))
 
-    def test_31_references_are_taken_out_and_their_overrides_run(self) -> None:
+    def test_31_references_are_serialized_by_their_overrides(self) -> None:
         _, body = self.net.map(0, self.port, "secret", "name")
-        self.assertEqual(body["values"], [{"plain": 1, "it's": [None, None]}, "eth0"])
-        (reference,) = body["references"]
-        self.assertEqual((reference["type"], reference["args"]), ("net::Secret", [{"type": "literal", "name": "key", "value": "A"}]))
-        self.assertEqual(len(body["mutators"]), 2)
-        destinations = {argument["value"] for m in body["mutators"] for argument in m["args"] if argument["name"] == "destination"}
-        self.assertEqual(destinations, {r"secret.'it\'s'[0]", r"secret.'it\'s'[1]"})
-        self.assertEqual(body["mutators"][0]["args"][0], {"type": "resource", "name": "resource", "id": "net::Port[a,name=eth0]"})
+        first, second = body["values"][0]["it's"]
+        self.assertEqual((first, body["values"][1]), (second, "eth0"))
+        number = msgpack.unpack(first.payload)[0][0]
+        name, body = self.net.ask("serialize", {"id": 3, "object": number})
+        self.assertEqual(name, "serialized")
+        (model,) = body["models"]
+        self.assertEqual(model["id"], body["reference"])
+        self.assertEqual((model["type"], model["args"]), ("net::Secret", [{"type": "literal", "name": "key", "value": "A"}]))
 
 
 class Dependencies(Compiling):
@@ -801,7 +842,7 @@ class Dependencies(Compiling):
 
 
 class Finalizers(Compiling):
-    def test_38_all_finalizers_run_and_the_first_error_is_told(self) -> None:
+    def test_38_all_finalizers_run_and_every_error_is_told(self) -> None:
         host = self.host(
             (
                 "net",
@@ -822,7 +863,9 @@ class Finalizers(Compiling):
         self.assertTrue(self.loaded["has_finalizers"])
         name, body = host.ask("finalize", {"id": 1})
         self.assertEqual((name, body["failure"]["message"]), ("failed", "first"))
-        self.assertIn("second", body["failure"]["traceback"])
+        name, body = host.ask("finalize", {"id": 2})
+        self.assertEqual((name, body["failure"]["message"]), ("failed", "second"))
+        self.assertEqual(host.ask("finalize", {"id": 3})[0], "result")
         host.close()
         self.assertIn("two ran", host.errors)
 

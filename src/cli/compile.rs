@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use steward_compiler::{
-    Compiled, DirWorld, JsonWriter, Options, Severity, compile, compile_to, render,
+    Compiled, DirWorld, Inputs, JsonWriter, Options, Partial, Severity, compile, compile_to, render,
 };
 
 use super::{CompileArguments, FAILED, Format, TROUBLE, USAGE};
@@ -15,6 +15,17 @@ use super::{CompileArguments, FAILED, Format, TROUBLE, USAGE};
 pub(super) fn run(arguments: &CompileArguments) -> ExitCode {
     let project = match find_project(arguments.project.as_deref()) {
         Ok(project) => project,
+        Err(message) => {
+            eprintln!("steward: {message}");
+            return ExitCode::from(USAGE);
+        }
+    };
+    let inputs = match arguments
+        .inputs
+        .as_deref()
+        .map_or(Ok(Inputs::default()), read_inputs)
+    {
+        Ok(inputs) => inputs,
         Err(message) => {
             eprintln!("steward: {message}");
             return ExitCode::from(USAGE);
@@ -38,7 +49,11 @@ pub(super) fn run(arguments: &CompileArguments) -> ExitCode {
         export: arguments.export_json.is_some(),
         dump_model: arguments.dump_model.is_some(),
         python: steward_compiler::PythonSource::Find(std::sync::Arc::new(python)),
-        environment_id: None,
+        inputs,
+        partial: arguments.partial.then(|| Partial {
+            sets: arguments.sets.clone(),
+        }),
+        ..Options::default()
     };
     let mut resources = arguments
         .export_json
@@ -124,6 +139,13 @@ impl Write for Created<'_> {
     fn flush(&mut self) -> std::io::Result<()> {
         Ok(())
     }
+}
+
+/// What the model may ask for besides the project.
+fn read_inputs(path: &Path) -> Result<Inputs, String> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+    serde_json::from_str(&text).map_err(|error| format!("{}: {error}", path.display()))
 }
 
 /// The directory with `project.yml`: the one named, else the nearest upwards from here.

@@ -123,6 +123,17 @@ struct CompileArguments {
     /// Write the exported resources, as JSON.
     #[arg(long, value_name = "FILE")]
     export_json: Option<PathBuf>,
+    /// What the model may ask for besides the project, as JSON: an object with `facts` (resource id, name, text),
+    /// `parameters`, `services`, `environment` (id, name) and `server`.
+    #[arg(long, value_name = "FILE")]
+    inputs: Option<PathBuf>,
+    /// Export some resource sets only: each resource is shared or in one of them, and none requires one of another set.
+    #[arg(long)]
+    partial: bool,
+    /// A resource set that a partial compile is for; it is removed if nothing of it is exported [default: those that the
+    /// model has].
+    #[arg(long = "set", value_name = "NAME", requires = "partial")]
+    sets: Vec<String>,
     /// A variable that std::get_env of the model sees, beside those of this command's environment.
     #[arg(long = "env", value_name = "NAME=VALUE", value_parser = variable)]
     variables: Vec<(String, String)>,

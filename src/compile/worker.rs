@@ -250,6 +250,7 @@ fn compile(job: Job) -> JobDone {
         dump_model: false,
         python,
         environment_id: Some(job.environment_id),
+        ..steward_compiler::Options::default()
     };
     let compiled = steward_compiler::compile(&world, &options);
     let report = |diagnostic: &steward_compiler::Diagnostic| Reported {

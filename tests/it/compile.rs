@@ -31,6 +31,7 @@ fn compile(dir: &Path, more: &[&str]) -> (Option<i32>, String, String) {
 }
 
 #[test]
+//: lang 183
 fn standard_output_is_what_the_model_prints() {
     let dir = project(
         "std::print(\"héllo\")\nstd::print(0.1 + 0.2)\nstd::print(null)\nstd::print([\"a\", 1.5])\nstd::print(true)\n",
@@ -47,6 +48,7 @@ fn standard_output_is_what_the_model_prints() {
 }
 
 #[test]
+//: lang 183
 fn errors_are_objects_on_standard_error_and_the_exit_code_is_one() {
     let dir = project("x = 1\nx = 2\n");
     let (code, out, err) = compile(dir.path(), &[]);

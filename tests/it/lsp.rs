@@ -167,6 +167,19 @@ impl Editor {
         }
     }
 
+    /// Waits until the editor shows just these diagnostics for a file.
+    #[track_caller]
+    fn shows(&mut self, path: &str, expected: &[&str]) {
+        let deadline = Instant::now() + DEADLINE;
+        loop {
+            let found = self.diagnostics(path);
+            if found == expected {
+                return;
+            }
+            assert!(Instant::now() < deadline, "{found:?}");
+        }
+    }
+
     /// Parameters about the first place of a text in a file.
     fn at(&self, path: &str, text: &str, after: &str) -> Value {
         let offset = text.find(after).expect("the place is there") + after.len();
@@ -212,38 +225,32 @@ fn diagnostics_follow_unsaved_changes_over_all_files() {
     let mut editor = Editor::start(&project());
     editor.open("main.cf");
     editor.change("main.cf", &MAIN.replace("host.port", "host.prot"));
-    assert_eq!(
-        editor.diagnostics("main.cf"),
-        [
+    editor.shows("main.cf", &[
             "3:12 could not find attribute with name: prot in type net::Host; help: did you mean `port`?"
-        ]
-    );
+        ]);
     // The text of another file, not saved, makes it right.
     editor.open("libs/net/model/_init.cf");
     editor.change(
         "libs/net/model/_init.cf",
         &NET.replace("int port", "int prot"),
     );
-    assert_eq!(editor.diagnostics("main.cf"), [""; 0]);
+    editor.shows("main.cf", &[]);
     editor.change(
         "libs/net/model/_init.cf",
         &NET.replace("string name", "strin name = "),
     );
-    assert_eq!(
-        editor.diagnostics("libs/net/model/_init.cf"),
-        ["7:7 Syntax error at token int"]
+    editor.shows(
+        "libs/net/model/_init.cf",
+        &["7:7 Syntax error at token int"],
     );
     editor.change("main.cf", "import net\nx = )\ny = nothing\n");
-    assert_eq!(
-        editor.diagnostics("main.cf"),
-        ["1:5 Syntax error at token )"]
-    );
+    editor.shows("main.cf", &["1:5 Syntax error at token )"]);
     editor.change("libs/net/model/_init.cf", NET);
-    assert_eq!(editor.diagnostics("libs/net/model/_init.cf"), [""; 0]);
+    editor.shows("libs/net/model/_init.cf", &[]);
     // Closed without saving: what is on disk counts again.
     let document = json!({ "uri": editor.uri("main.cf") });
     editor.notify("textDocument/didClose", json!({ "textDocument": document }));
-    while !editor.diagnostics("main.cf").is_empty() {}
+    editor.shows("main.cf", &[]);
     assert_eq!(editor.stop(), Some(0));
 }
 
@@ -343,12 +350,9 @@ fn documents_have_an_outline_and_a_layout() {
 fn a_file_without_a_project_is_looked_at_for_itself() {
     let mut editor = Editor::start(&[("alone.cf", "x = = 1\n")]);
     editor.open("alone.cf");
-    assert_eq!(
-        editor.diagnostics("alone.cf"),
-        ["0:5 Syntax error at token ="]
-    );
+    editor.shows("alone.cf", &["0:5 Syntax error at token ="]);
     editor.change("alone.cf", "x = 1\n");
-    assert_eq!(editor.diagnostics("alone.cf"), [""; 0]);
+    editor.shows("alone.cf", &[]);
 }
 
 #[test]
@@ -360,7 +364,7 @@ fn odd_messages_are_survived_and_an_editor_that_is_gone_ends_it() {
     assert_eq!(response["error"]["code"], -32602);
     editor.notify("textDocument/didChange", json!({ "nothing": true }));
     editor.open("main.cf");
-    assert_eq!(editor.diagnostics("main.cf"), [""; 0]);
+    editor.shows("main.cf", &[]);
     editor.stdin = None;
     assert_eq!(editor.child.wait().unwrap().code(), Some(0));
 }

@@ -5,6 +5,7 @@ use serde_json::json;
 use crate::harness::{Host, Repo, Running, events, files, finish};
 
 #[test]
+//: lang 182
 fn a_bad_commit_is_told_with_file_line_and_caret_and_the_old_version_stays() {
     let (repo, host) = (Repo::new(&files(&[("a", "one")])), Host::new());
     let mut running = Running::start(host.up(repo.path()));

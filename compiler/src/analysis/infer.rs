@@ -40,8 +40,6 @@ pub enum Frame {
     Block(BlockId, Option<ExprId>),
     /// The variable of a comprehension over this.
     Element(ExprId),
-    /// The variable of a typedef.
-    Condition,
 }
 
 /// Where an expression stands.
@@ -229,7 +227,7 @@ impl<'a> Infer<'a> {
                 let inner = outer.inside(self.frames[at]);
                 inner.assigned(block, Ref::Local { up: 0, index })
             }
-            Frame::Element(_) | Frame::Condition => Static::Unknown,
+            Frame::Element(_) => Static::Unknown,
         }
     }
 

@@ -2,7 +2,7 @@
 //! takes, arguments that no plugin has. Only what is certain to fail where it runs.
 
 use crate::analysis::{Frame, Infer, Static};
-use crate::diagnostics::{Fail, closest, fail, not_found, runtime, typing};
+use crate::diagnostics::{Fail, Failure, closest, fail, not_found, runtime, typing};
 use crate::hir::{
     AttributeKind, BlockId, CallId, Callee, ConstructId, ExprId, ExprKind, FormatPart, NamespaceId,
     Program, Promise, QueryKind, Ref, StmtId, StmtKind,
@@ -236,16 +236,16 @@ impl Walker<'_, '_> {
         }
         if let Some(error) = self.unfit(attribute.kind, value, loc) {
             let object = self.program.entity_name(entity);
-            self.report(self.could_not_set(name, object, loc, error));
+            self.report(self.could_not_set(name, object, loc, *error));
         }
     }
 
-    fn could_not_set(&self, name: Symbol, object: &str, loc: Loc, error: Fail) -> Fail {
+    fn could_not_set(&self, name: Symbol, object: &str, loc: Loc, error: Failure) -> Fail {
         let message = format!(
             "Could not set attribute `{}` on instance `{object}`",
             self.program.text(name)
         );
-        fail("AttributeException", loc, message).cause(*error)
+        fail("AttributeException", loc, message).cause(error)
     }
 
     /// Why an attribute takes no such constant.
@@ -285,7 +285,7 @@ impl Walker<'_, '_> {
             self.expr(value);
             let attribute = self.program.attribute(entity.slots[slot as usize]);
             if let Some(error) = self.unfit(attribute.kind, value, loc) {
-                self.report(self.could_not_set(attribute.name, &object, loc, error));
+                self.report(self.could_not_set(attribute.name, &object, loc, *error));
             }
         }
         for spread in &construct.spreads {

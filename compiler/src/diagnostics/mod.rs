@@ -129,7 +129,7 @@ impl Failure {
     }
 
     /// As a warning: it fails only if it runs.
-    pub fn into_doubt(self: Box<Self>, sources: &Sources) -> Diagnostic {
+    pub fn into_doubt(self, sources: &Sources) -> Diagnostic {
         Diagnostic {
             severity: Severity::Warning,
             ..self.into_diagnostic(sources)

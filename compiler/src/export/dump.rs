@@ -114,5 +114,6 @@ fn plain(machine: &Machine, value: Value) -> Json {
             json!({ "$instance": machine.program.entity_name(machine.instance(id).entity) })
         }
         Value::Opaque(_) => json!({ "$object": true }),
+        Value::Reference(id) => json!({ "$reference": &*heap.reference(id).kind }),
     }
 }

@@ -3,7 +3,7 @@
 use super::json::{NotJson, is_json, write_json};
 use super::plan::{FieldPlan, Plan, plans, read};
 use super::registry::registrations;
-use crate::diagnostics::{Fail, fail, runtime};
+use crate::diagnostics::{Fail, fail};
 use crate::plugins::PluginError;
 use crate::runtime::{Machine, ReadError};
 use crate::span::Loc;
@@ -33,6 +33,15 @@ pub(super) fn write_id(
     let text;
     let value = match value {
         Value::Unknown(_) => return Ok(None),
+        Value::Reference(_) => {
+            let message = format!(
+                "Encountered reference in resource's id attribute. Id attribute values can not be references. \
+                 Encountered at attribute '{}' of resource instance {}",
+                registration.id_attribute,
+                machine.describe_instance(instance)
+            );
+            return Err(fail("ResourceException", loc, message));
+        }
         Value::Str(id) => machine.heap.str(id),
         value => {
             text = machine.heap.to_text(value, machine);
@@ -100,6 +109,14 @@ fn agent<'m>(machine: &'m Machine, plan: &Plan, instance: InstId) -> Result<Opti
         let slot = symbol.and_then(|symbol| machine.slot(current, symbol));
         at = match slot.map(|slot| machine.read_slot(slot)) {
             Some(Ok(Value::Unknown(_))) => return Ok(None),
+            Some(Ok(Value::Reference(_))) => {
+                let message = format!(
+                    "Encountered reference in resource's agent attribute. Agent attribute values can not be references. \
+                     Encountered at attribute '{name}' of resource instance {}",
+                    machine.describe_instance(instance)
+                );
+                return Err(fail("ResourceException", loc, message));
+            }
             Some(Ok(value)) => value,
             Some(Err(_)) | None => return Err(missing()),
         };
@@ -116,7 +133,7 @@ fn agent<'m>(machine: &'m Machine, plan: &Plan, instance: InstId) -> Result<Opti
     }
 }
 
-fn value_of(
+pub(super) fn value_of(
     machine: &Machine,
     field: &FieldPlan,
     instance: InstId,
@@ -150,12 +167,14 @@ pub(super) fn check(
         if !is_json(&machine.heap, value) {
             let loc = machine.instance(instance).loc;
             let message = format!(
-                "Failed to get attribute '{}' for export on '{}': {} is not serializable",
+                "Failed to get attribute '{}' for export on '{}'",
                 field.field.name,
                 machine.program.entity_name(plan.registration.entity),
-                machine.heap.to_text(value, machine)
             );
-            return Err(runtime(loc, message));
+            let text = machine.heap.to_text(value, machine);
+            let cause = format!("TypeError: {text} is not serializable");
+            let cause = fail("PythonException", Loc::NONE, cause);
+            return Err(fail("ExternalException", loc, message).cause(*cause));
         }
     }
     Ok(true)

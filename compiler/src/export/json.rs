@@ -61,7 +61,9 @@ pub fn write_json(
             out.push('}');
         }
         Value::Unknown(_) => return Err(NotJson::Unknown),
-        Value::Instance(_) | Value::Opaque(_) | Value::Skip => return Err(NotJson::Object),
+        Value::Instance(_) | Value::Opaque(_) | Value::Reference(_) | Value::Skip => {
+            return Err(NotJson::Object);
+        }
     }
     Ok(())
 }

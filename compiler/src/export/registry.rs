@@ -1,6 +1,8 @@
 //! Which entities are resources, and what of them is exported.
 
+use crate::diagnostics::{Fail, fail};
 use crate::hir::Program;
+use crate::span::Loc;
 use crate::types::EntityId;
 
 /// A mapping of an entity to a resource.
@@ -126,6 +128,40 @@ const NATIVE: &[Native] = &[
         special: Special::None,
     },
 ];
+
+/// Field names that mean something else. Source: language.md 12.1.
+const RESERVED: &[&str] = &[
+    "id",
+    "version",
+    "model",
+    "requires",
+    "unknowns",
+    "set_version",
+    "clone",
+    "is_type",
+    "serialize",
+];
+
+/// No class may call a field what an export calls something else.
+pub fn check_names(program: &Program) -> Result<(), Fail> {
+    for class in &program.resource_classes {
+        let short = class.python_class.rsplit('.').next().unwrap_or_default();
+        for field in &class.fields {
+            let name = &field.name;
+            let message = if name.starts_with('_') {
+                format!("Resource field names can not start with _, reported in {short}")
+            } else if RESERVED.contains(&name.as_str()) {
+                format!(
+                    "Resource {name} is a reserved keyword and not a valid field name, reported in {short}"
+                )
+            } else {
+                continue;
+            };
+            return Err(fail("ResourceException", Loc::NONE, message));
+        }
+    }
+    Ok(())
+}
 
 /// All registrations whose entity is part of the compile. A project's own module replaces the built-in one.
 pub fn registrations(program: &Program) -> Vec<Registration> {

@@ -7,8 +7,10 @@ use md5::{Digest, Md5};
 
 use super::dependencies;
 use super::fields::{Computed, check, write, write_id};
+use super::partial;
 use super::plan::{Plan, plans};
-use super::registry::registrations;
+use super::references;
+use super::registry::{check_names, registrations};
 use super::sets::Sets;
 use super::sink::{ResourceRef, ResourceSink};
 use crate::diagnostics::{Fail, Warning, fail};
@@ -107,12 +109,16 @@ impl Catalog {
 
 pub fn export(machine: &mut Machine, sink: &mut dyn ResourceSink) -> Result<Vec<String>, Fail> {
     machine.forget_execution();
+    check_names(machine.program)?;
     let catalog = collect(machine)?;
     let mut requires = direct_requires(machine, &catalog);
     dependencies::add(machine, &catalog, &mut requires);
     dependencies::ask_python(machine, &catalog, &mut requires)?;
     check_cycles(&catalog, &requires)?;
-    let sets = Sets::assign(machine, &catalog)?;
+    let mut sets = Sets::assign(machine, &catalog)?;
+    if let Some(partial) = &machine.options.partial {
+        partial::check(machine, partial, &catalog, &requires, &mut sets)?;
+    }
     let mut attributes = String::new();
     let mut required: Vec<&str> = Vec::new();
     for (at, requires) in requires.iter().enumerate() {
@@ -170,7 +176,7 @@ fn collect(machine: &mut Machine) -> Result<Catalog, Fail> {
                 Some(computed) => find(machine, plan, instance, computed, &mut catalog.ids)?,
                 None => None,
             };
-            let (Some(agent_length), Some(computed)) = (agent_length, computed) else {
+            let (Some(agent_length), Some(mut computed)) = (agent_length, computed) else {
                 catalog.ids.truncate(start);
                 if catalog.fates[at] == Fate::Other {
                     catalog.fates[at] = Fate::Dropped;
@@ -192,12 +198,16 @@ fn collect(machine: &mut Machine) -> Result<Catalog, Fail> {
                     format!("Resource {id} exists more than once in the configuration model");
                 let other = machine.instance(catalog.owner(*first as usize)).loc;
                 return Err(
-                    fail("ResourceException", machine.instance(instance).loc, message)
+                    fail("CompilerException", machine.instance(instance).loc, message)
                         .note("it is also created here", other),
                 );
             }
             by_id.insert_unique(hash, index, |other| hash_of(catalog.id(*other as usize)));
             catalog.fates[at] = Fate::Exported(index);
+            if machine.heap.has_references() {
+                let id = catalog.id(index as usize);
+                references::take_out(machine, plan, instance, id, &mut computed)?;
+            }
             if !computed.is_empty() {
                 catalog.computed.insert(index, computed);
             }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::resources::{Catalog, Fate};
-use crate::diagnostics::{Fail, Warning, runtime};
+use crate::diagnostics::{Fail, Warning, fail};
 use crate::hir::Program;
 use crate::runtime::Machine;
 use crate::types::{EntityId, InstId, Value};
@@ -116,7 +116,8 @@ impl Sets {
                     catalog.id(index as usize),
                     self.names[*of as usize - 1]
                 );
-                return Err(runtime(machine.instance(set).loc, message));
+                let loc = machine.instance(set).loc;
+                return Err(fail("CompilerException", loc, message));
             }
             *of = this;
         }

@@ -7,6 +7,7 @@ use crate::hash::{Map, Set};
 use crate::intern::{Interner, Symbol};
 use crate::plugins::PythonPlugins;
 use crate::project::{Loaded, Project};
+use crate::protocol::DataclassInfo;
 use crate::span::{Loc, Sources, Span};
 use crate::syntax::ast;
 use crate::types::EntityId;
@@ -44,7 +45,7 @@ pub fn build(
     sources: Sources,
     names: Interner,
     warnings: Vec<Warning>,
-    python: PythonPlugins,
+    mut python: PythonPlugins,
 ) -> (Program, Mistakes) {
     let program = Program {
         names,
@@ -66,7 +67,8 @@ pub fn build(
         unclear: Set::default(),
         open: Set::default(),
     };
-    let items = builder.define(python);
+    let classes = std::mem::take(&mut python.dataclasses);
+    let items = builder.define(python, &classes);
     let definitions = std::mem::take(&mut builder.errors);
     builder.lower(&items);
     builder.program.broken = builder.broken;
@@ -78,7 +80,7 @@ pub fn build(
 }
 
 impl<'a> Builder<'a> {
-    fn define(&mut self, python: PythonPlugins) -> Items<'a> {
+    fn define(&mut self, python: PythonPlugins, classes: &[DataclassInfo]) -> Items<'a> {
         self.this = self.intern("self");
         self.add_namespaces();
         self.declare_roots();
@@ -92,6 +94,8 @@ impl<'a> Builder<'a> {
         self.define_implements();
         self.resolve_plugins();
         self.check_entities();
+        let checked = self.check_dataclasses(classes);
+        self.keep(checked);
         self.lower_typedefs();
         items
     }

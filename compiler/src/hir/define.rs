@@ -98,7 +98,7 @@ impl<'a> Builder<'a> {
                 Def::Entity(_) => "Entity",
                 Def::Typedef(_) => "TypeConstraint",
                 Def::Implementation(_) => "Implementation",
-                Def::Plugin(_) => "Plugin",
+                Def::Plugin(_) => "Type",
             };
             let message = format!("{what} {full} is already defined");
             self.errors
@@ -144,6 +144,7 @@ impl<'a> Builder<'a> {
             own: Vec::new(),
             slots: Vec::new(),
             slot_of: Map::default(),
+            own_of: Map::default(),
             own_defaults: Vec::new(),
             defaults: Vec::new(),
             implements: Vec::new(),

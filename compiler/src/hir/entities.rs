@@ -1,5 +1,7 @@
 //! Entities: parents, attributes, layout of instances, defaults, indexes, implement statements.
 
+use indexmap::{IndexMap, IndexSet};
+
 use super::build::Builder;
 use super::define::Items;
 use super::{
@@ -12,6 +14,9 @@ use crate::intern::Symbol;
 use crate::span::Loc;
 use crate::syntax::ast::{self, Item};
 use crate::types::{EntityId, Type};
+
+/// An entity has no more ancestors: some tables are as large as all chains of parents together.
+const MAX_ANCESTORS: usize = 1000;
 
 impl Builder<'_> {
     pub fn define_entities(&mut self, items: &Items) {
@@ -41,6 +46,19 @@ impl Builder<'_> {
             }
             let mut seen = crate::hash::Set::default();
             ancestors.retain(|ancestor| seen.insert(*ancestor));
+            if ancestors.len() > MAX_ANCESTORS {
+                let entity = self.program.entity(id);
+                let message = format!(
+                    "{} has more than {MAX_ANCESTORS} ancestors",
+                    self.text(entity.name)
+                );
+                let error = typing(entity.loc, message);
+                let mut parents = entity.parents.iter();
+                let follows = parents.any(|parent| self.is_broken(*parent));
+                self.errors.push(error.following(follows));
+                self.broken.insert(id);
+                ancestors.truncate(MAX_ANCESTORS);
+            }
             let entity = &mut self.program.entities[id.index()];
             entity.is_dataclass = false;
             entity.ancestors = ancestors;
@@ -187,11 +205,7 @@ impl Builder<'_> {
         if attribute.nullable && is_known {
             ty = self.program.add_type(Type::Nullable(ty));
         }
-        let own = &self.program.entity(id).own;
-        if let Some(first) = own
-            .iter()
-            .find(|attr| self.program.attribute(**attr).name == name)
-        {
+        if let Some(first) = self.program.entity(id).own_of.get(&name) {
             let message = format!(
                 "attribute '{}' already exists on entity '{}'",
                 self.text(name),
@@ -235,7 +249,9 @@ impl Builder<'_> {
             before_others: false,
         });
         let attr = AttrId(self.program.attributes.len() as u32 - 1);
-        self.program.entities[entity.index()].own.push(attr);
+        let entity = &mut self.program.entities[entity.index()];
+        entity.own.push(attr);
+        entity.own_of.entry(name).or_insert(attr);
         attr
     }
 
@@ -262,16 +278,12 @@ impl Builder<'_> {
                     *slot = attr;
                 }
             }
-            let mut order: Vec<Symbol> = Vec::new();
-            self.collect_defaults(id, &mut order, &mut crate::hash::Set::default());
-            let mut defaults = Vec::new();
-            for name in order {
-                if let (Some(Some(value)), Some(slot)) =
-                    (self.default_of(id, name), slot_of.get(&name))
-                {
-                    defaults.push((*slot, value));
-                }
-            }
+            let mut values = IndexMap::new();
+            self.collect_defaults(id, &mut values, &mut crate::hash::Set::default());
+            let defaults = values
+                .iter()
+                .filter_map(|(name, value)| Some((*slot_of.get(name)?, (*value)?)))
+                .collect();
             let entity = &mut self.program.entities[at];
             entity.slots = slots;
             entity.slot_of = slot_of;
@@ -302,10 +314,11 @@ impl Builder<'_> {
         }
     }
 
+    /// What ancestors say, then the entity: the last one counts, the first one gives the place.
     fn collect_defaults(
         &self,
         id: EntityId,
-        order: &mut Vec<Symbol>,
+        values: &mut IndexMap<Symbol, Option<super::ExprId>>,
         seen: &mut crate::hash::Set<EntityId>,
     ) {
         if !seen.insert(id) {
@@ -313,29 +326,11 @@ impl Builder<'_> {
         }
         let entity = self.program.entity(id);
         for parent in entity.parents.iter().rev() {
-            self.collect_defaults(*parent, order, seen);
+            self.collect_defaults(*parent, values, seen);
         }
         for default in &entity.own_defaults {
-            if default.value.is_some() && !order.contains(&default.name) {
-                order.push(default.name);
-            }
+            values.insert(default.name, default.value);
         }
-    }
-
-    /// `None`: nobody says anything; `Some(None)`: there is none.
-    fn default_of(&self, id: EntityId, name: Symbol) -> Option<Option<super::ExprId>> {
-        let entity = self.program.entity(id);
-        if let Some(default) = entity
-            .own_defaults
-            .iter()
-            .find(|default| default.name == name)
-        {
-            return Some(default.value);
-        }
-        entity
-            .parents
-            .iter()
-            .find_map(|parent| self.default_of(*parent, name))
     }
 
     fn check_incompatible(&self, id: EntityId) -> Result<(), Fail> {
@@ -458,7 +453,7 @@ impl Builder<'_> {
                 self.text(name.symbol),
                 self.text(self.program.entity(attribute.entity).name)
             );
-            if attribute.is_optional() {
+            if matches!(attribute.kind, AttributeKind::Relation { low: 0, .. }) {
                 return Err(fail(
                     "IndexException",
                     loc,
@@ -467,11 +462,6 @@ impl Builder<'_> {
                     ),
                 ));
             }
-            let what = if attribute.is_relation() {
-                "Relation"
-            } else {
-                "Attribute"
-            };
             let is_list = match attribute.kind {
                 AttributeKind::Plain(ty) => {
                     matches!(self.program.types[ty.index()], Type::ListOf(_))
@@ -482,7 +472,7 @@ impl Builder<'_> {
                 return Err(fail(
                     "IndexException",
                     loc,
-                    format!("Index can not contain list attributes, {what} ' {text}' is a list"),
+                    format!("Index can not contain list attributes, Attribute ' {text}' is a list"),
                 ));
             }
             names.push(name.symbol);
@@ -511,20 +501,16 @@ impl Builder<'_> {
                 }
             }
         }
-        for at in 0..self.program.entities.len() {
-            let mut entries = Vec::new();
-            self.collect_entries(EntityId(at as u32), &mut entries);
-            self.program.entities[at].entries = entries;
-        }
-    }
-
-    fn collect_entries(&self, id: EntityId, entries: &mut Vec<ImplementId>) {
-        let entity = self.program.entity(id);
-        entries.extend(entity.implements.iter().copied());
-        if entity.implement_parents {
-            for parent in &entity.parents {
-                self.collect_entries(*parent, entries);
+        // What comes twice, over two parents, counts once: an implementation runs once.
+        for id in self.parents_first().unwrap_or_default() {
+            let entity = self.program.entity(id);
+            let mut entries: IndexSet<ImplementId> = entity.implements.iter().copied().collect();
+            if entity.implement_parents {
+                for parent in &entity.parents {
+                    entries.extend(&self.program.entity(*parent).entries);
+                }
             }
+            self.program.entities[id.index()].entries = entries.into_iter().collect();
         }
     }
 

@@ -192,7 +192,7 @@ impl Builder<'_> {
         let kind = match &node.kind {
             ast::ExprKind::Literal(literal) => ExprKind::Const(self.literal(literal)),
             ast::ExprKind::Regex(pattern) => match crate::types::regex::compile(pattern, true) {
-                Ok(regex) => ExprKind::Regex(regex),
+                Ok(regex) => ExprKind::Regex(Box::new(regex)),
                 Err(reason) => {
                     return Err(runtime(
                         loc,

@@ -47,14 +47,6 @@ impl Builder<'_> {
     ) -> Result<ExprId, Fail> {
         let loaded = self.loaded;
         let ast = &loaded.sources[namespace.index()].ast;
-        let is_literal = |id: ast::ExprId| {
-            !matches!(
-                ast.expr(id).kind,
-                ast::ExprKind::Var(_)
-                    | ast::ExprKind::Call { .. }
-                    | ast::ExprKind::Construct { .. }
-            )
-        };
         let mut scope = Scope {
             namespace,
             frames: Vec::new(),
@@ -62,13 +54,23 @@ impl Builder<'_> {
             at_root: false,
             in_typedef: true,
         };
-        if is_literal(value) {
-            let lowered = self.expr(&mut scope, ast, value, Expected::Anything);
-            if self.constant_value(lowered).is_some() {
-                return Ok(lowered);
-            }
+        if let Some(culprit) = not_constant(ast, value) {
+            let text = self.expr_text(ast, culprit);
+            return Err(runtime(loc, format!("{text} is not a constant")));
         }
-        let text = self.expr_text(ast, value);
-        Err(runtime(loc, format!("{text} is not a constant")))
+        Ok(self.expr(&mut scope, ast, value, Expected::Anything))
+    }
+}
+
+/// The first part of an expression that is no constant.
+pub(super) fn not_constant(ast: &ast::Ast, value: ast::ExprId) -> Option<ast::ExprId> {
+    match &ast.expr(value).kind {
+        ast::ExprKind::Literal(_) => None,
+        ast::ExprKind::List(items) => items.iter().find_map(|item| not_constant(ast, *item)),
+        ast::ExprKind::Dict(entries) => {
+            let mut values = entries.iter();
+            values.find_map(|(_, value)| not_constant(ast, *value))
+        }
+        _ => Some(value),
     }
 }

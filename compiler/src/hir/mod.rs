@@ -5,6 +5,7 @@
 mod build;
 mod calls;
 mod constructors;
+mod dataclasses;
 mod define;
 mod entities;
 mod expressions;
@@ -111,6 +112,8 @@ pub struct Entity {
     pub children: Vec<EntityId>,
     /// Own attributes: plain ones, then relation ends in order of registration.
     pub own: Vec<AttrId>,
+    /// The own attributes by name; of several with one name the first.
+    pub own_of: Map<Symbol, AttrId>,
     /// The variables of an instance, in order. Source: language.md 8.3.
     pub slots: Vec<AttrId>,
     pub slot_of: Map<Symbol, u32>,
@@ -303,7 +306,7 @@ pub enum ExprKind {
     Dict(Vec<(crate::types::StrId, ExprId)>),
     Lookup(ExprId, ExprId),
     Format(Vec<FormatPart>),
-    Regex(fancy_regex::Regex),
+    Regex(Box<fancy_regex::Regex>),
     Construct(ConstructId),
     Call(CallId),
     Cast(CallId),
@@ -421,13 +424,7 @@ impl Program {
 
     /// The attribute of that name on the entity or, else, on the nearest ancestor.
     pub fn find_attribute(&self, entity: EntityId, name: Symbol) -> Option<AttrId> {
-        let own = |entity: EntityId| {
-            self.entity(entity)
-                .own
-                .iter()
-                .copied()
-                .find(|attr| self.attribute(*attr).name == name)
-        };
+        let own = |entity: EntityId| self.entity(entity).own_of.get(&name).copied();
         own(entity).or_else(|| {
             self.entity(entity)
                 .ancestors
@@ -456,14 +453,23 @@ impl Program {
             Type::List | Type::AnyList => "list".to_owned(),
             Type::Dict | Type::AnyDict => "dict".to_owned(),
             Type::ListOf(item) => match &self.types[item.index()] {
+                Type::Any => "list".to_owned(),
                 Type::Union(_) => format!("({})[]", self.type_text(*item)),
                 _ => format!("{}[]", self.type_text(*item)),
             },
+            Type::DictOf(item) if self.types[item.index()] == Type::Any => "dict".to_owned(),
             Type::DictOf(item) => format!("dict[string, {}]", self.type_text(*item)),
             Type::Nullable(inner) => format!("{}?", self.type_text(*inner)),
             Type::Typedef(id) => self.text(self.typedefs[id.index()].name).to_owned(),
             Type::Entity(id) => self.entity_name(*id).to_owned(),
+            Type::Reference(inner) => format!("Reference[{}]", self.type_text(*inner)),
             Type::Union(types) => {
+                if let [plain, reference] = types.as_slice()
+                    && self.types[reference.index()] == Type::Reference(*plain)
+                {
+                    let text = self.type_text(*plain);
+                    return format!("Reference[{text}] | {text}");
+                }
                 let texts: Vec<String> = types.iter().map(|ty| self.type_text(*ty)).collect();
                 format!("Union[{}]", texts.join(","))
             }

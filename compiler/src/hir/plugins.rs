@@ -2,7 +2,7 @@
 
 use super::build::Builder;
 use super::{Def, NamespaceId, PluginId};
-use crate::diagnostics::{Fail, fail, runtime};
+use crate::diagnostics::{Fail, fail, runtime, typing};
 use crate::plugins::{Body, Parameter, PluginDef, PythonPlugins, natives, parse_signature};
 use crate::protocol::{Annotation, PluginInfo};
 use crate::span::Loc;
@@ -10,6 +10,10 @@ use crate::types::{LiteralValue, Type, TypeId, Value};
 
 impl Builder<'_> {
     pub fn register_plugins(&mut self, python: PythonPlugins) {
+        for primitive in [Type::String, Type::Int, Type::Float, Type::Bool, Type::Any] {
+            // References of Python may stand for them, whether the model names them or not.
+            self.program.add_type(primitive);
+        }
         for native in natives() {
             let (parameters, returns_declared) =
                 parse_signature(native.signature, &mut self.program.heap);
@@ -22,6 +26,7 @@ impl Builder<'_> {
                 returns_declared,
                 allow_unknown: native.allow_unknown,
                 context: native.context,
+                emits_statements: false,
                 deprecated: native
                     .deprecated
                     .map(|by| (!by.is_empty()).then(|| by.to_owned())),
@@ -60,6 +65,7 @@ impl Builder<'_> {
             returns_declared: plugin.returns,
             allow_unknown: plugin.allow_unknown,
             context: plugin.takes_context,
+            emits_statements: plugin.emits_statements,
             deprecated: plugin.deprecated,
             body: Body::Python,
         });
@@ -128,6 +134,10 @@ impl Builder<'_> {
                 return Err(runtime(Loc::NONE, message));
             }
             Annotation::Bad(reason) => {
+                // The reference says where only for what is no annotation at all.
+                if reason.starts_with("invalid type") {
+                    return Err(typing(Loc::NONE, reason.clone()));
+                }
                 let message = format!("Bad annotation in plugin {plugin} for {what}, {reason}");
                 return Err(runtime(Loc::NONE, message));
             }
@@ -148,15 +158,11 @@ impl Builder<'_> {
                     _ => Type::Union(types),
                 }
             }
-            Annotation::List(item) => match self.annotation(namespace, plugin, what, item)? {
-                item if self.program.types[item.index()] == Type::Any => Type::AnyList,
-                item => Type::ListOf(item),
-            },
-            Annotation::Dict(item) => match self.annotation(namespace, plugin, what, item)? {
-                item if self.program.types[item.index()] == Type::Any => Type::AnyDict,
-                item => Type::DictOf(item),
-            },
-            Annotation::Reference(inner) => return self.annotation(namespace, plugin, what, inner),
+            Annotation::List(item) => Type::ListOf(self.annotation(namespace, plugin, what, item)?),
+            Annotation::Dict(item) => Type::DictOf(self.annotation(namespace, plugin, what, item)?),
+            Annotation::Reference(inner) => {
+                Type::Reference(self.annotation(namespace, plugin, what, inner)?)
+            }
             Annotation::Literal(values) => {
                 let mut literals = Vec::new();
                 for value in values {

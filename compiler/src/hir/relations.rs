@@ -130,7 +130,7 @@ impl Builder<'_> {
             return Ok(());
         };
         let attribute = self.program.attribute(known);
-        if attribute.entity == entity && !attribute.is_relation() {
+        if attribute.entity == entity {
             let message = format!(
                 "attribute '{}' already exists on entity '{}'",
                 self.text(name),
@@ -266,14 +266,8 @@ impl Builder<'_> {
                 "A relation precedence rule was defined for {entity}, but {entity} is not an entity"
             )));
         };
-        let own = self.program.names.find(relation).and_then(|name| {
-            self.program
-                .entity(id)
-                .own
-                .iter()
-                .copied()
-                .find(|attr| self.program.attribute(*attr).name == name)
-        });
+        let own = self.program.names.find(relation);
+        let own = own.and_then(|name| self.program.entity(id).own_of.get(&name).copied());
         let Some(attr) = own else {
             return Err(invalid(format!(
                 "A relation precedence rule was defined for {entity}.{relation}, but entity {entity} doesn't have an attribute {relation}."

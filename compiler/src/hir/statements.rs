@@ -144,13 +144,14 @@ impl Builder<'_> {
         scope: &mut Scope,
         ast: &ast::Ast,
         body: &[ast::Stmt],
-        first: Option<Symbol>,
+        first: Option<(Symbol, Loc)>,
         outer: Option<&Frame>,
     ) -> BlockId {
         let mut frame = Frame::default();
         let mut variables: Vec<Symbol> = Vec::new();
-        if let Some(name) = first {
+        if let Some((name, loc)) = first {
             frame.variables.insert(name, 0);
+            frame.locs.entry(name).or_default().push(loc);
             variables.push(name);
         }
         for stmt in body {
@@ -286,7 +287,8 @@ impl Builder<'_> {
                     &mut crossed,
                     &mut promises,
                 );
-                let body = self.block(scope, ast, body, Some(variable.symbol), None);
+                let declared = Some((variable.symbol, loc));
+                let body = self.block(scope, ast, body, declared, None);
                 Ok(self.add_stmt(
                     StmtKind::For {
                         iterable,

@@ -53,6 +53,11 @@ impl Builder<'_> {
                     self.args_text(ast, args)
                 )
             }
+            ExprKind::List(_) | ExprKind::Dict(_)
+                if super::fold::not_constant(ast, id).is_none() =>
+            {
+                constant_text(ast, id)
+            }
             ExprKind::List(items) => {
                 let items: Vec<String> = items.iter().map(|item| sub(*item)).collect();
                 format!("[{}]", items.join(","))
@@ -133,6 +138,32 @@ impl Builder<'_> {
             })
             .collect();
         texts.join(",")
+    }
+}
+
+/// A folded list or dict, as Python writes it.
+fn constant_text(ast: &Ast, id: ExprId) -> String {
+    match &ast.expr(id).kind {
+        ExprKind::Literal(Literal::Bool(true)) => "True".to_owned(),
+        ExprKind::Literal(Literal::Bool(false)) => "False".to_owned(),
+        ExprKind::Literal(Literal::Int(value)) => value.to_string(),
+        ExprKind::Literal(Literal::BigInt(value)) => value.to_string(),
+        ExprKind::Literal(Literal::Float(value)) => text::float(*value),
+        ExprKind::Literal(Literal::Str(value)) => text::quoted(value),
+        ExprKind::List(items) => {
+            let items: Vec<String> = items.iter().map(|item| constant_text(ast, *item)).collect();
+            format!("[{}]", items.join(", "))
+        }
+        ExprKind::Dict(entries) => {
+            let entries: Vec<String> = entries
+                .iter()
+                .map(|(key, value)| {
+                    format!("{}: {}", text::quoted(key), constant_text(ast, *value))
+                })
+                .collect();
+            format!("{{{}}}", entries.join(", "))
+        }
+        _ => "null".to_owned(),
     }
 }
 

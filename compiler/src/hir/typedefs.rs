@@ -5,7 +5,10 @@ use super::expressions::{Expected, Scope};
 use super::{Def, NamespaceId};
 use crate::diagnostics::typing;
 use crate::syntax::ast::Item;
-use crate::types::{Type, TypedefId};
+use crate::types::Type;
+
+/// Values are checked along the chain of bases.
+const MAX_CHAIN: usize = 1000;
 
 impl Builder<'_> {
     pub fn define_typedefs(&mut self) {
@@ -32,21 +35,44 @@ impl Builder<'_> {
                 self.program.typedefs[id.index()].base = base;
             }
         }
-        // A typedef on itself would never end.
-        for at in 0..self.program.typedefs.len() {
-            let mut id = TypedefId(at as u32);
-            for _ in 0..=self.program.typedefs.len() {
-                match self.program.types[self.program.typedefs[id.index()].base.index()] {
-                    Type::Typedef(next) => id = next,
-                    _ => break,
+        self.check_bases();
+    }
+
+    /// A typedef on itself would never end; on a long chain of others it would end late.
+    fn check_bases(&mut self) {
+        let n_typedefs = self.program.typedefs.len();
+        let mut depths: Vec<Option<usize>> = vec![None; n_typedefs];
+        for start in 0..n_typedefs {
+            let mut path = Vec::new();
+            let mut on_path = crate::hash::Set::default();
+            let mut at = start;
+            let below = loop {
+                if let Some(depth) = depths[at] {
+                    break depth;
                 }
-                if id.index() == at {
+                if !on_path.insert(at) {
                     let loc = self.program.typedefs[at].loc;
                     self.errors
                         .push(typing(loc, "a typedef can not be based on itself"));
                     self.program.typedefs[at].base = self.program.add_type(Type::Any);
-                    break;
+                    break 0;
                 }
+                path.push(at);
+                match self.program.types[self.program.typedefs[at].base.index()] {
+                    Type::Typedef(next) => at = next.index(),
+                    _ => break 0,
+                }
+            };
+            for (depth, at) in (below + 1..).zip(path.into_iter().rev()) {
+                if depth > MAX_CHAIN {
+                    let loc = self.program.typedefs[at].loc;
+                    let message = format!("a chain of more than {MAX_CHAIN} typedefs");
+                    self.errors.push(typing(loc, message));
+                    self.program.typedefs[at].base = self.program.add_type(Type::Any);
+                    depths[at] = Some(1);
+                    continue;
+                }
+                depths[at] = Some(depth);
             }
         }
     }

@@ -61,15 +61,6 @@ pub fn bind(
         .iter()
         .find(|p| p.kind == ParameterKind::VarKeyword);
     if positional.len() > plain.len() && var_positional.is_none() {
-        let required = plain
-            .iter()
-            .filter(|parameter| !parameter.has_default)
-            .count();
-        let takes = if required == plain.len() {
-            required.to_string()
-        } else {
-            format!("from {required} to {}", plain.len())
-        };
         let noun = if plain.len() == 1 {
             "argument"
         } else {
@@ -77,7 +68,8 @@ pub fn bind(
         };
         let given = if positional.len() == 1 { "was" } else { "were" };
         return Err(format!(
-            "{name}() takes {takes} positional {noun} but {} {given} given",
+            "{name}() takes {} positional {noun} but {} {given} given",
+            plain.len(),
             positional.len()
         ));
     }
@@ -150,7 +142,7 @@ pub fn bind(
             checks.push((keyword.clone(), parameter.ty, *value));
         } else if let Some(parameter) = var_keyword {
             bound.keywords.push((keyword.clone(), *value));
-            checks.push((keyword.clone(), parameter.ty, *value));
+            checks.push((parameter.name.clone(), parameter.ty, *value));
         } else {
             return Err(format!(
                 "{name}() got an unexpected keyword argument: '{keyword}'"

@@ -21,6 +21,8 @@ pub struct Python {
     pub host: Option<Box<dyn PluginHost>>,
     pub has_finalizers: bool,
     pub has_dependency_managers: bool,
+    /// About annotations that say less than they seem to.
+    pub warnings: Vec<String>,
 }
 
 /// Starts Python if a loaded module has Python files.
@@ -39,7 +41,7 @@ pub fn load_python(
         return Ok(Python::default());
     }
     let names: Vec<&str> = modules.iter().map(|module| module.name.as_str()).collect();
-    let Some(runtime) = options.python.get() else {
+    let Some(mut runtime) = options.python.get() else {
         let message = format!(
             "Unable to load all plug-ins for module {}: this compile has no Python",
             names.join(", ")
@@ -54,12 +56,23 @@ pub fn load_python(
         );
         fail("CompilerException", Loc::NONE, message)
     };
+    // What the modules need is installed in the project's own environment, if it has one.
+    let own = crate::project::environment(world).map(|directory| format!("{directory}/bin/python"));
+    if let Some(own) = own.filter(|own| world.is_file(own)) {
+        runtime.interpreter = world.absolute(&own).into();
+    }
     let mut process = Process::start(&runtime).map_err(broken)?;
     let request = ToHost::LoadCompile {
         modules: modules.clone(),
         project_dir: world.absolute("").trim_end_matches('/').to_owned(),
         env: world.variables(),
-        environment_id: options.environment_id.clone(),
+        environment_id: options
+            .inputs
+            .environment
+            .id
+            .clone()
+            .or_else(|| options.environment_id.clone()),
+        inputs: serde_json::to_value(&options.inputs).unwrap_or_default(),
     };
     match process.request(request, &mut NoModel).map_err(broken)? {
         FromHost::Loaded {
@@ -67,15 +80,19 @@ pub fn load_python(
             resources,
             has_finalizers,
             has_dependency_managers,
+            warnings,
+            dataclasses,
         } => Ok(Python {
             plugins: PythonPlugins {
                 plugins,
                 resources,
+                dataclasses,
                 open_namespaces: Vec::new(),
             },
             host: Some(Box::new(process)),
             has_finalizers,
             has_dependency_managers,
+            warnings,
         }),
         FromHost::LoadFailed {
             module,
@@ -121,6 +138,14 @@ fn python_loc(world: &dyn World, sources: &mut Sources, failure: &Failure) -> Lo
     })
 }
 
+/// Whether a version of Python is one that our package runs on.
+fn is_recent(version: &str) -> bool {
+    let mut numbers = version
+        .split('.')
+        .map_while(|part| part.parse::<u32>().ok());
+    (numbers.next(), numbers.next()) >= (Some(3), Some(11))
+}
+
 /// While modules are loaded there is no model to ask.
 struct NoModel;
 
@@ -129,6 +154,10 @@ impl HostCallbacks for NoModel {
         Got::NoAttribute(format!(
             "there is no model yet, so no attribute {attribute}"
         ))
+    }
+
+    fn lookup(&mut self, name: &str) -> Got {
+        Got::NoAttribute(format!("there is no model yet, so no variable {name}"))
     }
 
     fn entity(&mut self, _: &str) -> ToHost {
@@ -173,8 +202,13 @@ impl Process {
         match process.receive()? {
             FromHost::Hello {
                 protocol: protocol::VERSION,
+                python,
                 ..
-            } => Ok(process),
+            } if is_recent(&python) => Ok(process),
+            FromHost::Hello { python, .. } if !is_recent(&python) => Err(format!(
+                "{} is Python {python}, but 3.11 or later is needed",
+                runtime.interpreter.display()
+            )),
             FromHost::Hello { protocol, .. } => Err(format!(
                 "the Python host speaks version {protocol} of the protocol, not {}",
                 protocol::VERSION
@@ -214,6 +248,10 @@ impl PluginHost for Process {
                     attribute,
                 } => {
                     let outcome = callbacks.get(instance, &attribute);
+                    self.send(&ToHost::Got { outcome })?;
+                }
+                FromHost::Lookup { name } => {
+                    let outcome = callbacks.lookup(&name);
                     self.send(&ToHost::Got { outcome })?;
                 }
                 FromHost::Entity { name } => {

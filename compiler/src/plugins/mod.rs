@@ -15,7 +15,7 @@ pub use scan::{Scanned, scan};
 use crate::diagnostics::Fail;
 use crate::hir::NamespaceId;
 use crate::intern::Symbol;
-use crate::protocol::{Annotation, ParameterKind, PluginInfo, ResourceClassInfo};
+use crate::protocol::{Annotation, DataclassInfo, ParameterKind, PluginInfo, ResourceClassInfo};
 use crate::types::{Heap, InstId, TypeId, Value};
 use crate::world::World;
 
@@ -26,6 +26,7 @@ pub struct PythonPlugins {
     pub resources: Vec<ResourceClassInfo>,
     /// Namespaces that may have plugins that are not known here.
     pub open_namespaces: Vec<String>,
+    pub dataclasses: Vec<DataclassInfo>,
 }
 
 pub type Native = fn(&mut dyn Model, &Bound) -> Result<Value, PluginError>;
@@ -46,6 +47,8 @@ pub struct PluginDef {
     pub allow_unknown: bool,
     /// It wants to know where it is called.
     pub context: bool,
+    /// It sets its result itself; what it returns does not count.
+    pub emits_statements: bool,
     pub deprecated: Option<Option<String>>,
     pub body: Body,
 }
@@ -98,11 +101,26 @@ pub trait Model {
     fn text(&self, value: Value) -> String;
     fn repr(&self, value: Value) -> String;
     /// The value of an attribute; `Ok(None)`: the entity has no such attribute.
-    fn attribute(&mut self, instance: InstId, name: &str) -> Result<Option<Value>, PluginError>;
+    /// `references`: it may be one.
+    fn attribute(
+        &mut self,
+        instance: InstId,
+        name: &str,
+        references: bool,
+    ) -> Result<Option<Value>, PluginError>;
+    /// A reference made by the running plugin, which says in its signature to what.
+    fn new_reference(
+        &mut self,
+        kind: &'static str,
+        class: &'static str,
+        arguments: Vec<(&'static str, Value)>,
+    ) -> Value;
     /// Whether the instance is of a type by its full name; `None`: there is no such type.
     fn is_instance(&self, instance: InstId, type_name: &str) -> Option<bool>;
     fn world(&self) -> &dyn World;
     fn environment_id(&self) -> Option<String>;
+    /// What the compile was given besides the project.
+    fn inputs(&self) -> &crate::Inputs;
     /// The root directory of a loaded module.
     fn module_root(&self, module: &str) -> Option<String>;
     /// First part of the calling namespace; empty for the project itself.
@@ -122,6 +140,8 @@ pub trait Model {
 /// What answers while Python runs.
 pub trait HostCallbacks {
     fn get(&mut self, instance: u32, attribute: &str) -> crate::protocol::Got;
+    /// A name at the call that runs.
+    fn lookup(&mut self, name: &str) -> crate::protocol::Got;
     fn entity(&mut self, name: &str) -> crate::protocol::ToHost;
     fn log(&mut self, level: &str, message: &str);
 }

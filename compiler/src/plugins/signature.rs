@@ -25,7 +25,7 @@ pub fn parse(signature: &str, heap: &mut Heap) -> (Vec<Parameter>, Annotation) {
             Parameter {
                 name: name.trim().to_owned(),
                 kind,
-                declared: Annotation::Model(annotation.to_owned()),
+                declared: parse_annotation(annotation),
                 ty: TypeId(0),
                 has_default: default.is_some(),
                 default: default.map_or(Value::Null, |text| constant(text, heap)),
@@ -34,9 +34,34 @@ pub fn parse(signature: &str, heap: &mut Heap) -> (Vec<Parameter>, Annotation) {
         .collect();
     let returns = match returns.trim() {
         "" => Annotation::Any,
-        text => Annotation::Model(text.to_owned()),
+        text => parse_annotation(text),
     };
     (parameters, returns)
+}
+
+/// `string | Reference[string]`, `Sequence[any]`, `Mapping[any]`, else a type of the model.
+fn parse_annotation(text: &str) -> Annotation {
+    let inner = |prefix: &str| {
+        let rest = text.strip_prefix(prefix)?.strip_suffix(']')?;
+        Some(Box::new(parse_annotation(rest)))
+    };
+    if let Some(item) = inner("Sequence[") {
+        return Annotation::List(item);
+    }
+    if let Some(item) = inner("Mapping[") {
+        return Annotation::Dict(item);
+    }
+    if text.contains('|') {
+        let members = text
+            .split('|')
+            .map(|member| parse_annotation(member.trim()));
+        return Annotation::Union(members.collect());
+    }
+    match (text, inner("Reference[")) {
+        ("Reference", _) => Annotation::Reference(Box::new(Annotation::Any)),
+        (_, Some(of)) => Annotation::Reference(of),
+        (text, None) => Annotation::Model(text.to_owned()),
+    }
 }
 
 fn constant(text: &str, heap: &mut Heap) -> Value {

@@ -70,6 +70,14 @@ pub fn load(
         stack: Vec::new(),
         n_files: 0,
     };
+    loader
+        .warnings
+        .extend(project.warnings.iter().map(|message| Warning {
+            kind: "ProjectConfigurationWarning",
+            message: message.clone(),
+            loc: Loc::NONE,
+            notes: Vec::new(),
+        }));
     let text = world.read_text("main.cf").map_err(|error| {
         fail(
             "CompilerException",
@@ -84,7 +92,8 @@ pub fn load(
         }
     }
     if loader.errors.is_empty()
-        && let Err(error) = super::requirements::check(world, &project.requires, &loader.modules)
+        && let Err(error) =
+            super::requirements::check(world, &project.requires, &loader.modules, loader.warnings)
     {
         loader.errors.push(error);
     }
@@ -155,6 +164,43 @@ impl Loader<'_> {
         })
     }
 
+    /// The metadata of a module of the second generation are as packaging tools want them.
+    fn check_metadata(&mut self, module: &Module, namespace: &str, loc: Loc) -> Result<(), Fail> {
+        let super::modules::Found::V2 { root, .. } = &module.found else {
+            return Ok(());
+        };
+        let file = format!("{root}/setup.cfg");
+        if !self.world.is_file(&file) {
+            return Ok(());
+        }
+        let name = &module.name;
+        let text = self.world.read_text(&file);
+        let checked = text
+            .map_err(|error| error.to_string())
+            .and_then(|text| super::metadata::module(name, &text).map(|()| text));
+        match checked {
+            Ok(text) => {
+                if super::metadata::is_deprecated(&text) {
+                    self.warnings.push(Warning {
+                        kind: "ModuleDeprecationWarning",
+                        message: format!("Module {name} has been deprecated"),
+                        loc: Loc::NONE,
+                        notes: Vec::new(),
+                    });
+                }
+                Ok(())
+            }
+            Err(reason) => {
+                let message = format!("Metadata defined in {file} is invalid:\n  {reason}");
+                let metadata = fail("InvalidMetadata", Loc::NONE, message);
+                let message = format!("Could not load module {name}");
+                let invalid = fail("InvalidModuleException", Loc::NONE, message).cause(*metadata);
+                let message = format!("Failed to load module {namespace}");
+                Err(fail("ModuleLoadingException", loc, message).cause(*invalid))
+            }
+        }
+    }
+
     fn load_namespace(&mut self, namespace: &str, import: Loc) -> Result<(), Fail> {
         if self.loaded.contains_key(namespace) {
             return Ok(());
@@ -181,6 +227,7 @@ impl Loader<'_> {
                         .did_you_mean(similar.map(|similar| namespace.replacen(top, similar, 1)))
                         .or_help("a module is a directory of the module path with a module.yml, setup.cfg or pyproject.toml"));
                 };
+                self.check_metadata(&module, namespace, import)?;
                 self.modules.push(module);
                 self.files.push(Vec::new());
                 self.modules.len() - 1

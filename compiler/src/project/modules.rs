@@ -47,12 +47,36 @@ pub fn find(world: &dyn World, project: &Project, name: &str) -> Option<Module> 
             return module(Found::V2 { root, package });
         }
     }
-    for environment in [".env", ".venv", "venv"] {
-        for python in world.list(&format!("{environment}/lib")) {
-            let package = format!("{environment}/lib/{python}site-packages/inmanta_plugins/{name}");
+    for packages in site_packages(world) {
+        let mut places = vec![packages.clone()];
+        // Modules that are installed in place are named by files that add to Python's path.
+        for file in world.list(&packages) {
+            if file.ends_with(".pth") {
+                let text = world
+                    .read_text(&format!("{packages}/{file}"))
+                    .unwrap_or_default();
+                let paths = text.lines().map(str::trim);
+                let paths = paths.filter(|path| {
+                    !path.is_empty()
+                        && !path.starts_with(['#', ' '])
+                        && !path.starts_with("import ")
+                });
+                places.extend(paths.map(str::to_owned));
+            }
+        }
+        for place in places {
+            let package = format!("{}/inmanta_plugins/{name}", place.trim_end_matches('/'));
             if world.is_file(&format!("{package}/model/_init.cf")) {
                 return module(Found::V2 {
                     root: package.clone(),
+                    package,
+                });
+            }
+            if world.is_file(&format!("{package}/__init__.py"))
+                && world.is_file(&format!("{place}/model/_init.cf"))
+            {
+                return module(Found::V2 {
+                    root: place,
                     package,
                 });
             }
@@ -68,12 +92,8 @@ pub fn find(world: &dyn World, project: &Project, name: &str) -> Option<Module> 
 pub fn names(world: &dyn World, project: &Project) -> Vec<String> {
     let mut names: Vec<String> = ["std", "fs", "exec"].map(str::to_owned).to_vec();
     let mut directories = project.module_path.clone();
-    for environment in [".env", ".venv", "venv"] {
-        for python in world.list(&format!("{environment}/lib")) {
-            directories.push(format!(
-                "{environment}/lib/{python}site-packages/inmanta_plugins"
-            ));
-        }
+    for packages in site_packages(world) {
+        directories.push(format!("{packages}/inmanta_plugins"));
     }
     for directory in directories {
         let below = world.list(directory.trim_end_matches('/'));
@@ -117,6 +137,28 @@ pub fn namespaces(world: &dyn World, project: &Project, above: &str) -> Vec<Stri
     found
 }
 
+/// Where the packages of the project's virtual environment lie. Source: language.md 11.3.
+fn site_packages(world: &dyn World) -> Vec<String> {
+    let environment = environment(world);
+    let libraries = environment.map(|environment| format!("{environment}/lib"));
+    libraries
+        .iter()
+        .flat_map(|lib| {
+            let pythons = world.list(lib).into_iter();
+            pythons.map(move |python| format!("{lib}/{python}site-packages"))
+        })
+        .collect()
+}
+
+/// The project's virtual environment, if it has one.
+pub fn environment(world: &dyn World) -> Option<&'static str> {
+    let mut known = [".env", ".venv", "venv"].into_iter();
+    known.find(|directory| {
+        world.is_file(&format!("{directory}/pyvenv.cfg"))
+            || world.is_dir(&format!("{directory}/lib"))
+    })
+}
+
 impl Module {
     pub fn root(&self) -> Option<&str> {
         match &self.found {
@@ -140,20 +182,17 @@ impl Module {
                 builtin::source(namespace).map(|(file, text)| (file.to_owned(), text.to_owned()))
             );
         };
-        let candidates = if below.is_empty() {
-            vec![format!("{root}/model/_init.cf")]
+        // A directory counts before a file of its name, also when it has no `_init.cf`.
+        let directory = format!("{root}/model/{below}");
+        let path = if below.is_empty() || world.is_dir(&directory) {
+            format!("{}/_init.cf", directory.trim_end_matches('/'))
         } else {
-            vec![
-                format!("{root}/model/{below}/_init.cf"),
-                format!("{root}/model/{below}.cf"),
-            ]
+            format!("{directory}.cf")
         };
-        for path in candidates {
-            if world.is_file(&path) {
-                return world.read_text(&path).map(|text| Some((path, text)));
-            }
+        if !world.is_file(&path) {
+            return Ok(None);
         }
-        Ok(None)
+        world.read_text(&path).map(|text| Some((path, text)))
     }
 
     /// Its Python files, if it has any.

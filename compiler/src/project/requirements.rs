@@ -1,44 +1,75 @@
-//! Whether the loaded modules have the versions that the project asks for. Source: language.md 11.5.
-//!
-//! What can not be understood is not held against a project: packaging tools say more about it than we can.
+//! Whether the loaded modules have the versions that are asked for. Source: language.md 11.5.
 
-use std::cmp::Ordering;
+use std::str::FromStr;
 
+use pep440_rs::{Version, VersionSpecifiers};
+
+use super::metadata::invalid;
 use super::modules::{Found, Module};
-use crate::diagnostics::{Fail, fail};
+use crate::diagnostics::{Fail, Warning, fail};
 use crate::span::Loc;
 use crate::world::World;
 
+/// A constraint on a module, and who has it.
+pub(super) struct Requirement {
+    text: String,
+    module: String,
+    versions: VersionSpecifiers,
+}
+
+const PACKAGE: &str = "inmanta-module-";
+
+/// All constraints of the project and of the loaded modules. Those on modules that are not loaded only warn.
 pub(super) fn check(
     world: &dyn World,
     requires: &[String],
     modules: &[Module],
+    warnings: &mut Vec<Warning>,
 ) -> Result<(), Fail> {
+    let mut all = Vec::new();
+    for text in requires {
+        let parsed =
+            parse(text).map_err(|reason| invalid(format!("requires: {text}: {reason}")))?;
+        if modules.iter().all(|module| module.name != parsed.module) {
+            warnings.push(Warning {
+                kind: "InmantaWarning",
+                message: format!(
+                    "Module {} is present in requires but it is not used by the model.",
+                    parsed.module
+                ),
+                loc: Loc::NONE,
+                notes: Vec::new(),
+            });
+        }
+        all.push(parsed);
+    }
+    let project = world.read_text("requirements.txt").unwrap_or_default();
+    all.extend(of_packages(project.lines()));
+    for module in modules {
+        all.extend(of_module(world, module));
+    }
     let mut unmet = Vec::new();
-    for requirement in requires {
-        let text = requirement.split(['#', ';']).next().unwrap_or("").trim();
-        let end = text
-            .find(|c: char| !(c.is_alphanumeric() || "_-.".contains(c)))
-            .unwrap_or(text.len());
-        let (name, constraints) = text.split_at(end);
-        let name = name
-            .strip_prefix("inmanta-module-")
-            .unwrap_or(name)
-            .replace('-', "_");
-        let Some(version) = modules
+    for requirement in &all {
+        let found = modules
             .iter()
-            .find(|module| module.name == name)
-            .and_then(|module| version(world, module))
-        else {
+            .find(|module| module.name == requirement.module);
+        let version = found.and_then(|module| version(world, module));
+        let Some(version) = version.and_then(|version| Version::from_str(&version).ok()) else {
             continue;
         };
-        let satisfied = constraints
-            .split(',')
-            .all(|constraint| satisfies(&version, constraint.trim()).unwrap_or(true));
-        if !satisfied {
-            unmet.push(format!("\n\t* requirement {requirement} on module {name} not fulfilled, now at version {version}"));
+        // Pre-releases count: `contains` would leave them out.
+        if !requirement
+            .versions
+            .iter()
+            .all(|one| one.contains(&version))
+        {
+            unmet.push(format!(
+                "\n\t* requirement {} on module {} not fulfilled, now at version {version}",
+                requirement.text, requirement.module
+            ));
         }
     }
+    unmet.dedup();
     if unmet.is_empty() {
         return Ok(());
     }
@@ -46,82 +77,128 @@ pub(super) fn check(
         "The following requirements were not satisfied:{}",
         unmet.concat()
     );
-    Err(fail("CompilerException", Loc::NONE, message))
+    Err(fail("CompilerException", Loc::NONE, message).help(
+        "install the versions that are asked for in the project's environment or module path",
+    ))
+}
+
+/// `net ~= 1.2, != 1.3`, with the name of a module or of its package.
+pub(super) fn parse(text: &str) -> Result<Requirement, String> {
+    let plain = text.split(['#', ';']).next().unwrap_or("").trim();
+    let end = plain
+        .find(|c: char| !(c.is_alphanumeric() || "_-.".contains(c)))
+        .unwrap_or(plain.len());
+    let (name, rest) = plain.split_at(end);
+    if !name.starts_with(char::is_alphanumeric) {
+        return Err("a name was expected".to_owned());
+    }
+    let rest = match rest.trim().strip_prefix('[') {
+        Some(extras) => extras.split_once(']').map_or("", |(_, rest)| rest),
+        None => rest,
+    };
+    let rest = rest.trim().trim_start_matches('(').trim_end_matches(')');
+    // A place to get it from says nothing of versions.
+    let rest = if rest.starts_with('@') { "" } else { rest };
+    let versions = VersionSpecifiers::from_str(rest).map_err(|error| error.to_string())?;
+    Ok(Requirement {
+        text: plain.to_owned(),
+        module: name.strip_prefix(PACKAGE).unwrap_or(name).replace('-', "_"),
+        versions,
+    })
+}
+
+/// Of requirements of Python packages, those on modules.
+fn of_packages<'a>(lines: impl Iterator<Item = &'a str>) -> Vec<Requirement> {
+    lines
+        .map(str::trim)
+        .filter(|line| line.starts_with(PACKAGE))
+        // What pip would not understand is pip's to say.
+        .filter_map(|line| parse(line).ok())
+        .collect()
+}
+
+fn of_module(world: &dyn World, module: &Module) -> Vec<Requirement> {
+    let Some(root) = module.root() else {
+        return Vec::new();
+    };
+    let read = |file: &str| {
+        world
+            .read_text(&format!("{root}/{file}"))
+            .unwrap_or_default()
+    };
+    match &module.found {
+        Found::Builtin => Vec::new(),
+        Found::V1(_) => {
+            let yaml: serde_yaml::Value =
+                serde_yaml::from_str(&read("module.yml")).unwrap_or_default();
+            let own = match yaml.get("requires") {
+                Some(serde_yaml::Value::String(text)) => vec![text.clone()],
+                Some(serde_yaml::Value::Sequence(items)) => items
+                    .iter()
+                    .filter_map(|item| Some(item.as_str()?.to_owned()))
+                    .collect(),
+                _ => Vec::new(),
+            };
+            let mut all: Vec<Requirement> =
+                own.iter().filter_map(|text| parse(text).ok()).collect();
+            all.extend(of_packages(read("requirements.txt").lines()));
+            all
+        }
+        Found::V2 { .. } => {
+            of_packages(option(&read("setup.cfg"), "options", "install_requires").lines())
+        }
+    }
+}
+
+/// The value of a key in a section of a `setup.cfg`; more lines follow indented.
+fn option(text: &str, section: &str, key: &str) -> String {
+    let mut in_section = false;
+    let mut value: Option<String> = None;
+    for line in text.lines() {
+        let is_more = line.starts_with([' ', '\t']);
+        match &mut value {
+            Some(value) if is_more => {
+                value.push('\n');
+                value.push_str(line.trim());
+                continue;
+            }
+            Some(_) => break,
+            None => {}
+        }
+        if let Some(name) = line.strip_prefix('[') {
+            in_section = name.trim_end().trim_end_matches(']') == section;
+        } else if in_section
+            && let Some((name, first)) = line.split_once(['=', ':'])
+            && name.trim() == key
+        {
+            value = Some(first.trim().to_owned());
+        }
+    }
+    value.unwrap_or_default()
 }
 
 fn version(world: &dyn World, module: &Module) -> Option<String> {
     let root = module.root()?;
-    let (file, separator) = match &module.found {
-        Found::V1(_) => ("module.yml", ':'),
-        Found::V2 { .. } => ("setup.cfg", '='),
+    let read = |file: &str| world.read_text(&format!("{root}/{file}")).ok();
+    let text = match &module.found {
         Found::Builtin => return None,
-    };
-    let text = world.read_text(&format!("{root}/{file}")).ok()?;
-    text.lines().find_map(|line| {
-        let (key, value) = line.split_once(separator)?;
-        (key.trim() == "version").then(|| value.trim().trim_matches(['"', '\'']).to_owned())
-    })
-}
-
-/// Numbers of the release, and whether it is a pre-release.
-fn release(version: &str) -> Option<(Vec<u64>, bool)> {
-    let version = version.trim().trim_start_matches('v');
-    let end = version
-        .find(|c: char| !(c.is_ascii_digit() || c == '.'))
-        .unwrap_or(version.len());
-    let (numbers, rest) = version.split_at(end);
-    let numbers = numbers
-        .trim_end_matches('.')
-        .split('.')
-        .map(|part| part.parse().ok())
-        .collect::<Option<Vec<u64>>>()?;
-    let pre = ["a", "b", "rc", "dev", ".dev"]
-        .iter()
-        .any(|mark| rest.starts_with(mark))
-        || version[..end].ends_with('.') && rest.starts_with("dev");
-    Some((numbers, pre))
-}
-
-fn compare(a: &(Vec<u64>, bool), b: &(Vec<u64>, bool)) -> Ordering {
-    let part = |numbers: &[u64], at: usize| numbers.get(at).copied().unwrap_or(0);
-    let order = (0..a.0.len().max(b.0.len()))
-        .map(|at| part(&a.0, at).cmp(&part(&b.0, at)))
-        .find(|order| order.is_ne());
-    order.unwrap_or_else(|| b.1.cmp(&a.1))
-}
-
-/// `None`: the constraint is of no kind that is known here.
-fn satisfies(version: &str, constraint: &str) -> Option<bool> {
-    if constraint.is_empty() {
-        return Some(true);
-    }
-    let end = constraint.find(|c: char| !"=<>~!".contains(c))?;
-    let (operator, wanted) = constraint.split_at(end);
-    let wanted = wanted.trim();
-    let found = release(version)?;
-    if let Some(prefix) = wanted.strip_suffix(".*") {
-        let prefix = release(prefix)?.0;
-        let same = (0..prefix.len()).all(|at| found.0.get(at).copied().unwrap_or(0) == prefix[at]);
-        return match operator {
-            "==" => Some(same),
-            "!=" => Some(!same),
-            _ => None,
-        };
-    }
-    let wanted = release(wanted)?;
-    let order = compare(&found, &wanted);
-    Some(match operator {
-        "==" | "===" => order.is_eq(),
-        "!=" => order.is_ne(),
-        ">=" => order.is_ge(),
-        "<=" => order.is_le(),
-        ">" => order.is_gt(),
-        "<" => order.is_lt(),
-        "~=" => {
-            let fixed = wanted.0.len().saturating_sub(1);
-            order.is_ge()
-                && (0..fixed).all(|at| found.0.get(at).copied().unwrap_or(0) == wanted.0[at])
+        Found::V1(_) => {
+            let yaml: serde_yaml::Value = serde_yaml::from_str(&read("module.yml")?).ok()?;
+            match yaml.get("version")? {
+                serde_yaml::Value::String(text) => text.clone(),
+                serde_yaml::Value::Number(number) => number.to_string(),
+                _ => return None,
+            }
         }
-        _ => return None,
-    })
+        Found::V2 { .. } => {
+            let file = read("setup.cfg")?;
+            let tag = option(&file, "egg_info", "tag_build");
+            let version = option(&file, "metadata", "version");
+            match tag.trim_start_matches('.') {
+                "" => version,
+                tag => format!("{version}.{tag}"),
+            }
+        }
+    };
+    (!text.is_empty()).then_some(text)
 }

@@ -6,7 +6,7 @@ use crate::diagnostics::{Fail, Warning, closest, fail, runtime, typing};
 use crate::hir::{CallId, Callee, ExprId, ExprKind, PluginId};
 use crate::plugins::{Body, Bound, PluginError, bind};
 use crate::span::Loc;
-use crate::types::{TypeId, Value};
+use crate::types::{Type, TypeId, Value};
 
 /// Evaluated arguments of a call that may have to run again.
 #[derive(Clone, Default)]
@@ -153,6 +153,9 @@ impl Machine<'_> {
                 continue;
             }
             self.validate(ty, value, loc).map_err(|cause| {
+                if let Some(error) = self.refused_reference(ty, value, &parameter, name, loc) {
+                    return error;
+                }
                 let message = format!(
                     "Value {} for argument {parameter} of plugin {name} has incompatible type. Expected type: {}",
                     self.heap.repr(value, self),
@@ -195,7 +198,8 @@ impl Machine<'_> {
             }
             Body::Python => self.call_python(site, bound)?,
         };
-        if matches!(value, Value::Unknown(_)) {
+        // What a plugin sets as its result itself is not held against its annotation.
+        if matches!(value, Value::Unknown(_)) || plugin.emits_statements {
             return Ok(value);
         }
         self.validate(plugin.returns, value, site.loc)
@@ -225,7 +229,7 @@ impl Machine<'_> {
             format!("in plugin {name}")
         };
         match error {
-            PluginError::Compile(error) if error.kind == "PluginTypeException" => error,
+            PluginError::Compile(error) if error.kind == "PluginTypeException" => error.at(loc),
             PluginError::Compile(cause) => fail(
                 "WrappingRuntimeException",
                 loc,
@@ -286,6 +290,10 @@ impl Machine<'_> {
             let message = "Context Aware functions are not allowed in direct execution";
             return Err(fail("DirectExecuteException", loc, message));
         }
+        if self.program.plugins[plugin.index()].emits_statements {
+            let message = "emits_statements functions are not allowed in direct execution";
+            return Err(runtime(loc, message));
+        }
         let arguments = self.check_arguments(plugin, &positional, &named, loc)?;
         if arguments.unknown {
             return Err(fail(
@@ -309,6 +317,13 @@ impl Machine<'_> {
             return Ok(value);
         }
         let target = self.program.types[ty.index()].clone();
+        if let (Value::Reference(_), Type::Bool) = (value, &target) {
+            let text = self.heap.to_text(value, self);
+            return Err(runtime(
+                loc,
+                format!("{text} is an inmanta reference, not a boolean."),
+            ));
+        }
         if let Some(cast) = self.with_heap(|heap, machine| heap.cast(&target, value, machine)) {
             return Ok(cast);
         }

@@ -52,6 +52,7 @@ impl Machine<'_> {
         self.runs[run.index()].results.push(result);
         let parent = self.scopes[outer.index()];
         let scope = self.push_scope(outer, 1, VarKind::Loop, parent.instance, parent.namespace);
+        self.set_maker(scope, item);
         let variable = self.scopes[scope.index()].base;
         self.set_plain(variable, item, node.loc)?;
         let mut needs = Needs::new();

@@ -6,7 +6,7 @@ use super::eval::Ready;
 use super::lookup::{Key, KeyValues};
 use super::{Action, InstId, Instance, Machine, Needs, ScopeId, Step, VarId, VarKind};
 use crate::diagnostics::{Fail, closest, duplicate, fail, runtime, typing};
-use crate::hir::{AttrId, AttributeKind, ConstructId, ExprKind, missing_index};
+use crate::hir::{AttributeKind, ConstructId, ExprKind, missing_index};
 use crate::types::{EntityId, Value};
 
 /// Slot and value of what is known before the instance exists.
@@ -47,6 +47,7 @@ impl Machine<'_> {
                 };
                 values.push(value);
             }
+            self.refuse_references(&index.names, &values, loc)?;
             let key = self.key(values, loc)?;
             if let Some(hit) = self.find_key(index.table, &key) {
                 self.check_hit(hit, found, construct.entity, loc)?;
@@ -64,7 +65,7 @@ impl Machine<'_> {
                 instance
             }
             None => {
-                let parent = self.scopes[scope.index()].instance;
+                let parent = self.scopes[scope.index()].maker;
                 let instance = self.create(construct.entity, loc, parent)?;
                 for (slot, value) in &direct {
                     let var = VarId(self.instance(instance).slots.0 + slot);
@@ -86,6 +87,18 @@ impl Machine<'_> {
                 _ => self.assign_slot(VarId(slots + argument.slot), argument.value, scope, loc)?,
             }
         }
+        self.add_implement_units(instance, loc)?;
+        Ok(Value::Instance(instance))
+    }
+
+    /// Each `implement` entry of the instance's entity is decided by a unit of its own.
+    pub(super) fn add_implement_units(
+        &mut self,
+        instance: InstId,
+        loc: crate::span::Loc,
+    ) -> Result<(), Fail> {
+        let program = self.program;
+        let entity = program.entity(self.instance(instance).entity);
         let mut condition_scope = ScopeId::NONE;
         for (at, entry) in entity.entries.iter().enumerate() {
             let implement = &program.implements[entry.index()];
@@ -118,7 +131,7 @@ impl Machine<'_> {
                 needs,
             )?;
         }
-        Ok(Value::Instance(instance))
+        Ok(())
     }
 
     /// Steps that wait for nothing and follow one another in the queue are one entry.
@@ -178,7 +191,8 @@ impl Machine<'_> {
                 continue;
             };
             let id = VarId(slots + argument.slot);
-            let (is_ready, attr) = (self.var(id).is_ready(), self.var(id).attr);
+            let is_ready = self.var(id).is_ready();
+            let attr = program.entity(construct.entity).slots[argument.slot as usize];
             if !is_ready && self.checked[argument.value.index()] == attr {
                 self.settle(id, value, construct.loc);
                 continue;
@@ -204,20 +218,23 @@ impl Machine<'_> {
         } else {
             0
         };
-        if depth > super::MAX_CHAIN {
+        let limit = self.options.limits.chain;
+        if depth > limit {
             let message = format!(
-                "implementations construct one another in a chain of more than {} instances: {}",
-                super::MAX_CHAIN,
+                "implementations and loops construct one another in a chain of more than {limit} instances: {}",
                 self.construct_chain()
             );
             return Err(runtime(loc, message).help(
-                "an implementation that constructs its own entity needs a condition that ends it",
+                "an implementation that constructs its own entity needs a condition that ends it, and a loop over a list that it adds to, too",
             ));
         }
         let id = InstId(self.instances.len() as u32);
-        let this = self.add_var(VarKind::Plain, id, AttrId::NONE);
+        let this = self.add_var(VarKind::Plain);
         self.vars[this.index()].set(Value::Instance(id), loc);
         let slots = VarId(self.vars.len() as u32);
+        while self.owners.len() * super::OWNER_BLOCK <= slots.index() {
+            self.owners.push(InstId(id.0.saturating_sub(1)));
+        }
         self.instances.push(Instance {
             entity,
             slots,
@@ -239,7 +256,8 @@ impl Machine<'_> {
                 AttributeKind::Relation { high: Some(1), .. } => VarKind::Single,
                 AttributeKind::Relation { .. } => VarKind::List,
             };
-            let var = self.add_var(kind, id, *attr);
+            let var = self.add_var(kind);
+            self.vars[var.index()].is_slot = true;
             if matches!(kind, VarKind::Optional | VarKind::List) {
                 self.enqueue_if_complete(var);
             }
@@ -324,12 +342,12 @@ impl Machine<'_> {
         }
         let candidates: SmallVec<[crate::intern::Symbol; 4]> =
             std::iter::once(first).chain(missing).collect();
-        let var = self.var(context);
-        let AttributeKind::Relation { inverse, .. } = program.attribute(var.attr).kind else {
+        let attr = self.attr(context);
+        let AttributeKind::Relation { inverse, .. } = program.attribute(attr).kind else {
             let message = format!(
                 "Attempting to assign constructor of type {} to attribute that is not a relation attribute: {}",
                 program.text(entity.name),
-                program.text(program.attribute(var.attr).name)
+                program.text(program.attribute(attr).name)
             );
             return Err(runtime(construct.loc, message));
         };

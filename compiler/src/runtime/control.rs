@@ -2,7 +2,7 @@
 
 use super::eval::Ready;
 use super::{HolderId, InstId, LoopId, Machine, ScopeId, VarId, VarKind};
-use crate::diagnostics::{Fail, runtime, typing};
+use crate::diagnostics::{Fail, typing};
 use crate::hir::{ExprKind, ImplementationId, StmtId, StmtKind};
 use crate::span::Loc;
 use crate::types::Value;
@@ -22,6 +22,7 @@ impl Machine<'_> {
         };
         let parent = self.scopes[outer.index()];
         let scope = self.add_scope(outer, body, parent.instance, parent.namespace);
+        self.set_maker(scope, item);
         let variable = self.scopes[scope.index()].base;
         self.set_plain(variable, item, node.loc)?;
         self.emit_block(body, scope)
@@ -102,7 +103,7 @@ impl Machine<'_> {
                 let message = format!(
                     "Invalid value `{text}`: the condition for an if statement can only be a boolean expression"
                 );
-                return Err(runtime(node.loc, message));
+                return Err(super::references::not_bool(value, node.loc, message));
             }
         };
         if self.program.blocks[block.index()].stmts.is_empty() {

@@ -32,13 +32,13 @@ impl Machine<'_> {
     }
 
     pub(super) fn optional_unset(&self, id: VarId, loc: Loc) -> Fail {
-        let var = self.var(self.target(id));
-        let attribute = self.program.attribute(var.attr);
+        let slot = self.target(id);
+        let attribute = self.program.attribute(self.attr(slot));
         let message = format!(
             "Optional variable accessed that has no value (attribute `{}.{}` of `{}`)",
             self.program.entity_name(attribute.entity),
             self.program.text(attribute.name),
-            self.describe_instance(var.owner)
+            self.describe_instance(self.owner(slot))
         );
         fail("OptionalValueException", loc, message).help("check it with `is defined` first")
     }
@@ -166,10 +166,8 @@ impl Machine<'_> {
             Value::Unknown(_) => Ok(self.heap.new_unknown()),
             value => {
                 let text = self.heap.to_text(value, self);
-                Err(runtime(
-                    loc,
-                    format!("Invalid value `{text}`: `not` expects a boolean"),
-                ))
+                let message = format!("Invalid value `{text}`: `not` expects a boolean");
+                Err(super::references::not_bool(value, loc, message))
             }
         }
     }
@@ -218,13 +216,16 @@ impl Machine<'_> {
         ready: &mut Ready,
         loc: Loc,
     ) -> Result<Value, Fail> {
-        let mut out = String::new();
+        let mut out = std::mem::take(&mut self.scratch);
+        out.clear();
         let unknown = self.format_into(parts, scope, ready, loc, &mut out)?;
-        Ok(if unknown {
+        let value = if unknown {
             self.heap.new_unknown()
         } else {
             self.heap.new_str(&out)
-        })
+        };
+        self.scratch = out;
+        Ok(value)
     }
 
     /// True: some value is Unknown, and so is the whole text.
@@ -241,7 +242,11 @@ impl Machine<'_> {
             match part {
                 FormatPart::Text(text) => out.push_str(text),
                 FormatPart::Value(value) => {
-                    let value = self.eval_plain(*value, scope, ready)?;
+                    let expr = *value;
+                    let value = self.eval_plain(expr, scope, ready)?;
+                    if matches!(value, Value::Reference(_)) {
+                        return Err(super::references::in_format(&self.expr_name(expr), loc));
+                    }
                     unknown |= matches!(value, Value::Unknown(_));
                     self.heap.write_interpolated(value, self, out);
                 }
@@ -254,7 +259,11 @@ impl Machine<'_> {
                         let message = "f-strings do not support positional substitutions via '{}', use variable or attribute keys instead";
                         return Err(runtime(loc, message));
                     };
-                    let value = self.eval_plain(*value, scope, ready)?;
+                    let expr = *value;
+                    let value = self.eval_plain(expr, scope, ready)?;
+                    if matches!(value, Value::Reference(_)) {
+                        return Err(super::references::in_format(&self.expr_name(expr), loc));
+                    }
                     let mut spec_text = String::new();
                     let spec_unknown = self.format_into(spec, scope, ready, loc, &mut spec_text)?;
                     if spec_unknown || matches!(value, Value::Unknown(_)) {

@@ -56,7 +56,7 @@ impl Machine<'_> {
             *error = if found || producers.contains_key(&var) {
                 explained
             } else {
-                explained.or_help(if self.program.attribute(self.var(var).attr).is_relation() {
+                explained.or_help(if self.program.attribute(self.attr(var)).is_relation() {
                     "assign it where the object is created, in an implementation, or from the other side"
                 } else {
                     "assign it where the object is created or in an implementation, or give the attribute a default"
@@ -76,7 +76,7 @@ impl Machine<'_> {
             let message = format!(
                 "No match in index on type {} with key {}",
                 self.program.entity_name(lookup.entity),
-                lookup.text
+                self.lookup_text(&lookup)
             );
             errors.push((not_found(lookup.loc, message), None));
         }
@@ -86,6 +86,15 @@ impl Machine<'_> {
     }
 
     fn incomplete_instances(&mut self, errors: &mut Vec<Unexplained>) {
+        // In the order of the arena first: nearly always there is nothing to say.
+        let is_complete = self.instances.iter().all(|instance| {
+            let start = instance.slots.index();
+            let end = start + self.program.entity(instance.entity).slots.len();
+            instance.ran != 0 && self.vars[start..end].iter().all(super::Var::is_ready)
+        });
+        if is_complete {
+            return;
+        }
         for entity in 0..self.program.entities.len() {
             for at in 0..self.by_entity[entity].len() {
                 if errors.len() > MAX_ERRORS {
@@ -203,6 +212,7 @@ impl Machine<'_> {
                 self.program.comprehensions[self.runs[run.index()].comprehension.index()].loc
             }
             Action::Annotation { which, .. } => self.program.annotations[which as usize].loc,
+            Action::PromisedAttr { .. } => Loc::NONE,
             Action::Idle | Action::Cancelled | Action::Defined { .. } | Action::Promise { .. } => {
                 Loc::NONE
             }

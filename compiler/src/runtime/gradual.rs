@@ -50,7 +50,7 @@ impl Machine<'_> {
         }
         let is_gradual = !matches!(self.listeners[listener.index()], Listener::Defined { .. });
         let delayed = self.delayed_mut(id);
-        delayed.listeners.push(listener);
+        delayed.rare().listeners.push(listener);
         if is_gradual {
             delayed.gradual += 1;
             self.potential_changed(id);
@@ -71,7 +71,7 @@ impl Machine<'_> {
             return Ok(());
         }
         let delayed = self.delayed_mut(id);
-        let known = &mut delayed.listeners;
+        let known = &mut delayed.rare().listeners;
         let Some(at) = known.iter().position(|known| *known == listener) else {
             return Ok(());
         };

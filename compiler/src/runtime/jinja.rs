@@ -27,12 +27,12 @@ pub(super) fn environment(shared: &Shared) -> Environment<'static> {
     engine.set_auto_escape_callback(|_| AutoEscape::None);
     engine.set_fuel(Some(FUEL));
     engine.set_formatter(print);
-    engine.set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
+    engine.set_unknown_method_callback(super::jinja_methods::call);
     let loader = Arc::clone(shared);
     engine.set_loader(move |name| {
         let mut slot = lock(&loader);
         if let Some(source) = slot.sources.get(name) {
-            return Ok(Some(source.clone()));
+            return Ok(source.clone());
         }
         slot.wish = Some(Wish::Source(name.to_owned()));
         Err(aborted())
@@ -46,16 +46,19 @@ pub(super) fn environment(shared: &Shared) -> Environment<'static> {
     engine.add_filter("format", |template: String, args: Rest<Jinja>| {
         percent(&template, &args)
     });
+    engine.add_filter("__percent__", |template: String, value: Jinja| match value
+        .downcast_object_ref::<Tuple>()
+    {
+        Some(tuple) => percent(&template, &tuple.items),
+        None => percent(&template, &[value]),
+    });
     engine.add_filter("center", |value: String, width: Option<usize>| {
         centered(&value, width.unwrap_or(80))
     });
     engine.add_filter("wordcount", |value: String| {
         value.split_whitespace().count()
     });
-    engine.add_filter("forceescape", |value: String| {
-        minijinja::HtmlEscape(&value).to_string()
-    });
-    engine.add_filter("striptags", |value: String| strip_tags(&value));
+    super::jinja_filters::register(&mut engine);
     let program = Arc::clone(&lock(shared).program);
     for (at, plugin) in program.plugins.iter().enumerate() {
         let name = program.text(plugin.name).replace("::", DOT);
@@ -171,13 +174,17 @@ fn to_jinja(shared: &Shared, slot: &Slot, value: Value) -> Jinja {
             shared: Arc::clone(shared),
             id,
         }),
-        Value::Unknown(_) | Value::Opaque(_) => Jinja::UNDEFINED,
+        Value::Unknown(_) | Value::Opaque(_) | Value::Reference(_) => Jinja::UNDEFINED,
     }
 }
 
 fn element(shared: &Shared, slot: &mut Slot, value: Value) -> Jinja {
     if matches!(value, Value::Unknown(_)) {
         slot.wish = Some(Wish::Unknown);
+        return Jinja::from(aborted());
+    }
+    if matches!(value, Value::Reference(_)) {
+        slot.wish = Some(Wish::Reference(None, value));
         return Jinja::from(aborted());
     }
     to_jinja(shared, slot, value)
@@ -295,12 +302,59 @@ impl Object for Nothing {
     }
 }
 
+pub(super) fn is_model_dict(value: &Jinja) -> bool {
+    value.downcast_object_ref::<DictObject>().is_some()
+}
+
+pub(super) fn is_instance(value: &Jinja) -> bool {
+    value.downcast_object_ref::<InstanceObject>().is_some()
+}
+
+/// A sequence that is written as Python's tuples are.
+#[derive(Debug)]
+pub(super) struct Tuple {
+    items: Vec<Jinja>,
+}
+
+impl Tuple {
+    pub fn of(items: Vec<Jinja>) -> Jinja {
+        Jinja::from_object(Tuple { items })
+    }
+}
+
+impl Object for Tuple {
+    fn repr(self: &Arc<Self>) -> ObjectRepr {
+        ObjectRepr::Seq
+    }
+
+    fn get_value(self: &Arc<Self>, key: &Jinja) -> Option<Jinja> {
+        self.items.get(key.as_usize()?).cloned()
+    }
+
+    fn enumerate(self: &Arc<Self>) -> Enumerator {
+        Enumerator::Seq(self.items.len())
+    }
+
+    fn render(self: &Arc<Self>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let items: Vec<String> = self.items.iter().map(repr).collect();
+        match items.as_slice() {
+            [only] => write!(f, "({only},)"),
+            _ => write!(f, "({})", items.join(", ")),
+        }
+    }
+}
+
 fn is_nothing(value: &Jinja) -> bool {
     value.is_undefined() || value.downcast_object_ref::<Nothing>().is_some()
 }
 
-fn default_filter(value: Jinja, default: Option<Jinja>, kwargs: Kwargs) -> Result<Jinja, Error> {
-    let lenient: Option<bool> = kwargs.get("boolean")?;
+fn default_filter(
+    value: Jinja,
+    default: Option<Jinja>,
+    lenient: Option<bool>,
+    kwargs: Kwargs,
+) -> Result<Jinja, Error> {
+    let lenient = kwargs.get::<Option<bool>>("boolean")?.or(lenient);
     let default = match default {
         Some(default) => default,
         None => kwargs
@@ -313,7 +367,7 @@ fn default_filter(value: Jinja, default: Option<Jinja>, kwargs: Kwargs) -> Resul
 }
 
 /// Python's `str()`.
-fn shown(value: &Jinja) -> String {
+pub(super) fn shown(value: &Jinja) -> String {
     match value.kind() {
         ValueKind::None => "None".to_owned(),
         ValueKind::Bool => if value.is_true() { "True" } else { "False" }.to_owned(),
@@ -323,7 +377,7 @@ fn shown(value: &Jinja) -> String {
         ValueKind::Seq | ValueKind::Iterable
             if value
                 .as_object()
-                .is_none_or(|object| !object.is::<ListObject>()) =>
+                .is_none_or(|object| !object.is::<ListObject>() && !object.is::<Tuple>()) =>
         {
             repr(value)
         }
@@ -338,7 +392,12 @@ fn shown(value: &Jinja) -> String {
     }
 }
 
-fn repr(value: &Jinja) -> String {
+pub(super) fn repr(value: &Jinja) -> String {
+    if let Some(object) = value.as_object()
+        && (object.is::<ListObject>() || object.is::<DictObject>() || object.is::<Tuple>())
+    {
+        return value.to_string();
+    }
     match value.kind() {
         ValueKind::String => text::quoted(value.as_str().unwrap_or("")),
         ValueKind::Seq | ValueKind::Iterable => {
@@ -369,9 +428,10 @@ fn repr(value: &Jinja) -> String {
     }
 }
 
-fn print(out: &mut Output, _state: &State, value: &Jinja) -> Result<(), Error> {
+fn print(out: &mut Output, state: &State, value: &Jinja) -> Result<(), Error> {
     if value.is_undefined() {
-        return Err(Error::from(ErrorKind::UndefinedError));
+        // `x if y` without `else` is nothing; other undefined values are errors.
+        return minijinja::escape_formatter(out, state, value);
     }
     if let Some(text) = value.as_str() {
         return out.write_str(text).map_err(Error::from);
@@ -502,6 +562,7 @@ fn argument_of(value: &Jinja) -> Result<Argument, Error> {
 /// Python's `%` formatting, the kinds that templates use.
 fn percent(template: &str, args: &[Jinja]) -> Result<String, Error> {
     let mut out = String::new();
+    let first = args.first();
     let mut args = args.iter();
     let mut chars = template.chars().peekable();
     while let Some(c) = chars.next() {
@@ -509,6 +570,10 @@ fn percent(template: &str, args: &[Jinja]) -> Result<String, Error> {
             out.push(c);
             continue;
         }
+        // `%(name)s` takes from a mapping.
+        let named = chars
+            .next_if_eq(&'(')
+            .map(|_| chars.by_ref().take_while(|c| *c != ')').collect::<String>());
         let mut flags = String::new();
         while let Some(flag) = chars.next_if(|c| "-+ 0#123456789.".contains(*c)) {
             flags.push(flag);
@@ -524,7 +589,11 @@ fn percent(template: &str, args: &[Jinja]) -> Result<String, Error> {
                 "not enough arguments for format string",
             )
         };
-        let value = args.next().ok_or_else(missing)?;
+        let value = match &named {
+            Some(name) => first.ok_or_else(missing)?.get_attr(name)?,
+            None => args.next().ok_or_else(missing)?.clone(),
+        };
+        let value = &value;
         let body = match kind {
             Some('d' | 'i') => i128::try_from(value.clone())
                 .map(|int| int.to_string())
@@ -546,6 +615,12 @@ fn percent(template: &str, args: &[Jinja]) -> Result<String, Error> {
             ),
             Some('r') => repr(value),
             _ => shown(value),
+        };
+        let body = match kind {
+            Some('d' | 'i' | 'f') if flags.contains('+') && !body.starts_with('-') => {
+                format!("+{body}")
+            }
+            _ => body,
         };
         let left = flags.contains('-');
         let zero = flags.trim_start_matches(['+', ' ', '#']).starts_with('0');
@@ -576,7 +651,7 @@ fn centered(text: &str, width: usize) -> String {
     )
 }
 
-fn strip_tags(text: &str) -> String {
+pub(super) fn strip_tags(text: &str) -> String {
     let mut out = String::new();
     let mut in_tag = false;
     for c in text.chars() {

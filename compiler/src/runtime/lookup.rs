@@ -13,7 +13,9 @@ use crate::intern::Symbol;
 use crate::span::Loc;
 use crate::types::{EntityId, Type, Value};
 
-pub(super) type KeyValues = SmallVec<[Value; 4]>;
+pub(super) type KeyValues = SmallVec<[Value; 2]>;
+/// Arguments of a lookup, in the order in which they were given.
+type Args = SmallVec<[(Symbol, Value); 2]>;
 
 /// The values of an index, in the order of its attributes.
 #[derive(Clone)]
@@ -27,7 +29,7 @@ pub(super) struct Waiting {
     key: KeyValues,
     pub result: VarId,
     pub entity: EntityId,
-    pub text: String,
+    args: Args,
     pub loc: Loc,
     pub order: u64,
 }
@@ -50,7 +52,7 @@ impl Machine<'_> {
                 }
                 Value::Instance(id) => id.hash(&mut hasher),
                 Value::Unknown(id) => id.hash(&mut hasher),
-                Value::Opaque(_) | Value::Skip => {
+                Value::Opaque(_) | Value::Reference(_) | Value::Skip => {
                     return Err(runtime(loc, "a Python object can not be part of an index"));
                 }
             }
@@ -148,6 +150,22 @@ impl Machine<'_> {
         Ok(())
     }
 
+    /// What a lookup looked for.
+    pub(super) fn lookup_text(&self, lookup: &Waiting) -> String {
+        let texts: Vec<String> = lookup
+            .args
+            .iter()
+            .map(|(name, value)| {
+                format!(
+                    "{}={}",
+                    self.program.text(*name),
+                    self.heap.repr(*value, self)
+                )
+            })
+            .collect();
+        texts.join(", ")
+    }
+
     fn key_text(&self, index: &EntityIndex, instance: InstId) -> String {
         let slots = self.instance(instance).slots;
         let parts: Vec<String> = index
@@ -185,10 +203,10 @@ impl Machine<'_> {
         id: QueryId,
         scope: ScopeId,
         ready: &mut Ready,
-    ) -> Result<(EntityId, Vec<(Symbol, Value)>), Fail> {
+    ) -> Result<(EntityId, Args), Fail> {
         let program = self.program;
         let query = &program.queries[id.index()];
-        let mut args: Vec<(Symbol, Value)> = Vec::new();
+        let mut args = Args::new();
         let entity = match query.kind {
             QueryKind::Entity(entity) => entity,
             QueryKind::Relation(object, relation) => {
@@ -210,7 +228,8 @@ impl Machine<'_> {
                 match program.attribute(attr).kind {
                     AttributeKind::Plain(_) => {
                         let message = format!(
-                            "short index lookup is only possible on relations, {name} is an attribute"
+                            "short index lookup is only possible on relations, {} is an attribute",
+                            program.text(relation)
                         );
                         return Err(typing(query.loc, message));
                     }
@@ -254,13 +273,7 @@ impl Machine<'_> {
         Ok((entity, args))
     }
 
-    fn add_arg(
-        &self,
-        args: &mut Vec<(Symbol, Value)>,
-        name: Symbol,
-        value: Value,
-        loc: Loc,
-    ) -> Result<(), Fail> {
+    fn add_arg(&self, args: &mut Args, name: Symbol, value: Value, loc: Loc) -> Result<(), Fail> {
         if args.iter().any(|(known, _)| *known == name) {
             let message = format!(
                 "Attribute {} provided twice in index lookup",
@@ -309,12 +322,12 @@ impl Machine<'_> {
     fn find(
         &mut self,
         entity: EntityId,
-        mut args: Vec<(Symbol, Value)>,
+        mut args: Args,
         result: VarId,
         loc: Loc,
     ) -> Result<(), Fail> {
         let program = self.program;
-        let given: Vec<(Symbol, Value)> = args.clone();
+        let given = args.clone();
         args.sort_by(|(a, _), (b, _)| program.text(*a).cmp(program.text(*b)));
         let index = program.entity(entity).indexes.iter().find(|index| {
             index.names.len() == args.len()
@@ -336,22 +349,17 @@ impl Machine<'_> {
             let attr = program.entity(entity).slots[*slot as usize];
             values.push(self.as_key(*value, attr));
         }
+        self.refuse_references(&index.names, &values, loc)?;
         let key = self.key(values, loc)?;
         if let Some(instance) = self.find_key(index.table, &key) {
             return self.set_plain(result, Value::Instance(instance), loc);
         }
-        let texts: Vec<String> = given
-            .iter()
-            .map(|(name, value)| {
-                format!("{}={}", program.text(*name), self.heap.repr(*value, self))
-            })
-            .collect();
         self.n_lookups += 1;
         let waiting = Waiting {
             key: key.values,
             result,
             entity,
-            text: texts.join(", "),
+            args: given,
             loc,
             order: self.n_lookups,
         };

@@ -7,16 +7,22 @@ mod calls;
 mod comprehension;
 mod construct;
 mod control;
+mod dataclasses;
 mod describe;
 mod eval;
 mod finish;
 mod gradual;
 mod jinja;
+mod jinja_filters;
+mod jinja_methods;
+mod jinja_syntax;
+mod jinja_text;
 mod lookup;
 mod model;
 mod needs;
 mod promises;
 mod python;
+mod references;
 mod rest;
 mod run;
 mod schedule;
@@ -59,24 +65,26 @@ macro_rules! none {
         }
     )*};
 }
-none! { VarId, ScopeId, ListenerId, HolderId, InstId, AttrId }
+none! { VarId, ScopeId, ListenerId, HolderId, InstId }
 
-/// Ends of a compile that would never end by itself.
-const MAX_UNITS: u64 = 50_000_000;
-const MAX_INSTANCES: usize = 10_000_000;
-/// An instance whose implementation constructed one whose implementation constructed one …: so many times.
-const MAX_CHAIN: u32 = 100_000;
+/// No attribute.
+const NO_ATTR: AttrId = AttrId(u32::MAX);
+
 /// Depth of synchronous delivery from list to list.
 const MAX_DELIVERY: u32 = 10_000;
+
+/// Bytes of an arena before it has to grow.
+const LARGE: usize = 4 << 20;
+/// Variables for which there is one entry among the owners.
+const OWNER_BLOCK: usize = 16;
 
 pub type Needs = smallvec::SmallVec<[VarId; 4]>;
 
 /// What is known of a variable whose value is not complete. Variables that nobody uses have none.
 struct Delayed {
-    elements: Vec<Value>,
-    /// Keys of the elements, once there are many.
-    known: Option<Box<Set<u64>>>,
-    listeners: Vec<ListenerId>,
+    /// Most relations have one member.
+    elements: smallvec::SmallVec<[Value; 1]>,
+    rare: Option<Box<Rare>>,
     chain: Chain,
     waiters: i32,
     /// Waits that are purely gradual.
@@ -90,20 +98,31 @@ struct Delayed {
     in_candidates: bool,
 }
 
+const _: () = assert!(size_of::<Delayed>() == 64);
+
+/// What few delayed variables have.
+#[derive(Default)]
+struct Rare {
+    listeners: smallvec::SmallVec<[ListenerId; 4]>,
+    /// Keys of the elements, once there are many.
+    known: Set<u64>,
+}
+
 impl Delayed {
-    const NEW: Delayed = Delayed {
-        elements: Vec::new(),
-        known: None,
-        listeners: Vec::new(),
-        chain: Chain::EMPTY,
-        waiters: 0,
-        gradual: 0,
-        open: 0,
-        items: 0,
-        candidate_seq: 0,
-        in_hot: false,
-        in_candidates: false,
-    };
+    fn new() -> Delayed {
+        Delayed {
+            elements: smallvec::SmallVec::new(),
+            rare: None,
+            chain: Chain::EMPTY,
+            waiters: 0,
+            gradual: 0,
+            open: 0,
+            items: 0,
+            candidate_seq: 0,
+            in_hot: false,
+            in_candidates: false,
+        }
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -128,6 +147,12 @@ struct Unit {
 #[derive(Clone, Copy)]
 enum Step {
     Unit(UnitId),
+    /// An attribute of a variable that has its value.
+    Attr {
+        expr: ExprId,
+        scope: ScopeId,
+        proxy: VarId,
+    },
     /// Constants of a constructor into plain attributes: arguments `from` to `to` of the indirect ones.
     Constants {
         construct: ConstructId,
@@ -155,6 +180,12 @@ enum Action {
         scope: ScopeId,
     },
     Attr {
+        expr: ExprId,
+        scope: ScopeId,
+        proxy: VarId,
+    },
+    /// An attribute on the path of a promise: an unset optional ends the promise, and is no error.
+    PromisedAttr {
         expr: ExprId,
         scope: ScopeId,
         proxy: VarId,
@@ -257,12 +288,45 @@ enum Action {
     },
 }
 
+impl Action {
+    /// Where it runs, if it has such a place.
+    fn scope(&self) -> ScopeId {
+        match *self {
+            Action::Stmt { scope, .. }
+            | Action::Attr { scope, .. }
+            | Action::PromisedAttr { scope, .. }
+            | Action::Logic { scope, .. }
+            | Action::LogicRight { scope, .. }
+            | Action::Ternary { scope, .. }
+            | Action::Branch { scope, .. }
+            | Action::DefinedAttr { scope, .. }
+            | Action::Call { scope, .. }
+            | Action::Query { scope, .. }
+            | Action::Item { scope, .. }
+            | Action::Store { scope, .. }
+            | Action::If { scope, .. }
+            | Action::Implement { scope, .. }
+            | Action::Promise { scope, .. }
+            | Action::Element { scope, .. }
+            | Action::Annotation { scope, .. } => scope,
+            Action::Idle
+            | Action::Cancelled
+            | Action::Defined { .. }
+            | Action::For { .. }
+            | Action::Iterable { .. }
+            | Action::Collect { .. } => ScopeId::NONE,
+        }
+    }
+}
+
 #[derive(Clone, Copy)]
 struct Scope {
     parent: ScopeId,
     /// First variable.
     base: VarId,
     instance: InstId,
+    /// The instance behind what the scope's statements construct: its own, or the element of the loop that they are in.
+    maker: InstId,
     namespace: NamespaceId,
 }
 
@@ -273,7 +337,7 @@ pub struct Instance {
     pub loc: Loc,
     /// Which implementations of its entity ran.
     ran: u64,
-    /// The block in which it was constructed belongs to this instance.
+    /// The block in which it was constructed belongs to this instance, or is a loop's over it.
     parent: InstId,
     /// Length of the chain of parents.
     depth: u32,
@@ -288,7 +352,7 @@ struct Loop {
 
 struct Holder {
     executed: bool,
-    slots: Vec<VarId>,
+    slots: smallvec::SmallVec<[VarId; 2]>,
 }
 
 struct ComprehensionRun {
@@ -333,6 +397,8 @@ pub struct Machine<'a> {
     ready: VecDeque<Step>,
     scopes: Vec<Scope>,
     pub instances: Vec<Instance>,
+    /// For each block of variables: the newest instance that begins at or before the block.
+    owners: Vec<InstId>,
     /// Places of repeated construction.
     again: Map<InstId, Vec<Loc>>,
     by_entity: Vec<Vec<InstId>>,
@@ -351,6 +417,8 @@ pub struct Machine<'a> {
     root_scopes: Vec<ScopeId>,
     queue: schedule::Queue,
     n_lookups: u64,
+    /// For texts under construction.
+    scratch: String,
     delivery_depth: u32,
     empty_list: Value,
     /// Why an annotation failed.
@@ -364,6 +432,12 @@ pub struct Machine<'a> {
     later_errors: Vec<Fail>,
     /// A mistake was met: nothing must be seen from outside any more.
     has_failed: bool,
+    pub reference_models: crate::export::ReferenceModels,
+    /// Python objects of the instances that were made from dataclasses, or from references to such.
+    dataclass_objects: Map<InstId, (u32, bool)>,
+    /// The call of a plugin that runs now.
+    python_loc: Loc,
+    python_site: Option<calls::Site>,
 }
 
 impl<'a> Machine<'a> {
@@ -398,20 +472,22 @@ impl<'a> Machine<'a> {
             host: None,
             warnings: Vec::new(),
             unknown_parameters: Vec::new(),
-            vars: Vec::new(),
+            // Large from the start: such a vector grows in place, by moving pages, and pages that are not used are not there.
+            vars: Vec::with_capacity(LARGE / 16),
             free_vars: Vec::new(),
-            delayed: Vec::new(),
+            delayed: Vec::with_capacity(LARGE / 64),
             free_delayed: Vec::new(),
             cells: Vec::new(),
             free_cell: u32::MAX,
             listeners: Vec::new(),
-            units: Vec::new(),
+            units: Vec::with_capacity(LARGE / 64),
             free_units: Vec::new(),
             n_created: 0,
             n_live: 0,
             ready: VecDeque::new(),
             scopes: Vec::new(),
-            instances: Vec::new(),
+            instances: Vec::with_capacity(LARGE / 32),
+            owners: Vec::new(),
             again: Map::default(),
             by_entity: program.entities.iter().map(|_| Vec::new()).collect(),
             implementations,
@@ -420,12 +496,13 @@ impl<'a> Machine<'a> {
             holders: Vec::new(),
             runs: Vec::new(),
             tables: (0..program.n_tables).map(|_| Table::default()).collect(),
-            checked: vec![AttrId::NONE; program.exprs.len()],
+            checked: vec![NO_ATTR; program.exprs.len()],
             call_args: Map::default(),
             roots: Vec::new(),
             root_scopes: Vec::new(),
             queue: schedule::Queue::new(program.policy.len()),
             n_lookups: 0,
+            scratch: String::new(),
             delivery_depth: 0,
             empty_list,
             annotation_errors: Vec::new(),
@@ -436,6 +513,10 @@ impl<'a> Machine<'a> {
             deprecated_seen: Set::default(),
             later_errors: Vec::new(),
             has_failed: false,
+            reference_models: Map::default(),
+            dataclass_objects: Map::default(),
+            python_loc: Loc::NONE,
+            python_site: None,
         }
     }
 
@@ -452,6 +533,26 @@ impl<'a> Machine<'a> {
         let instance = self.instance(instance);
         let slot = self.program.entity(instance.entity).slot_of.get(&name)?;
         Some(VarId(instance.slots.0 + slot))
+    }
+
+    /// The instance of a slot.
+    pub fn owner(&self, slot: VarId) -> InstId {
+        let block = slot.index() / OWNER_BLOCK;
+        // Past the last entry there is only the newest instance.
+        let newest = self.instances.len().saturating_sub(1);
+        let mut at = self.owners.get(block).map_or(newest, |id| id.index());
+        while let Some(next) = self.instances.get(at + 1)
+            && next.slots.0 <= slot.0
+        {
+            at += 1;
+        }
+        InstId(at as u32)
+    }
+
+    /// The attribute of a slot.
+    fn attr(&self, slot: VarId) -> AttrId {
+        let instance = self.instance(self.owner(slot));
+        self.program.entity(instance.entity).slots[(slot.0 - instance.slots.0) as usize]
     }
 
     /// The variable behind proxies.
@@ -471,8 +572,8 @@ impl<'a> Machine<'a> {
         var.is_ready()
     }
 
-    fn add_var(&mut self, kind: VarKind, owner: InstId, attr: AttrId) -> VarId {
-        self.vars.push(Var::new(kind, owner, attr));
+    fn add_var(&mut self, kind: VarKind) -> VarId {
+        self.vars.push(Var::new(kind, false));
         VarId(self.vars.len() as u32 - 1)
     }
 
@@ -483,10 +584,10 @@ impl<'a> Machine<'a> {
     fn recycled(&mut self, kind: VarKind) -> VarId {
         match self.free_vars.pop() {
             Some(id) => {
-                self.vars[id.index()] = Var::new(kind, InstId::NONE, AttrId::NONE);
+                self.vars[id.index()] = Var::new(kind, false);
                 id
             }
-            None => self.add_var(kind, InstId::NONE, AttrId::NONE),
+            None => self.add_var(kind),
         }
     }
 
@@ -511,15 +612,29 @@ impl<'a> Machine<'a> {
     ) -> ScopeId {
         let base = VarId(self.vars.len() as u32);
         for _ in 0..n_variables {
-            self.add_var(kind, InstId::NONE, AttrId::NONE);
+            self.add_var(kind);
         }
         self.scopes.push(Scope {
             parent,
             base,
             instance,
+            maker: match parent.is_some() {
+                true => self.scopes[parent.index()].maker,
+                false => instance,
+            },
             namespace,
         });
         ScopeId(self.scopes.len() as u32 - 1)
+    }
+
+    /// What a loop constructs for an element comes from that element.
+    fn set_maker(&mut self, scope: ScopeId, item: Value) {
+        if let Value::Instance(item) = item {
+            let maker = self.scopes[scope.index()].maker;
+            if !maker.is_some() || self.instance(item).depth >= self.instance(maker).depth {
+                self.scopes[scope.index()].maker = item;
+            }
+        }
     }
 
     /// Frees what only the execution needs.
@@ -546,15 +661,16 @@ impl<'a> Machine<'a> {
     }
 
     fn check_limits(&self, loc: Loc) -> Result<(), Fail> {
-        if self.instances.len() > MAX_INSTANCES {
-            let message = format!(
-                "the model has more than {MAX_INSTANCES} instances: {}",
-                self.construct_chain()
-            );
-            return Err(runtime(loc, message)
-                .help("an implementation that constructs its own entity never ends"));
-        }
-        Ok(())
+        let limits = &self.options.limits;
+        let too_much = if self.instances.len() > limits.instances {
+            format!("has more than {} instances", limits.instances)
+        } else if self.heap.text_bytes() > limits.text_bytes {
+            format!("makes more than {} bytes of text", limits.text_bytes)
+        } else {
+            return Ok(());
+        };
+        let message = format!("the model {too_much}: {}", self.construct_chain());
+        Err(runtime(loc, message).help("look for what is constructed again and again"))
     }
 
     /// How the newest instance came to be, for the message about runaway models.

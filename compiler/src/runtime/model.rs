@@ -5,7 +5,8 @@ use super::{InstId, Machine, VarId, VarKind};
 use crate::UnknownParameter;
 use crate::plugins::{Model, PluginError};
 use crate::span::Loc;
-use crate::types::{Heap, Value};
+use crate::types::reference::{Origin, Reference};
+use crate::types::{Heap, Type, Value};
 use crate::world::World;
 
 /// Why an attribute has no value to read.
@@ -68,9 +69,17 @@ impl Model for View<'_, '_> {
         self.machine.heap.repr(value, self.machine)
     }
 
-    fn attribute(&mut self, instance: InstId, name: &str) -> Result<Option<Value>, PluginError> {
+    fn attribute(
+        &mut self,
+        instance: InstId,
+        name: &str,
+        references: bool,
+    ) -> Result<Option<Value>, PluginError> {
         match self.machine.read_attribute(instance, name) {
             Ok(Value::Unknown(_)) => Err(PluginError::Unknown),
+            Ok(value @ Value::Reference(_)) if !references => {
+                Err(self.machine.unexpected_reference(name, value))
+            }
             Ok(value) => Ok(Some(value)),
             Err(ReadError::NoAttribute) => Ok(None),
             Err(ReadError::NotReady(var)) => Err(PluginError::Unset(vec![var.0])),
@@ -96,7 +105,13 @@ impl Model for View<'_, '_> {
     }
 
     fn environment_id(&self) -> Option<String> {
-        self.machine.options.environment_id.clone()
+        let options = self.machine.options;
+        let id = options.inputs.environment.id.as_ref();
+        id.or(options.environment_id.as_ref()).cloned()
+    }
+
+    fn inputs(&self) -> &crate::Inputs {
+        &self.machine.options.inputs
     }
 
     fn module_root(&self, module: &str) -> Option<String> {
@@ -139,6 +154,26 @@ impl Model for View<'_, '_> {
         if !self.machine.unknown_parameters.contains(&parameter) {
             self.machine.unknown_parameters.push(parameter);
         }
+    }
+
+    fn new_reference(
+        &mut self,
+        kind: &'static str,
+        class: &'static str,
+        arguments: Vec<(&'static str, Value)>,
+    ) -> Value {
+        let program = self.machine.program;
+        let returns = program.plugins[self.site.plugin.index()].returns;
+        let of = match program.types[returns.index()] {
+            Type::Reference(inner) => inner,
+            _ => returns,
+        };
+        self.machine.heap.new_reference(Reference {
+            kind: kind.into(),
+            class: class.into(),
+            of,
+            origin: Origin::Native(arguments),
+        })
     }
 
     fn render(

@@ -3,9 +3,8 @@
 //!
 //! The variables come in the order in which [`eval`](super::eval) will read them.
 
-use super::{Action, InstId, Listener, ListenerId, Machine, Needs, ScopeId, VarId, VarKind};
+use super::{Action, Listener, ListenerId, Machine, Needs, ScopeId, Step, VarId, VarKind};
 use crate::diagnostics::{Fail, not_found};
-use crate::hir::AttrId;
 use crate::hir::{ExprId, ExprKind, FormatPart, Ref};
 use crate::span::Loc;
 use crate::types::Value;
@@ -71,6 +70,18 @@ impl Machine<'_> {
             }
             ExprKind::Attr(object, _) => {
                 let proxy = self.recycled(VarKind::Proxy);
+                if let ExprKind::Var(name) = program.expr(*object).kind {
+                    let var = self.resolve(scope, name, program.expr(*object).loc)?;
+                    if self.is_ready(var) {
+                        if listener.is_some() {
+                            self.listen(proxy, listener)?;
+                        }
+                        self.n_created += 1;
+                        self.ready.push_back(Step::Attr { expr, scope, proxy });
+                        out.push(proxy);
+                        return Ok(());
+                    }
+                }
                 let mut needs = Needs::new();
                 self.plain_needs(*object, scope, &mut needs)?;
                 if listener.is_some() {
@@ -232,7 +243,7 @@ impl Machine<'_> {
         context: VarId,
         listener: ListenerId,
     ) -> Result<VarId, Fail> {
-        let literal = self.add_var(VarKind::Literal, InstId::NONE, AttrId::NONE);
+        let literal = self.add_var(VarKind::Literal);
         self.enqueue(literal);
         self.listen(literal, listener)?;
         let own = self.add_listener(Listener::Literal(literal));

@@ -2,9 +2,9 @@
 //! Source: language.md 8.6.
 
 use super::eval::Ready;
-use super::{Action, Holder, HolderId, Machine, Needs, ScopeId, VarId};
+use super::{Action, Holder, HolderId, Machine, Needs, ScopeId, VarId, VarKind};
 use crate::diagnostics::Fail;
-use crate::hir::{Promise, StmtId, StmtKind};
+use crate::hir::{ExprId, ExprKind, Promise, StmtId, StmtKind};
 use crate::types::Value;
 
 impl Machine<'_> {
@@ -20,11 +20,11 @@ impl Machine<'_> {
         let holder = HolderId(self.holders.len() as u32);
         self.holders.push(Holder {
             executed: false,
-            slots: vec![VarId::NONE; promises.len()],
+            slots: smallvec::smallvec![VarId::NONE; promises.len()],
         });
         for (which, promise) in promises.iter().enumerate() {
             let mut needs = Needs::new();
-            self.plain_needs(promise.object, scope, &mut needs)
+            self.promised_needs(promise.object, scope, &mut needs)
                 .map_err(|mut error| {
                     error.loc = self.program.stmts[stmt.index()].loc;
                     error
@@ -40,6 +40,45 @@ impl Machine<'_> {
             )?;
         }
         Ok(holder)
+    }
+
+    /// The needs of a path, none of whose units may fail for an unset optional.
+    fn promised_needs(
+        &mut self,
+        expr: ExprId,
+        scope: ScopeId,
+        out: &mut Needs,
+    ) -> Result<(), Fail> {
+        let ExprKind::Attr(object, _) = self.program.expr(expr).kind else {
+            return self.plain_needs(expr, scope, out);
+        };
+        let proxy = self.recycled(VarKind::Proxy);
+        let mut needs = Needs::new();
+        self.promised_needs(object, scope, &mut needs)?;
+        self.add_unit(Action::PromisedAttr { expr, scope, proxy }, needs)?;
+        out.push(proxy);
+        Ok(())
+    }
+
+    pub(super) fn run_promised(
+        &mut self,
+        expr: ExprId,
+        scope: ScopeId,
+        proxy: VarId,
+        ready: &mut Ready,
+    ) -> Result<(), Fail> {
+        let node = self.program.expr(expr);
+        let ExprKind::Attr(object, name) = node.kind else {
+            return Ok(());
+        };
+        let slot = match self.eval_plain(object, scope, ready) {
+            Ok(value) => self.attribute_slot(value, name, object, node.loc)?,
+            // Whoever reads on along the path finds the same optional.
+            Err(error) if error.kind == "OptionalValueException" => self.target(ready.needs[0]),
+            Err(error) => return Err(error),
+        };
+        self.connect(proxy, slot)
+            .map_err(|error| error.at(node.loc))
     }
 
     pub(super) fn run_promise(

@@ -3,14 +3,15 @@
 use rmpv::Value as Wire;
 
 use super::calls::Site;
-use super::{Machine, ReadError};
+use super::{Machine, ReadError, VarId};
 use crate::diagnostics::{Fail, fail, runtime};
 use crate::export::Field;
-use crate::hir::AttributeKind;
+use crate::hir::{AttributeKind, NamespaceId, Ref};
+use crate::intern::Symbol;
 use crate::plugins::{Bound, HostCallbacks, PluginError, external};
 use crate::protocol::{
-    AttributeInfo, EXT_BIGINT, EXT_INSTANCE, EXT_OPAQUE, EXT_UNKNOWN, FailureKind, FromHost, Got,
-    ToHost,
+    AttributeInfo, EXT_BIGINT, EXT_DATACLASS, EXT_INSTANCE, EXT_OPAQUE, EXT_REFERENCE, EXT_UNKNOWN,
+    FailureKind, FromHost, Got, ToHost,
 };
 use crate::span::Loc;
 use crate::types::{InstId, Type, Value};
@@ -47,6 +48,9 @@ impl Machine<'_> {
                 )
             }
             Value::Instance(id) => {
+                if let Some(wire) = self.dataclass_to_wire(id) {
+                    return wire;
+                }
                 let mut payload = id.0.to_be_bytes().to_vec();
                 payload.extend_from_slice(
                     self.program
@@ -57,12 +61,14 @@ impl Machine<'_> {
             }
             Value::Unknown(_) => Wire::Ext(EXT_UNKNOWN, Vec::new()),
             Value::Opaque(id) => Wire::Ext(EXT_OPAQUE, id.to_be_bytes().to_vec()),
+            Value::Reference(id) => Wire::Ext(EXT_REFERENCE, self.reference_to_wire(id)),
         }
     }
 
-    fn value_of(&mut self, wire: &Wire, depth: u32) -> Result<Value, String> {
+    pub(super) fn value_of(&mut self, wire: &Wire, depth: u32) -> Result<Value, Fail> {
+        let unreadable = |what: &str| Err(runtime(Loc::NONE, what));
         if depth > MAX_DEPTH {
-            return Err("the value is nested too deeply".to_owned());
+            return unreadable("the value is nested too deeply");
         }
         Ok(match wire {
             Wire::Nil => Value::Null,
@@ -70,13 +76,13 @@ impl Machine<'_> {
             Wire::Integer(value) => match (value.as_i64(), value.as_u64()) {
                 (Some(value), _) => Value::Int(value),
                 (None, Some(value)) => self.heap.new_int(value.into()),
-                (None, None) => return Err("an integer that can not be read".to_owned()),
+                (None, None) => return unreadable("an integer that can not be read"),
             },
             Wire::F32(value) => Value::Float(f64::from(*value)),
             Wire::F64(value) => Value::Float(*value),
             Wire::String(text) => match text.as_str() {
                 Some(text) => self.heap.new_str(text),
-                None => return Err("a text that is not UTF-8".to_owned()),
+                None => return unreadable("a text that is not UTF-8"),
             },
             Wire::Array(items) => {
                 let mut values = Vec::with_capacity(items.len());
@@ -89,7 +95,8 @@ impl Machine<'_> {
                 let mut values = Vec::with_capacity(entries.len());
                 for (key, value) in entries {
                     let Some(key) = key.as_str() else {
-                        return Err(format!("dict keys should be strings, got {key}"));
+                        let message = format!("dict keys should be strings, got {key}");
+                        return Err(runtime(Loc::NONE, message));
                     };
                     let key = self.heap.add_str(key);
                     values.push((key, self.value_of(value, depth + 1)?));
@@ -100,7 +107,7 @@ impl Machine<'_> {
                 let text = std::str::from_utf8(digits).unwrap_or("");
                 match text.parse::<num_bigint::BigInt>() {
                     Ok(int) => self.heap.new_int(int),
-                    Err(_) => return Err("an integer that can not be read".to_owned()),
+                    Err(_) => return unreadable("an integer that can not be read"),
                 }
             }
             Wire::Ext(EXT_UNKNOWN, _) => self.heap.new_unknown(),
@@ -111,18 +118,22 @@ impl Machine<'_> {
                     .map(u32::from_be_bytes);
                 match id.filter(|id| (*id as usize) < self.instances.len()) {
                     Some(id) => Value::Instance(InstId(id)),
-                    None => return Err("an instance that does not exist".to_owned()),
+                    None => return unreadable("an instance that does not exist"),
                 }
             }
             Wire::Ext(EXT_OPAQUE, payload) => {
                 let id = payload.as_slice().try_into().ok().map(u32::from_be_bytes);
                 match id {
                     Some(id) => Value::Opaque(id),
-                    None => return Err("an object that can not be read".to_owned()),
+                    None => return unreadable("an object that can not be read"),
                 }
             }
+            Wire::Ext(EXT_REFERENCE, payload) => self
+                .reference_of(payload)
+                .map_err(|reason| runtime(Loc::NONE, reason))?,
+            Wire::Ext(EXT_DATACLASS, payload) => self.dataclass_of(payload, depth)?,
             Wire::Ext(..) | Wire::Binary(_) => {
-                return Err("a value of no kind that the model knows".to_owned());
+                return unreadable("a value of no kind that the model knows");
             }
         })
     }
@@ -168,6 +179,8 @@ impl Machine<'_> {
                 .iter()
                 .map(|(name, value)| (name.clone(), self.to_wire(*value))),
         );
+        self.python_loc = site.loc;
+        self.python_site = Some(site);
         let location = program.sources.location(site.loc);
         let namespace = site
             .call
@@ -189,9 +202,9 @@ impl Machine<'_> {
                 .to_owned(),
         };
         match self.ask(message)? {
-            FromHost::Result { value, .. } => self
-                .value_of(&value, 0)
-                .map_err(|reason| PluginError::Compile(runtime(Loc::NONE, reason))),
+            FromHost::Result { value, .. } => {
+                self.value_of(&value, 0).map_err(PluginError::Compile)
+            }
             other => Err(self.refusal(other)),
         }
     }
@@ -202,6 +215,16 @@ impl Machine<'_> {
             FromHost::Unset { variables, .. } => {
                 let mut waiting = Vec::new();
                 for (instance, attribute) in &variables {
+                    if *instance == u32::MAX {
+                        let name = self.name_at_call(attribute);
+                        waiting.extend(match name {
+                            Some(Name::Variable(id)) if !self.is_ready(id) => {
+                                Some(self.target(id).0)
+                            }
+                            _ => None,
+                        });
+                        continue;
+                    }
                     let known = (*instance as usize) < self.instances.len();
                     let name = self.program.names.find(attribute).filter(|_| known);
                     let slot = name.and_then(|name| self.slot(InstId(*instance), name));
@@ -268,26 +291,11 @@ impl Machine<'_> {
             Err(error) => return Err(self.export_failure(error, "", &entity, loc)),
         };
         match answer {
-            FromHost::Mapped {
-                values,
-                references,
-                mutators,
-                ..
-            } => {
+            FromHost::Mapped { values, .. } => {
                 let mut computed = Vec::with_capacity(values.len());
                 for (field, value) in fields.iter().zip(&values) {
-                    let value = self
-                        .value_of(value, 0)
-                        .map_err(|reason| runtime(loc, reason))?;
+                    let value = self.value_of(value, 0).map_err(|error| error.at(loc))?;
                     computed.push((field.name.clone(), value));
-                }
-                for (name, items) in [("references", references), ("mutators", mutators)] {
-                    if !items.is_empty() {
-                        let value = self
-                            .value_of(&Wire::Array(items), 0)
-                            .map_err(|reason| runtime(loc, reason))?;
-                        computed.push((name.to_owned(), value));
-                    }
                 }
                 Ok(Some(computed))
             }
@@ -345,6 +353,35 @@ impl Machine<'_> {
         }
     }
 
+    /// The id of a reference that Python made, and by id its exported form and those of all that it needs.
+    pub fn serialize_reference(
+        &mut self,
+        object: u32,
+        loc: Loc,
+    ) -> Result<
+        (
+            String,
+            std::collections::BTreeMap<String, serde_json::Value>,
+        ),
+        Fail,
+    > {
+        let id = self.next_request();
+        let error = match self.ask(ToHost::Serialize { id, object }) {
+            Ok(FromHost::Serialized {
+                reference, models, ..
+            }) => {
+                let by_id = models.into_iter().filter_map(|model| {
+                    let id = model.get("id")?.as_str()?.to_owned();
+                    Some((id, model))
+                });
+                return Ok((reference, by_id.collect()));
+            }
+            Ok(answer) => self.refusal(answer),
+            Err(error) => error,
+        };
+        Err(dependency_failure(error, "A reference can not be exported").at(loc))
+    }
+
     /// Lets dependency managers of Python modules add to what resources require.
     pub fn manage_dependencies(
         &mut self,
@@ -355,9 +392,9 @@ impl Machine<'_> {
             Ok(FromHost::Depended { requires, .. }) => Ok(requires),
             Ok(answer) => {
                 let error = self.refusal(answer);
-                Err(dependency_failure(error))
+                Err(dependency_failure(error, "A dependency manager failed"))
             }
-            Err(error) => Err(dependency_failure(error)),
+            Err(error) => Err(dependency_failure(error, "A dependency manager failed")),
         }
     }
 
@@ -382,29 +419,35 @@ impl Machine<'_> {
     }
 
     /// Runs the finalizers; their errors count only after a success.
-    pub fn finalize(&mut self) -> Option<Fail> {
-        let id = self.next_request();
-        let error = match self.ask(ToHost::Finalize { id }) {
-            Ok(FromHost::Result { .. }) => return None,
-            Ok(answer) => self.refusal(answer),
-            Err(error) => error,
-        };
-        let text = match error {
-            PluginError::External { message, .. } | PluginError::Explicit { message, .. } => {
-                message
+    pub fn finalize(&mut self) -> Vec<Fail> {
+        let mut errors = Vec::new();
+        // Each answer is the error of one of them, and the next request goes on behind it.
+        while errors.len() < 100 {
+            let id = self.next_request();
+            let error = match self.ask(ToHost::Finalize { id }) {
+                Ok(FromHost::Result { .. }) => return errors,
+                Ok(answer) => self.refusal(answer),
+                Err(error) => error,
+            };
+            let ended = matches!(&error, PluginError::External { type_name, .. } if type_name == "ConnectionError");
+            let text = match error {
+                PluginError::External { message, .. } | PluginError::Explicit { message, .. } => {
+                    message
+                }
+                PluginError::Compile(error) => error.message,
+                PluginError::Unset(_) | PluginError::Unknown => "a value is not known".to_owned(),
+            };
+            let message = format!("Finalizer failed: {text}");
+            errors.push(fail("CompilerException", Loc::NONE, message));
+            if ended {
+                break;
             }
-            PluginError::Compile(error) => error.message,
-            PluginError::Unset(_) | PluginError::Unknown => "a value is not known".to_owned(),
-        };
-        Some(fail(
-            "CompilerException",
-            Loc::NONE,
-            format!("Finalizer failed: {text}"),
-        ))
+        }
+        errors
     }
 }
 
-fn dependency_failure(error: PluginError) -> Fail {
+fn dependency_failure(error: PluginError, what: &str) -> Fail {
     match error {
         PluginError::Compile(error) => error,
         PluginError::External {
@@ -422,19 +465,14 @@ fn dependency_failure(error: PluginError) -> Fail {
                 Loc::NONE,
                 format!("{type_name}: {message}"),
             );
-            let error = fail(
-                "ExternalException",
-                Loc::NONE,
-                "A dependency manager failed",
-            )
-            .cause(*cause);
+            let error = fail("ExternalException", Loc::NONE, what).cause(*cause);
             match traceback {
                 Some(traceback) => error.note(traceback, Loc::NONE),
                 None => error,
             }
         }
         PluginError::Unset(_) | PluginError::Unknown => {
-            runtime(Loc::NONE, "a dependency manager reads what is not known")
+            runtime(Loc::NONE, format!("{what}: it reads what is not known"))
         }
     }
 }
@@ -466,6 +504,54 @@ fn known_kind(type_name: &str) -> &'static str {
         .unwrap_or("RuntimeException")
 }
 
+/// What a name stands for at a call.
+enum Name {
+    Variable(VarId),
+    Value(Value),
+}
+
+impl Machine<'_> {
+    /// A name as the statement of the running call sees it. Source: language.md 3.4, 10.8.
+    fn name_at_call(&self, name: &str) -> Option<Name> {
+        let site = self.python_site?;
+        let program = self.program;
+        let call = &program.calls[site.call?.index()];
+        if let Some((namespace, name)) = name.rsplit_once("::") {
+            let seen = &program.namespaces[call.namespace.index()].visible;
+            let namespace = *seen.get(&program.names.find(namespace)?)?;
+            return self.root_variable(namespace, program.names.find(name)?);
+        }
+        let symbol = program.names.find(name)?;
+        if let Some(Ref::Local { up, index }) = call.scope.as_ref()?.refs.get(&symbol) {
+            let mut at = site.scope;
+            for _ in 0..*up {
+                at = self.scopes[at.index()].parent;
+            }
+            let base = self.scopes[at.index()].base;
+            return Some(Name::Variable(VarId(base.0 + index)));
+        }
+        let instance = self.scopes[site.scope.index()].instance;
+        if instance.is_some() {
+            if name == "self" {
+                return Some(Name::Value(Value::Instance(instance)));
+            }
+            if let Some(slot) = self.slot(instance, symbol) {
+                return Some(Name::Variable(slot));
+            }
+        }
+        self.root_variable(call.namespace, symbol)
+    }
+
+    fn root_variable(&self, namespace: NamespaceId, name: Symbol) -> Option<Name> {
+        let program = self.program;
+        let root = program.namespaces[namespace.index()].root;
+        let mut variables = program.blocks[root.index()].variables.iter();
+        let index = variables.position(|variable| *variable == name)?;
+        let base = self.roots[namespace.index()];
+        Some(Name::Variable(VarId(base.0 + index as u32)))
+    }
+}
+
 /// Answers what a running call asks.
 struct Questions<'m, 'a> {
     machine: &'m mut Machine<'a>,
@@ -488,6 +574,19 @@ impl HostCallbacks for Questions<'_, '_> {
                 "could not find attribute with name: {attribute} in type {}",
                 machine.program.entity_name(machine.instance(id).entity)
             )),
+        }
+    }
+
+    fn lookup(&mut self, name: &str) -> Got {
+        let machine = &self.machine;
+        match machine.name_at_call(name) {
+            Some(Name::Value(value)) => Got::Value(machine.to_wire(value)),
+            Some(Name::Variable(id)) if !machine.is_ready(id) => Got::Unset,
+            Some(Name::Variable(id)) => match machine.read(id, Loc::NONE) {
+                Ok(value) => Got::Value(machine.to_wire(value)),
+                Err(error) => Got::OptionalUnset(error.message),
+            },
+            None => Got::NoAttribute(format!("variable {name} not found")),
         }
     }
 

@@ -111,6 +111,18 @@ impl Machine<'_> {
     pub(super) fn step(&mut self, step: Step) -> Result<(), Fail> {
         match step {
             Step::Unit(unit) => self.execute(unit),
+            Step::Attr { expr, scope, proxy } => {
+                let ExprKind::Attr(object, name) = self.program.expr(expr).kind else {
+                    return Ok(());
+                };
+                let ExprKind::Var(variable) = self.program.expr(object).kind else {
+                    return Ok(());
+                };
+                let place = self.program.expr(object).loc;
+                let var = self.resolve(scope, variable, place)?;
+                let value = self.read(var, place)?;
+                self.connect_attribute(proxy, value, object, name, self.program.expr(expr).loc)
+            }
             Step::Constants {
                 construct,
                 from,
@@ -169,9 +181,10 @@ impl Machine<'_> {
                 };
                 let loc = program.expr(expr).loc;
                 let value = self.eval_plain(object, scope, ready)?;
-                let slot = self.attribute_slot(value, name, object, loc)?;
-                self.connect(proxy, slot)
-                    .map_err(|error| delivered(error, loc))?;
+                self.connect_attribute(proxy, value, object, name, loc)?;
+            }
+            Action::PromisedAttr { expr, scope, proxy } => {
+                self.run_promised(expr, scope, proxy, ready)?
             }
             Action::Logic {
                 expr,
@@ -188,6 +201,10 @@ impl Machine<'_> {
                     return Ok(true);
                 };
                 let value = self.eval_plain(right, scope, ready)?;
+                if matches!(value, Value::Reference(_)) {
+                    let loc = program.expr(expr).loc;
+                    return Err(super::references::undeclared("bool", loc));
+                }
                 if !matches!(value, Value::Bool(_) | Value::Unknown(_)) {
                     let text = self.heap.to_text(value, self);
                     return Err(runtime(
@@ -493,7 +510,20 @@ impl Machine<'_> {
         }
     }
 
-    fn connect(&mut self, proxy: VarId, slot: VarId) -> Result<(), Fail> {
+    fn connect_attribute(
+        &mut self,
+        proxy: VarId,
+        value: Value,
+        object: ExprId,
+        name: Symbol,
+        loc: Loc,
+    ) -> Result<(), Fail> {
+        let slot = self.attribute_slot(value, name, object, loc)?;
+        self.connect(proxy, slot)
+            .map_err(|error| delivered(error, loc))
+    }
+
+    pub(super) fn connect(&mut self, proxy: VarId, slot: VarId) -> Result<(), Fail> {
         let var = &mut self.vars[proxy.index()];
         let (listener, mut chain) = (var.listener(), var.waiters());
         var.connect(slot);
@@ -545,7 +575,7 @@ impl Machine<'_> {
                 let text = self.heap.to_text(value, self);
                 let message =
                     format!("Invalid left hand value `{text}`: `{name}` expects a boolean");
-                Err(runtime(node.loc, message))
+                Err(super::references::not_bool(value, node.loc, message))
             }
         }
     }

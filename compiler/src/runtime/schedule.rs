@@ -6,12 +6,15 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use super::{Machine, VarId, VarKind};
+use super::{Machine, Step, VarId, VarKind};
 use crate::diagnostics::{Fail, fail};
 use crate::span::Loc;
 
 /// (class of the wait queue, creation of the first waiting unit, position among its needs, variable)
 type Candidate = (u32, u32, u32, u32);
+
+/// Steps whose data are fetched together.
+const WARMED: usize = 16;
 
 #[derive(Default)]
 pub(super) struct Queue {
@@ -57,8 +60,11 @@ impl Machine<'_> {
         if var.kind == VarKind::Literal {
             return self.program.policy.len() as u32 + 1;
         }
+        if self.program.policy.is_empty() {
+            return 0;
+        }
         self.program
-            .attribute(var.attr)
+            .attribute(self.attr(id))
             .policy
             .map_or(0, |at| at + 1)
     }
@@ -114,21 +120,36 @@ impl Machine<'_> {
         let limit = self
             .world
             .env("INMANTA_MAX_ITERATIONS")
-            .and_then(|text| text.trim().parse::<u64>().ok());
+            .and_then(|text| text.trim().parse::<u64>().ok())
+            .or(self.options.limits.iterations);
         self.emit_roots()?;
         let mut n_iterations = 0;
         loop {
-            if self.ready.is_empty() && self.queue.n_waiting == 0 && self.queue.n_parked == 0 {
+            let done =
+                self.ready.is_empty() && self.queue.n_waiting == 0 && self.queue.n_parked == 0;
+            // The last one allowed is one too many; and std itself takes one.
+            let n_counted = if done {
+                n_iterations.max(1)
+            } else {
+                n_iterations
+            };
+            if done && limit.is_none_or(|limit| n_counted < limit) {
                 return Ok(());
             }
             if let Some(limit) = limit
-                && n_iterations >= limit
+                && n_counted >= limit
             {
                 let message = format!("Could not complete model, max_iterations {limit} reached.");
                 return Err(fail("CompilerException", Loc::NONE, message));
             }
             n_iterations += 1;
+            let mut n_warm = 0;
             while let Some(step) = self.ready.pop_front() {
+                if n_warm == 0 {
+                    n_warm = WARMED;
+                    self.warm_up();
+                }
+                n_warm -= 1;
                 self.step(step)?;
             }
             let progress = self.freeze_waiting()? || self.freeze_parked()? || self.break_cycle()?;
@@ -136,6 +157,55 @@ impl Machine<'_> {
                 self.freeze_rest()?;
             }
         }
+    }
+
+    /// Touches what the next steps will read. In a large model each of them would wait for memory, one after the other;
+    /// the reads here do not depend on one another, so they wait together.
+    fn warm_up(&self) {
+        const LARGE: usize = 1 << 17;
+        if self.vars.len() < LARGE {
+            return;
+        }
+        let next = || self.ready.iter().take(WARMED);
+        let mut sum = 0usize;
+        for step in next() {
+            if let Step::Unit(unit) = step {
+                let unit = &self.units[unit.index()];
+                sum += unit.missing as usize + unit.needs.len();
+            }
+        }
+        for step in next() {
+            match *step {
+                Step::Unit(unit) => {
+                    let unit = &self.units[unit.index()];
+                    for need in &unit.needs {
+                        sum += usize::from(self.var(*need).is_ready());
+                    }
+                    let scope = unit.action.scope();
+                    sum += self
+                        .scopes
+                        .get(scope.index())
+                        .map_or(0, |at| at.base.index());
+                }
+                Step::Attr { scope, proxy, .. } => {
+                    sum += usize::from(self.var(proxy).is_ready());
+                    sum += self.scopes[scope.index()].base.index();
+                }
+                Step::Constants { instance, .. } | Step::Implement { instance, .. } => {
+                    sum += self.instance(instance).slots.index();
+                }
+            }
+        }
+        for step in next() {
+            if let Step::Unit(unit) = step {
+                for need in &self.units[unit.index()].needs {
+                    if let Some(target) = self.var(*need).target() {
+                        sum += usize::from(self.var(target).is_ready());
+                    }
+                }
+            }
+        }
+        std::hint::black_box(sum);
     }
 
     /// Step A.

@@ -1,6 +1,6 @@
 //! Values into variables, inverses, freezing. Source: language.md 5.2, 5.3, 8.2, 8.10.
 
-use super::{Delayed, InstId, Listener, ListenerId, Machine, VarId, VarKind};
+use super::{Delayed, Listener, Machine, Rare, VarId, VarKind};
 use crate::diagnostics::{Fail, fail, runtime};
 use crate::hir::AttributeKind;
 use crate::span::Loc;
@@ -48,11 +48,11 @@ impl Machine<'_> {
         if error.kind == "AttributeException" {
             return error;
         }
-        let var = self.var(id);
         let message = format!(
             "Could not set attribute `{}` on instance `{}`",
-            self.program.text(self.program.attribute(var.attr).name),
-            self.describe_instance(var.owner)
+            self.program
+                .text(self.program.attribute(self.attr(id)).name),
+            self.describe_instance(self.owner(id))
         );
         fail("AttributeException", loc, message).cause(*error)
     }
@@ -75,11 +75,12 @@ impl Machine<'_> {
             | VarKind::Literal
             | VarKind::Proxy => {
                 let var = self.var(id);
-                if !var.is_ready() && var.attr.is_some() && !matches!(value, Value::Unknown(_)) {
-                    let AttributeKind::Plain(ty) = self.program.attribute(var.attr).kind else {
+                if !var.is_ready() && var.is_slot && !matches!(value, Value::Unknown(_)) {
+                    let AttributeKind::Plain(ty) = self.program.attribute(self.attr(id)).kind
+                    else {
                         return self.set_plain(id, value, loc);
                     };
-                    self.validate(ty, value, loc)?;
+                    self.validate_attribute(ty, value, loc)?;
                 }
                 self.set_plain(id, value, loc)
             }
@@ -87,7 +88,7 @@ impl Machine<'_> {
     }
 
     fn relation(&self, id: VarId) -> (u32, Option<u32>, Option<crate::hir::AttrId>) {
-        match self.program.attribute(self.var(id).attr).kind {
+        match self.program.attribute(self.attr(id)).kind {
             AttributeKind::Relation {
                 low, high, inverse, ..
             } => (low, high, inverse),
@@ -96,7 +97,7 @@ impl Machine<'_> {
     }
 
     fn check_member(&mut self, id: VarId, value: Value, loc: Loc) -> Result<(), Fail> {
-        let AttributeKind::Relation { target, .. } = self.program.attribute(self.var(id).attr).kind
+        let AttributeKind::Relation { target, .. } = self.program.attribute(self.attr(id)).kind
         else {
             return Ok(());
         };
@@ -136,7 +137,7 @@ impl Machine<'_> {
         let Some(slot) = self.slot(other, name) else {
             return Ok(());
         };
-        let owner = Value::Instance(self.var(id).owner);
+        let owner = Value::Instance(self.owner(id));
         self.store(slot, owner, loc, false).map_err(|error| {
             // Conflicts are blamed on the instance that has the other value.
             self.attribute_error(slot, self.instance(other).loc, error)
@@ -198,7 +199,7 @@ impl Machine<'_> {
 
     fn modified_after_freeze(&self, id: VarId, value: Value, loc: Loc) -> Fail {
         let var = self.var(id);
-        let attribute = self.program.attribute(var.attr);
+        let attribute = self.program.attribute(self.attr(id));
         let name = format!(
             "{}.{}",
             self.program.entity_name(attribute.entity),
@@ -213,9 +214,9 @@ impl Machine<'_> {
             .note(
                 format!(
                     "relation `{name}` of `{}` was taken as complete with {present} before `{late}` came",
-                    self.describe_instance(var.owner)
+                    self.describe_instance(self.owner(id))
                 ),
-                self.instance(var.owner).loc,
+                self.instance(self.owner(id)).loc,
             )
             .help(format!(
                 "look for a condition that depends on the relation it adds to; a relation_precedence_policy rule `<other relation> before {name}` may help"
@@ -274,8 +275,8 @@ impl Machine<'_> {
         let message = format!(
             "Trying to set relation attribute `{}` of instance `{}` to null but it has values `[{}]` assigned already",
             self.program
-                .text(self.program.attribute(self.var(id).attr).name),
-            self.describe_instance(self.var(id).owner),
+                .text(self.program.attribute(self.attr(id)).name),
+            self.describe_instance(self.owner(id)),
             texts.join(", ")
         );
         Err(runtime(loc, message))
@@ -306,8 +307,10 @@ impl Machine<'_> {
             return Ok(());
         }
         delayed.elements.push(item);
-        if let (Some(known), Some(key)) = (&mut delayed.known, element_key(item)) {
-            known.insert(key);
+        if let (Some(rare), Some(key)) = (&mut delayed.rare, element_key(item))
+            && !rare.known.is_empty()
+        {
+            rare.known.insert(key);
         }
         self.deliver_to_listeners(id, item)?;
         if recur {
@@ -327,13 +330,13 @@ impl Machine<'_> {
     }
 
     fn exceeded(&self, id: VarId, loc: Loc) -> Fail {
-        let var = self.var(id);
         let message = format!(
             "Exceeded relation arity on attribute '{}' of instance '{}'",
-            self.program.text(self.program.attribute(var.attr).name),
-            self.describe_instance(var.owner)
+            self.program
+                .text(self.program.attribute(self.attr(id)).name),
+            self.describe_instance(self.owner(id))
         );
-        let declared = self.program.attribute(var.attr).loc;
+        let declared = self.program.attribute(self.attr(id)).loc;
         runtime(loc, message).note("its multiplicity is declared here", declared)
     }
 
@@ -363,13 +366,7 @@ impl Machine<'_> {
         }
         let delayed = &mut self.delayed[index as usize];
         let chain = delayed.chain;
-        delayed.elements.clear();
-        delayed.listeners.clear();
-        *delayed = Delayed {
-            elements: std::mem::take(&mut delayed.elements),
-            listeners: std::mem::take(&mut delayed.listeners),
-            ..Delayed::NEW
-        };
+        *delayed = Delayed::new();
         self.free_delayed.push(index);
         self.notify_all(chain);
     }
@@ -383,7 +380,7 @@ impl Machine<'_> {
         let mut index = self.var(id).delayed();
         if index == u32::MAX {
             index = self.free_delayed.pop().unwrap_or_else(|| {
-                self.delayed.push(Delayed::NEW);
+                self.delayed.push(Delayed::new());
                 self.delayed.len() as u32 - 1
             });
             self.vars[id.index()].set_delayed(index);
@@ -406,7 +403,9 @@ impl Machine<'_> {
 
     pub(super) fn potential(&self, id: VarId) -> i32 {
         let var = self.var(id);
-        let before = var.attr.is_some() && self.program.attribute(var.attr).before_others;
+        let before = !self.program.policy.is_empty()
+            && var.is_slot
+            && self.program.attribute(self.attr(id)).before_others;
         let waits = self
             .delayed(id)
             .map_or(0, |delayed| delayed.waiters - delayed.gradual);
@@ -456,10 +455,8 @@ impl Machine<'_> {
 
     /// Listeners get each new element once.
     pub(super) fn deliver_to_listeners(&mut self, id: VarId, item: Value) -> Result<(), Fail> {
-        let listeners: smallvec::SmallVec<[ListenerId; 8]> = match self.delayed(id) {
-            Some(delayed) if !delayed.listeners.is_empty() => {
-                delayed.listeners.iter().copied().collect()
-            }
+        let listeners = match self.delayed(id).and_then(|delayed| delayed.rare.as_deref()) {
+            Some(rare) if !rare.listeners.is_empty() => rare.listeners.clone(),
             _ => return Ok(()),
         };
         self.enter_delivery()?;
@@ -487,13 +484,13 @@ impl Machine<'_> {
         }
         Ok(())
     }
-
-    pub(super) fn owner(&self, id: VarId) -> InstId {
-        self.var(id).owner
-    }
 }
 
 impl Delayed {
+    pub(super) fn rare(&mut self) -> &mut Rare {
+        self.rare.get_or_insert_default()
+    }
+
     fn contains(&mut self, item: Value) -> bool {
         const SEARCHABLE: usize = 16;
         let key = element_key(item);
@@ -503,11 +500,13 @@ impl Delayed {
                 .iter()
                 .any(|element| element_key(*element) == key);
         }
-        let known = self.known.get_or_insert_with(|| {
+        let rare = self.rare.get_or_insert_default();
+        if rare.known.is_empty() {
             let keys = self.elements.iter();
-            Box::new(keys.filter_map(|element| element_key(*element)).collect())
-        });
-        key.is_some_and(|key| known.contains(&key))
+            rare.known
+                .extend(keys.filter_map(|element| element_key(*element)));
+        }
+        key.is_some_and(|key| rare.known.contains(&key))
     }
 }
 

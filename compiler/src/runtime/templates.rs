@@ -20,6 +20,7 @@ use crate::types::text::Instances;
 use crate::types::{Heap, Value};
 
 use super::jinja::{environment, rewrite};
+use super::jinja_syntax::adapt;
 
 /// A template that asks for more than this many things will never end.
 const MAX_WISHES: usize = 100_000;
@@ -35,6 +36,8 @@ pub(super) enum Wish {
         args: Vec<Value>,
     },
     Source(String),
+    /// A reference, under this top-level name.
+    Reference(Option<String>, Value),
 }
 
 /// What a template may read.
@@ -48,7 +51,8 @@ pub(super) struct Slot {
     pub wish: Option<Wish>,
     /// Results of plugins that were called as filters.
     pub calls: HashMap<String, Value>,
-    pub sources: HashMap<String, String>,
+    /// `None`: there is none of that name.
+    pub sources: HashMap<String, Option<String>>,
     /// With keyword arguments only those are visible.
     keywords: Option<HashMap<String, Value>>,
     call: Option<CallId>,
@@ -92,6 +96,10 @@ impl Slot {
                 self.wish = Some(Wish::Unknown);
                 Found::Aborted
             }
+            Value::Reference(_) => {
+                self.wish = Some(Wish::Reference(None, var.value()));
+                Found::Aborted
+            }
             Value::Null if var.kind == VarKind::Optional => Found::Nothing,
             value => Found::Value(value),
         }
@@ -117,6 +125,14 @@ impl Slot {
 
     /// A top-level name; `None`: there is none.
     pub fn name(&mut self, name: &str) -> Option<Found> {
+        let found = self.find_name(name)?;
+        if let (Found::Aborted, Some(Wish::Reference(top, _))) = (&found, &mut self.wish) {
+            *top = Some(name.to_owned());
+        }
+        Some(found)
+    }
+
+    fn find_name(&mut self, name: &str) -> Option<Found> {
         if let Some(keywords) = &self.keywords {
             let value = keywords.get(name).copied()?;
             if matches!(value, Value::Unknown(_)) {
@@ -245,18 +261,27 @@ impl Machine<'_> {
                 None => return self.rendered(rendered, path),
                 Some(Wish::Unset(var)) => return Err(PluginError::Unset(vec![var.0])),
                 Some(Wish::Unknown) => return Err(PluginError::Unknown),
+                Some(Wish::Reference(Some(name), value)) => {
+                    return Err(PluginError::Explicit {
+                        type_name: "PluginException".to_owned(),
+                        message: format!(
+                            "Encountered reference in Jinja template for variable {name} (= `{}`)",
+                            self.heap.repr(value, self)
+                        ),
+                        traceback: None,
+                    });
+                }
+                Some(Wish::Reference(None, value)) => {
+                    return Err(self.unexpected_reference(path, value));
+                }
                 Some(Wish::Call { key, plugin, args }) => {
                     let value = self.call_filter(site, plugin, args)?;
                     lock(shared).calls.insert(key, value);
                 }
                 Some(Wish::Source(name)) => {
                     let source = self.template_source(&name);
-                    let Some(source) = source else {
-                        return external("jinja2.exceptions.TemplateNotFound", name);
-                    };
-                    lock(shared)
-                        .sources
-                        .insert(name, rewrite(&source, self.program));
+                    let source = source.map(|source| adapt(&rewrite(&source, self.program)));
+                    lock(shared).sources.insert(name, source);
                 }
             }
         }

@@ -93,12 +93,10 @@ impl Machine<'_> {
     /// Creates a unit that runs when all of `needs` are ready.
     pub(super) fn add_unit(&mut self, action: Action, needs: Needs) -> Result<UnitId, Fail> {
         self.n_created += 1;
-        if self.n_created > super::MAX_UNITS
-            && self.n_created > super::MAX_UNITS + 64 * self.instances.len() as u64
-        {
+        let limit = self.options.limits.steps;
+        if self.n_created > limit && self.n_created > limit + 64 * self.instances.len() as u64 {
             let message = format!(
-                "the model needs more than {} steps: {}",
-                super::MAX_UNITS,
+                "the model needs more than {limit} steps: {}",
                 self.construct_chain()
             );
             return Err(crate::diagnostics::runtime(Loc::NONE, message));

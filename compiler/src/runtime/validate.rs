@@ -21,10 +21,7 @@ impl Machine<'_> {
         let mut errors = Vec::new();
         for entity in &program.entities {
             for default in &entity.own_defaults {
-                let attr = entity
-                    .own
-                    .iter()
-                    .find(|attr| program.attribute(**attr).name == default.name);
+                let attr = entity.own_of.get(&default.name);
                 let (Some(value), Some(attr)) = (default.value, attr) else {
                     continue;
                 };
@@ -45,7 +42,12 @@ impl Machine<'_> {
         let program = self.program;
         match &program.types[ty.index()] {
             Type::Typedef(id) => self.typedef_error(*id, value, loc),
-            Type::Nullable(inner) if matches!(program.types[inner.index()], Type::Typedef(_)) => {
+            Type::Nullable(inner)
+                if matches!(
+                    program.types[inner.index()],
+                    Type::Typedef(_) | Type::ListOf(_)
+                ) =>
+            {
                 self.type_error(*inner, value, loc)
             }
             Type::Entity(entity) => match value {
@@ -75,11 +77,7 @@ impl Machine<'_> {
                     for at in 0..self.heap.list(list).len() {
                         let element = self.heap.list(list)[at];
                         if !matches!(self.accepts(*item, element), Ok(true)) {
-                            let inner = &program.types[item.index()];
-                            if matches!(inner, Type::Typedef(_) | Type::Entity(_)) {
-                                return self.type_error(*item, element, loc);
-                            }
-                            break;
+                            return self.type_error(*item, element, loc);
                         }
                     }
                 }
@@ -119,8 +117,17 @@ impl Machine<'_> {
         if matches!(value, Value::Unknown(_)) {
             return Ok(true);
         }
+        if let Value::Reference(id) = value {
+            return Ok(self.accepts_reference(ty, id));
+        }
         let program = self.program;
         Ok(match &program.types[ty.index()] {
+            Type::Reference(inner) => match value {
+                Value::Instance(id) if self.is_dataclass_reference(id) => {
+                    self.accepts(*inner, value)?
+                }
+                _ => false,
+            },
             Type::Any => true,
             Type::Null => matches!(value, Value::Null),
             Type::String => matches!(value, Value::Str(_)),
@@ -134,7 +141,15 @@ impl Machine<'_> {
             Type::List => matches!(value, Value::List(_)) && self.is_literal(value),
             Type::Dict => matches!(value, Value::Dict(_)) && self.is_literal(value),
             Type::AnyList => matches!(value, Value::List(_)),
-            Type::AnyDict => matches!(value, Value::Dict(_)),
+            Type::AnyDict => match value {
+                Value::Dict(dict) => !self
+                    .heap
+                    .dict(dict)
+                    .entries
+                    .iter()
+                    .any(|(_, item)| matches!(item, Value::Reference(_))),
+                _ => false,
+            },
             Type::ListOf(item) => {
                 let Value::List(list) = value else {
                     return Ok(false);

@@ -1,9 +1,9 @@
-//! One variable of the model, in 24 bytes: a service has hundreds of them.
+//! One variable of the model, in 16 bytes: a service has hundreds of them.
 
-use super::{InstId, ListenerId, VarId};
-use crate::hir::AttrId;
+use super::{ListenerId, VarId};
 use crate::span::Loc;
-use crate::types::{BigId, DictId, ListId, StrId, UnknownId, Value};
+use crate::types::reference::RefId;
+use crate::types::{BigId, DictId, InstId, ListId, StrId, UnknownId, Value};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum VarKind {
@@ -43,6 +43,7 @@ enum State {
     Instance,
     Unknown,
     Opaque,
+    Reference,
     Skip,
 }
 
@@ -51,17 +52,15 @@ pub struct Var {
     pub kind: VarKind,
     /// In a wait queue.
     pub(super) queued: bool,
+    /// An attribute of an instance: see [`Machine::owner`](super::Machine::owner).
+    pub is_slot: bool,
     /// With a value: where it was set. A proxy without a target: its listener.
     extra: u32,
     /// The value, or what there is in its place: see [`Chain`] and [`Var::delayed`].
     bits: u64,
-    /// Slots: the instance.
-    pub owner: InstId,
-    /// Slots: the attribute.
-    pub attr: AttrId,
 }
 
-const _: () = assert!(size_of::<Var>() == 24);
+const _: () = assert!(size_of::<Var>() == 16);
 
 /// Those who wait, a list of cells.
 #[derive(Clone, Copy)]
@@ -82,7 +81,7 @@ const fn pair(high: u32, low: u32) -> u64 {
 }
 
 impl Var {
-    pub(super) fn new(kind: VarKind, owner: InstId, attr: AttrId) -> Var {
+    pub(super) fn new(kind: VarKind, is_slot: bool) -> Var {
         let bits = if kind.is_delayed() {
             pair(0, u32::MAX)
         } else {
@@ -94,8 +93,7 @@ impl Var {
             queued: false,
             extra: u32::MAX,
             bits,
-            owner,
-            attr,
+            is_slot,
         }
     }
 
@@ -119,6 +117,7 @@ impl Var {
             State::Instance => Value::Instance(InstId(small)),
             State::Unknown => Value::Unknown(UnknownId(small)),
             State::Opaque => Value::Opaque(small),
+            State::Reference => Value::Reference(RefId(small)),
             State::Skip => Value::Skip,
         }
     }
@@ -136,6 +135,7 @@ impl Var {
             Value::Instance(id) => (State::Instance, u64::from(id.0)),
             Value::Unknown(id) => (State::Unknown, u64::from(id.0)),
             Value::Opaque(id) => (State::Opaque, u64::from(id)),
+            Value::Reference(id) => (State::Reference, u64::from(id.0)),
             Value::Skip => (State::Skip, 0),
         };
         self.state = state;
@@ -221,7 +221,7 @@ mod tests {
             Value::Skip,
         ];
         for value in values {
-            let mut var = Var::new(VarKind::Plain, InstId(1), AttrId(2));
+            let mut var = Var::new(VarKind::Plain, false);
             assert!(!var.is_ready());
             var.set(value, Loc(5));
             assert!(var.is_ready());

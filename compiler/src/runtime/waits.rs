@@ -38,7 +38,7 @@ impl Machine<'_> {
                     add(var);
                 }
             }
-            Action::Attr { proxy, .. } => add(proxy),
+            Action::Attr { proxy, .. } | Action::PromisedAttr { proxy, .. } => add(proxy),
             Action::Logic { result, .. }
             | Action::LogicRight { result, .. }
             | Action::Ternary { result, .. }
@@ -126,9 +126,8 @@ impl Machine<'_> {
         let moved = at != var;
         if moved && !producers.contains_key(&at) {
             let name = named.unwrap_or_else(|| "it".to_owned());
-            let owner = self.var(at).owner;
-            let loc = if owner.is_some() {
-                self.instance(owner).loc
+            let loc = if self.var(at).is_slot {
+                self.instance(self.owner(at)).loc
             } else {
                 Loc::NONE
             };
@@ -144,13 +143,15 @@ impl Machine<'_> {
     /// A variable as the model's author knows it; `None`: part of an expression.
     fn variable_name(&self, id: VarId, producers: &Producers) -> Option<String> {
         let var = self.var(id);
-        if var.attr.is_some() && var.owner.is_some() {
-            let name = self.program.text(self.program.attribute(var.attr).name);
+        if var.is_slot {
+            let name = self
+                .program
+                .text(self.program.attribute(self.attr(id)).name);
             let complete = match var.kind {
                 VarKind::List => " to be complete",
                 _ => "",
             };
-            let owner = self.describe_instance(var.owner);
+            let owner = self.describe_instance(self.owner(id));
             return Some(format!("`{name}` of `{owner}`{complete}"));
         }
         for (namespace, base) in self.program.namespaces.iter().zip(&self.roots) {

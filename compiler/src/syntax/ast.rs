@@ -193,7 +193,6 @@ pub struct Implement {
     pub parents: bool,
     pub when: Option<ExprId>,
     pub span: Span,
-    pub doc: Option<Span>,
 }
 
 #[derive(Debug)]

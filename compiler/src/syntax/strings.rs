@@ -69,7 +69,7 @@ pub fn unescape(body: &str) -> Result<Unescaped, String> {
                 let Some((name, after)) = name else {
                     return Err("malformed \\N character escape in a string".to_owned());
                 };
-                let Some(c) = named_character(name) else {
+                let Some(c) = unicode_names2::character(name) else {
                     return Err(format!("unknown Unicode character name `{name}`"));
                 };
                 text.push(c);
@@ -87,84 +87,6 @@ pub fn unescape(body: &str) -> Result<Unescaped, String> {
         text,
         invalid_escape,
     })
-}
-
-/// Names of characters that models use; the whole Unicode table is not worth its size.
-fn named_character(name: &str) -> Option<char> {
-    let upper = name.to_ascii_uppercase();
-    for (prefix, base) in [
-        ("LATIN SMALL LETTER ", 'a'),
-        ("LATIN CAPITAL LETTER ", 'A'),
-        ("GREEK SMALL LETTER ALPHA", 'α'),
-    ] {
-        if let Some(letter) = upper.strip_prefix(prefix) {
-            return match letter.as_bytes() {
-                [] => Some(base),
-                [letter @ b'A'..=b'Z'] => char::from_u32(base as u32 + u32::from(letter - b'A')),
-                _ => accented(letter, base == 'a'),
-            };
-        }
-    }
-    Some(match upper.as_str() {
-        "BULLET" => '•',
-        "SPACE" => ' ',
-        "NO-BREAK SPACE" => '\u{a0}',
-        "EN DASH" => '–',
-        "EM DASH" => '—',
-        "HYPHEN-MINUS" => '-',
-        "HORIZONTAL ELLIPSIS" => '…',
-        "EURO SIGN" => '€',
-        "DEGREE SIGN" => '°',
-        "COPYRIGHT SIGN" => '©',
-        "REGISTERED SIGN" => '®',
-        "TRADE MARK SIGN" => '™',
-        "SECTION SIGN" => '§',
-        "MICRO SIGN" => 'µ',
-        "PLUS-MINUS SIGN" => '±',
-        "MULTIPLICATION SIGN" => '×',
-        "DIVISION SIGN" => '÷',
-        "LEFT SINGLE QUOTATION MARK" => '‘',
-        "RIGHT SINGLE QUOTATION MARK" => '’',
-        "LEFT DOUBLE QUOTATION MARK" => '“',
-        "RIGHT DOUBLE QUOTATION MARK" => '”',
-        "LEFTWARDS ARROW" => '←',
-        "RIGHTWARDS ARROW" => '→',
-        "UPWARDS ARROW" => '↑',
-        "DOWNWARDS ARROW" => '↓',
-        "CHECK MARK" => '✓',
-        "SNOWMAN" => '☃',
-        "DOLLAR SIGN" => '$',
-        "COMMERCIAL AT" => '@',
-        "NUMBER SIGN" => '#',
-        "QUOTATION MARK" => '"',
-        "APOSTROPHE" => '\'',
-        "LEFT CURLY BRACKET" => '{',
-        "RIGHT CURLY BRACKET" => '}',
-        "REPLACEMENT CHARACTER" => '\u{fffd}',
-        _ => return None,
-    })
-}
-
-fn accented(letter: &str, small: bool) -> Option<char> {
-    let (base, accent) = letter.split_once(" WITH ")?;
-    let index = ["GRAVE", "ACUTE", "CIRCUMFLEX", "TILDE", "DIAERESIS"]
-        .iter()
-        .position(|name| *name == accent)?;
-    let capitals = match base {
-        "A" => "ÀÁÂÃÄ",
-        "E" => "ÈÉÊ?Ë",
-        "I" => "ÌÍÎ?Ï",
-        "N" => "???Ñ?",
-        "O" => "ÒÓÔÕÖ",
-        "U" => "ÙÚÛ?Ü",
-        _ => return None,
-    };
-    let capital = capitals.chars().nth(index).filter(|c| *c != '?')?;
-    if small {
-        capital.to_lowercase().next()
-    } else {
-        Some(capital)
-    }
 }
 
 /// A piece of a string with placeholders; the placeholder is the dotted text inside.

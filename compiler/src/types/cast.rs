@@ -59,6 +59,7 @@ impl Heap {
             | Value::Instance(_)
             | Value::Unknown(_)
             | Value::Opaque(_)
+            | Value::Reference(_)
             | Value::Skip => true,
         }
     }

@@ -3,7 +3,9 @@
 pub mod cast;
 pub mod format;
 pub mod ops;
+pub mod reference;
 pub mod regex;
+mod regex_syntax;
 pub mod text;
 pub mod value;
 
@@ -54,6 +56,8 @@ pub enum Type {
     Entity(EntityId),
     Union(Vec<TypeId>),
     Literal(Vec<LiteralValue>),
+    /// Plugins only: a reference to values of a type.
+    Reference(TypeId),
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]

@@ -1,20 +1,43 @@
 //! Python's regular expressions by way of `fancy_regex`.
 
-use fancy_regex::Regex;
+use fancy_regex::{CompileError, Error, Regex, RegexBuilder};
 
 pub fn check(pattern: &str) -> Result<(), String> {
     compile(pattern, true).map(|_| ())
 }
 
+/// Steps of one match; a hostile pattern ends after some milliseconds.
+const MAX_STEPS: usize = 1_000_000;
+/// Bytes of one compiled pattern.
+const MAX_BYTES: usize = 16 << 20;
+
 /// Compiles a pattern of Python's `re`; `at_start` as `re.match`, else as `re.search`.
 pub fn compile(pattern: &str, at_start: bool) -> Result<Regex, String> {
-    let translated = translate(pattern);
-    let full = if at_start {
-        format!(r"\A(?:{translated})")
-    } else {
-        translated
+    let checked = super::regex_syntax::check(pattern)?;
+    let ascii = checked.flags.contains('a');
+    let translated = translate(checked.body, ascii, checked.flags.contains('m'));
+    let start = if at_start { r"\A" } else { "" };
+    let flags: String = checked
+        .flags
+        .chars()
+        .filter(|c| "imsx".contains(*c))
+        .collect();
+    let full = match flags.as_str() {
+        "" => format!("{start}(?:{translated})"),
+        // A comment of the pattern must not hide the end of the group.
+        flags if flags.contains('x') => format!("{start}(?{flags}:{translated}\n)"),
+        flags => format!("{start}(?{flags}:{translated})"),
     };
-    Regex::new(&full).map_err(|error| error.to_string())
+    RegexBuilder::new(&full)
+        .backtrack_limit(MAX_STEPS)
+        .delegate_size_limit(MAX_BYTES)
+        .build()
+        .map_err(|error| match error {
+            Error::CompileError(CompileError::LookBehindNotConst) => {
+                "look-behind requires fixed-width pattern".to_owned()
+            }
+            error => error.to_string(),
+        })
 }
 
 /// `None`: matching took too many steps.
@@ -23,12 +46,14 @@ pub fn is_match(regex: &Regex, text: &str) -> Option<bool> {
 }
 
 /// Rewrites what the two dialects understand differently.
-fn translate(pattern: &str) -> String {
+fn translate(pattern: &str, ascii: bool, multiline: bool) -> String {
     let chars: Vec<char> = pattern.chars().collect();
     let mut out = String::with_capacity(pattern.len() + 8);
     let mut at = 0;
     let mut in_class = false;
     let mut class_start = 0;
+    let mut n_groups = 0;
+    let mut names = Vec::new();
     while at < chars.len() {
         let c = chars[at];
         match c {
@@ -36,6 +61,21 @@ fn translate(pattern: &str) -> String {
                 let next = chars.get(at + 1).copied();
                 match next {
                     Some('Z') if !in_class => out.push_str(r"\z"),
+                    // `(?a)`: classes of ASCII characters only.
+                    Some('d') if ascii => out.push_str(if in_class { "0-9" } else { "[0-9]" }),
+                    Some('w') if ascii => {
+                        out.push_str(if in_class {
+                            "a-zA-Z0-9_"
+                        } else {
+                            "[a-zA-Z0-9_]"
+                        });
+                    }
+                    Some('s') if ascii => {
+                        out.push_str(if in_class { r" \t-\r" } else { r"[ \t-\r]" });
+                    }
+                    Some('D') if ascii => out.push_str("[^0-9]"),
+                    Some('W') if ascii => out.push_str("[^a-zA-Z0-9_]"),
+                    Some('S') if ascii => out.push_str(r"[^ \t-\r]"),
                     Some(
                         c @ ('<' | '>' | '_' | '"' | '\'' | '%' | '@' | '!' | ',' | ';' | '=' | ':'
                         | '`' | '/'),
@@ -77,6 +117,16 @@ fn translate(pattern: &str) -> String {
                 let last = chars.get(at + 1) == Some(&']');
                 out.push_str(if first || last { r"\-" } else { "-" });
             }
+            '(' if !in_class => {
+                at += group(&chars[at..], &mut n_groups, &mut names, &mut out);
+                continue;
+            }
+            '$' if !in_class && multiline => out.push('$'),
+            // At the very end nothing is left that a consumed line feed could be missed by, and without a look-ahead
+            // matching takes linear time.
+            '$' if !in_class && chars[at + 1..].iter().all(|c| *c == ')') => {
+                out.push_str(r"\n?\z");
+            }
             '$' if !in_class => out.push_str(r"(?=\n?\z)"),
             '{' if !in_class => {
                 let rest: String = chars[at + 1..].iter().take_while(|c| **c != '}').collect();
@@ -94,4 +144,82 @@ fn translate(pattern: &str) -> String {
         at += 1;
     }
     out
+}
+
+/// The start of a group: names become numbers, since names and numbers do not go together. Gives what was read.
+fn group(
+    chars: &[char],
+    n_groups: &mut usize,
+    names: &mut Vec<(String, usize)>,
+    out: &mut String,
+) -> usize {
+    let start: String = chars.iter().take(4).collect();
+    let name = |from: usize, end: char| -> String {
+        chars[from..].iter().take_while(|c| **c != end).collect()
+    };
+    let number = |names: &[(String, usize)], name: &str| {
+        let known = names.iter().find(|(known, _)| known == name);
+        known.map_or_else(|| name.to_owned(), |(_, number)| number.to_string())
+    };
+    if start == "(?P<" {
+        *n_groups += 1;
+        let name = name(4, '>');
+        let length = name.chars().count();
+        names.push((name, *n_groups));
+        out.push('(');
+        length + 5
+    } else if start == "(?P=" {
+        let name = name(4, ')');
+        out.push_str(&format!("(?:\\{})", number(names, &name)));
+        name.chars().count() + 5
+    } else if start.starts_with("(?(") {
+        let name = name(3, ')');
+        out.push_str(&format!("(?({})", number(names, &name)));
+        name.chars().count() + 4
+    } else if start.starts_with("(?#") {
+        name(3, ')').chars().count() + 4
+    } else {
+        *n_groups += usize::from(!start.starts_with("(?"));
+        out.push('(');
+        1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{compile, is_match};
+
+    /// What a hostile pattern says of a text on which it would try everything.
+    #[track_caller]
+    fn check(pattern: &str, wanted: Option<bool>) {
+        let regex = compile(pattern, true).expect("it is a pattern");
+        let text = "a".repeat(20_000) + "!";
+        assert_eq!(is_match(&regex, &text), wanted, "{pattern}");
+    }
+
+    #[test]
+    fn nested_repeats_take_linear_time() {
+        check("(a+)+$", Some(false));
+        check("(a|a)*$", Some(false));
+        check("(a*)*b", Some(false));
+    }
+
+    #[test]
+    fn what_has_to_try_everything_is_given_up() {
+        check(r"((a+)+)\1$", None);
+        check(r"(?:(?=a)a+)+$", None);
+    }
+
+    #[test]
+    fn names_and_numbers_of_groups_go_together() {
+        let regex = compile(r"(?P<n>a)(b)\1(?P=n)\2(?(n)c|d)$", true).expect("it is a pattern");
+        assert_eq!(is_match(&regex, "abaabc"), Some(true));
+        assert_eq!(is_match(&regex, "abaabd"), Some(false));
+    }
+
+    #[test]
+    fn a_pattern_that_needs_too_much_memory_is_refused() {
+        assert!(compile(r"((\w{1000}){1000}){1000}", true).is_err());
+        assert!(compile(&"(".repeat(100_000), true).is_err());
+    }
 }

@@ -117,6 +117,7 @@ impl Heap {
             Value::Instance(id) => instances.instance_handle(id),
             Value::Unknown(_) => "<<undefined>>".to_owned(),
             Value::Opaque(_) => "<object>".to_owned(),
+            Value::Reference(id) => self.reference_repr(id),
             Value::Skip => String::new(),
         }
     }
@@ -126,6 +127,7 @@ impl Heap {
         match value {
             Value::Str(id) => self.str(id).to_owned(),
             Value::Instance(id) => instances.instance_text(id),
+            Value::Reference(id) => self.reference_text(id),
             value => self.repr(value, instances),
         }
     }
@@ -145,7 +147,7 @@ impl Heap {
     }
 
     /// Python's name of a value's type.
-    pub fn python_type(&self, value: Value) -> &'static str {
+    pub fn python_type(&self, value: Value) -> &str {
         match value {
             Value::Null => "NoneValue",
             Value::Bool(_) => "bool",
@@ -157,6 +159,7 @@ impl Heap {
             Value::Instance(_) => "Instance",
             Value::Unknown(_) => "Unknown",
             Value::Opaque(_) | Value::Skip => "object",
+            Value::Reference(id) => self.reference_class(id),
         }
     }
 }

@@ -3,6 +3,7 @@
 use num_bigint::BigInt;
 use num_traits::ToPrimitive;
 
+use super::reference::{RefId, Reference};
 use crate::hash::Map;
 use crate::types::index;
 
@@ -23,6 +24,7 @@ pub enum Value {
     Unknown(UnknownId),
     /// A Python object that only plugins look into.
     Opaque(u32),
+    Reference(RefId),
     /// Result of a comprehension's element that its guard dropped; never seen by a model.
     Skip,
 }
@@ -36,6 +38,8 @@ pub struct Heap {
     dicts: Vec<Dict>,
     bigs: Vec<BigInt>,
     n_unknowns: u32,
+    pub(super) references: Vec<Reference>,
+    pub(super) known_references: Map<Box<str>, RefId>,
 }
 
 pub struct Dict {
@@ -55,6 +59,10 @@ impl Heap {
             self.text_ends[id.index() - 1]
         };
         &self.text[start..end]
+    }
+
+    pub fn text_bytes(&self) -> usize {
+        self.text.len()
     }
 
     pub fn add_str(&mut self, text: &str) -> StrId {
@@ -133,7 +141,8 @@ impl Heap {
     /// Whether values equal by the rules of the language: numbers by value across kinds, lists in order, dicts not.
     pub fn equal(&self, a: Value, b: Value) -> bool {
         use Value::{
-            Big, Bool, Dict, Float, Instance, Int, List, Null, Opaque, Skip, Str, Unknown,
+            Big, Bool, Dict, Float, Instance, Int, List, Null, Opaque, Reference, Skip, Str,
+            Unknown,
         };
         match (a, b) {
             (Str(a), Str(b)) => a == b || self.str(a) == self.str(b),
@@ -142,6 +151,7 @@ impl Heap {
             (Instance(a), Instance(b)) => a == b,
             (Unknown(a), Unknown(b)) => a == b,
             (Opaque(a), Opaque(b)) => a == b,
+            (Reference(a), Reference(b)) => a == b,
             (List(a), List(b)) => {
                 let (a, b) = (self.list(a), self.list(b));
                 a.len() == b.len() && a.iter().zip(b).all(|(a, b)| self.equal(*a, *b))

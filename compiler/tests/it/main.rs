@@ -1,6 +1,13 @@
 //! The compiler at its boundary: source text to output, diagnostics and resources.
 
 mod check;
+mod checklist;
 mod diagnostics;
+mod disk;
+mod inputs;
 mod lang;
 mod mangled;
+mod modules;
+mod partial;
+mod projects;
+mod sources;

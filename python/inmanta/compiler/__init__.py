@@ -23,17 +23,9 @@ def reset() -> None:
 
 
 def finalize() -> None:
-    """Runs all finalizers in order, then raises the first exception; later ones are notes on it."""
-    errors = []
-    for function in list(_finalizers):
-        try:
-            function()
-        except Exception as error:
-            errors.append(error)
-    if errors:
-        for other in errors[1:]:
-            errors[0].add_note(f"Another finalizer failed too: {type(other).__name__}: {other}")
-        raise errors[0]
+    """Runs the finalizers in order. An exception leaves those behind it for another call."""
+    while _finalizers:
+        _finalizers.pop(0)()
 
 
 def do_compile(refs: dict | None = None) -> tuple[dict, object]:

@@ -52,14 +52,16 @@ class ProxyContext:
 
     def nested(self, *, relative_path: str) -> ProxyContext:
         """The context of an element: what was allowed for the direct elements is not for theirs."""
-        return ProxyContext(path=self.path + relative_path, validated=False, allow_reference_values=None)
+        return ProxyContext(path=self.path + relative_path, validated=self.validated, allow_reference_values=None)
 
     def allow_references(self) -> ProxyContext:
         """The same, with references among the direct elements."""
         return ProxyContext(path=self.path, validated=self.validated, allow_reference_values=True)
 
     def should_allow_references(self) -> bool:
-        return exportcontext.active or bool(self.allow_reference_values)
+        if exportcontext.active:
+            return True
+        return self.validated if self.allow_reference_values is None else self.allow_reference_values
 
 
 class _ExportContext:
@@ -75,7 +77,7 @@ class _ExportContext:
 
 
 exportcontext = _ExportContext()
-_UNNAMED = ProxyContext(path="<value>")
+_UNNAMED = ProxyContext(path="<value>", validated=False)
 
 
 class DynamicProxy:
@@ -101,7 +103,7 @@ class DynamicProxy:
         if isinstance(item, dict):
             for key in item:
                 if not isinstance(key, str):
-                    got = f"got {key} of type {type(key)} with dict value {item[key]}"
+                    got = f"got {key} of type {type(key)} with dict value {item[key]!r}"
                     raise RuntimeException(None, f"dict keys should be strings, {got}")
             return {key: cls.unwrap(element, dynamic_context=dynamic_context) for key, element in item.items()}
         return item
@@ -112,6 +114,9 @@ class DynamicProxy:
         if type(value) in _PLAIN:
             return value
         if isinstance(value, Instance):
+            if context is not None and context.validated:
+                # The attributes of an instance were not looked at when the argument was checked.
+                context = ProxyContext(path=context.path, validated=False)
             return DynamicProxy(value, context=context)
         if isinstance(value, list):
             return SequenceProxy(value, context=context)
@@ -136,8 +141,11 @@ class DynamicProxy:
             path = (context or _UNNAMED).path + relative_path
             raise UnexpectedReference(
                 reference=value,
-                message=f"Encountered reference in plugin argument `{path}`, which does not declare that it accepts"
-                " one. Use `inmanta.plugins.allow_reference_values` to read it.",
+                message="Encountered unexpected reference value during plugin execution. Plugins are only allowed to"
+                " access reference values when declared explicitly. Either use a dataclass entity that supports"
+                " references (e.g. `int | Reference[int]` attribute annotation), or explicitly allow references on"
+                " attribute access with the `inmanta.plugins.allow_reference_values()` wrapper. Encountered at"
+                f" {path} (= `{value!r}`).",
             )
         nested = (context or _UNNAMED).nested(relative_path=relative_path)
         return DynamicProxy.return_value(value, context=nested)

@@ -20,11 +20,15 @@ class World:
     """Where attributes and entities come from; `steward_host` puts the real one in place of this one.
 
     `get(instance_id, attribute)` gives `(kind, value)`: `("value", v)`, or one of `("unset", None)`,
-    `("optional_unset", text)` and `("no_attribute", text)`. `entity(name)` gives the fields of `entity_info`, or None.
+    `("optional_unset", text)` and `("no_attribute", text)`. `lookup(name)` does so for a name at the running call.
+    `entity(name)` gives the fields of `entity_info`, or None.
     """
 
     def get(self, instance_id: int, attribute: str) -> tuple[str, object]:
         raise RuntimeError("no model: instances exist only while Steward compiles one")
+
+    def lookup(self, name: str) -> tuple[str, object]:
+        raise RuntimeError("no model: names exist only while Steward compiles one")
 
     def entity(self, name: str) -> dict | None:
         raise RuntimeError("no model: entities exist only while Steward compiles one")
@@ -94,13 +98,15 @@ class ResultVariable:
 class Instance:
     """An instance of the model. `id` is the compiler's number of it."""
 
-    __slots__ = ("id", "entity_name", "_values")
+    __slots__ = ("id", "entity_name", "_values", "dataclass_self")
 
     def __init__(self, instance_id: int, entity_name: str) -> None:
         self.id = instance_id
         self.entity_name = entity_name
         # A variable of the model is assigned once, so what was read stays true.
         self._values: dict[str, object] = {}
+        # The Python object that it was made from, or that a plugin got for it.
+        self.dataclass_self: object = None
 
     def value(self, name: str) -> object:
         values = self._values

@@ -43,6 +43,31 @@ class NoServer(ConnectionRefusedError):
     """No server is configured for an endpoint."""
 
 
+def _given(endpoint: str, method: str, args: tuple, kwargs: dict) -> Result | None:
+    """The answer of a compile's inputs, which go before a server; None if they have none."""
+    if endpoint != "compiler":
+        return None
+    from inmanta.plugins import Runtime
+
+    inputs = Runtime.inputs
+    names = ("tid", "id", "resource_id") if method == "get_param" else ("tid", "rid")
+    arguments = {**dict(zip(names, args)), **kwargs}
+    if method == "get_param":
+        resource, name = arguments.get("resource_id") or "", arguments.get("id")
+        values = inputs.get("facts", {}).get(resource, {}) if resource else inputs.get("parameters", {})
+        if name in values:
+            return Result(200, {"parameter": {"name": name, "value": values[name], "resource_id": resource}})
+    elif method == "get_facts":
+        facts = inputs.get("facts", {}).get(arguments.get("rid"))
+        if facts is not None:
+            return Result(200, {"data": [{"name": name, "value": value} for name, value in facts.items()]})
+    elif method == "get_environment":
+        environment = inputs.get("environment", {})
+        if environment.get("name"):
+            return Result(200, {"environment": {"id": environment.get("id"), "name": environment["name"]}})
+    return None
+
+
 class _Transport:
     """Calls over HTTP."""
 
@@ -60,6 +85,9 @@ class _Transport:
     def call(self, method: str, args: tuple, kwargs: dict) -> Result:
         if method not in _METHODS:
             raise AttributeError(f"method {method} is not one that this client knows")
+        given = _given(self.endpoint_name, method, args, kwargs)
+        if given is not None:
+            return given
         if not Config.is_set(self._section, "host") and not Config.is_set(self._section, "port"):
             raise NoServer(f"{method}: no server is configured for {self.endpoint_name}")
         verb, url, headers, body = self._request(method, args, kwargs)

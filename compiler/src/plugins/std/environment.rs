@@ -49,20 +49,33 @@ pub(super) fn natives() -> Vec<NativeDef> {
                 ),
             }
         ),
-        native!("environment_name", "-> string", |model, _| Ok(model
-            .heap()
-            .new_unknown())),
-        native!("environment_server", "-> string", |model, _| text_value(
-            model,
-            "localhost"
-        )),
-        native!("server_ca", "-> string", |model, _| text_value(model, "")),
-        native!("server_ssl", "-> bool", |_, _| Ok(Value::Bool(false))),
-        native!("server_port", "-> int", |_, _| Ok(Value::Int(8888))),
+        native!("environment_name", "-> string", |model, _| {
+            match model.inputs().environment.name.clone() {
+                Some(name) => text_value(model, &name),
+                None => Ok(model.heap().new_unknown()),
+            }
+        }),
+        native!("environment_server", "-> string", |model, _| {
+            let host = model.inputs().server.host.clone();
+            text_value(model, &host)
+        }),
+        native!("server_ca", "-> string", |model, _| {
+            let ca = model.inputs().server.ca.clone();
+            text_value(model, &ca)
+        }),
+        native!("server_ssl", "-> bool", |model, _| Ok(Value::Bool(
+            model.inputs().server.ssl
+        ))),
+        native!("server_port", "-> int", |model, _| Ok(Value::Int(
+            i64::from(model.inputs().server.port)
+        ))),
         native!(
             "server_token",
             "client_types: string[]? = null -> string",
-            |model, _| text_value(model, "")
+            |model, _| {
+                let token = model.inputs().server.token.clone();
+                text_value(model, &token)
+            }
         ),
         native!(
             "getfact",
@@ -89,7 +102,9 @@ fn get_fact(model: &mut dyn Model, args: &Bound) -> Result<Value, PluginError> {
         return external("Exception", "Facts can only be retreived from resources.");
     };
     let name = str_arg(model.heap_ref(), args, 1).to_owned();
-    if let Some(value) = model.world().fact(&resource, &name) {
+    let given = model.inputs().facts.get(&resource);
+    let given = given.and_then(|facts| facts.get(&name)).cloned();
+    if let Some(value) = given.or_else(|| model.world().fact(&resource, &name)) {
         return text_value(model, &value);
     }
     model.add_unknown_parameter(resource, name);

@@ -105,7 +105,9 @@ pub(super) fn resolve(
             if module.is_empty() {
                 return external(
                     "Exception",
-                    format!("{path} is relative to a module, but the project itself calls"),
+                    format!(
+                        "Unable to determine current module for path {path}: the project itself calls"
+                    ),
                 );
             }
             (module, rest)

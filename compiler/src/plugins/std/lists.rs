@@ -8,32 +8,56 @@ use super::{
 
 pub(super) fn natives() -> Vec<NativeDef> {
     vec![
-        native!("count", "item_list: list -> int", |model, args| {
-            Ok(Value::Int(list_arg(model.heap_ref(), args, 0).len() as i64))
-        }),
-        native!("len", "item_list: list -> int", |model, args| {
-            let items = list_arg(model.heap_ref(), args, 0);
-            if items.iter().any(|item| matches!(item, Value::Unknown(_))) {
-                return Err(PluginError::Unknown);
+        native!(
+            "count",
+            "item_list: Sequence[any | Reference] -> int",
+            |model, args| { Ok(Value::Int(list_arg(model.heap_ref(), args, 0).len() as i64)) }
+        ),
+        native!(
+            "len",
+            "item_list: Sequence[any | Reference] -> int",
+            |model, args| {
+                let items = list_arg(model.heap_ref(), args, 0);
+                if items.iter().any(|item| matches!(item, Value::Unknown(_))) {
+                    return Err(PluginError::Unknown);
+                }
+                Ok(Value::Int(items.len() as i64))
             }
-            Ok(Value::Int(items.len() as i64))
-        }),
-        native!("at", "objects: list, index: int -> any", |model, args| {
-            let items = list_arg(model.heap_ref(), args, 0);
-            at(&items, int_arg(args, 1)?)
-        }),
+        ),
+        native!(
+            "at",
+            "objects: Sequence[any | Reference], index: int -> any | Reference",
+            |model, args| {
+                let items = list_arg(model.heap_ref(), args, 0);
+                at(&items, int_arg(args, 1)?)
+            }
+        ),
         native!("item", "objects: list, index: int -> list", item),
         native!("flatten", "item_list: list -> list", flatten),
         native!("unique", "item_list: list -> bool", |model, args| {
-            let items = list_arg(model.heap_ref(), args, 0);
-            for (at, value) in items.iter().enumerate() {
-                if matches!(value, Value::List(_) | Value::Dict(_)) {
-                    return external("TypeError", "unhashable type");
-                }
-                if items[..at]
-                    .iter()
-                    .any(|other| model.heap_ref().equal(*other, *value))
-                {
+            let heap = model.heap_ref();
+            let items = list_arg(heap, args, 0);
+            let mut seen = std::collections::HashSet::with_capacity(items.len());
+            for (at, value) in items.into_iter().enumerate() {
+                let key = match value {
+                    Value::List(_) | Value::Dict(_) => {
+                        let kind = heap.python_type(value);
+                        return external("TypeError", format!("unhashable type: '{kind}'"));
+                    }
+                    Value::Reference(id) if &*heap.reference(id).kind == "std::Environment" => {
+                        return external("TypeError", "unhashable type: 'EnvironmentReference'");
+                    }
+                    Value::Str(text) => format!("s{}", heap.str(text)),
+                    // Numbers are equal across their kinds.
+                    Value::Bool(value) => format!("n{}", u8::from(value)),
+                    Value::Float(value) if value.is_nan() => format!("nan{at}"),
+                    Value::Float(value) if value.fract() == 0.0 => format!("n{value:.0}"),
+                    Value::Float(value) => format!("f{}", value.to_bits()),
+                    Value::Int(value) => format!("n{value}"),
+                    Value::Big(value) => format!("n{}", heap.big(value)),
+                    value => format!("{value:?}"),
+                };
+                if !seen.insert(key) {
                     return Ok(Value::Bool(false));
                 }
             }
@@ -61,11 +85,11 @@ pub(super) fn natives() -> Vec<NativeDef> {
                 let name = str_arg(model.heap_ref(), args, 1).to_owned();
                 let mut values = Vec::new();
                 for item in list_arg(model.heap_ref(), args, 0) {
-                    values.push(attribute(model, item, &name)?);
+                    values.push(attribute(model, item, &name, false)?);
                 }
                 Ok(model.heap().new_list(&values))
             },
-            deprecated = Some("a list comprehension")
+            deprecated = Some("using a list comprehension")
         ),
         native!(
             "filter",
@@ -79,7 +103,7 @@ pub(super) fn natives() -> Vec<NativeDef> {
                     .collect();
                 Ok(model.heap().new_list(&kept))
             },
-            deprecated = Some("a list comprehension")
+            deprecated = Some("using a list comprehension")
         ),
         native!(
             "dict_get",
@@ -94,7 +118,7 @@ pub(super) fn natives() -> Vec<NativeDef> {
                     None => external("KeyError", crate::types::text::quoted(key)),
                 }
             },
-            deprecated = Some("d[k]")
+            deprecated = Some("using the `<dict>[<key>]` construct")
         ),
         native!(
             "contains",
@@ -108,21 +132,25 @@ pub(super) fn natives() -> Vec<NativeDef> {
                     heap.dict_get(dict, str_arg(heap, args, 1)).is_some(),
                 ))
             },
-            deprecated = Some("k in d")
+            deprecated = Some("the `<key> in <dict>` construct")
         ),
-        native!("dict_keys", "dct: dict -> string[]", |model, args| {
-            let Value::Dict(dict) = args.arg(0) else {
-                return Ok(Value::Null);
-            };
-            let keys: Vec<Value> = model
-                .heap_ref()
-                .dict(dict)
-                .entries
-                .iter()
-                .map(|(key, _)| Value::Str(*key))
-                .collect();
-            Ok(model.heap().new_list(&keys))
-        }),
+        native!(
+            "dict_keys",
+            "dct: Mapping[any] -> string[]",
+            |model, args| {
+                let Value::Dict(dict) = args.arg(0) else {
+                    return Ok(Value::Null);
+                };
+                let keys: Vec<Value> = model
+                    .heap_ref()
+                    .dict(dict)
+                    .entries
+                    .iter()
+                    .map(|(key, _)| Value::Str(*key))
+                    .collect();
+                Ok(model.heap().new_list(&keys))
+            }
+        ),
     ]
 }
 
@@ -147,6 +175,7 @@ pub(super) fn attribute(
     model: &mut dyn Model,
     object: Value,
     path: &str,
+    references: bool,
 ) -> Result<Value, PluginError> {
     let mut value = object;
     for name in path.split('.') {
@@ -157,7 +186,7 @@ pub(super) fn attribute(
                 format!("'{type_name}' object has no attribute '{name}'"),
             );
         };
-        match model.attribute(instance, name)? {
+        match model.attribute(instance, name, references)? {
             Some(found) => value = found,
             None => {
                 return external("AttributeError", format!("(None, '{name}')"));
@@ -219,7 +248,7 @@ fn key_sort(model: &mut dyn Model, args: &Bound) -> Result<Value, PluginError> {
     };
     let mut keyed = Vec::new();
     for item in list_arg(model.heap_ref(), args, 0) {
-        keyed.push((attribute(model, item, &key)?, item));
+        keyed.push((attribute(model, item, &key, false)?, item));
     }
     let heap = model.heap_ref();
     let mut incomparable = None;
@@ -234,10 +263,14 @@ fn key_sort(model: &mut dyn Model, args: &Bound) -> Result<Value, PluginError> {
         })
     });
     if let Some((a, b)) = incomparable {
+        let type_of = |value| match value {
+            Value::Null => "NoneType",
+            value => heap.python_type(value),
+        };
         let message = format!(
             "'<' not supported between instances of '{}' and '{}'",
-            heap.python_type(b),
-            heap.python_type(a)
+            type_of(a),
+            type_of(b)
         );
         return external("TypeError", message);
     }

@@ -5,6 +5,7 @@ mod files;
 mod lists;
 mod network;
 mod pyformat;
+mod references;
 mod strings;
 mod text_types;
 mod validate;
@@ -21,6 +22,7 @@ pub(super) fn natives() -> Vec<NativeDef> {
     all.extend(network::natives());
     all.extend(files::natives());
     all.extend(environment::natives());
+    all.extend(references::natives());
     all
 }
 

@@ -1,5 +1,7 @@
 //! Addresses and networks. Source: std-module.md 5.4.
 
+use num_bigint::{BigInt, Sign};
+
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::text_types::{Interface, parse_address, parse_interface, parse_network};
@@ -115,7 +117,18 @@ pub(super) fn natives() -> Vec<NativeDef> {
                 };
                 match sum.filter(|sum| !start.is_ipv4() || *sum <= u128::from(u32::MAX)) {
                     Some(sum) => text_value(model, &address(sum, start.is_ipv4()).to_string()),
-                    None => external("AddressValueError", "the result is no valid address"),
+                    None => {
+                        let (bits, version) = if start.is_ipv4() { (32, 4) } else { (128, 6) };
+                        let sum = BigInt::from(number(start)) + step;
+                        let side = match sum.sign() {
+                            Sign::Minus => "< 0".to_owned(),
+                            _ => format!(">= 2**{bits}"),
+                        };
+                        external(
+                            "AddressValueError",
+                            format!("{sum} ({side}) is not permitted as an IPv{version} address"),
+                        )
+                    }
                 }
             }
         ),

@@ -114,7 +114,7 @@ fn field(
     while !rest.is_empty() {
         if let Some(after) = rest.strip_prefix('.') {
             let end = after.find(['.', '[']).unwrap_or(after.len());
-            value = attribute(model, value, &after[..end])?;
+            value = attribute(model, value, &after[..end], false)?;
             rest = &after[end..];
             continue;
         }

@@ -125,7 +125,7 @@ fn plain_date(text: &str) -> bool {
 }
 
 /// Hours, minutes and seconds, and whether the fraction was zero; the zone is checked.
-fn time_parts(text: &str, cut_fraction: bool) -> Option<(u32, u32, u32, bool)> {
+fn time_parts(text: &str) -> Option<(u32, u32, u32, bool)> {
     let zone_at = text.find(['Z', 'z', '+', '-']).unwrap_or(text.len());
     let (clock, zone) = text.split_at(zone_at);
     if !zone.is_empty() && !is_zone(zone) {
@@ -144,7 +144,7 @@ fn time_parts(text: &str, cut_fraction: bool) -> Option<(u32, u32, u32, bool)> {
         second = digits(seconds, 2)?;
         if let Some(fraction) = fraction {
             let valid = !fraction.is_empty() && fraction.bytes().all(|b| b.is_ascii_digit());
-            if !valid || (fraction.len() > 6 && !cut_fraction) {
+            if !valid {
                 return None;
             }
             whole = fraction.bytes().all(|b| b == b'0');
@@ -192,7 +192,7 @@ pub(super) fn is_date(text: &str) -> bool {
         return false;
     };
     plain_date(date)
-        && time_parts(time, true).is_some_and(|parts| parts == (0, 0, 0, true))
+        && time_parts(time).is_some_and(|parts| parts == (0, 0, 0, true))
         && !time.contains(['Z', 'z', '+', '-'])
 }
 
@@ -205,15 +205,14 @@ fn split_datetime(text: &str) -> Option<(&str, &str)> {
 }
 
 pub(super) fn is_time(text: &str) -> bool {
-    time_parts(text, false).is_some()
+    time_parts(text).is_some()
 }
 
 pub(super) fn is_datetime(text: &str) -> bool {
     if plain_date(text) || timestamp(text).is_some() {
         return true;
     }
-    split_datetime(text)
-        .is_some_and(|(date, time)| plain_date(date) && time_parts(time, true).is_some())
+    split_datetime(text).is_some_and(|(date, time)| plain_date(date) && time_parts(time).is_some())
 }
 
 pub(super) fn is_uuid(text: &str) -> bool {

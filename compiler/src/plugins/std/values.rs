@@ -7,7 +7,7 @@ use super::{
 
 pub(super) fn natives() -> Vec<NativeDef> {
     vec![
-        native!("print", "message: any -> any", print),
+        native!("print", "message: any | Reference -> any", print),
         native!(
             "assert",
             "expression: bool, message: string = \"\" -> any",
@@ -35,7 +35,7 @@ pub(super) fn natives() -> Vec<NativeDef> {
                 }
                 external("AssertionError", message)
             },
-            deprecated = Some("==")
+            deprecated = Some("the `==` binary operator")
         ),
         native!(
             "inlineif",
@@ -52,31 +52,35 @@ pub(super) fn natives() -> Vec<NativeDef> {
             "invert",
             "value: bool -> bool",
             |_, args| { Ok(Value::Bool(!matches!(args.arg(0), Value::Bool(true)))) },
-            deprecated = Some("not")
+            deprecated = Some("the `not` unary operator")
         ),
         native!("isset", "value: any -> bool", |_, args| Ok(Value::Bool(
             !matches!(args.arg(0), Value::Null)
         ))),
         native!(
             "is_unknown",
-            "value: any -> bool",
+            "value: any | Reference -> bool",
             |_, args| { Ok(Value::Bool(matches!(args.arg(0), Value::Unknown(_)))) },
             allow_unknown = true
         ),
-        native!("attr", "obj: any, attr: string -> any", |model, args| {
-            let name = str_arg(model.heap_ref(), args, 1).to_owned();
-            attribute(model, args.arg(0), &name)
-        }),
+        native!(
+            "attr",
+            "obj: any, attr: string -> any | Reference",
+            |model, args| {
+                let name = str_arg(model.heap_ref(), args, 1).to_owned();
+                attribute(model, args.arg(0), &name, true)
+            }
+        ),
         native!(
             "getattr",
-            "entity: std::Entity, attribute_name: string, default_value: any = null, no_unknown: bool = true -> any",
+            "entity: std::Entity, attribute_name: string, default_value: any | Reference = null, no_unknown: bool = true -> any | Reference",
             |model, args| {
                 let name = str_arg(model.heap_ref(), args, 1).to_owned();
                 let Value::Instance(instance) = args.arg(0) else {
                     return Err(PluginError::Unknown);
                 };
                 Ok(model
-                    .attribute(instance, &name)?
+                    .attribute(instance, &name, true)?
                     .unwrap_or_else(|| args.arg(2)))
             },
             allow_unknown = true
@@ -146,27 +150,28 @@ fn print(model: &mut dyn Model, args: &Bound) -> Result<Value, PluginError> {
 /// The root of the chain never matches: it has no family of its own.
 fn family_of(model: &mut dyn Model, args: &Bound) -> Result<Value, PluginError> {
     let family = str_arg(model.heap_ref(), args, 1).to_owned();
+    let is_it = |model: &mut dyn Model, system: Value| {
+        let name = attribute(model, system, "name", false)?;
+        Ok(matches!(name, Value::Str(id) if model.heap_ref().str(id) == family))
+    };
     let mut at = args.arg(0);
-    let mut first = true;
+    if is_it(model, at)? {
+        return Ok(Value::Bool(true));
+    }
     for _ in 0..1000 {
         let Value::Instance(instance) = at else {
             break;
         };
-        let name = attribute(model, at, "name")?;
-        let parent = match model.attribute(instance, "family") {
-            Ok(parent) => parent,
-            Err(PluginError::Compile(error)) if error.kind == "OptionalValueException" => None,
+        let parent = match model.attribute(instance, "family", false) {
+            Ok(Some(parent)) => parent,
+            Ok(None) => break,
+            Err(PluginError::Compile(error)) if error.kind == "OptionalValueException" => break,
             Err(error) => return Err(error),
         };
-        let matches = matches!(name, Value::Str(id) if model.heap_ref().str(id) == family);
-        if matches && (first || parent.is_some()) {
+        if is_it(model, at)? {
             return Ok(Value::Bool(true));
         }
-        first = false;
-        match parent {
-            Some(parent) => at = parent,
-            None => break,
-        }
+        at = parent;
     }
     Ok(Value::Bool(false))
 }

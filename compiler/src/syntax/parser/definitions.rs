@@ -211,7 +211,7 @@ impl Parser<'_> {
             None
         };
         let span = start.to(self.last_span());
-        let doc = self.take_doc();
+        self.take_doc();
         let unconditional = when.is_none_or(|when| {
             matches!(
                 self.ast.expr(when).kind,
@@ -232,7 +232,6 @@ impl Parser<'_> {
             parents,
             when,
             span,
-            doc,
         }))
     }
 

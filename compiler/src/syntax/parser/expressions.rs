@@ -195,8 +195,7 @@ impl Parser<'_> {
                     conversion,
                     spec,
                 } => {
-                    let positional = name.is_empty() || name.bytes().all(|b| b.is_ascii_digit());
-                    let value = if positional {
+                    let value = if name.is_empty() {
                         FValue::Positional
                     } else {
                         FValue::Expr(self.dotted(&name, span)?)

@@ -1,0 +1,291 @@
+//! What Jinja2 reads otherwise than our engine: tuples, and `%` after a text. Source: std-module.md 7.6, 7.7.
+//!
+//! Both become calls that the engine knows, on the same line, so that errors keep their lines.
+
+/// Words before a parenthesis that open an expression, not the arguments of a call.
+const KEYWORDS: &[&str] = &[
+    "if", "elif", "else", "in", "not", "and", "or", "is", "set", "return", "do", "include",
+    "import", "extends", "print",
+];
+
+pub(super) fn adapt(source: &str) -> String {
+    let mut out = String::with_capacity(source.len() + 16);
+    let mut rest = source;
+    loop {
+        let Some(at) = rest.find(['{']) else {
+            out.push_str(rest);
+            return out;
+        };
+        out.push_str(&rest[..at]);
+        rest = &rest[at..];
+        let close = match rest.get(..2) {
+            Some("{#") => "#}",
+            Some("{{") => "}}",
+            Some("{%") => "%}",
+            _ => {
+                out.push('{');
+                rest = &rest[1..];
+                continue;
+            }
+        };
+        let Some(end) = end_of(rest, close) else {
+            out.push_str(rest);
+            return out;
+        };
+        let (tag, after) = rest.split_at(end);
+        let words = tag[2..].trim_start_matches(['-', '+']).trim_start();
+        if close == "%}" && words.starts_with("raw") {
+            // Nothing is read up to its end.
+            let length = after.find("endraw").unwrap_or(after.len());
+            out.push_str(tag);
+            out.push_str(&after[..length]);
+            rest = &after[length..];
+            continue;
+        }
+        if close == "#}" {
+            out.push_str(tag);
+        } else {
+            out.push_str(&tag[..2]);
+            let inner = &tag[2..tag.len() - 2];
+            // Targets of loops, assignments and macros are no expressions.
+            let start = if close == "%}" {
+                expression_start(inner)
+            } else {
+                0
+            };
+            out.push_str(&inner[..start]);
+            out.push_str(&expression(&inner[start..]));
+            out.push_str(&tag[tag.len() - 2..]);
+        }
+        rest = after;
+    }
+}
+
+/// The end of a tag, whose texts may hold what looks like it.
+fn end_of(text: &str, close: &str) -> Option<usize> {
+    if close == "#}" {
+        return text.find(close).map(|at| at + 2);
+    }
+    let mut at = 2;
+    while at < text.len() {
+        if text[at..].starts_with(close) {
+            // `}}}` ends a dict and then the tag.
+            let more = close == "}}" && text[at..].starts_with("}}}");
+            return Some(at + if more { 3 } else { 2 });
+        }
+        let c = text[at..].chars().next()?;
+        at = match c {
+            '"' | '\'' => at + string_end(&text[at..]),
+            c => at + c.len_utf8(),
+        };
+    }
+    None
+}
+
+fn string_end(text: &str) -> usize {
+    let quote = text.chars().next();
+    let mut escaped = false;
+    for (at, c) in text.char_indices().skip(1) {
+        match c {
+            _ if escaped => escaped = false,
+            '\\' => escaped = true,
+            c if Some(c) == quote => return at + c.len_utf8(),
+            _ => {}
+        }
+    }
+    text.len()
+}
+
+fn expression_start(inner: &str) -> usize {
+    let word = inner.trim_start_matches(['-', '+']).trim_start();
+    let offset = inner.len() - word.len();
+    let after = |mark: &str| {
+        word.find(mark)
+            .map_or(inner.len(), |at| offset + at + mark.len())
+    };
+    if word.starts_with("for") {
+        after(" in ")
+    } else if word.starts_with("set") {
+        after("=")
+    } else if word.starts_with("macro") || word.starts_with("call") || word.starts_with("block") {
+        inner.len()
+    } else {
+        0
+    }
+}
+
+fn is_word(c: char) -> bool {
+    c.is_alphanumeric() || c == '_'
+}
+
+fn expression(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 8);
+    let mut at = 0;
+    while let Some(c) = text[at..].chars().next() {
+        match c {
+            '"' | '\'' => {
+                let end = at + string_end(&text[at..]);
+                let literal = &text[at..end];
+                at = end;
+                let rest = text[at..].trim_start();
+                match rest.strip_prefix('%').filter(|rest| !rest.starts_with('}')) {
+                    Some(operand) => {
+                        let operand_start = text.len() - operand.trim_start().len();
+                        let operand_end = operand_start + operand_end(&text[operand_start..]);
+                        out.push_str(&format!(
+                            "({literal}|__percent__({}))",
+                            expression(&text[operand_start..operand_end])
+                        ));
+                        at = operand_end;
+                    }
+                    None => out.push_str(literal),
+                }
+            }
+            '(' => {
+                let Some(length) = group_end(&text[at..]) else {
+                    out.push_str(&text[at..]);
+                    return out;
+                };
+                let inner = &text[at + 1..at + length - 1];
+                let before = out.trim_end();
+                let word: String = before
+                    .chars()
+                    .rev()
+                    .take_while(|c| is_word(*c))
+                    .collect::<Vec<_>>()
+                    .into_iter()
+                    .rev()
+                    .collect();
+                let is_call = before.ends_with([')', ']'])
+                    || (!word.is_empty()
+                        && !KEYWORDS.contains(&word.as_str())
+                        && before.len() == out.len());
+                if !is_call && is_tuple(inner) {
+                    out.push_str("__tuple__");
+                }
+                out.push('(');
+                out.push_str(&expression(inner));
+                out.push(')');
+                at += length;
+            }
+            c => {
+                out.push(c);
+                at += c.len_utf8();
+            }
+        }
+    }
+    out
+}
+
+/// The length of `( … )` at the start of a text.
+fn group_end(text: &str) -> Option<usize> {
+    let mut depth = 0u32;
+    let mut at = 0;
+    while let Some(c) = text[at..].chars().next() {
+        match c {
+            '"' | '\'' => {
+                at += string_end(&text[at..]);
+                continue;
+            }
+            '(' | '[' | '{' => depth += 1,
+            ')' | ']' | '}' => {
+                depth = depth.checked_sub(1)?;
+                if depth == 0 {
+                    return Some(at + 1);
+                }
+            }
+            _ => {}
+        }
+        at += c.len_utf8();
+    }
+    None
+}
+
+/// A name with what follows it, a literal, or a group.
+fn operand_end(text: &str) -> usize {
+    let mut at = 0;
+    while let Some(c) = text[at..].chars().next() {
+        at += match c {
+            '"' | '\'' if at == 0 => return string_end(text),
+            '{' if at > 0 => break,
+            '(' | '[' | '{' => match group_end(&text[at..]) {
+                Some(length) => length,
+                None => return text.len(),
+            },
+            c if is_word(c) || c == '.' => c.len_utf8(),
+            _ => break,
+        };
+    }
+    at
+}
+
+/// Whether a group has a comma of its own, or nothing at all.
+fn is_tuple(inner: &str) -> bool {
+    let mut at = 0;
+    while let Some(c) = inner[at..].chars().next() {
+        at += match c {
+            '"' | '\'' => string_end(&inner[at..]),
+            '(' | '[' | '{' => match group_end(&inner[at..]) {
+                Some(length) => length,
+                None => return false,
+            },
+            ',' => return true,
+            c => c.len_utf8(),
+        };
+    }
+    inner.trim().is_empty()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::adapt;
+
+    #[track_caller]
+    fn check(source: &str, wanted: &str) {
+        assert_eq!(adapt(source), wanted);
+    }
+
+    #[test]
+    fn tuples_become_calls() {
+        check("{{ (1, 2) }}", "{{ __tuple__(1, 2) }}");
+        check(
+            "{{ () }} {{ (1,) }} {{ (1) }}",
+            "{{ __tuple__() }} {{ __tuple__(1,) }} {{ (1) }}",
+        );
+        check(
+            "{% for a, b in [(1, 2)] %}",
+            "{% for a, b in [__tuple__(1, 2)] %}",
+        );
+        check(
+            "{% if x in (1, f(2, 3)) %}",
+            "{% if x in __tuple__(1, f(2, 3)) %}",
+        );
+    }
+
+    #[test]
+    fn calls_targets_texts_and_raw_blocks_stay() {
+        for source in [
+            "{{ f(1, 2) }} {{ a.b(1, 2)(3, 4) }} {{ x|f(1, 2) }}",
+            "{% for (a, b) in x %}{% set (a, b) = x %}{% macro m(a, b=1) %}{% call(a, b) m() %}",
+            "{{ \"(1, 2)\" }} (1, 2) {# (1, 2) #}",
+            "{% raw %}{{ (1, 2) }}{% endraw %}",
+            "{{ {'a': {'b': 1}}}}",
+            "{ {{",
+        ] {
+            check(source, source);
+        }
+    }
+
+    #[test]
+    fn a_text_that_is_formatted_becomes_a_filter() {
+        check(
+            "{{ '%s' % x.y[0] ~ 'z' }}",
+            "{{ ('%s'|__percent__(x.y[0])) ~ 'z' }}",
+        );
+        check(
+            "{{ '%s %s' % (a, 1) }}",
+            "{{ ('%s %s'|__percent__(__tuple__(a, 1))) }}",
+        );
+        check("{% if '%}' == x %}", "{% if '%}' == x %}");
+    }
+}

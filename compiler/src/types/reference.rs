@@ -1,0 +1,134 @@
+//! References: values that only the executor computes. Source: language.md 12.11.
+
+use super::value::{Heap, Value};
+use super::{TypeId, index};
+use crate::types::InstId;
+use crate::types::text::Instances;
+
+index! { RefId }
+
+/// A reference as the model knows it.
+#[derive(Clone, Debug)]
+pub struct Reference {
+    /// The name it is registered under, `std::Environment`.
+    pub kind: Box<str>,
+    /// Its Python class, `inmanta_plugins.std.EnvironmentReference`.
+    pub class: Box<str>,
+    /// What it stands for: T of `Reference[T]`.
+    pub of: TypeId,
+    pub origin: Origin,
+}
+
+#[derive(Clone, Debug)]
+pub enum Origin {
+    /// Made by a native plugin: its arguments in order.
+    Native(Vec<(&'static str, Value)>),
+    /// An object that the Python host keeps; its texts, where its class says how it is written.
+    Python {
+        object: u32,
+        text: Option<Box<str>>,
+        repr: Option<Box<str>>,
+    },
+}
+
+/// Instances in the keys of references: by number.
+struct Numbers;
+
+impl Instances for Numbers {
+    fn instance_text(&self, id: InstId) -> String {
+        format!("instance {}", id.0)
+    }
+
+    fn instance_handle(&self, id: InstId) -> String {
+        self.instance_text(id)
+    }
+}
+
+impl Heap {
+    pub fn reference(&self, id: RefId) -> &Reference {
+        &self.references[id.index()]
+    }
+
+    pub fn has_references(&self) -> bool {
+        !self.references.is_empty()
+    }
+
+    pub fn knows_reference(&self, id: RefId) -> bool {
+        id.index() < self.references.len()
+    }
+
+    /// Equal references are one value: those of one kind with equal arguments, and one Python object.
+    pub fn new_reference(&mut self, reference: Reference) -> Value {
+        let key = match &reference.origin {
+            Origin::Native(arguments) => {
+                let mut key = reference.kind.to_string();
+                for (name, value) in arguments {
+                    key.push_str(&format!("\0{name}={}", self.repr(*value, &Numbers)));
+                }
+                key
+            }
+            Origin::Python { object, .. } => format!("\0{object}"),
+        };
+        let next = RefId(self.references.len() as u32);
+        let id = *self.known_references.entry(key.into()).or_insert(next);
+        if id == next {
+            self.references.push(reference);
+        }
+        Value::Reference(id)
+    }
+
+    /// Whether a value is a reference, or a list or dict that holds one.
+    pub fn holds_reference(&self, value: Value) -> bool {
+        if self.references.is_empty() {
+            return false;
+        }
+        match value {
+            Value::Reference(_) => true,
+            Value::List(id) => self.list(id).iter().any(|item| self.holds_reference(*item)),
+            Value::Dict(id) => {
+                let mut entries = self.dict(id).entries.iter();
+                entries.any(|(_, item)| self.holds_reference(*item))
+            }
+            _ => false,
+        }
+    }
+
+    /// As Python writes an object whose class does not say how; the number takes the place of the address.
+    pub(super) fn reference_repr(&self, id: RefId) -> String {
+        let reference = self.reference(id);
+        match &reference.origin {
+            Origin::Python {
+                repr: Some(repr), ..
+            } => repr.to_string(),
+            _ => format!("<{} object at 0x7f{:010x}>", reference.class, id.0),
+        }
+    }
+
+    pub(super) fn reference_text(&self, id: RefId) -> String {
+        let reference = self.reference(id);
+        match &reference.origin {
+            Origin::Python {
+                text: Some(text), ..
+            } => text.to_string(),
+            Origin::Native(arguments) if &*reference.kind == "std::FactReference" => {
+                let argument = |name: &str| match arguments.iter().find(|(known, _)| *known == name)
+                {
+                    Some((_, Value::Str(id))) => self.str(*id),
+                    _ => "",
+                };
+                format!(
+                    "FactReference[resource_id={},fact_name={}]",
+                    argument("resource_id"),
+                    argument("fact_name")
+                )
+            }
+            _ => self.reference_repr(id),
+        }
+    }
+
+    /// The name of its class alone.
+    pub(super) fn reference_class(&self, id: RefId) -> &str {
+        let class = &self.reference(id).class;
+        class.rsplit('.').next().unwrap_or(class)
+    }
+}

@@ -1,0 +1,386 @@
+//! Mistakes in the files of a project that are no model: `project.yml`, `setup.cfg`, files that can not be read.
+//! Each is an error of the reference's kind that names the file, and the line where there is one.
+
+use steward_compiler::{Diagnostic, MemWorld, Options, Severity, compile};
+
+use crate::disk::Disk;
+
+const SETUP: &str = "[metadata]\nname = inmanta-module-m\nversion = 1.0\nlicense = A\n";
+
+fn chain(diagnostic: &Diagnostic) -> String {
+    let mut text = format!("{}: {}", diagnostic.kind, diagnostic.message);
+    for cause in &diagnostic.causes {
+        text.push_str(" <- ");
+        text.push_str(&chain(cause));
+    }
+    text
+}
+
+/// Errors and warnings of a project.
+fn outcome(files: &[(&str, &str)]) -> (Vec<String>, Vec<String>) {
+    let mut world = MemWorld::default();
+    for (name, text) in files {
+        world = world.file(name, text);
+    }
+    split(&compile(&world, &Options::default()).diagnostics)
+}
+
+fn split(diagnostics: &[Diagnostic]) -> (Vec<String>, Vec<String>) {
+    let (errors, warnings): (Vec<&Diagnostic>, Vec<&Diagnostic>) = diagnostics
+        .iter()
+        .partition(|diagnostic| diagnostic.severity == Severity::Error);
+    let texts = |found: Vec<&Diagnostic>| found.into_iter().map(chain).collect();
+    (texts(errors), texts(warnings))
+}
+
+#[track_caller]
+fn accepted(project: &str) {
+    let (errors, _) = outcome(&[("project.yml", project), ("main.cf", "x = 1\n")]);
+    assert!(errors.is_empty(), "{project:?}: {errors:?}");
+}
+
+#[track_caller]
+fn rejected(project: &str, wanted: &[&str]) {
+    let (errors, _) = outcome(&[("project.yml", project), ("main.cf", "x = 1\n")]);
+    let [error] = errors.as_slice() else {
+        panic!("{project:?}: {errors:?}");
+    };
+    let named = error.starts_with("InvalidMetadata: ") && error.contains("project.yml");
+    assert!(named, "{project:?}: {error}");
+    for wanted in wanted {
+        assert!(error.contains(wanted), "{project:?}: {error}");
+    }
+}
+
+#[test]
+//: lang 181
+fn project_files_that_the_reference_accepts_are_accepted() {
+    for rest in [
+        "",
+        "foo: bar",
+        "modulepath: 5",
+        "modulepath: [5]",
+        "modulepath:",
+        "modulepath: libs\ndownloadpath: libs",
+        "freeze_recursive: yes",
+        "freeze_recursive: 'true'",
+        "freeze_operator: ~=",
+        "requires: m",
+        "requires: [my-mod >= 1, 'n[extra] ~= 1.2, != 1.3 ; python_version > \"3\"', 'o @ https://x']",
+        "relation_precedence_policy: []",
+        "author_email: a@b.com",
+        "author_email: 'Fred <a@b.com>'",
+        "description:",
+        "license: 5",
+        "install_mode: master",
+        "repo: https://x",
+        "repo: {url: https://x, type: git}",
+        "repo: [https://x, {url: https://y}]",
+        "pip: {index_url: a, extra_index_url: [b], pre: true, use_system_config: false}",
+        "strict_deps_check: maybe",
+        "environment_settings: {auto_deploy: true}",
+        "description: &a x\nlicense: *a",
+    ] {
+        accepted(&format!("name: x\n{rest}\n"));
+    }
+    accepted("name: 5\n");
+    accepted("name: 1.5\n");
+    accepted("\u{feff}name: x\n");
+    accepted("base: &base {name: x}\n<<: *base\n");
+    accepted("name: x\r\nrequires: []\r\n");
+}
+
+#[test]
+//: lang 181
+fn a_field_of_the_wrong_form_is_named_with_its_line() {
+    for (rest, wanted) in [
+        (
+            "modulepath: {a: b}",
+            "modulepath (line 2): a string was expected",
+        ),
+        ("modulepath: [{a: b}]", "modulepath (line 2)"),
+        ("modulepath: true", "modulepath (line 2)"),
+        (
+            "freeze_operator: '<='",
+            "freeze_operator (line 2): must be one of",
+        ),
+        ("freeze_operator: 5", "freeze_operator (line 2)"),
+        ("freeze_operator:", "freeze_operator (line 2)"),
+        (
+            "freeze_recursive: maybe",
+            "freeze_recursive (line 2): a truth value",
+        ),
+        ("freeze_recursive: 2", "freeze_recursive (line 2)"),
+        ("requires: {a: b}", "requires (line 2)"),
+        ("requires: [null]", "requires (line 2)"),
+        (
+            "requires: ['m >>> 3']",
+            "requires (line 2): `m >>> 3` is no requirement",
+        ),
+        ("requires: ['']", "requires (line 2)"),
+        (
+            "relation_precedence_policy: 'a.b before c.d'",
+            "a list was expected",
+        ),
+        (
+            "relation_precedence_policy: ['a.b before']",
+            "`a.b before` is not of the form",
+        ),
+        (
+            "relation_precedence_policy: ['a.b.c before c.d']",
+            "is not of the form",
+        ),
+        (
+            "relation_precedence_policy: ['a.b before c.d x']",
+            "is not of the form",
+        ),
+        (
+            "relation_precedence_policy:",
+            "relation_precedence_policy (line 2)",
+        ),
+        (
+            "relation_precedence_policy: [5]",
+            "relation_precedence_policy (line 2)",
+        ),
+        (
+            "author_email: nope",
+            "author_email (line 2): an e-mail address",
+        ),
+        ("description: [a]", "description (line 2)"),
+        ("author: {a: b}", "author (line 2)"),
+        ("copyright: [a]", "copyright (line 2)"),
+        ("install_mode: nope", "install_mode (line 2)"),
+        ("repo: {url: https://x, type: svn}", "repo.type (line 2)"),
+        ("repo: {type: git}", "repo.url (line 2)"),
+        ("repo: 5", "repo (line 2)"),
+        ("pip: abc", "pip (line 2): a map was expected"),
+        ("pip:", "pip (line 2)"),
+        ("pip: {index-url: [a]}", "pip.index-url (line 2)"),
+        ("pip: {extra-index-url: a}", "pip.extra-index-url (line 2)"),
+        ("pip: {pre: maybe}", "pip.pre (line 2)"),
+        ("downloadpath: [a]", "downloadpath (line 2)"),
+        (
+            "environment_settings: [a]",
+            "environment_settings (line 2): a map",
+        ),
+    ] {
+        rejected(&format!("name: x\n{rest}\n"), &[wanted]);
+    }
+    rejected("modulepath: libs\n", &["name"]);
+    rejected("# a comment\nname:\n", &["name (line 2)"]);
+    rejected("name: [a]\n", &["name (line 1)"]);
+    rejected("name: true\n", &["name (line 1)"]);
+}
+
+#[test]
+//: lang 181
+fn yaml_that_is_none_is_told_with_its_line() {
+    for text in ["", "x", "- a"] {
+        rejected(text, &[]);
+    }
+    rejected(
+        "name: x\nrequires: [a\nfoo: }\n",
+        &["Invalid yaml syntax", "line 3"],
+    );
+    rejected("name: x\n  foo: 1\n", &["Invalid yaml syntax", "line 2"]);
+    rejected("name: x\n\tfoo: 1\n", &["Invalid yaml syntax", "line 2"]);
+    rejected("name: x\n---\nname: y\n", &["Invalid yaml syntax"]);
+    rejected("name: x\0y\n", &["Invalid yaml syntax"]);
+    rejected(
+        &format!("name: x\nfoo: {}", "[".repeat(100_000)),
+        &["Invalid yaml syntax"],
+    );
+    // Names that stand for ever more names.
+    let mut bomb = "name: x\na0: &a0 [x, x, x, x, x, x, x, x, x]\n".to_owned();
+    for level in 1..12 {
+        let inner = vec![format!("*a{}", level - 1); 9].join(", ");
+        bomb.push_str(&format!("a{level}: &a{level} [{inner}]\n"));
+    }
+    rejected(&bomb, &["Invalid yaml syntax"]);
+}
+
+#[test]
+fn doubtful_fields_are_warnings() {
+    for (rest, wanted) in [
+        (
+            "pip: {foo: bar}",
+            "ProjectConfigurationWarning: Found unexpected configuration value 'pip.foo' in 'project.yml'",
+        ),
+        (
+            "repo: {url: https://x, type: package}",
+            "ProjectConfigurationWarning: Setting a pip index",
+        ),
+    ] {
+        let project = format!("name: x\n{rest}\n");
+        let (errors, warnings) = outcome(&[("project.yml", &project), ("main.cf", "x = 1\n")]);
+        assert!(errors.is_empty(), "{errors:?}");
+        assert!(
+            warnings.iter().any(|warning| warning.starts_with(wanted)),
+            "{warnings:?}"
+        );
+    }
+}
+
+/// A project that imports a module with this `setup.cfg`.
+fn with_module(setup: &str) -> (Vec<String>, Vec<String>) {
+    outcome(&[
+        ("project.yml", "name: x\nmodulepath: libs\n"),
+        ("main.cf", "import m\nx = m::x\n"),
+        ("libs/m/setup.cfg", setup),
+        ("libs/m/model/_init.cf", "x = 1\n"),
+        ("libs/m/inmanta_plugins/m/__init__.py", ""),
+    ])
+}
+
+#[test]
+fn the_metadata_of_a_module_are_checked() {
+    let (errors, warnings) = with_module(SETUP);
+    assert!(
+        errors.is_empty() && warnings.is_empty(),
+        "{errors:?} {warnings:?}"
+    );
+    let (errors, _) = with_module(&format!(
+        "{SETUP}foo = bar\n[options]\ninstall_requires =\n  foo >>> 1\n"
+    ));
+    assert!(errors.is_empty(), "{errors:?}");
+    let (errors, warnings) = with_module(&format!("{SETUP}deprecated = True\n"));
+    assert!(errors.is_empty(), "{errors:?}");
+    assert_eq!(
+        warnings,
+        ["ModuleDeprecationWarning: Module m has been deprecated"]
+    );
+    for (setup, wanted) in [
+        (
+            "[metadata]\nversion = 1.0\nlicense = A\n".to_owned(),
+            "no name",
+        ),
+        (
+            "[metadata]\nname = inmanta-module-m\nlicense = A\n".to_owned(),
+            "no version",
+        ),
+        (
+            "[metadata]\nname = inmanta-module-m\nversion = 1\n".to_owned(),
+            "no license",
+        ),
+        (
+            SETUP.replace("inmanta-module-m", "m"),
+            "does not start with inmanta-module-",
+        ),
+        (SETUP.replace("-m\n", "-m_x\n"), "underscores"),
+        (SETUP.replace("-m\n", "-other\n"), "inmanta-module-other"),
+        (SETUP.replace("1.0", "abc"), "abc is no version"),
+        (SETUP.replace("1.0", "1.0.dev5"), "1.0.dev5 is no version"),
+        (format!("{SETUP}freeze_operator = <\n"), "freeze_operator"),
+        (format!("{SETUP}deprecated = maybe\n"), "deprecated"),
+        (
+            format!("{SETUP}version = 2\n"),
+            "line 5: version is given twice",
+        ),
+        (String::new(), "no name"),
+        ("name = x\n".to_owned(), "line 1: a value is in no section"),
+        (
+            "[metadata\nname = x\n".to_owned(),
+            "line 1: a section has no end",
+        ),
+    ] {
+        let (errors, _) = with_module(&setup);
+        let [error] = errors.as_slice() else {
+            panic!("{setup:?}: {errors:?}");
+        };
+        let kinds = "ModuleLoadingException: Failed to load module m <- InvalidModuleException: Could not load module m <- InvalidMetadata: Metadata defined in libs/m/setup.cfg is invalid";
+        assert!(
+            error.starts_with(kinds) && error.contains(wanted),
+            "{setup:?}: {error}"
+        );
+    }
+}
+
+/// The only error of a project on disk.
+#[track_caller]
+fn error_on_disk(disk: &Disk) -> String {
+    let (errors, _) = split(&disk.run(&Options::default(), &[]).compiled.diagnostics);
+    let [error] = errors.as_slice() else {
+        panic!("{errors:?}");
+    };
+    error.clone()
+}
+
+fn plain() -> Disk {
+    Disk::new(&[
+        (
+            "project.yml".to_owned(),
+            "name: x\nmodulepath: libs\n".to_owned(),
+        ),
+        ("main.cf".to_owned(), "import m\n".to_owned()),
+        ("libs/m/setup.cfg".to_owned(), SETUP.to_owned()),
+        ("libs/m/model/_init.cf".to_owned(), "x = 1\n".to_owned()),
+    ])
+}
+
+#[test]
+fn files_that_are_no_text_are_told_with_their_line() {
+    let latin = b"# one\nx = \"\xe9\"\n";
+    for (file, wanted) in [
+        (
+            "project.yml",
+            "project.yml can not be read: line 2 of the file is not UTF-8",
+        ),
+        (
+            "main.cf",
+            "main.cf can not be read: line 2 of the file is not UTF-8",
+        ),
+        ("libs/m/model/_init.cf", "line 2 of the file is not UTF-8"),
+        ("libs/m/setup.cfg", "line 2 of the file is not UTF-8"),
+    ] {
+        let disk = plain();
+        std::fs::write(disk.path().join(file), latin).expect("a file");
+        let error = error_on_disk(&disk);
+        assert!(error.contains(wanted), "{file}: {error}");
+    }
+}
+
+#[test]
+fn what_is_no_file_is_told() {
+    for file in ["project.yml", "main.cf", "libs/m/model/_init.cf"] {
+        // A directory, a link to itself, a link to nothing, a link to what never ends.
+        for way in 0..5 {
+            let disk = plain();
+            let path = disk.path().join(file);
+            std::fs::remove_file(&path).expect("the file is there");
+            match way {
+                0 => std::fs::create_dir(&path).expect("a directory"),
+                1 => std::os::unix::fs::symlink(&path, &path).expect("a link"),
+                2 => std::os::unix::fs::symlink("/nothing/there", &path).expect("a link"),
+                3 => std::os::unix::fs::symlink("/dev/zero", &path).expect("a link"),
+                _ => {}
+            }
+            let error = error_on_disk(&disk);
+            let name = if file.starts_with("libs") {
+                "module m"
+            } else {
+                file
+            };
+            assert!(error.contains(name), "{file} {way}: {error}");
+        }
+    }
+}
+
+#[test]
+fn links_to_files_are_followed() {
+    let disk = plain();
+    let (link, file) = (disk.path().join("main.cf"), disk.path().join("other.cf"));
+    std::fs::rename(&link, &file).expect("it moves");
+    std::os::unix::fs::symlink(&file, &link).expect("a link");
+    assert!(disk.run(&Options::default(), &[]).compiled.succeeded());
+}
+
+#[test]
+fn a_module_without_a_model_is_told() {
+    let disk = plain();
+    std::fs::remove_file(disk.path().join("libs/m/model/_init.cf")).expect("it is there");
+    let error = error_on_disk(&disk);
+    assert!(
+        error.starts_with("ModuleLoadingException: Failed to load module m"),
+        "{error}"
+    );
+}
