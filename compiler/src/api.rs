@@ -177,8 +177,8 @@ pub struct Compiled {
     pub diagnostics: Vec<Diagnostic>,
     /// Present when there is no error and the options asked for it.
     pub export: Option<Export>,
-    /// Present when there is no error and the options asked for it (compile-contract.md).
-    pub model: Option<serde_json::Value>,
+    /// JSON; present when there is no error and the options asked for it (compile-contract.md).
+    pub model: Option<String>,
     /// The loaded modules that have Python code, in load order: what an executor of the resources needs.
     pub python_modules: Vec<crate::protocol::PythonModule>,
 }

@@ -25,6 +25,8 @@ mod check;
 mod diagnostics;
 mod export;
 mod format;
+#[doc(hidden)]
+pub mod fuzzing;
 mod hash;
 mod hir;
 pub mod ide;

@@ -71,7 +71,7 @@ pub(super) fn run(arguments: &CompileArguments) -> ExitCode {
     if !compiled.succeeded() {
         return ExitCode::from(FAILED);
     }
-    let model = compiled.model.as_ref().map(|model| model.to_string());
+    let model = compiled.model.clone();
     let written = [
         (
             &arguments.dump_model,

@@ -60,7 +60,7 @@ pub(super) fn ask_python(
     let mut seen = Vec::new();
     let mut described = Vec::new();
     let mut attributes = String::new();
-    for at in 0..catalog.len() {
+    for (at, required) in requires.iter().enumerate() {
         let Some(class) = catalog.plan(machine, at).registration.class else {
             continue;
         };
@@ -71,7 +71,7 @@ pub(super) fn ask_python(
             class,
             id: catalog.id(at).to_owned(),
             attributes: serde_json::from_str(&attributes).unwrap_or_default(),
-            requires: requires[at]
+            requires: required
                 .iter()
                 .map(|required| catalog.id(*required as usize).to_owned())
                 .collect(),

@@ -1,37 +1,46 @@
-//! The model dump of the compile contract: every instance and every top-level variable.
+//! The model dump of the compile contract: every instance and every top-level variable. It is written as text, because
+//! integers have any size.
 
-use serde_json::{Map, Value as Json, json};
+use std::fmt::Write;
 
+use super::json::write_text;
 use crate::hir::NamespaceId;
 use crate::runtime::{Machine, VarId};
-use crate::types::{EntityId, Value};
+use crate::types::{EntityId, Value, text};
 
-pub fn dump(machine: &Machine) -> Json {
+pub fn dump(machine: &Machine) -> String {
     let program = machine.program;
-    let mut entities = Map::new();
+    let mut out = String::from("{\"entities\": {");
+    let mut entities = Separated::new();
     for (at, entity) in program.entities.iter().enumerate() {
         let instances = machine.instances_of(EntityId(at as u32));
         if instances.is_empty() {
             continue;
         }
-        let dumped = instances.iter().map(|id| {
-            let instance = machine.instance(*id);
-            let mut object = Map::new();
+        entities.key(program.text(entity.name), &mut out);
+        out.push('[');
+        let mut items = Separated::new();
+        for id in instances {
+            items.next(&mut out);
+            out.push('{');
+            let slots = machine.instance(*id).slots;
+            let mut fields = Separated::new();
             for (offset, attr) in entity.slots.iter().enumerate() {
                 let attribute = program.attribute(*attr);
-                let value = machine.vars[VarId(instance.slots.0 + offset as u32).index()].value();
-                let value = if attribute.is_relation() {
-                    relation(machine, value)
+                fields.key(program.text(attribute.name), &mut out);
+                let value = machine.vars[VarId(slots.0 + offset as u32).index()].value();
+                if attribute.is_relation() {
+                    relation(machine, value, &mut out);
                 } else {
-                    plain(machine, value)
-                };
-                object.insert(program.text(attribute.name).to_owned(), value);
+                    plain(machine, value, &mut out);
+                }
             }
-            Json::Object(object)
-        });
-        entities.insert(program.text(entity.name).to_owned(), dumped.collect());
+            out.push('}');
+        }
+        out.push(']');
     }
-    let mut variables = Map::new();
+    out.push_str("}, \"variables\": {");
+    let mut namespaces = Separated::new();
     for (at, namespace) in program.namespaces.iter().enumerate() {
         if namespace.is_std {
             continue;
@@ -41,79 +50,115 @@ pub fn dump(machine: &Machine) -> Json {
             .get(NamespaceId(at as u32).index())
             .copied()
             .unwrap_or(VarId(0));
-        let mut object = Map::new();
-        for (offset, name) in program.blocks[namespace.root.index()]
-            .variables
-            .iter()
-            .enumerate()
-        {
+        namespaces.key(program.text(namespace.name), &mut out);
+        out.push('{');
+        let mut fields = Separated::new();
+        let names = &program.blocks[namespace.root.index()].variables;
+        for (offset, name) in names.iter().enumerate() {
             let var = &machine.vars[base.index() + offset];
             if var.is_ready() {
-                object.insert(program.text(*name).to_owned(), plain(machine, var.value()));
+                fields.key(program.text(*name), &mut out);
+                plain(machine, var.value(), &mut out);
             }
         }
-        variables.insert(
-            program.text(namespace.name).to_owned(),
-            Json::Object(object),
-        );
+        out.push('}');
     }
-    json!({ "entities": entities, "variables": variables })
+    out.push_str("}}");
+    out
 }
 
-fn relation(machine: &Machine, value: Value) -> Json {
-    match value {
-        Value::List(list) => {
-            let items = machine.heap.list(list);
-            let n_instances = items
-                .iter()
-                .filter(|item| matches!(item, Value::Instance(_)))
-                .count();
-            if n_instances < items.len() {
-                return json!({ "$count": n_instances, "$unknown": true });
-            }
-            json!({ "$count": n_instances })
+/// Puts a comma between items.
+struct Separated {
+    is_first: bool,
+}
+
+impl Separated {
+    fn new() -> Self {
+        Separated { is_first: true }
+    }
+
+    fn next(&mut self, out: &mut String) {
+        if !std::mem::take(&mut self.is_first) {
+            out.push_str(", ");
         }
-        Value::Instance(_) => json!({ "$count": 1 }),
-        Value::Unknown(_) => json!({ "$count": 0, "$unknown": true }),
-        _ => json!({ "$count": 0 }),
+    }
+
+    fn key(&mut self, name: &str, out: &mut String) {
+        self.next(out);
+        write_text(name, out);
+        out.push_str(": ");
     }
 }
 
-fn plain(machine: &Machine, value: Value) -> Json {
+fn relation(machine: &Machine, value: Value, out: &mut String) {
+    let one;
+    let items = match value {
+        Value::List(list) => machine.heap.list(list),
+        Value::Instance(_) | Value::Unknown(_) => {
+            one = [value];
+            &one
+        }
+        _ => &[],
+    };
+    let n_instances = items
+        .iter()
+        .filter(|item| matches!(item, Value::Instance(_)))
+        .count();
+    let unknown = if n_instances < items.len() {
+        ", \"$unknown\": true"
+    } else {
+        ""
+    };
+    let _ = write!(out, "{{\"$count\": {n_instances}{unknown}}}");
+}
+
+fn plain(machine: &Machine, value: Value, out: &mut String) {
     let heap = &machine.heap;
     match value {
-        Value::Null | Value::Skip => Json::Null,
-        Value::Bool(value) => Json::Bool(value),
-        Value::Int(value) => json!(value),
-        Value::Big(id) => heap
-            .big(id)
-            .to_string()
-            .parse::<serde_json::Number>()
-            .map_or(Json::Null, Json::Number),
-        Value::Float(float) if float.is_nan() => json!({ "$float": "nan" }),
-        Value::Float(float) if float.is_infinite() => {
-            json!({ "$float": if float > 0.0 { "inf" } else { "-inf" } })
+        Value::Null | Value::Skip => out.push_str("null"),
+        Value::Bool(true) => out.push_str("true"),
+        Value::Bool(false) => out.push_str("false"),
+        Value::Int(value) => {
+            let _ = write!(out, "{value}");
         }
-        Value::Float(float) => json!(float),
-        Value::Str(id) => Json::String(heap.str(id).to_owned()),
-        Value::List(list) => heap
-            .list(list)
-            .iter()
-            .map(|item| plain(machine, *item))
-            .collect(),
+        Value::Big(id) => {
+            let _ = write!(out, "{}", heap.big(id));
+        }
+        Value::Float(float) if float.is_finite() => out.push_str(&text::float(float)),
+        Value::Float(float) => {
+            let _ = write!(out, "{{\"$float\": \"{}\"}}", text::float(float));
+        }
+        Value::Str(id) => write_text(heap.str(id), out),
+        Value::List(list) => {
+            out.push('[');
+            let mut items = Separated::new();
+            for item in heap.list(list) {
+                items.next(out);
+                plain(machine, *item, out);
+            }
+            out.push(']');
+        }
         Value::Dict(dict) => {
-            let entries = heap.dict(dict).entries.iter();
-            Json::Object(
-                entries
-                    .map(|(key, value)| (heap.str(*key).to_owned(), plain(machine, *value)))
-                    .collect(),
-            )
+            out.push('{');
+            let mut entries = Separated::new();
+            for (key, value) in &heap.dict(dict).entries {
+                entries.key(heap.str(*key), out);
+                plain(machine, *value, out);
+            }
+            out.push('}');
         }
-        Value::Unknown(_) => json!({ "$unknown": true }),
+        Value::Unknown(_) => out.push_str("{\"$unknown\": true}"),
         Value::Instance(id) => {
-            json!({ "$instance": machine.program.entity_name(machine.instance(id).entity) })
+            let entity = machine.program.entity_name(machine.instance(id).entity);
+            out.push_str("{\"$instance\": ");
+            write_text(entity, out);
+            out.push('}');
         }
-        Value::Opaque(_) => json!({ "$object": true }),
-        Value::Reference(id) => json!({ "$reference": &*heap.reference(id).kind }),
+        Value::Opaque(_) => out.push_str("{\"$object\": true}"),
+        Value::Reference(id) => {
+            out.push_str("{\"$reference\": ");
+            write_text(&heap.reference(id).kind, out);
+            out.push('}');
+        }
     }
 }

@@ -145,7 +145,12 @@ pub(super) fn value_of(
     }
     match (field.slot, field.missing) {
         (None, Some(value)) => Ok(value),
-        (slot, _) => read(machine, instance, slot, name),
+        // The reference takes an Unknown for a missing one here.
+        (Some(slot), Some(missing)) => match read(machine, instance, Some(slot), name)? {
+            Value::Unknown(_) => Ok(missing),
+            value => Ok(value),
+        },
+        (slot, None) => read(machine, instance, slot, name),
     }
 }
 

@@ -23,7 +23,7 @@ pub(super) struct FieldPlan {
     /// `"name": `
     pub key: String,
     pub slot: Option<u32>,
-    /// Its value where the entity has no such attribute.
+    /// Its value where the entity has no such attribute, or an Unknown one.
     pub missing: Option<Value>,
 }
 

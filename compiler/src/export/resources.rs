@@ -114,8 +114,8 @@ pub fn export(machine: &mut Machine, sink: &mut dyn ResourceSink) -> Result<Vec<
     let mut requires = direct_requires(machine, &catalog);
     dependencies::add(machine, &catalog, &mut requires);
     dependencies::ask_python(machine, &catalog, &mut requires)?;
-    check_cycles(&catalog, &requires)?;
     let mut sets = Sets::assign(machine, &catalog)?;
+    check_cycles(&catalog, &requires)?;
     if let Some(partial) = &machine.options.partial {
         partial::check(machine, partial, &catalog, &requires, &mut sets)?;
     }

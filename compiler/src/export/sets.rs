@@ -6,6 +6,7 @@ use super::resources::{Catalog, Fate};
 use crate::diagnostics::{Fail, Warning, fail};
 use crate::hir::Program;
 use crate::runtime::Machine;
+use crate::span::Loc;
 use crate::types::{EntityId, InstId, Value};
 
 #[derive(Default)]
@@ -116,8 +117,8 @@ impl Sets {
                     catalog.id(index as usize),
                     self.names[*of as usize - 1]
                 );
-                let loc = machine.instance(set).loc;
-                return Err(fail("CompilerException", loc, message));
+                let error = fail("CompilerException", Loc::NONE, message);
+                return Err(error.note("the other set is here", machine.instance(set).loc));
             }
             *of = this;
         }

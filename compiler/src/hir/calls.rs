@@ -36,6 +36,7 @@ impl Builder<'_> {
             positional: Vec::new(),
             named: Vec::new(),
             spreads: Vec::new(),
+            wrong: None,
             namespace: scope.namespace,
             loc,
             scope: None,
@@ -51,12 +52,8 @@ impl Builder<'_> {
         let is_cast = matches!(callee, Callee::Cast(_));
         if is_cast {
             if !call.named.is_empty() || !call.spreads.is_empty() {
-                return Err(runtime(
-                    loc,
-                    "Only positional arguments allowed in type cast",
-                ));
-            }
-            if call.positional.len() != 1 {
+                call.wrong = Some("Only positional arguments allowed in type cast".into());
+            } else if call.positional.len() != 1 {
                 let shown: Vec<String> = args
                     .iter()
                     .map(|arg| self.expr_text(ast, arg.value()))
@@ -65,7 +62,7 @@ impl Builder<'_> {
                     "Illegal arguments {}: type cast expects exactly 1 argument",
                     shown.join(",")
                 );
-                return Err(runtime(loc, message));
+                call.wrong = Some(message.into());
             }
         }
         if let Callee::Plugin(plugin) = callee

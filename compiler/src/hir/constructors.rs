@@ -2,7 +2,7 @@
 
 use super::build::Builder;
 use super::expressions::{Expected, Scope};
-use super::{Argument, AttributeKind, Construct, ConstructId, ExprId, ExprKind};
+use super::{Argument, AttributeKind, Construct, ConstructId, ExprId, ExprKind, Program};
 use crate::diagnostics::{Fail, fail, typing};
 use crate::hash::Map;
 use crate::intern::Symbol;
@@ -21,28 +21,18 @@ impl Builder<'_> {
         expected: Expected,
     ) -> Result<ExprId, Fail> {
         let entity = self.constructed_entity(scope, name, expected)?;
-        let indexed: Vec<Symbol> = {
-            let mut names = Vec::new();
-            for owner in
-                std::iter::once(entity).chain(self.program.entity(entity).ancestors.iter().copied())
-            {
-                for index in &self.program.entity(owner).own_indexes {
-                    names.extend(
-                        index
-                            .names
-                            .iter()
-                            .copied()
-                            .filter(|name| !names.contains(name))
-                            .collect::<Vec<_>>(),
-                    );
-                }
-            }
-            names
-        };
+        let owners = std::iter::once(&entity).chain(&self.program.entity(entity).ancestors);
+        let indexed: Vec<Symbol> = owners
+            .flat_map(|owner| &self.program.entity(*owner).own_indexes)
+            .flat_map(|index| index.names.iter().copied())
+            .collect();
+        let missing = self
+            .missing_of_indexes(entity, args, &indexed, expected, loc)
+            .map_err(|error| error.following(self.is_broken(entity)));
+        let missing = self.keep(missing).unwrap_or_default();
         let mut given: Map<u32, ExprId> = Map::default();
         let mut explicit = Vec::new();
         let mut spreads = Vec::new();
-        let mut unknown_names = false;
         let mut order: Vec<u32> = self
             .program
             .entity(entity)
@@ -71,14 +61,15 @@ impl Builder<'_> {
                         let error = typing(arg_loc, message).following(follows);
                         self.errors.push(error.did_you_mean(similar));
                         self.expr(scope, ast, *value, Expected::Anything);
-                        unknown_names = true;
                         continue;
                     };
                     let attr = self.program.entity(entity).slots[slot as usize];
                     let is_indexed = indexed.contains(&attribute.symbol);
-                    let expected = Expected::Argument {
-                        attr,
-                        indexed: is_indexed,
+                    // What an index needs is there before the instance: it says nothing of its argument.
+                    let expected = if is_indexed {
+                        Expected::Anything
+                    } else {
+                        Expected::Argument { attr }
                     };
                     let value = self.expr(scope, ast, *value, expected);
                     given.insert(slot, value);
@@ -125,34 +116,6 @@ impl Builder<'_> {
                 })
             }
         }
-        let slot_of = &self.program.entity(entity).slot_of;
-        let missing: Vec<Symbol> = indexed
-            .iter()
-            .copied()
-            .filter(|name| {
-                slot_of
-                    .get(name)
-                    .is_some_and(|slot| !direct.iter().any(|(at, _)| at == slot))
-            })
-            .collect();
-        if !missing.is_empty() && spreads.is_empty() {
-            let can_fill = match expected {
-                Expected::Anything => false,
-                Expected::Assigned => true,
-                Expected::Argument { indexed, .. } => !indexed,
-            };
-            if !can_fill || missing.len() > 1 {
-                return Err(missing_index(
-                    self.program.names.text(self.program.entity(entity).name),
-                    &missing
-                        .iter()
-                        .map(|name| self.text(*name))
-                        .collect::<Vec<_>>(),
-                    loc,
-                )
-                .following(unknown_names || self.is_broken(entity)));
-            }
-        }
         self.program.constructs.push(Construct {
             entity,
             direct,
@@ -164,6 +127,36 @@ impl Builder<'_> {
         });
         let id = ConstructId(self.program.constructs.len() as u32 - 1);
         Ok(self.add_expr(ExprKind::Construct(id), loc))
+    }
+
+    /// What the indexes want and neither an argument nor a default gives: as often as an index wants it. It is an error
+    /// unless a dictionary or the owner may have it. Source: language.md 7.3.
+    fn missing_of_indexes(
+        &self,
+        entity: EntityId,
+        args: &[Arg],
+        indexed: &[Symbol],
+        expected: Expected,
+        loc: Loc,
+    ) -> Result<Vec<Symbol>, Fail> {
+        let definition = self.program.entity(entity);
+        let is_given = |name: &Symbol| {
+            let slot = definition.slot_of.get(name);
+            args.iter()
+                .any(|arg| matches!(arg, Arg::Named(given, _) if given.symbol == *name))
+                || definition.defaults.iter().any(|(at, _)| Some(at) == slot)
+        };
+        let missing: Vec<Symbol> = indexed
+            .iter()
+            .copied()
+            .filter(|name| !is_given(name))
+            .collect();
+        let has_spread = args.iter().any(|arg| matches!(arg, Arg::Spread(_)));
+        let can_fill = !matches!(expected, Expected::Anything) && missing.len() == 1;
+        if missing.is_empty() || has_spread || can_fill {
+            return Ok(missing);
+        }
+        Err(missing_index(&self.program, entity, &missing, loc))
     }
 
     /// The constructed entity, inferred from the relation where the name alone does not say. Source: language.md 7.6.
@@ -237,12 +230,26 @@ impl Builder<'_> {
     }
 }
 
-pub(crate) fn missing_index(entity: &str, missing: &[&str], loc: Loc) -> Fail {
+pub(crate) fn missing_index(
+    program: &Program,
+    entity: EntityId,
+    missing: &[Symbol],
+    loc: Loc,
+) -> Fail {
+    let definition = program.entity(entity);
     let mut message = "Invalid Constructor call:".to_owned();
     for name in missing {
+        let attr = definition
+            .slot_of
+            .get(name)
+            .map(|slot| definition.slots[*slot as usize]);
+        let kind = match attr.map(|attr| program.attribute(attr).is_relation()) {
+            Some(true) => "relation",
+            _ => "attribute",
+        };
+        let (entity, name) = (program.text(definition.name), program.text(*name));
         message.push_str(&format!(
-            "
-	* Missing attribute '{name}'. The attribute {entity}.{name} is part of an index."
+            "\n\t* Missing {kind} '{name}'. The {kind} {entity}.{name} is part of an index."
         ));
     }
     fail("IndexAttributeMissingInConstructorException", loc, message)

@@ -46,10 +46,9 @@ pub(super) enum Expected {
     Anything,
     /// To an attribute that is known at run time only.
     Assigned,
-    /// To an attribute of a constructor; not `indexed`: the owner can fill in the inverse.
+    /// To an attribute of a constructor that is not in an index: the owner can fill in the inverse.
     Argument {
         attr: super::AttrId,
-        indexed: bool,
     },
 }
 
@@ -292,10 +291,19 @@ impl Builder<'_> {
                 let iterable = self.expr(scope, ast, *iterable, Expected::Anything);
                 scope.frames.push(Frame::single(variable.symbol));
                 let value = self.comprehension_value(scope, ast, *value, *guard, expected);
+                let element = self.variable(scope, variable.symbol, loc);
                 scope.frames.pop();
+                let element = self.add_expr(ExprKind::Var(element?), loc);
+                let unknown = match self.program.expr(value).kind {
+                    ExprKind::Ternary(condition, _, skip) if guard.is_some() => {
+                        self.add_expr(ExprKind::Ternary(condition, element, skip), loc)
+                    }
+                    _ => element,
+                };
                 self.program.comprehensions.push(Comprehension {
                     iterable,
                     value,
+                    unknown,
                     loc,
                 });
                 ExprKind::Comprehension(ComprehensionId(

@@ -351,6 +351,8 @@ pub struct Call {
     pub positional: Vec<ExprId>,
     pub named: Vec<(Symbol, ExprId)>,
     pub spreads: Vec<ExprId>,
+    /// Why a cast fails as soon as it runs.
+    pub wrong: Option<Box<str>>,
     pub namespace: NamespaceId,
     pub loc: Loc,
     /// What the call site can see, for templates.
@@ -386,6 +388,8 @@ pub struct Comprehension {
     pub iterable: ExprId,
     /// With the guard: a ternary that yields [`Value::Skip`].
     pub value: ExprId,
+    /// What an Unknown element gives: itself, unless the guard drops it.
+    pub unknown: ExprId,
     pub loc: Loc,
 }
 

@@ -79,6 +79,11 @@ impl Builder<'_> {
             }
         };
         let loc = self.loc(relation.span);
+        // The end that is written second is defined first.
+        if let Some(end) = &relation.right_end {
+            let end_loc = self.loc(end.attribute.span);
+            self.check_new(right, end.attribute.symbol, end_loc)?;
+        }
         self.check_new(left, relation.left.attribute.symbol, loc)?;
         let kind = |target, end: &ast::End| AttributeKind::Relation {
             target,
@@ -104,7 +109,6 @@ impl Builder<'_> {
             }
             Some(end) => {
                 let end_loc = self.loc(end.attribute.span);
-                self.check_new(right, end.attribute.symbol, end_loc)?;
                 // `A.b -- C.d`: the multiplicity beside a name is that of the attribute of this name.
                 let second =
                     self.add_attribute(right, end.attribute.symbol, end_loc, kind(left, end));
@@ -130,19 +134,16 @@ impl Builder<'_> {
             return Ok(());
         };
         let attribute = self.program.attribute(known);
-        if attribute.entity == entity {
-            let message = format!(
-                "attribute '{}' already exists on entity '{}'",
-                self.text(name),
-                self.text(self.program.entity(entity).short)
-            );
-            return Err(duplicate(attribute.loc, loc, message));
+        // One of an ancestor is found when all are known.
+        if attribute.entity != entity {
+            return Ok(());
         }
-        Err(duplicate(
-            loc,
-            attribute.loc,
-            self.clash(name, attribute.entity),
-        ))
+        let message = format!(
+            "attribute '{}' already exists on entity '{}'",
+            self.text(name),
+            self.text(self.program.entity(entity).short)
+        );
+        Err(duplicate(attribute.loc, loc, message))
     }
 
     fn clash(&self, name: Symbol, owner: EntityId) -> String {

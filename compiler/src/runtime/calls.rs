@@ -39,7 +39,14 @@ impl Machine<'_> {
             return Ok(true);
         };
         let call = &program.calls[id.index()];
+        if !self.call_args.contains_key(&unit) {
+            self.read_all(ready)?;
+        }
         let plugin = match call.callee {
+            Callee::Cast(_) if call.wrong.is_some() => {
+                let message = call.wrong.as_deref().unwrap_or_default();
+                return Err(runtime(call.loc, message));
+            }
             Callee::Cast(ty) => {
                 let value = self.eval_plain(call.positional[0], scope, ready)?;
                 let value = self.cast(ty, value, call.loc)?;
@@ -81,6 +88,14 @@ impl Machine<'_> {
             }
             Err(error) => Err(self.plugin_failure(plugin, error, call.loc, false)),
         }
+    }
+
+    /// A call reads all that it needs before anything else; an unset optional among it has no place in the source.
+    fn read_all(&self, ready: &Ready) -> Result<(), Fail> {
+        for need in ready.needs {
+            self.read(*need, Loc::NONE)?;
+        }
+        Ok(())
     }
 
     fn arguments(

@@ -56,7 +56,11 @@ impl Machine<'_> {
         let variable = self.scopes[scope.index()].base;
         self.set_plain(variable, item, node.loc)?;
         let mut needs = Needs::new();
-        self.needs(node.value, scope, context, listener, &mut needs)
+        let value = match item {
+            Value::Unknown(_) => node.unknown,
+            _ => node.value,
+        };
+        self.needs(value, scope, context, listener, &mut needs)
             .map_err(|error| error.at(node.loc))?;
         self.add_unit(Action::Element { run, result, scope }, needs)?;
         Ok(())
@@ -74,7 +78,12 @@ impl Machine<'_> {
             (run.comprehension, run.context, run.listener)
         };
         let node = &self.program.comprehensions[comprehension.index()];
-        let value = self.eval(node.value, scope, ready, context, listener)?;
+        let element = self.var(self.scopes[scope.index()].base).value();
+        let value = match element {
+            Value::Unknown(_) => node.unknown,
+            _ => node.value,
+        };
+        let value = self.eval(value, scope, ready, context, listener)?;
         self.set_plain(result, value, Loc::NONE)
     }
 
@@ -91,6 +100,7 @@ impl Machine<'_> {
         };
         let items = match value {
             Value::List(list) => self.heap.list(list).to_vec(),
+            // As one Unknown element.
             Value::Unknown(_) => vec![value],
             value => {
                 let kind = match value {
@@ -103,15 +113,6 @@ impl Machine<'_> {
                 return Err(typing(node.loc, message));
             }
         };
-        if matches!(value, Value::Unknown(_)) {
-            let listener = self.runs[run.index()].listener;
-            let result = self.runs[run.index()].result;
-            if listener.is_some() {
-                self.deliver(listener, value)?;
-            }
-            let list = self.heap.new_list(&[value]);
-            return self.set_plain(result, list, Loc::NONE);
-        }
         // Elements that came one by one are matched in order; the others start here.
         let delivered = self.runs[run.index()].elements.clone();
         if delivered.is_empty() {

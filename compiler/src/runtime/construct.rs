@@ -7,6 +7,7 @@ use super::lookup::{Key, KeyValues};
 use super::{Action, InstId, Instance, Machine, Needs, ScopeId, Step, VarId, VarKind};
 use crate::diagnostics::{Fail, closest, duplicate, fail, runtime, typing};
 use crate::hir::{AttributeKind, ConstructId, ExprKind, missing_index};
+use crate::intern::Symbol;
 use crate::types::{EntityId, Value};
 
 /// Slot and value of what is known before the instance exists.
@@ -60,7 +61,7 @@ impl Machine<'_> {
                 self.again.entry(instance).or_default().push(loc);
                 for (slot, value) in &direct {
                     let var = VarId(self.instance(instance).slots.0 + slot);
-                    self.set_slot(var, *value, loc)?;
+                    self.set_direct(var, *value, loc)?;
                 }
                 instance
             }
@@ -69,7 +70,7 @@ impl Machine<'_> {
                 let instance = self.create(construct.entity, loc, parent)?;
                 for (slot, value) in &direct {
                     let var = VarId(self.instance(instance).slots.0 + slot);
-                    self.set_slot(var, *value, loc)?;
+                    self.set_direct(var, *value, loc)?;
                 }
                 for (index, key) in entity.indexes.iter().zip(keys) {
                     self.register_key(index, &key, instance, loc)?;
@@ -368,18 +369,18 @@ impl Machine<'_> {
         let program = self.program;
         let construct = &program.constructs[id.index()];
         let entity = program.entity(construct.entity);
-        let names: Vec<&str> = construct
+        let missing: Vec<Symbol> = construct
             .missing
             .iter()
+            .copied()
             .filter(|name| {
                 entity
                     .slot_of
                     .get(name)
                     .is_some_and(|slot| !direct.iter().any(|(at, _)| at == slot))
             })
-            .map(|name| program.text(*name))
             .collect();
-        missing_index(program.text(entity.name), &names, construct.loc)
+        missing_index(program, construct.entity, &missing, construct.loc)
     }
 
     fn check_hit(

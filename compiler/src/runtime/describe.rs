@@ -2,10 +2,17 @@
 
 use super::{InstId, Machine};
 use crate::hir::{ExprId, ExprKind, Ref};
+use crate::span::Loc;
 use crate::types::Heap;
 use crate::types::text::Instances;
 
 impl Machine<'_> {
+    /// Where an instance was constructed, the last time.
+    pub(super) fn last_place(&self, id: InstId) -> Loc {
+        let again = self.again.get(&id).and_then(|places| places.last());
+        again.copied().unwrap_or(self.instance(id).loc)
+    }
+
     /// `m::E (instantiated at FILE:LINE)`
     pub fn describe_instance(&self, id: InstId) -> String {
         let instance = self.instance(id);

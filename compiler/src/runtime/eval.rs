@@ -40,7 +40,14 @@ impl Machine<'_> {
             self.program.text(attribute.name),
             self.describe_instance(self.owner(slot))
         );
-        fail("OptionalValueException", loc, message).help("check it with `is defined` first")
+        // The place is that of the statement that reads it, or of what else finds out.
+        let error = fail("OptionalValueException", Loc::NONE, message)
+            .help("check it with `is defined` first");
+        if loc == Loc::NONE {
+            error
+        } else {
+            error.note("it is read here", loc)
+        }
     }
 
     pub(super) fn eval(
@@ -285,18 +292,13 @@ impl Machine<'_> {
         loc: Loc,
     ) -> Result<String, Fail> {
         let whole = match value {
-            Value::Float(float)
-                if float.fract() == 0.0 && float.is_finite() && conversion.is_none() =>
-            {
+            // Whole floats lose their fraction before anything else.
+            Value::Float(float) if float.fract() == 0.0 && float.is_finite() => {
                 self.with_heap(|heap, machine| heap.cast(&crate::types::Type::Int, value, machine))
             }
             _ => None,
         };
-        let value = if spec.is_empty() {
-            whole.unwrap_or(value)
-        } else {
-            value
-        };
+        let value = whole.unwrap_or(value);
         let value = match conversion {
             None => value,
             Some('s') => {

@@ -92,7 +92,7 @@ impl Machine<'_> {
             let end = start + self.program.entity(instance.entity).slots.len();
             instance.ran != 0 && self.vars[start..end].iter().all(super::Var::is_ready)
         });
-        if is_complete {
+        if is_complete && self.wanting.is_empty() {
             return;
         }
         for entity in 0..self.program.entities.len() {
@@ -108,7 +108,7 @@ impl Machine<'_> {
 
     fn check_instance(&mut self, entity: EntityId, id: InstId, errors: &mut Vec<Unexplained>) {
         let instance = self.instance(id);
-        let (slots, loc) = (instance.slots, instance.loc);
+        let (slots, loc) = (instance.slots, self.last_place(id));
         if instance.ran == 0 {
             let short = self.program.text(self.program.entity(entity).short);
             let error = runtime(
@@ -122,10 +122,11 @@ impl Machine<'_> {
         }
         for (offset, attr) in self.program.entity(entity).slots.iter().enumerate() {
             let var = VarId(slots.0 + offset as u32);
-            if self.var(var).is_ready() {
+            let is_ready = self.var(var).is_ready();
+            if is_ready && !self.wanting.contains(&var) {
                 continue;
             }
-            if self.is_delayed(var) && self.can_freeze(var) {
+            if !is_ready && self.is_delayed(var) && self.can_freeze(var) {
                 if let Err(error) = self.freeze(var) {
                     errors.push((error, None));
                 }
@@ -137,7 +138,11 @@ impl Machine<'_> {
             let object = self.describe_instance(id);
             let message = match attribute.kind {
                 AttributeKind::Relation { low, .. } if self.var(var).kind == VarKind::List => {
-                    let n_elements = self.elements(var).len();
+                    let n_elements = if is_ready {
+                        0
+                    } else {
+                        self.elements(var).len()
+                    };
                     format!(
                         "The object {object} is not complete: attribute {name} ({place}) requires {low} values but only {n_elements} are set"
                     )

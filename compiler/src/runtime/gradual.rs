@@ -101,8 +101,6 @@ impl Machine<'_> {
             return Ok(());
         }
         match self.listeners[listener.index()] {
-            // Null is no element: the assignment of the whole value deals with it.
-            Listener::Forward { .. } if matches!(item, Value::Null) => Ok(()),
             Listener::Forward { target, loc } => self.set_slot(target, item, loc),
             Listener::For(run) => self.start_body(run, item),
             Listener::Comprehension(run) => self.start_element(run, item),

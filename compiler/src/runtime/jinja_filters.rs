@@ -406,7 +406,7 @@ fn dictsort(
             case_sensitive,
         )
     };
-    pairs.sort_by(|a, b| of(a).cmp(&of(b)));
+    pairs.sort_by_key(|pair| of(pair));
     if reverse {
         pairs.reverse();
     }

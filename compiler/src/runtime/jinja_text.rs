@@ -83,7 +83,7 @@ impl WordWrap {
         let mut after_hyphen = false;
         for c in text.chars() {
             let is_blank = c.is_whitespace();
-            if blank == Some(is_blank) && !(after_hyphen && !is_blank) {
+            if blank == Some(is_blank) && (is_blank || !after_hyphen) {
                 if let Some(piece) = pieces.last_mut() {
                     piece.push(c);
                 }

@@ -401,6 +401,8 @@ pub struct Machine<'a> {
     owners: Vec<InstId>,
     /// Places of repeated construction.
     again: Map<InstId, Vec<Loc>>,
+    /// List relations that were set to null although they want values.
+    wanting: Vec<VarId>,
     by_entity: Vec<Vec<InstId>>,
     /// Distinct implementations of each entity, whose order gives the bits of [`Instance::ran`].
     implementations: Vec<Vec<crate::hir::ImplementationId>>,
@@ -489,6 +491,7 @@ impl<'a> Machine<'a> {
             instances: Vec::with_capacity(LARGE / 32),
             owners: Vec::new(),
             again: Map::default(),
+            wanting: Vec::new(),
             by_entity: program.entities.iter().map(|_| Vec::new()).collect(),
             implementations,
             many_ran: Set::default(),

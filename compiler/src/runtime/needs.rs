@@ -39,14 +39,11 @@ impl Machine<'_> {
             }
             Ref::Missing(name) => name,
         };
-        Err(not_found(
-            loc,
-            format!(
-                "variable {} not found",
-                self.program.text(found).rsplit("::").next().unwrap_or("")
-            ),
-        )
-        .did_you_mean(self.program.similar_variables.get(&(found, loc))))
+        // The place is that of the statement, or of what else finds out.
+        let name = self.program.text(found).rsplit("::").next().unwrap_or("");
+        let error = not_found(Loc::NONE, format!("variable {name} not found"));
+        let similar = self.program.similar_variables.get(&(found, loc));
+        Err(error.note("the name is here", loc).did_you_mean(similar))
     }
 
     pub(super) fn needs(

@@ -20,7 +20,7 @@ impl Machine<'_> {
         let n_warnings = self.warnings.len();
         self.has_failed = true;
         let mut seen = vec![self.identity(&first)];
-        let mut errors = vec![first];
+        let mut errors = vec![placed(first)];
         let mut found = std::mem::take(&mut self.later_errors);
         for _ in 0..MAX_STEPS {
             if let Some(step) = self.ready.pop_front() {
@@ -33,7 +33,7 @@ impl Machine<'_> {
                 let identity = self.identity(&error);
                 if !error.is_consequence() && !seen.iter().any(|known| is_same(known, &identity)) {
                     seen.push(identity);
-                    errors.push(error);
+                    errors.push(placed(error));
                 }
             }
             if errors.len() >= ENOUGH {
@@ -85,6 +85,15 @@ impl Machine<'_> {
                 "std::print" | "std::generate_password" | "std::password"
             )
     }
+}
+
+/// The reference has no place for what goes wrong between statements; we know one.
+fn placed(mut error: Fail) -> Fail {
+    let is_between = matches!(error.kind, "NotFoundException" | "OptionalValueException");
+    if error.loc == Loc::NONE && is_between {
+        error.loc = error.notes.first().map_or(Loc::NONE, |(_, loc)| *loc);
+    }
+    error
 }
 
 /// One statement that fails for each of a thousand instances is one mistake; so is a variable with three values.

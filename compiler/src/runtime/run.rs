@@ -190,7 +190,9 @@ impl Machine<'_> {
                 expr,
                 scope,
                 result,
-            } => self.run_logic(expr, scope, result, ready)?,
+            } => self
+                .run_logic(expr, scope, result, ready)
+                .map_err(|error| error.at(program.expr(expr).loc))?,
             Action::LogicRight {
                 expr,
                 scope,

@@ -1,7 +1,7 @@
 //! Values into variables, inverses, freezing. Source: language.md 5.2, 5.3, 8.2, 8.10.
 
 use super::{Delayed, Listener, Machine, Rare, VarId, VarKind};
-use crate::diagnostics::{Fail, fail, runtime};
+use crate::diagnostics::{Fail, Failure, fail, runtime};
 use crate::hir::AttributeKind;
 use crate::span::Loc;
 use crate::types::Value;
@@ -44,17 +44,27 @@ impl Machine<'_> {
             .map_err(|error| self.attribute_error(id, loc, error))
     }
 
+    /// Stores a value that an instance is made with.
+    pub(super) fn set_direct(&mut self, id: VarId, value: Value, loc: Loc) -> Result<(), Fail> {
+        self.store(id, value, loc, true)
+            .map_err(|error| self.wrapped(id, loc, *error))
+    }
+
     pub(super) fn attribute_error(&self, id: VarId, loc: Loc, error: Fail) -> Fail {
         if error.kind == "AttributeException" {
             return error;
         }
+        self.wrapped(id, loc, *error)
+    }
+
+    fn wrapped(&self, id: VarId, loc: Loc, error: Failure) -> Fail {
         let message = format!(
             "Could not set attribute `{}` on instance `{}`",
             self.program
                 .text(self.program.attribute(self.attr(id)).name),
             self.describe_instance(self.owner(id))
         );
-        fail("AttributeException", loc, message).cause(*error)
+        fail("AttributeException", loc, message).cause(error)
     }
 
     /// `recur`: the inverse is set, too.
@@ -139,8 +149,9 @@ impl Machine<'_> {
         };
         let owner = Value::Instance(self.owner(id));
         self.store(slot, owner, loc, false).map_err(|error| {
-            // Conflicts are blamed on the instance that has the other value.
-            self.attribute_error(slot, self.instance(other).loc, error)
+            // Conflicts are blamed on the instance that has the other value, also those of further attributes that get
+            // their elements from it.
+            self.wrapped(slot, self.last_place(other), *error)
         })
     }
 
@@ -187,9 +198,10 @@ impl Machine<'_> {
             self.check_member(id, value, loc)?;
             if recur {
                 self.set_inverse(id, value, loc)?;
-                // The inverse may have come back with this very value.
+                // The inverse may have come back, with this value or with another one: the first to set it has its way.
                 if self.var(id).is_ready() {
-                    return self.store_optional(id, value, loc, false);
+                    self.vars[id.index()].set(value, loc);
+                    return Ok(());
                 }
             }
         }
@@ -250,12 +262,16 @@ impl Machine<'_> {
     ) -> Result<(), Fail> {
         match item {
             Value::List(_) => self.store_list(id, item, loc, recur),
+            // Null by itself declares the list complete; then the same null is a value that comes too late.
+            Value::Null if !self.var(id).is_ready() => {
+                self.store_null(id, loc)?;
+                Err(self.modified_after_freeze(id, item, loc))
+            }
             item => self.add_element(id, item, loc, recur),
         }
     }
 
     fn store_null(&mut self, id: VarId, loc: Loc) -> Result<(), Fail> {
-        let (low, ..) = self.relation(id);
         let var = self.var(id);
         let values = match var.value() {
             Value::List(list) => self.heap.list(list).to_vec(),
@@ -263,8 +279,11 @@ impl Machine<'_> {
             _ => self.elements(id).to_vec(),
         };
         if values.is_empty() {
-            if !self.var(id).is_ready() && low == 0 {
-                self.freeze(id)?;
+            if !self.var(id).is_ready() {
+                if self.relation(id).0 > 0 {
+                    self.wanting.push(id);
+                }
+                self.freeze_as(id, self.empty_list, loc);
             }
             return Ok(());
         }
@@ -283,7 +302,6 @@ impl Machine<'_> {
     }
 
     fn add_element(&mut self, id: VarId, item: Value, loc: Loc, recur: bool) -> Result<(), Fail> {
-        self.check_member(id, item, loc)?;
         let (_, high, _) = self.relation(id);
         if self.var(id).is_ready() {
             let Value::List(list) = self.var(id).value() else {
@@ -301,6 +319,7 @@ impl Machine<'_> {
             }
             return Err(self.modified_after_freeze(id, item, loc));
         }
+        self.check_member(id, item, loc)?;
         let delayed = self.delayed_mut(id);
         if delayed.contains(item) {
             self.enqueue_if_complete(id);

@@ -30,7 +30,11 @@ impl Machine<'_> {
                     (&program.expr(value).kind, attribute.kind)
                     && let Err(mut error) = self.validate(ty, *value, attribute.loc)
                 {
-                    error.loc = attribute.loc;
+                    // What goes wrong inside of a condition has its place there.
+                    let mut typedefs = program.typedefs.iter();
+                    if typedefs.any(|typedef| typedef.loc == error.loc) {
+                        error.loc = attribute.loc;
+                    }
                     errors.push(error);
                 }
             }
@@ -42,14 +46,7 @@ impl Machine<'_> {
         let program = self.program;
         match &program.types[ty.index()] {
             Type::Typedef(id) => self.typedef_error(*id, value, loc),
-            Type::Nullable(inner)
-                if matches!(
-                    program.types[inner.index()],
-                    Type::Typedef(_) | Type::ListOf(_)
-                ) =>
-            {
-                self.type_error(*inner, value, loc)
-            }
+            Type::Nullable(inner) => self.type_error(*inner, value, loc),
             Type::Entity(entity) => match value {
                 Value::Instance(instance) => {
                     let text = self.describe_instance(instance);
@@ -88,14 +85,20 @@ impl Machine<'_> {
     }
 
     fn invalid(&self, ty: TypeId, value: Value, loc: Loc) -> Fail {
-        let text = self.heap.to_text(value, self);
-        runtime(
-            loc,
-            format!(
-                "Invalid value '{text}', expected {}",
-                self.program.type_text(ty)
-            ),
-        )
+        let expected = &self.program.types[ty.index()];
+        let is_list = matches!(expected, Type::List | Type::AnyList | Type::ListOf(_));
+        // What is no list at all is another kind of error than a wrong element.
+        let kind = match value {
+            Value::List(_) => "RuntimeException",
+            _ if is_list => "TypingException",
+            _ => "RuntimeException",
+        };
+        let message = format!(
+            "Invalid value '{}', expected {}",
+            self.heap.to_text(value, self),
+            self.program.type_text(ty)
+        );
+        fail(kind, loc, message)
     }
 
     fn typedef_error(&mut self, id: TypedefId, value: Value, loc: Loc) -> Fail {
@@ -382,6 +385,9 @@ impl Machine<'_> {
                 self.program.text(*name).to_owned(),
                 self.direct(*value, bound)?,
             ));
+        }
+        if let Some(message) = &call.wrong {
+            return Err(runtime(call.loc, message.as_ref()));
         }
         match call.callee {
             Callee::Cast(ty) => self.cast(ty, positional[0], call.loc),

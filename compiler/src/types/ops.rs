@@ -161,7 +161,9 @@ impl Heap {
             Operator::Mod if y == 0.0 => return Err("float modulo by zero".to_owned()),
             Operator::Mod => {
                 let rest = x % y;
-                if rest != 0.0 && (rest < 0.0) != (y < 0.0) {
+                if rest == 0.0 {
+                    rest.copysign(y)
+                } else if (rest < 0.0) != (y < 0.0) {
                     rest + y
                 } else {
                     rest

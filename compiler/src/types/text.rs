@@ -115,7 +115,10 @@ impl Heap {
                 format!("{{{}}}", entries.join(", "))
             }
             Value::Instance(id) => instances.instance_handle(id),
-            Value::Unknown(_) => "<<undefined>>".to_owned(),
+            Value::Unknown(id) => format!(
+                "<inmanta.execute.util.Unknown object at 0x7e{:010x}>",
+                u64::from(id.0) * 16
+            ),
             Value::Opaque(_) => "<object>".to_owned(),
             Value::Reference(id) => self.reference_repr(id),
             Value::Skip => String::new(),

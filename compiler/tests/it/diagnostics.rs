@@ -83,10 +83,12 @@ error[TypeNotFoundException]: could not find type print in namespace __config__
         "port = {\"http\": 80}\nx = port[\"htpt\"]\ny = prot\n",
         "
 error[NotFoundException]: variable prot not found
- --> main.cf:3:5
+ --> main.cf:3:1
   |
 3 | y = prot
-  |     ^^^^
+  | ^^^^----
+  |     |
+  |     the name is here
   |
   = help: did you mean `port`?
 error[KeyException]: key htpt not found in dict, options are [http]

@@ -10,4 +10,5 @@ mod mangled;
 mod modules;
 mod partial;
 mod projects;
+mod robust;
 mod sources;

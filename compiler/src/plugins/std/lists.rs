@@ -40,6 +40,7 @@ pub(super) fn natives() -> Vec<NativeDef> {
             let mut seen = std::collections::HashSet::with_capacity(items.len());
             for (at, value) in items.into_iter().enumerate() {
                 let key = match value {
+                    Value::Unknown(_) => return Err(PluginError::Unknown),
                     Value::List(_) | Value::Dict(_) => {
                         let kind = heap.python_type(value);
                         return external("TypeError", format!("unhashable type: '{kind}'"));
@@ -68,14 +69,16 @@ pub(super) fn natives() -> Vec<NativeDef> {
             "sequence",
             "i: int, start: int = 0 -> list",
             |model, args| {
-                let (count, start) = (int_arg(args, 0)?, int_arg(args, 1)?);
+                let count = int_arg(args, 0)?;
                 if count > 10_000_000 {
                     return external("MemoryError", "the sequence is too long");
                 }
-                let items: Vec<Value> = (0..count.max(0))
-                    .map(|offset| Value::Int(start.saturating_add(offset)))
+                let heap = model.heap();
+                let start = heap.to_big(args.arg(1)).unwrap_or_default();
+                let items: Vec<Value> = (0..count)
+                    .map(|offset| heap.new_int(&start + offset))
                     .collect();
-                Ok(model.heap().new_list(&items))
+                Ok(heap.new_list(&items))
             }
         ),
         native!(

@@ -1,10 +1,11 @@
 //! Texts. Source: std-module.md 5.1.
 
 use super::{
-    Bound, Model, NativeDef, PluginError, Value, external, int_arg, native, pyformat, str_arg,
-    text_value,
+    Bound, Model, NativeDef, PluginError, Value, external, native, pyformat, str_arg, text_value,
 };
 use md5::{Digest, Md5};
+use num_bigint::Sign;
+use num_traits::ToPrimitive;
 
 pub(super) fn natives() -> Vec<NativeDef> {
     vec![
@@ -39,10 +40,19 @@ pub(super) fn natives() -> Vec<NativeDef> {
             "limit",
             "string: string, length: int -> string",
             |model, args| {
-                let length = int_arg(args, 1)?;
+                let heap = model.heap_ref();
+                let length = match heap.to_big(args.arg(1)) {
+                    Some(big) if big.sign() == Sign::Minus => big.to_i64().unwrap_or(i64::MIN),
+                    big => big.and_then(|big| big.to_i64()).unwrap_or(i64::MAX),
+                };
                 let text = str_arg(model.heap_ref(), args, 0);
                 let n_chars = text.chars().count() as i64;
-                let take = if length < 0 { n_chars + length } else { length }.clamp(0, n_chars);
+                let take = if length < 0 {
+                    n_chars.saturating_add(length)
+                } else {
+                    length
+                };
+                let take = take.clamp(0, n_chars);
                 let text: String = text.chars().take(take as usize).collect();
                 text_value(model, &text)
             }

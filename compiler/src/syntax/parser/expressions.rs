@@ -52,7 +52,8 @@ impl Parser<'_> {
                 continue;
             }
             if self.is_punct(b'?') && least <= 1 {
-                let span = self.bump_span();
+                let span = self.ast.expr(left).span;
+                self.bump();
                 let then = self.binding(1)?;
                 self.expect_punct(b':')?;
                 let otherwise = self.binding(1)?;
@@ -225,7 +226,11 @@ impl Parser<'_> {
                 return Err(self.namespace_access(name.span));
             }
             if self.kind_after(1) == Kind::Id && self.kind_after(2) == Kind::Punct(b'(') {
-                return Err(self.namespace_access(name.span));
+                let error = self.namespace_access(name.span);
+                self.bump();
+                // Mistakes among the arguments come first.
+                self.arguments(b')', true)?;
+                return Err(error);
             }
             self.bump();
             let token = self.expect(Kind::Id)?;
@@ -268,10 +273,10 @@ impl Parser<'_> {
         self.add(ExprKind::Binary(Operator::And, both, not_empty), span)
     }
 
-    /// Whether the brackets at `ahead - 1` hold `name = …` or `**…`.
+    /// Whether the brackets at `ahead - 1` hold `name = …`, `**…` or nothing.
     fn is_query(&self, ahead: usize) -> bool {
         match self.kind_after(ahead) {
-            Kind::StarStar => true,
+            Kind::StarStar | Kind::Punct(b']') => true,
             Kind::Id => self.kind_after(ahead + 1) == Kind::Punct(b'='),
             _ => false,
         }
@@ -308,10 +313,6 @@ impl Parser<'_> {
             Kind::Punct(b'[') => {
                 self.bump();
                 let args = self.arguments(b']', false)?;
-                if args.is_empty() {
-                    self.at -= 1;
-                    return Err(self.unexpected());
-                }
                 let span = entity.span.to(self.last_span());
                 self.add(ExprKind::IndexLookup { entity, args }, span)
             }

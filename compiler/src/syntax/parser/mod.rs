@@ -285,12 +285,14 @@ impl<'a> Parser<'a> {
         }
         let before = self.at.checked_sub(1).map(|at| self.tokens[at]);
         for candidate in [Some(token), before].into_iter().flatten() {
-            use Keyword::{End, False, Null, Parents, True, Undef};
-            let complete = matches!(
-                candidate.kind,
-                Kind::Keyword(End | False | Null | Parents | True | Undef)
+            use Keyword::{Defined, False, Null, True};
+            // A keyword that ends an operand is understood when a token comes that may follow an operand somewhere.
+            let follows = !matches!(
+                token.kind,
+                Kind::Punct(b'=' | b'.') | Kind::PlusEquals | Kind::Sep | Kind::Rel | Kind::Regex
             );
-            // A keyword that is an operand or ends one is understood by the time the next token comes.
+            let complete =
+                follows && matches!(candidate.kind, Kind::Keyword(Defined | False | Null | True));
             if matches!(candidate.kind, Kind::Keyword(_))
                 && (candidate.start == token.start || !complete)
             {

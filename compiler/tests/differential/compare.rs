@@ -1,0 +1,213 @@
+//! Where two answers to one case differ.
+
+use fancy_regex::Regex;
+use serde_json::Value as Json;
+
+use crate::answer::{Answer, Found, Outcome};
+
+/// A difference that counts.
+#[derive(Debug, Clone)]
+pub struct Difference {
+    /// What differs, without the names of the case: differences with one signature have one cause, mostly.
+    pub signature: String,
+    pub detail: String,
+}
+
+/// The first difference, the most telling one first.
+pub fn compare(reference: &Answer, ours: &Answer) -> Option<Difference> {
+    outcome(reference, ours)
+        .or_else(|| errors(reference, ours))
+        .or_else(|| output(reference, ours))
+        .or_else(|| model(reference, ours))
+        .or_else(|| resources(reference, ours))
+}
+
+fn difference(signature: String, detail: String) -> Option<Difference> {
+    Some(Difference { signature, detail })
+}
+
+fn outcome(reference: &Answer, ours: &Answer) -> Option<Difference> {
+    if reference.outcome == ours.outcome && ours.outcome != Outcome::Crashed {
+        return None;
+    }
+    difference(
+        format!("outcome: {} but {}", summary(reference), summary(ours)),
+        format!("reference: {}\nours: {}", all(reference), all(ours)),
+    )
+}
+
+/// `rejected (TypingException)`
+fn summary(answer: &Answer) -> String {
+    let mut kinds: Vec<&str> = answer
+        .errors
+        .iter()
+        .map(|error| error.kind.as_str())
+        .collect();
+    kinds.dedup();
+    let outcome = match answer.outcome {
+        Outcome::Accepted => return "accepted".to_owned(),
+        Outcome::Rejected => "rejected",
+        Outcome::Crashed => "crashed",
+        Outcome::Timeout => return "timeout".to_owned(),
+    };
+    format!("{outcome} ({})", kinds.join(", "))
+}
+
+fn all(answer: &Answer) -> String {
+    let mut text = summary(answer);
+    for error in &answer.errors {
+        text.push_str("\n  ");
+        text.push_str(&error.describe());
+    }
+    text
+}
+
+fn errors(reference: &Answer, ours: &Answer) -> Option<Difference> {
+    let places = |errors: &[Found]| {
+        let mut places: Vec<String> = errors.iter().map(Found::place).collect();
+        places.sort();
+        places
+    };
+    if places(&reference.errors) == places(&ours.errors) {
+        return None;
+    }
+    let kinds = |errors: &[Found]| {
+        let mut kinds: Vec<String> = errors.iter().map(|error| error.kind.clone()).collect();
+        kinds.sort();
+        kinds
+    };
+    let (theirs, mine) = (kinds(&reference.errors), kinds(&ours.errors));
+    let signature = match theirs == mine {
+        true => format!("line: {}", theirs.join(", ")),
+        false => format!("kind: {} but {}", theirs.join(", "), mine.join(", ")),
+    };
+    difference(
+        signature,
+        format!("reference: {}\nours: {}", all(reference), all(ours)),
+    )
+}
+
+fn output(reference: &Answer, ours: &Answer) -> Option<Difference> {
+    let (theirs, mine) = (plain(&reference.output), plain(&ours.output));
+    if theirs == mine {
+        return None;
+    }
+    let sorted = |text: &str| {
+        let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+        lines.sort();
+        lines
+    };
+    let what = match sorted(&theirs) == sorted(&mine) {
+        true => "order of output",
+        false => "output",
+    };
+    let outcome = summary(reference);
+    difference(
+        format!("{what} ({outcome})"),
+        format!("reference:\n{theirs}ours:\n{mine}"),
+    )
+}
+
+/// Without addresses, and without the directory of the project.
+fn plain(output: &str) -> String {
+    if !output.contains("7") && !output.contains("/") {
+        return output.to_owned();
+    }
+    let address =
+        Regex::new(r"\b(?:0x)?(?:7[ef]|55|56)[0-9a-f]{10}\b").expect("it is a regular expression");
+    let directory = Regex::new(r"(/[\w./-]*steward-oracle-\w+/project)?/(?=[\w/]+\.cf\b)")
+        .expect("it is a regular expression");
+    let output = address.replace_all(output, "ADDRESS");
+    directory.replace_all(&output, "").into_owned()
+}
+
+fn model(reference: &Answer, ours: &Answer) -> Option<Difference> {
+    let (Some(theirs), Some(mine)) = (&reference.model, &ours.model) else {
+        return None;
+    };
+    let (theirs, mine) = (canonical(theirs), canonical(mine));
+    if theirs == mine {
+        return None;
+    }
+    let mut found = Vec::new();
+    walk("", &theirs, &mine, &mut found);
+    difference("model".to_owned(), found.join("\n"))
+}
+
+fn resources(reference: &Answer, ours: &Answer) -> Option<Difference> {
+    let (theirs, mine) = match (&reference.resources, &ours.resources) {
+        (None, None) => return None,
+        (theirs, mine) => (
+            canonical(theirs.as_ref().unwrap_or(&Json::Null)),
+            canonical(mine.as_ref().unwrap_or(&Json::Null)),
+        ),
+    };
+    if theirs == mine {
+        return None;
+    }
+    let mut found = Vec::new();
+    walk("", &theirs, &mine, &mut found);
+    difference("resources".to_owned(), found.join("\n"))
+}
+
+/// With objects by key; lists of instances and of resources, which have no order, sorted.
+fn canonical(json: &Json) -> Json {
+    match json {
+        Json::Object(object) => {
+            let mut entries: Vec<(String, Json)> = object
+                .iter()
+                .filter(|(key, _)| *key != "version" || !object.contains_key("id"))
+                .map(|(key, value)| (key.clone(), canonical(value)))
+                .collect();
+            entries.sort_by(|(left, _), (right, _)| left.cmp(right));
+            Json::Object(entries.into_iter().collect())
+        }
+        Json::Array(items) => {
+            let mut items: Vec<Json> = items.iter().map(canonical).collect();
+            let is_set = |item: &Json| {
+                item.get("requires").is_some()
+                    || item
+                        .as_str()
+                        .is_some_and(|id| id.contains("::") && id.ends_with(']'))
+            };
+            if items.iter().all(is_set) {
+                items.sort_by_key(Json::to_string);
+            }
+            Json::Array(items)
+        }
+        // The compile contract wants a version in the ids of `requires`, where the reference has none.
+        Json::String(text) => match text.strip_suffix(",v=0") {
+            Some(id) if id.ends_with(']') => id.into(),
+            _ => plain(text).into(),
+        },
+        other => other.clone(),
+    }
+}
+
+fn walk(path: &str, theirs: &Json, mine: &Json, found: &mut Vec<String>) {
+    match (theirs, mine) {
+        (Json::Object(left), Json::Object(right)) => {
+            for key in left
+                .keys()
+                .chain(right.keys().filter(|key| !left.contains_key(*key)))
+            {
+                let at = format!("{path}/{key}");
+                match (left.get(key), right.get(key)) {
+                    (Some(left), Some(right)) => walk(&at, left, right, found),
+                    (Some(left), None) => found.push(format!("{at}: {left} but nothing")),
+                    (_, right) => found.push(format!(
+                        "{at}: nothing but {}",
+                        right.unwrap_or(&Json::Null)
+                    )),
+                }
+            }
+        }
+        (Json::Array(left), Json::Array(right)) if left.len() == right.len() => {
+            for (at, (left, right)) in left.iter().zip(right).enumerate() {
+                walk(&format!("{path}/{at}"), left, right, found);
+            }
+        }
+        (left, right) if left != right => found.push(format!("{path}: {left} but {right}")),
+        _ => (),
+    }
+}

@@ -1,0 +1,275 @@
+//! Random models, compiled by the reference and by us: whatever differs is a mistake of ours, or a deviation listed in
+//! `docs/deviations.md`.
+//!
+//! `STEWARD_ORACLE` names a Python interpreter with `inmanta-core==20.1.0` and `inmanta-module-std==8.7.5`. Without
+//! arguments a fixed number of cases runs under a fixed seed. By hand, for hours:
+//!
+//! ```text
+//! cargo test -p steward-compiler --test differential -- --cases 20000 --seed 7 [--jobs 2] [--kind relations]
+//!     [--out DIRECTORY] [--case NUMBER]
+//! ```
+//!
+//! A case is made of its seed and number alone: `--case` shows one again, with both answers. The pieces: `generate` makes
+//! a case, a `tree` that renders to sources; `oracle` and `steward` answer; `compare` finds what differs, `deviations`
+//! says what is meant to; `shrink` makes the rest small.
+
+mod answer;
+mod compare;
+mod deviations;
+mod generate;
+mod oracle;
+mod random;
+mod report;
+mod shrink;
+mod steward;
+mod tree;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use answer::Answer;
+use compare::{Difference, compare};
+use deviations::{DEVIATIONS, Seen, explained};
+use generate::{KINDS, Seeds, generate};
+use oracle::Oracle;
+use random::Random;
+use report::Report;
+use tree::Case;
+
+/// Of a run without arguments.
+const CASES: u64 = 300;
+const SEED: u64 = 20;
+
+struct Arguments {
+    cases: u64,
+    seed: u64,
+    jobs: usize,
+    kind: Option<String>,
+    case: Option<u64>,
+    out: PathBuf,
+}
+
+fn main() -> ExitCode {
+    let arguments = match arguments(std::env::args().skip(1)) {
+        Ok(Some(arguments)) => arguments,
+        // A filter of test names, or a question of the test runner, that does not mean us.
+        Ok(None) => return ExitCode::SUCCESS,
+        Err(problem) => {
+            eprintln!("{problem}");
+            return ExitCode::from(2);
+        }
+    };
+    let Some(interpreter) = std::env::var_os("STEWARD_ORACLE").map(PathBuf::from) else {
+        eprintln!(
+            "differential: SKIPPED, STEWARD_ORACLE does not name an interpreter with the reference"
+        );
+        return match std::env::var_os("CI") {
+            Some(_) => ExitCode::FAILURE,
+            None => ExitCode::SUCCESS,
+        };
+    };
+    if let Some(name) = undocumented() {
+        eprintln!("differential: docs/deviations.md does not explain {name}");
+        return ExitCode::FAILURE;
+    }
+    let seeds = Seeds::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/lang"));
+    let result = match arguments.case {
+        Some(number) => show(&arguments, number, &interpreter, &seeds),
+        None => run(&arguments, &interpreter, &seeds),
+    };
+    match result {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("differential: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// A deviation without a chapter.
+fn undocumented() -> Option<&'static str> {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/deviations.md");
+    let page = std::fs::read_to_string(page).unwrap_or_default();
+    let mut names = DEVIATIONS.iter().map(|(name, _)| *name);
+    names.find(|name| !page.lines().any(|line| line == format!("## {name}")))
+}
+
+fn arguments(given: impl Iterator<Item = String>) -> Result<Option<Arguments>, String> {
+    let mut arguments = Arguments {
+        cases: CASES,
+        seed: SEED,
+        jobs: std::thread::available_parallelism()
+            .map_or(2, usize::from)
+            .min(8),
+        kind: None,
+        case: None,
+        out: Path::new(env!("CARGO_TARGET_TMPDIR")).join("differential"),
+    };
+    let mut given = given;
+    while let Some(argument) = given.next() {
+        let mut value = || given.next().ok_or(format!("{argument} wants a value"));
+        let number = |text: String| {
+            text.parse::<u64>()
+                .map_err(|_| format!("{text} is no number"))
+        };
+        match argument.as_str() {
+            "--cases" => arguments.cases = number(value()?)?,
+            "--seed" => arguments.seed = number(value()?)?,
+            "--jobs" => arguments.jobs = number(value()?)?.max(1) as usize,
+            "--case" => arguments.case = Some(number(value()?)?),
+            "--out" => arguments.out = value()?.into(),
+            "--kind" => {
+                let kind = value()?;
+                if KINDS.iter().all(|(name, _)| *name != kind) {
+                    return Err(format!("no kind {kind}, there are {:?}", KINDS));
+                }
+                arguments.kind = Some(kind);
+            }
+            "--list" => return Ok(None),
+            filter if !filter.starts_with('-') && !"differential".contains(filter) => {
+                return Ok(None);
+            }
+            _ => (),
+        }
+    }
+    Ok(Some(arguments))
+}
+
+/// The case of a number.
+fn case(arguments: &Arguments, number: u64, seeds: &Seeds) -> (&'static str, Case) {
+    let mut random = Random::new(arguments.seed, number);
+    let weights: Vec<usize> = KINDS.iter().map(|(_, weight)| *weight).collect();
+    let mut kind = KINDS[random.weighted(&weights)].0;
+    if let Some(wanted) = &arguments.kind
+        && let Some((name, _)) = KINDS.iter().find(|(name, _)| name == wanted)
+    {
+        kind = name;
+    }
+    (kind, generate(kind, &mut random, seeds))
+}
+
+/// A case, its answers, and what is to be said of them.
+struct Judged {
+    reference: Answer,
+    difference: Option<Difference>,
+    deviation: Option<&'static str>,
+}
+
+fn judge(case: &Case, oracle: &mut Oracle) -> std::io::Result<Judged> {
+    let reference = oracle.run(case)?;
+    let ours = steward::run(case);
+    let difference = compare(&reference, &ours);
+    let deviation = difference.as_ref().and_then(|_| {
+        explained(&Seen {
+            source: &case.listing(),
+            reference: &reference,
+            ours: &ours,
+        })
+    });
+    Ok(Judged {
+        reference,
+        difference,
+        deviation,
+    })
+}
+
+/// Whether there was no unexplained difference.
+fn run(arguments: &Arguments, interpreter: &Path, seeds: &Seeds) -> std::io::Result<bool> {
+    let report = Mutex::new(Report::new(&arguments.out)?);
+    let next = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        let jobs: Vec<_> = (0..arguments.jobs)
+            .map(|_| scope.spawn(|| work(arguments, interpreter, seeds, &next, &report)))
+            .collect();
+        jobs.into_iter().try_for_each(|job| {
+            job.join()
+                .unwrap_or_else(|_| Err(std::io::Error::other("a worker panicked")))
+        })
+    })?;
+    let report = report
+        .into_inner()
+        .map_err(|_| std::io::Error::other("a worker panicked"))?;
+    println!("{}", report.summary());
+    Ok(report.is_clean())
+}
+
+fn work(
+    arguments: &Arguments,
+    interpreter: &Path,
+    seeds: &Seeds,
+    next: &AtomicU64,
+    report: &Mutex<Report>,
+) -> std::io::Result<()> {
+    let mut oracle = Oracle::start(interpreter)?;
+    loop {
+        let number = next.fetch_add(1, Ordering::Relaxed);
+        if number >= arguments.cases {
+            return Ok(());
+        }
+        let (kind, case) = case(arguments, number, seeds);
+        let judged = judge(&case, &mut oracle)?;
+        let is_new = report
+            .lock()
+            .map_err(|_| std::io::Error::other("a worker panicked"))?
+            .add(
+                kind,
+                &judged.reference,
+                judged.difference.as_ref(),
+                judged.deviation,
+            );
+        if let (Some(difference), true) = (&judged.difference, is_new) {
+            let small = shrink::shrink(&case, |smaller| {
+                judge(smaller, &mut oracle).is_ok_and(|judged| {
+                    judged.deviation.is_none()
+                        && judged
+                            .difference
+                            .is_some_and(|found| found.signature == difference.signature)
+                })
+            });
+            let detail = judge(&small, &mut oracle)?
+                .difference
+                .unwrap_or_else(|| difference.clone())
+                .detail;
+            let title = format!(
+                "seed {}, case {number}, {kind}: {}",
+                arguments.seed, difference.signature
+            );
+            report
+                .lock()
+                .map_err(|_| std::io::Error::other("a worker panicked"))?
+                .keep(number, &title, &small, &detail)?;
+        }
+    }
+}
+
+/// Shows one case and both answers.
+fn show(
+    arguments: &Arguments,
+    number: u64,
+    interpreter: &Path,
+    seeds: &Seeds,
+) -> std::io::Result<bool> {
+    let (kind, case) = case(arguments, number, seeds);
+    let judged = judge(&case, &mut Oracle::start(interpreter)?)?;
+    println!("{kind}\n{}", case.listing());
+    println!(
+        "reference: {:?}\n{}",
+        judged.reference.outcome, judged.reference.output
+    );
+    for error in &judged.reference.errors {
+        println!("{}", error.describe());
+    }
+    match (&judged.difference, judged.deviation) {
+        (None, _) => println!("no difference"),
+        (Some(difference), deviation) => println!(
+            "{} (deviation: {})\n{}",
+            difference.signature,
+            deviation.unwrap_or("none"),
+            difference.detail
+        ),
+    }
+    Ok(judged.difference.is_none() || judged.deviation.is_some())
+}

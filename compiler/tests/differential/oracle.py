@@ -1,0 +1,257 @@
+"""Compiles models with the reference: one JSON request a line on standard input, one JSON answer a line on the output.
+
+Request:  {"files": {path: text}, "export": bool, "env": {name: value}}
+Answer:   {"outcome": "accepted" | "rejected" | "crashed" | "timeout", "output": text,
+           "errors": [{"kind", "message", "file", "line", "causes"}], "model": {...}, "resources": [...]}
+
+"crashed" is an exception that is no error of the reference's compiler (a ZeroDivisionError, say); its only error names
+the exception. The reference is imported once; each case runs in a fork of this process, so that no case sees another.
+"""
+
+import argparse
+import json
+import logging
+import math
+import os
+import resource
+import shutil
+import signal
+import sys
+import tempfile
+import warnings
+
+TIMEOUT_SECONDS = 8
+MEMORY_BYTES = 3 << 30
+
+# What the reference finds in its environment; the case's own variables come on top.
+KEPT_VARIABLES = ("PATH", "HOME", "LANG", "VIRTUAL_ENV")
+
+SETUP_CFG = """[metadata]
+name = inmanta-module-{module}
+version = 1.0.0
+license = Apache-2.0
+[options]
+packages = find_namespace:
+"""
+PYPROJECT = "[build-system]\nrequires = ['setuptools']\nbuild-backend = 'setuptools.build_meta'\n"
+
+requests, answers = sys.stdin, os.fdopen(os.dup(1), "w", encoding="utf-8")
+os.dup2(2, 1)
+
+import inmanta.compiler  # noqa: E402
+import inmanta.export  # noqa: E402
+import inmanta.module  # noqa: E402
+import inmanta.parser.plyInmantaParser as parser  # noqa: E402
+import inmanta_plugins  # noqa: E402
+import inmanta_plugins.std  # noqa: E402
+import inmanta_plugins.std.resources  # noqa: E402
+from inmanta.ast import CompilerException, MultiException, Range  # noqa: E402
+from inmanta.ast.attribute import RelationAttribute  # noqa: E402
+from inmanta.ast.entity import Entity  # noqa: E402
+from inmanta.execute.runtime import Instance  # noqa: E402
+from inmanta.execute.util import NoneValue, Unknown  # noqa: E402
+from inmanta.protocol.common import json_encode  # noqa: E402
+
+warnings.simplefilter("ignore")
+logging.disable(logging.CRITICAL)
+
+
+def plain(value):
+    """The value of an attribute or a variable, as the compile contract writes it."""
+    if value is None or isinstance(value, NoneValue):
+        return None
+    if isinstance(value, Unknown):
+        return {"$unknown": True}
+    if isinstance(value, Instance):
+        return {"$instance": value.type.get_full_name()}
+    if isinstance(value, (bool, str)):
+        return value
+    if isinstance(value, int):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else {"$float": str(value)}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    if isinstance(value, dict):
+        return {key: plain(item) for key, item in value.items()}
+    return {"$object": True}
+
+
+def relation(value):
+    """The value of a relation: how many instances, and whether there are unknown ones."""
+    if value is None or isinstance(value, NoneValue):
+        items = []
+    else:
+        items = value if isinstance(value, list) else [value]
+    count = sum(isinstance(item, Instance) for item in items)
+    unknown = any(isinstance(item, Unknown) for item in items)
+    return {"$count": count, "$unknown": True} if unknown else {"$count": count}
+
+
+def model(types, root):
+    """The dump of the compile contract."""
+    entities = {}
+    for entity in {id(found): found for found in types.values() if isinstance(found, Entity)}.values():
+        attributes = entity.get_all_attributes()
+        instances = [instance for instance in entity.get_all_instances() if instance.type is entity]
+        if instances:
+            entities[entity.get_full_name()] = [
+                {
+                    name: (relation if isinstance(attribute, RelationAttribute) else plain)(instance.slots[name].value)
+                    for name, attribute in attributes.items()
+                }
+                for instance in instances
+            ]
+    variables = {}
+    waiting = root.children()
+    while waiting:
+        namespace = waiting.pop()
+        name = namespace.get_full_name()
+        if name == "std" or name.startswith("std::"):
+            continue
+        waiting.extend(namespace.children())
+        if namespace.scope is not None:
+            slots = namespace.scope.slots.items()
+            variables[name] = {name: plain(slot.value) for name, slot in slots if slot.hasValue}
+    return {"entities": entities, "variables": variables}
+
+
+def described(error):
+    if isinstance(error, MultiException):
+        return [one for cause in error.get_causes() for one in described(cause)]
+    found = {"kind": type(error).__name__, "message": str(error), "file": None, "line": None, "causes": []}
+    if isinstance(error, CompilerException):
+        location = error.get_location()
+        found["message"] = error.get_message()
+        if location is not None:
+            found["file"], found["line"] = location.file, location.lnr
+        found["column"] = location.start_char if isinstance(location, Range) else None
+        found["causes"] = [one for cause in error.get_causes() for one in described(cause)]
+    return [found]
+
+
+def compiled(directory, export):
+    """The answer for a project, without what it printed."""
+    try:
+        project = inmanta.module.Project(directory)
+        inmanta.module.Project.set(project, clean=False)
+        types, root = inmanta.compiler.do_compile()
+        answer = {"outcome": "accepted", "errors": [], "model": model(types, root)}
+        if export:
+            path = os.path.join(directory, "resources.json")
+            options = argparse.Namespace(json=path, depgraph=False, soft_delete=False)
+            inmanta.export.Exporter(options).run(types, root)
+            with open(path, encoding="utf-8") as file:
+                answer["resources"] = json.load(file)
+        return answer
+    except CompilerException as error:
+        return {"outcome": "rejected", "errors": described(error)}
+    except inmanta.export.DependencyCycleException as error:
+        return {"outcome": "rejected", "errors": described(error)}
+    except Exception as error:
+        return {"outcome": "crashed", "errors": described(error)}
+
+
+def write(directory, files):
+    """Modules of `libs` come as the older kind, with a `module.yml`; the reference wants packages."""
+    for path, text in files.items():
+        path = os.path.join(directory, path)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w", encoding="utf-8", newline="") as file:
+            file.write(text)
+    libs = os.path.join(directory, "libs")
+    for module in sorted(os.listdir(libs)) if os.path.isdir(libs) else []:
+        home = os.path.join(libs, module)
+        older = os.path.join(home, "module.yml")
+        if not os.path.exists(older) and not os.path.exists(os.path.join(home, "setup.cfg")):
+            continue
+        package = os.path.join(home, "inmanta_plugins", module)
+        os.makedirs(package, exist_ok=True)
+        for path, text in [
+            (os.path.join(package, "__init__.py"), ""),
+            (os.path.join(home, "setup.cfg"), SETUP_CFG.format(module=module)),
+            (os.path.join(home, "pyproject.toml"), PYPROJECT),
+        ]:
+            if not os.path.exists(path):
+                with open(path, "w", encoding="utf-8") as file:
+                    file.write(text)
+        if os.path.exists(older):
+            os.remove(older)
+        sys.path.insert(0, home)
+        inmanta_plugins.__path__.append(os.path.join(home, "inmanta_plugins"))
+
+
+def child(directory, request):
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    signal.alarm(TIMEOUT_SECONDS)
+    for name in list(os.environ):
+        if name not in KEPT_VARIABLES:
+            del os.environ[name]
+    os.environ.update(request.get("env") or {})
+    output = os.open(os.path.join(directory, ".output"), os.O_CREAT | os.O_TRUNC | os.O_WRONLY)
+    os.dup2(output, 1)
+    write(directory, request["files"])
+    os.chdir(directory)
+    answer = compiled(directory, request.get("export"))
+    sys.stdout.flush()
+    with open(os.path.join(directory, ".answer"), "w", encoding="utf-8") as file:
+        json.dump(answer, file)
+
+
+def read(path):
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape", newline="") as file:
+            return file.read()
+    except FileNotFoundError:
+        return ""
+
+
+def run(directory, request):
+    """Forks, so that neither what a case leaves behind nor its end is ours."""
+    shutil.rmtree(directory, ignore_errors=True)
+    os.makedirs(directory)
+    pid = os.fork()
+    if pid == 0:
+        try:
+            child(directory, request)
+        finally:
+            sys.stdout.flush()
+            os._exit(0)
+    _, status = os.waitpid(pid, 0)
+    text = read(os.path.join(directory, ".answer"))
+    if text:
+        answer = json.loads(text)
+    elif os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGALRM:
+        answer = {"outcome": "timeout", "errors": []}
+    else:
+        answer = {"outcome": "crashed", "errors": [{"kind": f"status {status}", "message": "", "causes": []}]}
+    answer["output"] = read(os.path.join(directory, ".output"))
+    return answer
+
+
+def keep_the_syntax_tree_of_std(directory):
+    """Parses std once: what the reference's cache would give, without a cache of what changes."""
+    cached, uncached = parser.cache_manager.cache, parser.cache_manager.un_cache
+
+    def is_std(namespace):
+        return namespace.get_full_name().split("::")[0] == "std"
+
+    parser.cache_manager.attach_to_project(directory)
+    parser.cache_manager.attach_to_project = lambda _: None
+    parser.cache_manager.cache = lambda space, *rest: cached(space, *rest) if is_std(space) else None
+    parser.cache_manager.un_cache = lambda space, *rest: uncached(space, *rest) if is_std(space) else None
+
+
+def main():
+    with tempfile.TemporaryDirectory(prefix="steward-oracle-") as scratch:
+        keep_the_syntax_tree_of_std(scratch)
+        directory = os.path.join(scratch, "project")
+        for line in requests:
+            json.dump(run(directory, json.loads(line)), answers)
+            answers.write("\n")
+            answers.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,516 @@
+//! Inputs of a size or a shape that no model has: each is answered, in bounded time and memory.
+//!
+//! What is refused says which limit it meets. Recursion of the compiler is bounded by limits on nesting, and it runs on a
+//! thread with a deep stack.
+
+use std::time::{Duration, Instant};
+
+use steward_compiler::{Compiled, Limits, MemWorld, Options, Severity, compile};
+
+/// Far beyond what any of these takes, also on a busy machine without optimisation.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+#[track_caller]
+fn run(text: &str) -> (Compiled, String) {
+    run_with(text, Limits::default())
+}
+
+#[track_caller]
+fn run_with(text: &str, limits: Limits) -> (Compiled, String) {
+    let world = MemWorld::default()
+        .file("project.yml", "name: case")
+        .file("main.cf", text);
+    let started = Instant::now();
+    let options = Options {
+        limits,
+        ..Options::default()
+    };
+    let compiled = compile(&world, &options);
+    let took = started.elapsed();
+    assert!(took < PATIENCE, "{took:?}");
+    for diagnostic in &compiled.diagnostics {
+        assert_ne!(diagnostic.kind, "InvalidCompilerState", "{diagnostic:?}");
+    }
+    let printed = world.printed();
+    (compiled, printed)
+}
+
+#[track_caller]
+fn accepted(text: &str, wanted: &str) {
+    let (compiled, printed) = run(text);
+    let errors = compiled.diagnostics.iter();
+    let first = errors
+        .filter(|diagnostic| diagnostic.severity == Severity::Error)
+        .map(|diagnostic| &diagnostic.message)
+        .next();
+    assert_eq!((first, printed.as_str()), (None, wanted));
+}
+
+/// Rejected; the first error, or a cause of it, contains the text.
+#[track_caller]
+fn refused(text: &str, wanted: &str) {
+    refused_with(text, wanted, Limits::default());
+}
+
+#[track_caller]
+fn refused_with(text: &str, wanted: &str, limits: Limits) {
+    let (compiled, _) = run_with(text, limits);
+    let errors = compiled.diagnostics.iter();
+    let first = errors
+        .filter(|diagnostic| diagnostic.severity == Severity::Error)
+        .map(|diagnostic| diagnostic.to_json().to_string())
+        .next();
+    let first = first.unwrap_or_default();
+    let shown: String = first.chars().take(500).collect();
+    assert!(first.contains(wanted), "{shown}");
+}
+
+const DEEP: usize = 100_000;
+const NESTED: &str = "nested more than";
+const LEVELS: &str = "an expression of more than";
+
+#[test]
+fn what_nests_is_bounded() {
+    let around = |open: &str, inner: &str, close: &str| {
+        format!("x = {}{inner}{}", open.repeat(DEEP), close.repeat(DEEP))
+    };
+    refused(&around("(", "1", ")"), NESTED);
+    refused(&around("[", "1", "]"), NESTED);
+    refused(&around("{\"a\": ", "1", "}"), NESTED);
+    refused(&around("not ", "true", ""), NESTED);
+    refused(&around("true ? 1 : ", "2", ""), NESTED);
+    refused(&around("std::upper(", "\"a\"", ")"), NESTED);
+    refused(&around("A(b=", "1", ")"), NESTED);
+    refused(&around("[", "1", " for x in y]"), NESTED);
+    refused(&around("d[", "\"a\"", "]"), NESTED);
+    for block in ["if true:\n", "for x in [1]:\n"] {
+        refused(
+            &format!("{}{}", block.repeat(DEEP), "end\n".repeat(DEEP)),
+            NESTED,
+        );
+        refused(&block.repeat(DEEP), NESTED);
+    }
+    refused(
+        &format!("if false:\n{}end", "elif false:\n".repeat(DEEP)),
+        NESTED,
+    );
+}
+
+#[test]
+fn what_never_closes_is_told() {
+    for open in [
+        "(", "[", "{\"a\": ", "f(", "A(b=", "x[", "f\"{", "{{", "\"\"\"", "r'",
+    ] {
+        let (compiled, _) = run(&format!("x = {}", open.repeat(DEEP)));
+        assert!(!compiled.succeeded(), "{open}");
+    }
+}
+
+#[test]
+fn long_chains_are_bounded() {
+    let chain = |first: &str, next: &str| format!("x = {first}{}", next.repeat(DEEP));
+    for next in [
+        " + 1", " - 1", " * 1", " / 1", " % 1", " ** 1", " == 1", " < 1",
+    ] {
+        refused(&chain("1", next), LEVELS);
+    }
+    refused(&chain("true", " and true"), LEVELS);
+    refused(&chain("true", " or true"), LEVELS);
+    refused(&chain("1", " in [1]"), LEVELS);
+    refused(&chain("a", ".b"), LEVELS);
+    refused(&chain("d", "[\"a\"]"), LEVELS);
+    refused(&format!("x = [1{}]", " for x in [1]".repeat(DEEP)), LEVELS);
+    refused(
+        &format!("x = [1 for x in [1]{}]", " if true".repeat(DEEP)),
+        LEVELS,
+    );
+    refused(&format!("x = \"{{{{a{}}}}}\"", ".b".repeat(DEEP)), "");
+    accepted(
+        &format!("x = 1{}\nstd::print(x)", " + 1".repeat(5_000)),
+        "5001\n",
+    );
+}
+
+#[test]
+fn placeholders_are_as_many_as_one_likes() {
+    let text = format!(
+        "a = 1\nx = \"{}\"\nstd::print(std::length(x))",
+        "{{a}}".repeat(DEEP)
+    );
+    accepted(&text, "100000\n");
+    let text = format!(
+        "a = 1\nx = f\"{}\"\nstd::print(std::length(x))",
+        "{a}".repeat(DEEP)
+    );
+    accepted(&text, "100000\n");
+    refused(
+        &format!("a = 1\nx = f\"{}\"", "{a:".repeat(DEEP)),
+        "Invalid f-string",
+    );
+    refused(
+        &format!("a = 1\nx = f\"{}{}\"", "{a:".repeat(DEEP), "}".repeat(DEEP)),
+        "Invalid f-string",
+    );
+}
+
+#[test]
+fn chains_of_types_are_bounded() {
+    let mut entities = "entity A0:\nend\n".to_owned();
+    for at in 1..DEEP {
+        entities.push_str(&format!("entity A{at} extends A{}:\nend\n", at - 1));
+    }
+    refused(&entities, "has more than 1000 ancestors");
+    let mut reverse = String::new();
+    for at in 0..DEEP {
+        reverse.push_str(&format!("entity A{at} extends A{}:\nend\n", at + 1));
+    }
+    refused(
+        &format!("{reverse}entity A{DEEP}:\nend\n"),
+        "has more than 1000 ancestors",
+    );
+    refused(
+        &format!("{reverse}entity A{DEEP} extends A0:\nend\n"),
+        "can not be its own parent",
+    );
+    let mut typedefs = "typedef t0 as int matching self > 0\n".to_owned();
+    for at in 1..DEEP {
+        typedefs.push_str(&format!("typedef t{at} as t{} matching self > 0\n", at - 1));
+    }
+    refused(&typedefs, "a chain of more than 1000 typedefs");
+    refused(
+        "typedef a as a matching self > 0\n",
+        "can not be based on itself",
+    );
+    refused(
+        "typedef a as b matching self > 0\ntypedef b as a matching self > 0\n",
+        "can not be based on itself",
+    );
+}
+
+#[test]
+fn a_deep_family_is_fine() {
+    let mut text = "entity A0:\n int x = 1\nend\nimplement A0 using std::none\n".to_owned();
+    for at in 1..900 {
+        text.push_str(&format!(
+            "entity A{at} extends A{}:\nend\nimplement A{at} using parents\n",
+            at - 1
+        ));
+    }
+    text.push_str("a = A899()\nstd::print(a.x)\n");
+    accepted(&text, "1\n");
+    let mut text = "typedef t0 as int matching self > 0\n".to_owned();
+    for at in 1..900 {
+        text.push_str(&format!("typedef t{at} as t{} matching self > 0\n", at - 1));
+    }
+    text.push_str(
+        "entity A:\n t899 x\nend\nimplement A using std::none\na = A(x=1)\nstd::print(a.x)\n",
+    );
+    accepted(&text, "1\n");
+}
+
+#[test]
+fn parents_over_two_ways_are_met_once() {
+    let mut text = "entity A0:\nend\nentity B0:\nend\nimplement A0 using std::none\nimplement B0 using std::none\n".to_owned();
+    for at in 1..60 {
+        for name in ["A", "B"] {
+            let last = at - 1;
+            text.push_str(&format!("entity {name}{at} extends A{last}, B{last}:\nend\nimplement {name}{at} using parents\n"));
+        }
+    }
+    accepted(&format!("{text}a = A59()\nstd::print(\"ok\")\n"), "ok\n");
+}
+
+#[test]
+fn imports_go_as_deep_as_files() {
+    let mut world = MemWorld::default()
+        .file("project.yml", "name: case\nmodulepath: libs")
+        .file("main.cf", "import m0\n");
+    for at in 0..2_000 {
+        let text = format!("import m{}\nx = 1\n", (at + 1) % 2_000);
+        world = world
+            .file(
+                &format!("libs/m{at}/module.yml"),
+                &format!("name: m{at}\nversion: 1.0\nlicense: A\n"),
+            )
+            .file(&format!("libs/m{at}/model/_init.cf"), &text);
+    }
+    assert!(compile(&world, &Options::default()).succeeded());
+}
+
+#[test]
+fn large_models_compile() {
+    let ones = "1,".repeat(1_000_000);
+    accepted(
+        &format!("x = [{ones}]\nstd::print(std::count(x))"),
+        "1000000\n",
+    );
+    let names = "y,".repeat(1_000_000);
+    accepted(
+        &format!("y = 1\nx = [{names}]\nstd::print(std::count(x))"),
+        "1000000\n",
+    );
+    accepted(
+        "x = std::sequence(1000000)\nstd::print(std::unique(x))",
+        "True\n",
+    );
+    let mut entities = String::new();
+    for at in 0..100_000 {
+        entities.push_str(&format!("entity A{at}:\nend\n"));
+    }
+    accepted(&entities, "");
+    let mut variables = "x0 = 1\n".to_owned();
+    for at in 1..100_000 {
+        variables.push_str(&format!("x{at} = x{}\n", at - 1));
+    }
+    accepted(&format!("{variables}std::print(x99999)\n"), "1\n");
+    let mut attributes = "entity A:\n".to_owned();
+    for at in 0..20_000 {
+        attributes.push_str(&format!(" int x{at} = {at}\n"));
+    }
+    accepted(
+        &format!("{attributes}end\nimplement A using std::none\na = A()\nstd::print(a.x19999)\n"),
+        "19999\n",
+    );
+    let mut relations = "entity A:\nend\nimplement A using std::none\n".to_owned();
+    for at in 0..20_000 {
+        relations.push_str(&format!("A.r{at} [0:] -- A.s{at} [0:]\n"));
+    }
+    accepted(&format!("{relations}a = A()\nstd::print(\"ok\")\n"), "ok\n");
+}
+
+#[test]
+fn a_million_statements_compile() {
+    let mut text = String::new();
+    for at in 0..1_000_000 {
+        text.push_str(&format!("x{at} = {at}\n"));
+    }
+    accepted(&format!("{text}std::print(x999999)\n"), "999999\n");
+}
+
+#[test]
+fn long_texts_compile() {
+    let lines = "a\\n".repeat(10_000_000);
+    accepted(
+        &format!("x = \"\"\"{lines}\"\"\"\nstd::print(std::length(x))"),
+        "20000000\n",
+    );
+    let lines = "ab\n".repeat(30_000_000);
+    accepted(
+        &format!("x = \"\"\"{lines}\"\"\"\nstd::print(std::length(x))"),
+        "90000000\n",
+    );
+    let name = "a".repeat(10_000_000);
+    accepted(&format!("{name} = 1\nstd::print({name})"), "1\n");
+    accepted(&format!("#{}\n", "x".repeat(10_000_000)), "");
+    accepted(
+        &format!("{}\n{}", " ".repeat(10_000_000), "\n".repeat(10_000_000)),
+        "",
+    );
+    refused(
+        &format!("x = \"{}", "a".repeat(10_000_000)),
+        "Illegal character",
+    );
+    refused(&"\"".repeat(1_000_001), "Illegal character");
+    refused(&"::".repeat(1_000_000), "Syntax error");
+}
+
+#[test]
+fn numbers_are_bounded() {
+    accepted(
+        &format!("x = {}\nstd::print(x > 1)", "9".repeat(100_000)),
+        "True\n",
+    );
+    accepted(
+        &format!("x = {}.0\nstd::print(x)", "9".repeat(400)),
+        "inf\n",
+    );
+    accepted(
+        &format!("x = 0.{}\nstd::print(x < 1)", "1".repeat(1_000_000)),
+        "True\n",
+    );
+    accepted("std::print(2 ** 64 - 2 ** 64 + 1)", "1\n");
+    for text in [
+        "x = 10 ** 1000000000",
+        "x = 2 ** 2 ** 2 ** 2 ** 2 ** 2 ** 2",
+        "x = 10.0 ** 400",
+        "x = 1.0 * 10 ** 400",
+    ] {
+        refused(text, "too large");
+    }
+    let mut squares = "x0 = 10 ** 1000\n".to_owned();
+    for at in 1..60 {
+        squares.push_str(&format!("x{at} = x{0} * x{0}\n", at - 1));
+    }
+    refused(&squares, "too large");
+    refused("x = int(\"nan\")", "Failed to cast");
+    refused("x = int(float(\"inf\"))", "");
+    refused("x = 1 / 0", "division by zero");
+    refused("x = 0 ** -1", "");
+}
+
+/// Some megabytes, so that a test is quick.
+fn small() -> Limits {
+    Limits {
+        text_bytes: 1 << 20,
+        steps: 100_000,
+        instances: 1_000,
+        ..Limits::default()
+    }
+}
+
+#[test]
+fn texts_do_not_grow_without_end() {
+    let growing = |first: &str, next: &dyn Fn(usize) -> String| {
+        let mut text = format!("x0 = {first}\n");
+        for at in 1..60 {
+            text.push_str(&format!("x{at} = {}\n", next(at - 1)));
+        }
+        text
+    };
+    let double = growing("\"aaaaaaaaaa\"", &|at| format!("x{at} + x{at}"));
+    refused_with(&double, "bytes of text", small());
+    let tenfold = growing("\"aaaaaaaaaa\"", &|at| {
+        format!("\"{}\"", format!("{{{{x{at}}}}}").repeat(10))
+    });
+    refused_with(&tenfold, "bytes of text", small());
+    let fields = growing("\"aaaaaaaaaa\"", &|at| {
+        format!("f\"{}\"", format!("{{x{at}}}").repeat(10))
+    });
+    refused_with(&fields, "bytes of text", small());
+    let replaced = growing("\"aaaaaaaaaa\"", &|at| {
+        format!("std::replace(x{at}, \"a\", \"aaaaaaaaaa\")")
+    });
+    refused_with(&replaced, "bytes of text", small());
+    let formatted = growing("\"aaaaaaaaaa\"", &|at| {
+        format!("std::format(\"{}\", x{at})", "{0}".repeat(10))
+    });
+    refused_with(&formatted, "bytes of text", small());
+    let dumped = growing("\"aaaaaaaaaa\"", &|at| {
+        format!("std::json_dumps([x{at}, x{at}, x{at}])")
+    });
+    refused_with(&dumped, "bytes of text", small());
+}
+
+#[test]
+fn one_step_does_not_take_all_memory() {
+    // A text of a megabyte, and a step that would make 100 gigabytes of it.
+    let grown = "a".repeat(1_000_000);
+    let many = "{{x}}".repeat(100_000);
+    refused(&format!("x = \"{grown}\"\ny = \"{many}\""), "bytes of text");
+    let fields = "{x}".repeat(100_000);
+    refused(
+        &format!("x = \"{grown}\"\ny = f\"{fields}\""),
+        "bytes of text",
+    );
+    refused(
+        &format!("x = \"{grown}\"\ny = std::replace(x, \"a\", x)"),
+        "too long",
+    );
+    refused(
+        &format!("x = \"{grown}\"\ny = std::replace(x, \"\", x)"),
+        "too long",
+    );
+    refused(
+        "x = std::sequence(1000000000000)",
+        "the sequence is too long",
+    );
+    refused("w = 1000000000000\nx = f\"{w:{w}}\"", "");
+    refused("x = 1.5\ny = f\"{x:.1000000000f}\"", "");
+    refused("x = std::format(\"{:1000000000000}\", 1)", "");
+    refused("x = std::unique_file(\"a\", \"b\", 5)", "");
+    refused(
+        &format!("x = std::json_loads(\"{}\")", "[".repeat(100_000)),
+        "JSON",
+    );
+}
+
+#[test]
+fn lists_do_not_grow_without_end() {
+    let mut lists = "x0 = [1,1,1,1,1,1,1,1,1,1]\n".to_owned();
+    for at in 1..12 {
+        let ten = vec![format!("x{}", at - 1); 10].join(",");
+        lists.push_str(&format!("x{at} = [{ten}]\n"));
+    }
+    refused(&lists, "too long");
+    let mut products = "x0 = [1,1,1,1,1,1,1,1,1,1]\n".to_owned();
+    for at in 1..8 {
+        products.push_str(&format!(
+            "x{at} = [a for a in x{0} for b in x{0}]\n",
+            at - 1
+        ));
+    }
+    refused_with(&products, "steps", small());
+}
+
+#[test]
+fn what_never_ends_is_stopped() {
+    let refinement = "entity A:\n int n\nend\nindex A(n)\nimplementation i for A:\n A(n=n + 1)\nend\nimplement A using i\nA(n=1)\n";
+    refused(refinement, "A → __config__::A");
+    let feeding = "entity A:\n int n\nend\nA.l [0:] -- A\nimplement A using std::none\na = A(n=0)\na.l = a\nfor x in a.l:\n a.l += A(n=x.n + 1)\nend\n";
+    refused(feeding, "more than");
+    refused(
+        "entity A:\n dict d\nend\nimplement A using std::none\na = A(d={\"x\": a.d})\n",
+        "is not complete",
+    );
+    refused("x = y\ny = z\nz = x\n", "not all statements executed");
+}
+
+#[test]
+fn hostile_patterns_end() {
+    let hostile = format!(
+        "typedef t as string matching /(a+)+$/\nentity A:\n t x\nend\nimplement A using std::none\nA(x=\"{}b\")\n",
+        "a".repeat(5_000)
+    );
+    let (compiled, _) = run(&hostile);
+    assert!(!compiled.succeeded());
+    refused(
+        "typedef t as string matching /(a{1000}){1000}/",
+        "Regex error",
+    );
+    refused(
+        &format!(
+            "typedef t as string matching /{}a{}/",
+            "(".repeat(DEEP),
+            ")".repeat(DEEP)
+        ),
+        "Regex error",
+    );
+    let world = MemWorld::default()
+        .file("project.yml", "name: case")
+        .file("main.cf", "x = std::template(\"/a.j2\")")
+        .file(
+            "templates/a.j2",
+            "{% for i in range(100000) %}{% for j in range(100000) %}x{% endfor %}{% endfor %}",
+        );
+    let started = Instant::now();
+    let compiled = compile(&world, &Options::default());
+    assert!(!compiled.succeeded() && started.elapsed() < PATIENCE);
+}
+
+#[test]
+fn escapes_that_are_no_characters_are_told() {
+    for text in [
+        "\\ud800",
+        "\\ud83d\\ude00",
+        "\\U00110000",
+        "\\UFFFFFFFF",
+        "\\N{NO SUCH NAME}",
+        "\\N{",
+        "\\N",
+        "\\x",
+        "\\xZZ",
+        "\\u12",
+    ] {
+        for string in [
+            format!("x = \"{text}\""),
+            format!("x = \"\"\"{text}\"\"\""),
+            format!("x = f\"{text}\""),
+        ] {
+            refused(&string, "ParserException");
+        }
+    }
+    accepted(
+        "std::print(\"\\0\\777\\400\" == \"\\0\\777\\400\")",
+        "True\n",
+    );
+}
