@@ -11,17 +11,25 @@
 //! - `runtime`: runs a `Program`, dataflow over arenas;
 //! - `export`: instances to resources, the model dump.
 //!
+//! Beside this way, `analysis` goes it up to the program for tools, with whatever mistakes there are; `check` says what is
+//! certain without running; `format` lays text out;
+//! `ide` answers editors.
+//!
 //! `world` is all that the compiler may ask of the outside. There is no clock, no network and no randomness in the
 //! language, so the same world gives the same answer.
 
+mod analysis;
 mod api;
 mod builtin;
+mod check;
 mod diagnostics;
 mod export;
+mod format;
 #[doc(hidden)]
 pub mod fuzzing;
 mod hash;
 mod hir;
+pub mod ide;
 mod intern;
 mod plugins;
 mod project;
@@ -33,8 +41,11 @@ mod types;
 mod world;
 
 pub use api::*;
+pub use builtin::text as builtin_text;
+pub use check::check;
 pub use diagnostics::render;
 pub use export::{JsonWriter, PartialError, ResourceRef, ResourceSink, export_json, merge_partial};
+pub use format::format;
 pub use world::{DirWorld, MemWorld, World};
 
 use diagnostics::{Fail, Warning};
@@ -59,17 +70,20 @@ fn compile_on_deep_stack(
     options: &Options,
     sink: Option<&mut dyn ResourceSink>,
 ) -> Compiled {
+    on_deep_stack(|| compile_here(world, options, sink)).unwrap_or_else(|reason| broken(&reason))
+}
+
+/// Deep trees need a deep stack. The error is why there is no answer.
+fn on_deep_stack<T: Send>(work: impl FnOnce() -> T + Send) -> Result<T, String> {
     std::thread::scope(|scope| {
         let builder = std::thread::Builder::new()
             .name("compile".to_owned())
             .stack_size(STACK_BYTES);
-        let thread = builder.spawn_scoped(scope, || compile_here(world, options, sink));
+        let thread = builder.spawn_scoped(scope, work);
         match thread.map(std::thread::ScopedJoinHandle::join) {
-            Ok(Ok(compiled)) => compiled,
-            Ok(Err(_)) => broken("the compiler stopped by a mistake of its own"),
-            Err(error) => broken(&format!(
-                "the compiler's thread can not be started: {error}"
-            )),
+            Ok(Ok(result)) => Ok(result),
+            Ok(Err(_)) => Err("the compiler stopped by a mistake of its own".to_owned()),
+            Err(error) => Err(format!("the compiler's thread can not be started: {error}")),
         }
     })
 }
@@ -102,20 +116,28 @@ fn compile_here(
         let loaded = project::load(world, &project, &mut sources, &mut names, &mut warnings)?;
         Ok((project, loaded))
     });
-    let (project, loaded) = match loaded {
+    let (project, mut loaded) = match loaded {
         Ok(loaded) => loaded,
         Err(error) => return report(&sources, vec![error], warnings),
     };
+    let mut errors = std::mem::take(&mut loaded.errors);
+    if loaded.has_broken_syntax {
+        return report(&sources, errors, warnings);
+    }
     let python = match plugins::load_python(world, options, &loaded, &mut sources) {
         Ok(python) => python,
-        Err(error) => return report(&sources, vec![error], warnings),
+        Err(error) => {
+            errors.push(error);
+            return report(&sources, errors, warnings);
+        }
     };
     warnings.extend(python.warnings.into_iter().map(|message| Warning {
         kind: "InmantaWarning",
         message,
         loc: span::Loc::NONE,
+        notes: Vec::new(),
     }));
-    let (mut program, built) =
+    let (mut program, mistakes) =
         hir::build(&project, &loaded, sources, names, warnings, python.plugins);
     for module in &loaded.modules {
         if let Some(root) = module.root() {
@@ -131,9 +153,6 @@ fn compile_here(
         .collect();
     drop(loaded);
     let warnings = std::mem::take(&mut program.warnings);
-    if let Err(error) = built {
-        return report(&program.sources, vec![error], warnings);
-    }
     let heap = std::mem::take(&mut program.heap);
     let program = std::sync::Arc::new(program);
     let mut machine = runtime::Machine::new(&program, heap, world, options);
@@ -144,7 +163,14 @@ fn compile_here(
         python_modules,
         ..Compiled::default()
     };
-    let mut errors = Vec::new();
+    // The defaults of attributes are checked when all is defined and before bodies are looked at. Source: language.md 9.3.
+    errors.extend(mistakes.definitions);
+    errors.extend(machine.check_defaults());
+    errors.extend(mistakes.bodies);
+    if !errors.is_empty() {
+        let warnings = std::mem::take(&mut machine.warnings);
+        return report(&program.sources, errors, warnings);
+    }
     let mut completed = machine.complete();
     if python.has_finalizers {
         let failed = machine.finalize();
@@ -189,7 +215,7 @@ fn export_all(
 }
 
 fn report(sources: &Sources, errors: Vec<Fail>, warnings: Vec<Warning>) -> Compiled {
-    let mut diagnostics: Vec<Diagnostic> = errors
+    let mut diagnostics: Vec<Diagnostic> = diagnostics::in_order(errors, sources)
         .into_iter()
         .map(|error| error.into_diagnostic(sources))
         .collect();

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use steward_compiler::{
-    DirWorld, Inputs, JsonWriter, Options, Partial, compile, compile_to, render,
+    Compiled, DirWorld, Inputs, JsonWriter, Options, Partial, Severity, compile, compile_to, render,
 };
 
 use super::{CompileArguments, FAILED, Format, TROUBLE, USAGE};
@@ -67,13 +67,7 @@ pub(super) fn run(arguments: &CompileArguments) -> ExitCode {
         .lock()
         .unwrap_or_else(PoisonError::into_inner)
         .flush();
-    let color = std::io::stderr().is_terminal();
-    for diagnostic in &compiled.diagnostics {
-        match arguments.message_format {
-            Format::Json => eprintln!("{}", diagnostic.to_json()),
-            Format::Human => eprintln!("{}", render(diagnostic, &world, color)),
-        }
-    }
+    report(&compiled, &world, arguments.message_format);
     if !compiled.succeeded() {
         return ExitCode::from(FAILED);
     }
@@ -99,6 +93,26 @@ pub(super) fn run(arguments: &CompileArguments) -> ExitCode {
         }
     }
     ExitCode::SUCCESS
+}
+
+/// Writes diagnostics to standard error; for people, with a count of them at the end.
+#[expect(clippy::print_stderr, reason = "diagnostics go to stderr")]
+pub(super) fn report(compiled: &Compiled, world: &DirWorld, format: Format) {
+    let color = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    for diagnostic in &compiled.diagnostics {
+        match format {
+            Format::Json => eprintln!("{}", diagnostic.to_json()),
+            Format::Human => eprintln!("{}", render(diagnostic, world, color)),
+        }
+    }
+    let n_errors = compiled
+        .diagnostics
+        .iter()
+        .filter(|diagnostic| diagnostic.severity == Severity::Error)
+        .count();
+    if format == Format::Human && n_errors > 1 {
+        eprintln!("steward: {n_errors} errors");
+    }
 }
 
 /// A file that is created, or emptied, when the first byte comes: a compile that fails leaves it as it was.
@@ -135,7 +149,7 @@ fn read_inputs(path: &Path) -> Result<Inputs, String> {
 }
 
 /// The directory with `project.yml`: the one named, else the nearest upwards from here.
-fn find_project(named: Option<&Path>) -> Result<PathBuf, String> {
+pub(super) fn find_project(named: Option<&Path>) -> Result<PathBuf, String> {
     if let Some(named) = named {
         return match (named.is_dir(), named.join("project.yml").is_file()) {
             (true, true) => Ok(named.to_owned()),
@@ -154,9 +168,7 @@ fn find_project(named: Option<&Path>) -> Result<PathBuf, String> {
 
 /// Our Python package, unpacked to the user's cache.
 fn python() -> Option<steward_compiler::PythonRuntime> {
-    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
-    let cache =
-        cache.or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache")));
-    let cache = cache.unwrap_or_else(std::env::temp_dir).join("steward");
-    crate::compile::python_runtime(&cache).ok().flatten()
+    crate::compile::python_runtime(&super::cache_dir())
+        .ok()
+        .flatten()
 }

@@ -1,7 +1,10 @@
 //! The command line: one file a command.
 
+mod check;
 mod compile;
+mod fmt;
 mod log;
+mod lsp;
 mod serve;
 mod show;
 mod tied;
@@ -37,6 +40,16 @@ enum Command {
     },
     /// Compile a project here, without a server.
     Compile(CompileArguments),
+    /// Say what is wrong with a project without running it: syntax, names, types of all of its files.
+    Check(CheckArguments),
+    /// Lay models out: the one layout for all of them.
+    Fmt(FmtArguments),
+    /// Serve an editor: the language server protocol on standard input and output.
+    Lsp {
+        /// What there is anyway; editors like to say it.
+        #[arg(long, hide = true)]
+        stdio: bool,
+    },
     /// The life of a process that compiles for a server.
     #[command(hide = true)]
     CompileWorker {
@@ -126,6 +139,40 @@ struct CompileArguments {
     variables: Vec<(String, String)>,
 }
 
+#[derive(Debug, clap::Args)]
+struct CheckArguments {
+    /// The project: a directory with project.yml and main.cf [default: the one this directory is in].
+    #[arg(long, value_name = "DIR")]
+    project: Option<PathBuf>,
+    /// How to write diagnostics.
+    #[arg(long, value_enum, default_value_t = Format::Human)]
+    message_format: Format,
+}
+
+#[derive(Debug, clap::Args)]
+struct FmtArguments {
+    /// Models, and directories with models [default: all below this directory].
+    #[arg(value_name = "PATH")]
+    paths: Vec<PathBuf>,
+    /// Change nothing; exit with 1 if something would change.
+    #[arg(long)]
+    check: bool,
+    /// Read from standard input, write to standard output.
+    #[arg(long)]
+    stdin: bool,
+    /// How to write diagnostics.
+    #[arg(long, value_enum, default_value_t = Format::Human)]
+    message_format: Format,
+}
+
+/// The user's cache directory of this program.
+fn cache_dir() -> PathBuf {
+    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+    let cache =
+        cache.or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache")));
+    cache.unwrap_or_else(std::env::temp_dir).join("steward")
+}
+
 fn variable(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
@@ -157,6 +204,9 @@ pub fn main() -> ExitCode {
         Command::Up(arguments) => up::run(arguments),
         Command::Serve { config, check } => serve::run(&config, check),
         Command::Compile(arguments) => compile::run(&arguments),
+        Command::Check(arguments) => check::run(&arguments),
+        Command::Fmt(arguments) => fmt::run(&arguments),
+        Command::Lsp { .. } => lsp::run(),
         Command::CompileWorker { memory_bytes } => {
             log::child();
             crate::compile::run_worker(memory_bytes)

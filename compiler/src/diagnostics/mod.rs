@@ -1,12 +1,16 @@
 //! Mistakes as data: what goes wrong inside is a [`Failure`] with compact places; what a caller gets is a
 //! [`Diagnostic`](crate::Diagnostic).
 
+mod order;
 mod render;
+mod similar;
 
 use crate::span::{Loc, Sources};
 use crate::{Diagnostic, Location, Note, Severity};
 
+pub use order::{MAX_ERRORS, identity, in_order};
 pub use render::render;
+pub use similar::closest;
 
 /// A mistake in the model; boxed, because results pass through the hot path.
 pub type Fail = Box<Failure>;
@@ -19,6 +23,8 @@ pub struct Failure {
     pub notes: Vec<(String, Loc)>,
     pub help: Option<String>,
     pub causes: Vec<Failure>,
+    /// Only a mistake because of another one that is reported already: nobody is told.
+    pub follows: bool,
 }
 
 pub fn fail(kind: &'static str, loc: Loc, message: impl Into<String>) -> Fail {
@@ -29,6 +35,7 @@ pub fn fail(kind: &'static str, loc: Loc, message: impl Into<String>) -> Fail {
         notes: Vec::new(),
         help: None,
         causes: Vec::new(),
+        follows: false,
     })
 }
 
@@ -57,6 +64,25 @@ impl Failure {
 
     pub fn help(mut self: Box<Self>, help: impl Into<String>) -> Box<Self> {
         self.help = Some(help.into());
+        self
+    }
+
+    /// A help for when there is no better one.
+    pub fn or_help(self: Box<Self>, help: &str) -> Box<Self> {
+        match self.help {
+            Some(_) => self,
+            None => self.help(help),
+        }
+    }
+
+    /// Whether it, or what caused it, is the consequence of another mistake.
+    pub fn is_consequence(&self) -> bool {
+        self.follows || self.causes.iter().any(Failure::is_consequence)
+    }
+
+    /// Marks it as the consequence of another mistake.
+    pub fn following(mut self: Box<Self>, follows: bool) -> Box<Self> {
+        self.follows |= follows;
         self
     }
 
@@ -102,20 +128,21 @@ impl Failure {
         }
     }
 
+    /// As a warning: it fails only if it runs.
+    pub fn into_doubt(self, sources: &Sources) -> Diagnostic {
+        Diagnostic {
+            severity: Severity::Warning,
+            ..self.into_diagnostic(sources)
+        }
+    }
+
     pub fn into_diagnostic(self, sources: &Sources) -> Diagnostic {
         Diagnostic {
             severity: Severity::Error,
             kind: self.kind.to_owned(),
             message: self.message,
             location: sources.location(self.loc),
-            notes: self
-                .notes
-                .into_iter()
-                .map(|(message, loc)| Note {
-                    message,
-                    location: sources.location(loc),
-                })
-                .collect(),
+            notes: into_notes(self.notes, sources),
             help: self.help,
             causes: self
                 .causes
@@ -126,12 +153,21 @@ impl Failure {
     }
 }
 
+fn into_notes(notes: Vec<(String, Loc)>, sources: &Sources) -> Vec<Note> {
+    let notes = notes.into_iter().map(|(message, loc)| Note {
+        message,
+        location: sources.location(loc),
+    });
+    notes.collect()
+}
+
 /// A doubt, to be shown once.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Warning {
     pub kind: &'static str,
     pub message: String,
     pub loc: Loc,
+    pub notes: Vec<(String, Loc)>,
 }
 
 impl Warning {
@@ -141,7 +177,7 @@ impl Warning {
             kind: self.kind.to_owned(),
             message: self.message,
             location: sources.location(self.loc),
-            notes: Vec::new(),
+            notes: into_notes(self.notes, sources),
             help: None,
             causes: Vec::new(),
         }

@@ -1,123 +1,210 @@
-//! Diagnostics for people: severity, kind, message, place, the source line with a caret, notes and help.
+//! Diagnostics for people: kind, message, the source with the places marked, notes, help, causes.
 
-use std::fmt::Write;
+use std::ops::Range;
+
+use annotate_snippets::renderer::DecorStyle;
+use annotate_snippets::{Annotation, AnnotationKind, Group, Level, Origin, Renderer, Snippet};
 
 use crate::world::World;
-use crate::{Diagnostic, Location, Severity};
+use crate::{Diagnostic, Location, Note, Severity};
 
-const RED: &str = "\x1b[1;31m";
-const YELLOW: &str = "\x1b[1;33m";
-const BLUE: &str = "\x1b[1;34m";
-const BOLD: &str = "\x1b[1m";
-const RESET: &str = "\x1b[0m";
+/// Causes of causes beyond this depth say nothing new.
+const MAX_DEPTH: usize = 20;
 
 /// Several lines of text, the last one ended.
 pub fn render(diagnostic: &Diagnostic, world: &dyn World, color: bool) -> String {
-    let mut out = String::new();
-    one(&mut out, diagnostic, world, color, 0);
-    out
+    let mut groups = Vec::new();
+    add_groups(&mut groups, diagnostic, None, world, 0);
+    let renderer = if color {
+        Renderer::styled()
+    } else {
+        Renderer::plain()
+    };
+    let mut text = renderer.decor_style(DecorStyle::Ascii).render(&groups);
+    text.push('\n');
+    text
 }
 
-fn one(out: &mut String, diagnostic: &Diagnostic, world: &dyn World, color: bool, depth: usize) {
-    let paint = |code: &'static str| if color { code } else { "" };
-    let (word, code) = match diagnostic.severity {
-        Severity::Error if depth > 0 => ("caused by", BOLD),
-        Severity::Error => ("error", RED),
-        Severity::Warning => ("warning", YELLOW),
+/// One group for the diagnostic, one for each note about another file, and those of the causes.
+fn add_groups<'a>(
+    groups: &mut Vec<Group<'a>>,
+    diagnostic: &'a Diagnostic,
+    outer: Option<&Location>,
+    world: &dyn World,
+    depth: usize,
+) {
+    let level = match diagnostic.severity {
+        Severity::Error if depth > 0 => Level::NOTE.with_name("caused by"),
+        Severity::Error => Level::ERROR,
+        Severity::Warning => Level::WARNING,
     };
-    let indent = "  ".repeat(depth.min(20));
-    let mut lines = diagnostic.message.lines();
-    let first = lines.next().unwrap_or("");
-    let _ = writeln!(
-        out,
-        "{indent}{}{word}{}[{}]: {}{first}{}",
-        paint(code),
-        paint(RESET),
-        diagnostic.kind,
-        paint(BOLD),
-        paint(RESET)
-    );
-    for line in lines {
-        let _ = writeln!(out, "{indent}  {line}");
+    let (title, rest) = match diagnostic.message.split_once('\n') {
+        Some((title, rest)) => (shown(title), shown(rest)),
+        None => (shown(&diagnostic.message), String::new()),
+    };
+    let mut group = if depth == 0 {
+        Group::with_title(level.primary_title(title).id(diagnostic.kind.as_str()))
+    } else {
+        Group::with_title(level.secondary_title(format!("{}: {title}", diagnostic.kind)))
+    };
+    let (beside, apart): (Vec<&Note>, Vec<&Note>) = diagnostic
+        .notes
+        .iter()
+        .filter(|note| note.location.is_some())
+        .partition(|note| is_beside(note, diagnostic));
+    if let Some(location) = &diagnostic.location
+        && (outer != Some(location) || !beside.is_empty())
+    {
+        group = match File::of(location, world) {
+            Some(file) => group.element(file.snippet(location, &beside)),
+            None => group.element(origin(location)),
+        };
     }
-    if let Some(location) = &diagnostic.location {
-        excerpt(out, location, world, color, &indent);
+    if !rest.is_empty() {
+        group = group.element(Level::NOTE.message(dedent(&rest)));
     }
-    for note in &diagnostic.notes {
-        let mut lines = note.message.lines();
-        let _ = writeln!(
-            out,
-            "{indent}  {}note{}: {}",
-            paint(BLUE),
-            paint(RESET),
-            lines.next().unwrap_or("")
-        );
-        for line in lines {
-            let _ = writeln!(out, "{indent}    {line}");
-        }
-        if let Some(location) = &note.location {
-            excerpt(out, location, world, color, &indent);
-        }
+    for note in diagnostic
+        .notes
+        .iter()
+        .filter(|note| note.location.is_none())
+    {
+        group = group.element(Level::NOTE.message(shown(&note.message)));
     }
     if let Some(help) = &diagnostic.help {
-        let _ = writeln!(out, "{indent}  {}help{}: {help}", paint(BLUE), paint(RESET));
+        group = group.element(Level::HELP.message(shown(help)));
     }
-    for cause in &diagnostic.causes {
-        one(out, cause, world, color, depth + 1);
+    groups.push(group);
+    for note in apart {
+        let title = Level::NOTE.secondary_title(shown(&note.message));
+        let Some(location) = &note.location else {
+            continue;
+        };
+        let group = Group::with_title(title);
+        groups.push(match File::of(location, world) {
+            Some(file) => group.element(file.snippet(location, &[])),
+            None => group.element(origin(location)),
+        });
+    }
+    if depth < MAX_DEPTH {
+        let outer = diagnostic.location.as_ref().or(outer);
+        for cause in &diagnostic.causes {
+            add_groups(groups, cause, outer, world, depth + 1);
+        }
     }
 }
 
-fn excerpt(out: &mut String, location: &Location, world: &dyn World, color: bool, indent: &str) {
-    let paint = |code: &'static str| if color { code } else { "" };
-    let column = location.column.unwrap_or(1);
-    let _ = writeln!(
-        out,
-        "{indent}  {}-->{} {}:{}:{column}",
-        paint(BLUE),
-        paint(RESET),
-        location.file,
-        location.line
-    );
-    let Some(text) = crate::builtin::text(&location.file)
-        .map(str::to_owned)
-        .or_else(|| world.read_reported(&location.file))
-    else {
-        return;
-    };
-    let Some(line) = text.lines().nth(location.line as usize - 1) else {
-        return;
-    };
-    let number = location.line.to_string();
-    let pad = " ".repeat(number.len());
-    let shown: String = line
-        .chars()
-        .take(200)
-        .map(|c| if c == '\t' { ' ' } else { c })
-        .collect();
-    let _ = writeln!(out, "{indent} {}{pad} |{}", paint(BLUE), paint(RESET));
-    let _ = writeln!(
-        out,
-        "{indent} {}{number} |{} {shown}",
-        paint(BLUE),
-        paint(RESET)
-    );
-    if location.column.is_some() && column as usize <= 200 {
-        let same_line = location.end_line.is_none_or(|end| end == location.line);
-        let end = if same_line {
-            location.end_column.unwrap_or(column + 1)
-        } else {
-            line.chars().count() as u32 + 1
+/// Whether a note can be a mark in the excerpt of its diagnostic.
+fn is_beside(note: &Note, diagnostic: &Diagnostic) -> bool {
+    match (&note.location, &diagnostic.location) {
+        (Some(note), Some(main)) => note.file == main.file && note != main,
+        _ => false,
+    }
+}
+
+fn shown(message: &str) -> String {
+    message.trim_end().replace('\t', "    ")
+}
+
+/// Without the indentation that all lines share.
+fn dedent(text: &str) -> String {
+    let depth = |line: &str| line.len() - line.trim_start().len();
+    let lines = text.lines().filter(|line| !line.trim().is_empty());
+    let shared = lines.map(depth).min().unwrap_or(0);
+    let lines = text.lines().map(|line| line.get(shared..).unwrap_or(""));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+fn origin(location: &Location) -> Origin<'_> {
+    let origin = Origin::path(location.file.as_str()).line(location.line as usize);
+    match location.column {
+        Some(column) => origin.char_column(column as usize),
+        None => origin,
+    }
+}
+
+/// The text of a file and where its lines begin.
+struct File {
+    text: String,
+    line_starts: Vec<usize>,
+}
+
+impl File {
+    fn of(location: &Location, world: &dyn World) -> Option<File> {
+        let text = crate::builtin::text(&location.file)
+            .map(str::to_owned)
+            .or_else(|| world.read_reported(&location.file))?;
+        let mut line_starts = vec![0];
+        line_starts.extend(text.match_indices('\n').map(|(at, _)| at + 1));
+        Some(File { text, line_starts })
+    }
+
+    fn line_start(&self, line: u32) -> usize {
+        let start = self.line_starts.get(line.max(1) as usize - 1);
+        start.copied().unwrap_or(self.text.len())
+    }
+
+    /// Lines and columns as a range of bytes.
+    fn range(&self, location: &Location) -> Range<usize> {
+        let offset = |line: u32, column: Option<u32>| {
+            let start = self.line_start(line);
+            let text = self.text[start..].lines().next().unwrap_or("");
+            let chars = match column {
+                Some(column) => column.max(1) as usize - 1,
+                None => usize::MAX,
+            };
+            let length = text
+                .char_indices()
+                .nth(chars)
+                .map_or(text.len(), |(at, _)| at);
+            start + length
         };
-        let width = end.saturating_sub(column).clamp(1, 200) as usize;
-        let _ = writeln!(
-            out,
-            "{indent} {}{pad} |{} {}{}{}{}",
-            paint(BLUE),
-            paint(RESET),
-            " ".repeat(column as usize - 1),
-            paint(RED),
-            "^".repeat(width),
-            paint(RESET)
-        );
+        let start = match location.column {
+            Some(column) => offset(location.line, Some(column)),
+            None => self.line_start(location.line),
+        };
+        let end = match (location.end_line, location.end_column) {
+            (Some(line), Some(column)) => offset(line, Some(column)),
+            _ => offset(location.line, None),
+        };
+        start..end.max(start)
+    }
+
+    /// The lines from the first mark to the last one, marked.
+    fn snippet<'a>(
+        &self,
+        location: &'a Location,
+        notes: &[&'a Note],
+    ) -> Snippet<'a, Annotation<'a>> {
+        let mut marks = vec![(AnnotationKind::Primary, self.range(location), None)];
+        for note in notes {
+            if let Some(location) = &note.location {
+                let label = shown(&note.message);
+                marks.push((AnnotationKind::Context, self.range(location), Some(label)));
+            }
+        }
+        let first = marks
+            .iter()
+            .map(|(_, range, _)| range.start)
+            .min()
+            .unwrap_or(0);
+        let last = marks
+            .iter()
+            .map(|(_, range, _)| range.end)
+            .max()
+            .unwrap_or(0);
+        let line = self.line_starts.partition_point(|start| *start <= first);
+        let begin = self.line_start(line as u32);
+        let end = self.text[last..]
+            .find('\n')
+            .map_or(self.text.len(), |at| last + at);
+        let shift = |range: Range<usize>| range.start - begin..range.end - begin;
+        Snippet::source(self.text[begin..end].to_owned())
+            .path(location.file.as_str())
+            .line_start(line)
+            .annotations(
+                marks
+                    .into_iter()
+                    .map(|(kind, range, label)| kind.span(shift(range)).label(label)),
+            )
     }
 }

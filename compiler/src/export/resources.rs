@@ -319,6 +319,7 @@ fn direct_requires(machine: &mut Machine, catalog: &Catalog) -> Vec<Requires> {
                 kind: "InmantaWarning",
                 message,
                 loc: machine.instance(owner).loc,
+                notes: Vec::new(),
             });
         }
         all.push(required);

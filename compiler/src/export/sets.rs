@@ -104,6 +104,7 @@ impl Sets {
                     kind: "InmantaWarning",
                     message,
                     loc,
+                    notes: Vec::new(),
                 });
                 continue;
             };

@@ -1,14 +1,16 @@
 //! The order in which definitions are processed. Source: language.md 8.1.
 
+use super::define::Items;
 use super::{Block, BlockId, Namespace, NamespaceId, Program};
 use crate::diagnostics::{Fail, Warning};
-use crate::hash::Map;
+use crate::hash::{Map, Set};
 use crate::intern::{Interner, Symbol};
 use crate::plugins::PythonPlugins;
 use crate::project::{Loaded, Project};
 use crate::protocol::DataclassInfo;
 use crate::span::{Loc, Sources, Span};
 use crate::syntax::ast;
+use crate::types::EntityId;
 
 pub(super) struct Builder<'a> {
     pub program: Program,
@@ -20,9 +22,23 @@ pub(super) struct Builder<'a> {
     pub pending_annotations: Vec<(NamespaceId, ast::ExprId, crate::types::EntityId, Loc)>,
     /// Position of each variable of a root block.
     pub root_variables: Map<(BlockId, Symbol), u32>,
+    /// Mistakes so far; each step goes on after one.
+    pub errors: Vec<Fail>,
+    /// Entities of which something is not understood: what they lack is no mistake of its own.
+    pub broken: Set<EntityId>,
+    /// Names of a namespace that are defined twice, or whose definition is not understood.
+    pub unclear: Set<(NamespaceId, Symbol)>,
+    /// Namespaces whose plugins are not all known.
+    pub open: Set<NamespaceId>,
 }
 
-/// On a mistake the program comes back too: its sources place the mistake.
+/// What is wrong with the definitions, and with what uses them.
+pub struct Mistakes {
+    pub definitions: Vec<Fail>,
+    pub bodies: Vec<Fail>,
+}
+
+/// The program comes back with mistakes, too, with what was understood.
 pub fn build(
     project: &Project,
     loaded: &Loaded,
@@ -30,7 +46,7 @@ pub fn build(
     names: Interner,
     warnings: Vec<Warning>,
     mut python: PythonPlugins,
-) -> (Program, Result<(), Fail>) {
+) -> (Program, Mistakes) {
     let program = Program {
         names,
         sources,
@@ -46,32 +62,65 @@ pub fn build(
         pending_conditions: Vec::new(),
         pending_annotations: Vec::new(),
         root_variables: Map::default(),
+        errors: Vec::new(),
+        broken: Set::default(),
+        unclear: Set::default(),
+        open: Set::default(),
     };
     let classes = std::mem::take(&mut python.dataclasses);
-    let result = builder.run(python, &classes);
-    (builder.program, result)
+    let items = builder.define(python, &classes);
+    let definitions = std::mem::take(&mut builder.errors);
+    builder.lower(&items);
+    builder.program.broken = builder.broken;
+    let mistakes = Mistakes {
+        definitions,
+        bodies: builder.errors,
+    };
+    (builder.program, mistakes)
 }
 
-impl Builder<'_> {
-    fn run(&mut self, python: PythonPlugins, classes: &[DataclassInfo]) -> Result<(), Fail> {
+impl<'a> Builder<'a> {
+    fn define(&mut self, python: PythonPlugins, classes: &[DataclassInfo]) -> Items<'a> {
         self.this = self.intern("self");
         self.add_namespaces();
         self.declare_roots();
-        let items = self.register()?;
-        self.register_plugins(python)?;
-        self.define_typedefs()?;
-        self.define_entities(&items)?;
-        self.define_relations(&items)?;
-        self.lay_out()?;
-        self.define_indexes()?;
-        self.define_implements()?;
-        self.resolve_plugins()?;
-        self.check_entities()?;
-        self.check_dataclasses(classes)?;
-        self.lower_typedefs()?;
-        self.lower_implementations(&items)?;
-        self.lower_roots()?;
-        self.resolve_policy()
+        let items = self.register();
+        self.register_plugins(python);
+        self.define_typedefs();
+        self.define_entities(&items);
+        self.define_relations(&items);
+        self.lay_out();
+        self.define_indexes();
+        self.define_implements();
+        self.resolve_plugins();
+        self.check_entities();
+        let checked = self.check_dataclasses(classes);
+        self.keep(checked);
+        self.lower_typedefs();
+        items
+    }
+
+    fn lower(&mut self, items: &Items) {
+        self.lower_implementations(items);
+        self.lower_roots();
+        let resolved = self.resolve_policy();
+        self.keep(resolved);
+    }
+
+    /// Keeps a mistake, so that the work can go on.
+    pub fn keep<T>(&mut self, result: Result<T, Fail>) -> Option<T> {
+        result.map_err(|error| self.errors.push(error)).ok()
+    }
+
+    /// Whether an entity may have more than is known of it.
+    pub fn is_broken(&self, entity: EntityId) -> bool {
+        self.broken.contains(&entity)
+            || self
+                .program
+                .entity(entity)
+                .ancestors
+                .iter()
+                .any(|ancestor| self.broken.contains(ancestor))
     }
 
     pub fn intern(&mut self, text: &str) -> Symbol {

@@ -42,7 +42,7 @@ impl Builder<'_> {
             scope: None,
         };
         for arg in args {
-            let value = self.expr(scope, ast, arg.value(), Expected::Anything)?;
+            let value = self.expr(scope, ast, arg.value(), Expected::Anything);
             match arg {
                 Arg::Positional(_) => call.positional.push(value),
                 Arg::Named(name, _) => call.named.push((name.symbol, value)),

@@ -8,7 +8,7 @@ use crate::hash::Map;
 use crate::intern::Symbol;
 use crate::span::Loc;
 use crate::syntax::ast::{self, Arg, Name};
-use crate::types::EntityId;
+use crate::types::{EntityId, Type};
 
 impl Builder<'_> {
     pub fn construct(
@@ -26,7 +26,10 @@ impl Builder<'_> {
             .flat_map(|owner| &self.program.entity(*owner).own_indexes)
             .flat_map(|index| index.names.iter().copied())
             .collect();
-        let missing = self.missing_of_indexes(entity, args, &indexed, expected, loc)?;
+        let missing = self
+            .missing_of_indexes(entity, args, &indexed, expected, loc)
+            .map_err(|error| error.following(self.is_broken(entity)));
+        let missing = self.keep(missing).unwrap_or_default();
         let mut given: Map<u32, ExprId> = Map::default();
         let mut explicit = Vec::new();
         let mut spreads = Vec::new();
@@ -53,7 +56,12 @@ impl Builder<'_> {
                             self.text(attribute.symbol),
                             self.text(self.program.entity(entity).name)
                         );
-                        return Err(typing(arg_loc, message));
+                        let follows = self.is_broken(entity);
+                        let similar = self.similar_attribute(entity, attribute.symbol);
+                        let error = typing(arg_loc, message).following(follows);
+                        self.errors.push(error.did_you_mean(similar));
+                        self.expr(scope, ast, *value, Expected::Anything);
+                        continue;
                     };
                     let attr = self.program.entity(entity).slots[slot as usize];
                     let is_indexed = indexed.contains(&attribute.symbol);
@@ -63,7 +71,7 @@ impl Builder<'_> {
                     } else {
                         Expected::Argument { attr }
                     };
-                    let value = self.expr(scope, ast, *value, expected)?;
+                    let value = self.expr(scope, ast, *value, expected);
                     given.insert(slot, value);
                     explicit.push(attribute.symbol);
                     if !order.contains(&slot) {
@@ -71,7 +79,7 @@ impl Builder<'_> {
                     }
                 }
                 Arg::Spread(value) => {
-                    spreads.push(self.expr(scope, ast, *value, Expected::Anything)?)
+                    spreads.push(self.expr(scope, ast, *value, Expected::Anything))
                 }
                 Arg::Positional(_) => {
                     return Err(typing(loc, "a constructor has no positional arguments"));
@@ -170,7 +178,8 @@ impl Builder<'_> {
                     self.text(name.symbol),
                     self.program.type_text(ty)
                 );
-                return Err(typing(loc, message));
+                let follows = self.program.types[ty.index()] == Type::Any;
+                return Err(typing(loc, message).following(follows));
             }
         };
         match self.find_entity(scope.namespace, name) {
@@ -181,7 +190,8 @@ impl Builder<'_> {
                     self.text(self.program.entity(entity).name),
                     self.text(self.program.entity(target).name)
                 );
-                Err(typing(loc, message))
+                let follows = self.is_broken(entity) || self.is_broken(target);
+                Err(typing(loc, message).following(follows))
             }
             Err(error) => {
                 if self.text(name.symbol).contains("::") {

@@ -2,7 +2,7 @@
 
 use super::build::Builder;
 use super::{BlockId, Def, Entity, Implementation, ImplementationId, NamespaceId, Typedef};
-use crate::diagnostics::{Fail, Warning, duplicate};
+use crate::diagnostics::{Warning, duplicate};
 use crate::hash::Map;
 use crate::intern::Symbol;
 use crate::span::Loc;
@@ -18,7 +18,7 @@ pub(super) struct Items<'a> {
 }
 
 impl<'a> Builder<'a> {
-    pub fn register(&mut self) -> Result<Items<'a>, Fail> {
+    pub fn register(&mut self) -> Items<'a> {
         let loaded = self.loaded;
         let mut items = Items::default();
         let std = self.intern("std");
@@ -45,21 +45,29 @@ impl<'a> Builder<'a> {
                     } => {
                         let loc = self.loc(*span);
                         let name = alias.map_or(module.symbol, |alias| alias.symbol);
-                        if let Some(first) = imports.insert(name, loc) {
+                        if let Some(first) = imports.get(&name) {
                             let message = "Two import statements have the same name";
-                            return Err(duplicate(loc, first, message));
+                            self.errors.push(duplicate(loc, *first, message));
+                            self.unclear.insert((namespace, name));
+                            continue;
                         }
-                        if let Some(target) = self.namespace_of.get(&module.symbol) {
-                            self.program.namespaces[at].visible.insert(name, *target);
+                        imports.insert(name, loc);
+                        match self.namespace_of.get(&module.symbol) {
+                            Some(target) => {
+                                self.program.namespaces[at].visible.insert(name, *target);
+                            }
+                            None => {
+                                self.unclear.insert((namespace, name));
+                            }
                         }
                     }
                     Item::Entity(entity) => {
-                        let id = self.register_entity(namespace, entity)?;
+                        let id = self.register_entity(namespace, entity);
                         items.entities.push((namespace, id, entity));
                     }
-                    Item::Typedef(typedef) => self.register_typedef(namespace, typedef)?,
+                    Item::Typedef(typedef) => self.register_typedef(namespace, typedef),
                     Item::Implementation(implementation) => {
-                        let id = self.register_implementation(namespace, implementation)?;
+                        let id = self.register_implementation(namespace, implementation);
                         items.implementations.push((namespace, id, implementation));
                     }
                     Item::Relation(relation) => items.relations.push((namespace, relation)),
@@ -67,7 +75,7 @@ impl<'a> Builder<'a> {
                 }
             }
         }
-        Ok(items)
+        items
     }
 
     fn def_loc(&self, def: Def) -> Loc {
@@ -79,16 +87,11 @@ impl<'a> Builder<'a> {
         }
     }
 
-    pub fn register_def(
-        &mut self,
-        namespace: NamespaceId,
-        name: Symbol,
-        def: Def,
-        loc: Loc,
-    ) -> Result<(), Fail> {
+    pub fn register_def(&mut self, namespace: NamespaceId, name: Symbol, def: Def, loc: Loc) {
         let known = self.program.namespaces[namespace.index()]
             .defs
-            .insert(name, def);
+            .get(&name)
+            .copied();
         if let Some(known) = known {
             let full = self.full_name(namespace, name);
             let what = match def {
@@ -98,9 +101,19 @@ impl<'a> Builder<'a> {
                 Def::Plugin(_) => "Type",
             };
             let message = format!("{what} {full} is already defined");
-            return Err(duplicate(loc, self.def_loc(known), message));
+            self.errors
+                .push(duplicate(loc, self.def_loc(known), message));
+            self.unclear.insert((namespace, name));
+            for def in [known, def] {
+                if let Def::Entity(entity) = def {
+                    self.broken.insert(entity);
+                }
+            }
+            return;
         }
-        Ok(())
+        self.program.namespaces[namespace.index()]
+            .defs
+            .insert(name, def);
     }
 
     pub fn full_name(&self, namespace: NamespaceId, name: Symbol) -> String {
@@ -144,24 +157,16 @@ impl<'a> Builder<'a> {
         EntityId(self.program.entities.len() as u32 - 1)
     }
 
-    fn register_entity(
-        &mut self,
-        namespace: NamespaceId,
-        entity: &ast::Entity,
-    ) -> Result<EntityId, Fail> {
+    fn register_entity(&mut self, namespace: NamespaceId, entity: &ast::Entity) -> EntityId {
         let loc = self.loc(entity.name.span);
         let full = self.full_name(namespace, entity.name.symbol);
         let full = self.intern(&full);
         let id = self.add_entity(full, entity.name.symbol, loc);
-        self.register_def(namespace, entity.name.symbol, Def::Entity(id), loc)?;
-        Ok(id)
+        self.register_def(namespace, entity.name.symbol, Def::Entity(id), loc);
+        id
     }
 
-    fn register_typedef(
-        &mut self,
-        namespace: NamespaceId,
-        typedef: &ast::Typedef,
-    ) -> Result<(), Fail> {
+    fn register_typedef(&mut self, namespace: NamespaceId, typedef: &ast::Typedef) {
         let loc = self.loc(typedef.name.span);
         let short = self.text(typedef.name.symbol).to_owned();
         if Type::primitive(&short).is_some() {
@@ -169,6 +174,7 @@ impl<'a> Builder<'a> {
                 kind: "CompilerRuntimeWarning",
                 message: format!("Trying to override a built-in type: {short}"),
                 loc,
+                notes: Vec::new(),
             });
         }
         let full = self.full_name(namespace, typedef.name.symbol);
@@ -181,14 +187,14 @@ impl<'a> Builder<'a> {
             text: String::new(),
         });
         let id = TypedefId(self.program.typedefs.len() as u32 - 1);
-        self.register_def(namespace, typedef.name.symbol, Def::Typedef(id), loc)
+        self.register_def(namespace, typedef.name.symbol, Def::Typedef(id), loc);
     }
 
     fn register_implementation(
         &mut self,
         namespace: NamespaceId,
         implementation: &ast::Implementation,
-    ) -> Result<ImplementationId, Fail> {
+    ) -> ImplementationId {
         let loc = self.loc(implementation.name.span);
         self.program.implementations.push(Implementation {
             entity: super::STD_ENTITY,
@@ -202,7 +208,7 @@ impl<'a> Builder<'a> {
             implementation.name.symbol,
             Def::Implementation(id),
             loc,
-        )?;
-        Ok(id)
+        );
+        id
     }
 }

@@ -19,11 +19,20 @@ use crate::types::{EntityId, Type};
 const MAX_ANCESTORS: usize = 1000;
 
 impl Builder<'_> {
-    pub fn define_entities(&mut self, items: &Items) -> Result<(), Fail> {
+    pub fn define_entities(&mut self, items: &Items) {
         for (namespace, id, entity) in &items.entities {
-            self.resolve_parents(*namespace, *id, entity)?;
+            self.resolve_parents(*namespace, *id, entity);
         }
-        let order = self.parents_first()?;
+        let order = loop {
+            match self.parents_first() {
+                Ok(order) => break order,
+                Err((last, error)) => {
+                    self.errors.push(error);
+                    self.broken.insert(last);
+                    self.program.entities[last.index()].parents = vec![STD_ENTITY];
+                }
+            }
+        };
         let by_id: Map<EntityId, (NamespaceId, &ast::Entity)> = items
             .entities
             .iter()
@@ -43,39 +52,39 @@ impl Builder<'_> {
                     "{} has more than {MAX_ANCESTORS} ancestors",
                     self.text(entity.name)
                 );
-                return Err(typing(entity.loc, message));
+                let error = typing(entity.loc, message);
+                let mut parents = entity.parents.iter();
+                let follows = parents.any(|parent| self.is_broken(*parent));
+                self.errors.push(error.following(follows));
+                self.broken.insert(id);
+                ancestors.truncate(MAX_ANCESTORS);
             }
             let entity = &mut self.program.entities[id.index()];
             entity.is_dataclass = false;
             entity.ancestors = ancestors;
             if let Some((namespace, entity)) = by_id.get(&id) {
-                self.define_attributes(*namespace, id, entity)?;
+                for attribute in &entity.attributes {
+                    let defined = self.define_attribute(*namespace, id, attribute);
+                    self.keep(defined);
+                }
             }
         }
-        Ok(())
     }
 
-    fn resolve_parents(
-        &mut self,
-        namespace: NamespaceId,
-        id: EntityId,
-        entity: &ast::Entity,
-    ) -> Result<(), Fail> {
+    fn resolve_parents(&mut self, namespace: NamespaceId, id: EntityId, entity: &ast::Entity) {
         let mut parents: Vec<EntityId> = Vec::new();
         for name in &entity.parents {
-            let loc = self.loc(name.span);
-            let Def::Entity(parent) = self.find_def(namespace, name.symbol, loc)? else {
-                let message = format!(
-                    "Entities can only extend other entities, {} is not an entity",
-                    self.text(name.symbol)
-                );
-                return Err(typing(loc, message));
-            };
-            if parents.contains(&parent) {
-                let loc = self.program.entity(id).loc;
-                return Err(typing(loc, "same parent defined twice"));
+            match self.parent(namespace, *name) {
+                Ok(parent) if parents.contains(&parent) => {
+                    let loc = self.program.entity(id).loc;
+                    self.errors.push(typing(loc, "same parent defined twice"));
+                }
+                Ok(parent) => parents.push(parent),
+                Err(error) => {
+                    self.errors.push(error);
+                    self.broken.insert(id);
+                }
             }
-            parents.push(parent);
         }
         if parents.is_empty() {
             parents.push(STD_ENTITY);
@@ -84,11 +93,25 @@ impl Builder<'_> {
             self.program.entities[parent.index()].children.push(id);
         }
         self.program.entities[id.index()].parents = parents;
-        Ok(())
     }
 
-    /// All entities, parents before children.
-    fn parents_first(&self) -> Result<Vec<EntityId>, Fail> {
+    fn parent(&mut self, namespace: NamespaceId, name: ast::Name) -> Result<EntityId, Fail> {
+        let loc = self.loc(name.span);
+        match self.find_def(namespace, name.symbol, loc)? {
+            Def::Entity(parent) => Ok(parent),
+            _ => {
+                let message = format!(
+                    "Entities can only extend other entities, {} is not an entity",
+                    self.text(name.symbol)
+                );
+                let follows = self.unclear.contains(&(namespace, name.symbol));
+                Err(typing(loc, message).following(follows))
+            }
+        }
+    }
+
+    /// All entities, parents before children; or an entity that is its own ancestor.
+    fn parents_first(&self) -> Result<Vec<EntityId>, (EntityId, Fail)> {
         #[derive(Clone, Copy, PartialEq)]
         enum Mark {
             New,
@@ -131,11 +154,18 @@ impl Builder<'_> {
                             .collect();
                         let last = path.last().map_or(0, |(id, _)| *id);
                         let loc = self.program.entities[last].loc;
-                        return Err(fail(
+                        let mut error = fail(
                             "CycleException",
                             loc,
                             format!("Entity can not be its own parent {}", names.join(",")),
-                        ));
+                        );
+                        for (entity, _) in path[first..].iter().rev().skip(1) {
+                            let entity = &self.program.entities[*entity];
+                            let name = self.text(entity.short);
+                            error =
+                                error.note(format!("`{name}` is part of the cycle"), entity.loc);
+                        }
+                        return Err((EntityId(last as u32), error));
                     }
                 }
             }
@@ -143,48 +173,63 @@ impl Builder<'_> {
         Ok(order)
     }
 
-    fn define_attributes(
+    fn define_attribute(
         &mut self,
         namespace: NamespaceId,
         id: EntityId,
-        entity: &ast::Entity,
+        attribute: &ast::Attribute,
     ) -> Result<(), Fail> {
-        for attribute in &entity.attributes {
-            let loc = self.loc(attribute.name.span);
-            let name = attribute.name.symbol;
-            let base_loc = self.loc(attribute.base.span);
-            let mut ty = self.find_type(namespace, attribute.base.symbol, base_loc)?;
-            if matches!(self.program.types[ty.index()], Type::Entity(_)) {
-                return Err(typing(
-                    base_loc,
-                    "an entity can not be the type of an attribute, use a relation",
-                ));
+        let loc = self.loc(attribute.name.span);
+        let name = attribute.name.symbol;
+        let base_loc = self.loc(attribute.base.span);
+        let found = self.find_type(namespace, attribute.base.symbol, base_loc);
+        let mut ty = match self.keep(found) {
+            Some(ty) if !matches!(self.program.types[ty.index()], Type::Entity(_)) => ty,
+            found => {
+                if found.is_some() {
+                    self.errors.push(typing(
+                        base_loc,
+                        "an entity can not be the type of an attribute, use a relation",
+                    ));
+                }
+                self.program.add_type(Type::Any)
             }
-            if attribute.list {
-                ty = self.program.add_type(Type::ListOf(ty));
-            }
-            if attribute.nullable {
-                ty = self.program.add_type(Type::Nullable(ty));
-            }
-            if let Some(first) = self.program.entity(id).own_of.get(&name) {
-                let message = format!(
-                    "attribute '{}' already exists on entity '{}'",
-                    self.text(name),
-                    self.text(self.program.entity(id).short)
-                );
-                let first = self.program.attribute(*first).loc;
-                return Err(duplicate(first, loc, message));
-            }
-            let kind = AttributeKind::Plain(ty);
-            self.add_attribute(id, name, loc, kind);
-            let value = match &attribute.default {
-                ast::Default::Absent | ast::Default::Undef => None,
-                ast::Default::Value(value) => Some(self.constant(namespace, *value, loc)?),
-            };
-            self.program.entities[id.index()]
-                .own_defaults
-                .push(OwnDefault { name, value });
+        };
+        let is_known = self.program.types[ty.index()] != Type::Any;
+        if !is_known {
+            self.broken.insert(id);
         }
+        if attribute.list && is_known {
+            ty = self.program.add_type(Type::ListOf(ty));
+        }
+        if attribute.nullable && is_known {
+            ty = self.program.add_type(Type::Nullable(ty));
+        }
+        if let Some(first) = self.program.entity(id).own_of.get(&name) {
+            let message = format!(
+                "attribute '{}' already exists on entity '{}'",
+                self.text(name),
+                self.text(self.program.entity(id).short)
+            );
+            let first = self.program.attribute(*first).loc;
+            return Err(duplicate(first, loc, message));
+        }
+        let kind = AttributeKind::Plain(ty);
+        self.add_attribute(id, name, loc, kind);
+        let value = match &attribute.default {
+            ast::Default::Absent | ast::Default::Undef => None,
+            ast::Default::Value(value) => {
+                let constant = self.constant(namespace, *value, loc);
+                let constant = self.keep(constant);
+                if constant.is_none() {
+                    self.broken.insert(id);
+                }
+                constant
+            }
+        };
+        self.program.entities[id.index()]
+            .own_defaults
+            .push(OwnDefault { name, value });
         Ok(())
     }
 
@@ -211,10 +256,11 @@ impl Builder<'_> {
     }
 
     /// Slots and defaults of every entity. Source: language.md 8.3, ancestors first; 7.2.
-    pub fn lay_out(&mut self) -> Result<(), Fail> {
+    pub fn lay_out(&mut self) {
         for at in 0..self.program.entities.len() {
             let id = EntityId(at as u32);
-            self.check_incompatible(id)?;
+            let checked = self.check_incompatible(id);
+            self.keep(checked);
             let mut slots: Vec<AttrId> = Vec::new();
             let mut slot_of: Map<Symbol, u32> = Map::default();
             self.collect_slots(
@@ -243,7 +289,6 @@ impl Builder<'_> {
             entity.slot_of = slot_of;
             entity.defaults = defaults;
         }
-        Ok(())
     }
 
     fn collect_slots(
@@ -312,7 +357,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    pub fn define_indexes(&mut self) -> Result<(), Fail> {
+    pub fn define_indexes(&mut self) {
         let loaded = self.loaded;
         for (at, source) in loaded.sources.iter().enumerate() {
             for item in &source.ast.items {
@@ -322,9 +367,13 @@ impl Builder<'_> {
                     span,
                 } = item
                 {
-                    let id = self.find_entity(NamespaceId(at as u32), *entity)?;
+                    let found = self.find_entity(NamespaceId(at as u32), *entity);
+                    let Some(id) = self.keep(found) else {
+                        continue;
+                    };
                     let loc = self.loc(*span);
-                    self.define_index(id, attributes, loc)?;
+                    let defined = self.define_index(id, attributes, loc);
+                    self.keep(defined);
                 }
             }
         }
@@ -378,7 +427,6 @@ impl Builder<'_> {
             self.program.entities[at].indexes = indexes;
         }
         self.program.n_tables = tables.len() as u32;
-        Ok(())
     }
 
     fn define_index(
@@ -395,7 +443,9 @@ impl Builder<'_> {
                     self.text(name.symbol),
                     self.text(self.program.entity(id).name)
                 );
-                return Err(not_found(loc, message));
+                return Err(not_found(loc, message)
+                    .following(self.is_broken(id))
+                    .did_you_mean(self.similar_attribute(id, name.symbol)));
             };
             let attribute = self.program.attribute(attr);
             let text = format!(
@@ -435,17 +485,24 @@ impl Builder<'_> {
         Ok(())
     }
 
-    pub fn define_implements(&mut self) -> Result<(), Fail> {
+    /// The attribute that may be meant by a name that none has.
+    pub fn similar_attribute(&self, entity: EntityId, name: Symbol) -> Option<String> {
+        let similar = self.program.similar_attribute(entity, name);
+        similar.map(str::to_owned)
+    }
+
+    pub fn define_implements(&mut self) {
         let loaded = self.loaded;
         for (at, source) in loaded.sources.iter().enumerate() {
             for item in &source.ast.items {
                 if let Item::Implement(implement) = item {
-                    self.define_implement(NamespaceId(at as u32), implement)?;
+                    let defined = self.define_implement(NamespaceId(at as u32), implement);
+                    self.keep(defined);
                 }
             }
         }
         // What comes twice, over two parents, counts once: an implementation runs once.
-        for id in self.parents_first()? {
+        for id in self.parents_first().unwrap_or_default() {
             let entity = self.program.entity(id);
             let mut entries: IndexSet<ImplementId> = entity.implements.iter().copied().collect();
             if entity.implement_parents {
@@ -455,7 +512,6 @@ impl Builder<'_> {
             }
             self.program.entities[id.index()].entries = entries.into_iter().collect();
         }
-        Ok(())
     }
 
     fn define_implement(
@@ -468,9 +524,16 @@ impl Builder<'_> {
         let mut using = Vec::new();
         for name in &implement.using {
             let name_loc = self.loc(name.span);
-            let Def::Implementation(id) = self.find_def(namespace, name.symbol, name_loc)? else {
+            let found = self.find_def(namespace, name.symbol, name_loc);
+            let Some(def) = self.keep(found) else {
+                continue;
+            };
+            let Def::Implementation(id) = def else {
                 let message = format!("{} is not an implementation", self.text(name.symbol));
-                return Err(typing(name_loc, message));
+                let follows = self.unclear.contains(&(namespace, name.symbol));
+                self.errors
+                    .push(typing(name_loc, message).following(follows));
+                continue;
             };
             let target = self.program.implementations[id.index()].entity;
             if !self.program.is_subtype(entity, target) {
@@ -480,7 +543,9 @@ impl Builder<'_> {
                     self.text(self.program.entity(entity).name),
                     self.text(self.program.entity(target).name)
                 );
-                return Err(typing(loc, message));
+                let follows = self.is_broken(entity);
+                self.errors.push(typing(loc, message).following(follows));
+                continue;
             }
             using.push(id);
         }

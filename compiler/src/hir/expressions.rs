@@ -6,7 +6,7 @@ use super::{
     Comprehension, ComprehensionId, Expr, ExprId, ExprKind, FormatPart, NamespaceId, Query,
     QueryId, QueryKind, Ref,
 };
-use crate::diagnostics::{Fail, runtime, typing};
+use crate::diagnostics::{Fail, closest, runtime, typing};
 use crate::hash::Map;
 use crate::intern::Symbol;
 use crate::span::Loc;
@@ -70,7 +70,52 @@ impl Builder<'_> {
         ExprId(self.program.exprs.len() as u32 - 1)
     }
 
+    /// What a variable name means. One that means nothing is a mistake only where it is read.
     pub fn variable(&mut self, scope: &Scope, name: Symbol, loc: Loc) -> Result<Ref, Fail> {
+        let found = self.find_variable(scope, name, loc)?;
+        let is_missing = match found {
+            Ref::Missing(_) => true,
+            Ref::Member { root: None, .. } => scope
+                .entity
+                .is_some_and(|entity| !self.program.entity(entity).slot_of.contains_key(&name)),
+            _ => false,
+        };
+        if is_missing && let Some(similar) = self.similar_variable(scope, name) {
+            self.program.similar_variables.insert((name, loc), similar);
+        }
+        Ok(found)
+    }
+
+    fn similar_variable(&self, scope: &Scope, name: Symbol) -> Option<String> {
+        let text = self.text(name);
+        let variables_of = |namespace: NamespaceId| {
+            let root = self.program.namespaces[namespace.index()].root;
+            let variables = &self.program.blocks[root.index()].variables;
+            variables.iter().map(|name| self.text(*name))
+        };
+        if let Some((qualifier, last)) = text.rsplit_once("::") {
+            let target = self.visible(scope.namespace, self.program.names.find(qualifier)?)?;
+            let found = closest(last, variables_of(target))?;
+            return Some(format!("{qualifier}::{found}"));
+        }
+        let frames = scope.frames.iter();
+        let mut names: Vec<&str> = frames
+            .flat_map(|frame| frame.variables.keys().map(|name| self.text(*name)))
+            .collect();
+        names.extend(variables_of(scope.namespace));
+        if let Some(entity) = scope.entity {
+            let slots = &self.program.entity(entity).slots;
+            names.extend(
+                slots
+                    .iter()
+                    .map(|attr| self.text(self.program.attribute(*attr).name)),
+            );
+            names.push("self");
+        }
+        closest(text, names).map(str::to_owned)
+    }
+
+    fn find_variable(&mut self, scope: &Scope, name: Symbol, loc: Loc) -> Result<Ref, Fail> {
         if self.text(name).contains("::") {
             let found = self.find_qualified_variable(scope.namespace, name, loc)?;
             return Ok(
@@ -115,7 +160,26 @@ impl Builder<'_> {
         )
     }
 
+    /// Lowers an expression. A mistake in it is kept, and the rest goes on with an unknown value in its place.
     pub fn expr(
+        &mut self,
+        scope: &mut Scope,
+        ast: &ast::Ast,
+        id: ast::ExprId,
+        expected: Expected,
+    ) -> ExprId {
+        match self.try_expr(scope, ast, id, expected) {
+            Ok(id) => id,
+            Err(error) => {
+                self.errors.push(error);
+                let unknown = self.program.heap.new_unknown();
+                let loc = self.loc(ast.expr(id).span);
+                self.add_expr(ExprKind::Const(unknown), loc)
+            }
+        }
+    }
+
+    fn try_expr(
         &mut self,
         scope: &mut Scope,
         ast: &ast::Ast,
@@ -141,18 +205,16 @@ impl Builder<'_> {
                     lowered.push(match part {
                         Part::Text(text) => FormatPart::Text(text.clone()),
                         Part::Placeholder(value) => {
-                            FormatPart::Value(self.expr(scope, ast, *value, Expected::Anything)?)
+                            FormatPart::Value(self.expr(scope, ast, *value, Expected::Anything))
                         }
                     });
                 }
                 ExprKind::Format(lowered)
             }
-            ast::ExprKind::FString(parts) => {
-                ExprKind::Format(self.format_parts(scope, ast, parts)?)
-            }
+            ast::ExprKind::FString(parts) => ExprKind::Format(self.format_parts(scope, ast, parts)),
             ast::ExprKind::Var(name) => ExprKind::Var(self.variable(scope, name.symbol, loc)?),
             ast::ExprKind::Attr(object, name) => ExprKind::Attr(
-                self.expr(scope, ast, *object, Expected::Anything)?,
+                self.expr(scope, ast, *object, Expected::Anything),
                 name.symbol,
             ),
             ast::ExprKind::Call { function, args } => {
@@ -164,21 +226,21 @@ impl Builder<'_> {
             ast::ExprKind::List(items) => {
                 let mut lowered = Vec::with_capacity(items.len());
                 for item in items {
-                    lowered.push(self.expr(scope, ast, *item, expected)?);
+                    lowered.push(self.expr(scope, ast, *item, expected));
                 }
                 self.fold_list(lowered)
             }
             ast::ExprKind::Dict(entries) => {
                 let mut lowered = Vec::with_capacity(entries.len());
                 for (key, value) in entries {
-                    let value = self.expr(scope, ast, *value, Expected::Anything)?;
+                    let value = self.expr(scope, ast, *value, Expected::Anything);
                     lowered.push((self.program.heap.add_str(key), value));
                 }
                 self.fold_dict(lowered)
             }
             ast::ExprKind::Lookup(dict, key) => {
-                let dict = self.expr(scope, ast, *dict, Expected::Anything)?;
-                ExprKind::Lookup(dict, self.expr(scope, ast, *key, Expected::Anything)?)
+                let dict = self.expr(scope, ast, *dict, Expected::Anything);
+                ExprKind::Lookup(dict, self.expr(scope, ast, *key, Expected::Anything))
             }
             ast::ExprKind::IndexLookup { entity, args } => {
                 let entity = self.find_entity(scope.namespace, *entity)?;
@@ -190,7 +252,7 @@ impl Builder<'_> {
                 relation,
                 args,
             } => {
-                let object = self.expr(scope, ast, *object, Expected::Anything)?;
+                let object = self.expr(scope, ast, *object, Expected::Anything);
                 let query = self.query(
                     scope,
                     ast,
@@ -201,8 +263,8 @@ impl Builder<'_> {
                 ExprKind::Query(query)
             }
             ast::ExprKind::Binary(operator, left, right) => {
-                let left = self.expr(scope, ast, *left, Expected::Anything)?;
-                let right = self.expr(scope, ast, *right, Expected::Anything)?;
+                let left = self.expr(scope, ast, *left, Expected::Anything);
+                let right = self.expr(scope, ast, *right, Expected::Anything);
                 match operator {
                     Operator::And => ExprKind::And(left, right),
                     Operator::Or => ExprKind::Or(left, right),
@@ -210,19 +272,15 @@ impl Builder<'_> {
                 }
             }
             ast::ExprKind::Not(operand) => {
-                ExprKind::Not(self.expr(scope, ast, *operand, Expected::Anything)?)
+                ExprKind::Not(self.expr(scope, ast, *operand, Expected::Anything))
             }
             ast::ExprKind::Ternary(condition, then, otherwise) => {
-                let condition = self.expr(scope, ast, *condition, Expected::Anything)?;
-                let then = self.expr(scope, ast, *then, expected)?;
-                ExprKind::Ternary(
-                    condition,
-                    then,
-                    self.expr(scope, ast, *otherwise, expected)?,
-                )
+                let condition = self.expr(scope, ast, *condition, Expected::Anything);
+                let then = self.expr(scope, ast, *then, expected);
+                ExprKind::Ternary(condition, then, self.expr(scope, ast, *otherwise, expected))
             }
             ast::ExprKind::Defined(operand) => {
-                ExprKind::Defined(self.expr(scope, ast, *operand, Expected::Anything)?)
+                ExprKind::Defined(self.expr(scope, ast, *operand, Expected::Anything))
             }
             ast::ExprKind::Comprehension {
                 value,
@@ -230,12 +288,11 @@ impl Builder<'_> {
                 iterable,
                 guard,
             } => {
-                let iterable = self.expr(scope, ast, *iterable, Expected::Anything)?;
+                let iterable = self.expr(scope, ast, *iterable, Expected::Anything);
                 scope.frames.push(Frame::single(variable.symbol));
-                let lowered = self.comprehension_value(scope, ast, *value, *guard, expected);
+                let value = self.comprehension_value(scope, ast, *value, *guard, expected);
                 let element = self.variable(scope, variable.symbol, loc);
                 scope.frames.pop();
-                let value = lowered?;
                 let element = self.add_expr(ExprKind::Var(element?), loc);
                 let unknown = match self.program.expr(value).kind {
                     ExprKind::Ternary(condition, _, skip) if guard.is_some() => {
@@ -264,15 +321,15 @@ impl Builder<'_> {
         value: ast::ExprId,
         guard: Option<ast::ExprId>,
         expected: Expected,
-    ) -> Result<ExprId, Fail> {
-        let value = self.expr(scope, ast, value, expected)?;
+    ) -> ExprId {
+        let value = self.expr(scope, ast, value, expected);
         let Some(guard) = guard else {
-            return Ok(value);
+            return value;
         };
         let loc = self.loc(ast.expr(guard).span);
-        let guard = self.expr(scope, ast, guard, Expected::Anything)?;
+        let guard = self.expr(scope, ast, guard, Expected::Anything);
         let skip = self.add_expr(ExprKind::Const(Value::Skip), loc);
-        Ok(self.add_expr(ExprKind::Ternary(guard, value, skip), loc))
+        self.add_expr(ExprKind::Ternary(guard, value, skip), loc)
     }
 
     pub fn literal(&mut self, literal: &Literal) -> Value {
@@ -291,7 +348,7 @@ impl Builder<'_> {
         scope: &mut Scope,
         ast: &ast::Ast,
         parts: &[FPart],
-    ) -> Result<Vec<FormatPart>, Fail> {
+    ) -> Vec<FormatPart> {
         let mut lowered = Vec::with_capacity(parts.len());
         for part in parts {
             lowered.push(match part {
@@ -303,11 +360,11 @@ impl Builder<'_> {
                 } => {
                     let value = match value {
                         FValue::Expr(value) => {
-                            Some(self.expr(scope, ast, *value, Expected::Anything)?)
+                            Some(self.expr(scope, ast, *value, Expected::Anything))
                         }
                         FValue::Positional => None,
                     };
-                    let spec = self.format_parts(scope, ast, spec)?;
+                    let spec = self.format_parts(scope, ast, spec);
                     FormatPart::Field {
                         value,
                         conversion: *conversion,
@@ -316,7 +373,7 @@ impl Builder<'_> {
                 }
             });
         }
-        Ok(lowered)
+        lowered
     }
 
     fn query(
@@ -341,11 +398,11 @@ impl Builder<'_> {
                     }
                     lowered.push((
                         name.symbol,
-                        self.expr(scope, ast, *value, Expected::Anything)?,
+                        self.expr(scope, ast, *value, Expected::Anything),
                     ));
                 }
                 Arg::Spread(value) => {
-                    spreads.push(self.expr(scope, ast, *value, Expected::Anything)?)
+                    spreads.push(self.expr(scope, ast, *value, Expected::Anything))
                 }
                 Arg::Positional(_) => {
                     return Err(typing(loc, "an index lookup has no positional arguments"));

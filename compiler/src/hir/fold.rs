@@ -58,7 +58,7 @@ impl Builder<'_> {
             let text = self.expr_text(ast, culprit);
             return Err(runtime(loc, format!("{text} is not a constant")));
         }
-        self.expr(&mut scope, ast, value, Expected::Anything)
+        Ok(self.expr(&mut scope, ast, value, Expected::Anything))
     }
 }
 

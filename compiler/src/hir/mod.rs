@@ -21,7 +21,7 @@ pub use build::build;
 pub(crate) use constructors::missing_index;
 
 use crate::diagnostics::Warning;
-use crate::hash::Map;
+use crate::hash::{Map, Set};
 use crate::intern::{Interner, Symbol};
 use crate::plugins::PluginDef;
 use crate::project::PrecedenceRule;
@@ -62,6 +62,10 @@ pub struct Program {
     pub annotations: Vec<Annotation>,
     /// Attributes that take part in precedence rules, in policy order.
     pub policy: Vec<AttrId>,
+    /// What may be meant where a variable is not found.
+    pub similar_variables: Map<(Symbol, Loc), String>,
+    /// Entities of which something is not understood.
+    pub broken: Set<EntityId>,
     pub n_tables: u32,
     pub precedence: Vec<PrecedenceRule>,
     /// Root directory of each loaded module.
@@ -439,6 +443,13 @@ impl Program {
                 .iter()
                 .find_map(|ancestor| own(*ancestor))
         })
+    }
+
+    /// The attribute that may be meant by a name that none of the entity has.
+    pub fn similar_attribute(&self, entity: EntityId, name: Symbol) -> Option<&str> {
+        let slots = &self.entity(entity).slots;
+        let names = slots.iter().map(|attr| self.attribute(*attr).name);
+        crate::diagnostics::closest(self.text(name), names.map(|name| self.text(name)))
     }
 
     /// A type as messages write it.

@@ -2,7 +2,7 @@
 
 use super::build::Builder;
 use super::{Def, NamespaceId};
-use crate::diagnostics::{Fail, fail, not_found};
+use crate::diagnostics::{Fail, closest, fail, not_found};
 use crate::intern::Symbol;
 use crate::span::Loc;
 use crate::syntax::ast::Name;
@@ -26,6 +26,51 @@ impl Builder<'_> {
         fail("TypeNotFoundException", loc, message)
     }
 
+    /// What may be meant by a name that no definition has: a similar one that is seen from here, else the same one
+    /// elsewhere.
+    fn similar_def(&self, namespace: NamespaceId, name: Symbol) -> Option<String> {
+        let program = &self.program;
+        let text = self.text(name);
+        if let Some((qualifier, last)) = text.rsplit_once("::") {
+            let qualifier_symbol = program.names.find(qualifier)?;
+            let target = self.visible(namespace, qualifier_symbol)?;
+            let defs = &program.namespaces[target.index()].defs;
+            let found = closest(last, defs.keys().map(|name| self.text(*name)))?;
+            return Some(format!("{qualifier}::{found}"));
+        }
+        let mut seen: Vec<&str> = Vec::new();
+        let mut at = Some(namespace);
+        while let Some(id) = at {
+            let known = &program.namespaces[id.index()];
+            seen.extend(known.defs.keys().map(|name| self.text(*name)));
+            at = known.parent;
+        }
+        if !text.starts_with(|c: char| c.is_ascii_uppercase()) {
+            seen.extend(["string", "int", "float", "bool", "list", "dict"]);
+        }
+        if let Some(found) = closest(text, seen) {
+            return Some(found.to_owned());
+        }
+        let visible = &program.namespaces[namespace.index()].visible;
+        let mut elsewhere: Vec<String> = visible
+            .iter()
+            .filter(|(_, target)| {
+                let defs = &program.namespaces[target.index()].defs;
+                **target != namespace && defs.contains_key(&name)
+            })
+            .map(|(qualifier, _)| format!("{}::{text}", self.text(*qualifier)))
+            .collect();
+        elsewhere.sort();
+        elsewhere.into_iter().next()
+    }
+
+    /// A namespace that is seen from here, for a qualifier that names none.
+    fn similar_namespace(&self, namespace: NamespaceId, qualifier: &str) -> Option<String> {
+        let visible = &self.program.namespaces[namespace.index()].visible;
+        let names = visible.keys().map(|name| self.text(*name));
+        closest(qualifier, names).map(str::to_owned)
+    }
+
     fn missing_import(
         &self,
         namespace: NamespaceId,
@@ -38,7 +83,9 @@ impl Builder<'_> {
         error
             .message
             .push_str(&self.import_hint(namespace, qualifier));
-        error
+        let similar = self.similar_namespace(namespace, qualifier);
+        let last = self.text(name).rsplit("::").next().unwrap_or("");
+        error.did_you_mean(similar.map(|similar| format!("{similar}::{last}")))
     }
 
     fn import_hint(&self, namespace: NamespaceId, qualifier: &str) -> String {
@@ -57,14 +104,21 @@ impl Builder<'_> {
             let (qualifier, last) = (qualifier.to_owned(), last.to_owned());
             let symbol = self.intern(&qualifier);
             let Some(target) = self.visible(namespace, symbol) else {
-                return Err(self.missing_import(namespace, name, &qualifier, loc));
+                return Err(self
+                    .missing_import(namespace, name, &qualifier, loc)
+                    .following(self.unclear.contains(&(namespace, symbol))));
             };
             let last = self.intern(&last);
             let found = self.program.namespaces[target.index()]
                 .defs
                 .get(&last)
                 .copied();
-            return found.ok_or_else(|| self.type_not_found(target, name, loc));
+            return found.ok_or_else(|| {
+                let similar = self.similar_def(namespace, name);
+                self.type_not_found(target, name, loc)
+                    .did_you_mean(similar)
+                    .following(self.may_be_plugin(target, last))
+            });
         }
         let mut at = Some(namespace);
         while let Some(id) = at {
@@ -74,7 +128,25 @@ impl Builder<'_> {
             }
             at = candidate.parent;
         }
-        Err(self.type_not_found(namespace, name, loc))
+        let similar = self.similar_def(namespace, name);
+        Err(self
+            .type_not_found(namespace, name, loc)
+            .did_you_mean(similar)
+            .following(self.may_be_plugin(namespace, name)))
+    }
+
+    /// Whether a namespace may have a plugin of that name, as far as is known.
+    fn may_be_plugin(&self, namespace: NamespaceId, name: Symbol) -> bool {
+        let mut at = Some(namespace);
+        while let Some(id) = at {
+            if self.open.contains(&id) {
+                return !self
+                    .text(name)
+                    .starts_with(|c: char| c.is_ascii_uppercase());
+            }
+            at = self.program.namespaces[id.index()].parent;
+        }
+        false
     }
 
     pub fn find_entity(&mut self, namespace: NamespaceId, name: Name) -> Result<EntityId, Fail> {
@@ -84,7 +156,8 @@ impl Builder<'_> {
             _ => Err(crate::diagnostics::typing(
                 loc,
                 format!("{} is not an entity", self.text(name.symbol)),
-            )),
+            )
+            .following(self.unclear.contains(&(namespace, name.symbol)))),
         }
     }
 
@@ -115,6 +188,7 @@ impl Builder<'_> {
             kind: "TypeDeprecationWarning",
             message: "Type 'number' is deprecated, use 'float' or 'int' instead".to_owned(),
             loc,
+            notes: Vec::new(),
         });
     }
 
@@ -134,7 +208,11 @@ impl Builder<'_> {
                 "Namespace {qualifier} not found.
 Try importing it with `import {qualifier}`"
             );
-            return Err(not_found(loc, message));
+            let follows = self.unclear.contains(&(namespace, symbol));
+            let similar = self.similar_namespace(namespace, &qualifier);
+            return Err(not_found(loc, message)
+                .following(follows)
+                .did_you_mean(similar.map(|similar| format!("{similar}::{last}"))));
         };
         let last = self.intern(&last);
         Ok(self

@@ -9,7 +9,7 @@ use crate::span::Loc;
 use crate::types::{LiteralValue, Type, TypeId, Value};
 
 impl Builder<'_> {
-    pub fn register_plugins(&mut self, python: PythonPlugins) -> Result<(), Fail> {
+    pub fn register_plugins(&mut self, python: PythonPlugins) {
         for primitive in [Type::String, Type::Int, Type::Float, Type::Bool, Type::Any] {
             // References of Python may stand for them, whether the model names them or not.
             self.program.add_type(primitive);
@@ -31,16 +31,19 @@ impl Builder<'_> {
                     .deprecated
                     .map(|by| (!by.is_empty()).then(|| by.to_owned())),
                 body: Body::Native(native.body),
-            })?;
+            });
         }
         for plugin in python.plugins {
-            self.add_python(plugin)?;
+            self.add_python(plugin);
         }
         self.program.resource_classes = python.resources;
-        Ok(())
+        for name in python.open_namespaces {
+            let name = self.intern(&name);
+            self.open.extend(self.namespace_of.get(&name));
+        }
     }
 
-    fn add_python(&mut self, plugin: PluginInfo) -> Result<(), Fail> {
+    fn add_python(&mut self, plugin: PluginInfo) {
         let name = self.intern(&plugin.name);
         let parameters = plugin
             .parameters
@@ -65,47 +68,52 @@ impl Builder<'_> {
             emits_statements: plugin.emits_statements,
             deprecated: plugin.deprecated,
             body: Body::Python,
-        })
+        });
     }
 
-    fn add_plugin(&mut self, mut plugin: PluginDef) -> Result<(), Fail> {
+    fn add_plugin(&mut self, mut plugin: PluginDef) {
         let text = self.text(plugin.name).to_owned();
         let Some((namespace, short)) = text.rsplit_once("::") else {
-            return Ok(());
+            return;
         };
         // Only plugins of loaded namespaces can be called.
         let namespace = self.intern(namespace);
         let Some(namespace) = self.namespace_of.get(&namespace).copied() else {
-            return Ok(());
+            return;
         };
         plugin.namespace = namespace;
         self.program.plugins.push(plugin);
         let id = PluginId(self.program.plugins.len() as u32 - 1);
         let short = self.intern(short);
-        self.register_def(namespace, short, Def::Plugin(id), Loc::NONE)
+        self.register_def(namespace, short, Def::Plugin(id), Loc::NONE);
     }
 
-    pub fn resolve_plugins(&mut self) -> Result<(), Fail> {
+    pub fn resolve_plugins(&mut self) {
         for at in 0..self.program.plugins.len() {
-            let namespace = self.program.plugins[at].namespace;
-            let name = self.text(self.program.plugins[at].name).to_owned();
-            for parameter in 0..self.program.plugins[at].parameters.len() {
-                let declared = self.program.plugins[at].parameters[parameter]
-                    .declared
-                    .clone();
-                let what = self.program.plugins[at].parameters[parameter].name.clone();
-                let ty = self.annotation(namespace, &name, &what, &declared)?;
-                self.program.plugins[at].parameters[parameter].ty = ty;
-            }
-            let declared = self.program.plugins[at].returns_declared.clone();
-            let declared = if declared == Annotation::Missing {
-                Annotation::Any
-            } else {
-                declared
-            };
-            let ty = self.annotation(namespace, &name, "return type", &declared)?;
-            self.program.plugins[at].returns = ty;
+            let resolved = self.resolve_plugin(at);
+            self.keep(resolved);
         }
+    }
+
+    fn resolve_plugin(&mut self, at: usize) -> Result<(), Fail> {
+        let namespace = self.program.plugins[at].namespace;
+        let name = self.text(self.program.plugins[at].name).to_owned();
+        for parameter in 0..self.program.plugins[at].parameters.len() {
+            let declared = self.program.plugins[at].parameters[parameter]
+                .declared
+                .clone();
+            let what = self.program.plugins[at].parameters[parameter].name.clone();
+            let ty = self.annotation(namespace, &name, &what, &declared)?;
+            self.program.plugins[at].parameters[parameter].ty = ty;
+        }
+        let declared = self.program.plugins[at].returns_declared.clone();
+        let declared = if declared == Annotation::Missing {
+            Annotation::Any
+        } else {
+            declared
+        };
+        let ty = self.annotation(namespace, &name, "return type", &declared)?;
+        self.program.plugins[at].returns = ty;
         Ok(())
     }
 

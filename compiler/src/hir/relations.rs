@@ -10,7 +10,7 @@ use crate::syntax::ast;
 use crate::types::EntityId;
 
 impl Builder<'_> {
-    pub fn define_relations(&mut self, items: &Items) -> Result<(), Fail> {
+    pub fn define_relations(&mut self, items: &Items) {
         let requires = self.intern("requires");
         let provides = self.intern("provides");
         let many = AttributeKind::Relation {
@@ -25,14 +25,17 @@ impl Builder<'_> {
         self.set_inverse(second, first);
         for (namespace, _, implementation) in &items.implementations {
             let loc = self.loc(implementation.entity.span);
-            let entity = match self.find_def(*namespace, implementation.entity.symbol, loc)? {
-                super::Def::Entity(entity) => entity,
-                _ => {
+            let found = self.find_def(*namespace, implementation.entity.symbol, loc);
+            let entity = match self.keep(found) {
+                None => continue,
+                Some(super::Def::Entity(entity)) => entity,
+                Some(_) => {
                     let message = format!(
                         "Implementation can only be define for an Entity, but {} is not an entity",
                         self.text(implementation.entity.symbol)
                     );
-                    return Err(typing(loc, message));
+                    self.errors.push(typing(loc, message));
+                    continue;
                 }
             };
             let id = items
@@ -44,9 +47,9 @@ impl Builder<'_> {
             }
         }
         for (namespace, relation) in &items.relations {
-            self.define_relation(*namespace, relation)?;
+            let defined = self.define_relation(*namespace, relation);
+            self.keep(defined);
         }
-        Ok(())
     }
 
     fn set_inverse(&mut self, attr: AttrId, other: AttrId) {
@@ -62,8 +65,19 @@ impl Builder<'_> {
         namespace: NamespaceId,
         relation: &ast::Relation,
     ) -> Result<(), Fail> {
-        let left = self.find_entity(namespace, relation.left.entity)?;
-        let right = self.find_entity(namespace, relation.right)?;
+        let left = self.find_entity(namespace, relation.left.entity);
+        let right = self.find_entity(namespace, relation.right);
+        let (left, right) = match (left, right) {
+            (Ok(left), Ok(right)) => (left, right),
+            (left, right) => {
+                for side in [left, right] {
+                    if let Some(known) = self.keep(side) {
+                        self.broken.insert(known);
+                    }
+                }
+                return Ok(());
+            }
+        };
         let loc = self.loc(relation.span);
         // The end that is written second is defined first.
         if let Some(end) = &relation.right_end {
@@ -141,7 +155,7 @@ impl Builder<'_> {
     }
 
     /// After all relations are known: none may hide one of an ancestor.
-    pub fn check_entities(&mut self) -> Result<(), Fail> {
+    pub fn check_entities(&mut self) {
         for at in 0..self.program.entities.len() {
             let entity = &self.program.entities[at];
             for attr in &entity.own {
@@ -159,12 +173,11 @@ impl Builder<'_> {
                     if let Some(clash) = clash {
                         let message = self.clash(attribute.name, *ancestor);
                         let first = self.program.attribute(*clash).loc;
-                        return Err(duplicate(attribute.loc, first, message));
+                        self.errors.push(duplicate(attribute.loc, first, message));
                     }
                 }
             }
         }
-        Ok(())
     }
 
     pub fn resolve_policy(&mut self) -> Result<(), Fail> {
@@ -175,8 +188,11 @@ impl Builder<'_> {
         let mut pairs: Vec<(AttrId, AttrId)> = Vec::new();
         let mut order: Vec<AttrId> = Vec::new();
         for rule in &rules {
-            let first = self.policy_attribute(&rule.first)?;
-            let then = self.policy_attribute(&rule.then)?;
+            let first = self.policy_attribute(&rule.first);
+            let then = self.policy_attribute(&rule.then);
+            let (Some(first), Some(then)) = (self.keep(first), self.keep(then)) else {
+                continue;
+            };
             pairs.push((first, then));
             for attr in [first, then] {
                 if !order.contains(&attr) {

@@ -52,7 +52,7 @@ impl Builder<'_> {
         frame
     }
 
-    pub fn lower_implementations(&mut self, items: &Items) -> Result<(), Fail> {
+    pub fn lower_implementations(&mut self, items: &Items) {
         let loaded = self.loaded;
         for (namespace, id, implementation) in &items.implementations {
             let entity = self.program.implementations[id.index()].entity;
@@ -65,7 +65,7 @@ impl Builder<'_> {
                 in_typedef: false,
             };
             let ast = &loaded.sources[namespace.index()].ast;
-            let block = self.block(&mut scope, ast, &implementation.body, None, Some(&outer))?;
+            let block = self.block(&mut scope, ast, &implementation.body, None, Some(&outer));
             self.program.implementations[id.index()].block = block;
         }
         for (id, when) in std::mem::take(&mut self.pending_conditions) {
@@ -87,13 +87,12 @@ impl Builder<'_> {
                 at_root: false,
                 in_typedef: false,
             };
-            let condition = self.expr(&mut scope, ast, when, Expected::Anything)?;
+            let condition = self.expr(&mut scope, ast, when, Expected::Anything);
             self.program.implements[id.index()].condition = Some(condition);
         }
-        Ok(())
     }
 
-    pub fn lower_roots(&mut self) -> Result<(), Fail> {
+    pub fn lower_roots(&mut self) {
         let loaded = self.loaded;
         for (at, source) in loaded.sources.iter().enumerate() {
             let namespace = NamespaceId(at as u32);
@@ -109,8 +108,10 @@ impl Builder<'_> {
             for item in &source.ast.items {
                 match item {
                     Item::Stmt(stmt) => {
-                        let id = self.stmt(&mut scope, &source.ast, stmt)?;
-                        self.program.blocks[root.index()].stmts.push(id);
+                        let id = self.stmt(&mut scope, &source.ast, stmt);
+                        if let Some(id) = self.keep(id) {
+                            self.program.blocks[root.index()].stmts.push(id);
+                        }
                     }
                     Item::Relation(relation) => {
                         for annotation in &relation.annotations {
@@ -121,12 +122,8 @@ impl Builder<'_> {
                             let Some((_, _, entity, loc)) = pending.copied() else {
                                 continue;
                             };
-                            let expr = self.expr(
-                                &mut scope,
-                                &source.ast,
-                                *annotation,
-                                Expected::Anything,
-                            )?;
+                            let expr =
+                                self.expr(&mut scope, &source.ast, *annotation, Expected::Anything);
                             self.program.annotations.push(Annotation {
                                 namespace,
                                 expr,
@@ -139,7 +136,6 @@ impl Builder<'_> {
                 }
             }
         }
-        Ok(())
     }
 
     /// A nested block. `first` is the variable of a `for`; `outer` what an implementation's block could shadow.
@@ -150,7 +146,7 @@ impl Builder<'_> {
         body: &[ast::Stmt],
         first: Option<(Symbol, Loc)>,
         outer: Option<&Frame>,
-    ) -> Result<BlockId, Fail> {
+    ) -> BlockId {
         let mut frame = Frame::default();
         let mut variables: Vec<Symbol> = Vec::new();
         if let Some((name, loc)) = first {
@@ -180,21 +176,14 @@ impl Builder<'_> {
         self.program.blocks[id.index()].variables = variables;
         scope.frames.push(frame);
         let mut stmts = Vec::with_capacity(body.len());
-        let mut result = Ok(());
         for stmt in body {
-            match self.stmt(scope, ast, stmt) {
-                Ok(stmt) => stmts.push(stmt),
-                Err(error) => {
-                    result = Err(error);
-                    break;
-                }
-            }
+            let stmt = self.stmt(scope, ast, stmt);
+            stmts.extend(self.keep(stmt));
         }
         scope.frames.pop();
-        result?;
         stmts.reverse();
         self.program.blocks[id.index()].stmts = stmts;
-        Ok(id)
+        id
     }
 
     fn warn_shadow(&mut self, scope: &Scope, outer: Option<&Frame>, frame: &Frame, name: Symbol) {
@@ -227,6 +216,10 @@ impl Builder<'_> {
             kind: "VariableShadowWarning",
             message,
             loc,
+            notes: original
+                .iter()
+                .map(|loc| ("it was declared here".to_owned(), *loc))
+                .collect(),
         });
     }
 
@@ -244,7 +237,7 @@ impl Builder<'_> {
         match stmt {
             ast::Stmt::Expr(expr) => {
                 let loc = self.loc(ast.expr(*expr).span);
-                let expr = self.expr(scope, ast, *expr, Expected::Anything)?;
+                let expr = self.expr(scope, ast, *expr, Expected::Anything);
                 Ok(self.add_stmt(StmtKind::Expr(expr), loc))
             }
             ast::Stmt::Assign {
@@ -253,7 +246,7 @@ impl Builder<'_> {
                 span,
             } => {
                 let loc = self.loc(*span);
-                let value = self.expr(scope, ast, *value, Expected::Anything)?;
+                let value = self.expr(scope, ast, *value, Expected::Anything);
                 let target = self.variable(scope, target.symbol, loc)?;
                 Ok(self.add_stmt(StmtKind::Assign { target, value }, loc))
             }
@@ -265,8 +258,8 @@ impl Builder<'_> {
                 span,
             } => {
                 let loc = self.loc(*span);
-                let object = self.expr(scope, ast, *object, Expected::Anything)?;
-                let value = self.expr(scope, ast, *value, Expected::Assigned)?;
+                let object = self.expr(scope, ast, *object, Expected::Anything);
+                let value = self.expr(scope, ast, *value, Expected::Assigned);
                 let kind = StmtKind::AttrAssign {
                     object,
                     attribute: attribute.symbol,
@@ -280,9 +273,10 @@ impl Builder<'_> {
                 iterable,
                 body,
                 span,
+                ..
             } => {
                 let loc = self.loc(*span);
-                let iterable = self.expr(scope, ast, *iterable, Expected::Anything)?;
+                let iterable = self.expr(scope, ast, *iterable, Expected::Anything);
                 let mut promises = Vec::new();
                 let mut crossed = Vec::new();
                 self.promises(
@@ -292,9 +286,9 @@ impl Builder<'_> {
                     Some(variable.symbol),
                     &mut crossed,
                     &mut promises,
-                )?;
+                );
                 let declared = Some((variable.symbol, loc));
-                let body = self.block(scope, ast, body, declared, None)?;
+                let body = self.block(scope, ast, body, declared, None);
                 Ok(self.add_stmt(
                     StmtKind::For {
                         iterable,
@@ -309,15 +303,16 @@ impl Builder<'_> {
                 then,
                 otherwise,
                 span,
+                ..
             } => {
                 let loc = self.loc(*span);
-                let condition = self.expr(scope, ast, *condition, Expected::Anything)?;
+                let condition = self.expr(scope, ast, *condition, Expected::Anything);
                 let mut promises = Vec::new();
                 let mut crossed = Vec::new();
-                self.promises(scope, ast, then, None, &mut crossed, &mut promises)?;
-                self.promises(scope, ast, otherwise, None, &mut crossed, &mut promises)?;
-                let then = self.block(scope, ast, then, None, None)?;
-                let otherwise = self.block(scope, ast, otherwise, None, None)?;
+                self.promises(scope, ast, then, None, &mut crossed, &mut promises);
+                self.promises(scope, ast, otherwise, None, &mut crossed, &mut promises);
+                let then = self.block(scope, ast, then, None, None);
+                let otherwise = self.block(scope, ast, otherwise, None, None);
                 Ok(self.add_stmt(
                     StmtKind::If {
                         condition,
@@ -340,7 +335,7 @@ impl Builder<'_> {
         loop_variable: Option<Symbol>,
         crossed: &mut Vec<Vec<Symbol>>,
         promises: &mut Vec<Promise>,
-    ) -> Result<(), Fail> {
+    ) {
         let mut declared = assigned(body.iter(), |name| {
             !self.program.names.text(name).contains("::")
         });
@@ -357,7 +352,7 @@ impl Builder<'_> {
                     let root = root_variable(ast, *object);
                     if root.is_some_and(|root| !crossed.iter().any(|block| block.contains(&root))) {
                         let loc = self.loc(*span);
-                        let object = self.expr(scope, ast, *object, Expected::Anything)?;
+                        let object = self.expr(scope, ast, *object, Expected::Anything);
                         promises.push(Promise {
                             object,
                             attribute: attribute.symbol,
@@ -366,19 +361,18 @@ impl Builder<'_> {
                     }
                 }
                 ast::Stmt::For { variable, body, .. } => {
-                    self.promises(scope, ast, body, Some(variable.symbol), crossed, promises)?;
+                    self.promises(scope, ast, body, Some(variable.symbol), crossed, promises);
                 }
                 ast::Stmt::If {
                     then, otherwise, ..
                 } => {
-                    self.promises(scope, ast, then, None, crossed, promises)?;
-                    self.promises(scope, ast, otherwise, None, crossed, promises)?;
+                    self.promises(scope, ast, then, None, crossed, promises);
+                    self.promises(scope, ast, otherwise, None, crossed, promises);
                 }
                 ast::Stmt::Expr(_) | ast::Stmt::Assign { .. } => {}
             }
         }
         crossed.pop();
-        Ok(())
     }
 }
 

@@ -3,16 +3,15 @@
 use super::build::Builder;
 use super::expressions::{Expected, Scope};
 use super::{Def, NamespaceId};
-use crate::diagnostics::{Fail, typing};
-use crate::hash::Map;
-use crate::syntax::ast::{self, ExprKind, Item};
+use crate::diagnostics::typing;
+use crate::syntax::ast::Item;
 use crate::types::Type;
 
 /// Values are checked along the chain of bases.
 const MAX_CHAIN: usize = 1000;
 
 impl Builder<'_> {
-    pub fn define_typedefs(&mut self) -> Result<(), Fail> {
+    pub fn define_typedefs(&mut self) {
         let loaded = self.loaded;
         for (at, source) in loaded.sources.iter().enumerate() {
             let namespace = NamespaceId(at as u32);
@@ -28,15 +27,19 @@ impl Builder<'_> {
                     continue;
                 };
                 let loc = self.loc(typedef.base.span);
-                let base = self.find_type(namespace, typedef.base.symbol, loc)?;
+                let base = self.find_type(namespace, typedef.base.symbol, loc);
+                let base = match self.keep(base) {
+                    Some(base) => base,
+                    None => self.program.add_type(Type::Any),
+                };
                 self.program.typedefs[id.index()].base = base;
             }
         }
-        self.check_bases()
+        self.check_bases();
     }
 
     /// A typedef on itself would never end; on a long chain of others it would end late.
-    fn check_bases(&self) -> Result<(), Fail> {
+    fn check_bases(&mut self) {
         let n_typedefs = self.program.typedefs.len();
         let mut depths: Vec<Option<usize>> = vec![None; n_typedefs];
         for start in 0..n_typedefs {
@@ -49,7 +52,10 @@ impl Builder<'_> {
                 }
                 if !on_path.insert(at) {
                     let loc = self.program.typedefs[at].loc;
-                    return Err(typing(loc, "a typedef can not be based on itself"));
+                    self.errors
+                        .push(typing(loc, "a typedef can not be based on itself"));
+                    self.program.typedefs[at].base = self.program.add_type(Type::Any);
+                    break 0;
                 }
                 path.push(at);
                 match self.program.types[self.program.typedefs[at].base.index()] {
@@ -61,15 +67,17 @@ impl Builder<'_> {
                 if depth > MAX_CHAIN {
                     let loc = self.program.typedefs[at].loc;
                     let message = format!("a chain of more than {MAX_CHAIN} typedefs");
-                    return Err(typing(loc, message));
+                    self.errors.push(typing(loc, message));
+                    self.program.typedefs[at].base = self.program.add_type(Type::Any);
+                    depths[at] = Some(1);
+                    continue;
                 }
                 depths[at] = Some(depth);
             }
         }
-        Ok(())
     }
 
-    pub fn lower_typedefs(&mut self) -> Result<(), Fail> {
+    pub fn lower_typedefs(&mut self) {
         let loaded = self.loaded;
         for (at, source) in loaded.sources.iter().enumerate() {
             let namespace = NamespaceId(at as u32);
@@ -84,51 +92,18 @@ impl Builder<'_> {
                 else {
                     continue;
                 };
-                let loc = self.loc(typedef.span);
-                let this = self.this;
-                if !mentions(&source.ast, typedef.condition, this, typedef.name.symbol) {
-                    return Err(typing(
-                        loc,
-                        "typedef expressions should reference the self variable",
-                    ));
-                }
-                let mut scope = Scope::typedef(namespace, this);
+                let mut scope = Scope::typedef(namespace, self.this);
                 let condition = self.expr(
                     &mut scope,
                     &source.ast,
                     typedef.condition,
                     Expected::Anything,
-                )?;
+                );
                 let text = self.expr_text(&source.ast, typedef.condition);
                 let typedef = &mut self.program.typedefs[id.index()];
                 typedef.condition = Some(condition);
                 typedef.text = text;
             }
         }
-        Ok(())
     }
-}
-
-/// Whether an expression reads `self`, or the typedef's own name.
-fn mentions(
-    ast: &ast::Ast,
-    id: ast::ExprId,
-    this: crate::intern::Symbol,
-    name: crate::intern::Symbol,
-) -> bool {
-    let mut pending = vec![id];
-    let mut seen: Map<u32, ()> = Map::default();
-    while let Some(id) = pending.pop() {
-        if seen.insert(id.0, ()).is_some() {
-            continue;
-        }
-        match &ast.expr(id).kind {
-            ExprKind::Regex(_) => return true,
-            ExprKind::Var(variable) if variable.symbol == this || variable.symbol == name => {
-                return true;
-            }
-            kind => kind.children(&mut |child| pending.push(child)),
-        }
-    }
-    false
 }

@@ -87,6 +87,7 @@ pub fn load_python(
                 plugins,
                 resources,
                 dataclasses,
+                open_namespaces: Vec::new(),
             },
             host: Some(Box::new(process)),
             has_finalizers,

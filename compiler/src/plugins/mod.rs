@@ -4,11 +4,13 @@
 
 mod bind;
 mod host;
+mod scan;
 mod signature;
 mod std;
 
 pub use bind::{Bound, bind};
 pub use host::load_python;
+pub use scan::{Scanned, scan};
 
 use crate::diagnostics::Fail;
 use crate::hir::NamespaceId;
@@ -22,6 +24,8 @@ use crate::world::World;
 pub struct PythonPlugins {
     pub plugins: Vec<PluginInfo>,
     pub resources: Vec<ResourceClassInfo>,
+    /// Namespaces that may have plugins that are not known here.
+    pub open_namespaces: Vec<String>,
     pub dataclasses: Vec<DataclassInfo>,
 }
 

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::{Module, Project, find};
-use crate::diagnostics::{Fail, Warning, fail};
+use crate::diagnostics::{Fail, Warning, closest, fail};
 use crate::intern::Interner;
 use crate::span::{FileId, Loc, Sources};
 use crate::syntax::{self, ast};
@@ -21,11 +21,16 @@ pub struct SourceModule {
     pub is_std: bool,
 }
 
+#[derive(Default)]
 pub struct Loaded {
     /// In the order in which their definitions and statements are processed.
     pub sources: Vec<SourceModule>,
     /// In order of first load.
     pub modules: Vec<Module>,
+    /// What could not be loaded, in the order in which it was met.
+    pub errors: Vec<Fail>,
+    /// Some file has mistakes of syntax: what it defines is not known.
+    pub has_broken_syntax: bool,
 }
 
 struct Loader<'a> {
@@ -35,6 +40,8 @@ struct Loader<'a> {
     names: &'a mut Interner,
     warnings: &'a mut Vec<Warning>,
     modules: Vec<Module>,
+    errors: Vec<Fail>,
+    has_broken_syntax: bool,
     /// Loaded files of each module.
     files: Vec<Vec<SourceModule>>,
     loaded: HashMap<String, ()>,
@@ -56,6 +63,8 @@ pub fn load(
         names,
         warnings,
         modules: Vec::new(),
+        errors: Vec::new(),
+        has_broken_syntax: false,
         files: Vec::new(),
         loaded: HashMap::new(),
         stack: Vec::new(),
@@ -67,6 +76,7 @@ pub fn load(
             kind: "ProjectConfigurationWarning",
             message: message.clone(),
             loc: Loc::NONE,
+            notes: Vec::new(),
         }));
     let text = world.read_text("main.cf").map_err(|error| {
         fail(
@@ -77,14 +87,23 @@ pub fn load(
     })?;
     let main = loader.parse("main.cf".to_owned(), text, "__config__", false)?;
     while let Some((namespace, import)) = loader.stack.pop() {
-        loader.load_namespace(&namespace, import)?;
+        if let Err(error) = loader.load_namespace(&namespace, import) {
+            loader.errors.push(error);
+        }
     }
-    super::requirements::check(world, &project.requires, &loader.modules, loader.warnings)?;
+    if loader.errors.is_empty()
+        && let Err(error) =
+            super::requirements::check(world, &project.requires, &loader.modules, loader.warnings)
+    {
+        loader.errors.push(error);
+    }
     let mut all = vec![main];
     all.extend(loader.files.into_iter().flatten());
     Ok(Loaded {
         sources: all,
         modules: loader.modules,
+        errors: loader.errors,
+        has_broken_syntax: loader.has_broken_syntax,
     })
 }
 
@@ -113,15 +132,19 @@ impl Loader<'_> {
                 kind: "ParserWarning",
                 message,
                 loc,
+                notes: Vec::new(),
             });
         }
-        if let Some(error) = parsed.errors.into_iter().next() {
+        for error in parsed.errors {
             let loc = error.span.map_or(Loc::NONE, |span| self.sources.loc(span));
-            if let Some(first) = error.first {
-                let first = self.sources.loc(first);
-                return Err(crate::diagnostics::duplicate(loc, first, error.message));
-            }
-            return Err(fail(error.kind, loc, error.message));
+            self.has_broken_syntax = true;
+            self.errors.push(match error.first {
+                Some(first) => {
+                    let first = self.sources.loc(first);
+                    crate::diagnostics::duplicate(loc, first, error.message)
+                }
+                None => fail(error.kind, loc, error.message),
+            });
         }
         if !is_std {
             self.stack.push(("std".to_owned(), Loc::NONE));
@@ -162,6 +185,7 @@ impl Loader<'_> {
                         kind: "ModuleDeprecationWarning",
                         message: format!("Module {name} has been deprecated"),
                         loc: Loc::NONE,
+                        notes: Vec::new(),
                     });
                 }
                 Ok(())
@@ -196,9 +220,12 @@ impl Loader<'_> {
                         import,
                         format!("Failed to load module {namespace}"),
                     );
+                    let known = super::modules::names(self.world, self.project);
+                    let similar = closest(top, known.iter().map(String::as_str));
                     return Err(error
                         .cause(*cause)
-                        .help("a module is a directory of the module path with a module.yml, setup.cfg or pyproject.toml"));
+                        .did_you_mean(similar.map(|similar| namespace.replacen(top, similar, 1)))
+                        .or_help("a module is a directory of the module path with a module.yml, setup.cfg or pyproject.toml"));
                 };
                 self.check_metadata(&module, namespace, import)?;
                 self.modules.push(module);

@@ -6,7 +6,7 @@ mod modules;
 mod requirements;
 
 pub use load::{Loaded, load};
-pub use modules::{Module, environment, find};
+pub use modules::{Module, environment, find, namespaces};
 
 use crate::diagnostics::{Fail, fail};
 use crate::span::Loc;

@@ -88,6 +88,55 @@ pub fn find(world: &dyn World, project: &Project, name: &str) -> Option<Module> 
     None
 }
 
+/// The names of all modules that the project can import.
+pub fn names(world: &dyn World, project: &Project) -> Vec<String> {
+    let mut names: Vec<String> = ["std", "fs", "exec"].map(str::to_owned).to_vec();
+    let mut directories = project.module_path.clone();
+    for packages in site_packages(world) {
+        directories.push(format!("{packages}/inmanta_plugins"));
+    }
+    for directory in directories {
+        let below = world.list(directory.trim_end_matches('/'));
+        let modules = below.iter().filter_map(|name| name.strip_suffix('/'));
+        names.extend(modules.map(str::to_owned));
+    }
+    names.retain(|name| find(world, project, name).is_some());
+    names.sort();
+    names.dedup();
+    names
+}
+
+/// What follows `above::` in an import, sorted; without `above` the names of all modules.
+pub fn namespaces(world: &dyn World, project: &Project, above: &str) -> Vec<String> {
+    let mut parts = above.split("::");
+    let Some(module) = parts.next().filter(|name| !name.is_empty()) else {
+        return names(world, project);
+    };
+    let Some(root) =
+        find(world, project, module).and_then(|module| Some(module.root()?.to_owned()))
+    else {
+        return Vec::new();
+    };
+    let below: Vec<&str> = parts.collect();
+    let directory = [&[root.as_str(), "model"], below.as_slice()]
+        .concat()
+        .join("/");
+    let mut found: Vec<String> = world
+        .list(&directory)
+        .iter()
+        .filter_map(|name| match name.strip_suffix('/') {
+            Some(name) => world
+                .is_file(&format!("{directory}/{name}/_init.cf"))
+                .then(|| name.to_owned()),
+            None => name.strip_suffix(".cf").map(str::to_owned),
+        })
+        .filter(|name| name != "_init")
+        .collect();
+    found.sort();
+    found.dedup();
+    found
+}
+
 /// Where the packages of the project's virtual environment lie. Source: language.md 11.3.
 fn site_packages(world: &dyn World) -> Vec<String> {
     let environment = environment(world);

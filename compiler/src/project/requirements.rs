@@ -38,6 +38,7 @@ pub(super) fn check(
                     parsed.module
                 ),
                 loc: Loc::NONE,
+                notes: Vec::new(),
             });
         }
         all.push(parsed);

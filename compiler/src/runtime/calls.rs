@@ -2,7 +2,7 @@
 
 use super::eval::Ready;
 use super::{Machine, ScopeId, UnitId, VarId};
-use crate::diagnostics::{Fail, Warning, fail, runtime, typing};
+use crate::diagnostics::{Fail, Warning, closest, fail, runtime, typing};
 use crate::hir::{CallId, Callee, ExprId, ExprKind, PluginId};
 use crate::plugins::{Body, Bound, PluginError, bind};
 use crate::span::Loc;
@@ -148,8 +148,19 @@ impl Machine<'_> {
         let program = self.program;
         let definition = &program.plugins[plugin.index()];
         let name = program.text(definition.name);
-        let (bound, checks) =
-            bind(name, definition, positional, named).map_err(|message| runtime(loc, message))?;
+        let (bound, checks) = bind(name, definition, positional, named).map_err(|message| {
+            let known = || {
+                definition
+                    .parameters
+                    .iter()
+                    .map(|parameter| &*parameter.name)
+            };
+            let similar = named
+                .iter()
+                .filter(|(keyword, _)| known().all(|name| name != keyword))
+                .find_map(|(keyword, _)| closest(keyword, known()));
+            runtime(loc, message).did_you_mean(similar)
+        })?;
         let mut unknown = false;
         for (parameter, ty, value) in checks {
             if matches!(value, Value::Unknown(_)) {
@@ -174,6 +185,10 @@ impl Machine<'_> {
     pub(super) fn invoke(&mut self, site: Site, bound: &Bound) -> Result<Value, PluginError> {
         let program = self.program;
         let plugin = &program.plugins[site.plugin.index()];
+        if self.has_failed && self.is_visible_outside(plugin) {
+            let never = runtime(site.loc, "not called after a mistake").following(true);
+            return Err(PluginError::Compile(never));
+        }
         if let Some(replaced_by) = &plugin.deprecated
             && self.deprecated_seen.insert(site.plugin.0)
         {
@@ -185,6 +200,7 @@ impl Machine<'_> {
                 kind: "PluginDeprecationWarning",
                 message,
                 loc: site.loc,
+                notes: Vec::new(),
             });
         }
         let value = match &plugin.body {

@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 use super::eval::Ready;
 use super::lookup::{Key, KeyValues};
 use super::{Action, InstId, Instance, Machine, Needs, ScopeId, Step, VarId, VarKind};
-use crate::diagnostics::{Fail, duplicate, fail, runtime, typing};
+use crate::diagnostics::{Fail, closest, duplicate, fail, runtime, typing};
 use crate::hir::{AttributeKind, ConstructId, ExprKind, missing_index};
 use crate::intern::Symbol;
 use crate::types::{EntityId, Value};
@@ -294,7 +294,10 @@ impl Machine<'_> {
                 let Some((symbol, slot)) = slot else {
                     let message =
                         format!("no attribute {name} on type {}", program.text(entity.name));
-                    return Err(typing(construct.loc, message));
+                    let slots = entity.slots.iter();
+                    let names = slots.map(|attr| program.text(program.attribute(*attr).name));
+                    let similar = closest(name, names);
+                    return Err(typing(construct.loc, message).did_you_mean(similar));
                 };
                 if construct.explicit.contains(&symbol) || spread_slots.contains(&slot) {
                     let message = format!(

@@ -1,7 +1,7 @@
 //! Values of expressions whose needs are ready. The needs are consumed in the order in which they were listed.
 
 use super::{ListenerId, Machine, Needs, ScopeId, VarId, VarKind};
-use crate::diagnostics::{Fail, fail, runtime, typing};
+use crate::diagnostics::{Fail, closest, fail, runtime, typing};
 use crate::hir::{ExprId, ExprKind, FormatPart};
 use crate::span::Loc;
 use crate::syntax::ast::Operator;
@@ -220,7 +220,8 @@ impl Machine<'_> {
             "key {key} not found in dict, options are [{}]",
             options.join(",")
         );
-        Err(fail("KeyException", loc, message))
+        let similar = closest(key, options);
+        Err(fail("KeyException", loc, message).did_you_mean(similar))
     }
 
     fn format(

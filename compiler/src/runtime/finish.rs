@@ -1,31 +1,28 @@
 //! What must hold when nothing is left to do. Source: language.md 8.11.
 
 use super::{Action, InstId, Machine, VarId, VarKind};
-use crate::diagnostics::{Fail, fail, not_found, runtime};
+use crate::diagnostics::{Fail, MAX_ERRORS, fail, not_found, runtime};
 use crate::hir::AttributeKind;
 use crate::span::Loc;
 use crate::types::EntityId;
 
-/// More errors than this help nobody.
-const MAX_ERRORS: usize = 1000;
+/// So many errors are explained at most.
+const MAX_EXPLAINED: usize = 50;
+
+/// An error, and the variable that has no value.
+type Unexplained = (Fail, Option<VarId>);
 
 impl Machine<'_> {
     /// Runs the whole model. Errors are sorted by importance and place.
     pub fn complete(&mut self) -> Result<(), Vec<Fail>> {
-        self.check_defaults()
-            .and_then(|()| self.run())
-            .map_err(|mut error| {
-                // The reference has no place for what goes wrong between statements; we know one.
-                if error.loc == Loc::NONE
-                    && matches!(error.kind, "NotFoundException" | "OptionalValueException")
-                {
-                    error.loc = error.notes.first().map_or(Loc::NONE, |(_, loc)| *loc);
-                }
-                vec![error]
-            })?;
+        if let Err(first) = self.run() {
+            return Err(self.rest(first));
+        }
         let mut errors = Vec::new();
         self.pending_lookups(&mut errors);
         self.incomplete_instances(&mut errors);
+        self.explain(&mut errors);
+        let mut errors: Vec<Fail> = errors.into_iter().map(|(error, _)| error).collect();
         if errors.is_empty() && self.n_live > 0 {
             errors.push(self.stuck());
         }
@@ -44,7 +41,31 @@ impl Machine<'_> {
         Err(errors)
     }
 
-    fn pending_lookups(&mut self, errors: &mut Vec<Fail>) {
+    /// Says of what has no value why.
+    fn explain(&self, errors: &mut [Unexplained]) {
+        if errors.iter().all(|(_, var)| var.is_none()) {
+            return;
+        }
+        let producers = self.producers();
+        for (error, var) in errors.iter_mut().take(MAX_EXPLAINED) {
+            let Some(var) = *var else {
+                continue;
+            };
+            let bare = std::mem::replace(error, runtime(Loc::NONE, ""));
+            let (explained, found) = self.explain_wait(bare, var, &producers);
+            *error = if found || producers.contains_key(&var) {
+                explained
+            } else {
+                explained.or_help(if self.program.attribute(self.attr(var)).is_relation() {
+                    "assign it where the object is created, in an implementation, or from the other side"
+                } else {
+                    "assign it where the object is created or in an implementation, or give the attribute a default"
+                })
+            };
+        }
+    }
+
+    fn pending_lookups(&mut self, errors: &mut Vec<Unexplained>) {
         let mut pending: Vec<_> = self
             .tables
             .iter_mut()
@@ -57,14 +78,14 @@ impl Machine<'_> {
                 self.program.entity_name(lookup.entity),
                 self.lookup_text(&lookup)
             );
-            errors.push(not_found(lookup.loc, message));
+            errors.push((not_found(lookup.loc, message), None));
         }
         let mut annotations = std::mem::take(&mut self.annotation_errors);
         annotations.sort_by_key(|(entity, _)| *entity);
-        errors.extend(annotations.into_iter().map(|(_, error)| error));
+        errors.extend(annotations.into_iter().map(|(_, error)| (error, None)));
     }
 
-    fn incomplete_instances(&mut self, errors: &mut Vec<Fail>) {
+    fn incomplete_instances(&mut self, errors: &mut Vec<Unexplained>) {
         // In the order of the arena first: nearly always there is nothing to say.
         let is_complete = self.instances.iter().all(|instance| {
             let start = instance.slots.index();
@@ -85,20 +106,19 @@ impl Machine<'_> {
         }
     }
 
-    fn check_instance(&mut self, entity: EntityId, id: InstId, errors: &mut Vec<Fail>) {
+    fn check_instance(&mut self, entity: EntityId, id: InstId, errors: &mut Vec<Unexplained>) {
         let instance = self.instance(id);
         let (slots, loc) = (instance.slots, self.last_place(id));
         if instance.ran == 0 {
             let short = self.program.text(self.program.entity(entity).short);
-            errors.push(
-                runtime(
-                    loc,
-                    format!("Unable to select implementation for entity {short}"),
-                )
-                .help(format!(
-                    "add `implement {short} using std::none`, or an implementation of its own"
-                )),
-            );
+            let error = runtime(
+                loc,
+                format!("Unable to select implementation for entity {short}"),
+            )
+            .help(format!(
+                "add `implement {short} using std::none`, or an implementation of its own"
+            ));
+            errors.push((error, None));
         }
         for (offset, attr) in self.program.entity(entity).slots.iter().enumerate() {
             let var = VarId(slots.0 + offset as u32);
@@ -108,7 +128,7 @@ impl Machine<'_> {
             }
             if !is_ready && self.is_delayed(var) && self.can_freeze(var) {
                 if let Err(error) = self.freeze(var) {
-                    errors.push(error);
+                    errors.push((error, None));
                 }
                 continue;
             }
@@ -131,9 +151,9 @@ impl Machine<'_> {
                     "The object {object} is not complete: attribute {name} ({place}) is not set"
                 ),
             };
-            errors.push(
-                fail("UnsetException", Loc::NONE, message).note("the object was created here", loc),
-            );
+            let error =
+                fail("UnsetException", Loc::NONE, message).note("the object was created here", loc);
+            errors.push((error, Some(var)));
         }
     }
 
@@ -178,7 +198,7 @@ impl Machine<'_> {
         }
     }
 
-    fn action_loc(&self, action: Action) -> Loc {
+    pub(super) fn action_loc(&self, action: Action) -> Loc {
         let expr = |id: crate::hir::ExprId| self.program.expr(id).loc;
         match action {
             Action::Stmt { stmt, .. } | Action::If { stmt, .. } => self.stmt_loc(stmt),

@@ -285,6 +285,24 @@ impl Machine<'_> {
         Ok(())
     }
 
+    fn known_indexes(&self, entity: EntityId) -> String {
+        let entity = self.program.entity(entity);
+        let short = self.program.text(entity.short);
+        let indexes = entity.indexes.iter().map(|index| {
+            let names: Vec<&str> = index
+                .names
+                .iter()
+                .map(|name| self.program.text(*name))
+                .collect();
+            format!("`{short}({})`", names.join(", "))
+        });
+        let indexes: Vec<String> = indexes.collect();
+        match indexes.as_slice() {
+            [] => format!("`{short}` has no index: define one with `index {short}(…)`"),
+            indexes => format!("there is an index {}", indexes.join(", ")),
+        }
+    }
+
     fn no_index(&self, entity: EntityId, args: &[(&str, Value)], loc: Loc) -> Fail {
         let shown: Vec<String> = args
             .iter()
@@ -298,6 +316,7 @@ impl Machine<'_> {
                 shown.join(", ")
             ),
         )
+        .help(self.known_indexes(entity))
     }
 
     fn find(

@@ -23,6 +23,7 @@ mod needs;
 mod promises;
 mod python;
 mod references;
+mod rest;
 mod run;
 mod schedule;
 mod store;
@@ -30,6 +31,7 @@ mod templates;
 mod units;
 mod validate;
 mod var;
+mod waits;
 
 use std::collections::VecDeque;
 
@@ -428,6 +430,10 @@ pub struct Machine<'a> {
     templates: templates::TemplateCache,
     shared_program: std::sync::Arc<Program>,
     deprecated_seen: Set<u32>,
+    /// Mistakes that were met after the first one of the same block.
+    later_errors: Vec<Fail>,
+    /// A mistake was met: nothing must be seen from outside any more.
+    has_failed: bool,
     pub reference_models: crate::export::ReferenceModels,
     /// Python objects of the instances that were made from dataclasses, or from references to such.
     dataclass_objects: Map<InstId, (u32, bool)>,
@@ -508,6 +514,8 @@ impl<'a> Machine<'a> {
             templates: templates::TemplateCache::default(),
             shared_program: std::sync::Arc::clone(program),
             deprecated_seen: Set::default(),
+            later_errors: Vec::new(),
+            has_failed: false,
             reference_models: Map::default(),
             dataclass_objects: Map::default(),
             python_loc: Loc::NONE,

@@ -137,6 +137,7 @@ impl Model for View<'_, '_> {
             kind: "InmantaWarning",
             message,
             loc,
+            notes: Vec::new(),
         });
     }
 

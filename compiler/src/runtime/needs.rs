@@ -10,7 +10,7 @@ use crate::span::Loc;
 use crate::types::Value;
 
 impl Machine<'_> {
-    pub(super) fn resolve(&mut self, scope: ScopeId, name: Ref, loc: Loc) -> Result<VarId, Fail> {
+    pub(super) fn resolve(&self, scope: ScopeId, name: Ref, loc: Loc) -> Result<VarId, Fail> {
         let found = match name {
             Ref::Local { up, index } => {
                 let mut at = scope;
@@ -42,7 +42,8 @@ impl Machine<'_> {
         // The place is that of the statement, or of what else finds out.
         let name = self.program.text(found).rsplit("::").next().unwrap_or("");
         let error = not_found(Loc::NONE, format!("variable {name} not found"));
-        Err(error.note("the name is here", loc))
+        let similar = self.program.similar_variables.get(&(found, loc));
+        Err(error.note("the name is here", loc).did_you_mean(similar))
     }
 
     /// Appends what an expression needs. A name that is not found has the place of the innermost expression around it

@@ -651,6 +651,7 @@ impl HostCallbacks for Questions<'_, '_> {
                 kind: "PluginLog",
                 message: message.to_owned(),
                 loc: Loc::NONE,
+                notes: Vec::new(),
             });
         }
     }

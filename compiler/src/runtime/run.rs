@@ -19,10 +19,13 @@ impl Machine<'_> {
             self.roots.push(self.scopes[scope.index()].base);
             self.root_scopes.push(scope);
         }
+        let mut result = Ok(());
         for at in 0..self.root_scopes.len() {
             let scope = self.root_scopes[at];
-            self.emit_block(self.program.namespaces[at].root, scope)?;
+            let emitted = self.emit_block(self.program.namespaces[at].root, scope);
+            result = self.first_of(result, emitted);
         }
+        result?;
         for which in 0..self.program.annotations.len() {
             let annotation = &self.program.annotations[which];
             let scope = self.root_scopes[annotation.namespace.index()];
@@ -40,10 +43,13 @@ impl Machine<'_> {
     }
 
     pub(super) fn emit_block(&mut self, block: BlockId, scope: ScopeId) -> Result<(), Fail> {
+        let mut result = Ok(());
         for stmt in &self.program.blocks[block.index()].stmts {
-            self.emit(*stmt, scope)?;
+            if let Err(error) = self.emit(*stmt, scope) {
+                result = self.first_of(result, Err(error));
+            }
         }
-        Ok(())
+        result
     }
 
     fn emit(&mut self, id: StmtId, scope: ScopeId) -> Result<(), Fail> {
@@ -470,7 +476,8 @@ impl Machine<'_> {
                 self.program.text(name),
                 self.program.entity_name(self.instance(instance).entity)
             );
-            not_found(loc, message)
+            let entity = self.instance(instance).entity;
+            not_found(loc, message).did_you_mean(self.program.similar_attribute(entity, name))
         })
     }
 

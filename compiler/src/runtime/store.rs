@@ -30,7 +30,12 @@ impl Machine<'_> {
             self.heap.to_text(new, self),
             sources.brief(loc)
         );
-        fail("DoubleSetException", loc, message).note("it was set here first", set_at)
+        let first = format!("it was set to `{}` here", self.heap.to_text(old, self));
+        let mut error = fail("DoubleSetException", loc, message).note(first, set_at);
+        if set_at == loc {
+            error = error.help("the same statement ran twice with different values");
+        }
+        error
     }
 
     /// Stores into a slot; errors say which attribute of which instance.
@@ -350,7 +355,8 @@ impl Machine<'_> {
                 .text(self.program.attribute(self.attr(id)).name),
             self.describe_instance(self.owner(id))
         );
-        runtime(loc, message)
+        let declared = self.program.attribute(self.attr(id)).loc;
+        runtime(loc, message).note("its multiplicity is declared here", declared)
     }
 
     /// Declares that no more values come.

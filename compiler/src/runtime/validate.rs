@@ -16,8 +16,9 @@ impl Machine<'_> {
     }
 
     /// Defaults have the types of their attributes.
-    pub(super) fn check_defaults(&mut self) -> Result<(), Fail> {
+    pub fn check_defaults(&mut self) -> Vec<Fail> {
         let program = self.program;
+        let mut errors = Vec::new();
         for entity in &program.entities {
             for default in &entity.own_defaults {
                 let attr = entity.own_of.get(&default.name);
@@ -27,23 +28,18 @@ impl Machine<'_> {
                 let attribute = program.attribute(*attr);
                 if let (ExprKind::Const(value), AttributeKind::Plain(ty)) =
                     (&program.expr(value).kind, attribute.kind)
+                    && let Err(mut error) = self.validate(ty, *value, attribute.loc)
                 {
-                    self.validate(ty, *value, attribute.loc)
-                        .map_err(|mut error| {
-                            // What goes wrong inside of a condition has its place there.
-                            if program
-                                .typedefs
-                                .iter()
-                                .any(|typedef| typedef.loc == error.loc)
-                            {
-                                error.loc = attribute.loc;
-                            }
-                            error
-                        })?;
+                    // What goes wrong inside of a condition has its place there.
+                    let mut typedefs = program.typedefs.iter();
+                    if typedefs.any(|typedef| typedef.loc == error.loc) {
+                        error.loc = attribute.loc;
+                    }
+                    errors.push(error);
                 }
             }
         }
-        Ok(())
+        errors
     }
 
     fn type_error(&mut self, ty: TypeId, value: Value, loc: Loc) -> Fail {

@@ -18,6 +18,8 @@ pub struct Name {
 pub struct Ast {
     pub exprs: Vec<Expr>,
     pub items: Vec<Item>,
+    /// The documentation of the file, with its quotes. Source: language.md 1.7.
+    pub doc: Option<Span>,
 }
 
 impl Ast {
@@ -163,6 +165,9 @@ pub struct Entity {
     pub name: Name,
     pub parents: Vec<Name>,
     pub attributes: Vec<Attribute>,
+    pub doc: Option<Span>,
+    /// From `entity` to `end`.
+    pub extent: Span,
 }
 
 #[derive(Debug)]
@@ -195,6 +200,9 @@ pub struct Implementation {
     pub name: Name,
     pub entity: Name,
     pub body: Vec<Stmt>,
+    pub doc: Option<Span>,
+    /// From `implementation` to `end`.
+    pub extent: Span,
 }
 
 #[derive(Debug)]
@@ -203,7 +211,10 @@ pub struct Relation {
     pub right: Name,
     pub right_end: Option<End>,
     pub annotations: Vec<ExprId>,
+    /// The first attribute, which diagnostics name.
     pub span: Span,
+    pub doc: Option<Span>,
+    pub extent: Span,
 }
 
 /// `Entity.attribute [multiplicity]`: the attribute lies on `entity`.
@@ -221,6 +232,7 @@ pub struct Typedef {
     pub base: Name,
     pub condition: ExprId,
     pub span: Span,
+    pub doc: Option<Span>,
 }
 
 #[derive(Debug)]
@@ -243,12 +255,17 @@ pub enum Stmt {
         iterable: ExprId,
         body: Vec<Stmt>,
         span: Span,
+        /// From `for` to `end`.
+        extent: Span,
     },
     If {
         condition: ExprId,
         then: Vec<Stmt>,
         otherwise: Vec<Stmt>,
         span: Span,
+        /// From the condition to what ends the branch.
+        then_extent: Span,
+        otherwise_extent: Span,
     },
 }
 

@@ -4,6 +4,7 @@
 //! - `#! Kind: text` on the line of an error, whose message, or that of a cause, contains the text; `#! Kind@7: text` says the
 //!   column, too;
 //! - `#!? Kind: text`: an error anywhere;
+//! - `#!+ Kind: text`: an error on this line, too, which the reference does not come to: it is not the first one;
 //! - `#~ Kind: text`: a warning anywhere;
 //! - `#% text`: a line of `project.yml`;
 //! - `#@ id`: an exported resource, all of them, in any order;
@@ -28,6 +29,8 @@ struct Expected {
     output: String,
     /// Line (if it counts), kind, text.
     errors: Vec<(Option<u32>, String, String)>,
+    /// As `errors`, of those that never come first.
+    more_errors: Vec<(Option<u32>, String, String)>,
     warnings: Vec<(String, String)>,
     project: String,
     resources: Option<Vec<String>>,
@@ -46,7 +49,7 @@ fn expected(text: &str) -> Expected {
     };
     for (at, line) in text.lines().enumerate() {
         let Some(comment) = line.rfind('#').map(|_| line).and_then(|line| {
-            ["#>", "#!?", "#!", "#~", "#%", "#@", "#$", "#+"]
+            ["#>", "#!?", "#!+", "#!", "#~", "#%", "#@", "#$", "#+"]
                 .iter()
                 .filter_map(|mark| line.find(mark))
                 .min()
@@ -62,6 +65,9 @@ fn expected(text: &str) -> Expected {
         } else if let Some(error) = comment.strip_prefix("#!?") {
             let (kind, text) = split(error);
             expected.errors.push((None, kind, text));
+        } else if let Some(error) = comment.strip_prefix("#!+") {
+            let (kind, text) = split(error);
+            expected.more_errors.push((Some(at as u32 + 1), kind, text));
         } else if let Some(error) = comment.strip_prefix("#!") {
             let (kind, text) = split(error);
             expected.errors.push((Some(at as u32 + 1), kind, text));
@@ -197,23 +203,26 @@ fn check(path: &Path) -> String {
         .iter()
         .filter(|diagnostic| diagnostic.severity == Severity::Error)
         .collect();
-    for (line, kind, text) in &expected.errors {
-        let found = errors.iter().position(|error| {
-            let (kind, column) = match kind.split_once('@') {
-                Some((kind, column)) => (kind, column.parse().ok()),
-                None => (kind.as_str(), None),
-            };
-            let found = error.location.as_ref().and_then(|location| location.column);
-            error.kind == kind
-                && (column.is_none() || column == found)
-                && says(error, text)
-                && line.is_none_or(|line| {
-                    error
-                        .location
-                        .as_ref()
-                        .is_some_and(|location| location.line == line)
-                })
-        });
+    let fits = |error: &Diagnostic, (line, kind, text): &(Option<u32>, String, String)| {
+        let (kind, column) = match kind.split_once('@') {
+            Some((kind, column)) => (kind, column.parse().ok()),
+            None => (kind.as_str(), None),
+        };
+        let location = error.location.as_ref();
+        let found = location.and_then(|location| location.column);
+        error.kind == kind
+            && (column.is_none() || column == found)
+            && says(error, text)
+            && line.is_none_or(|line| location.is_some_and(|location| location.line == line))
+    };
+    if let Some(first) = errors.first()
+        && !expected.errors.iter().any(|wanted| fits(first, wanted))
+    {
+        let _ = writeln!(wrong, "  the first error is {first:?}");
+    }
+    for wanted in expected.errors.iter().chain(&expected.more_errors) {
+        let (line, kind, text) = wanted;
+        let found = errors.iter().position(|error| fits(error, wanted));
         match found {
             Some(at) => {
                 errors.remove(at);
@@ -334,4 +343,56 @@ fn every_language_case_is_as_it_says() {
     }
     assert!(wrong.is_empty(), "\n{wrong}");
     assert!(n_cases > 0, "no case matches");
+}
+
+#[test]
+fn a_check_finds_the_same_definition_errors_and_none_in_what_compiles() {
+    let mut wrong = String::new();
+    let errors = |compiled: &steward_compiler::Compiled| -> Vec<Diagnostic> {
+        let errors = compiled.diagnostics.iter();
+        let errors = errors.filter(|diagnostic| diagnostic.severity == Severity::Error);
+        errors.cloned().collect()
+    };
+    for path in cases() {
+        let (files, ..) = project(&path, &Options::default());
+        let mut world = MemWorld::default();
+        for (name, text) in &files {
+            world = world.file(name, text);
+        }
+        let checked = steward_compiler::check(&world);
+        let compiled = run(&path, &Options::default()).compiled;
+        let (checked, compiled) = (errors(&checked), errors(&compiled));
+        let problem = match (checked.first(), compiled.first()) {
+            (Some(error), None) => format!("compiles, but {error:?}"),
+            // What stops a compile before it runs is found without running.
+            (Some(first), Some(other)) if is_static(other) && first != other => {
+                format!("{other:?} comes first, not {first:?}")
+            }
+            (None, Some(other)) if is_static(other) => format!("does not say {other:?}"),
+            _ => continue,
+        };
+        let _ = writeln!(wrong, "{}: {problem}", path.display());
+    }
+    assert!(wrong.is_empty(), "\n{wrong}");
+}
+
+/// Whether an error comes before anything runs, other than from Python.
+fn is_static(error: &Diagnostic) -> bool {
+    let is_python = error.kind == "TypeNotFoundException" && error.location.is_none();
+    !is_python
+        && matches!(
+            error.kind.as_str(),
+            "ParserException"
+                | "HyphenException"
+                | "InvalidNamespaceAccess"
+                | "ModuleLoadingException"
+                | "InvalidMetadata"
+                | "TypeNotFoundException"
+                | "MissingImportException"
+                | "CycleException"
+                | "AmbiguousTypeException"
+                | "IndexException"
+                | "InvalidRelationPrecedenceRuleError"
+                | "CycleInRelationPrecedencePolicyError"
+        )
 }

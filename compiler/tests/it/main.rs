@@ -1,7 +1,9 @@
 //! The compiler at its boundary: source text to output, diagnostics and resources.
 
+mod check;
 mod checklist;
 mod determinism;
+mod diagnostics;
 mod disk;
 mod inputs;
 mod lang;

@@ -5,7 +5,7 @@ use super::super::ast::{
     Name, Relation, Typedef,
 };
 use super::super::token::{Keyword, Kind};
-use super::{Parse, Parser, SyntaxError};
+use super::{Mark, Parse, Parser, SyntaxError};
 use crate::span::Span;
 
 impl Parser<'_> {
@@ -36,7 +36,7 @@ impl Parser<'_> {
     }
 
     pub(super) fn entity(&mut self) -> Parse<Item> {
-        self.bump();
+        let start = self.bump_span();
         if self.is(Kind::Id) {
             return self.error(
                 self.here(),
@@ -52,18 +52,26 @@ impl Parser<'_> {
                 parents.push(self.class_ref()?);
             }
         }
-        self.expect_punct(b':')?;
-        self.take_doc();
+        self.block_colon()?;
+        let doc = self.take_doc();
         let mut attributes = Vec::new();
+        let first = self.at;
         while !self.is(Kind::Keyword(Keyword::End)) {
-            attributes.push(self.attribute()?);
+            let start = self.at;
+            self.mark(Mark::Start);
+            match self.attribute() {
+                Ok(attribute) => attributes.push(attribute),
+                Err(error) => self.recover_in_block(first, start, error)?,
+            }
         }
-        self.bump();
+        self.block_end()?;
         self.no_hyphen(name)?;
         Ok(Item::Entity(Entity {
             name,
             parents,
             attributes,
+            doc,
+            extent: start.to(self.last_span()),
         }))
     }
 
@@ -77,6 +85,7 @@ impl Parser<'_> {
             self.expect_punct(b']')?;
             list = true;
         }
+        self.mark_nullable();
         let nullable = self.accept_punct(b'?');
         let name = self.attribute_name()?;
         let mut default = Default::Absent;
@@ -102,6 +111,7 @@ impl Parser<'_> {
     fn dict_attribute(&mut self) -> Parse<Attribute> {
         let token = self.bump();
         let base = self.name(token);
+        self.mark_nullable();
         let nullable = self.accept_punct(b'?');
         let name = self.attribute_name()?;
         let mut default = Default::Absent;
@@ -134,6 +144,12 @@ impl Parser<'_> {
         })
     }
 
+    fn mark_nullable(&mut self) {
+        if self.is_punct(b'?') {
+            self.mark(Mark::Nullable);
+        }
+    }
+
     fn attribute_name(&mut self) -> Parse<Name> {
         if self.is(Kind::Cid) {
             return self.error(
@@ -160,6 +176,7 @@ impl Parser<'_> {
     }
 
     fn constant_list(&mut self) -> Parse<ExprId> {
+        self.mark(Mark::Elements);
         let start = self.punct_span(b'[')?;
         let mut items = Vec::new();
         while !self.is_punct(b']') {
@@ -219,17 +236,23 @@ impl Parser<'_> {
     }
 
     pub(super) fn implementation(&mut self) -> Parse<Item> {
-        self.bump();
+        let start = self.bump_span();
         let token = self.expect(Kind::Id)?;
         let name = self.name(token);
         self.expect_keyword(Keyword::For)?;
         let entity = self.class_ref()?;
-        self.expect_punct(b':')?;
-        self.take_doc();
+        self.block_colon()?;
+        let doc = self.take_doc();
         let body = self.block(&[Keyword::End])?;
-        self.expect_keyword(Keyword::End)?;
+        self.block_end()?;
         self.no_hyphen(name)?;
-        Ok(Item::Implementation(Implementation { name, entity, body }))
+        Ok(Item::Implementation(Implementation {
+            name,
+            entity,
+            body,
+            doc,
+            extent: start.to(self.last_span()),
+        }))
     }
 
     pub(super) fn relation(&mut self) -> Parse<Item> {
@@ -254,13 +277,16 @@ impl Parser<'_> {
             });
         }
         let span = left.attribute.span;
-        self.take_doc();
+        let extent = left.entity.span.to(self.last_span());
+        let doc = self.take_doc();
         Ok(Item::Relation(Relation {
             left,
             right,
             right_end,
             annotations,
             span,
+            doc,
+            extent,
         }))
     }
 
@@ -282,6 +308,7 @@ impl Parser<'_> {
     }
 
     fn multiplicity(&mut self) -> Parse<(u32, Option<u32>)> {
+        self.mark(Mark::Multiplicity);
         self.expect_punct(b'[')?;
         let mut low = 0;
         let high;
@@ -337,14 +364,41 @@ impl Parser<'_> {
             self.expression()?
         };
         let span = start.to(self.last_span());
-        self.take_doc();
+        let doc = self.take_doc();
         self.no_hyphen(name)?;
+        if !self.mentions(condition, name) {
+            return Err(Box::new(SyntaxError {
+                kind: "TypingException",
+                message: "typedef expressions should reference the self variable".to_owned(),
+                span: Some(name.span),
+                first: None,
+            }));
+        }
         Ok(Item::Typedef(Typedef {
             name,
             base,
             condition,
             span,
+            doc,
         }))
+    }
+
+    /// Whether an expression reads `self`, or the typedef's own name.
+    fn mentions(&mut self, condition: ExprId, name: Name) -> bool {
+        let this = self.intern("self");
+        let mut pending = vec![condition];
+        while let Some(id) = pending.pop() {
+            match &self.ast.expr(id).kind {
+                ExprKind::Regex(_) => return true,
+                ExprKind::Var(variable)
+                    if variable.symbol == this || variable.symbol == name.symbol =>
+                {
+                    return true;
+                }
+                kind => kind.children(&mut |child| pending.push(child)),
+            }
+        }
+        false
     }
 
     pub(super) fn index(&mut self) -> Parse<Item> {

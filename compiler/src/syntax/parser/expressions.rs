@@ -3,7 +3,7 @@
 use super::super::ast::{Arg, ExprId, ExprKind, FPart, FValue, Literal, Name, Operator, Part};
 use super::super::strings::{self, FormatPiece, Piece};
 use super::super::token::{Keyword, Kind, Token};
-use super::{Parse, Parser, SyntaxError};
+use super::{Mark, Parse, Parser, SyntaxError};
 use crate::span::Span;
 
 /// Binding powers: a larger one binds tighter.
@@ -285,6 +285,7 @@ impl Parser<'_> {
     fn class_expression(&mut self, entity: Name) -> Parse<ExprId> {
         match self.kind() {
             Kind::Punct(b'(') => {
+                self.mark(Mark::Elements);
                 self.bump();
                 let args = self.arguments(b')', false)?;
                 let mut seen: Vec<Name> = Vec::new();
@@ -334,6 +335,7 @@ impl Parser<'_> {
     }
 
     fn call(&mut self, function: Name) -> Parse<ExprId> {
+        self.mark(Mark::Elements);
         self.bump();
         let args = self.arguments(b')', true)?;
         let mut seen: Vec<Name> = Vec::new();
@@ -386,6 +388,7 @@ impl Parser<'_> {
     }
 
     fn list_or_comprehension(&mut self) -> Parse<ExprId> {
+        let open = self.token().start;
         let start = self.bump_span();
         if self.accept_punct(b']') {
             return self.add(ExprKind::List(Vec::new()), start.to(self.last_span()));
@@ -393,6 +396,9 @@ impl Parser<'_> {
         let first = self.expression()?;
         if self.is(Kind::Keyword(Keyword::For)) {
             return self.comprehension(start, first);
+        }
+        if let Some(marks) = &mut self.marks {
+            marks.insert(open, Mark::Elements);
         }
         let mut items = vec![first];
         while self.accept_punct(b',') {
@@ -440,6 +446,7 @@ impl Parser<'_> {
     }
 
     pub(super) fn dict_literal(&mut self) -> Parse<ExprId> {
+        self.mark(Mark::Elements);
         let start = self.punct_span(b'{')?;
         let mut entries: Vec<(Box<str>, ExprId)> = Vec::new();
         let mut seen: std::collections::HashMap<Box<str>, Span> = std::collections::HashMap::new();

@@ -1,10 +1,11 @@
 //! Tokens to a syntax tree, by recursive descent over the grammar of language.md 2.
 //!
-//! The parser always returns a tree. After a mistake it goes on at the next token that starts a definition, so that
-//! tools see the rest of the file.
+//! The parser always returns a tree. After a mistake it goes on where something new begins (see `recover`), so that one
+//! run finds all independent mistakes and tools see the rest of the file.
 
 mod definitions;
 mod expressions;
+mod recover;
 mod statements;
 
 use super::ast::{Ast, Expr, ExprId, ExprKind, Item, Literal, Name};
@@ -37,7 +38,43 @@ pub struct SyntaxError {
 
 type Parse<T> = Result<T, Box<SyntaxError>>;
 
+/// What a token is for, where its kind does not tell: for the formatter.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Mark {
+    /// First of an item, a statement or an attribute.
+    Start,
+    /// The colon before a block.
+    Colon,
+    /// `end`, `else`, `elif`.
+    Close,
+    /// The question mark of a type.
+    Nullable,
+    /// The bracket of a multiplicity.
+    Multiplicity,
+    /// A bracket whose elements may be followed by one more comma.
+    Elements,
+}
+
+/// Marks by the offset of their token.
+pub type Marks = crate::hash::Map<u32, Mark>;
+
+/// A file and what its tokens are for.
+pub fn parse_marked(file: FileId, text: &str, names: &mut Interner) -> (Parsed, Marks) {
+    let mut marks = Marks::default();
+    let parsed = parse_with(file, text, names, Some(&mut marks));
+    (parsed, marks)
+}
+
 pub fn parse(file: FileId, text: &str, names: &mut Interner) -> Parsed {
+    parse_with(file, text, names, None)
+}
+
+fn parse_with<'a>(
+    file: FileId,
+    text: &'a str,
+    names: &'a mut Interner,
+    marks: Option<&'a mut Marks>,
+) -> Parsed {
     let tokens = tokens(text)
         .into_iter()
         .filter(|token| !matches!(token.kind, Kind::Blank | Kind::Comment))
@@ -51,23 +88,26 @@ pub fn parse(file: FileId, text: &str, names: &mut Interner) -> Parsed {
         ast: Ast::default(),
         depths: Vec::new(),
         nesting: 0,
+        marks,
+        errors: Vec::new(),
         warnings: Vec::new(),
     };
-    let mut errors = Vec::new();
-    parser.take_doc();
+    parser.ast.doc = parser.take_doc();
     while parser.kind() != Kind::End {
+        if !parser.errors.is_empty() && parser.at_left_over() {
+            parser.skip_left_over();
+            continue;
+        }
         let start = parser.at;
+        parser.mark(Mark::Start);
         match parser.item() {
             Ok(item) => parser.ast.items.push(item),
-            Err(error) => {
-                errors.push(*error);
-                parser.recover(start);
-            }
+            Err(error) => parser.recover(start, *error),
         }
     }
     Parsed {
         ast: parser.ast,
-        errors,
+        errors: parser.errors,
         warnings: parser.warnings,
     }
 }
@@ -82,10 +122,30 @@ struct Parser<'a> {
     /// Depth of each expression's tree.
     depths: Vec<u32>,
     nesting: u32,
+    marks: Option<&'a mut Marks>,
+    errors: Vec<SyntaxError>,
     warnings: Vec<(String, Span)>,
 }
 
 impl<'a> Parser<'a> {
+    /// Says what the current token is for.
+    fn mark(&mut self, mark: Mark) {
+        let start = self.token().start;
+        if let Some(marks) = &mut self.marks {
+            marks.insert(start, mark);
+        }
+    }
+
+    fn block_colon(&mut self) -> Parse<()> {
+        self.mark(Mark::Colon);
+        self.expect_punct(b':').map(|_| ())
+    }
+
+    fn block_end(&mut self) -> Parse<()> {
+        self.mark(Mark::Close);
+        self.expect_keyword(Keyword::End).map(|_| ())
+    }
+
     fn token(&self) -> Token {
         self.tokens[self.at]
     }
@@ -269,26 +329,8 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn recover(&mut self, start: usize) {
-        if self.at == start {
-            self.bump();
-        }
-        use Keyword::{Entity, Implement, Implementation, Import, Index, Typedef};
-        while !matches!(
-            self.kind(),
-            Kind::End
-                | Kind::Keyword(Entity | Implement | Implementation | Import | Index | Typedef)
-        ) {
-            self.bump();
-        }
-    }
-
-    fn take_doc(&mut self) -> Option<Box<str>> {
-        if !self.is(Kind::MultiLine) {
-            return None;
-        }
-        let token = self.bump();
-        Some(self.string_text(token).into())
+    fn take_doc(&mut self) -> Option<Span> {
+        self.is(Kind::MultiLine).then(|| self.bump_span())
     }
 
     fn enter(&mut self) -> Parse<()> {

@@ -2,7 +2,7 @@
 
 use super::super::ast::{ExprKind, Stmt};
 use super::super::token::{Keyword, Kind};
-use super::{Parse, Parser};
+use super::{Mark, Parse, Parser};
 use crate::span::Span;
 
 impl Parser<'_> {
@@ -10,13 +10,23 @@ impl Parser<'_> {
     pub(super) fn block(&mut self, ends: &[Keyword]) -> Parse<Vec<Stmt>> {
         self.enter()?;
         let mut statements = Vec::new();
+        let first = self.at;
+        let nesting = self.nesting;
         loop {
             if let Kind::Keyword(keyword) = self.kind()
                 && ends.contains(&keyword)
             {
                 break;
             }
-            statements.push(self.statement()?);
+            let start = self.at;
+            self.mark(Mark::Start);
+            match self.statement() {
+                Ok(statement) => statements.push(statement),
+                Err(error) => {
+                    self.recover_in_block(first, start, error)?;
+                    self.nesting = nesting;
+                }
+            }
         }
         self.leave();
         Ok(statements)
@@ -28,7 +38,7 @@ impl Parser<'_> {
             Kind::Keyword(Keyword::If) => {
                 let start = self.bump_span();
                 let statement = self.if_body(start)?;
-                self.expect_keyword(Keyword::End)?;
+                self.block_end()?;
                 Ok(statement)
             }
             _ => self.assignment_or_expression(),
@@ -41,14 +51,15 @@ impl Parser<'_> {
         self.expect_keyword(Keyword::In)?;
         let iterable = self.expression()?;
         let span = start.to(self.last_span());
-        self.expect_punct(b':')?;
+        self.block_colon()?;
         let body = self.block(&[Keyword::End])?;
-        self.expect_keyword(Keyword::End)?;
+        self.block_end()?;
         Ok(Stmt::For {
             variable,
             iterable,
             body,
             span,
+            extent: start.to(self.last_span()),
         })
     }
 
@@ -56,14 +67,19 @@ impl Parser<'_> {
         self.enter()?;
         let condition = self.expression()?;
         let span = start.to(self.last_span());
-        self.expect_punct(b':')?;
+        self.block_colon()?;
         let then = self.block(&[Keyword::End, Keyword::Else, Keyword::Elif])?;
+        let then_extent = start.to(self.here());
+        let begin = self.here();
         let mut otherwise = Vec::new();
         if self.is(Kind::Keyword(Keyword::Elif)) {
+            self.mark(Mark::Close);
             let start = self.bump_span();
             otherwise.push(self.if_body(start)?);
-        } else if self.accept_keyword(Keyword::Else) {
-            self.expect_punct(b':')?;
+        } else if self.is(Kind::Keyword(Keyword::Else)) {
+            self.mark(Mark::Close);
+            self.bump();
+            self.block_colon()?;
             otherwise = self.block(&[Keyword::End])?;
         }
         self.leave();
@@ -72,6 +88,8 @@ impl Parser<'_> {
             then,
             otherwise,
             span,
+            then_extent,
+            otherwise_extent: begin.to(self.here()),
         })
     }
 

@@ -1,0 +1,37 @@
+//! Several mistakes of one run: which count, and which is told first.
+
+use super::{Fail, Failure};
+use crate::span::{Sources, Span};
+
+/// More errors than this help nobody.
+pub const MAX_ERRORS: usize = 1000;
+
+/// The first mistake that was met stays first: it is the one at which the language says that the compile ends. The others
+/// follow by importance and place (language.md 9.1). Consequences and repetitions are left out.
+pub fn in_order(found: Vec<Fail>, sources: &Sources) -> Vec<Fail> {
+    let mut kept: Vec<Fail> = Vec::new();
+    let mut seen = std::collections::HashSet::new();
+    for error in found {
+        if !error.is_consequence() && seen.insert(identity(&error, sources)) {
+            kept.push(error);
+        }
+    }
+    if kept.len() > 2 {
+        kept[1..].sort_by_cached_key(|error| {
+            let line = sources.span(error.loc).map(|span| {
+                let file = &sources.files[span.file.0 as usize];
+                (file.name.clone(), file.line(span.start))
+            });
+            (error.importance(), line)
+        });
+    }
+    kept.truncate(MAX_ERRORS);
+    kept
+}
+
+/// The same place may have several numbers.
+type Identity = (&'static str, Option<Span>, String);
+
+pub fn identity(error: &Failure, sources: &Sources) -> Identity {
+    (error.kind, sources.span(error.loc), error.message.clone())
+}
