@@ -38,14 +38,18 @@ impl Builder<'_> {
             .iter()
             .map(|(namespace, id, entity)| (*id, (*namespace, *entity)))
             .collect();
+        let mut too_deep: crate::hash::Set<EntityId> = crate::hash::Set::default();
         for id in order {
             let mut ancestors = Vec::new();
-            for parent in self.program.entity(id).parents.clone() {
-                ancestors.push(parent);
-                ancestors.extend(self.program.entity(parent).ancestors.iter().copied());
+            let parents = self.program.entity(id).parents.clone();
+            for parent in &parents {
+                ancestors.push(*parent);
+                ancestors.extend(self.program.entity(*parent).ancestors.iter().copied());
             }
-            let mut seen = crate::hash::Set::default();
-            ancestors.retain(|ancestor| seen.insert(*ancestor));
+            if parents.len() > 1 {
+                let mut seen = crate::hash::Set::default();
+                ancestors.retain(|ancestor| seen.insert(*ancestor));
+            }
             if ancestors.len() > MAX_ANCESTORS {
                 let entity = self.program.entity(id);
                 let message = format!(
@@ -57,7 +61,13 @@ impl Builder<'_> {
                 let follows = parents.any(|parent| self.is_broken(*parent));
                 self.errors.push(error.following(follows));
                 self.broken.insert(id);
-                ancestors.truncate(MAX_ANCESTORS);
+                too_deep.insert(id);
+            }
+            // What is above them was told once; a chain without end must not cost its square.
+            if too_deep.contains(&id) || parents.iter().any(|parent| too_deep.contains(parent)) {
+                too_deep.insert(id);
+                self.broken.insert(id);
+                ancestors = parents;
             }
             let entity = &mut self.program.entities[id.index()];
             entity.is_dataclass = false;

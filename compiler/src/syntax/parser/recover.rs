@@ -27,11 +27,17 @@ fn ends_block(kind: Kind) -> bool {
 impl Parser<'_> {
     /// How far a token is from the start of its line; `None`: it is not the first of its line.
     fn indentation(&self, token: Token) -> Option<usize> {
-        let before = &self.text[..token.start as usize];
-        let line = before.rfind('\n').map_or(before, |at| &before[at + 1..]);
-        line.bytes()
-            .all(|byte| matches!(byte, b' ' | b'\t'))
-            .then_some(line.len())
+        let before = self.text[..token.start as usize].bytes().rev();
+        // Backwards, and only over blanks: lines may be long.
+        let mut n_blanks = 0;
+        for byte in before {
+            match byte {
+                b'\n' => return Some(n_blanks),
+                b' ' | b'\t' => n_blanks += 1,
+                _ => return None,
+            }
+        }
+        Some(n_blanks)
     }
 
     /// Keeps the mistake of an item that began at token `start` and goes to the next one.
