@@ -70,7 +70,7 @@ pub(super) fn register(engine: &mut Environment<'static>) {
 /// Python divides nothing by zero.
 fn divisor(value: Jinja) -> Result<Jinja, Error> {
     match f64::try_from(value.clone()) {
-        Ok(number) if number == 0.0 => Err(invalid("division by zero")),
+        Ok(0.0) => Err(invalid("division by zero")),
         _ => Ok(value),
     }
 }
