@@ -487,10 +487,13 @@ impl Builder<'_> {
             }
             names.push(name.symbol);
         }
-        names.sort_by(|a, b| self.text(*a).cmp(self.text(*b)));
-        let own = &mut self.program.entities[id.index()].own_indexes;
-        if !own.iter().any(|known| known.names == names) {
-            own.push(Index { names });
+        // An index counts again unless it is written as a known one is sorted: it says once more what a constructor misses.
+        let own = &self.program.entity(id).own_indexes;
+        if own.iter().all(|known| known.names != names) {
+            names.sort_by(|a, b| self.text(*a).cmp(self.text(*b)));
+            self.program.entities[id.index()]
+                .own_indexes
+                .push(Index { names });
         }
         Ok(())
     }

@@ -290,7 +290,7 @@ impl Builder<'_> {
             } => {
                 let iterable = self.expr(scope, ast, *iterable, Expected::Anything);
                 scope.frames.push(Frame::single(variable.symbol));
-                let value = self.comprehension_value(scope, ast, *value, *guard, expected);
+                let value = self.comprehension_value(scope, ast, *value, *guard, expected, loc);
                 let element = self.variable(scope, variable.symbol, loc);
                 scope.frames.pop();
                 let element = self.add_expr(ExprKind::Var(element?), loc);
@@ -321,12 +321,12 @@ impl Builder<'_> {
         value: ast::ExprId,
         guard: Option<ast::ExprId>,
         expected: Expected,
+        loc: Loc,
     ) -> ExprId {
         let value = self.expr(scope, ast, value, expected);
         let Some(guard) = guard else {
             return value;
         };
-        let loc = self.loc(ast.expr(guard).span);
         let guard = self.expr(scope, ast, guard, Expected::Anything);
         let skip = self.add_expr(ExprKind::Const(Value::Skip), loc);
         self.add_expr(ExprKind::Ternary(guard, value, skip), loc)

@@ -62,6 +62,17 @@ pub(super) fn register(engine: &mut Environment<'static>) {
     });
     engine.add_function("lipsum", |_: Rest<Jinja>| LOREM);
     engine.add_function("__tuple__", |items: Rest<Jinja>| Tuple::of(items.0));
+    engine.add_function("__divisor__", divisor);
+    engine.add_global("__true__", true);
+    engine.add_global("__false__", false);
+}
+
+/// Python divides nothing by zero.
+fn divisor(value: Jinja) -> Result<Jinja, Error> {
+    match f64::try_from(value.clone()) {
+        Ok(0.0) => Err(invalid("division by zero")),
+        _ => Ok(value),
+    }
 }
 
 fn invalid(message: impl Into<String>) -> Error {

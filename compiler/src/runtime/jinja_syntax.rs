@@ -1,6 +1,7 @@
-//! What Jinja2 reads otherwise than our engine: tuples, and `%` after a text. Source: std-module.md 7.6, 7.7.
+//! What Jinja2 reads otherwise than our engine: tuples, `%` after a text, `/`. Source: std-module.md 7.6, 7.7.
 //!
-//! Both become calls that the engine knows, on the same line, so that errors keep their lines.
+//! They become calls that the engine knows, on the same line, so that errors keep their lines. `and` and `or` get one more
+//! operand that is not constant: the engine gives a boolean where all of them are.
 
 /// Words before a parenthesis that open an expression, not the arguments of a call.
 const KEYWORDS: &[&str] = &[
@@ -168,6 +169,29 @@ fn expression(text: &str) -> String {
                 out.push(')');
                 at += length;
             }
+            '/' if text[at..].starts_with("//") => {
+                out.push_str("//");
+                at += 2;
+            }
+            '/' => {
+                let start = text.len() - text[at + 1..].trim_start().len();
+                let end = start + divisor_end(&text[start..]);
+                out.push_str(&text[at..start]);
+                if end > start {
+                    out.push_str(&format!("__divisor__({})", expression(&text[start..end])));
+                }
+                at = end;
+            }
+            c if is_word(c) => {
+                let length = text[at..].find(|c| !is_word(c)).unwrap_or(text.len() - at);
+                let word = &text[at..at + length];
+                out.push_str(match word {
+                    "and" => "and __true__ and",
+                    "or" => "or __false__ or",
+                    word => word,
+                });
+                at += length;
+            }
             c => {
                 out.push(c);
                 at += c.len_utf8();
@@ -175,6 +199,28 @@ fn expression(text: &str) -> String {
         }
     }
     out
+}
+
+/// The end of what is divided by: with its sign and its filters; nothing where a power follows.
+fn divisor_end(text: &str) -> usize {
+    let unsigned = text.trim_start_matches(['-', '+', ' ']);
+    let mut end = text.len() - unsigned.len();
+    let length = operand_end(unsigned);
+    if length == 0 {
+        return 0;
+    }
+    end += length;
+    loop {
+        let rest = text[end..].trim_start();
+        match rest.strip_prefix('|') {
+            Some(filter) => {
+                let filter = filter.trim_start();
+                end = text.len() - filter.len() + operand_end(filter);
+            }
+            None if rest.starts_with("**") => return 0,
+            None => return end,
+        }
+    }
 }
 
 /// The length of `( … )` at the start of a text.
@@ -259,6 +305,24 @@ mod tests {
         check(
             "{% if x in (1, f(2, 3)) %}",
             "{% if x in __tuple__(1, f(2, 3)) %}",
+        );
+    }
+
+    #[test]
+    fn divisors_become_calls() {
+        check(
+            "{{ 6 / 2 / -x.y|int(1) }}",
+            "{{ 6 / __divisor__(2) / __divisor__(-x.y|int(1)) }}",
+        );
+        check("{{ 6 // 2 ~ 'a/b' }}", "{{ 6 // 2 ~ 'a/b' }}");
+        check("{{ 6 / 0 ** 0 }}", "{{ 6 / 0 ** 0 }}");
+    }
+
+    #[test]
+    fn operators_of_booleans_are_never_constant() {
+        check(
+            "{{ 1 and 0 or band }}",
+            "{{ 1 and __true__ and 0 or __false__ or band }}",
         );
     }
 

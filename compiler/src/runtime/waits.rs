@@ -49,7 +49,7 @@ impl Machine<'_> {
             | Action::Query { result, .. } => add(result),
             Action::Item { literal, .. } => add(literal),
             Action::Store { slot, .. } => add(slot),
-            Action::If { holder, .. } => {
+            Action::If { holder, .. } if holder.is_some() => {
                 let slots = &self.holders[holder.index()].slots;
                 slots.iter().copied().for_each(add);
             }
@@ -65,6 +65,7 @@ impl Machine<'_> {
             }
             Action::Idle
             | Action::Cancelled
+            | Action::If { .. }
             | Action::Implement { .. }
             | Action::Promise { .. }
             | Action::Annotation { .. } => {}

@@ -1,6 +1,7 @@
 //! Addresses and networks. Source: std-module.md 5.4.
 
 use num_bigint::{BigInt, Sign};
+use num_traits::ToPrimitive;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -109,17 +110,13 @@ pub(super) fn natives() -> Vec<NativeDef> {
                         format!("'{text}' does not appear to be an IPv4 or IPv6 address"),
                     );
                 };
-                let step = int_arg(args, 1)?;
-                let sum = if step < 0 {
-                    number(start).checked_sub(u128::from(step.unsigned_abs()))
-                } else {
-                    number(start).checked_add(u128::from(step.unsigned_abs()))
-                };
-                match sum.filter(|sum| !start.is_ipv4() || *sum <= u128::from(u32::MAX)) {
+                let step = model.heap_ref().to_big(args.arg(1)).unwrap_or_default();
+                let sum = BigInt::from(number(start)) + step;
+                let fits = |sum: &u128| !start.is_ipv4() || *sum <= u128::from(u32::MAX);
+                match sum.to_u128().filter(fits) {
                     Some(sum) => text_value(model, &address(sum, start.is_ipv4()).to_string()),
                     None => {
                         let (bits, version) = if start.is_ipv4() { (32, 4) } else { (128, 6) };
-                        let sum = BigInt::from(number(start)) + step;
                         let side = match sum.sign() {
                             Sign::Minus => "< 0".to_owned(),
                             _ => format!(">= 2**{bits}"),

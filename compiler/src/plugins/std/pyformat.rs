@@ -19,6 +19,15 @@ pub(super) fn format(
     render(model, &pieces, positional, named, &mut automatic)
 }
 
+/// As Python shows it; a plugin sees lists, dicts and instances behind a proxy.
+pub(super) fn text_of(model: &dyn Model, value: Value) -> String {
+    match value {
+        Value::Null => "None".to_owned(),
+        Value::List(_) | Value::Dict(_) | Value::Instance(_) => format!("@{}", model.repr(value)),
+        value => model.text(value),
+    }
+}
+
 /// No text is made longer: 256 MiB.
 const MAX_TEXT: usize = 256 << 20;
 
@@ -43,21 +52,16 @@ fn render(
             } => {
                 let value = field(model, name, positional, named, automatic)?;
                 let spec = render(model, spec, positional, named, automatic)?;
-                let python_text = |model: &dyn Model, value| match value {
-                    Value::Null => "None".to_owned(),
-                    value => model.text(value),
-                };
                 let (value, text) = match conversion {
-                    None => (value, python_text(model, value)),
+                    None => (value, text_of(model, value)),
                     Some('s') => {
-                        let text = python_text(model, value);
+                        let text = text_of(model, value);
                         (model.heap().new_str(&text), text)
                     }
                     Some('r' | 'a') => {
-                        let text = if matches!(value, Value::Null) {
-                            "None".to_owned()
-                        } else {
-                            model.repr(value)
+                        let text = match value {
+                            Value::Str(_) => model.repr(value),
+                            value => text_of(model, value),
                         };
                         (model.heap().new_str(&text), text)
                     }
@@ -141,6 +145,7 @@ fn field(
                 Some(value) => value,
                 None => return external("KeyError", crate::types::text::quoted(key)),
             },
+            Value::Str(_) => character(model, value, key)?,
             _ => return external("TypeError", "the object is not subscriptable"),
         };
         rest = after;
@@ -149,4 +154,16 @@ fn field(
         return Err(PluginError::Unknown);
     }
     Ok(value)
+}
+
+/// `{0[1]}` of a text.
+fn character(model: &mut dyn Model, text: Value, key: &str) -> Result<Value, PluginError> {
+    let Ok(at) = key.parse::<usize>() else {
+        return external("TypeError", "string indices must be integers, not 'str'");
+    };
+    let character = model.text(text).chars().nth(at);
+    match character {
+        Some(character) => Ok(model.heap().new_str(character.encode_utf8(&mut [0; 4]))),
+        None => external("IndexError", "string index out of range"),
+    }
 }

@@ -139,12 +139,8 @@ fn is_base64(text: &str) -> bool {
 
 fn json_loads(model: &mut dyn Model, args: &Bound) -> Result<Value, PluginError> {
     let text = str_arg(model.heap_ref(), args, 0);
-    let parsed = serde_json::from_str::<serde_json::Value>(text);
-    // Python reads numbers that JSON does not have.
-    let parsed = match parsed {
-        Err(error) => serde_json::from_str(&with_marks(text)).map_err(|_| error),
-        parsed => parsed,
-    };
+    // Python reads numbers that JSON does not have, and integers of any size.
+    let parsed = serde_json::from_str::<serde_json::Value>(&with_marks(text));
     match parsed {
         Ok(value) => Ok(from_json(model, &value)),
         Err(error) => external(
@@ -158,38 +154,76 @@ fn json_loads(model: &mut dyn Model, args: &Bound) -> Result<Value, PluginError>
     }
 }
 
-/// Before the names of numbers that have no JSON form.
+/// Before numbers that the parser does not take, or not exactly.
 const MARK: &str = "\0";
 
-/// The text with `NaN`, `Infinity` and `-Infinity` as marked texts.
+/// Integers with fewer characters fit.
+const MIN_BIG_LENGTH: usize = 19;
+
+/// The text with `NaN`, `Infinity`, `-Infinity` and big numbers as marked texts.
 fn with_marks(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(c) = rest.chars().next() {
-        let word = ["NaN", "Infinity", "-Infinity"]
-            .into_iter()
-            .find(|word| rest.starts_with(word));
-        let length = match (c, word) {
-            ('"', _) => {
-                let mut escaped = false;
-                let inside = rest[1..].find(|c| {
-                    let ends = c == '"' && !escaped;
-                    escaped = c == '\\' && !escaped;
-                    ends
-                });
-                inside.map_or(rest.len(), |end| end + 2)
-            }
-            (_, Some(word)) => {
-                out.push_str(&format!("\"\\u0000{word}\""));
-                rest = &rest[word.len()..];
-                continue;
-            }
-            (c, None) => c.len_utf8(),
+        let length = if c == '"' {
+            string_length(rest)
+        } else if let Some((length, mark)) = odd_number(rest) {
+            out.push_str(&format!("\"\\u0000{mark}\""));
+            rest = &rest[length..];
+            continue;
+        } else {
+            number_length(rest).max(c.len_utf8())
         };
         out.push_str(&rest[..length]);
         rest = &rest[length..];
     }
     out
+}
+
+/// The length of the string at the start of a text.
+fn string_length(text: &str) -> usize {
+    let mut escaped = false;
+    let inside = text[1..].find(|c| {
+        let ends = c == '"' && !escaped;
+        escaped = c == '\\' && !escaped;
+        ends
+    });
+    inside.map_or(text.len(), |end| end + 2)
+}
+
+fn number_length(text: &str) -> usize {
+    text.find(|c: char| !c.is_ascii_digit() && !"+-.eE".contains(c))
+        .unwrap_or(text.len())
+}
+
+/// The length of the number at the start of a text that is to be marked, and its mark.
+fn odd_number(text: &str) -> Option<(usize, &str)> {
+    let words = ["NaN", "Infinity", "-Infinity"];
+    if let Some(word) = words.into_iter().find(|word| text.starts_with(word)) {
+        return Some((word.len(), word));
+    }
+    let number = &text[..number_length(text)];
+    let digits = number.strip_prefix('-').unwrap_or(number);
+    if number == "-0" {
+        return Some((number.len(), digits));
+    }
+    if digits.is_empty()
+        || (digits.starts_with('0') && digits[1..].starts_with(|c: char| c.is_ascii_digit()))
+    {
+        return None;
+    }
+    if digits.bytes().all(|digit| digit.is_ascii_digit()) {
+        return (number.len() >= MIN_BIG_LENGTH).then_some((number.len(), number));
+    }
+    let exponent = digits.find(['e', 'E'])?;
+    let is_plain = digits[..exponent].ends_with(|c: char| c.is_ascii_digit());
+    match number.parse::<f64>() {
+        Ok(value) if value.is_infinite() && is_plain => {
+            let word = if value > 0.0 { "Infinity" } else { "-Infinity" };
+            Some((number.len(), word))
+        }
+        _ => None,
+    }
 }
 
 fn from_json(model: &mut dyn Model, value: &serde_json::Value) -> Value {
@@ -198,17 +232,19 @@ fn from_json(model: &mut dyn Model, value: &serde_json::Value) -> Value {
         serde_json::Value::Bool(value) => Value::Bool(*value),
         serde_json::Value::Number(number) => match number.as_i64() {
             Some(int) => Value::Int(int),
-            None => match number.to_string().parse::<num_bigint::BigInt>() {
-                Ok(int) => model.heap().new_int(int),
-                Err(_) => Value::Float(number.as_f64().unwrap_or(f64::NAN)),
-            },
+            None => Value::Float(number.as_f64().unwrap_or(f64::NAN)),
         },
         serde_json::Value::String(text) if text.starts_with(MARK) => {
-            Value::Float(match &text[MARK.len()..] {
-                "NaN" => f64::NAN,
-                "Infinity" => f64::INFINITY,
-                _ => f64::NEG_INFINITY,
-            })
+            match &text[MARK.len()..] {
+                "NaN" => Value::Float(f64::NAN),
+                "Infinity" => Value::Float(f64::INFINITY),
+                "-Infinity" => Value::Float(f64::NEG_INFINITY),
+                digits => match digits.parse::<num_bigint::BigInt>() {
+                    Ok(int) => model.heap().new_int(int),
+                    // A text of the model that looks like a mark.
+                    Err(_) => model.heap().new_str(text),
+                },
+            }
         }
         serde_json::Value::String(text) => model.heap().new_str(text),
         serde_json::Value::Array(items) => {

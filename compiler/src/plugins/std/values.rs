@@ -2,7 +2,8 @@
 
 use super::lists::attribute;
 use super::{
-    Bound, Model, NativeDef, PluginError, Value, external, native, str_arg, text_value, validate,
+    Bound, Model, NativeDef, PluginError, Value, external, native, pyformat, str_arg, text_value,
+    validate,
 };
 
 pub(super) fn natives() -> Vec<NativeDef> {
@@ -137,12 +138,7 @@ pub(super) fn natives() -> Vec<NativeDef> {
 }
 
 fn print(model: &mut dyn Model, args: &Bound) -> Result<Value, PluginError> {
-    let value = args.arg(0);
-    let line = match value {
-        Value::Null => "None".to_owned(),
-        Value::List(_) | Value::Dict(_) | Value::Instance(_) => format!("@{}", model.repr(value)),
-        value => model.text(value),
-    };
+    let line = pyformat::text_of(model, args.arg(0));
     model.world().print(&line);
     Ok(Value::Null)
 }

@@ -242,9 +242,13 @@ impl Parser<'_> {
         }
         if self.is_punct(b'[') {
             while self.is_punct(b'[') {
-                let span = self.bump_span();
+                // On the line of what is looked into.
+                let object = self.ast.expr(expr).span;
+                let is_apart = self.place_at(object) != object;
+                let bracket = self.bump_span();
                 let key = self.expression()?;
                 self.expect_punct(b']')?;
+                let span = if is_apart { object } else { bracket };
                 expr = self.add(ExprKind::Lookup(expr, key), span)?;
             }
         }
@@ -311,9 +315,10 @@ impl Parser<'_> {
                 self.add(ExprKind::Construct { entity, args }, span)
             }
             Kind::Punct(b'[') => {
+                let start = self.place_at(entity.span);
                 self.bump();
                 let args = self.arguments(b']', false)?;
-                let span = entity.span.to(self.last_span());
+                let span = start.to(self.last_span());
                 self.add(ExprKind::IndexLookup { entity, args }, span)
             }
             _ => Err(self.unexpected()),
@@ -321,9 +326,10 @@ impl Parser<'_> {
     }
 
     fn short_lookup(&mut self, object: ExprId, relation: Name) -> Parse<ExprId> {
+        let start = self.place_at(relation.span);
         self.bump();
         let args = self.arguments(b']', false)?;
-        let span = relation.span.to(self.last_span());
+        let span = start.to(self.last_span());
         self.add(
             ExprKind::ShortLookup {
                 object,

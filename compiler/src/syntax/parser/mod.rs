@@ -136,6 +136,16 @@ impl<'a> Parser<'a> {
         }
     }
 
+    /// Where something lies that the next token, an `=` or a `[`, makes what it is: the line of that token counts.
+    fn place_at(&self, start: Span) -> Span {
+        let here = self.span(self.token());
+        let between = self.text.get(start.start as usize..here.start as usize);
+        match between.is_some_and(|text| text.contains('\n')) {
+            true => here,
+            false => start,
+        }
+    }
+
     fn block_colon(&mut self) -> Parse<()> {
         self.mark(Mark::Colon);
         self.expect_punct(b':').map(|_| ())

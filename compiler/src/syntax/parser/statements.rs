@@ -109,7 +109,7 @@ impl Parser<'_> {
             Kind::PlusEquals => true,
             _ => return Ok(Stmt::Expr(expression)),
         };
-        let begin = self.span(self.tokens[start]);
+        let begin = self.place_at(self.span(self.tokens[start]));
         self.bump();
         let value = self.expression()?;
         let span = begin.to(self.last_span());

@@ -120,8 +120,9 @@ impl Seeds {
             let Ok(main) = std::fs::read_to_string(&path) else {
                 continue;
             };
-            // What never ends by itself takes the reference all its time; Python code is not run here.
-            if path.ends_with("154.cf") {
+            // What never ends by itself takes the reference all its time; Python code is not run here; passwords are kept in
+            // files, and we have none here.
+            if path.ends_with("154.cf") || main.contains("std::generate_password") {
                 continue;
             }
             let mut case = vec![("main.cf".to_owned(), without_comments(&main))];
