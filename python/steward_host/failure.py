@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 
 # The directory of this package and of `inmanta`.
 _OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
@@ -44,6 +43,11 @@ def _message(error: BaseException) -> str:
 
 def _without_addresses(text: str) -> str:
     """A default `repr` holds an address, which is another one in each process: messages are to be the same."""
+    if " at 0x" not in text:
+        return text
+    # Slow to import, and rarely needed.
+    import re
+
     return re.sub(r" at 0x[0-9a-f]+", "", text)
 
 

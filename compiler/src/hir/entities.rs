@@ -67,7 +67,8 @@ impl Builder<'_> {
             if too_deep.contains(&id) || parents.iter().any(|parent| too_deep.contains(parent)) {
                 too_deep.insert(id);
                 self.broken.insert(id);
-                ancestors = parents;
+                ancestors = vec![STD_ENTITY];
+                self.program.entities[id.index()].parents = vec![STD_ENTITY];
             }
             let entity = &mut self.program.entities[id.index()];
             entity.is_dataclass = false;

@@ -70,7 +70,7 @@ implement Disk using std::none
             "18 warning NotFoundException: could not find attribute with name: siez in type __config__::Disk did you mean `size`?",
             "20 warning NotFoundException: could not find attribute with name: sizes in type __config__::Disk did you mean `size`?",
             "21 warning RuntimeException: can not get attribute size, this is not an entity but a list of __config__::Disk a list comprehension reads it of each: `[x.size for x in …]`",
-            "23 warning RuntimeException: std::print() takes 1 positional argument but 2 were given",
+            "23 warning RuntimeException: std::print() takes 1 positional arguments but 2 were given",
             "25 warning NotFoundException: variable prot not found did you mean `port`?",
         ],
     );
