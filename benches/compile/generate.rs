@@ -94,10 +94,12 @@ implementation service for Service:
         self.parts += Part(service=self, number=number, name="{{ self.name }}-{{ number }}")
     end
     names = [part.name for part in self.parts if part.number > 1]
+    n_names = std::count(names)
+    n_tags = std::count(self.tags)
     config = std::testing::NullResource(
         agentname=self.host.name,
         name="config-{{ self.name }}",
-        value="names={{ std::count(names) }} tags={{ std::count(self.tags) }} owner={{ owner }}",
+        value="names={{ n_names }} tags={{ n_tags }} owner={{ owner }}",
     )
     monitor = std::testing::NullResource(
         agentname=self.host.name,
@@ -206,10 +208,11 @@ implementation step for Step:
     if self.previous is defined:
         own.requires += self.previous.resources
     end
+    n_ports = std::count(self.chain.ports)
     extra = std::testing::NullResource(
         agentname=self.chain.host.name,
         name="extra-{{ self.name }}",
-        value="of {{ std::count(self.chain.ports) }}",
+        value="of {{ n_ports }}",
     )
     self.chain.summary.resources += extra
 end

@@ -43,6 +43,7 @@ pub fn child(command: &[String]) {
     let status = Command::new(&command[0])
         .args(&command[1..])
         .stdout(Stdio::null())
+        .stderr(Stdio::null())
         .status()
         .expect("the program starts");
     assert!(status.success(), "{command:?} ended with {status}");
