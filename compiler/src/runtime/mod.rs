@@ -207,8 +207,10 @@ enum Action {
         listener: ListenerId,
         context: VarId,
     },
+    /// The branch of a conditional expression that was decided for.
     Branch {
-        expr: ExprId,
+        ternary: ExprId,
+        then: bool,
         scope: ScopeId,
         result: VarId,
         listener: ListenerId,
@@ -232,10 +234,11 @@ enum Action {
         scope: ScopeId,
         result: VarId,
     },
+    /// An element of a list that is delivered before the list is complete; the listener is that of the literal.
     Item {
         expr: ExprId,
+        list: ExprId,
         scope: ScopeId,
-        literal: VarId,
         listener: ListenerId,
         context: VarId,
     },

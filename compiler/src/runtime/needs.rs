@@ -41,7 +41,11 @@ impl Machine<'_> {
         };
         // The place is that of the statement, or of what else finds out.
         let name = self.program.text(found).rsplit("::").next().unwrap_or("");
-        let error = not_found(Loc::NONE, format!("variable {name} not found"));
+        let message = match self.program.unresolved.get(&(found, loc)) {
+            Some(message) => message.clone(),
+            None => format!("variable {name} not found"),
+        };
+        let error = not_found(Loc::NONE, message);
         let similar = self.program.similar_variables.get(&(found, loc));
         Err(error.note("the name is here", loc).did_you_mean(similar))
     }
@@ -160,7 +164,7 @@ impl Machine<'_> {
                 out.push(result);
             }
             ExprKind::List(items) if listener.is_some() => {
-                let literal = self.gradual_list(items, scope, context, listener)?;
+                let literal = self.gradual_list(expr, items, scope, context, listener)?;
                 out.push(literal);
             }
             ExprKind::List(items) => {
@@ -266,6 +270,7 @@ impl Machine<'_> {
 
     fn gradual_list(
         &mut self,
+        list: ExprId,
         items: &[ExprId],
         scope: ScopeId,
         context: VarId,
@@ -283,8 +288,8 @@ impl Machine<'_> {
             self.add_unit(
                 Action::Item {
                     expr: *item,
+                    list,
                     scope,
-                    literal,
                     listener: own,
                     context,
                 },

@@ -202,7 +202,9 @@ impl Machine<'_> {
                 else {
                     return Ok(true);
                 };
-                let value = self.eval_plain(right, scope, ready)?;
+                let value = self
+                    .eval_plain(right, scope, ready)
+                    .map_err(|error| error.at(program.expr(expr).loc))?;
                 if matches!(value, Value::Reference(_)) {
                     let loc = program.expr(expr).loc;
                     return Err(super::references::undeclared("bool", loc));
@@ -249,7 +251,8 @@ impl Machine<'_> {
                 self.needs(branch, scope, context, listener, &mut needs)?;
                 self.add_unit(
                     Action::Branch {
-                        expr: branch,
+                        ternary: expr,
+                        then: branch == then,
                         scope,
                         result,
                         listener,
@@ -259,15 +262,16 @@ impl Machine<'_> {
                 )?;
             }
             Action::Branch {
-                expr,
+                ternary,
+                then,
                 scope,
                 result,
                 listener,
                 context,
             } => {
                 let value = self
-                    .eval(expr, scope, ready, context, listener)
-                    .map_err(|error| delivered(error, program.expr(expr).loc))?;
+                    .eval(self.branch(ternary, then), scope, ready, context, listener)
+                    .map_err(|error| moved(error, program.expr(ternary).loc))?;
                 self.set_plain(result, value, Loc::NONE)?;
             }
             Action::Defined { result } => {
@@ -305,12 +309,14 @@ impl Machine<'_> {
             } => self.run_query(expr, scope, result, ready)?,
             Action::Item {
                 expr,
+                list,
                 scope,
-                literal,
                 listener,
                 context,
             } => {
-                self.eval(expr, scope, ready, context, listener)?;
+                self.eval(expr, scope, ready, context, listener)
+                    .map_err(|error| error.at(program.expr(list).loc))?;
+                let literal = self.literal_of(listener);
                 self.fulfil(literal);
                 self.item_done(literal)?;
             }
@@ -369,7 +375,12 @@ impl Machine<'_> {
                 scope,
                 holder,
             } => self.run_promise(stmt, which, scope, holder, ready)?,
-            Action::Iterable { run } => self.run_iterable(run, ready)?,
+            Action::Iterable { run } => {
+                let comprehension = self.runs[run.index()].comprehension;
+                let loc = program.comprehensions[comprehension.index()].loc;
+                self.run_iterable(run, ready)
+                    .map_err(|error| moved(error, loc))?
+            }
             Action::Element { run, result, scope } => {
                 self.run_element(run, result, scope, ready)?
             }
@@ -425,14 +436,16 @@ impl Machine<'_> {
                         "Can not use += on relations with multiplicity 1",
                     ));
                 }
-                self.assign_slot(slot, *value, scope, node.loc)?;
+                self.assign_slot(slot, *value, scope, node.loc)
+                    .map_err(|error| error.at(node.loc))?;
             }
             StmtKind::For { .. } | StmtKind::If { .. } => {}
         }
         Ok(())
     }
 
-    /// Assigns the value of an expression to a slot as soon as it is known.
+    /// Assigns the value of an expression to a slot as soon as it is known. A name that is not found has no place: it is that
+    /// of what runs.
     pub(super) fn assign_slot(
         &mut self,
         slot: VarId,
@@ -448,8 +461,7 @@ impl Machine<'_> {
                 listener = self.add_listener(Listener::Forward { target: slot, loc });
             }
         }
-        self.needs(value, scope, slot, listener, &mut needs)
-            .map_err(|error| error.at(loc))?;
+        self.needs(value, scope, slot, listener, &mut needs)?;
         self.promise(slot);
         self.add_unit(
             Action::Store {
@@ -521,8 +533,7 @@ impl Machine<'_> {
         loc: Loc,
     ) -> Result<(), Fail> {
         let slot = self.attribute_slot(value, name, object, loc)?;
-        self.connect(proxy, slot)
-            .map_err(|error| delivered(error, loc))
+        self.connect(proxy, slot).map_err(|error| moved(error, loc))
     }
 
     pub(super) fn connect(&mut self, proxy: VarId, slot: VarId) -> Result<(), Fail> {
@@ -582,6 +593,27 @@ impl Machine<'_> {
         }
     }
 
+    pub(super) fn branch(&self, ternary: ExprId, then: bool) -> ExprId {
+        match self.program.expr(ternary).kind {
+            ExprKind::Ternary(_, yes, no) => {
+                if then {
+                    yes
+                } else {
+                    no
+                }
+            }
+            _ => ternary,
+        }
+    }
+
+    /// The list that an element's listener is of.
+    pub(super) fn literal_of(&self, listener: ListenerId) -> VarId {
+        match self.listeners[listener.index()] {
+            Listener::Literal(literal) => literal,
+            _ => VarId::NONE,
+        }
+    }
+
     fn item_done(&mut self, literal: VarId) -> Result<(), Fail> {
         if self.var(literal).is_ready() {
             return Ok(());
@@ -600,10 +632,11 @@ impl Machine<'_> {
     }
 }
 
-/// An error that a value met where it was delivered to is reported where the value was read.
-fn delivered(mut error: Fail, loc: Loc) -> Fail {
-    if error.kind == "AttributeException" {
-        error.loc = loc;
+/// An error that a value met where it was delivered to is reported where the value came from.
+fn moved(mut error: Fail, loc: Loc) -> Fail {
+    if error.loc != loc {
+        let origin = std::mem::replace(&mut error.loc, loc);
+        error.notes.push(("it goes wrong here".to_owned(), origin));
     }
     error
 }
