@@ -137,7 +137,7 @@ impl Machine<'_> {
             let place = self.program.sources.exact(attribute.loc);
             let object = self.describe_instance(id);
             let message = match attribute.kind {
-                AttributeKind::Relation { low, .. } if self.var(var).kind == VarKind::List => {
+                AttributeKind::Relation { low, .. } if self.var(var).kind() == VarKind::List => {
                     let n_elements = if is_ready {
                         0
                     } else {

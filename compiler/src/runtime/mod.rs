@@ -9,6 +9,7 @@ mod construct;
 mod control;
 mod dataclasses;
 mod describe;
+mod direct;
 mod eval;
 mod finish;
 mod gradual;
@@ -22,6 +23,7 @@ mod model;
 mod needs;
 mod promises;
 mod python;
+mod ready;
 mod references;
 mod rest;
 mod run;
@@ -32,8 +34,6 @@ mod units;
 mod validate;
 mod var;
 mod waits;
-
-use std::collections::VecDeque;
 
 use crate::diagnostics::{Fail, Warning, runtime};
 use crate::hash::{Map, Set};
@@ -65,7 +65,7 @@ macro_rules! none {
         }
     )*};
 }
-none! { VarId, ScopeId, ListenerId, HolderId, InstId }
+none! { VarId, UnitId, ScopeId, ListenerId, HolderId, InstId }
 
 /// No attribute.
 const NO_ATTR: AttrId = AttrId(u32::MAX);
@@ -73,8 +73,10 @@ const NO_ATTR: AttrId = AttrId(u32::MAX);
 /// Depth of synchronous delivery from list to list.
 const MAX_DELIVERY: u32 = 10_000;
 
-/// Bytes of an arena before it has to grow.
-const LARGE: usize = 4 << 20;
+/// Bytes of an arena before it has to grow. So large an arena has pages of its own, which exist only when they are used, and
+/// grows by moving them: nothing is copied, and no hole stays behind. It is above the largest size (32 MiB) that glibc takes
+/// from what was freed before.
+const ARENA_BYTES: usize = 33 << 20;
 /// Variables for which there is one entry among the owners.
 const OWNER_BLOCK: usize = 16;
 
@@ -86,6 +88,8 @@ struct Delayed {
     elements: smallvec::SmallVec<[Value; 1]>,
     rare: Option<Box<Rare>>,
     chain: Chain,
+    /// Position in the parked list, from 1; 0: it is not there.
+    parked: u32,
     waiters: i32,
     /// Waits that are purely gradual.
     gradual: i32,
@@ -114,6 +118,7 @@ impl Delayed {
             elements: smallvec::SmallVec::new(),
             rare: None,
             chain: Chain::EMPTY,
+            parked: 0,
             waiters: 0,
             gradual: 0,
             open: 0,
@@ -147,11 +152,10 @@ struct Unit {
 #[derive(Clone, Copy)]
 enum Step {
     Unit(UnitId),
-    /// An attribute of a variable that has its value.
-    Attr {
-        expr: ExprId,
-        scope: ScopeId,
-        proxy: VarId,
+    /// All it needs is there. It goes to the end of the queue `laps` times before it runs.
+    Direct {
+        laps: u8,
+        action: Action,
     },
     /// Constants of a constructor into plain attributes: arguments `from` to `to` of the indirect ones.
     Constants {
@@ -224,10 +228,12 @@ enum Action {
         scope: ScopeId,
         result: VarId,
     },
+    /// `seq`: its number by creation, should it become a unit when it runs.
     Call {
         expr: ExprId,
         scope: ScopeId,
         result: VarId,
+        seq: u32,
     },
     Query {
         expr: ExprId,
@@ -397,7 +403,7 @@ pub struct Machine<'a> {
     free_units: Vec<UnitId>,
     n_created: u64,
     n_live: u64,
-    ready: VecDeque<Step>,
+    ready: ready::ReadyQueue,
     scopes: Vec<Scope>,
     pub instances: Vec<Instance>,
     /// For each block of variables: the newest instance that begins at or before the block.
@@ -445,6 +451,11 @@ pub struct Machine<'a> {
     python_site: Option<calls::Site>,
 }
 
+/// An empty vector that may become large.
+fn arena<T>() -> Vec<T> {
+    Vec::with_capacity(ARENA_BYTES / size_of::<T>())
+}
+
 impl<'a> Machine<'a> {
     pub fn new(
         program: &'a std::sync::Arc<Program>,
@@ -453,6 +464,7 @@ impl<'a> Machine<'a> {
         options: &'a Options,
     ) -> Self {
         let mut heap = heap;
+        heap.reserve(ARENA_BYTES);
         let empty_list = heap.new_list(&[]);
         let implementations = program
             .entities
@@ -477,22 +489,21 @@ impl<'a> Machine<'a> {
             host: None,
             warnings: Vec::new(),
             unknown_parameters: Vec::new(),
-            // Large from the start: such a vector grows in place, by moving pages, and pages that are not used are not there.
-            vars: Vec::with_capacity(LARGE / 16),
-            free_vars: Vec::new(),
-            delayed: Vec::with_capacity(LARGE / 64),
+            vars: arena(),
+            free_vars: arena(),
+            delayed: arena(),
             free_delayed: Vec::new(),
-            cells: Vec::new(),
+            cells: arena(),
             free_cell: u32::MAX,
-            listeners: Vec::new(),
-            units: Vec::with_capacity(LARGE / 64),
-            free_units: Vec::new(),
+            listeners: arena(),
+            units: arena(),
+            free_units: arena(),
             n_created: 0,
             n_live: 0,
-            ready: VecDeque::new(),
-            scopes: Vec::new(),
-            instances: Vec::with_capacity(LARGE / 32),
-            owners: Vec::new(),
+            ready: ready::ReadyQueue::default(),
+            scopes: arena(),
+            instances: arena(),
+            owners: arena(),
             again: Map::default(),
             wanting: Vec::new(),
             by_entity: program.entities.iter().map(|_| Vec::new()).collect(),
@@ -657,7 +668,7 @@ impl<'a> Machine<'a> {
         self.holders = Vec::new();
         self.runs = Vec::new();
         self.checked = Vec::new();
-        self.ready = VecDeque::new();
+        self.ready = ready::ReadyQueue::default();
         self.queue = schedule::Queue::new(0);
     }
 
