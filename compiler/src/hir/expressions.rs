@@ -49,7 +49,7 @@ pub(super) enum Expected {
     Anything,
     /// To an attribute that is known at run time only.
     Assigned,
-    /// It is what an attribute is assigned to: a namespace that is not there is a mistake when it runs.
+    /// Nowhere: an attribute of it is assigned to.
     Owner,
     /// To an attribute of a constructor that is not in an index: the owner can fill in the inverse.
     Argument {
@@ -89,6 +89,17 @@ impl Builder<'_> {
             self.program.similar_variables.insert((name, loc), similar);
         }
         Ok(found)
+    }
+
+    /// A variable that is assigned to, or whose attribute is: a namespace that is not there is a mistake when it runs.
+    pub fn owner(&mut self, scope: &Scope, name: Symbol, loc: Loc) -> Result<Ref, Fail> {
+        self.variable(scope, name, loc).or_else(|error| {
+            if error.follows {
+                return Err(error);
+            }
+            self.program.unresolved.insert((name, loc), error.message);
+            Ok(Ref::Missing(name))
+        })
     }
 
     fn similar_variable(&self, scope: &Scope, name: Symbol) -> Option<String> {
@@ -217,17 +228,10 @@ impl Builder<'_> {
                 ExprKind::Format(lowered)
             }
             ast::ExprKind::FString(parts) => ExprKind::Format(self.format_parts(scope, ast, parts)),
-            ast::ExprKind::Var(name) => {
-                let found = self.variable(scope, name.symbol, loc);
-                ExprKind::Var(match (found, expected) {
-                    (Err(error), Expected::Owner) if !error.follows => {
-                        let unresolved = &mut self.program.unresolved;
-                        unresolved.insert((name.symbol, loc), error.message);
-                        Ref::Missing(name.symbol)
-                    }
-                    (found, _) => found?,
-                })
-            }
+            ast::ExprKind::Var(name) => ExprKind::Var(match expected {
+                Expected::Owner => self.owner(scope, name.symbol, loc)?,
+                _ => self.variable(scope, name.symbol, loc)?,
+            }),
             ast::ExprKind::Attr(object, name) => {
                 let expected = match expected {
                     Expected::Owner => Expected::Owner,

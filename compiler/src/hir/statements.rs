@@ -258,7 +258,7 @@ impl Builder<'_> {
             } => {
                 let loc = self.loc(*span);
                 let value = self.expr(scope, ast, *value, Expected::Anything);
-                let target = self.variable(scope, target.symbol, loc)?;
+                let target = self.owner(scope, target.symbol, loc)?;
                 Ok(self.add_stmt(StmtKind::Assign { target, value }, loc))
             }
             ast::Stmt::AttrAssign {

@@ -18,6 +18,7 @@ mod jinja_filters;
 mod jinja_methods;
 mod jinja_syntax;
 mod jinja_text;
+mod jinja_views;
 mod lookup;
 mod model;
 mod needs;

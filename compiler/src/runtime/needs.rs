@@ -97,7 +97,13 @@ impl Machine<'_> {
         let program = self.program;
         let node = program.expr(expr);
         match &node.kind {
-            ExprKind::Const(_) | ExprKind::Regex(_) => {}
+            ExprKind::Const(_) => {}
+            // It is about `self`, as the condition of a typedef is.
+            ExprKind::Regex(_) => {
+                if !self.scopes[scope.index()].instance.is_some() {
+                    return Err(not_found(node.loc, "variable self not found"));
+                }
+            }
             ExprKind::Var(name) => {
                 let var = self.resolve(scope, *name, node.loc)?;
                 if listener.is_some() {

@@ -60,7 +60,7 @@ impl Machine<'_> {
                 .act_on(*expr, scope, Action::Stmt { stmt: id, scope })
                 .map_err(at_stmt),
             StmtKind::Assign { target, value } => {
-                self.resolve(scope, *target, stmt.loc)?;
+                self.resolve(scope, *target, stmt.loc).map_err(at_stmt)?;
                 self.act_on(*value, scope, Action::Stmt { stmt: id, scope })
                     .map_err(at_stmt)
             }
@@ -185,7 +185,7 @@ impl Machine<'_> {
                 result,
             } => self
                 .run_logic(expr, scope, result, ready)
-                .map_err(|error| error.at(program.expr(expr).loc))?,
+                .map_err(|error| moved(error, program.expr(expr).loc))?,
             Action::LogicRight {
                 expr,
                 scope,
@@ -226,8 +226,12 @@ impl Machine<'_> {
                     Value::Bool(false) => otherwise,
                     Value::Unknown(_) => {
                         let unknown = self.heap.new_unknown();
-                        if listener.is_some() {
-                            self.deliver(listener, unknown)?;
+                        // It counts when the whole value does; only a list keeps it as its element now.
+                        let known = self.listeners.get(listener.index()).copied();
+                        if let Some(Listener::Literal(literal)) = known
+                            && !self.var(literal).is_ready()
+                        {
+                            self.delayed_mut(literal).elements.push(unknown);
                         }
                         self.set_plain(result, unknown, Loc::NONE)?;
                         return Ok(true);
@@ -302,7 +306,9 @@ impl Machine<'_> {
                 expr,
                 scope,
                 result,
-            } => self.run_query(expr, scope, result, ready)?,
+            } => self
+                .run_query(expr, scope, result, ready)
+                .map_err(|error| moved(error, program.expr(expr).loc))?,
             Action::Item {
                 expr,
                 list,
@@ -433,7 +439,7 @@ impl Machine<'_> {
                     ));
                 }
                 self.assign_slot(slot, *value, scope, node.loc)
-                    .map_err(|error| error.at(node.loc))?;
+                    .map_err(|error| moved(error, node.loc))?;
             }
             StmtKind::For { .. } | StmtKind::If { .. } => {}
         }
@@ -628,10 +634,10 @@ impl Machine<'_> {
     }
 }
 
-/// An error that a value met where it was delivered to is reported where the value came from.
+/// An error is reported at what runs, not where it came up: inside of it, or where a value was delivered to.
 fn moved(mut error: Fail, loc: Loc) -> Fail {
-    if error.loc != loc {
-        let origin = std::mem::replace(&mut error.loc, loc);
+    let origin = std::mem::replace(&mut error.loc, loc);
+    if origin != loc && origin != Loc::NONE {
         error.notes.push(("it goes wrong here".to_owned(), origin));
     }
     error

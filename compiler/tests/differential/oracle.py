@@ -4,8 +4,8 @@ Request:  {"files": {path: text}, "export": bool, "env": {name: value}}
 Answer:   {"outcome": "accepted" | "rejected" | "crashed" | "timeout", "output": text,
            "errors": [{"kind", "message", "file", "line", "causes"}], "model": {...}, "resources": [...]}
 
-"crashed" is an exception that is no error of the reference's compiler (a ZeroDivisionError, say); its only error names
-the exception. The reference is imported once; each case runs in a fork of this process, so that no case sees another.
+"crashed" is an exception of Python itself (a ZeroDivisionError, say), none of the reference's; its only error names the
+exception. The reference is imported once; each case runs in a fork of this process, so that no case sees another.
 """
 
 import argparse
@@ -152,7 +152,9 @@ def compiled(directory, export):
     except inmanta.export.DependencyCycleException as error:
         return {"outcome": "rejected", "errors": described(error)}
     except Exception as error:
-        return {"outcome": "crashed", "errors": described(error)}
+        # Its own exceptions say something about the model; those of Python, about its code.
+        is_own = type(error).__module__.split(".")[0] == "inmanta"
+        return {"outcome": "rejected" if is_own else "crashed", "errors": described(error)}
 
 
 def write(directory, files):
