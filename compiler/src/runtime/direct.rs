@@ -4,7 +4,7 @@
 //! decides what is complete when (language.md 8.7), so such a step goes through the queue as often as its longest path has
 //! attributes, and only then reads what it needs, itself. Values never change once they are there.
 
-use super::{Action, ListenerId, Machine, Needs, ScopeId, Step, VarId, VarKind};
+use super::{Action, Machine, Needs, ScopeId, Step, VarId, VarKind};
 use crate::diagnostics::{Fail, runtime};
 use crate::hir::{ExprId, ExprKind, FormatPart};
 use crate::span::Loc;
@@ -78,9 +78,9 @@ impl Machine<'_> {
         &self,
         expr: ExprId,
         scope: ScopeId,
-        listener: ListenerId,
+        listening: bool,
     ) -> Option<u8> {
-        if listener.is_some() {
+        if listening {
             match self.program.expr(expr).kind {
                 ExprKind::List(_) => return None,
                 ExprKind::Var(_) | ExprKind::Attr(..) => {

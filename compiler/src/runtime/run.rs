@@ -245,7 +245,7 @@ impl Machine<'_> {
                     listener,
                     context,
                 };
-                if let Some(laps) = self.laps_listening(branch, scope, listener) {
+                if let Some(laps) = self.laps_listening(branch, scope, listener.is_some()) {
                     self.add_direct(action, laps);
                 } else {
                     let mut needs = Needs::new();
@@ -436,16 +436,15 @@ impl Machine<'_> {
         scope: ScopeId,
         loc: Loc,
     ) -> Result<(), Fail> {
+        let is_list = self.var(slot).kind() == VarKind::List;
+        // A value that is whole needs no listener: the store delivers it.
+        let laps = self.laps_listening(value, scope, is_list);
         let mut needs = Needs::new();
         let mut listener = ListenerId::NONE;
-        if self.var(slot).kind() == VarKind::List {
-            // Constants need no listener: the store delivers them.
-            if !matches!(self.program.expr(value).kind, ExprKind::Const(_)) {
+        if laps.is_none() {
+            if is_list && !matches!(self.program.expr(value).kind, ExprKind::Const(_)) {
                 listener = self.add_listener(Listener::Forward { target: slot, loc });
             }
-        }
-        let laps = self.laps_listening(value, scope, listener);
-        if laps.is_none() {
             self.needs(value, scope, slot, listener, &mut needs)
                 .map_err(|error| error.at(loc))?;
         }

@@ -93,6 +93,7 @@ const PLACE_SHIFT: u32 = 9;
 const MAX_PLACE: u32 = u32::MAX >> PLACE_SHIFT;
 const NOTHING: u32 = u32::MAX;
 
+#[derive(Clone, Copy)]
 pub struct Var {
     /// Its [`State`], its kind, and bits.
     about: u32,
@@ -178,6 +179,22 @@ impl Var {
         self.state() == State::Null
     }
 
+    /// Its value if it has one that is a text, a number, a boolean or a null that may be read.
+    pub fn scalar(&self, heap: &Heap) -> Option<Value> {
+        let is_scalar = match self.state() {
+            State::Null => self.kind() != VarKind::Optional,
+            State::Bool | State::Int | State::Wide | State::Float | State::Big | State::Str => true,
+            _ => false,
+        };
+        is_scalar.then(|| self.value(heap))
+    }
+
+    /// Nobody waits for it, and it has no value.
+    pub(super) fn is_fresh_slot(&self) -> bool {
+        const FRESH: u32 = State::Waiting as u32 | (VarKind::Plain as u32) << KIND_SHIFT | SLOT;
+        self.about == FRESH && self.content == NOTHING
+    }
+
     pub(super) fn set(&mut self, value: Value, loc: Loc, heap: &mut Heap) {
         let (state, content) = match value {
             Value::Null => (State::Null, 0),
@@ -197,13 +214,20 @@ impl Var {
             Value::Reference(id) => (State::Reference, id.0),
             Value::Skip => (State::Skip, 0),
         };
+        self.about = self.about & (KIND | QUEUED | SLOT) | state as u32;
+        self.content = content;
+        *self = self.placed(loc);
+    }
+
+    /// The same, set elsewhere.
+    pub(super) fn placed(self, loc: Loc) -> Var {
         let place = if loc.0 <= MAX_PLACE {
             loc.0
         } else {
             Loc::NONE.0
         };
-        self.about = self.about & (KIND | QUEUED | SLOT) | state as u32 | place << PLACE_SHIFT;
-        self.content = content;
+        let about = self.about & (STATE | KIND | QUEUED | SLOT) | place << PLACE_SHIFT;
+        Var { about, ..self }
     }
 
     /// Only of variables with a value.
