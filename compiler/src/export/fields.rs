@@ -174,9 +174,12 @@ pub(super) fn check(
     instance: InstId,
     computed: &Computed,
 ) -> Result<bool, Fail> {
+    let slots = machine.instance(instance).slots;
     for field in &plan.fields {
-        if let Some(value) = scalar(machine, field, instance, computed)
-            && (field.slot != plan.managed_slot || !matches!(value, Value::Bool(false)))
+        if let Some(slot) = field.slot
+            && computed.is_empty()
+            && field.slot != plan.managed_slot
+            && machine.var(VarId(slots.0 + slot)).is_scalar()
         {
             continue;
         }

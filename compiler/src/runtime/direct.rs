@@ -152,6 +152,11 @@ impl Machine<'_> {
             ExprKind::Attr(object, name) => {
                 let var = self.variable_of(object, scope)?;
                 let value = self.read(var, self.program.expr(object).loc)?;
+                if let Value::Instance(instance) = value
+                    && let Some(slot) = self.slot(instance, name)
+                {
+                    return Ok(slot);
+                }
                 self.attribute_slot(value, name, object, node.loc)
             }
             _ => Err(runtime(node.loc, "neither a variable nor an attribute")),

@@ -152,7 +152,7 @@ impl Machine<'_> {
                     self.warm_up();
                 }
                 n_warm -= 1;
-                self.step(step)?;
+                self.step(&step)?;
             }
             let progress = self.freeze_waiting()? || self.freeze_parked()? || self.break_cycle()?;
             if !progress {

@@ -181,12 +181,20 @@ impl Var {
 
     /// Its value if it has one that is a text, a number, a boolean or a null that may be read.
     pub fn scalar(&self, heap: &Heap) -> Option<Value> {
-        let is_scalar = match self.state() {
-            State::Null => self.kind() != VarKind::Optional,
-            State::Bool | State::Int | State::Wide | State::Float | State::Big | State::Str => true,
-            _ => false,
-        };
-        is_scalar.then(|| self.value(heap))
+        self.is_scalar().then(|| self.value(heap))
+    }
+
+    /// See [`Var::scalar`].
+    pub fn is_scalar(&self) -> bool {
+        const SCALARS: u32 = 1 << State::Null as u32
+            | 1 << State::Bool as u32
+            | 1 << State::Int as u32
+            | 1 << State::Wide as u32
+            | 1 << State::Float as u32
+            | 1 << State::Big as u32
+            | 1 << State::Str as u32;
+        let is_scalar = SCALARS >> (self.about & STATE) & 1 != 0;
+        is_scalar && !(self.is_null() && self.kind() == VarKind::Optional)
     }
 
     /// Nobody waits for it, and it has no value.
