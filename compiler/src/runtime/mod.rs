@@ -297,6 +297,21 @@ enum Action {
 }
 
 impl Action {
+    /// What it sets.
+    fn variable(&self) -> Option<VarId> {
+        match *self {
+            Action::Attr { proxy: id, .. }
+            | Action::Store { slot: id, .. }
+            | Action::Logic { result: id, .. }
+            | Action::LogicRight { result: id, .. }
+            | Action::Ternary { result: id, .. }
+            | Action::Branch { result: id, .. }
+            | Action::Call { result: id, .. }
+            | Action::Query { result: id, .. } => Some(id),
+            _ => None,
+        }
+    }
+
     /// Where it runs, if it has such a place.
     fn scope(&self) -> ScopeId {
         match *self {
