@@ -60,7 +60,7 @@ impl Machine<'_> {
             _ => node.value,
         };
         let action = Action::Element { run, result, scope };
-        if let Some(laps) = self.laps_listening(value, scope, listener) {
+        if let Some(laps) = self.laps_listening(value, scope, listener.is_some()) {
             self.add_direct(action, laps);
             return Ok(());
         }

@@ -189,21 +189,23 @@ impl Machine<'_> {
         let program = self.program;
         let construct = &program.constructs[construct.index()];
         let slots = self.instance(instance).slots.0;
+        let attrs = &program.entity(construct.entity).slots;
         let range = usize::from(range.start)..usize::from(range.end);
         for argument in construct.indirect[range].iter().filter(|it| it.constant) {
+            let id = VarId(slots + argument.slot);
+            let attr = attrs[argument.slot as usize];
+            let (checked, var) = self.checked[argument.value.index()];
+            let is_fresh = self.var(id).is_fresh_slot();
+            if is_fresh && checked == attr {
+                self.vars[id.index()] = var.placed(construct.loc);
+                continue;
+            }
             let ExprKind::Const(value) = program.expr(argument.value).kind else {
                 continue;
             };
-            let id = VarId(slots + argument.slot);
-            let is_ready = self.var(id).is_ready();
-            let attr = program.entity(construct.entity).slots[argument.slot as usize];
-            if !is_ready && self.checked[argument.value.index()] == attr {
-                self.settle(id, value, construct.loc);
-                continue;
-            }
             self.set_slot(id, value, construct.loc)?;
-            if !is_ready {
-                self.checked[argument.value.index()] = attr;
+            if is_fresh {
+                self.checked[argument.value.index()] = (attr, *self.var(id));
             }
         }
         Ok(())

@@ -4,7 +4,7 @@
 //! decides what is complete when (language.md 8.7), so such a step goes through the queue as often as its longest path has
 //! attributes, and only then reads what it needs, itself. Values never change once they are there.
 
-use super::{Action, ListenerId, Machine, Needs, ScopeId, Step, VarId, VarKind};
+use super::{Action, Machine, Needs, ScopeId, Step, VarId, VarKind};
 use crate::diagnostics::{Fail, runtime};
 use crate::hir::{ExprId, ExprKind, FormatPart};
 use crate::span::Loc;
@@ -78,9 +78,9 @@ impl Machine<'_> {
         &self,
         expr: ExprId,
         scope: ScopeId,
-        listener: ListenerId,
+        listening: bool,
     ) -> Option<u8> {
-        if listener.is_some() {
+        if listening {
             match self.program.expr(expr).kind {
                 ExprKind::List(_) => return None,
                 ExprKind::Var(_) | ExprKind::Attr(..) => {
@@ -152,6 +152,11 @@ impl Machine<'_> {
             ExprKind::Attr(object, name) => {
                 let var = self.variable_of(object, scope)?;
                 let value = self.read(var, self.program.expr(object).loc)?;
+                if let Value::Instance(instance) = value
+                    && let Some(slot) = self.slot(instance, name)
+                {
+                    return Ok(slot);
+                }
                 self.attribute_slot(value, name, object, node.loc)
             }
             _ => Err(runtime(node.loc, "neither a variable nor an attribute")),
@@ -161,7 +166,8 @@ impl Machine<'_> {
     /// More steps than any model takes.
     pub(super) fn check_steps(&self) -> Result<(), Fail> {
         let limit = self.options.limits.steps;
-        if self.n_created > limit && self.n_created > limit + 64 * self.instances.len() as u64 {
+        let n_steps = self.n_created.max(self.n_delivered);
+        if n_steps > limit && n_steps > limit + 64 * self.instances.len() as u64 {
             let message = format!(
                 "the model needs more than {limit} steps: {}",
                 self.construct_chain()

@@ -78,6 +78,8 @@ const MAX_DELIVERY: u32 = 10_000;
 /// grows by moving them: nothing is copied, and no hole stays behind. It is above the largest size (32 MiB) that glibc takes
 /// from what was freed before.
 const ARENA_BYTES: usize = 33 << 20;
+/// Slots that are remembered; a power of two.
+const FOUND_SLOTS: usize = 1024;
 /// Variables for which there is one entry among the owners.
 const OWNER_BLOCK: usize = 16;
 
@@ -299,6 +301,21 @@ enum Action {
 }
 
 impl Action {
+    /// What it sets.
+    fn variable(&self) -> Option<VarId> {
+        match *self {
+            Action::Attr { proxy: id, .. }
+            | Action::Store { slot: id, .. }
+            | Action::Logic { result: id, .. }
+            | Action::LogicRight { result: id, .. }
+            | Action::Ternary { result: id, .. }
+            | Action::Branch { result: id, .. }
+            | Action::Call { result: id, .. }
+            | Action::Query { result: id, .. } => Some(id),
+            _ => None,
+        }
+    }
+
     /// Where it runs, if it has such a place.
     fn scope(&self) -> ScopeId {
         match *self {
@@ -403,6 +420,8 @@ pub struct Machine<'a> {
     units: Vec<Unit>,
     free_units: Vec<UnitId>,
     n_created: u64,
+    /// Elements that went from one list to another.
+    n_delivered: u64,
     n_live: u64,
     ready: ready::ReadyQueue,
     scopes: Vec<Scope>,
@@ -421,8 +440,10 @@ pub struct Machine<'a> {
     holders: Vec<Holder>,
     runs: Vec<ComprehensionRun>,
     tables: Vec<Table>,
-    /// The attribute for which a constant is known to have the right type.
-    checked: Vec<AttrId>,
+    /// The attribute for which a constant is known to have the right type, and what its variable then is.
+    checked: Vec<(AttrId, Var)>,
+    /// Slots that were found lately, by entity and name.
+    found_slots: Vec<std::cell::Cell<(EntityId, Symbol, u32)>>,
     call_args: Map<UnitId, calls::Arguments>,
     /// First variable of each namespace's root block.
     pub roots: Vec<VarId>,
@@ -500,6 +521,7 @@ impl<'a> Machine<'a> {
             units: arena(),
             free_units: arena(),
             n_created: 0,
+            n_delivered: 0,
             n_live: 0,
             ready: ready::ReadyQueue::default(),
             scopes: arena(),
@@ -514,7 +536,11 @@ impl<'a> Machine<'a> {
             holders: Vec::new(),
             runs: Vec::new(),
             tables: (0..program.n_tables).map(|_| Table::default()).collect(),
-            checked: vec![NO_ATTR; program.exprs.len()],
+            checked: vec![(NO_ATTR, Var::new(VarKind::Plain, true)); program.exprs.len()],
+            found_slots: vec![
+                std::cell::Cell::new((EntityId(u32::MAX), Symbol(0), 0));
+                FOUND_SLOTS
+            ],
             call_args: Map::default(),
             roots: Vec::new(),
             root_scopes: Vec::new(),
@@ -549,7 +575,18 @@ impl<'a> Machine<'a> {
     /// The variable of an attribute.
     pub fn slot(&self, instance: InstId, name: Symbol) -> Option<VarId> {
         let instance = self.instance(instance);
-        let slot = self.program.entity(instance.entity).slot_of.get(&name)?;
+        let entity = instance.entity;
+        let place = (entity.0 as usize)
+            .wrapping_mul(31)
+            .wrapping_add(name.0 as usize)
+            % FOUND_SLOTS;
+        let place = &self.found_slots[place];
+        let (of, known, slot) = place.get();
+        if (of, known) == (entity, name) {
+            return Some(VarId(instance.slots.0 + slot));
+        }
+        let slot = *self.program.entity(entity).slot_of.get(&name)?;
+        place.set((entity, name, slot));
         Some(VarId(instance.slots.0 + slot))
     }
 
@@ -581,7 +618,7 @@ impl<'a> Machine<'a> {
         id
     }
 
-    fn var(&self, id: VarId) -> &Var {
+    pub fn var(&self, id: VarId) -> &Var {
         &self.vars[id.index()]
     }
 

@@ -105,10 +105,13 @@ impl Machine<'_> {
         }
     }
 
-    pub(super) fn step(&mut self, step: Step) -> Result<(), Fail> {
-        match step {
+    pub(super) fn step(&mut self, step: &Step) -> Result<(), Fail> {
+        match *step {
             Step::Unit(unit) => self.execute(unit),
-            Step::Direct { laps: 0, action } => {
+            Step::Direct {
+                laps: 0,
+                ref action,
+            } => {
                 self.act(UnitId::NONE, action, &mut Ready::direct())?;
                 Ok(())
             }
@@ -148,7 +151,7 @@ impl Machine<'_> {
     fn execute(&mut self, id: UnitId) -> Result<(), Fail> {
         let action = self.units[id.index()].action;
         let needs = std::mem::take(&mut self.units[id.index()].needs);
-        let result = self.act(id, action, &mut Ready::new(&needs));
+        let result = self.act(id, &action, &mut Ready::new(&needs));
         // A unit that has to wait for more has put itself back.
         let added = std::mem::replace(&mut self.units[id.index()].needs, needs);
         self.units[id.index()].needs.extend(added);
@@ -159,9 +162,9 @@ impl Machine<'_> {
     }
 
     /// False: the unit waits for more and runs again.
-    fn act(&mut self, id: UnitId, action: Action, ready: &mut Ready) -> Result<bool, Fail> {
+    fn act(&mut self, id: UnitId, action: &Action, ready: &mut Ready) -> Result<bool, Fail> {
         let program = self.program;
-        match action {
+        match *action {
             Action::Idle | Action::Cancelled => {}
             Action::Stmt { stmt, scope } => {
                 let loc = program.stmts[stmt.index()].loc;
@@ -252,7 +255,7 @@ impl Machine<'_> {
                     listener,
                     context,
                 };
-                if let Some(laps) = self.laps_listening(branch, scope, listener) {
+                if let Some(laps) = self.laps_listening(branch, scope, listener.is_some()) {
                     self.add_direct(action, laps);
                 } else {
                     let mut needs = Needs::new();
@@ -301,7 +304,7 @@ impl Machine<'_> {
                 scope,
                 result,
                 ..
-            } => return self.run_call(id, action, expr, scope, result, ready),
+            } => return self.run_call(id, *action, expr, scope, result, ready),
             Action::Query {
                 expr,
                 scope,
@@ -455,16 +458,15 @@ impl Machine<'_> {
         scope: ScopeId,
         loc: Loc,
     ) -> Result<(), Fail> {
+        let is_list = self.var(slot).kind() == VarKind::List;
+        // A value that is whole needs no listener: the store delivers it.
+        let laps = self.laps_listening(value, scope, is_list);
         let mut needs = Needs::new();
         let mut listener = ListenerId::NONE;
-        if self.var(slot).kind() == VarKind::List {
-            // Constants need no listener: the store delivers them.
-            if !matches!(self.program.expr(value).kind, ExprKind::Const(_)) {
+        if laps.is_none() {
+            if is_list && !matches!(self.program.expr(value).kind, ExprKind::Const(_)) {
                 listener = self.add_listener(Listener::Forward { target: slot, loc });
             }
-        }
-        let laps = self.laps_listening(value, scope, listener);
-        if laps.is_none() {
             self.needs(value, scope, slot, listener, &mut needs)?;
         }
         self.promise(slot);

@@ -2,9 +2,19 @@
 
 use super::{Delayed, Listener, Machine, Rare, VarId, VarKind};
 use crate::diagnostics::{Fail, Failure, fail, runtime};
-use crate::hir::AttributeKind;
+use crate::hir::{AttrId, AttributeKind, STD_ENTITY};
 use crate::span::Loc;
-use crate::types::Value;
+use crate::types::{EntityId, InstId, Value};
+
+/// What an attribute that is a relation is on an instance.
+#[derive(Clone, Copy)]
+struct Relation {
+    owner: InstId,
+    target: EntityId,
+    low: u32,
+    high: Option<u32>,
+    inverse: Option<AttrId>,
+}
 
 impl Machine<'_> {
     /// Stores into a variable of a block or a temporary.
@@ -97,20 +107,34 @@ impl Machine<'_> {
         }
     }
 
-    fn relation(&self, id: VarId) -> (u32, Option<u32>, Option<crate::hir::AttrId>) {
-        match self.program.attribute(self.attr(id)).kind {
+    fn relation(&self, id: VarId) -> Relation {
+        let owner = self.owner(id);
+        let instance = self.instance(owner);
+        let attr = self.program.entity(instance.entity).slots[(id.0 - instance.slots.0) as usize];
+        match self.program.attribute(attr).kind {
             AttributeKind::Relation {
-                low, high, inverse, ..
-            } => (low, high, inverse),
-            AttributeKind::Plain(_) => (0, None, None),
+                target,
+                low,
+                high,
+                inverse,
+            } => Relation {
+                owner,
+                target,
+                low,
+                high,
+                inverse,
+            },
+            AttributeKind::Plain(_) => Relation {
+                owner,
+                target: STD_ENTITY,
+                low: 0,
+                high: None,
+                inverse: None,
+            },
         }
     }
 
-    fn check_member(&mut self, id: VarId, value: Value, loc: Loc) -> Result<(), Fail> {
-        let AttributeKind::Relation { target, .. } = self.program.attribute(self.attr(id)).kind
-        else {
-            return Ok(());
-        };
+    fn check_member(&self, target: EntityId, value: Value, loc: Loc) -> Result<(), Fail> {
         match value {
             Value::Unknown(_) => Ok(()),
             Value::Instance(instance) => {
@@ -138,16 +162,15 @@ impl Machine<'_> {
         }
     }
 
-    fn set_inverse(&mut self, id: VarId, value: Value, loc: Loc) -> Result<(), Fail> {
-        let (.., inverse) = self.relation(id);
-        let (Some(inverse), Value::Instance(other)) = (inverse, value) else {
+    fn set_inverse(&mut self, relation: Relation, value: Value, loc: Loc) -> Result<(), Fail> {
+        let (Some(inverse), Value::Instance(other)) = (relation.inverse, value) else {
             return Ok(());
         };
         let name = self.program.attribute(inverse).name;
         let Some(slot) = self.slot(other, name) else {
             return Ok(());
         };
-        let owner = Value::Instance(self.owner(id));
+        let owner = Value::Instance(relation.owner);
         self.store(slot, owner, loc, false).map_err(|error| {
             // Conflicts are blamed on the instance that has the other value, also those of further attributes that get
             // their elements from it.
@@ -163,12 +186,13 @@ impl Machine<'_> {
             }
             return Err(self.double_set(var.value(&self.heap), var.set_at(), value, loc));
         }
-        self.check_member(id, value, loc)?;
+        let relation = self.relation(id);
+        self.check_member(relation.target, value, loc)?;
         let var = &mut self.vars[id.index()];
         let chain = var.waiters();
         var.set(value, loc, &mut self.heap);
         if recur {
-            self.set_inverse(id, value, loc)?;
+            self.set_inverse(relation, value, loc)?;
         }
         self.notify_all(chain);
         Ok(())
@@ -195,9 +219,10 @@ impl Machine<'_> {
             return Err(self.double_set(var.value(&self.heap), var.set_at(), value, loc));
         }
         if !matches!(value, Value::Null) {
-            self.check_member(id, value, loc)?;
+            let relation = self.relation(id);
+            self.check_member(relation.target, value, loc)?;
             if recur {
-                self.set_inverse(id, value, loc)?;
+                self.set_inverse(relation, value, loc)?;
                 // The inverse may have come back, with this value or with another one: the first to set it has its way.
                 if self.var(id).is_ready() {
                     self.vars[id.index()].set(value, loc, &mut self.heap);
@@ -280,7 +305,7 @@ impl Machine<'_> {
         };
         if values.is_empty() {
             if !self.var(id).is_ready() {
-                if self.relation(id).0 > 0 {
+                if self.relation(id).low > 0 {
                     self.wanting.push(id);
                 }
                 self.freeze_as(id, self.empty_list, loc);
@@ -302,7 +327,8 @@ impl Machine<'_> {
     }
 
     fn add_element(&mut self, id: VarId, item: Value, loc: Loc, recur: bool) -> Result<(), Fail> {
-        let (_, high, _) = self.relation(id);
+        let relation = self.relation(id);
+        let high = relation.high;
         if self.var(id).is_ready() {
             let Value::List(list) = self.var(id).value(&self.heap) else {
                 return Err(self.modified_after_freeze(id, item, loc));
@@ -319,10 +345,10 @@ impl Machine<'_> {
             }
             return Err(self.modified_after_freeze(id, item, loc));
         }
-        self.check_member(id, item, loc)?;
+        self.check_member(relation.target, item, loc)?;
         let delayed = self.delayed_mut(id);
         if delayed.contains(item) {
-            self.enqueue_if_complete(id);
+            self.enqueue_list(id, relation.low);
             return Ok(());
         }
         delayed.elements.push(item);
@@ -333,7 +359,7 @@ impl Machine<'_> {
         }
         self.deliver_to_listeners(id, item)?;
         if recur {
-            self.set_inverse(id, item, loc)?;
+            self.set_inverse(relation, item, loc)?;
         }
         if self.var(id).is_ready() {
             return Ok(());
@@ -344,8 +370,15 @@ impl Machine<'_> {
             Some(high) if n_elements == high as usize => return self.freeze(id),
             _ => {}
         }
-        self.enqueue_if_complete(id);
+        self.enqueue_list(id, relation.low);
         Ok(())
+    }
+
+    /// A list that is not complete may be, if it has `low` elements.
+    fn enqueue_list(&mut self, id: VarId, low: u32) {
+        if self.open(id) == 0 && self.elements(id).len() >= low as usize {
+            self.enqueue(id);
+        }
     }
 
     fn exceeded(&self, id: VarId, loc: Loc) -> Fail {
@@ -459,7 +492,7 @@ impl Machine<'_> {
             return false;
         }
         match var.kind() {
-            VarKind::List => self.elements(id).len() >= self.relation(id).0 as usize,
+            VarKind::List => self.elements(id).len() >= self.relation(id).low as usize,
             VarKind::Optional | VarKind::Literal => true,
             _ => false,
         }

@@ -93,6 +93,7 @@ const PLACE_SHIFT: u32 = 9;
 const MAX_PLACE: u32 = u32::MAX >> PLACE_SHIFT;
 const NOTHING: u32 = u32::MAX;
 
+#[derive(Clone, Copy)]
 pub struct Var {
     /// Its [`State`], its kind, and bits.
     about: u32,
@@ -178,6 +179,30 @@ impl Var {
         self.state() == State::Null
     }
 
+    /// Its value if it has one that is a text, a number, a boolean or a null that may be read.
+    pub fn scalar(&self, heap: &Heap) -> Option<Value> {
+        self.is_scalar().then(|| self.value(heap))
+    }
+
+    /// See [`Var::scalar`].
+    pub fn is_scalar(&self) -> bool {
+        const SCALARS: u32 = 1 << State::Null as u32
+            | 1 << State::Bool as u32
+            | 1 << State::Int as u32
+            | 1 << State::Wide as u32
+            | 1 << State::Float as u32
+            | 1 << State::Big as u32
+            | 1 << State::Str as u32;
+        let is_scalar = SCALARS >> (self.about & STATE) & 1 != 0;
+        is_scalar && !(self.is_null() && self.kind() == VarKind::Optional)
+    }
+
+    /// Nobody waits for it, and it has no value.
+    pub(super) fn is_fresh_slot(&self) -> bool {
+        const FRESH: u32 = State::Waiting as u32 | (VarKind::Plain as u32) << KIND_SHIFT | SLOT;
+        self.about == FRESH && self.content == NOTHING
+    }
+
     pub(super) fn set(&mut self, value: Value, loc: Loc, heap: &mut Heap) {
         let (state, content) = match value {
             Value::Null => (State::Null, 0),
@@ -197,13 +222,20 @@ impl Var {
             Value::Reference(id) => (State::Reference, id.0),
             Value::Skip => (State::Skip, 0),
         };
+        self.about = self.about & (KIND | QUEUED | SLOT) | state as u32;
+        self.content = content;
+        *self = self.placed(loc);
+    }
+
+    /// The same, set elsewhere.
+    pub(super) fn placed(self, loc: Loc) -> Var {
         let place = if loc.0 <= MAX_PLACE {
             loc.0
         } else {
             Loc::NONE.0
         };
-        self.about = self.about & (KIND | QUEUED | SLOT) | state as u32 | place << PLACE_SHIFT;
-        self.content = content;
+        let about = self.about & (STATE | KIND | QUEUED | SLOT) | place << PLACE_SHIFT;
+        Var { about, ..self }
     }
 
     /// Only of variables with a value.

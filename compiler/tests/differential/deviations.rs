@@ -27,6 +27,7 @@ pub const DEVIATIONS: &[Deviation] = &[
     ("f-string-braces", f_string_braces),
     ("parents-order", parents_order),
     ("module-requires", module_requires),
+    ("no-list", no_list),
 ];
 
 /// Exceptions of Python itself that a value in the model leads to.
@@ -222,6 +223,25 @@ fn module_requires(seen: &Seen) -> bool {
     };
     // What comes after it does not run.
     seen.source.contains("\nrequires:") && seen.ours.errors.iter().any(is_constraint)
+}
+
+/// A loop over what is no list: the reference starts the body once before it says so.
+fn no_list(seen: &Seen) -> bool {
+    let (Some(theirs), Some(ours)) = (seen.reference.errors.first(), seen.ours.errors.first())
+    else {
+        return false;
+    };
+    let is_about_loops = ours.kind == "TypingException"
+        && (ours
+            .message
+            .starts_with("A for loop can only be applied to")
+            || ours
+                .message
+                .starts_with("A list comprehension can only be applied to"));
+    is_about_loops
+        && theirs.kind == "NotFoundException"
+        && theirs.file == ours.file
+        && theirs.line >= ours.line
 }
 
 /// The name of the deviation that explains a difference.
