@@ -22,6 +22,7 @@ mod model;
 mod needs;
 mod promises;
 mod python;
+mod questions;
 mod references;
 mod rest;
 mod run;

@@ -13,3 +13,4 @@ mod partial;
 mod projects;
 mod robust;
 mod sources;
+mod surface;
