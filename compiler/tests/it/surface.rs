@@ -5,17 +5,16 @@
 //! `python/tests` or `fixtures/modules`. `docs/python-surface.md` lists the names and their tests;
 //! `UPDATE=1 cargo test -p steward-compiler surface` writes them.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::io::Write;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use serde_json::{Value, json};
-use steward_compiler::Options;
 
 use crate::checklist::{marks, root};
 use crate::disk::Disk;
 use crate::lang::files;
+use crate::meaning::{Meaning, oracle};
 
 /// Names of rank S and N that we do not have: nobody but test tools and the reference's own server uses them.
 const NOT_BUILT: &[&str] = &[
@@ -117,32 +116,7 @@ fn project() -> Vec<(String, String)> {
     files(&directory).into_iter().map(of).collect()
 }
 
-/// What the model prints, line by line, and the resources it is exported as, by id.
-#[derive(Debug, PartialEq)]
-struct Meaning {
-    printed: Vec<String>,
-    resources: BTreeMap<String, Value>,
-}
-
 impl Meaning {
-    fn new(printed: &str, resources: Vec<Value>) -> Self {
-        let mut by_id = BTreeMap::new();
-        for mut resource in resources {
-            let fields = resource.as_object_mut().expect("a resource is an object");
-            let id = fields.remove("id").expect("a resource has an id");
-            fields.remove("version");
-            let id = without_version(&id);
-            let requires = fields["requires"].as_array().expect("a list of ids");
-            let requires: BTreeSet<String> = requires.iter().map(without_version).collect();
-            fields.insert("requires".to_owned(), json!(requires));
-            by_id.insert(id, resource);
-        }
-        Self {
-            printed: printed.lines().map(str::to_owned).collect(),
-            resources: by_id,
-        }
-    }
-
     /// The one that both must have.
     fn expected() -> Self {
         let text = std::fs::read_to_string(modules().join("expected.json"));
@@ -166,46 +140,17 @@ impl Meaning {
     }
 }
 
-fn without_version(id: &Value) -> String {
-    let id = id.as_str().expect("an id is text");
-    id.split(",v=").next().unwrap_or(id).to_owned()
-}
-
 const VARIABLE: (&str, &str) = ("OLDER_VARIABLE", "set");
 
 #[test]
 fn a_project_of_modules_means_what_the_reference_says() {
-    let options = Options {
-        export: true,
-        ..Options::default()
-    };
-    let variables = [(VARIABLE.0.to_owned(), VARIABLE.1.to_owned())];
-    let outcome = Disk::new(&project()).run(&options, &variables);
-    let errors = &outcome.compiled.diagnostics;
-    assert!(outcome.compiled.succeeded(), "{errors:#?}");
-    let export = outcome.compiled.export.as_ref().expect("an export");
-    let resources = steward_compiler::export_json(export);
-    let resources: Vec<Value> = serde_json::from_str(&resources).expect("JSON");
-    let meaning = Meaning::new(&outcome.printed, resources);
+    let meaning = Meaning::ours(&Disk::new(&project()), &[VARIABLE]);
     if std::env::var_os("UPDATE").is_some() {
         let text = json!({"printed": meaning.printed, "resources": meaning.resources});
         let text = serde_json::to_string_pretty(&text).expect("JSON");
         std::fs::write(modules().join("expected.json"), text + "\n").expect("it is writable");
     }
     meaning.check();
-}
-
-/// The Python of the reference; without it, the test says so and is over, except in CI.
-fn oracle(test: &str) -> Option<PathBuf> {
-    let found = std::env::var_os("STEWARD_ORACLE").map(PathBuf::from);
-    if found.is_none() {
-        assert!(
-            std::env::var_os("CI").is_none(),
-            "STEWARD_ORACLE is not set"
-        );
-        eprintln!("{test}: SKIPPED, STEWARD_ORACLE does not name a Python with the reference");
-    }
-    found
 }
 
 #[test]
@@ -224,22 +169,7 @@ fn the_reference_says_what_is_expected_of_the_project() {
         .into_iter()
         .map(|(name, text)| (moved(&name), text))
         .collect();
-    let request = json!({"files": files, "export": true, "env": {VARIABLE.0: VARIABLE.1}});
-    let mut child = Command::new(oracle)
-        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/differential/oracle.py"))
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("the reference starts");
-    let mut stdin = child.stdin.take().expect("its input");
-    writeln!(stdin, "{request}").expect("it reads");
-    drop(stdin);
-    let output = child.wait_with_output().expect("it ends");
-    let answer: Value = serde_json::from_slice(&output.stdout).expect("an answer");
-    assert_eq!(answer["outcome"], "accepted", "{answer:#}");
-    let resources = answer["resources"].as_array().expect("resources").clone();
-    let printed = answer["output"].as_str().expect("output");
-    Meaning::new(printed, resources).check();
+    Meaning::of_reference(&oracle, &files, &[VARIABLE]).check();
 }
 
 /// Test and result, line by line.
