@@ -28,7 +28,8 @@ pub fn dump(machine: &Machine) -> String {
             for (offset, attr) in entity.slots.iter().enumerate() {
                 let attribute = program.attribute(*attr);
                 fields.key(program.text(attribute.name), &mut out);
-                let value = machine.vars[VarId(slots.0 + offset as u32).index()].value();
+                let value =
+                    machine.vars[VarId(slots.0 + offset as u32).index()].value(&machine.heap);
                 if attribute.is_relation() {
                     relation(machine, value, &mut out);
                 } else {
@@ -58,7 +59,7 @@ pub fn dump(machine: &Machine) -> String {
             let var = &machine.vars[base.index() + offset];
             if var.is_ready() {
                 fields.key(program.text(*name), &mut out);
-                plain(machine, var.value(), &mut out);
+                plain(machine, var.value(&machine.heap), &mut out);
             }
         }
         out.push('}');

@@ -5,7 +5,7 @@ use super::plan::{FieldPlan, Plan, plans, read};
 use super::registry::registrations;
 use crate::diagnostics::{Fail, fail};
 use crate::plugins::PluginError;
-use crate::runtime::{Machine, ReadError};
+use crate::runtime::{Machine, ReadError, VarId};
 use crate::span::Loc;
 use crate::types::{InstId, Value};
 
@@ -154,6 +154,19 @@ pub(super) fn value_of(
     }
 }
 
+/// The value of most fields, without detours: that of an attribute, and neither a collection nor an object.
+fn scalar(
+    machine: &Machine,
+    field: &FieldPlan,
+    instance: InstId,
+    computed: &Computed,
+) -> Option<Value> {
+    let slot = field.slot.filter(|_| computed.is_empty())?;
+    machine
+        .var(VarId(machine.instance(instance).slots.0 + slot))
+        .scalar(&machine.heap)
+}
+
 /// Whether all fields of a resource can be written. False: the instance is left alone, because it is not managed.
 pub(super) fn check(
     machine: &Machine,
@@ -161,7 +174,15 @@ pub(super) fn check(
     instance: InstId,
     computed: &Computed,
 ) -> Result<bool, Fail> {
+    let slots = machine.instance(instance).slots;
     for field in &plan.fields {
+        if let Some(slot) = field.slot
+            && computed.is_empty()
+            && field.slot != plan.managed_slot
+            && machine.var(VarId(slots.0 + slot)).is_scalar()
+        {
+            continue;
+        }
         let value = value_of(machine, field, instance, computed)?;
         if field.slot.is_some()
             && field.slot == plan.managed_slot
@@ -196,7 +217,10 @@ pub(super) fn write(
     out.push('{');
     let mut undefined = false;
     for (at, field) in plan.fields.iter().enumerate() {
-        let value = value_of(machine, field, instance, computed)?;
+        let value = match scalar(machine, field, instance, computed) {
+            Some(value) => value,
+            None => value_of(machine, field, instance, computed)?,
+        };
         if at > 0 {
             out.push_str(", ");
         }

@@ -99,7 +99,9 @@ pub fn write_text(text: &str, out: &mut String) {
 
 fn write_escaped(text: &str, out: &mut String) {
     let is_plain = |byte: &u8| matches!(byte, b' '..=b'!' | b'#'..=b'[' | b']'..=b'~');
-    if text.as_bytes().iter().all(is_plain) {
+    // Without an early end within a block, so that it becomes vector instructions.
+    let all_plain = |block: &[u8]| block.iter().fold(true, |all, byte| all & is_plain(byte));
+    if text.as_bytes().chunks(64).all(all_plain) {
         out.push_str(text);
         return;
     }

@@ -102,8 +102,8 @@ pub(super) fn read(
 ) -> Result<Value, Fail> {
     if let Some(slot) = slot {
         let var = &machine.vars[VarId(machine.instance(instance).slots.0 + slot).index()];
-        let value = var.value();
-        let unset = matches!(value, Value::Null) && var.kind == VarKind::Optional;
+        let value = var.value(&machine.heap);
+        let unset = matches!(value, Value::Null) && var.kind() == VarKind::Optional;
         if var.is_ready() && !unset {
             return Ok(value);
         }

@@ -280,7 +280,7 @@ fn hex(bytes: &[u8; 16]) -> [u8; 32] {
 /// The members of a list relation.
 fn members<'m>(machine: &'m Machine, instance: InstId, slot: Option<u32>) -> &'m [Value] {
     let slots = machine.instance(instance).slots.0;
-    match slot.map(|slot| machine.vars[VarId(slots + slot).index()].value()) {
+    match slot.map(|slot| machine.vars[VarId(slots + slot).index()].value(&machine.heap)) {
         Some(Value::List(list)) => machine.heap.list(list),
         _ => &[],
     }

@@ -1,7 +1,7 @@
 //! Calls of plugins and casts at run time. Source: language.md 10.3 to 10.5.
 
 use super::eval::Ready;
-use super::{Machine, ScopeId, UnitId, VarId};
+use super::{Action, Machine, Needs, ScopeId, UnitId, VarId};
 use crate::diagnostics::{Fail, Warning, closest, fail, runtime, typing};
 use crate::hir::{CallId, Callee, ExprId, ExprKind, PluginId};
 use crate::plugins::{Body, Bound, PluginError, bind};
@@ -29,6 +29,7 @@ impl Machine<'_> {
     pub(super) fn run_call(
         &mut self,
         unit: UnitId,
+        action: Action,
         expr: ExprId,
         scope: ScopeId,
         result: VarId,
@@ -39,7 +40,8 @@ impl Machine<'_> {
             return Ok(true);
         };
         let call = &program.calls[id.index()];
-        if !self.call_args.contains_key(&unit) {
+        let again = unit.is_some() && self.call_args.contains_key(&unit);
+        if !again {
             self.read_all(ready)?;
         }
         let plugin = match call.callee {
@@ -55,7 +57,8 @@ impl Machine<'_> {
             }
             Callee::Plugin(plugin) => plugin,
         };
-        let arguments = match self.call_args.remove(&unit) {
+        let known = again.then(|| self.call_args.remove(&unit)).flatten();
+        let arguments = match known {
             Some(arguments) => arguments,
             None => self.arguments(id, plugin, scope, ready)?,
         };
@@ -76,9 +79,8 @@ impl Machine<'_> {
                 Ok(true)
             }
             Err(PluginError::Unset(variables)) => {
-                self.call_args.insert(unit, arguments);
-                let needs: Vec<VarId> = variables.into_iter().map(VarId).collect();
-                self.wait_again(unit, &needs);
+                let needs: Needs = variables.into_iter().map(VarId).collect();
+                self.call_again(unit, action, needs, arguments)?;
                 Ok(false)
             }
             Err(PluginError::Unknown) => {
@@ -88,6 +90,30 @@ impl Machine<'_> {
             }
             Err(error) => Err(self.plugin_failure(plugin, error, call.loc, false)),
         }
+    }
+
+    /// The call runs again when more of what it reads is there.
+    fn call_again(
+        &mut self,
+        unit: UnitId,
+        action: Action,
+        needs: Needs,
+        arguments: Arguments,
+    ) -> Result<(), Fail> {
+        if unit.is_some() {
+            self.call_args.insert(unit, arguments);
+            self.wait_again(unit, &needs);
+            return Ok(());
+        }
+        let created = self.n_created;
+        // Its place among the others that wait is that of the step.
+        if let Action::Call { seq, .. } = action {
+            self.n_created = u64::from(seq) - 1;
+        }
+        let unit = self.add_unit(action, needs)?;
+        self.n_created = created;
+        self.call_args.insert(unit, arguments);
+        Ok(())
     }
 
     /// A call reads all that it needs before anything else; an unset optional among it has no place in the source.

@@ -55,14 +55,19 @@ impl Machine<'_> {
         self.set_maker(scope, item);
         let variable = self.scopes[scope.index()].base;
         self.set_plain(variable, item, node.loc)?;
-        let mut needs = Needs::new();
         let value = match item {
             Value::Unknown(_) => node.unknown,
             _ => node.value,
         };
+        let action = Action::Element { run, result, scope };
+        if let Some(laps) = self.laps_listening(value, scope, listener.is_some()) {
+            self.add_direct(action, laps);
+            return Ok(());
+        }
+        let mut needs = Needs::new();
         self.needs(value, scope, context, listener, &mut needs)
             .map_err(|error| error.at(node.loc))?;
-        self.add_unit(Action::Element { run, result, scope }, needs)?;
+        self.add_unit(action, needs)?;
         Ok(())
     }
 
@@ -78,7 +83,7 @@ impl Machine<'_> {
             (run.comprehension, run.context, run.listener)
         };
         let node = &self.program.comprehensions[comprehension.index()];
-        let element = self.var(self.scopes[scope.index()].base).value();
+        let element = self.var(self.scopes[scope.index()].base).value(&self.heap);
         let value = match element {
             Value::Unknown(_) => node.unknown,
             _ => node.value,
@@ -159,7 +164,7 @@ impl Machine<'_> {
         self.runs[run.index()].elements = Vec::new();
         let mut values = Vec::with_capacity(results.len());
         for result in &results {
-            match self.var(*result).value() {
+            match self.var(*result).value(&self.heap) {
                 Value::Skip => {}
                 value => self.heap.flatten_into(value, &mut values),
             }

@@ -4,7 +4,7 @@ use smallvec::SmallVec;
 
 use super::eval::Ready;
 use super::lookup::{Key, KeyValues};
-use super::{Action, InstId, Instance, Machine, Needs, ScopeId, Step, VarId, VarKind};
+use super::{Action, InstId, Instance, Machine, ScopeId, Step, Var, VarId, VarKind};
 use crate::diagnostics::{Fail, closest, duplicate, fail, runtime, typing};
 use crate::hir::{AttributeKind, ConstructId, ExprKind, missing_index};
 use crate::intern::Symbol;
@@ -103,7 +103,6 @@ impl Machine<'_> {
         let mut condition_scope = ScopeId::NONE;
         for (at, entry) in entity.entries.iter().enumerate() {
             let implement = &program.implements[entry.index()];
-            let mut needs = Needs::new();
             if let Some(condition) = implement.condition {
                 if !condition_scope.is_some()
                     || self.scopes[condition_scope.index()].namespace != implement.namespace
@@ -116,21 +115,28 @@ impl Machine<'_> {
                         implement.namespace,
                     );
                 }
-                self.plain_needs(condition, condition_scope, &mut needs)
-                    .map_err(|error| error.at(implement.loc))?;
+                self.act_on(
+                    condition,
+                    condition_scope,
+                    Action::Implement {
+                        implement: *entry,
+                        scope: condition_scope,
+                        instance,
+                        loc,
+                    },
+                )
+                .map_err(|error| error.at(implement.loc))?;
             } else if let Ok(at) = u16::try_from(at) {
                 self.queue_implement(instance, at, loc);
-                continue;
-            }
-            self.add_unit(
-                Action::Implement {
+            } else {
+                let action = Action::Implement {
                     implement: *entry,
                     scope: condition_scope,
                     instance,
                     loc,
-                },
-                needs,
-            )?;
+                };
+                self.add_direct(action, 0);
+            }
         }
         Ok(())
     }
@@ -143,14 +149,14 @@ impl Machine<'_> {
             to,
             instance,
             ..
-        }) = self.ready.back_mut()
+        }) = self.ready.last_mut()
             && (*construct, *instance) == (id, owner)
             && *to <= at
         {
             *to = at + 1;
             return;
         }
-        self.ready.push_back(Step::Constants {
+        self.ready.push(Step::Constants {
             construct: id,
             from: at,
             to: at + 1,
@@ -162,14 +168,14 @@ impl Machine<'_> {
         self.n_created += 1;
         if let Some(Step::Implement {
             instance, to, loc, ..
-        }) = self.ready.back_mut()
+        }) = self.ready.last_mut()
             && (*instance, *loc) == (owner, place)
             && *to <= at
         {
             *to = at + 1;
             return;
         }
-        self.ready.push_back(Step::Implement {
+        self.ready.push(Step::Implement {
             instance: owner,
             from: at,
             to: at + 1,
@@ -186,21 +192,23 @@ impl Machine<'_> {
         let program = self.program;
         let construct = &program.constructs[construct.index()];
         let slots = self.instance(instance).slots.0;
+        let attrs = &program.entity(construct.entity).slots;
         let range = usize::from(range.start)..usize::from(range.end);
         for argument in construct.indirect[range].iter().filter(|it| it.constant) {
+            let id = VarId(slots + argument.slot);
+            let attr = attrs[argument.slot as usize];
+            let (checked, var) = self.checked[argument.value.index()];
+            let is_fresh = self.var(id).is_fresh_slot();
+            if is_fresh && checked == attr {
+                self.vars[id.index()] = var.placed(construct.loc);
+                continue;
+            }
             let ExprKind::Const(value) = program.expr(argument.value).kind else {
                 continue;
             };
-            let id = VarId(slots + argument.slot);
-            let is_ready = self.var(id).is_ready();
-            let attr = program.entity(construct.entity).slots[argument.slot as usize];
-            if !is_ready && self.checked[argument.value.index()] == attr {
-                self.settle(id, value, construct.loc);
-                continue;
-            }
             self.set_slot(id, value, construct.loc)?;
-            if !is_ready {
-                self.checked[argument.value.index()] = attr;
+            if is_fresh {
+                self.checked[argument.value.index()] = (attr, *self.var(id));
             }
         }
         Ok(())
@@ -231,7 +239,7 @@ impl Machine<'_> {
         }
         let id = InstId(self.instances.len() as u32);
         let this = self.add_var(VarKind::Plain);
-        self.vars[this.index()].set(Value::Instance(id), loc);
+        self.vars[this.index()].set(Value::Instance(id), loc, &mut self.heap);
         let slots = VarId(self.vars.len() as u32);
         while self.owners.len() * super::OWNER_BLOCK <= slots.index() {
             self.owners.push(InstId(id.0.saturating_sub(1)));
@@ -257,8 +265,8 @@ impl Machine<'_> {
                 AttributeKind::Relation { high: Some(1), .. } => VarKind::Single,
                 AttributeKind::Relation { .. } => VarKind::List,
             };
-            let var = self.add_var(kind);
-            self.vars[var.index()].is_slot = true;
+            self.vars.push(Var::new(kind, true));
+            let var = VarId(self.vars.len() as u32 - 1);
             if matches!(kind, VarKind::Optional | VarKind::List) {
                 self.enqueue_if_complete(var);
             }

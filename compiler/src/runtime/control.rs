@@ -44,7 +44,7 @@ impl Machine<'_> {
             ExprKind::Var(_) | ExprKind::Attr(..) => {
                 let target = self.target(ready.needs[0]);
                 let var = self.var(target);
-                (var.kind != VarKind::Optional).then_some(var.value())
+                (var.kind() != VarKind::Optional).then_some(var.value(&self.heap))
             }
             _ => None,
         };

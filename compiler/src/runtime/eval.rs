@@ -7,13 +7,30 @@ use crate::span::Loc;
 use crate::syntax::ast::Operator;
 use crate::types::{StrId, Value, format};
 
-/// The needs of one unit and how far they were read.
+/// The needs of one unit and how far they were read; or those of a step without a unit, which looks them up itself.
 pub(super) struct Ready<'n> {
-    pub needs: &'n Needs,
-    pub at: usize,
+    pub needs: &'n [VarId],
+    at: usize,
+    direct: bool,
 }
 
-impl Ready<'_> {
+impl<'n> Ready<'n> {
+    pub fn direct() -> Ready<'n> {
+        Ready {
+            needs: &[],
+            at: 0,
+            direct: true,
+        }
+    }
+
+    pub fn new(needs: &'n Needs) -> Ready<'n> {
+        Ready {
+            needs,
+            at: 0,
+            direct: false,
+        }
+    }
+
     fn next(&mut self) -> VarId {
         let id = self.needs.get(self.at).copied().unwrap_or(VarId::NONE);
         self.at += 1;
@@ -28,10 +45,10 @@ impl Machine<'_> {
     /// The value of a variable that is ready.
     pub(super) fn read(&self, id: VarId, loc: Loc) -> Result<Value, Fail> {
         let var = self.var(self.target(id));
-        if var.kind == VarKind::Optional && matches!(var.value(), Value::Null) {
+        if var.kind() == VarKind::Optional && var.is_null() {
             return Err(self.optional_unset(id, loc));
         }
-        Ok(var.value())
+        Ok(var.value(&self.heap))
     }
 
     pub(super) fn optional_unset(&self, id: VarId, loc: Loc) -> Fail {
@@ -65,10 +82,14 @@ impl Machine<'_> {
         let node = program.expr(expr);
         match &node.kind {
             ExprKind::Var(_) | ExprKind::Attr(..) => {
-                let id = ready.next();
+                let id = if ready.direct {
+                    self.variable_of(expr, scope)?
+                } else {
+                    ready.next()
+                };
                 let value = self.read(id, node.loc)?;
                 if listener.is_some() {
-                    let kind = self.var(self.target(id)).kind;
+                    let kind = self.var(self.target(id)).kind();
                     if !matches!(kind, VarKind::List | VarKind::Literal | VarKind::Loop) {
                         self.deliver_all(listener, value)?;
                     }

@@ -1,6 +1,6 @@
 //! What must hold when nothing is left to do. Source: language.md 8.11.
 
-use super::{Action, InstId, Machine, VarId, VarKind};
+use super::{Action, InstId, Machine, Var, VarId, VarKind};
 use crate::diagnostics::{Fail, MAX_ERRORS, fail, not_found, runtime};
 use crate::hir::AttributeKind;
 use crate::span::Loc;
@@ -120,7 +120,12 @@ impl Machine<'_> {
             ));
             errors.push((error, None));
         }
-        for (offset, attr) in self.program.entity(entity).slots.iter().enumerate() {
+        let attributes = &self.program.entity(entity).slots;
+        let all = &self.vars[slots.index()..][..attributes.len()];
+        if self.wanting.is_empty() && all.iter().all(Var::is_ready) {
+            return;
+        }
+        for (offset, attr) in attributes.iter().enumerate() {
             let var = VarId(slots.0 + offset as u32);
             let is_ready = self.var(var).is_ready();
             if is_ready && !self.wanting.contains(&var) {
@@ -137,7 +142,7 @@ impl Machine<'_> {
             let place = self.program.sources.exact(attribute.loc);
             let object = self.describe_instance(id);
             let message = match attribute.kind {
-                AttributeKind::Relation { low, .. } if self.var(var).kind == VarKind::List => {
+                AttributeKind::Relation { low, .. } if self.var(var).kind() == VarKind::List => {
                     let n_elements = if is_ready {
                         0
                     } else {

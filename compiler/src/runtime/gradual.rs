@@ -9,13 +9,13 @@ impl Machine<'_> {
     /// Attaches a listener to a variable, through proxies.
     pub(super) fn listen(&mut self, id: VarId, listener: ListenerId) -> Result<(), Fail> {
         let target = self.target(id);
-        match self.var(target).kind {
+        match self.var(target).kind() {
             VarKind::Proxy => {
-                self.vars[target.index()].set_listener(listener);
+                self.set_listener(target, listener);
                 Ok(())
             }
             VarKind::Loop => {
-                let value = self.var(target).value();
+                let value = self.var(target).value(&self.heap);
                 self.deliver_all(listener, value)
             }
             VarKind::List | VarKind::Literal => self.listen_list(target, listener),
@@ -28,7 +28,7 @@ impl Machine<'_> {
         let mut at = 0;
         // The list may grow while it is delivered; then the loop goes on.
         loop {
-            let item = match self.var(id).value() {
+            let item = match self.var(id).value(&self.heap) {
                 Value::List(list) => self.heap.list(list).get(at).copied(),
                 _ => self.elements(id).get(at).copied(),
             };

@@ -89,7 +89,7 @@ impl Machine<'_> {
             .find(|index| index.table == table || index.ancestor_tables.contains(&table));
         index.is_some_and(|index| {
             index.slots.iter().zip(&key.values).all(|(slot, value)| {
-                let own = self.var(VarId(instance.slots.0 + slot)).value();
+                let own = self.var(VarId(instance.slots.0 + slot)).value(&self.heap);
                 self.same_key(own, *value)
             })
         })
@@ -173,7 +173,7 @@ impl Machine<'_> {
             .iter()
             .zip(&index.slots)
             .map(|(name, slot)| {
-                let value = self.var(VarId(slots.0 + slot)).value();
+                let value = self.var(VarId(slots.0 + slot)).value(&self.heap);
                 format!(
                     "{}={}",
                     self.program.text(*name),

@@ -9,6 +9,7 @@ mod construct;
 mod control;
 mod dataclasses;
 mod describe;
+mod direct;
 mod eval;
 mod finish;
 mod gradual;
@@ -23,6 +24,7 @@ mod needs;
 mod promises;
 mod python;
 mod questions;
+mod ready;
 mod references;
 mod rest;
 mod run;
@@ -33,8 +35,6 @@ mod units;
 mod validate;
 mod var;
 mod waits;
-
-use std::collections::VecDeque;
 
 use crate::diagnostics::{Fail, Warning, runtime};
 use crate::hash::{Map, Set};
@@ -66,7 +66,7 @@ macro_rules! none {
         }
     )*};
 }
-none! { VarId, ScopeId, ListenerId, HolderId, InstId }
+none! { VarId, UnitId, ScopeId, ListenerId, HolderId, InstId }
 
 /// No attribute.
 const NO_ATTR: AttrId = AttrId(u32::MAX);
@@ -74,8 +74,12 @@ const NO_ATTR: AttrId = AttrId(u32::MAX);
 /// Depth of synchronous delivery from list to list.
 const MAX_DELIVERY: u32 = 10_000;
 
-/// Bytes of an arena before it has to grow.
-const LARGE: usize = 4 << 20;
+/// Bytes of an arena before it has to grow. So large an arena has pages of its own, which exist only when they are used, and
+/// grows by moving them: nothing is copied, and no hole stays behind. It is above the largest size (32 MiB) that glibc takes
+/// from what was freed before.
+const ARENA_BYTES: usize = 33 << 20;
+/// Slots that are remembered; a power of two.
+const FOUND_SLOTS: usize = 1024;
 /// Variables for which there is one entry among the owners.
 const OWNER_BLOCK: usize = 16;
 
@@ -87,6 +91,8 @@ struct Delayed {
     elements: smallvec::SmallVec<[Value; 1]>,
     rare: Option<Box<Rare>>,
     chain: Chain,
+    /// Position in the parked list, from 1; 0: it is not there.
+    parked: u32,
     waiters: i32,
     /// Waits that are purely gradual.
     gradual: i32,
@@ -115,6 +121,7 @@ impl Delayed {
             elements: smallvec::SmallVec::new(),
             rare: None,
             chain: Chain::EMPTY,
+            parked: 0,
             waiters: 0,
             gradual: 0,
             open: 0,
@@ -148,11 +155,10 @@ struct Unit {
 #[derive(Clone, Copy)]
 enum Step {
     Unit(UnitId),
-    /// An attribute of a variable that has its value.
-    Attr {
-        expr: ExprId,
-        scope: ScopeId,
-        proxy: VarId,
+    /// All it needs is there. It goes to the end of the queue `laps` times before it runs.
+    Direct {
+        laps: u8,
+        action: Action,
     },
     /// Constants of a constructor into plain attributes: arguments `from` to `to` of the indirect ones.
     Constants {
@@ -223,10 +229,12 @@ enum Action {
         scope: ScopeId,
         result: VarId,
     },
+    /// `seq`: its number by creation, should it become a unit when it runs.
     Call {
         expr: ExprId,
         scope: ScopeId,
         result: VarId,
+        seq: u32,
     },
     Query {
         expr: ExprId,
@@ -395,7 +403,7 @@ pub struct Machine<'a> {
     free_units: Vec<UnitId>,
     n_created: u64,
     n_live: u64,
-    ready: VecDeque<Step>,
+    ready: ready::ReadyQueue,
     scopes: Vec<Scope>,
     pub instances: Vec<Instance>,
     /// For each block of variables: the newest instance that begins at or before the block.
@@ -412,8 +420,10 @@ pub struct Machine<'a> {
     holders: Vec<Holder>,
     runs: Vec<ComprehensionRun>,
     tables: Vec<Table>,
-    /// The attribute for which a constant is known to have the right type.
-    checked: Vec<AttrId>,
+    /// The attribute for which a constant is known to have the right type, and what its variable then is.
+    checked: Vec<(AttrId, Var)>,
+    /// Slots that were found lately, by entity and name.
+    found_slots: Vec<std::cell::Cell<(EntityId, Symbol, u32)>>,
     call_args: Map<UnitId, calls::Arguments>,
     /// First variable of each namespace's root block.
     pub roots: Vec<VarId>,
@@ -443,6 +453,11 @@ pub struct Machine<'a> {
     python_site: Option<calls::Site>,
 }
 
+/// An empty vector that may become large.
+fn arena<T>() -> Vec<T> {
+    Vec::with_capacity(ARENA_BYTES / size_of::<T>())
+}
+
 impl<'a> Machine<'a> {
     pub fn new(
         program: &'a std::sync::Arc<Program>,
@@ -451,6 +466,7 @@ impl<'a> Machine<'a> {
         options: &'a Options,
     ) -> Self {
         let mut heap = heap;
+        heap.reserve(ARENA_BYTES);
         let empty_list = heap.new_list(&[]);
         let implementations = program
             .entities
@@ -475,22 +491,21 @@ impl<'a> Machine<'a> {
             host: None,
             warnings: Vec::new(),
             unknown_parameters: Vec::new(),
-            // Large from the start: such a vector grows in place, by moving pages, and pages that are not used are not there.
-            vars: Vec::with_capacity(LARGE / 16),
-            free_vars: Vec::new(),
-            delayed: Vec::with_capacity(LARGE / 64),
+            vars: arena(),
+            free_vars: arena(),
+            delayed: arena(),
             free_delayed: Vec::new(),
-            cells: Vec::new(),
+            cells: arena(),
             free_cell: u32::MAX,
-            listeners: Vec::new(),
-            units: Vec::with_capacity(LARGE / 64),
-            free_units: Vec::new(),
+            listeners: arena(),
+            units: arena(),
+            free_units: arena(),
             n_created: 0,
             n_live: 0,
-            ready: VecDeque::new(),
-            scopes: Vec::new(),
-            instances: Vec::with_capacity(LARGE / 32),
-            owners: Vec::new(),
+            ready: ready::ReadyQueue::default(),
+            scopes: arena(),
+            instances: arena(),
+            owners: arena(),
             again: Map::default(),
             wanting: Vec::new(),
             by_entity: program.entities.iter().map(|_| Vec::new()).collect(),
@@ -500,7 +515,11 @@ impl<'a> Machine<'a> {
             holders: Vec::new(),
             runs: Vec::new(),
             tables: (0..program.n_tables).map(|_| Table::default()).collect(),
-            checked: vec![NO_ATTR; program.exprs.len()],
+            checked: vec![(NO_ATTR, Var::new(VarKind::Plain, true)); program.exprs.len()],
+            found_slots: vec![
+                std::cell::Cell::new((EntityId(u32::MAX), Symbol(0), 0));
+                FOUND_SLOTS
+            ],
             call_args: Map::default(),
             roots: Vec::new(),
             root_scopes: Vec::new(),
@@ -535,7 +554,18 @@ impl<'a> Machine<'a> {
     /// The variable of an attribute.
     pub fn slot(&self, instance: InstId, name: Symbol) -> Option<VarId> {
         let instance = self.instance(instance);
-        let slot = self.program.entity(instance.entity).slot_of.get(&name)?;
+        let entity = instance.entity;
+        let place = (entity.0 as usize)
+            .wrapping_mul(31)
+            .wrapping_add(name.0 as usize)
+            % FOUND_SLOTS;
+        let place = &self.found_slots[place];
+        let (of, known, slot) = place.get();
+        if (of, known) == (entity, name) {
+            return Some(VarId(instance.slots.0 + slot));
+        }
+        let slot = *self.program.entity(entity).slot_of.get(&name)?;
+        place.set((entity, name, slot));
         Some(VarId(instance.slots.0 + slot))
     }
 
@@ -567,7 +597,7 @@ impl<'a> Machine<'a> {
         id
     }
 
-    fn var(&self, id: VarId) -> &Var {
+    pub fn var(&self, id: VarId) -> &Var {
         &self.vars[id.index()]
     }
 
@@ -655,7 +685,7 @@ impl<'a> Machine<'a> {
         self.holders = Vec::new();
         self.runs = Vec::new();
         self.checked = Vec::new();
-        self.ready = VecDeque::new();
+        self.ready = ready::ReadyQueue::default();
         self.queue = schedule::Queue::new(0);
     }
 

@@ -41,10 +41,10 @@ impl Machine<'_> {
         if !var.is_ready() {
             return Err(ReadError::NotReady(slot));
         }
-        if var.kind == VarKind::Optional && matches!(var.value(), Value::Null) {
+        if var.kind() == VarKind::Optional && var.is_null() {
             return Err(ReadError::OptionalUnset(slot));
         }
-        Ok(var.value())
+        Ok(var.value(&self.heap))
     }
 
     pub fn optional_unset_error(&self, slot: VarId) -> crate::diagnostics::Fail {

@@ -3,29 +3,39 @@
 //!
 //! The variables come in the order in which [`eval`](super::eval) will read them.
 
-use super::{Action, Listener, ListenerId, Machine, Needs, ScopeId, Step, VarId, VarKind};
+use super::{Action, Listener, ListenerId, Machine, Needs, ScopeId, VarId, VarKind};
 use crate::diagnostics::{Fail, not_found};
 use crate::hir::{ExprId, ExprKind, FormatPart, Ref};
+use crate::intern::Symbol;
 use crate::span::Loc;
 use crate::types::Value;
 
 impl Machine<'_> {
     pub(super) fn resolve(&self, scope: ScopeId, name: Ref, loc: Loc) -> Result<VarId, Fail> {
-        let found = match name {
+        self.find_variable(scope, name).map_err(|missing| {
+            // The place is that of the statement, or of what else finds out.
+            let name = self.program.text(missing).rsplit("::").next().unwrap_or("");
+            let error = not_found(Loc::NONE, format!("variable {name} not found"));
+            let similar = self.program.similar_variables.get(&(missing, loc));
+            error.note("the name is here", loc).did_you_mean(similar)
+        })
+    }
+
+    /// The error is the name that is not found.
+    pub(super) fn find_variable(&self, scope: ScopeId, name: Ref) -> Result<VarId, Symbol> {
+        match name {
             Ref::Local { up, index } => {
                 let mut at = scope;
                 for _ in 0..up {
                     at = self.scopes[at.index()].parent;
                 }
-                return Ok(VarId(self.scopes[at.index()].base.0 + index));
+                Ok(VarId(self.scopes[at.index()].base.0 + index))
             }
-            Ref::Root { namespace, index } => {
-                return Ok(VarId(self.roots[namespace.index()].0 + index));
-            }
+            Ref::Root { namespace, index } => Ok(VarId(self.roots[namespace.index()].0 + index)),
             Ref::This => {
                 let instance = self.scopes[scope.index()].instance;
                 // The variable before the slots is the instance itself.
-                return Ok(VarId(self.instance(instance).slots.0 - 1));
+                Ok(VarId(self.instance(instance).slots.0 - 1))
             }
             Ref::Member { name, root } => {
                 let instance = self.scopes[scope.index()].instance;
@@ -35,15 +45,10 @@ impl Machine<'_> {
                 if let Some((namespace, index)) = root {
                     return Ok(VarId(self.roots[namespace.index()].0 + index));
                 }
-                name
+                Err(name)
             }
-            Ref::Missing(name) => name,
-        };
-        // The place is that of the statement, or of what else finds out.
-        let name = self.program.text(found).rsplit("::").next().unwrap_or("");
-        let error = not_found(Loc::NONE, format!("variable {name} not found"));
-        let similar = self.program.similar_variables.get(&(found, loc));
-        Err(error.note("the name is here", loc).did_you_mean(similar))
+            Ref::Missing(name) => Err(name),
+        }
     }
 
     /// Appends what an expression needs. A name that is not found has the place of the innermost expression around it
@@ -98,24 +103,21 @@ impl Machine<'_> {
             }
             ExprKind::Attr(object, _) => {
                 let proxy = self.recycled(VarKind::Proxy);
-                if let ExprKind::Var(name) = program.expr(*object).kind {
-                    let var = self.resolve(scope, name, program.expr(*object).loc)?;
-                    if self.is_ready(var) {
-                        if listener.is_some() {
-                            self.listen(proxy, listener)?;
-                        }
-                        self.n_created += 1;
-                        self.ready.push_back(Step::Attr { expr, scope, proxy });
-                        out.push(proxy);
-                        return Ok(());
-                    }
-                }
+                let action = Action::Attr { expr, scope, proxy };
+                let laps = self.laps(*object, scope);
                 let mut needs = Needs::new();
-                self.plain_needs(*object, scope, &mut needs)?;
+                if laps.is_none() {
+                    self.plain_needs(*object, scope, &mut needs)?;
+                }
                 if listener.is_some() {
                     self.listen(proxy, listener)?;
                 }
-                self.add_unit(Action::Attr { expr, scope, proxy }, needs)?;
+                match laps {
+                    Some(laps) => self.add_direct(action, laps),
+                    None => {
+                        self.add_unit(action, needs)?;
+                    }
+                }
                 out.push(proxy);
             }
             ExprKind::Binary(_, left, right) | ExprKind::Lookup(left, right) => {
@@ -125,23 +127,22 @@ impl Machine<'_> {
             ExprKind::Not(operand) => self.plain_needs(*operand, scope, out)?,
             ExprKind::And(left, _) | ExprKind::Or(left, _) => {
                 let result = self.temporary();
-                let mut needs = Needs::new();
-                self.plain_needs(*left, scope, &mut needs)?;
-                self.add_unit(
+                self.act_on(
+                    *left,
+                    scope,
                     Action::Logic {
                         expr,
                         scope,
                         result,
                     },
-                    needs,
                 )?;
                 out.push(result);
             }
             ExprKind::Ternary(condition, ..) => {
                 let result = self.temporary();
-                let mut needs = Needs::new();
-                self.plain_needs(*condition, scope, &mut needs)?;
-                self.add_unit(
+                self.act_on(
+                    *condition,
+                    scope,
                     Action::Ternary {
                         expr,
                         scope,
@@ -149,7 +150,6 @@ impl Machine<'_> {
                         listener,
                         context,
                     },
-                    needs,
                 )?;
                 out.push(result);
             }
@@ -186,44 +186,48 @@ impl Machine<'_> {
             ExprKind::Call(id) | ExprKind::Cast(id) => {
                 let call = &program.calls[id.index()];
                 let result = self.temporary();
-                let mut needs = Needs::new();
                 let named = call.named.iter().map(|(_, value)| value);
-                for value in call.positional.iter().chain(named).chain(&call.spreads) {
-                    self.plain_needs(*value, scope, &mut needs)?;
+                let all = call.positional.iter().chain(named).chain(&call.spreads);
+                let action = Action::Call {
+                    expr,
+                    scope,
+                    result,
+                    seq: self.n_created as u32 + 1,
+                };
+                if let Some(laps) = self.laps_of(all.clone(), scope) {
+                    self.add_direct(action, laps);
+                } else {
+                    let mut needs = Needs::new();
+                    for value in all {
+                        self.plain_needs(*value, scope, &mut needs)?;
+                    }
+                    self.add_unit(action, needs)?;
                 }
-                self.add_unit(
-                    Action::Call {
-                        expr,
-                        scope,
-                        result,
-                    },
-                    needs,
-                )?;
                 out.push(result);
             }
             ExprKind::Query(id) => {
                 let query = &program.queries[id.index()];
                 let result = self.temporary();
-                let mut needs = Needs::new();
-                if let crate::hir::QueryKind::Relation(object, _) = query.kind {
-                    self.plain_needs(object, scope, &mut needs)?;
+                let object = match &query.kind {
+                    crate::hir::QueryKind::Relation(object, _) => Some(object),
+                    crate::hir::QueryKind::Entity(_) => None,
+                };
+                let named = query.args.iter().map(|(_, value)| value);
+                let all = object.into_iter().chain(named).chain(&query.spreads);
+                let action = Action::Query {
+                    expr,
+                    scope,
+                    result,
+                };
+                if let Some(laps) = self.laps_of(all.clone(), scope) {
+                    self.add_direct(action, laps);
+                } else {
+                    let mut needs = Needs::new();
+                    for value in all {
+                        self.plain_needs(*value, scope, &mut needs)?;
+                    }
+                    self.add_unit(action, needs)?;
                 }
-                for value in query
-                    .args
-                    .iter()
-                    .map(|(_, value)| value)
-                    .chain(&query.spreads)
-                {
-                    self.plain_needs(*value, scope, &mut needs)?;
-                }
-                self.add_unit(
-                    Action::Query {
-                        expr,
-                        scope,
-                        result,
-                    },
-                    needs,
-                )?;
                 out.push(result);
             }
             ExprKind::Comprehension(id) => {
@@ -306,19 +310,15 @@ impl Machine<'_> {
     ) -> Result<(), Fail> {
         let program = self.program;
         match &program.expr(operand).kind {
-            ExprKind::Attr(object, _) => {
-                let mut needs = Needs::new();
-                self.plain_needs(*object, scope, &mut needs)?;
-                self.add_unit(
-                    Action::DefinedAttr {
-                        expr,
-                        scope,
-                        result,
-                    },
-                    needs,
-                )?;
-                Ok(())
-            }
+            ExprKind::Attr(object, _) => self.act_on(
+                *object,
+                scope,
+                Action::DefinedAttr {
+                    expr,
+                    scope,
+                    result,
+                },
+            ),
             ExprKind::Var(name) => {
                 let var = self.resolve(scope, *name, program.expr(operand).loc)?;
                 self.defined_on(var, result)
@@ -337,10 +337,10 @@ impl Machine<'_> {
     pub(super) fn defined_on(&mut self, var: VarId, result: VarId) -> Result<(), Fail> {
         let var = self.target(var);
         if self.is_ready(var) {
-            let answer = self.is_defined(self.var(var).value());
+            let answer = self.is_defined(self.var(var).value(&self.heap));
             return self.set_plain(result, answer, Loc::NONE);
         }
-        let is_list = matches!(self.var(var).kind, VarKind::List | VarKind::Literal);
+        let is_list = matches!(self.var(var).kind(), VarKind::List | VarKind::Literal);
         let next = self
             .free_units
             .last()

@@ -23,8 +23,8 @@ impl Machine<'_> {
         let mut errors = vec![placed(first)];
         let mut found = std::mem::take(&mut self.later_errors);
         for _ in 0..MAX_STEPS {
-            if let Some(step) = self.ready.pop_front() {
-                found.extend(self.step(step).err());
+            if let Some(step) = self.ready.pop() {
+                found.extend(self.step(&step).err());
                 found.append(&mut self.later_errors);
             } else if found.is_empty() {
                 break;

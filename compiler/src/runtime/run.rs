@@ -55,19 +55,18 @@ impl Machine<'_> {
     fn emit(&mut self, id: StmtId, scope: ScopeId) -> Result<(), Fail> {
         let stmt = &self.program.stmts[id.index()];
         let at_stmt = |error: Fail| error.at(stmt.loc);
-        let mut needs = Needs::new();
         match &stmt.kind {
             StmtKind::Expr(expr) => self
-                .plain_needs(*expr, scope, &mut needs)
-                .map_err(at_stmt)?,
+                .act_on(*expr, scope, Action::Stmt { stmt: id, scope })
+                .map_err(at_stmt),
             StmtKind::Assign { target, value } => {
                 self.resolve(scope, *target, stmt.loc)?;
-                self.plain_needs(*value, scope, &mut needs)
-                    .map_err(at_stmt)?;
+                self.act_on(*value, scope, Action::Stmt { stmt: id, scope })
+                    .map_err(at_stmt)
             }
             StmtKind::AttrAssign { object, .. } => self
-                .plain_needs(*object, scope, &mut needs)
-                .map_err(at_stmt)?,
+                .act_on(*object, scope, Action::Stmt { stmt: id, scope })
+                .map_err(at_stmt),
             StmtKind::For {
                 iterable, promises, ..
             } => {
@@ -80,10 +79,11 @@ impl Machine<'_> {
                     holder,
                     listener,
                 });
+                let mut needs = Needs::new();
                 self.needs(*iterable, scope, VarId::NONE, listener, &mut needs)
                     .map_err(at_stmt)?;
                 self.add_unit(Action::For { run }, needs)?;
-                return Ok(());
+                Ok(())
             }
             StmtKind::If {
                 condition,
@@ -91,37 +91,34 @@ impl Machine<'_> {
                 ..
             } => {
                 let holder = self.hold(id, promises, scope)?;
-                self.plain_needs(*condition, scope, &mut needs)
-                    .map_err(at_stmt)?;
-                self.add_unit(
+                self.act_on(
+                    *condition,
+                    scope,
                     Action::If {
                         stmt: id,
                         scope,
                         holder,
                     },
-                    needs,
-                )?;
-                return Ok(());
+                )
+                .map_err(at_stmt)
             }
         }
-        self.add_unit(Action::Stmt { stmt: id, scope }, needs)?;
-        Ok(())
     }
 
-    pub(super) fn step(&mut self, step: Step) -> Result<(), Fail> {
-        match step {
+    pub(super) fn step(&mut self, step: &Step) -> Result<(), Fail> {
+        match *step {
             Step::Unit(unit) => self.execute(unit),
-            Step::Attr { expr, scope, proxy } => {
-                let ExprKind::Attr(object, name) = self.program.expr(expr).kind else {
-                    return Ok(());
-                };
-                let ExprKind::Var(variable) = self.program.expr(object).kind else {
-                    return Ok(());
-                };
-                let place = self.program.expr(object).loc;
-                let var = self.resolve(scope, variable, place)?;
-                let value = self.read(var, place)?;
-                self.connect_attribute(proxy, value, object, name, self.program.expr(expr).loc)
+            Step::Direct {
+                laps: 0,
+                ref action,
+            } => {
+                self.act(UnitId::NONE, action, &mut Ready::direct())?;
+                Ok(())
+            }
+            Step::Direct { laps, action } => {
+                let laps = laps - 1;
+                self.ready.push(Step::Direct { laps, action });
+                Ok(())
             }
             Step::Constants {
                 construct,
@@ -154,7 +151,7 @@ impl Machine<'_> {
     fn execute(&mut self, id: UnitId) -> Result<(), Fail> {
         let action = self.units[id.index()].action;
         let needs = std::mem::take(&mut self.units[id.index()].needs);
-        let result = self.act(id, action, &needs);
+        let result = self.act(id, &action, &mut Ready::new(&needs));
         // A unit that has to wait for more has put itself back.
         let added = std::mem::replace(&mut self.units[id.index()].needs, needs);
         self.units[id.index()].needs.extend(added);
@@ -165,10 +162,9 @@ impl Machine<'_> {
     }
 
     /// False: the unit waits for more and runs again.
-    fn act(&mut self, id: UnitId, action: Action, needs: &Needs) -> Result<bool, Fail> {
+    fn act(&mut self, id: UnitId, action: &Action, ready: &mut Ready) -> Result<bool, Fail> {
         let program = self.program;
-        let ready = &mut Ready { needs, at: 0 };
-        match action {
+        match *action {
             Action::Idle | Action::Cancelled => {}
             Action::Stmt { stmt, scope } => {
                 let loc = program.stmts[stmt.index()].loc;
@@ -245,18 +241,20 @@ impl Machine<'_> {
                         return Err(runtime(program.expr(expr).loc, message));
                     }
                 };
-                let mut needs = Needs::new();
-                self.needs(branch, scope, context, listener, &mut needs)?;
-                self.add_unit(
-                    Action::Branch {
-                        expr: branch,
-                        scope,
-                        result,
-                        listener,
-                        context,
-                    },
-                    needs,
-                )?;
+                let action = Action::Branch {
+                    expr: branch,
+                    scope,
+                    result,
+                    listener,
+                    context,
+                };
+                if let Some(laps) = self.laps_listening(branch, scope, listener.is_some()) {
+                    self.add_direct(action, laps);
+                } else {
+                    let mut needs = Needs::new();
+                    self.needs(branch, scope, context, listener, &mut needs)?;
+                    self.add_unit(action, needs)?;
+                }
             }
             Action::Branch {
                 expr,
@@ -272,8 +270,8 @@ impl Machine<'_> {
             }
             Action::Defined { result } => {
                 if !self.var(result).is_ready() {
-                    let var = self.target(needs[0]);
-                    let answer = self.is_defined(self.var(var).value());
+                    let var = self.target(ready.needs[0]);
+                    let answer = self.is_defined(self.var(var).value(&self.heap));
                     self.set_plain(result, answer, Loc::NONE)?;
                 }
             }
@@ -297,7 +295,8 @@ impl Machine<'_> {
                 expr,
                 scope,
                 result,
-            } => return self.run_call(id, expr, scope, result, ready),
+                ..
+            } => return self.run_call(id, *action, expr, scope, result, ready),
             Action::Query {
                 expr,
                 scope,
@@ -419,7 +418,7 @@ impl Machine<'_> {
                     return Err(typing(node.loc, message));
                 };
                 let slot = self.slot_or_fail(instance, *attribute, node.loc)?;
-                if *append && self.var(slot).kind != VarKind::List {
+                if *append && self.var(slot).kind() != VarKind::List {
                     return Err(typing(
                         node.loc,
                         "Can not use += on relations with multiplicity 1",
@@ -440,27 +439,32 @@ impl Machine<'_> {
         scope: ScopeId,
         loc: Loc,
     ) -> Result<(), Fail> {
+        let is_list = self.var(slot).kind() == VarKind::List;
+        // A value that is whole needs no listener: the store delivers it.
+        let laps = self.laps_listening(value, scope, is_list);
         let mut needs = Needs::new();
         let mut listener = ListenerId::NONE;
-        if self.var(slot).kind == VarKind::List {
-            // Constants need no listener: the store delivers them.
-            if !matches!(self.program.expr(value).kind, ExprKind::Const(_)) {
+        if laps.is_none() {
+            if is_list && !matches!(self.program.expr(value).kind, ExprKind::Const(_)) {
                 listener = self.add_listener(Listener::Forward { target: slot, loc });
             }
+            self.needs(value, scope, slot, listener, &mut needs)
+                .map_err(|error| error.at(loc))?;
         }
-        self.needs(value, scope, slot, listener, &mut needs)
-            .map_err(|error| error.at(loc))?;
         self.promise(slot);
-        self.add_unit(
-            Action::Store {
-                expr: value,
-                scope,
-                slot,
-                listener,
-                loc,
-            },
-            needs,
-        )?;
+        let action = Action::Store {
+            expr: value,
+            scope,
+            slot,
+            listener,
+            loc,
+        };
+        match laps {
+            Some(laps) => self.add_direct(action, laps),
+            None => {
+                self.add_unit(action, needs)?;
+            }
+        }
         Ok(())
     }
 
@@ -526,9 +530,7 @@ impl Machine<'_> {
     }
 
     pub(super) fn connect(&mut self, proxy: VarId, slot: VarId) -> Result<(), Fail> {
-        let var = &mut self.vars[proxy.index()];
-        let (listener, mut chain) = (var.listener(), var.waiters());
-        var.connect(slot);
+        let (listener, mut chain) = self.connect_proxy(proxy, slot);
         if listener.is_some() {
             self.listen(slot, listener)?;
         }
@@ -560,19 +562,15 @@ impl Machine<'_> {
                 self.set_plain(result, unknown, Loc::NONE)
             }
             Value::Bool(found) if found == decisive => self.set_plain(result, value, Loc::NONE),
-            Value::Bool(_) => {
-                let mut needs = Needs::new();
-                self.plain_needs(right, scope, &mut needs)?;
-                self.add_unit(
-                    Action::LogicRight {
-                        expr,
-                        scope,
-                        result,
-                    },
-                    needs,
-                )?;
-                Ok(())
-            }
+            Value::Bool(_) => self.act_on(
+                right,
+                scope,
+                Action::LogicRight {
+                    expr,
+                    scope,
+                    result,
+                },
+            ),
             value => {
                 let text = self.heap.to_text(value, self);
                 let message =

@@ -57,7 +57,7 @@ impl Queue {
 impl Machine<'_> {
     fn class(&self, id: VarId) -> u32 {
         let var = self.var(id);
-        if var.kind == VarKind::Literal {
+        if var.kind() == VarKind::Literal {
             return self.program.policy.len() as u32 + 1;
         }
         if self.program.policy.is_empty() {
@@ -71,10 +71,10 @@ impl Machine<'_> {
 
     pub(super) fn enqueue(&mut self, id: VarId) {
         let var = &mut self.vars[id.index()];
-        if var.queued {
+        if var.queued() {
             return;
         }
-        var.queued = true;
+        var.set_queued(true);
         self.push_waiting(id);
     }
 
@@ -89,7 +89,7 @@ impl Machine<'_> {
         if self.var(id).is_ready() || self.potential(id) <= 0 {
             return;
         }
-        let parked = self.var(id).parked();
+        let parked = self.parked(id);
         let delayed = self.delayed_mut(id);
         let becomes_hot = parked > 0 && !delayed.in_hot;
         if becomes_hot {
@@ -144,14 +144,15 @@ impl Machine<'_> {
             }
             n_iterations += 1;
             let mut n_warm = 0;
-            while let Some(step) = self.ready.pop_front() {
+            while let Some(step) = self.ready.pop() {
                 if n_warm == 0 {
                     n_warm = WARMED;
                     self.check_limits(Loc::NONE)?;
+                    self.check_steps()?;
                     self.warm_up();
                 }
                 n_warm -= 1;
-                self.step(step)?;
+                self.step(&step)?;
             }
             let progress = self.freeze_waiting()? || self.freeze_parked()? || self.break_cycle()?;
             if !progress {
@@ -167,7 +168,7 @@ impl Machine<'_> {
         if self.vars.len() < LARGE {
             return;
         }
-        let next = || self.ready.iter().take(WARMED);
+        let next = || self.ready.next(WARMED);
         let mut sum = 0usize;
         for step in next() {
             if let Step::Unit(unit) = step {
@@ -188,9 +189,9 @@ impl Machine<'_> {
                         .get(scope.index())
                         .map_or(0, |at| at.base.index());
                 }
-                Step::Attr { scope, proxy, .. } => {
-                    sum += usize::from(self.var(proxy).is_ready());
-                    sum += self.scopes[scope.index()].base.index();
+                Step::Direct { laps, action } => {
+                    let scope = self.scopes.get(action.scope().index());
+                    sum += usize::from(laps) + scope.map_or(0, |at| at.base.index());
                 }
                 Step::Constants { instance, .. } | Step::Implement { instance, .. } => {
                     sum += self.instance(instance).slots.index();
@@ -233,14 +234,14 @@ impl Machine<'_> {
         self.queue.parked.push(id);
         self.queue.n_parked += 1;
         let position = self.queue.parked.len() as u32;
-        self.vars[id.index()].set_parked(position);
+        self.set_parked(id, position);
         if self.delayed(id).is_some() {
             self.delayed_mut(id).in_hot = false;
         }
     }
 
     fn unqueue(&mut self, id: VarId) {
-        self.vars[id.index()].queued = false;
+        self.vars[id.index()].set_queued(false);
     }
 
     /// Step B: parked variables that somebody waits for by now.
@@ -248,14 +249,14 @@ impl Machine<'_> {
         while let Some(Reverse((position, id))) = self.queue.hot.pop() {
             let id = VarId(id);
             let var = self.var(id);
-            if var.is_ready() || !var.kind.is_delayed() || var.parked() != position {
+            if var.is_ready() || !var.kind().is_delayed() || self.parked(id) != position {
                 continue;
             }
             self.delayed_mut(id).in_hot = false;
             if self.potential(id) <= 0 {
                 continue;
             }
-            self.vars[id.index()].set_parked(0);
+            self.set_parked(id, 0);
             self.queue.unpark(position);
             self.push_waiting(id);
         }

@@ -2,9 +2,19 @@
 
 use super::{Delayed, Listener, Machine, Rare, VarId, VarKind};
 use crate::diagnostics::{Fail, Failure, fail, runtime};
-use crate::hir::AttributeKind;
+use crate::hir::{AttrId, AttributeKind, STD_ENTITY};
 use crate::span::Loc;
-use crate::types::Value;
+use crate::types::{EntityId, InstId, Value};
+
+/// What an attribute that is a relation is on an instance.
+#[derive(Clone, Copy)]
+struct Relation {
+    owner: InstId,
+    target: EntityId,
+    low: u32,
+    high: Option<u32>,
+    inverse: Option<AttrId>,
+}
 
 impl Machine<'_> {
     /// Stores into a variable of a block or a temporary.
@@ -14,7 +24,7 @@ impl Machine<'_> {
             self.settle(id, value, loc);
             return Ok(());
         }
-        let (old, set_at) = (var.value(), var.set_at());
+        let (old, set_at) = (var.value(&self.heap), var.set_at());
         if self.heap.equal(old, value) {
             return Ok(());
         }
@@ -75,7 +85,7 @@ impl Machine<'_> {
         loc: Loc,
         recur: bool,
     ) -> Result<(), Fail> {
-        match self.var(id).kind {
+        match self.var(id).kind() {
             VarKind::Single => self.store_single(id, value, loc, recur),
             VarKind::Optional => self.store_optional(id, value, loc, recur),
             VarKind::List => self.store_list(id, value, loc, recur),
@@ -85,7 +95,7 @@ impl Machine<'_> {
             | VarKind::Literal
             | VarKind::Proxy => {
                 let var = self.var(id);
-                if !var.is_ready() && var.is_slot && !matches!(value, Value::Unknown(_)) {
+                if !var.is_ready() && var.is_slot() && !matches!(value, Value::Unknown(_)) {
                     let AttributeKind::Plain(ty) = self.program.attribute(self.attr(id)).kind
                     else {
                         return self.set_plain(id, value, loc);
@@ -97,20 +107,34 @@ impl Machine<'_> {
         }
     }
 
-    fn relation(&self, id: VarId) -> (u32, Option<u32>, Option<crate::hir::AttrId>) {
-        match self.program.attribute(self.attr(id)).kind {
+    fn relation(&self, id: VarId) -> Relation {
+        let owner = self.owner(id);
+        let instance = self.instance(owner);
+        let attr = self.program.entity(instance.entity).slots[(id.0 - instance.slots.0) as usize];
+        match self.program.attribute(attr).kind {
             AttributeKind::Relation {
-                low, high, inverse, ..
-            } => (low, high, inverse),
-            AttributeKind::Plain(_) => (0, None, None),
+                target,
+                low,
+                high,
+                inverse,
+            } => Relation {
+                owner,
+                target,
+                low,
+                high,
+                inverse,
+            },
+            AttributeKind::Plain(_) => Relation {
+                owner,
+                target: STD_ENTITY,
+                low: 0,
+                high: None,
+                inverse: None,
+            },
         }
     }
 
-    fn check_member(&mut self, id: VarId, value: Value, loc: Loc) -> Result<(), Fail> {
-        let AttributeKind::Relation { target, .. } = self.program.attribute(self.attr(id)).kind
-        else {
-            return Ok(());
-        };
+    fn check_member(&self, target: EntityId, value: Value, loc: Loc) -> Result<(), Fail> {
         match value {
             Value::Unknown(_) => Ok(()),
             Value::Instance(instance) => {
@@ -138,16 +162,15 @@ impl Machine<'_> {
         }
     }
 
-    fn set_inverse(&mut self, id: VarId, value: Value, loc: Loc) -> Result<(), Fail> {
-        let (.., inverse) = self.relation(id);
-        let (Some(inverse), Value::Instance(other)) = (inverse, value) else {
+    fn set_inverse(&mut self, relation: Relation, value: Value, loc: Loc) -> Result<(), Fail> {
+        let (Some(inverse), Value::Instance(other)) = (relation.inverse, value) else {
             return Ok(());
         };
         let name = self.program.attribute(inverse).name;
         let Some(slot) = self.slot(other, name) else {
             return Ok(());
         };
-        let owner = Value::Instance(self.owner(id));
+        let owner = Value::Instance(relation.owner);
         self.store(slot, owner, loc, false).map_err(|error| {
             // Conflicts are blamed on the instance that has the other value, also those of further attributes that get
             // their elements from it.
@@ -158,17 +181,18 @@ impl Machine<'_> {
     fn store_single(&mut self, id: VarId, value: Value, loc: Loc, recur: bool) -> Result<(), Fail> {
         let var = self.var(id);
         if var.is_ready() {
-            if self.heap.equal(var.value(), value) {
+            if self.heap.equal(var.value(&self.heap), value) {
                 return Ok(());
             }
-            return Err(self.double_set(var.value(), var.set_at(), value, loc));
+            return Err(self.double_set(var.value(&self.heap), var.set_at(), value, loc));
         }
-        self.check_member(id, value, loc)?;
+        let relation = self.relation(id);
+        self.check_member(relation.target, value, loc)?;
         let var = &mut self.vars[id.index()];
         let chain = var.waiters();
-        var.set(value, loc);
+        var.set(value, loc, &mut self.heap);
         if recur {
-            self.set_inverse(id, value, loc)?;
+            self.set_inverse(relation, value, loc)?;
         }
         self.notify_all(chain);
         Ok(())
@@ -183,24 +207,25 @@ impl Machine<'_> {
     ) -> Result<(), Fail> {
         let var = self.var(id);
         if var.is_ready() {
-            let unset = matches!(var.value(), Value::Null);
+            let unset = var.is_null();
             if unset && matches!(value, Value::Null)
-                || !unset && self.heap.equal(var.value(), value)
+                || !unset && self.heap.equal(var.value(&self.heap), value)
             {
                 return Ok(());
             }
             if unset {
                 return Err(self.modified_after_freeze(id, value, loc));
             }
-            return Err(self.double_set(var.value(), var.set_at(), value, loc));
+            return Err(self.double_set(var.value(&self.heap), var.set_at(), value, loc));
         }
         if !matches!(value, Value::Null) {
-            self.check_member(id, value, loc)?;
+            let relation = self.relation(id);
+            self.check_member(relation.target, value, loc)?;
             if recur {
-                self.set_inverse(id, value, loc)?;
+                self.set_inverse(relation, value, loc)?;
                 // The inverse may have come back, with this value or with another one: the first to set it has its way.
                 if self.var(id).is_ready() {
-                    self.vars[id.index()].set(value, loc);
+                    self.vars[id.index()].set(value, loc, &mut self.heap);
                     return Ok(());
                 }
             }
@@ -218,8 +243,8 @@ impl Machine<'_> {
             self.program.text(attribute.name)
         );
         let late = self.heap.to_text(value, self);
-        let present = match var.value() {
-            Value::List(_) => self.heap.repr(var.value(), self),
+        let present = match var.value(&self.heap) {
+            Value::List(_) => self.heap.repr(var.value(&self.heap), self),
             _ => "nothing".to_owned(),
         };
         fail("ModifiedAfterFreezeException", loc, "List modified after freeze")
@@ -273,14 +298,14 @@ impl Machine<'_> {
 
     fn store_null(&mut self, id: VarId, loc: Loc) -> Result<(), Fail> {
         let var = self.var(id);
-        let values = match var.value() {
+        let values = match var.value(&self.heap) {
             Value::List(list) => self.heap.list(list).to_vec(),
             _ if var.is_ready() => Vec::new(),
             _ => self.elements(id).to_vec(),
         };
         if values.is_empty() {
             if !self.var(id).is_ready() {
-                if self.relation(id).0 > 0 {
+                if self.relation(id).low > 0 {
                     self.wanting.push(id);
                 }
                 self.freeze_as(id, self.empty_list, loc);
@@ -302,9 +327,10 @@ impl Machine<'_> {
     }
 
     fn add_element(&mut self, id: VarId, item: Value, loc: Loc, recur: bool) -> Result<(), Fail> {
-        let (_, high, _) = self.relation(id);
+        let relation = self.relation(id);
+        let high = relation.high;
         if self.var(id).is_ready() {
-            let Value::List(list) = self.var(id).value() else {
+            let Value::List(list) = self.var(id).value(&self.heap) else {
                 return Err(self.modified_after_freeze(id, item, loc));
             };
             let elements = self.heap.list(list);
@@ -319,10 +345,10 @@ impl Machine<'_> {
             }
             return Err(self.modified_after_freeze(id, item, loc));
         }
-        self.check_member(id, item, loc)?;
+        self.check_member(relation.target, item, loc)?;
         let delayed = self.delayed_mut(id);
         if delayed.contains(item) {
-            self.enqueue_if_complete(id);
+            self.enqueue_list(id, relation.low);
             return Ok(());
         }
         delayed.elements.push(item);
@@ -333,7 +359,7 @@ impl Machine<'_> {
         }
         self.deliver_to_listeners(id, item)?;
         if recur {
-            self.set_inverse(id, item, loc)?;
+            self.set_inverse(relation, item, loc)?;
         }
         if self.var(id).is_ready() {
             return Ok(());
@@ -344,8 +370,15 @@ impl Machine<'_> {
             Some(high) if n_elements == high as usize => return self.freeze(id),
             _ => {}
         }
-        self.enqueue_if_complete(id);
+        self.enqueue_list(id, relation.low);
         Ok(())
+    }
+
+    /// A list that is not complete may be, if it has `low` elements.
+    fn enqueue_list(&mut self, id: VarId, low: u32) {
+        if self.open(id) == 0 && self.elements(id).len() >= low as usize {
+            self.enqueue(id);
+        }
     }
 
     fn exceeded(&self, id: VarId, loc: Loc) -> Fail {
@@ -361,12 +394,14 @@ impl Machine<'_> {
 
     /// Declares that no more values come.
     pub(super) fn freeze(&mut self, id: VarId) -> Result<(), Fail> {
-        let value = match self.var(id).kind {
+        let value = match self.var(id).kind() {
             VarKind::Optional => Value::Null,
-            _ => match self.var(id).delayed() {
-                u32::MAX => self.empty_list,
-                index if self.delayed[index as usize].elements.is_empty() => self.empty_list,
-                index => self.heap.new_list(&self.delayed[index as usize].elements),
+            _ => match self.delayed(id) {
+                Some(delayed) if !delayed.elements.is_empty() => {
+                    let index = self.var(id).link().unwrap_or_default();
+                    self.heap.new_list(&self.delayed[index as usize].elements)
+                }
+                _ => self.empty_list,
             },
         };
         self.freeze_as(id, value, Loc::NONE);
@@ -374,15 +409,16 @@ impl Machine<'_> {
     }
 
     fn freeze_as(&mut self, id: VarId, value: Value, loc: Loc) {
+        let parked = self.parked(id);
         let var = &mut self.vars[id.index()];
-        let (index, parked) = (var.delayed(), var.parked());
-        var.set(value, loc);
+        let link = var.link();
+        var.set(value, loc, &mut self.heap);
         if parked > 0 {
             self.queue.unpark(parked);
         }
-        if index == u32::MAX {
+        let Some(index) = link else {
             return;
-        }
+        };
         let delayed = &mut self.delayed[index as usize];
         let chain = delayed.chain;
         *delayed = Delayed::new();
@@ -392,19 +428,38 @@ impl Machine<'_> {
 
     /// What is known of a delayed variable that is not complete; none: nobody used it yet.
     pub(super) fn delayed(&self, id: VarId) -> Option<&Delayed> {
-        self.delayed.get(self.var(id).delayed() as usize)
+        let index = self.var(id).link()?;
+        self.delayed.get(index as usize)
     }
 
     pub(super) fn delayed_mut(&mut self, id: VarId) -> &mut Delayed {
-        let mut index = self.var(id).delayed();
-        if index == u32::MAX {
-            index = self.free_delayed.pop().unwrap_or_else(|| {
+        debug_assert!(!self.var(id).is_ready(), "it is complete");
+        let index = self.var(id).link().unwrap_or_else(|| {
+            let index = self.free_delayed.pop().unwrap_or_else(|| {
                 self.delayed.push(Delayed::new());
                 self.delayed.len() as u32 - 1
             });
-            self.vars[id.index()].set_delayed(index);
-        }
+            let var = &mut self.vars[id.index()];
+            self.delayed[index as usize].parked = var.parked();
+            var.set_link(index);
+            index
+        });
         &mut self.delayed[index as usize]
+    }
+
+    /// Of a delayed variable that is not complete: position in the parked list, from 1; 0: it is not there.
+    pub(super) fn parked(&self, id: VarId) -> u32 {
+        match self.delayed(id) {
+            Some(delayed) => delayed.parked,
+            None => self.var(id).parked(),
+        }
+    }
+
+    pub(super) fn set_parked(&mut self, id: VarId, position: u32) {
+        match self.var(id).link() {
+            Some(index) => self.delayed[index as usize].parked = position,
+            None => self.vars[id.index()].set_parked(position),
+        }
     }
 
     /// What was added to a list that is not complete.
@@ -423,7 +478,7 @@ impl Machine<'_> {
     pub(super) fn potential(&self, id: VarId) -> i32 {
         let var = self.var(id);
         let before = !self.program.policy.is_empty()
-            && var.is_slot
+            && var.is_slot()
             && self.program.attribute(self.attr(id)).before_others;
         let waits = self
             .delayed(id)
@@ -436,15 +491,15 @@ impl Machine<'_> {
         if var.is_ready() || self.open(id) > 0 {
             return false;
         }
-        match var.kind {
-            VarKind::List => self.elements(id).len() >= self.relation(id).0 as usize,
+        match var.kind() {
+            VarKind::List => self.elements(id).len() >= self.relation(id).low as usize,
             VarKind::Optional | VarKind::Literal => true,
             _ => false,
         }
     }
 
     pub(super) fn is_delayed(&self, id: VarId) -> bool {
-        self.var(id).kind.is_delayed()
+        self.var(id).kind().is_delayed()
     }
 
     /// Registers a promise; false: the variable takes none.

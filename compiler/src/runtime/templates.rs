@@ -91,16 +91,16 @@ impl Slot {
             self.wish = Some(Wish::Unset(id));
             return Found::Aborted;
         }
-        match var.value() {
+        match var.value(&self.heap) {
             Value::Unknown(_) => {
                 self.wish = Some(Wish::Unknown);
                 Found::Aborted
             }
             Value::Reference(_) => {
-                self.wish = Some(Wish::Reference(None, var.value()));
+                self.wish = Some(Wish::Reference(None, var.value(&self.heap)));
                 Found::Aborted
             }
-            Value::Null if var.kind == VarKind::Optional => Found::Nothing,
+            Value::Null if var.kind() == VarKind::Optional => Found::Nothing,
             value => Found::Value(value),
         }
     }

@@ -1,6 +1,6 @@
 //! Units and who waits for what. Source: language.md 8.2, 8.4.
 
-use super::{Action, Chain, Machine, Needs, Step, Unit, UnitId, VarId, VarKind};
+use super::{Action, Chain, ListenerId, Machine, Needs, Step, Unit, UnitId, VarId, VarKind};
 use crate::diagnostics::Fail;
 use crate::span::Loc;
 use crate::types::Value;
@@ -19,61 +19,101 @@ impl Machine<'_> {
 
     fn append_waiter(&mut self, id: VarId, unit: UnitId) {
         let cell = self.cell(unit.0);
-        let mut chain = self.chain(id);
-        if chain.head == u32::MAX {
-            chain.head = cell;
+        let chain = self.chain(id);
+        self.cells[cell as usize].1 = if chain.is_empty() {
+            cell
         } else {
-            self.cells[chain.tail as usize].1 = cell;
-        }
-        chain.tail = cell;
-        self.set_chain(id, chain);
+            std::mem::replace(&mut self.cells[chain.tail as usize].1, cell)
+        };
+        self.set_chain(id, Chain { tail: cell });
     }
 
     fn chain(&self, id: VarId) -> Chain {
         let var = self.var(id);
-        if var.kind.is_delayed() {
+        if var.kind().is_delayed() {
             self.delayed(id)
                 .map_or(Chain::EMPTY, |delayed| delayed.chain)
+        } else if let Some(link) = var.link() {
+            Chain {
+                tail: self.cells[link as usize].1,
+            }
         } else {
             var.waiters()
         }
     }
 
     fn set_chain(&mut self, id: VarId, chain: Chain) {
-        if self.var(id).kind.is_delayed() {
+        if self.var(id).kind().is_delayed() {
             self.delayed_mut(id).chain = chain;
+        } else if let Some(link) = self.var(id).link() {
+            self.cells[link as usize].1 = chain.tail;
         } else {
             self.vars[id.index()].set_waiters(chain);
         }
     }
 
+    /// A proxy's elements go to a listener once it is known what they are.
+    pub(super) fn set_listener(&mut self, proxy: VarId, listener: ListenerId) {
+        if let Some(link) = self.var(proxy).link() {
+            self.cells[link as usize].0 = listener.0;
+            return;
+        }
+        let chain = self.var(proxy).waiters();
+        let link = self.cell(listener.0);
+        self.cells[link as usize].1 = chain.tail;
+        self.vars[proxy.index()].set_link(link);
+    }
+
+    /// Gives a proxy its target; who listened, and who waited.
+    pub(super) fn connect_proxy(&mut self, proxy: VarId, target: VarId) -> (ListenerId, Chain) {
+        let chain = self.chain(proxy);
+        let var = &mut self.vars[proxy.index()];
+        let link = var.link();
+        var.connect(target);
+        let Some(link) = link else {
+            return (ListenerId::NONE, chain);
+        };
+        let (listener, _) = self.cells[link as usize];
+        self.free(link);
+        (ListenerId(listener), chain)
+    }
+
+    fn free(&mut self, cell: u32) {
+        self.cells[cell as usize].1 = self.free_cell;
+        self.free_cell = cell;
+    }
+
     /// Takes the first of a chain off.
     pub(super) fn next_waiter(&mut self, chain: &mut Chain) -> Option<UnitId> {
-        if chain.head == u32::MAX {
+        if chain.is_empty() {
             return None;
         }
-        let at = chain.head as usize;
-        let (unit, next) = self.cells[at];
-        self.cells[at].1 = self.free_cell;
-        self.free_cell = chain.head;
-        chain.head = next;
+        let first = self.cells[chain.tail as usize].1;
+        let (unit, next) = self.cells[first as usize];
+        if first == chain.tail {
+            *chain = Chain::EMPTY;
+        } else {
+            self.cells[chain.tail as usize].1 = next;
+        }
+        self.free(first);
         Some(UnitId(unit))
     }
 
     /// Gives a value to a variable that is not delayed, and tells those who wait for it.
     pub(super) fn settle(&mut self, id: VarId, value: Value, loc: Loc) {
-        let var = &mut self.vars[id.index()];
-        let chain = var.waiters();
-        var.set(value, loc);
+        let chain = self.chain(id);
+        self.vars[id.index()].set(value, loc, &mut self.heap);
         self.notify_all(chain);
     }
 
     /// The least (creation, position) among those who wait.
     pub(super) fn first_waiter(&self, id: VarId) -> Option<(u32, u32)> {
         let mut best = None;
-        let mut at = self.chain(id).head;
-        while at != u32::MAX {
-            let (unit, next) = self.cells[at as usize];
+        let Chain { tail } = self.chain(id);
+        let mut last = tail;
+        while last != u32::MAX {
+            let at = self.cells[last as usize].1;
+            let (unit, _) = self.cells[at as usize];
             let unit = &self.units[unit as usize];
             if !matches!(unit.action, Action::Cancelled)
                 && best.is_none_or(|(seq, _)| unit.seq < seq)
@@ -85,7 +125,7 @@ impl Machine<'_> {
                     .unwrap_or(0);
                 best = Some((unit.seq, position as u32));
             }
-            at = next;
+            last = if at == tail { u32::MAX } else { at };
         }
         best
     }
@@ -93,14 +133,7 @@ impl Machine<'_> {
     /// Creates a unit that runs when all of `needs` are ready.
     pub(super) fn add_unit(&mut self, action: Action, needs: Needs) -> Result<UnitId, Fail> {
         self.n_created += 1;
-        let limit = self.options.limits.steps;
-        if self.n_created > limit && self.n_created > limit + 64 * self.instances.len() as u64 {
-            let message = format!(
-                "the model needs more than {limit} steps: {}",
-                self.construct_chain()
-            );
-            return Err(crate::diagnostics::runtime(Loc::NONE, message));
-        }
+        self.check_steps()?;
         let unit = Unit {
             missing: 0,
             seq: self.n_created as u32,
@@ -126,7 +159,7 @@ impl Machine<'_> {
             }
         }
         if missing == 0 {
-            self.ready.push_back(Step::Unit(id));
+            self.ready.push(Step::Unit(id));
         } else {
             self.units[id.index()].missing = missing;
         }
@@ -140,7 +173,7 @@ impl Machine<'_> {
         if var.is_ready() {
             return false;
         }
-        let delayed = var.kind.is_delayed();
+        let delayed = var.kind().is_delayed();
         self.append_waiter(target, unit);
         if delayed {
             self.delayed_mut(target).waiters += 1;
@@ -159,7 +192,7 @@ impl Machine<'_> {
             if matches!(unit.action, Action::Cancelled) {
                 self.recycle(id);
             } else {
-                self.ready.push_back(Step::Unit(id));
+                self.ready.push(Step::Unit(id));
             }
         }
     }
@@ -181,7 +214,7 @@ impl Machine<'_> {
         for need in &needs {
             // Proxies and temporaries are made for one unit only.
             if matches!(
-                self.vars[need.index()].kind,
+                self.vars[need.index()].kind(),
                 VarKind::Proxy | VarKind::Temporary
             ) {
                 self.free_vars.push(*need);
@@ -208,7 +241,7 @@ impl Machine<'_> {
         }
         self.units[id.index()].missing = missing;
         if missing == 0 {
-            self.ready.push_back(Step::Unit(id));
+            self.ready.push(Step::Unit(id));
         }
     }
 }

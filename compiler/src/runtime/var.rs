@@ -1,11 +1,12 @@
-//! One variable of the model, in 16 bytes: a service has hundreds of them.
+//! One variable of the model, in 8 bytes: a service has hundreds of them.
 
-use super::{ListenerId, VarId};
+use super::VarId;
 use crate::span::Loc;
 use crate::types::reference::RefId;
-use crate::types::{BigId, DictId, InstId, ListId, StrId, UnknownId, Value};
+use crate::types::{BigId, DictId, Heap, InstId, ListId, StrId, UnknownId, Value};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
 pub enum VarKind {
     Plain,
     /// Result of a part of an expression, read by one unit.
@@ -19,6 +20,17 @@ pub enum VarKind {
     Proxy,
 }
 
+const KINDS: [VarKind; 8] = [
+    VarKind::Plain,
+    VarKind::Temporary,
+    VarKind::Loop,
+    VarKind::Single,
+    VarKind::Optional,
+    VarKind::List,
+    VarKind::Literal,
+    VarKind::Proxy,
+];
+
 impl VarKind {
     /// Its value is complete only when it is declared to be.
     pub fn is_delayed(self) -> bool {
@@ -26,7 +38,7 @@ impl VarKind {
     }
 }
 
-/// What the bits of a variable are.
+/// What the content of a variable is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 enum State {
@@ -35,6 +47,8 @@ enum State {
     Null,
     Bool,
     Int,
+    /// An integer that does not fit 32 bits.
+    Wide,
     Float,
     Big,
     Str,
@@ -47,153 +61,226 @@ enum State {
     Skip,
 }
 
+const STATES: [State; 16] = [
+    State::Waiting,
+    State::Connected,
+    State::Null,
+    State::Bool,
+    State::Int,
+    State::Wide,
+    State::Float,
+    State::Big,
+    State::Str,
+    State::List,
+    State::Dict,
+    State::Instance,
+    State::Unknown,
+    State::Opaque,
+    State::Reference,
+    State::Skip,
+];
+
+const STATE: u32 = 0xf;
+const KIND: u32 = 0x70;
+const KIND_SHIFT: u32 = 4;
+const QUEUED: u32 = 0x80;
+const SLOT: u32 = 0x100;
+/// Without a value: the content is the number of what there is in its place.
+const LINKED: u32 = 0x200;
+/// With a value: where it was set, in the bits from here on.
+const PLACE_SHIFT: u32 = 9;
+/// Places beyond are forgotten.
+const MAX_PLACE: u32 = u32::MAX >> PLACE_SHIFT;
+const NOTHING: u32 = u32::MAX;
+
+#[derive(Clone, Copy)]
 pub struct Var {
-    state: State,
-    pub kind: VarKind,
-    /// In a wait queue.
-    pub(super) queued: bool,
-    /// An attribute of an instance: see [`Machine::owner`](super::Machine::owner).
-    pub is_slot: bool,
-    /// With a value: where it was set. A proxy without a target: its listener.
-    extra: u32,
-    /// The value, or what there is in its place: see [`Chain`] and [`Var::delayed`].
-    bits: u64,
+    /// Its [`State`], its kind, and bits.
+    about: u32,
+    /// With a value: the value, or where it lies in the heap. Without one, see [`Var::waiters`] and [`Var::link`].
+    content: u32,
 }
 
-const _: () = assert!(size_of::<Var>() == 16);
+const _: () = assert!(size_of::<Var>() == 8);
 
-/// Those who wait, a list of cells.
+/// Those who wait: a ring of cells, known by its last one.
 #[derive(Clone, Copy)]
 pub(super) struct Chain {
-    pub head: u32,
     pub tail: u32,
 }
 
 impl Chain {
-    pub const EMPTY: Chain = Chain {
-        head: u32::MAX,
-        tail: u32::MAX,
-    };
-}
+    pub const EMPTY: Chain = Chain { tail: NOTHING };
 
-const fn pair(high: u32, low: u32) -> u64 {
-    (high as u64) << 32 | low as u64
+    pub fn is_empty(self) -> bool {
+        self.tail == NOTHING
+    }
 }
 
 impl Var {
     pub(super) fn new(kind: VarKind, is_slot: bool) -> Var {
-        let bits = if kind.is_delayed() {
-            pair(0, u32::MAX)
-        } else {
-            pair(u32::MAX, u32::MAX)
-        };
+        let slot = if is_slot { SLOT } else { 0 };
         Var {
-            state: State::Waiting,
-            kind,
-            queued: false,
-            extra: u32::MAX,
-            bits,
-            is_slot,
+            about: State::Waiting as u32 | (kind as u32) << KIND_SHIFT | slot,
+            content: if kind.is_delayed() { 0 } else { NOTHING },
         }
+    }
+
+    fn state(&self) -> State {
+        STATES[(self.about & STATE) as usize]
+    }
+
+    pub fn kind(&self) -> VarKind {
+        KINDS[((self.about & KIND) >> KIND_SHIFT) as usize]
+    }
+
+    /// An attribute of an instance: see [`Machine::owner`](super::Machine::owner).
+    pub fn is_slot(&self) -> bool {
+        self.about & SLOT != 0
+    }
+
+    /// In a wait queue.
+    pub(super) fn queued(&self) -> bool {
+        self.about & QUEUED != 0
+    }
+
+    pub(super) fn set_queued(&mut self, queued: bool) {
+        self.about = self.about & !QUEUED | if queued { QUEUED } else { 0 };
     }
 
     /// It has a value, or a target.
     pub fn is_ready(&self) -> bool {
-        self.state != State::Waiting
+        self.about & STATE != State::Waiting as u32
     }
 
     /// Null as long as there is none.
-    pub fn value(&self) -> Value {
-        let small = self.bits as u32;
-        match self.state {
+    pub fn value(&self, heap: &Heap) -> Value {
+        let content = self.content;
+        match self.state() {
             State::Waiting | State::Connected | State::Null => Value::Null,
-            State::Bool => Value::Bool(self.bits != 0),
-            State::Int => Value::Int(self.bits as i64),
-            State::Float => Value::Float(f64::from_bits(self.bits)),
-            State::Big => Value::Big(BigId(small)),
-            State::Str => Value::Str(StrId(small)),
-            State::List => Value::List(ListId(small)),
-            State::Dict => Value::Dict(DictId(small)),
-            State::Instance => Value::Instance(InstId(small)),
-            State::Unknown => Value::Unknown(UnknownId(small)),
-            State::Opaque => Value::Opaque(small),
-            State::Reference => Value::Reference(RefId(small)),
+            State::Bool => Value::Bool(content != 0),
+            State::Int => Value::Int(i64::from(content as i32)),
+            State::Wide => Value::Int(heap.wide(content) as i64),
+            State::Float => Value::Float(f64::from_bits(heap.wide(content))),
+            State::Big => Value::Big(BigId(content)),
+            State::Str => Value::Str(StrId(content)),
+            State::List => Value::List(ListId(content)),
+            State::Dict => Value::Dict(DictId(content)),
+            State::Instance => Value::Instance(InstId(content)),
+            State::Unknown => Value::Unknown(UnknownId(content)),
+            State::Opaque => Value::Opaque(content),
+            State::Reference => Value::Reference(RefId(content)),
             State::Skip => Value::Skip,
         }
     }
 
-    pub(super) fn set(&mut self, value: Value, loc: Loc) {
-        let (state, bits) = match value {
+    /// It has a value, and that is null.
+    pub fn is_null(&self) -> bool {
+        self.state() == State::Null
+    }
+
+    /// Its value if it has one that is a text, a number, a boolean or a null that may be read.
+    pub fn scalar(&self, heap: &Heap) -> Option<Value> {
+        self.is_scalar().then(|| self.value(heap))
+    }
+
+    /// See [`Var::scalar`].
+    pub fn is_scalar(&self) -> bool {
+        const SCALARS: u32 = 1 << State::Null as u32
+            | 1 << State::Bool as u32
+            | 1 << State::Int as u32
+            | 1 << State::Wide as u32
+            | 1 << State::Float as u32
+            | 1 << State::Big as u32
+            | 1 << State::Str as u32;
+        let is_scalar = SCALARS >> (self.about & STATE) & 1 != 0;
+        is_scalar && !(self.is_null() && self.kind() == VarKind::Optional)
+    }
+
+    /// Nobody waits for it, and it has no value.
+    pub(super) fn is_fresh_slot(&self) -> bool {
+        const FRESH: u32 = State::Waiting as u32 | (VarKind::Plain as u32) << KIND_SHIFT | SLOT;
+        self.about == FRESH && self.content == NOTHING
+    }
+
+    pub(super) fn set(&mut self, value: Value, loc: Loc, heap: &mut Heap) {
+        let (state, content) = match value {
             Value::Null => (State::Null, 0),
-            Value::Bool(value) => (State::Bool, u64::from(value)),
-            Value::Int(value) => (State::Int, value as u64),
-            Value::Float(value) => (State::Float, value.to_bits()),
-            Value::Big(id) => (State::Big, u64::from(id.0)),
-            Value::Str(id) => (State::Str, u64::from(id.0)),
-            Value::List(id) => (State::List, u64::from(id.0)),
-            Value::Dict(id) => (State::Dict, u64::from(id.0)),
-            Value::Instance(id) => (State::Instance, u64::from(id.0)),
-            Value::Unknown(id) => (State::Unknown, u64::from(id.0)),
-            Value::Opaque(id) => (State::Opaque, u64::from(id)),
-            Value::Reference(id) => (State::Reference, u64::from(id.0)),
+            Value::Bool(value) => (State::Bool, u32::from(value)),
+            Value::Int(value) => match i32::try_from(value) {
+                Ok(value) => (State::Int, value as u32),
+                Err(_) => (State::Wide, heap.add_wide(value as u64)),
+            },
+            Value::Float(value) => (State::Float, heap.add_wide(value.to_bits())),
+            Value::Big(id) => (State::Big, id.0),
+            Value::Str(id) => (State::Str, id.0),
+            Value::List(id) => (State::List, id.0),
+            Value::Dict(id) => (State::Dict, id.0),
+            Value::Instance(id) => (State::Instance, id.0),
+            Value::Unknown(id) => (State::Unknown, id.0),
+            Value::Opaque(id) => (State::Opaque, id),
+            Value::Reference(id) => (State::Reference, id.0),
             Value::Skip => (State::Skip, 0),
         };
-        self.state = state;
-        self.bits = bits;
-        self.extra = loc.0;
+        self.about = self.about & (KIND | QUEUED | SLOT) | state as u32;
+        self.content = content;
+        *self = self.placed(loc);
     }
 
+    /// The same, set elsewhere.
+    pub(super) fn placed(self, loc: Loc) -> Var {
+        let place = if loc.0 <= MAX_PLACE {
+            loc.0
+        } else {
+            Loc::NONE.0
+        };
+        let about = self.about & (STATE | KIND | QUEUED | SLOT) | place << PLACE_SHIFT;
+        Var { about, ..self }
+    }
+
+    /// Only of variables with a value.
     pub(super) fn set_at(&self) -> Loc {
-        Loc(self.extra)
-    }
-
-    /// A proxy: who wants the elements of what it will stand for.
-    pub(super) fn listener(&self) -> ListenerId {
-        ListenerId(self.extra)
-    }
-
-    pub(super) fn set_listener(&mut self, listener: ListenerId) {
-        self.extra = listener.0;
+        Loc(self.about >> PLACE_SHIFT)
     }
 
     /// What a proxy stands for.
     pub fn target(&self) -> Option<VarId> {
-        (self.state == State::Connected).then_some(VarId(self.bits as u32))
+        (self.about & STATE == State::Connected as u32).then_some(VarId(self.content))
     }
 
     pub(super) fn connect(&mut self, target: VarId) {
-        self.state = State::Connected;
-        self.bits = u64::from(target.0);
+        self.about = self.about & (KIND | QUEUED | SLOT) | State::Connected as u32;
+        self.content = target.0;
     }
 
-    /// Who waits; only of variables that are not ready and not delayed.
+    /// Without a value and delayed: its [`Delayed`](super::Delayed). A proxy without a target: the cell with its listener,
+    /// whose next one is the last of those who wait.
+    pub(super) fn link(&self) -> Option<u32> {
+        let linked = self.about & (STATE | LINKED) == LINKED | State::Waiting as u32;
+        linked.then_some(self.content)
+    }
+
+    pub(super) fn set_link(&mut self, link: u32) {
+        self.about |= LINKED;
+        self.content = link;
+    }
+
+    /// Without a value, a link, and not delayed: who waits.
     pub(super) fn waiters(&self) -> Chain {
-        Chain {
-            head: (self.bits >> 32) as u32,
-            tail: self.bits as u32,
-        }
+        Chain { tail: self.content }
     }
 
     pub(super) fn set_waiters(&mut self, chain: Chain) {
-        self.bits = pair(chain.head, chain.tail);
+        self.content = chain.tail;
     }
 
-    /// Delayed and not ready: where its [`Delayed`](super::Delayed) is, `u32::MAX`: it has none yet.
-    pub(super) fn delayed(&self) -> u32 {
-        self.bits as u32
-    }
-
-    pub(super) fn set_delayed(&mut self, index: u32) {
-        self.bits = pair(self.parked(), index);
-    }
-
-    /// Delayed and not ready: position in the parked list, from 1.
+    /// Without a value and a link, but delayed: position in the parked list, from 1; 0: it is not there.
     pub(super) fn parked(&self) -> u32 {
-        (self.bits >> 32) as u32
+        self.content
     }
 
     pub(super) fn set_parked(&mut self, position: u32) {
-        self.bits = pair(position, self.delayed());
+        self.content = position;
     }
 }
 
@@ -208,6 +295,8 @@ mod tests {
             Value::Bool(true),
             Value::Bool(false),
             Value::Int(i64::MIN),
+            Value::Int(i64::from(i32::MIN)),
+            Value::Int(i64::from(i32::MAX) + 1),
             Value::Int(-1),
             Value::Float(-0.0),
             Value::Float(f64::INFINITY),
@@ -220,13 +309,24 @@ mod tests {
             Value::Opaque(12),
             Value::Skip,
         ];
-        for value in values {
-            let mut var = Var::new(VarKind::Plain, false);
-            assert!(!var.is_ready());
-            var.set(value, Loc(5));
-            assert!(var.is_ready());
-            assert_eq!(format!("{:?}", var.value()), format!("{value:?}"));
-            assert_eq!(var.set_at(), Loc(5));
+        let mut heap = Heap::default();
+        for kind in KINDS {
+            for value in values {
+                let mut var = Var::new(kind, true);
+                assert!(!var.is_ready() && var.link().is_none());
+                var.set_queued(true);
+                var.set_link(3);
+                assert_eq!(var.link(), Some(3));
+                var.set(value, Loc(5), &mut heap);
+                assert!(var.is_ready() && var.is_slot() && var.queued());
+                assert!(var.link().is_none() && var.target().is_none());
+                assert_eq!(var.kind(), kind);
+                assert_eq!(format!("{:?}", var.value(&heap)), format!("{value:?}"));
+                assert_eq!(var.is_null(), matches!(value, Value::Null));
+                assert_eq!(var.set_at(), Loc(5));
+                var.set(value, Loc(u32::MAX), &mut heap);
+                assert_eq!(var.set_at(), Loc::NONE);
+            }
         }
     }
 }

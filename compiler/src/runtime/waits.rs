@@ -127,12 +127,12 @@ impl Machine<'_> {
         let moved = at != var;
         if moved && !producers.contains_key(&at) {
             let name = named.unwrap_or_else(|| "it".to_owned());
-            let loc = if self.var(at).is_slot {
+            let loc = if self.var(at).is_slot() {
                 self.instance(self.owner(at)).loc
             } else {
                 Loc::NONE
             };
-            let reason = match self.var(at).kind {
+            let reason = match self.var(at).kind() {
                 VarKind::List => format!("{name} never gets as many values as it needs"),
                 _ => format!("nothing gives {name} a value"),
             };
@@ -144,11 +144,11 @@ impl Machine<'_> {
     /// A variable as the model's author knows it; `None`: part of an expression.
     fn variable_name(&self, id: VarId, producers: &Producers) -> Option<String> {
         let var = self.var(id);
-        if var.is_slot {
+        if var.is_slot() {
             let name = self
                 .program
                 .text(self.program.attribute(self.attr(id)).name);
-            let complete = match var.kind {
+            let complete = match var.kind() {
                 VarKind::List => " to be complete",
                 _ => "",
             };

@@ -38,6 +38,8 @@ pub struct Heap {
     dicts: Vec<Dict>,
     bigs: Vec<BigInt>,
     n_unknowns: u32,
+    /// Numbers of variables that do not fit 32 bits.
+    wide: Vec<u64>,
     pub(super) references: Vec<Reference>,
     pub(super) known_references: Map<Box<str>, RefId>,
 }
@@ -59,6 +61,14 @@ impl Heap {
             self.text_ends[id.index() - 1]
         };
         &self.text[start..end]
+    }
+
+    /// Room for what a model makes, which takes no memory before it is used.
+    pub fn reserve(&mut self, bytes: usize) {
+        self.text.reserve(bytes);
+        self.text_ends.reserve(bytes / size_of::<usize>());
+        self.items.reserve(bytes / size_of::<Value>());
+        self.lists.reserve(bytes / size_of::<(u32, u32)>());
     }
 
     pub fn text_bytes(&self) -> usize {
@@ -136,6 +146,15 @@ impl Heap {
                 Value::Big(BigId(self.bigs.len() as u32 - 1))
             }
         }
+    }
+
+    pub fn wide(&self, at: u32) -> u64 {
+        self.wide[at as usize]
+    }
+
+    pub fn add_wide(&mut self, number: u64) -> u32 {
+        self.wide.push(number);
+        self.wide.len() as u32 - 1
     }
 
     pub fn new_unknown(&mut self) -> Value {
