@@ -23,6 +23,7 @@ mod model;
 mod needs;
 mod promises;
 mod python;
+mod questions;
 mod ready;
 mod references;
 mod rest;
