@@ -8,7 +8,7 @@ mod scan;
 mod signature;
 mod std;
 
-pub use bind::{Bound, bind};
+pub use bind::{Bound, Check, bind};
 pub use host::load_python;
 pub use scan::{Scanned, scan};
 

@@ -8,7 +8,9 @@ use super::eval::Ready;
 use super::{InstId, Machine, ScopeId, VarId};
 use crate::diagnostics::duplicate;
 use crate::diagnostics::{Fail, not_found, runtime, typing};
-use crate::hir::{AttributeKind, EntityIndex, ExprId, ExprKind, QueryId, QueryKind, TableId};
+use crate::hir::{
+    AttrId, AttributeKind, EntityIndex, ExprId, ExprKind, QueryId, QueryKind, TableId,
+};
 use crate::intern::Symbol;
 use crate::span::Loc;
 use crate::types::{EntityId, Type, Value};
@@ -354,7 +356,7 @@ impl Machine<'_> {
         let mut values = KeyValues::new();
         for ((_, value), slot) in args.iter().zip(&index.slots) {
             let attr = program.entity(entity).slots[*slot as usize];
-            values.push(self.as_key(*value, attr));
+            values.push(self.as_key(*value, attr, loc)?);
         }
         self.refuse_references(&index.names, &values, loc)?;
         let key = self.key(values, loc)?;
@@ -376,21 +378,19 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// Lookups cast to float where the attribute is one.
-    fn as_key(&self, value: Value, attr: crate::hir::AttrId) -> Value {
+    /// What is looked up is cast to float where the attribute is one.
+    pub(super) fn as_key(&mut self, value: Value, attr: AttrId, loc: Loc) -> Result<Value, Fail> {
         let AttributeKind::Plain(ty) = self.program.attribute(attr).kind else {
-            return value;
+            return Ok(value);
         };
-        let is_float = match &self.program.types[ty.index()] {
-            Type::Float => true,
-            Type::Nullable(inner) => self.is_type(*inner, &Type::Float),
-            _ => false,
-        };
-        match value {
-            Value::Bool(_) | Value::Int(_) | Value::Big(_) if is_float => {
-                self.heap.to_float(value).map_or(value, Value::Float)
+        match (value, &self.program.types[ty.index()]) {
+            (Value::Float(_) | Value::Reference(_), _) => Ok(value),
+            (_, Type::Float) => self.cast(ty, value, loc),
+            (Value::Null, Type::Nullable(_)) => Ok(value),
+            (_, Type::Nullable(inner)) if self.is_type(*inner, &Type::Float) => {
+                self.cast(*inner, value, loc)
             }
-            value => value,
+            _ => Ok(value),
         }
     }
 }

@@ -18,6 +18,7 @@ mod jinja_filters;
 mod jinja_methods;
 mod jinja_syntax;
 mod jinja_text;
+mod jinja_views;
 mod lookup;
 mod model;
 mod needs;
@@ -214,8 +215,10 @@ enum Action {
         listener: ListenerId,
         context: VarId,
     },
+    /// The branch of a conditional expression that was decided for.
     Branch {
-        expr: ExprId,
+        ternary: ExprId,
+        then: bool,
         scope: ScopeId,
         result: VarId,
         listener: ListenerId,
@@ -241,10 +244,11 @@ enum Action {
         scope: ScopeId,
         result: VarId,
     },
+    /// An element of a list that is delivered before the list is complete; the listener is that of the literal.
     Item {
         expr: ExprId,
+        list: ExprId,
         scope: ScopeId,
-        literal: VarId,
         listener: ListenerId,
         context: VarId,
     },
@@ -417,6 +421,8 @@ pub struct Machine<'a> {
     units: Vec<Unit>,
     free_units: Vec<UnitId>,
     n_created: u64,
+    /// Elements that went from one list to another.
+    n_delivered: u64,
     n_live: u64,
     ready: ready::ReadyQueue,
     scopes: Vec<Scope>,
@@ -516,6 +522,7 @@ impl<'a> Machine<'a> {
             units: arena(),
             free_units: arena(),
             n_created: 0,
+            n_delivered: 0,
             n_live: 0,
             ready: ready::ReadyQueue::default(),
             scopes: arena(),
