@@ -110,7 +110,13 @@ pub enum ToHost {
         attributes: Vec<AttributeInfo>,
         /// All ancestors, nearest first.
         parents: Vec<String>,
+        /// The attributes of its indexes, inherited ones included.
+        indices: Vec<Vec<String>>,
     },
+    /// Answer to `instances`.
+    InstanceList { instances: Vec<rmpv::Value> },
+    /// Answer to `where`; no file: it is not known.
+    Place { file: Option<String>, line: u32 },
     /// Runs the registered dependency managers over all resources. Answer: `depended` or `failed`.
     Depend {
         id: u64,
@@ -151,6 +157,12 @@ pub struct AttributeInfo {
     pub relation: bool,
     pub multi: bool,
     pub optional: bool,
+    /// Of a relation.
+    pub low: u32,
+    /// Of a relation; `None`: any number.
+    pub high: Option<u32>,
+    /// Of a relation: the name of the other end, if it has one.
+    pub inverse: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -395,6 +407,14 @@ pub enum FromHost {
     Entity {
         name: String,
     },
+    /// All instances of an entity so far. Answer: `instance_list`.
+    Instances {
+        entity: String,
+    },
+    /// The constructor of an instance. Answer: `place`.
+    Where {
+        instance: u32,
+    },
     /// The value of a name at the call that is open. Answer: `got`.
     Lookup {
         name: String,
@@ -447,6 +467,16 @@ pub struct Fact {
     pub name: String,
     pub value: String,
     pub expires: bool,
+}
+
+/// What is said of an entity that does not exist.
+pub fn no_entity() -> ToHost {
+    ToHost::EntityInfo {
+        name: String::new(),
+        attributes: Vec::new(),
+        parents: Vec::new(),
+        indices: Vec::new(),
+    }
 }
 
 /// Writes one frame and flushes.

@@ -24,11 +24,55 @@ class InstallMode:
 
 
 class ModuleMetadata:
-    """What a module says about itself."""
+    """What a module says about itself, in `module.yml`, `setup.cfg` or `pyproject.toml`."""
 
     def __init__(self, name: str, version: str = "0.0.0") -> None:
         self.name = name
         self.version = version
+
+    @classmethod
+    def of_directory(cls, path: str, name: str) -> ModuleMetadata:
+        """Read where it is found first; a version that is given nowhere is 0.0.0."""
+        for file, read in (("module.yml", _plain_yaml), ("setup.cfg", _setup_cfg), ("pyproject.toml", _pyproject)):
+            file = os.path.join(path, file)
+            if os.path.isfile(file):
+                try:
+                    said = read(file)
+                except (OSError, ValueError) as error:
+                    raise InvalidModuleException(f"{file} cannot be read: {error}") from error
+                if said:
+                    own = str(said.get("name", name)).removeprefix("inmanta-module-").replace("-", "_")
+                    return cls(own, str(said.get("version", "0.0.0")))
+        return cls(name)
+
+
+def _plain_yaml(file: str) -> dict[str, str]:
+    """The texts at the top level of a YAML file, which is all that is asked of it here."""
+    found = {}
+    with open(file, encoding="utf-8") as lines:
+        for line in lines:
+            key, colon, value = line.partition(":")
+            if colon and key.strip() == key and value.strip():
+                found[key] = value.split(" #")[0].strip().strip("'\"")
+    return found
+
+
+def _setup_cfg(file: str) -> dict[str, str]:
+    import configparser
+
+    parser = configparser.ConfigParser(interpolation=None)
+    try:
+        parser.read(file, encoding="utf-8")
+    except configparser.Error as error:
+        raise ValueError(error) from error
+    return dict(parser["metadata"]) if parser.has_section("metadata") else {}
+
+
+def _pyproject(file: str) -> dict[str, object]:
+    import tomllib
+
+    with open(file, "rb") as text:
+        return tomllib.load(text).get("project", {})
 
 
 class ProjectPipConfig:
@@ -68,13 +112,20 @@ class Module:
     ) -> None:
         self._project = project
         self._path = os.path.abspath(path)
-        self.name = name if name is not None else os.path.basename(self._path)
+        self._metadata: ModuleMetadata | None = None
+        self.name = name if name is not None else self.metadata.name
         self._files = files or []
-        self.metadata = ModuleMetadata(self.name)
 
     @property
     def path(self) -> str:
         return self._path
+
+    @property
+    def metadata(self) -> ModuleMetadata:
+        """Read when it is first asked for: few modules ask, and it takes a file each."""
+        if self._metadata is None:
+            self._metadata = ModuleMetadata.of_directory(self._path, os.path.basename(self._path))
+        return self._metadata
 
     @property
     def version(self) -> str:
@@ -85,7 +136,7 @@ class Module:
         """The module in a directory; None if it holds none."""
         if os.path.isfile(os.path.join(path, "module.yml")):
             return ModuleV1(None, path)
-        if os.path.isfile(os.path.join(path, "setup.cfg")):
+        if any(os.path.isfile(os.path.join(path, file)) for file in ("setup.cfg", "pyproject.toml")):
             return ModuleV2(None, path)
         return None
 

@@ -127,9 +127,9 @@ class Context:
             raise TypeNotFoundException(typename, self.owner.namespace)
         return found
 
-    def get_environment_id(self) -> str | None:
-        """The id of the environment that is compiled; None outside of one."""
-        return Runtime.environment_id
+    def get_environment_id(self) -> str:
+        """The id of the environment that is compiled; the text "None" outside of one, as with the reference."""
+        return str(Runtime.environment_id)
 
     def get_data_dir(self) -> str:
         """The directory `data/<namespace>` of the project, made if need be."""
@@ -360,12 +360,12 @@ class Plugin(metaclass=PluginMeta):
         return bool(self.opts.get("allow_unknown", False))
 
     def get_signature(self) -> str:
-        """`name(a: string, b: int = 0) -> any`, as messages show it."""
+        """`name(a: 'string', b: 'int' = 0) -> 'any'`, as messages show it."""
 
         def shown(argument: Argument, prefix: str = "") -> str:
             text = prefix + argument.name
             if argument.annotation is not MISSING:
-                text += f": {_written(argument.annotation)}"
+                text += f": {argument.annotation!r}"
             return f"{text} = {argument.default!s}" if argument.has_default else text
 
         parts = [shown(argument) for argument in self.args]
@@ -376,8 +376,8 @@ class Plugin(metaclass=PluginMeta):
         parts += [shown(argument) for argument in self.kwargs.values()]
         if self.var_kwargs is not None:
             parts.append(shown(self.var_kwargs, "**"))
-        returns = "any" if self.return_type is MISSING else _written(self.return_type)
-        return f"{self.__function_name__}({', '.join(parts)}) -> {returns}"
+        returns = "" if self.return_type in (MISSING, None) else f" -> {self.return_type!r}"
+        return f"{self.__function_name__}({', '.join(parts)}){returns}"
 
     def check_requirements(self) -> None:
         """An exception for the first of the declared commands that is not on the path."""
@@ -423,15 +423,27 @@ class Plugin(metaclass=PluginMeta):
 
     def __call__(self, *args: object, **kwargs: object) -> object:
         """Calls the body with values that are plugin values already, as template filters do."""
+        if self.deprecated:
+            self._warn_deprecated()
         if self.opts.get("commands"):
             self.check_requirements()
         values = [DynamicProxy.return_value(a) if not isinstance(a, Unknown) else a for a in args]
         if any(isinstance(value, Unknown) for value in values) and not self.is_accept_unknowns():
             return next(value for value in values if isinstance(value, Unknown))
-        if self._context >= 0:
+        if self._context >= 0 and not any(isinstance(value, Context) for value in values):
             owner = Owner(self.namespace.get_full_name(), Location("?", 0))
             values.insert(self._context, Context(None, None, owner, self))
         return DynamicProxy.unwrap(self.call(*values, **kwargs))
+
+    def _warn_deprecated(self) -> None:
+        import warnings
+
+        from inmanta.warnings import PluginDeprecationWarning
+
+        text = f"Plugin '{self.get_full_name()}' is deprecated."
+        if self.replaced_by:
+            text += f" It should be replaced by '{self.replaced_by}'."
+        warnings.warn(PluginDeprecationWarning(text), stacklevel=3)
 
     def call_in_context(
         self, processed_args: CheckedArgs, resolver: object, queue: object, location: Location
@@ -459,12 +471,6 @@ def _to_python(value: object, argument: str) -> object:
     if isinstance(value, Unknown):
         return value
     return DynamicProxy.return_value(value, context=ProxyContext(path=argument))
-
-
-def _written(annotation: object) -> str:
-    if isinstance(annotation, str):
-        return annotation
-    return getattr(annotation, "__name__", None) or str(annotation)
 
 
 def plugin(

@@ -410,11 +410,10 @@ class Id:
     def get_inmanta_module(self) -> str:
         return self._entity_type.split("::", 1)[0]
 
-    def get_instance(self) -> Resource:
+    def get_instance(self) -> Resource | None:
+        """A resource of this id without any field; None if no class is registered for its entity."""
         resource_class, _ = resource.get_class(self._entity_type)
-        if resource_class is None:
-            raise TypeError(f"No resource class registered for entity {self._entity_type}")
-        return resource_class(self)
+        return None if resource_class is None else resource_class(self)
 
     @classmethod
     def parse_id(cls, resource_id: str, version: int | None = None) -> Id:

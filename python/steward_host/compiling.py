@@ -78,6 +78,13 @@ class World(runtime.World):
         info = self._pipe.request("entity", {"name": name}, "entity_info")
         return info if info["name"] == name else None
 
+    def instances(self, name: str) -> list:
+        return self._pipe.request("instances", {"entity": name}, "instance_list")["instances"]
+
+    def place(self, instance_id: int) -> tuple[str | None, int]:
+        answer = self._pipe.request("where", {"instance": instance_id}, "place")
+        return answer["file"], answer["line"]
+
 
 class Types(dict):
     """The entities of the model by full name, looked up when they are asked for."""

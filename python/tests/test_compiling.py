@@ -513,12 +513,12 @@ class Calls(Compiling):
         self.assertEqual(self.failure("late")["type_name"], "ConnectionRefusedError")
 
     def test_entities_can_be_looked_at(self) -> None:
-        plain = {"relation": False, "multi": False, "optional": False}
+        plain = {"relation": False, "multi": False, "optional": False, "low": 0, "high": None, "inverse": None}
         self.net.entities["net::Port"] = {
             "name": "net::Port",
             "attributes": [
                 {"name": "name", "type_name": "string?", **plain},
-                {"name": "ports", "type_name": "net::Port", "relation": True, "multi": True, "optional": False},
+                {"name": "ports", "type_name": "net::Port", **plain, "relation": True, "multi": True},
             ],
             "parents": ["std::Entity"],
         }
@@ -542,6 +542,7 @@ class Calls(Compiling):
         self.check(None, "log")
         self.assertEqual(self.net.logged, [{"level": "WARNING", "message": "look here"}])
 
+    #: sdk 32
     def test_32_the_truth_of_a_reference_is_not_known(self) -> None:
         _, secret = self.net.call("net::secret", "k")
         self.assertEqual(secret.code, msgpack.EXT_REFERENCE)
@@ -562,6 +563,7 @@ class Calls(Compiling):
         _, back = self.net.call("net::same", native)
         self.assertEqual(msgpack.unpack(back.payload)[0], [3])
 
+    #: sdk 33
     def test_33_reference_values_of_instances_are_allowed_directly_only(self) -> None:
         _, values = self.net.call("net::secrets")
         # The compiler has checked the elements of an argument.
@@ -574,10 +576,12 @@ class Calls(Compiling):
         self.check("a", "allowed", instance(3, "net::Port"))
         self.assertEqual(self.failure("deep", instance(3, "net::Port"))["type_name"], "UnexpectedReference")
 
+    #: sdk 34
     def test_34_the_gate_of_nested_values_can_be_patched(self) -> None:
         self.net.model[3] = {"name": "eth0"}
         self.check([["patched", ".name"], "eth0"], "patched", instance(3, "net::Port"))
 
+    #: sdk 35
     def test_35_several_unset_variables_are_waited_for_at_once(self) -> None:
         one, two = instance(1, "net::Port"), instance(2, "net::Port")
         self.net.model = {1: {"name": lambda: "unset"}, 2: {"name": lambda: "unset"}}
@@ -585,9 +589,11 @@ class Calls(Compiling):
         self.net.model = {1: {"name": "a"}, 2: {"name": "b"}}
         self.check("ab", "both", one, two)
 
+    #: sdk 36
     def test_36_replacing_call_changes_what_the_model_gets(self) -> None:
         self.check("replaced", "replaced")
 
+    #: sdk 37
     def test_37_plugins_can_be_called_by_name_with_and_without_context(self) -> None:
         self.net.entities["net::Port"] = {"name": "net::Port", "attributes": [], "parents": []}
         self.check(5, "through", "net::add")
@@ -722,6 +728,7 @@ class Mapping(Compiling):
         self.port = instance(4, "net::Port")
         self.net.model[4] = {"name": "eth0", "agent": "a", "list": [1, {"x": None}], "unknown": UNKNOWN, "text": "t"}
 
+    #: sdk 3
     def test_03_a_getter_wins_over_the_map_and_the_map_over_the_attribute(self) -> None:
         name, body = self.net.map(0, self.port, "text", "simple", "nested")
         self.assertEqual(name, "mapped")
@@ -731,10 +738,12 @@ class Mapping(Compiling):
         self.assertEqual(nested["u"], "00000000-0000-0000-0000-000000000001")
         self.assertEqual(nested["d"], "2026-01-02T00:00:00.000000+00:00")
 
+    #: sdk 7
     def test_07_an_unknown_anywhere_makes_the_field_unknown(self) -> None:
         _, body = self.net.map(0, self.port, "unknown", "partly", "name")
         self.assertEqual(body["values"], [UNKNOWN, UNKNOWN, "eth0"])
 
+    #: sdk 10
     def test_10_the_same_content_is_kept_once(self) -> None:
         _, body = self.net.map(0, self.port, "upload")
         digest = "aaf4c61ddcc5e8a2dabede0f3b482cd9aea9434d"
@@ -751,6 +760,7 @@ class Mapping(Compiling):
         self.net.model[4]["name"] = lambda: "unset"
         self.assertEqual(self.net.map(0, self.port, "simple"), ("unset", {"id": 9, "variables": [[4, "name"]]}))
 
+    #: sdk 31
     def test_31_references_are_serialized_by_their_overrides(self) -> None:
         _, body = self.net.map(0, self.port, "secret", "name")
         first, second = body["values"][0]["it's"]
@@ -818,6 +828,7 @@ class Dependencies(Compiling):
         ]
         return self.net.ask("depend", {"id": 2, "resources": described})
 
+    #: sdk 9
     def test_09_a_manager_may_add_an_id_a_resource_and_a_text(self) -> None:
         self.assertTrue(self.loaded["has_dependency_managers"])
         name, body = self.depend(a="resource b", b="id c", c="text z", d="model", z="", y="")
@@ -825,6 +836,7 @@ class Dependencies(Compiling):
         a, b, c, z = (f"net::Port[a,name={name}]" for name in "abcz")
         self.assertEqual(body["requires"], [[0, [b, z]], [1, [c]], [2, [z]], [3, [z]]])
 
+    #: sdk 9
     def test_09_anything_else_is_an_error(self) -> None:
         name, body = self.depend(a="number", z="")
         self.assertEqual((name, body["failure"]["kind"]), ("failed", "compile"))
@@ -832,6 +844,7 @@ class Dependencies(Compiling):
         name, body = self.depend(b="id nowhere")
         self.assertEqual((name, body["failure"]["type_name"]), ("failed", "ResourceNotFoundExcpetion"))
 
+    #: sdk 39
     def test_39_unknown_parameters_and_files_are_collected(self) -> None:
         port = instance(6, "net::Port")
         digest = "aaf4c61ddcc5e8a2dabede0f3b482cd9aea9434d"
@@ -842,6 +855,7 @@ class Dependencies(Compiling):
 
 
 class Finalizers(Compiling):
+    #: sdk 38
     def test_38_all_finalizers_run_and_every_error_is_told(self) -> None:
         host = self.host(
             (

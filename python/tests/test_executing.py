@@ -81,6 +81,7 @@ class Context(unittest.TestCase):
     def setUp(self) -> None:
         self.ctx = HandlerContext(row())
 
+    #: sdk 14
     def test_14_changes_are_current_and_desired(self) -> None:
         self.ctx.add_change("a", desired=2, current=1)
         self.ctx.add_changes(b=3)
@@ -93,6 +94,7 @@ class Context(unittest.TestCase):
             with self.assertRaises(InvalidOperation):
                 self.ctx.update_changes({"x": wrong})
 
+    #: sdk 15
     def test_15_only_one_change_can_be_set(self) -> None:
         self.ctx.set_created()
         for again in (self.ctx.set_updated, self.ctx.set_created, self.ctx.set_purged):
@@ -100,6 +102,7 @@ class Context(unittest.TestCase):
                 again()
         self.assertEqual((self.ctx.changed, self.ctx.change), (True, const.Change.created))
 
+    #: sdk 22
     def test_22_log_arguments_are_json_or_text(self) -> None:
         self.ctx.info("see %(thing)s of %(n)d", thing=object, n=3, data={"a": (1, 2)})
         line = self.ctx.logs[0]
@@ -129,6 +132,7 @@ class Context(unittest.TestCase):
         self.assertIn("ValueError: here", self.ctx.logs[0].kwargs["traceback"])
         self.assertIn("resource net::Row[a,name=r],v=2: it broke", logged.output[0])
 
+    #: sdk 23
     def test_23_non_compliant_needs_a_difference(self) -> None:
         with self.assertRaises(InvalidOperation):
             self.ctx.set_resource_state(const.HandlerResourceState.non_compliant)
@@ -176,11 +180,13 @@ class Crud(unittest.TestCase):
         context = run(handler, row())
         self.assertEqual((handler.calls, context.status, context.change), (["pre", "post"], "deployed", "nochange"))
 
+    #: sdk 16
     def test_16_purged_and_not_there_is_deployed(self) -> None:
         handler = Handler(found=None)
         context = run(handler, row(purged=True))
         self.assertEqual((handler.calls, context.status, context.change), (["pre", "post"], "deployed", "nochange"))
 
+    #: sdk 17
     def test_17_delete_gets_the_desired_object(self) -> None:
         handler = Handler(found={"value": 9})
         desired = row(purged=True)
@@ -188,12 +194,14 @@ class Crud(unittest.TestCase):
         self.assertIs(handler.calls[1][1], desired)
         self.assertEqual((handler.calls[1][0], context.change, set(context.changes)), ("delete", "purged", {"purged", "value"}))
 
+    #: sdk 18
     def test_18_what_counts_as_a_difference(self) -> None:
         handler = Handler(found={"other": 5, "value": True})
         self.assertEqual(run(handler, row()).changes, {})
         handler = Handler(found={"value": [2, 1]})
         self.assertEqual(list(run(handler, row(value=[1, 2])).changes), ["value"])
 
+    #: sdk 19
     def test_19_post_runs_in_every_case(self) -> None:
         for fail, status in ((SkipResource("later"), "skipped"), (ValueError("x"), "failed")):
             handler = Handler(fail=fail)
@@ -231,6 +239,7 @@ class Crud(unittest.TestCase):
             if level is not None:
                 self.assertEqual(context.logs[-1].level, level, state)
 
+    #: sdk 21
     def test_21_the_last_provider_of_a_type_counts_and_providers_stack(self) -> None:
         self.addCleanup(Commander.reset)
 
@@ -397,15 +406,18 @@ class Runs(unittest.TestCase):
         self.assertEqual(self.host.deploy(exported("fork"))["status"], "deployed")
         self.assertEqual(self.host.deploy(exported(1))["status"], "deployed")
 
+    #: sdk 15
     def test_15_setting_two_changes_fails_the_run(self) -> None:
         outcome = self.host.deploy(exported("twice"))
         self.assertEqual((outcome["status"], outcome["change"]), ("failed", "created"))
 
+    #: sdk 20
     def test_20_a_handler_lives_for_one_task(self) -> None:
         for _ in range(2):
             outcome = self.host.deploy(exported("attribute"))
             self.assertIn("before: False", [line["msg"] for line in outcome["logs"]])
 
+    #: sdk 44
     def test_44_output_of_a_handler_does_not_disturb_the_run(self) -> None:
         self.assertEqual(self.host.deploy(exported("loud"))["status"], "deployed")
         self.assertEqual(self.host.deploy(exported(1))["status"], "deployed")
@@ -414,12 +426,14 @@ class Runs(unittest.TestCase):
         outcome = self.host.deploy(exported("connections"))
         return next(line["kwargs"]["connections"] for line in outcome["logs"] if line["msg"] == "seen")
 
+    #: sdk 25
     def test_25_the_delete_hook_runs_once_at_the_end(self) -> None:
         self.host.deploy(exported("cache"))
         self.host.deploy(exported("cache"))
         self.assertEqual(self.connections(), ["opened c"])
         self.assertEqual(self.host.stop(), 0)
 
+    #: sdk 29
     def test_29_two_executors_share_no_cache(self) -> None:
         other = Host(self, "executor")
         other.load_executor(Modules(self).write("net", HANDLERS), agent="other")
@@ -431,6 +445,7 @@ class Runs(unittest.TestCase):
         outcome = self.host.deploy(exported("sync"))
         self.assertEqual(outcome["facts"], [{"name": "sync", "value": "soon", "expires": True}])
 
+    #: sdk 43
     def test_43_a_client_without_server_fails_clearly(self) -> None:
         outcome = self.host.deploy(exported("file"))
         self.assertEqual(outcome["status"], "failed")
@@ -486,6 +501,7 @@ class Runs(unittest.TestCase):
         outcome = self.host.deploy({"id": "net::Row[a,name=r],v=4"}, dry_run=True)
         self.assertEqual(outcome["changes"]["handler"]["desired"], "Resource Deserialization Failed")
 
+    #: sdk 30
     def test_30_a_missing_reference_class_is_unavailable(self) -> None:
         replace = [
             {"type": "resource", "name": "resource", "id": "net::Row[a,name=r]"},
@@ -501,6 +517,7 @@ class Runs(unittest.TestCase):
         self.assertEqual((outcome["status"], outcome["change"]), ("deployed", "updated"))
         self.assertEqual(outcome["changes"], {"value": {"current": "was", "desired": "is"}})
 
+    #: sdk 41
     def test_41_discovery(self) -> None:
         for what, status in (("nothing", "deployed"), ("good", "deployed"), ("bad", "failed")):
             outcome = self.host.deploy(exported(kind="Discovery", what=what))

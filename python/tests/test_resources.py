@@ -38,6 +38,7 @@ class Registered(unittest.TestCase):
 
 
 class Fields(unittest.TestCase):
+    #: sdk 1
     def test_01_fields_of_all_bases_merge_in_first_seen_order(self) -> None:
         class A(Resource):
             fields = ("a", "b")
@@ -55,6 +56,7 @@ class Fields(unittest.TestCase):
             class D(Resource):
                 fields = "name"
 
+    #: sdk 2
     def test_02_reserved_and_private_names_are_refused(self) -> None:
         for name in ("requires", "_x", "id", "version", "serialize"):
             made = type("Made", (Resource,), {"fields": (name,)})
@@ -63,11 +65,13 @@ class Fields(unittest.TestCase):
 
 
 class Ids(unittest.TestCase):
+    #: sdk 5
     def test_05_agent_and_value_that_cannot_be_read_back_are_refused(self) -> None:
         for parts in (("a,b", "name", "x"), ("a", "name", "x]"), ("a", "na=me", "x")):
             with self.assertRaises(ValueError):
                 Id("net::Port", *parts)
 
+    #: sdk 6
     def test_06_an_id_is_what_its_text_says(self) -> None:
         plain = Id("net::sub-x::Port", "a.b", "name", "eth[0,=")
         versioned = plain.copy(version=4)
@@ -88,6 +92,7 @@ class Ids(unittest.TestCase):
 
 
 class FromTheModel(Registered):
+    #: sdk 4
     def test_04_the_agent_path_follows_relations_and_takes_the_first_of_a_list(self) -> None:
         world = use_world(self, {})
         port, rack, host = (runtime.instance(n, f"net::{e}") for n, e in ((1, "Port"), (2, "Rack"), (3, "Host")))
@@ -101,6 +106,7 @@ class FromTheModel(Registered):
         with self.assertRaisesRegex(ResourceException, "should lead to a string"):
             Resource.object_to_id(proxy, "net::Port", "name", "odd")
 
+    #: sdk 7
     def test_07_an_unknown_in_the_id_is_told(self) -> None:
         use_world(self, {1: {"name": Unknown(), "agent": "a"}})
         self.port()
@@ -124,6 +130,7 @@ class FromTheModel(Registered):
 
 
 class AsData(Registered):
+    #: sdk 12
     def test_12_a_resource_survives_the_way_through_json(self) -> None:
         made = self.port()
         again = Resource.deserialize(made.serialize())
@@ -136,6 +143,7 @@ class AsData(Registered):
         self.assertIn("speeds", made)
         self.assertEqual((made["name"], made.get("nothing", 5)), ("eth0", 5))
 
+    #: sdk 12
     def test_12_a_missing_field_is_an_error_and_a_strange_one_is_not(self) -> None:
         self.assertFalse(hasattr(self.port(strange=1), "strange"))
         fields = self.port().serialize()
@@ -143,6 +151,7 @@ class AsData(Registered):
         with self.assertRaisesRegex(Exception, "does not have field speeds"):
             Resource.deserialize(fields)
 
+    #: sdk 13
     def test_13_a_clone_is_deep(self) -> None:
         made = self.port()
         copy = made.clone(purged=True)
@@ -150,6 +159,7 @@ class AsData(Registered):
         self.assertEqual((made.purged, made.speeds, copy.purged, copy.speeds), (False, [1, 2], True, [1, 2, 3]))
         self.assertEqual(copy.requires, made.requires)
 
+    #: sdk 11
     def test_11_the_serialized_form_does_not_depend_on_hashes(self) -> None:
         code = """if True:
             import json
@@ -207,6 +217,7 @@ class References(Registered):
         plain = collector.field("speeds", value)
         return {"speeds": plain, "references": collector.references(), "mutators": collector.mutators()}
 
+    #: sdk 30
     def test_30_a_reference_is_resolved_once_for_all_its_places(self) -> None:
         inner = EnvironmentReference("inner")
         outer = EnvironmentReference(inner)
@@ -238,6 +249,7 @@ class References(Registered):
         made.resolve_all_references(Silent())
         self.assertEqual(made.speeds, 12)
 
+    #: sdk 30
     def test_30_a_missing_class_is_told(self) -> None:
         exported = self.exported([EnvironmentReference("x")])
         exported["references"][0]["type"] = "gone::Away"

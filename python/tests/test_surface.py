@@ -14,13 +14,14 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from inmanta import const, data
 from inmanta.agent.cache import AgentCache
 from inmanta.agent.handler import CRUDHandler, cache
+from inmanta.ast import type as types
 from inmanta.ast import MultiUnsetException, OptionalValueException, UnknownException, UnsetException
 from inmanta.config import Config, Option
 from inmanta.execute import runtime
 from inmanta.execute.proxy import DynamicProxy
 from inmanta.execute.util import NoneValue, Unknown
 from inmanta.resources import Id
-from inmanta.util import api_boundary_json_encoder, dict_path, hash_file, internal_json_encoder
+from inmanta.util import api_boundary_json_encoder, dict_path, get_compiler_version, hash_file, internal_json_encoder
 from tests.support import PACKAGE, use_world
 
 
@@ -76,6 +77,7 @@ class Cached(unittest.TestCase):
             for call in calls:
                 call()
 
+    #: sdk 24
     def test_24_arguments_make_the_key(self) -> None:
         handler = self.handler(ignore=["ctx"])
         for _ in range(2):
@@ -87,6 +89,7 @@ class Cached(unittest.TestCase):
         handler.bare("c")
         self.assertEqual(self.made, ["a", "b", "b", "c"])
 
+    #: sdk 25
     def test_25_the_delete_hook_runs_once(self) -> None:
         handler = self.handler(call_on_delete=self.deleted.append, timeout=5)
         self.task(0, lambda: handler.get(None, "a"))
@@ -97,6 +100,7 @@ class Cached(unittest.TestCase):
         self.cache.close()
         self.assertEqual(self.deleted, ["a", "b"])
 
+    #: sdk 25
     def test_25_a_delete_hook_that_fails_harms_nobody(self) -> None:
         def fail(value: object) -> None:
             raise ValueError(value)
@@ -107,6 +111,7 @@ class Cached(unittest.TestCase):
             self.task(6)
         self.assertEqual(len(self.cache), 0)
 
+    #: sdk 26
     def test_26_use_keeps_an_entry(self) -> None:
         handler = self.handler()
         for _ in range(4):
@@ -115,6 +120,7 @@ class Cached(unittest.TestCase):
         self.task(61, lambda: handler.get(None, "a"))
         self.assertEqual(self.made, ["a", "a"])
 
+    #: sdk 26
     def test_26_an_entry_is_renewed_by_a_later_method_of_the_same_class_only_if_used(self) -> None:
         handler = self.handler()
         self.task(0, lambda: handler.get(None, "a"), lambda: handler.get(None, "b"))
@@ -122,12 +128,14 @@ class Cached(unittest.TestCase):
         self.task(40, lambda: handler.get(None, "a"), lambda: handler.get(None, "b"))
         self.assertEqual(self.made, ["a", "b", "b"])
 
+    #: sdk 27
     def test_27_time_from_creation_counts_however_much_it_is_used(self) -> None:
         handler = self.handler(for_version=False, timeout=2)
         for _ in range(4):
             self.task(1, lambda: handler.get(None, "a"))
         self.assertEqual(self.made, ["a", "a"])
 
+    #: sdk 27
     def test_27_other_limits(self) -> None:
         for options, stays, goes in (
             ({"for_version": True, "timeout": 1}, 59, 61),
@@ -147,6 +155,7 @@ class Cached(unittest.TestCase):
             self.task(goes)
             self.assertEqual(len(self.cache), 0, options)
 
+    #: sdk 28
     def test_28_none_is_kept_unless_told_otherwise(self) -> None:
         for options, times in (({}, 1), ({"cache_none": False}, 2), ({"cacheNone": False}, 2)):
             handler = self.handler(**options)
@@ -259,10 +268,23 @@ class Proxies(unittest.TestCase):
         self.assertEqual((list(Unknown("s")), Unknown("s").source), ([], "s"))
 
 
+class OlderNames(unittest.TestCase):
+    """What the newest reference has no more, but older modules use."""
+
+    #: api inmanta.ast.type: Type.is_primitive
+    #: api inmanta.util: get_compiler_version
+    def test_are_kept(self) -> None:
+        self.assertTrue(types.String().is_primitive())
+        self.assertTrue(types.TypedList(types.Integer()).is_primitive())
+        self.assertFalse(types.Any().is_primitive())
+        self.assertRegex(get_compiler_version(), r"^\d+\.\d+")
+
+
 class Options(unittest.TestCase):
     def setUp(self) -> None:
         self.addCleanup(Config._reset)
 
+    #: sdk 42
     def test_42_the_environment_wins(self) -> None:
         Config.set("my-section", "my-name", "set")
         self.assertEqual(Config.get("my-section", "my_name"), "set")
@@ -276,6 +298,7 @@ class Options(unittest.TestCase):
 
 
 class Constants(unittest.TestCase):
+    #: sdk 40
     def test_40_there_is_no_autostart_agent_map(self) -> None:
         self.assertFalse(hasattr(data, "AUTOSTART_AGENT_MAP"))
 
@@ -372,12 +395,14 @@ class Clients(unittest.TestCase):
     def setUp(self) -> None:
         self.addCleanup(Config._reset)
 
+    #: sdk 43
     def test_43_a_client_without_server_says_so(self) -> None:
         from inmanta.protocol import SyncClient
 
         with self.assertRaisesRegex(ConnectionRefusedError, "no server is configured"):
             SyncClient("agent").get_file("x")
 
+    #: sdk 43
     def test_43_calls_without_and_within_a_loop(self) -> None:
         import asyncio
 

@@ -161,10 +161,19 @@ impl HostCallbacks for NoModel {
     }
 
     fn entity(&mut self, _: &str) -> ToHost {
-        ToHost::EntityInfo {
-            name: String::new(),
-            attributes: Vec::new(),
-            parents: Vec::new(),
+        protocol::no_entity()
+    }
+
+    fn instances(&mut self, _: &str) -> ToHost {
+        ToHost::InstanceList {
+            instances: Vec::new(),
+        }
+    }
+
+    fn place(&mut self, _: u32) -> ToHost {
+        ToHost::Place {
+            file: None,
+            line: 0,
         }
     }
 
@@ -257,6 +266,14 @@ impl PluginHost for Process {
                 FromHost::Entity { name } => {
                     let info = callbacks.entity(&name);
                     self.send(&info)?;
+                }
+                FromHost::Instances { entity } => {
+                    let found = callbacks.instances(&entity);
+                    self.send(&found)?;
+                }
+                FromHost::Where { instance } => {
+                    let place = callbacks.place(instance);
+                    self.send(&place)?;
                 }
                 FromHost::Log { level, message } => callbacks.log(&level, &message),
                 answer => return Ok(answer),

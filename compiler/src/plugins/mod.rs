@@ -143,6 +143,10 @@ pub trait HostCallbacks {
     /// A name at the call that runs.
     fn lookup(&mut self, name: &str) -> crate::protocol::Got;
     fn entity(&mut self, name: &str) -> crate::protocol::ToHost;
+    /// All instances of an entity, those of its descendants among them, in the order in which they were made.
+    fn instances(&mut self, entity: &str) -> crate::protocol::ToHost;
+    /// Where an instance was made.
+    fn place(&mut self, instance: u32) -> crate::protocol::ToHost;
     fn log(&mut self, level: &str, message: &str);
 }
 

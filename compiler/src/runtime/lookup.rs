@@ -22,7 +22,7 @@ type Args = SmallVec<[(Symbol, Value); 2]>;
 /// The values of an index, in the order of its attributes.
 #[derive(Clone)]
 pub(super) struct Key {
-    hash: u64,
+    hash: u32,
     values: KeyValues,
 }
 
@@ -34,6 +34,11 @@ pub(super) struct Waiting {
     args: Args,
     pub loc: Loc,
     pub order: u64,
+}
+
+/// A table takes its groups from the low bits, and what tells the entries of a group apart from the high ones.
+fn spread(hash: u32) -> u64 {
+    u64::from(hash).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
 impl Machine<'_> {
@@ -60,7 +65,7 @@ impl Machine<'_> {
             }
         }
         Ok(Key {
-            hash: hasher.finish(),
+            hash: hasher.finish() as u32,
             values,
         })
     }
@@ -100,7 +105,7 @@ impl Machine<'_> {
     pub(super) fn find_key(&self, table: TableId, key: &Key) -> Option<InstId> {
         self.tables[table.index()]
             .instances
-            .find(key.hash, |(hash, id)| {
+            .find(spread(key.hash), |(hash, id)| {
                 *hash == key.hash && self.has_key(table, *id, key)
             })
             .map(|(_, id)| *id)
@@ -124,7 +129,9 @@ impl Machine<'_> {
             let table = &mut self.tables[id.index()];
             table
                 .instances
-                .insert_unique(key.hash, (key.hash, instance), |(hash, _)| *hash);
+                .insert_unique(spread(key.hash), (key.hash, instance), |(hash, _)| {
+                    spread(*hash)
+                });
             if table.n_waiting > 0
                 && let Some(mut waiting) = table.waiting.remove(&key.hash)
             {

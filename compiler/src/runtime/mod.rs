@@ -24,6 +24,7 @@ mod model;
 mod needs;
 mod promises;
 mod python;
+mod questions;
 mod ready;
 mod references;
 mod rest;
@@ -397,8 +398,8 @@ struct ComprehensionRun {
 /// Instances, and look-ups that found none yet, by the hash of their key.
 #[derive(Default)]
 struct Table {
-    instances: hashbrown::HashTable<(u64, InstId)>,
-    waiting: Map<u64, Vec<lookup::Waiting>>,
+    instances: hashbrown::HashTable<(u32, InstId)>,
+    waiting: Map<u32, Vec<lookup::Waiting>>,
     n_waiting: u64,
 }
 

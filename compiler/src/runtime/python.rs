@@ -1,20 +1,19 @@
-//! Calls that Python answers: values over the wire, questions of a running call, getters of resources.
+//! Calls that Python answers: values over the wire, getters of resources. What a running call asks is in `questions`.
 
 use rmpv::Value as Wire;
 
+use super::Machine;
 use super::calls::Site;
-use super::{Machine, ReadError, VarId};
+use super::questions::{Name, Questions};
 use crate::diagnostics::{Fail, fail, runtime};
 use crate::export::Field;
-use crate::hir::{AttributeKind, NamespaceId, Ref};
-use crate::intern::Symbol;
-use crate::plugins::{Bound, HostCallbacks, PluginError, external};
+use crate::plugins::{Bound, PluginError, external};
 use crate::protocol::{
-    AttributeInfo, EXT_BIGINT, EXT_DATACLASS, EXT_INSTANCE, EXT_OPAQUE, EXT_REFERENCE, EXT_UNKNOWN,
-    FailureKind, FromHost, Got, ToHost,
+    EXT_BIGINT, EXT_DATACLASS, EXT_INSTANCE, EXT_OPAQUE, EXT_REFERENCE, EXT_UNKNOWN, FailureKind,
+    FromHost, ToHost,
 };
 use crate::span::Loc;
-use crate::types::{InstId, Type, Value};
+use crate::types::{InstId, Value};
 
 /// Values from Python may not be nested deeper.
 const MAX_DEPTH: u32 = 200;
@@ -502,157 +501,4 @@ fn known_kind(type_name: &str) -> &'static str {
         .find(|known| **known == short)
         .copied()
         .unwrap_or("RuntimeException")
-}
-
-/// What a name stands for at a call.
-enum Name {
-    Variable(VarId),
-    Value(Value),
-}
-
-impl Machine<'_> {
-    /// A name as the statement of the running call sees it. Source: language.md 3.4, 10.8.
-    fn name_at_call(&self, name: &str) -> Option<Name> {
-        let site = self.python_site?;
-        let program = self.program;
-        let call = &program.calls[site.call?.index()];
-        if let Some((namespace, name)) = name.rsplit_once("::") {
-            let seen = &program.namespaces[call.namespace.index()].visible;
-            let namespace = *seen.get(&program.names.find(namespace)?)?;
-            return self.root_variable(namespace, program.names.find(name)?);
-        }
-        let symbol = program.names.find(name)?;
-        if let Some(Ref::Local { up, index }) = call.scope.as_ref()?.refs.get(&symbol) {
-            let mut at = site.scope;
-            for _ in 0..*up {
-                at = self.scopes[at.index()].parent;
-            }
-            let base = self.scopes[at.index()].base;
-            return Some(Name::Variable(VarId(base.0 + index)));
-        }
-        let instance = self.scopes[site.scope.index()].instance;
-        if instance.is_some() {
-            if name == "self" {
-                return Some(Name::Value(Value::Instance(instance)));
-            }
-            if let Some(slot) = self.slot(instance, symbol) {
-                return Some(Name::Variable(slot));
-            }
-        }
-        self.root_variable(call.namespace, symbol)
-    }
-
-    fn root_variable(&self, namespace: NamespaceId, name: Symbol) -> Option<Name> {
-        let program = self.program;
-        let root = program.namespaces[namespace.index()].root;
-        let mut variables = program.blocks[root.index()].variables.iter();
-        let index = variables.position(|variable| *variable == name)?;
-        let base = self.roots[namespace.index()];
-        Some(Name::Variable(VarId(base.0 + index as u32)))
-    }
-}
-
-/// Answers what a running call asks.
-struct Questions<'m, 'a> {
-    machine: &'m mut Machine<'a>,
-}
-
-impl HostCallbacks for Questions<'_, '_> {
-    fn get(&mut self, instance: u32, attribute: &str) -> Got {
-        let machine = &self.machine;
-        if instance as usize >= machine.instances.len() {
-            return Got::NoAttribute("there is no such instance".to_owned());
-        }
-        let id = InstId(instance);
-        match machine.read_attribute(id, attribute) {
-            Ok(value) => Got::Value(machine.to_wire(value)),
-            Err(ReadError::NotReady(_)) => Got::Unset,
-            Err(ReadError::OptionalUnset(slot)) => {
-                Got::OptionalUnset(machine.optional_unset_error(slot).message)
-            }
-            Err(ReadError::NoAttribute) => Got::NoAttribute(format!(
-                "could not find attribute with name: {attribute} in type {}",
-                machine.program.entity_name(machine.instance(id).entity)
-            )),
-        }
-    }
-
-    fn lookup(&mut self, name: &str) -> Got {
-        let machine = &self.machine;
-        match machine.name_at_call(name) {
-            Some(Name::Value(value)) => Got::Value(machine.to_wire(value)),
-            Some(Name::Variable(id)) if !machine.is_ready(id) => Got::Unset,
-            Some(Name::Variable(id)) => match machine.read(id, Loc::NONE) {
-                Ok(value) => Got::Value(machine.to_wire(value)),
-                Err(error) => Got::OptionalUnset(error.message),
-            },
-            None => Got::NoAttribute(format!("variable {name} not found")),
-        }
-    }
-
-    fn entity(&mut self, name: &str) -> ToHost {
-        let program = self.machine.program;
-        let found = program
-            .names
-            .find(name)
-            .and_then(|symbol| program.entities.iter().find(|entity| entity.name == symbol));
-        let Some(entity) = found else {
-            return ToHost::EntityInfo {
-                name: String::new(),
-                attributes: Vec::new(),
-                parents: Vec::new(),
-            };
-        };
-        let attributes = entity
-            .slots
-            .iter()
-            .map(|attr| {
-                let attribute = program.attribute(*attr);
-                let (type_name, relation, multi, optional) = match attribute.kind {
-                    AttributeKind::Plain(ty) => {
-                        let kind = &program.types[ty.index()];
-                        let optional = matches!(kind, Type::Nullable(_));
-                        (
-                            program.type_text(ty),
-                            false,
-                            matches!(kind, Type::ListOf(_)),
-                            optional,
-                        )
-                    }
-                    AttributeKind::Relation { target, .. } => {
-                        let name = program.entity_name(target).to_owned();
-                        (name, true, attribute.is_multi(), attribute.is_optional())
-                    }
-                };
-                AttributeInfo {
-                    name: program.text(attribute.name).to_owned(),
-                    type_name,
-                    relation,
-                    multi,
-                    optional,
-                }
-            })
-            .collect();
-        let parents = entity
-            .ancestors
-            .iter()
-            .map(|id| program.entity_name(*id).to_owned())
-            .collect();
-        ToHost::EntityInfo {
-            name: name.to_owned(),
-            attributes,
-            parents,
-        }
-    }
-
-    fn log(&mut self, level: &str, message: &str) {
-        if matches!(level, "WARNING" | "ERROR" | "CRITICAL") {
-            self.machine.warnings.push(crate::diagnostics::Warning {
-                kind: "PluginLog",
-                message: message.to_owned(),
-                loc: Loc::NONE,
-                notes: Vec::new(),
-            });
-        }
-    }
 }

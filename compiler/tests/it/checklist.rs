@@ -1,4 +1,5 @@
-//! Every entry of the two checklists of the language (`lang`) and of its std module (`std`) has a test.
+//! Every entry of the checklists of the language (`lang`), of its std module (`std`) and of the Python surface (`sdk`) has
+//! a test.
 //!
 //! A test says which entries it shows: `#: lang 57, 58; std 3` on a line of a case or before a Python test, `//: lang 57`
 //! before a Rust test. `docs/checklist.md` lists the entries, what each is about, and its tests; titles are written there,
@@ -9,14 +10,14 @@ use std::path::{Path, PathBuf};
 
 use crate::lang::{cases, files};
 
-const LISTS: &[(&str, u32)] = &[("lang", 202), ("std", 33)];
+const LISTS: &[(&str, u32)] = &[("lang", 202), ("std", 33), ("sdk", 45)];
 
 /// Entries whose tests are not here yet. One that gets a mark must leave this list.
-const AWAITED: &[(&str, u32)] = &[];
+const AWAITED: &[(&str, u32)] = &[("sdk", 45)];
 
 type Entry = (String, u32);
 
-fn root() -> PathBuf {
+pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
@@ -35,24 +36,35 @@ fn entries(mark: &str, place: &str) -> Vec<Entry> {
     found
 }
 
-/// Marks before functions: `//: lang 1` … `fn name`.
-fn marked_functions(path: &Path, leader: &str, keyword: &str) -> Vec<(Entry, String)> {
+/// Marks before functions and classes: `//: lang 1` … `fn name`, each as it is written, with its place.
+pub fn marks(path: &Path, leader: &str, keywords: &[&str]) -> Vec<(String, String)> {
     let text = std::fs::read_to_string(path).expect("a test file is readable");
     let name = path.strip_prefix(root()).expect("it is below");
     let mut found = Vec::new();
-    let mut waiting: Vec<Entry> = Vec::new();
+    let mut waiting: Vec<String> = Vec::new();
     for line in text.lines().map(str::trim) {
-        let place = format!("{}: {line}", path.display());
         if let Some(mark) = line.strip_prefix(leader) {
-            waiting.extend(entries(mark, &place));
-        } else if let Some(rest) = line.strip_prefix(keyword) {
+            waiting.push(mark.to_owned());
+        } else if let Some(rest) = keywords.iter().find_map(|word| line.strip_prefix(word)) {
             let end = rest.find(|c: char| !c.is_alphanumeric() && c != '_');
             let function = &rest[..end.unwrap_or(rest.len())];
             let test = format!("{}::{function}", name.display());
-            found.extend(waiting.drain(..).map(|entry| (entry, test.clone())));
+            found.extend(waiting.drain(..).map(|mark| (mark, test.clone())));
         }
     }
     assert!(waiting.is_empty(), "{}: a mark at the end", path.display());
+    found
+}
+
+fn marked_functions(path: &Path, leader: &str, keywords: &[&str]) -> Vec<(Entry, String)> {
+    let mut found = Vec::new();
+    for (mark, test) in marks(path, leader, keywords) {
+        // Those of `surface.rs` are names.
+        if !mark.starts_with("api ") {
+            let entries = entries(&mark, &test).into_iter();
+            found.extend(entries.map(|entry| (entry, test.clone())));
+        }
+    }
     found
 }
 
@@ -79,14 +91,15 @@ fn tests() -> BTreeMap<Entry, Vec<String>> {
         "tests/it",
         "src",
         "python/tests",
+        "fixtures/modules",
     ] {
         for path in files(&root().join(directory)) {
             let marked = match path.extension().and_then(|extension| extension.to_str()) {
                 // The marks that this file speaks of are none.
                 Some("rs") if !path.ends_with("checklist.rs") => {
-                    marked_functions(&path, "//: ", "fn ")
+                    marked_functions(&path, "//: ", &["fn "])
                 }
-                Some("py") => marked_functions(&path, "#: ", "def "),
+                Some("py") => marked_functions(&path, "#: ", &["def ", "class "]),
                 _ => continue,
             };
             for (entry, test) in marked {

@@ -50,9 +50,12 @@ class RelationAttribute(Attribute):
 
     def __init__(self, entity: Entity, info: dict) -> None:
         super().__init__(entity, info)
-        self.low: int = info.get("low", 0 if self._optional or self._multi else 1)
-        self.high: int | None = info.get("high", None if self._multi else 1)
-        self._inverse: str | None = info.get("inverse")
+        self.low: int = info["low"]
+        self.high: int | None = info["high"]
+        self._inverse: str | None = info["inverse"]
+
+    def is_optional(self) -> bool:
+        return self.low == 0
 
     @property
     def end(self) -> RelationAttribute | None:

@@ -13,6 +13,7 @@ class Entity(Type):
     def __init__(self, info: dict) -> None:
         self.full_name: str = info["name"]
         self._parents: list[str] = list(info["parents"])
+        self._indices: list[list[str]] = list(info.get("indices") or ())
         self._attributes: dict[str, Attribute] = {}
         for attribute in info["attributes"]:
             kind = RelationAttribute if attribute["relation"] else Attribute
@@ -88,10 +89,17 @@ class Entity(Type):
         return cls.full_name in self._parents
 
     def get_all_instances(self) -> list:
-        raise NotImplementedError(f"The instances of {self} cannot be listed from Python: reach them through relations")
+        """All instances so far, those of entities that extend this one among them, in the order of their making."""
+        from inmanta.execute import runtime
+
+        return runtime.world.instances(self.full_name)
 
     def get_indices(self) -> list[list[str]]:
-        raise NotImplementedError(f"The indices of {self} cannot be listed from Python")
+        """The attributes of each index, inherited ones included."""
+        return [list(index) for index in self._indices]
+
+    def normalize(self) -> None:
+        """Nothing to do: an entity is complete before Python sees it."""
 
     def is_entity(self) -> bool:
         return True

@@ -240,7 +240,7 @@ class Dict(Type):
         return "dict"
 
     def type_string_internal(self) -> str:
-        return "dict"
+        return "Dict"
 
 
 class TypedDict(Dict):
@@ -317,7 +317,7 @@ class Union(Type):
         return self._refuse(value)
 
     def type_string_internal(self) -> str:
-        return " | ".join(member.type_string_internal() for member in self.types)
+        return f"Union[{','.join(member.type_string_internal() for member in self.types)}]"
 
 
 class Literal(Union):

@@ -77,6 +77,19 @@ class _ExportContext:
 
 
 exportcontext = _ExportContext()
+
+
+def _shown(value: object) -> str:
+    """The text of a value of the model, whose null is `null` however deep it is."""
+    if value is None:
+        return "null"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_shown, value))}]"
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{key!r}: {_shown(item)}' for key, item in value.items())}}}"
+    return repr(value)
+
+
 _UNNAMED = ProxyContext(path="<value>", validated=False)
 
 
@@ -193,10 +206,10 @@ class DynamicProxy:
         return mine < others
 
     def __repr__(self) -> str:
-        return f"@{self._get_instance()!r}"
+        return f"@{_shown(self._get_instance())}"
 
     def __str__(self) -> str:
-        return f"@{self._get_instance()!r}"
+        return f"@{_shown(self._get_instance())}"
 
     def __reduce__(self):
         raise TypeError("a value of the model cannot be pickled")

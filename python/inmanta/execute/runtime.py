@@ -21,7 +21,8 @@ class World:
 
     `get(instance_id, attribute)` gives `(kind, value)`: `("value", v)`, or one of `("unset", None)`,
     `("optional_unset", text)` and `("no_attribute", text)`. `lookup(name)` does so for a name at the running call.
-    `entity(name)` gives the fields of `entity_info`, or None.
+    `entity(name)` gives the fields of `entity_info`, or None; `instances(name)` the handles of its instances, and
+    `place(instance_id)` file and line of a constructor.
     """
 
     def get(self, instance_id: int, attribute: str) -> tuple[str, object]:
@@ -32,6 +33,12 @@ class World:
 
     def entity(self, name: str) -> dict | None:
         raise RuntimeError("no model: entities exist only while Steward compiles one")
+
+    def instances(self, name: str) -> list[Instance]:
+        raise RuntimeError("no model: instances exist only while Steward compiles one")
+
+    def place(self, instance_id: int) -> tuple[str | None, int]:
+        raise RuntimeError("no model: instances exist only while Steward compiles one")
 
 
 world = World()
@@ -134,11 +141,12 @@ class Instance:
 
     @property
     def location(self) -> Location | None:
-        """Not known on this side."""
-        return None
+        """The constructor that made it."""
+        file, line = world.place(self.id)
+        return None if file is None else Location(file, line)
 
     def get_location(self) -> Location | None:
-        return None
+        return self.location
 
     def __str__(self) -> str:
         # Where the reference has an address, twelve hexadecimal digits.

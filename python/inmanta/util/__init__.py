@@ -25,15 +25,15 @@ def hash_file(content: bytes) -> str:
 
 def internal_json_encoder(o: object) -> object:
     """`default=` for `json.dumps`: dates, UUIDs, enums, exceptions, models and proxies. TypeError for the rest."""
-    return _simplify(o, enum_name=True)
+    return _simplify(o)
 
 
 def api_boundary_json_encoder(o: object) -> object:
     """As `internal_json_encoder`, but an enum is its value: the form of the REST API."""
-    return _simplify(o, enum_name=False)
+    return _simplify(o)
 
 
-def _simplify(o: object, enum_name: bool) -> object:
+def _simplify(o: object) -> object:
     import datetime
     import enum
     import uuid
@@ -48,7 +48,7 @@ def _simplify(o: object, enum_name: bool) -> object:
     if isinstance(o, (datetime.date, datetime.time)):
         return o.isoformat()
     if isinstance(o, enum.Enum):
-        return o.name if enum_name else o.value
+        return o.name
     if hasattr(o, "to_dict"):
         return o.to_dict()
     if hasattr(o, "model_dump"):
