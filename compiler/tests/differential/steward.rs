@@ -3,13 +3,24 @@
 use std::sync::mpsc;
 use std::time::Duration;
 
-use steward_compiler::{Compiled, Diagnostic, MemWorld, Options, Severity, compile, export_json};
+use steward_compiler::{
+    Compiled, Diagnostic, Limits, MemWorld, Options, Severity, compile, export_json,
+};
 
 use crate::answer::{Answer, Found, Outcome, base_name};
 use crate::tree::{Case, VARIABLES};
 
 /// No case is large: what takes longer does not end.
 const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// What does not end stops early, so that a run of hours keeps its memory.
+const LIMITS: Limits = Limits {
+    iterations: None,
+    instances: 50_000,
+    chain: 2_000,
+    steps: 2_000_000,
+    text_bytes: 1 << 26,
+};
 
 /// What our compiler makes of a case.
 pub fn run(case: &Case) -> Answer {
@@ -21,6 +32,7 @@ pub fn run(case: &Case) -> Answer {
         world = world.variable(name, value);
     }
     let options = Options {
+        limits: LIMITS,
         export: case.export,
         dump_model: true,
         ..Options::default()

@@ -51,6 +51,13 @@ impl Parser<'_> {
                 left = self.add(ExprKind::Binary(Operator::NotIn, left, right), span)?;
                 continue;
             }
+            // After an operand it can only be the first half of `not in`.
+            if self.is(Kind::Keyword(Keyword::Not))
+                && self.kind_after(1) != Kind::Keyword(Keyword::In)
+            {
+                self.bump();
+                return Err(self.unexpected());
+            }
             if self.is_punct(b'?') && least <= 1 {
                 let span = self.ast.expr(left).span;
                 self.bump();

@@ -437,6 +437,21 @@ impl<'a> Parser<'a> {
 
     /// At the dot of `a.B`: a dot where `::` belongs.
     fn namespace_access(&mut self, start: Span) -> Box<SyntaxError> {
+        use Keyword::{And, Elif, Else, End, In, Is, Or};
+        // It is read as the name of a type, so what never follows one is the first mistake.
+        let is_type = self.kind_after(1) == Kind::Cid;
+        let follows_no_type = matches!(
+            self.kind_after(2),
+            Kind::Punct(b')' | b']' | b'}' | b'=' | b'+' | b'*' | b'/' | b'%' | b'?')
+                | Kind::Cmp(_)
+                | Kind::StarStar
+                | Kind::PlusEquals
+                | Kind::Keyword(And | Elif | Else | End | In | Is | Or)
+        );
+        if is_type && follows_no_type {
+            self.at += 2;
+            return self.unexpected();
+        }
         let mut end = start;
         while self.is_punct(b'.') && matches!(self.kind_after(1), Kind::Id | Kind::Cid) {
             self.bump();
