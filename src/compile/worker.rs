@@ -10,11 +10,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use steward_compiler::protocol::PythonModule;
 use steward_compiler::{Export, PythonRuntime, Severity, Variables, protocol};
 use tokio::process::{Child, ChildStdin, ChildStdout};
 
-use crate::deploy::Python;
+use crate::deploy::{Python, VersionCode};
 use crate::process;
 
 /// One compile to do.
@@ -24,6 +23,8 @@ pub(super) struct Job {
     pub(super) variables: Variables,
     pub(super) environment_id: String,
     pub(super) python: Option<Python>,
+    /// With the modules that the project asks for.
+    pub(super) environment: Option<PathBuf>,
 }
 
 /// What came of it.
@@ -32,8 +33,8 @@ pub(super) struct JobDone {
     pub(super) diagnostics: Vec<Reported>,
     /// Present when there is no error.
     pub(super) export: Option<Export>,
-    /// Modules with Python code, for the executors.
-    pub(super) modules: Vec<PythonModule>,
+    /// What the executors need.
+    pub(super) code: VersionCode,
     /// What the model printed, capped.
     pub(super) printed: String,
 }
@@ -243,7 +244,8 @@ fn compile(job: Job) -> JobDone {
             printed.push('\n');
         }
     };
-    let world = steward_compiler::DirWorld::new(job.project_dir, job.variables, print);
+    let world = steward_compiler::DirWorld::new(job.project_dir, job.variables, print)
+        .with_environment(job.environment.as_deref());
     let python = job.python.map(|python| python.runtime()).into();
     let options = steward_compiler::Options {
         export: true,
@@ -264,7 +266,10 @@ fn compile(job: Job) -> JobDone {
     JobDone {
         diagnostics,
         export: compiled.export,
-        modules: compiled.python_modules,
+        code: VersionCode {
+            interpreter: job.environment.map(|path| path.join("bin/python")),
+            modules: compiled.python_modules,
+        },
         printed,
     }
 }
