@@ -46,6 +46,7 @@ pub use check::check;
 pub use diagnostics::render;
 pub use export::{JsonWriter, PartialError, ResourceRef, ResourceSink, export_json, merge_partial};
 pub use format::format;
+pub use plugins::WarmHosts;
 pub use world::{DirWorld, MemWorld, World};
 
 use diagnostics::{Fail, Warning};
@@ -109,6 +110,19 @@ fn compile_here(
     options: &Options,
     sink: Option<&mut dyn ResourceSink>,
 ) -> Compiled {
+    let output = plugins::Output::default();
+    let mut compiled = compile_with(world, options, sink, &output);
+    // By now the host of the compile is done.
+    compiled.plugin_output = output.take();
+    compiled
+}
+
+fn compile_with(
+    world: &dyn World,
+    options: &Options,
+    sink: Option<&mut dyn ResourceSink>,
+    output: &plugins::Output,
+) -> Compiled {
     let mut sources = Sources::default();
     let mut names = intern::Interner::default();
     let mut warnings = Vec::new();
@@ -124,7 +138,7 @@ fn compile_here(
     if loaded.has_broken_syntax {
         return report(&sources, errors, warnings);
     }
-    let python = match plugins::load_python(world, options, &loaded, &mut sources) {
+    let python = match plugins::load_python(world, options, &loaded, &mut sources, output) {
         Ok(python) => python,
         Err(error) => {
             errors.push(error);

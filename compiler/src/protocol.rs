@@ -73,7 +73,12 @@ pub enum ToHost {
         /// [`crate::Inputs`]: what plugins get from the API client of a compile.
         #[serde(default)]
         inputs: serde_json::Value,
+        /// Let each compile have a fork of this process: `stop` ends the fork, and the next one waits for `again`.
+        #[serde(default)]
+        keep: bool,
     },
+    /// First message of another compile with the same modules. No answer.
+    Again { inputs: serde_json::Value },
     /// First message of an executor: as above for handlers. A module that cannot be imported does not stop the
     /// others. Answer: `handlers`.
     LoadExecutor {
@@ -175,6 +180,15 @@ pub enum Got {
     OptionalUnset(String),
     /// The entity has no such attribute: an `AttributeError` with this message.
     NoAttribute(String),
+    /// A native plugin waits for these variables.
+    Waits(Vec<u32>),
+    /// A native plugin has an error.
+    Raised {
+        type_name: String,
+        message: String,
+        /// It is the plugin's own, a `PluginException`.
+        is_plugin: bool,
+    },
 }
 
 /// A parameter or return annotation.
@@ -339,6 +353,12 @@ pub enum FromHost {
         /// All classes of the modules, by the name that an entity would have that is paired with one.
         #[serde(default)]
         dataclasses: Vec<DataclassInfo>,
+        /// The process forks, as `keep` asks for: no module has threads of its own.
+        #[serde(default)]
+        forks: bool,
+        /// Files of the project, other than the modules', that were read by the import.
+        #[serde(default)]
+        read: Vec<String>,
     },
     LoadFailed {
         /// Name of the inmanta module.
@@ -367,7 +387,7 @@ pub enum FromHost {
     /// The body read variables that have no value yet: call again when they have.
     Unset {
         id: u64,
-        /// (instance id, attribute); (2^32 - 1, name): a name at the call.
+        /// (instance id, attribute); (2^32 - 1, name): a name at the call; (2^32 - 2, digits): a variable of `waits`.
         variables: Vec<(u32, String)>,
     },
     Mapped {
@@ -407,6 +427,12 @@ pub enum FromHost {
     Entity {
         name: String,
     },
+    /// Calls a plugin of the compiler itself. Answer: `got`.
+    Native {
+        plugin: String,
+        args: Vec<rmpv::Value>,
+        kwargs: Vec<(String, rmpv::Value)>,
+    },
     /// All instances of an entity so far. Answer: `instance_list`.
     Instances {
         entity: String,
@@ -418,6 +444,14 @@ pub enum FromHost {
     /// The value of a name at the call that is open. Answer: `got`.
     Lookup {
         name: String,
+    },
+    /// A line that Python code printed, without its line feed.
+    Printed {
+        line: String,
+    },
+    /// The fork of a compile ended before its time.
+    Ended {
+        status: String,
     },
     Log {
         level: String,

@@ -94,6 +94,7 @@ class Host:
         self.model: dict[int, dict[str, object]] = {}
         self.entities: dict[str, dict] = {}
         self.logged: list[dict] = []
+        self.printed: list[str] = []
         self.asked: list[tuple[int, str]] = []
         self.hello = self.read()[1]
 
@@ -117,6 +118,8 @@ class Host:
                 self.send("got", {"outcome": self._outcome(body["instance"], body["attribute"])})
             elif got == "entity":
                 self.send("entity_info", self.entities.get(body["name"], {"name": "", "attributes": [], "parents": []}))
+            elif got == "printed":
+                self.printed.append(body["line"])
             elif got == "log":
                 self.logged.append(body)
             else:

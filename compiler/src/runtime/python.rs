@@ -2,12 +2,13 @@
 
 use rmpv::Value as Wire;
 
-use super::Machine;
 use super::calls::Site;
 use super::questions::{Name, Questions};
+use super::{Machine, ScopeId, VarId};
 use crate::diagnostics::{Fail, fail, runtime};
 use crate::export::Field;
-use crate::plugins::{Bound, PluginError, external};
+use crate::hir::PluginId;
+use crate::plugins::{Body, Bound, PluginError, external};
 use crate::protocol::{
     EXT_BIGINT, EXT_DATACLASS, EXT_INSTANCE, EXT_OPAQUE, EXT_REFERENCE, EXT_UNKNOWN, FailureKind,
     FromHost, ToHost,
@@ -143,7 +144,7 @@ impl Machine<'_> {
         };
         let answer = host.request(message, &mut Questions { machine: self });
         self.host = Some(host);
-        answer.or_else(|reason| external("ConnectionError", reason))
+        answer.or_else(|error| external(error.type_name, error.message))
     }
 
     fn next_request(&mut self) -> u64 {
@@ -208,12 +209,64 @@ impl Machine<'_> {
         }
     }
 
+    /// A call of a native plugin by the Python plugin that runs.
+    pub(super) fn call_native(
+        &mut self,
+        name: &str,
+        args: &[Wire],
+        kwargs: &[(String, Wire)],
+    ) -> Result<Value, PluginError> {
+        let program = self.program;
+        let found = program.plugins.iter().position(|plugin| {
+            matches!(plugin.body, Body::Native(_)) && program.text(plugin.name) == name
+        });
+        let Some(at) = found else {
+            return external("AttributeError", format!("there is no plugin {name}"));
+        };
+        let mut positional = Vec::with_capacity(args.len());
+        for value in args {
+            positional.push(self.value_of(value, 0).map_err(PluginError::Compile)?);
+        }
+        let mut named = Vec::with_capacity(kwargs.len());
+        for (key, value) in kwargs {
+            named.push((
+                key.clone(),
+                self.value_of(value, 0).map_err(PluginError::Compile)?,
+            ));
+        }
+        let plugin = PluginId(at as u32);
+        let site = match self.python_site {
+            Some(site) => Site { plugin, ..site },
+            None => Site {
+                call: None,
+                scope: ScopeId::NONE,
+                plugin,
+                loc: self.python_loc,
+            },
+        };
+        let arguments = self
+            .check_arguments(plugin, &positional, &named, site.loc)
+            .map_err(PluginError::Compile)?;
+        if arguments.unknown && !program.plugins[at].allow_unknown {
+            return Err(PluginError::Unknown);
+        }
+        self.invoke(site, &arguments.bound)
+    }
+
     /// An answer that is no value.
     fn refusal(&mut self, answer: FromHost) -> PluginError {
         match answer {
             FromHost::Unset { variables, .. } => {
                 let mut waiting = Vec::new();
                 for (instance, attribute) in &variables {
+                    if *instance == u32::MAX - 1 {
+                        let id = attribute
+                            .parse()
+                            .ok()
+                            .filter(|id| (*id as usize) < self.vars.len());
+                        waiting.extend(id.filter(|id| !self.is_ready(VarId(*id))));
+                        continue;
+                    }
                     if *instance == u32::MAX {
                         let name = self.name_at_call(attribute);
                         waiting.extend(match name {

@@ -5,6 +5,7 @@ mod checklist;
 mod determinism;
 mod diagnostics;
 mod disk;
+mod hosts;
 mod inputs;
 mod lang;
 mod mangled;
