@@ -177,10 +177,7 @@ fn compile_with(
         python_modules,
         ..Compiled::default()
     };
-    // The defaults of attributes are checked when all is defined and before bodies are looked at. Source: language.md 9.3.
-    errors.extend(mistakes.definitions);
-    errors.extend(machine.check_defaults());
-    errors.extend(mistakes.bodies);
+    errors.extend(mistakes.in_order(machine.check_defaults()));
     if !errors.is_empty() {
         let warnings = std::mem::take(&mut machine.warnings);
         return report(&program.sources, errors, warnings);

@@ -117,3 +117,72 @@ fn two_compiles_of_the_same_inputs_give_the_same_bytes() {
     };
     assert_eq!(export("one"), export("two"));
 }
+
+/// The resources of an export by id.
+fn exported(dir: &Path, more: &[&str]) -> Result<Vec<String>, Vec<Value>> {
+    let path = dir.join("resources.json");
+    let mut options = vec!["--export-json", path.to_str().unwrap()];
+    options.extend(more);
+    let (code, _, err) = compile(dir, &options);
+    if code != Some(0) {
+        let objects = err.lines().map(|line| serde_json::from_str(line).unwrap());
+        return Err(objects.collect());
+    }
+    let text = std::fs::read_to_string(&path).unwrap();
+    let resources: Vec<Value> = serde_json::from_str(&text).unwrap();
+    let ids = resources
+        .iter()
+        .map(|resource| resource["id"].as_str().unwrap().to_owned());
+    let mut ids: Vec<String> = ids.collect();
+    ids.sort();
+    Ok(ids)
+}
+
+const TWO_SETS: &str = "
+import std::testing
+a = std::testing::NullResource(name=\"a\")
+b = std::testing::NullResource(name=\"b\")
+std::ResourceSet(name=\"one\", resources=[a])
+std::ResourceSet(name=\"two\", resources=[b])
+";
+
+#[test]
+fn sets_can_only_be_named_for_a_partial_export() {
+    let dir = project(TWO_SETS);
+    let both = [
+        "std::testing::NullResource[internal,name=a],v=0",
+        "std::testing::NullResource[internal,name=b],v=0",
+    ];
+    assert_eq!(exported(dir.path(), &[]).unwrap(), both);
+    assert_eq!(
+        exported(dir.path(), &["--partial", "--set", "gone"]).unwrap(),
+        both
+    );
+    let (code, ..) = compile(dir.path(), &["--set", "gone"]);
+    assert_eq!(code, Some(2));
+}
+
+#[test]
+fn a_partial_export_does_not_delete_a_set_that_it_has() {
+    let dir = project(TWO_SETS);
+    let errors = exported(dir.path(), &["--partial", "--set", "two"]);
+    println!("{errors:#?}");
+}
+
+#[test]
+fn facts_and_the_environment_come_from_the_file_of_inputs() {
+    let dir = project(
+        "import std::testing\nr = std::testing::NullResource(name=\"r\")\nstd::print(std::getfact(r, \"size\"))\n",
+    );
+    let inputs = dir.path().join("inputs.json");
+    let facts = r#"{"facts": {"std::testing::NullResource[internal,name=r]": {"size": "9"}}}"#;
+    std::fs::write(&inputs, facts).unwrap();
+    let given = ["--inputs", inputs.to_str().unwrap()];
+    let (code, out, err) = compile(dir.path(), &given);
+    assert_eq!((code, out.as_str()), (Some(0), "9\n"), "{err}");
+    std::fs::write(&inputs, r#"{"fact": {}}"#).unwrap();
+    let (code, out, _) = compile(dir.path(), &given);
+    assert_eq!((code, out.as_str()), (Some(2), ""));
+    let (code, ..) = compile(dir.path(), &["--inputs", "/no/such/file"]);
+    assert_eq!(code, Some(2));
+}

@@ -61,14 +61,12 @@ pub fn analyze(world: &dyn World) -> Analysis {
     let has_broken_syntax = loaded.has_broken_syntax;
     let mut program = Arc::new(program);
     if !has_broken_syntax {
-        errors.extend(mistakes.definitions);
         errors.extend(with_machine(
             &mut program,
             world,
             &mut warnings,
-            |machine| machine.check_defaults(),
+            |machine| mistakes.in_order(machine.check_defaults()),
         ));
-        errors.extend(mistakes.bodies);
     }
     Analysis {
         project: Some(project),

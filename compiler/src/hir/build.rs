@@ -1,7 +1,7 @@
 //! The order in which definitions are processed. Source: language.md 8.1.
 
 use super::define::Items;
-use super::{Block, BlockId, Namespace, NamespaceId, Program};
+use super::{AttrId, Block, BlockId, Namespace, NamespaceId, Program};
 use crate::diagnostics::{Fail, Warning};
 use crate::hash::{Map, Set};
 use crate::intern::{Interner, Symbol};
@@ -20,10 +20,14 @@ pub(super) struct Builder<'a> {
     /// Conditions of implement statements, lowered once everything is defined.
     pub pending_conditions: Vec<(super::ImplementId, ast::ExprId)>,
     pub pending_annotations: Vec<(NamespaceId, ast::ExprId, crate::types::EntityId, Loc)>,
+    /// All entities, parents before children.
+    pub parents_first: Vec<EntityId>,
     /// Position of each variable of a root block.
     pub root_variables: Map<(BlockId, Symbol), u32>,
     /// Mistakes so far; each step goes on after one.
     pub errors: Vec<Fail>,
+    /// Those that are met when one entity after the other is checked.
+    pub entity_errors: Vec<(MetAt, Fail)>,
     /// Entities of which something is not understood: what they lack is no mistake of its own.
     pub broken: Set<EntityId>,
     /// Names of a namespace that are defined twice, or whose definition is not understood.
@@ -34,8 +38,38 @@ pub(super) struct Builder<'a> {
 
 /// What is wrong with the definitions, and with what uses them.
 pub struct Mistakes {
-    pub definitions: Vec<Fail>,
-    pub bodies: Vec<Fail>,
+    definitions: Vec<Fail>,
+    /// Of entities, once all is defined.
+    entities: Vec<(MetAt, Fail)>,
+    bodies: Vec<Fail>,
+}
+
+/// Where a mistake is met among those of the entities: first the defaults of one, then the rest of it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct MetAt(EntityId, AttrId);
+
+impl MetAt {
+    pub fn default_of(entity: EntityId, attribute: AttrId) -> Self {
+        MetAt(entity, attribute)
+    }
+
+    pub fn after_defaults(entity: EntityId) -> Self {
+        MetAt(entity, AttrId(u32::MAX))
+    }
+}
+
+impl Mistakes {
+    /// All of them in the order in which a compile meets them: the types of defaults are checked when all is defined, and
+    /// before bodies are looked at. Source: language.md 8.1, 9.3.
+    pub fn in_order(mut self, of_defaults: Vec<(MetAt, Fail)>) -> Vec<Fail> {
+        self.entities.extend(of_defaults);
+        self.entities.sort_by_key(|(at, _)| *at);
+        let entities = self.entities.into_iter().map(|(_, error)| error);
+        let mut errors = self.definitions;
+        errors.extend(entities);
+        errors.extend(self.bodies);
+        errors
+    }
 }
 
 /// The program comes back with mistakes, too, with what was understood.
@@ -61,8 +95,10 @@ pub fn build(
         this: Symbol(0),
         pending_conditions: Vec::new(),
         pending_annotations: Vec::new(),
+        parents_first: Vec::new(),
         root_variables: Map::default(),
         errors: Vec::new(),
+        entity_errors: Vec::new(),
         broken: Set::default(),
         unclear: Set::default(),
         open: Set::default(),
@@ -74,6 +110,7 @@ pub fn build(
     builder.program.broken = builder.broken;
     let mistakes = Mistakes {
         definitions,
+        entities: builder.entity_errors,
         bodies: builder.errors,
     };
     (builder.program, mistakes)
@@ -101,6 +138,7 @@ impl<'a> Builder<'a> {
     }
 
     fn lower(&mut self, items: &Items) {
+        self.lower_conditions();
         self.lower_implementations(items);
         self.lower_roots();
         let resolved = self.resolve_policy();

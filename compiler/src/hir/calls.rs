@@ -23,6 +23,18 @@ impl Builder<'_> {
                 format!("Can not call '{text}', can only call plugin or primitive type cast"),
             )
         };
+        let (mut positional, mut named, mut spreads) = (Vec::new(), Vec::new(), Vec::new());
+        // As they are kept in the syntax tree: `**` after the others.
+        let (last, first): (Vec<&Arg>, Vec<&Arg>) =
+            args.iter().partition(|arg| matches!(arg, Arg::Spread(_)));
+        for arg in first.into_iter().chain(last) {
+            let value = self.expr(scope, ast, arg.value(), Expected::Anything);
+            match arg {
+                Arg::Positional(_) => positional.push(value),
+                Arg::Named(name, _) => named.push((name.symbol, value)),
+                Arg::Spread(_) => spreads.push(value),
+            }
+        }
         let callee = match Type::primitive(&text) {
             Some(Type::List | Type::Dict) => return Err(not_callable()),
             Some(_) => Callee::Cast(self.find_type(scope.namespace, function.symbol, loc)?),
@@ -33,22 +45,14 @@ impl Builder<'_> {
         };
         let mut call = Call {
             callee,
-            positional: Vec::new(),
-            named: Vec::new(),
-            spreads: Vec::new(),
+            positional,
+            named,
+            spreads,
             wrong: None,
             namespace: scope.namespace,
             loc,
             scope: None,
         };
-        for arg in args {
-            let value = self.expr(scope, ast, arg.value(), Expected::Anything);
-            match arg {
-                Arg::Positional(_) => call.positional.push(value),
-                Arg::Named(name, _) => call.named.push((name.symbol, value)),
-                Arg::Spread(_) => call.spreads.push(value),
-            }
-        }
         let is_cast = matches!(callee, Callee::Cast(_));
         if is_cast {
             if !call.named.is_empty() || !call.spreads.is_empty() {

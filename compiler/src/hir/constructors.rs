@@ -78,12 +78,15 @@ impl Builder<'_> {
                         order.push(slot);
                     }
                 }
-                Arg::Spread(value) => {
-                    spreads.push(self.expr(scope, ast, *value, Expected::Anything))
-                }
+                Arg::Spread(_) => {}
                 Arg::Positional(_) => {
                     return Err(typing(loc, "a constructor has no positional arguments"));
                 }
+            }
+        }
+        for arg in args {
+            if let Arg::Spread(value) = arg {
+                spreads.push(self.expr(scope, ast, *value, Expected::Anything));
             }
         }
         let mut direct = Vec::new();

@@ -14,7 +14,14 @@ use crate::types::{EntityId, Type, TypeId, TypedefId};
 pub(super) struct Items<'a> {
     pub entities: Vec<(NamespaceId, EntityId, &'a ast::Entity)>,
     pub implementations: Vec<(NamespaceId, ImplementationId, &'a ast::Implementation)>,
-    pub relations: Vec<(NamespaceId, &'a ast::Relation)>,
+    /// What entities must be known for.
+    pub late: Vec<(NamespaceId, Late<'a>)>,
+}
+
+#[derive(Clone, Copy)]
+pub(super) enum Late<'a> {
+    Implementation(ImplementationId, &'a ast::Implementation),
+    Relation(&'a ast::Relation),
 }
 
 impl<'a> Builder<'a> {
@@ -69,8 +76,12 @@ impl<'a> Builder<'a> {
                     Item::Implementation(implementation) => {
                         let id = self.register_implementation(namespace, implementation);
                         items.implementations.push((namespace, id, implementation));
+                        let late = Late::Implementation(id, implementation);
+                        items.late.push((namespace, late));
                     }
-                    Item::Relation(relation) => items.relations.push((namespace, relation)),
+                    Item::Relation(relation) => {
+                        items.late.push((namespace, Late::Relation(relation)));
+                    }
                     Item::Implement(_) | Item::Index { .. } | Item::Stmt(_) => {}
                 }
             }

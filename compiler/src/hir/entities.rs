@@ -2,7 +2,7 @@
 
 use indexmap::{IndexMap, IndexSet};
 
-use super::build::Builder;
+use super::build::{Builder, MetAt};
 use super::define::Items;
 use super::{
     AttrId, Attribute, AttributeKind, Def, EntityIndex, Implement, ImplementId, Index, NamespaceId,
@@ -20,26 +20,14 @@ const MAX_ANCESTORS: usize = 1000;
 
 impl Builder<'_> {
     pub fn define_entities(&mut self, items: &Items) {
-        for (namespace, id, entity) in &items.entities {
-            self.resolve_parents(*namespace, *id, entity);
-        }
-        let order = loop {
-            match self.parents_first() {
-                Ok(order) => break order,
-                Err((last, error)) => {
-                    self.errors.push(error);
-                    self.broken.insert(last);
-                    self.program.entities[last.index()].parents = vec![STD_ENTITY];
-                }
-            }
-        };
         let by_id: Map<EntityId, (NamespaceId, &ast::Entity)> = items
             .entities
             .iter()
             .map(|(namespace, id, entity)| (*id, (*namespace, *entity)))
             .collect();
+        let order = self.parents_first(&by_id);
         let mut too_deep: crate::hash::Set<EntityId> = crate::hash::Set::default();
-        for id in order {
+        for id in order.iter().copied() {
             let mut ancestors = Vec::new();
             let parents = self.program.entity(id).parents.clone();
             for parent in &parents {
@@ -78,18 +66,26 @@ impl Builder<'_> {
                     let defined = self.define_attribute(*namespace, id, attribute);
                     self.keep(defined);
                 }
+                let mut names = crate::hash::Set::default();
+                if !entity.parents.iter().all(|name| names.insert(name.symbol)) {
+                    let loc = self.program.entity(id).loc;
+                    self.errors.push(typing(loc, "same parent defined twice"));
+                }
+            }
+            let checked = self.check_incompatible(id);
+            self.keep(checked);
+            for parent in &parents {
+                self.program.entities[parent.index()].children.push(id);
             }
         }
+        self.parents_first = order;
     }
 
     fn resolve_parents(&mut self, namespace: NamespaceId, id: EntityId, entity: &ast::Entity) {
         let mut parents: Vec<EntityId> = Vec::new();
         for name in &entity.parents {
             match self.parent(namespace, *name) {
-                Ok(parent) if parents.contains(&parent) => {
-                    let loc = self.program.entity(id).loc;
-                    self.errors.push(typing(loc, "same parent defined twice"));
-                }
+                Ok(parent) if parents.contains(&parent) => {}
                 Ok(parent) => parents.push(parent),
                 Err(error) => {
                     self.errors.push(error);
@@ -99,9 +95,6 @@ impl Builder<'_> {
         }
         if parents.is_empty() {
             parents.push(STD_ENTITY);
-        }
-        for parent in &parents {
-            self.program.entities[parent.index()].children.push(id);
         }
         self.program.entities[id.index()].parents = parents;
     }
@@ -121,8 +114,11 @@ impl Builder<'_> {
         }
     }
 
-    /// All entities, parents before children; or an entity that is its own ancestor.
-    fn parents_first(&self) -> Result<Vec<EntityId>, (EntityId, Fail)> {
+    /// All entities, parents before children. What an entity extends is looked up when it is come to.
+    fn parents_first(
+        &mut self,
+        by_id: &Map<EntityId, (NamespaceId, &ast::Entity)>,
+    ) -> Vec<EntityId> {
         #[derive(Clone, Copy, PartialEq)]
         enum Mark {
             New,
@@ -136,52 +132,58 @@ impl Builder<'_> {
             if marks[start] != Mark::New {
                 continue;
             }
-            marks[start] = Mark::Open;
-            let mut path = vec![(start, 0)];
-            while let Some((at, next)) = path.last_mut() {
-                let id = *at;
-                let Some(parent) = self.program.entities[id].parents.get(*next) else {
-                    marks[id] = Mark::Done;
-                    order.push(EntityId(id as u32));
+            let mut path: Vec<(EntityId, usize)> = Vec::new();
+            let mut entered = Some(EntityId(start as u32));
+            loop {
+                if let Some(id) = entered.take() {
+                    marks[id.index()] = Mark::Open;
+                    if let Some((namespace, entity)) = by_id.get(&id) {
+                        self.resolve_parents(*namespace, id, entity);
+                    }
+                    path.push((id, 0));
+                }
+                let Some((id, next)) = path.last_mut() else {
+                    break;
+                };
+                let id = *id;
+                let Some(parent) = self.program.entity(id).parents.get(*next).copied() else {
+                    marks[id.index()] = Mark::Done;
+                    order.push(id);
                     path.pop();
                     continue;
                 };
                 *next += 1;
                 match marks[parent.index()] {
                     Mark::Done => {}
-                    Mark::New => {
-                        marks[parent.index()] = Mark::Open;
-                        path.push((parent.index(), 0));
-                    }
+                    Mark::New => entered = Some(parent),
                     Mark::Open => {
-                        let first = path
-                            .iter()
-                            .position(|(id, _)| *id == parent.index())
-                            .unwrap_or(0);
-                        let names: Vec<&str> = path[first..]
-                            .iter()
-                            .rev()
-                            .map(|(id, _)| self.text(self.program.entities[*id].name))
-                            .collect();
-                        let last = path.last().map_or(0, |(id, _)| *id);
-                        let loc = self.program.entities[last].loc;
-                        let mut error = fail(
-                            "CycleException",
-                            loc,
-                            format!("Entity can not be its own parent {}", names.join(",")),
-                        );
-                        for (entity, _) in path[first..].iter().rev().skip(1) {
-                            let entity = &self.program.entities[*entity];
-                            let name = self.text(entity.short);
-                            error =
-                                error.note(format!("`{name}` is part of the cycle"), entity.loc);
-                        }
-                        return Err((EntityId(last as u32), error));
+                        *next = 0;
+                        let first = path.iter().position(|(id, _)| *id == parent).unwrap_or(0);
+                        let cycle: Vec<EntityId> =
+                            path[first..].iter().map(|(id, _)| *id).collect();
+                        let error = self.cycle(&cycle);
+                        self.errors.push(error);
+                        self.broken.insert(id);
+                        self.program.entities[id.index()].parents = vec![STD_ENTITY];
                     }
                 }
             }
         }
-        Ok(order)
+        order
+    }
+
+    /// Each extends the next, and the last one extends the first.
+    fn cycle(&self, cycle: &[EntityId]) -> Fail {
+        let entities = cycle.iter().rev().map(|id| self.program.entity(*id));
+        let names: Vec<&str> = entities.clone().map(|it| self.text(it.name)).collect();
+        let loc = entities.clone().next().map_or(Loc::NONE, |last| last.loc);
+        let message = format!("Entity can not be its own parent {}", names.join(","));
+        let mut error = fail("CycleException", loc, message);
+        for entity in entities.skip(1) {
+            let name = self.text(entity.short);
+            error = error.note(format!("`{name}` is part of the cycle"), entity.loc);
+        }
+        error
     }
 
     fn define_attribute(
@@ -226,16 +228,18 @@ impl Builder<'_> {
             return Err(duplicate(first, loc, message));
         }
         let kind = AttributeKind::Plain(ty);
-        self.add_attribute(id, name, loc, kind);
+        let attr = self.add_attribute(id, name, loc, kind);
         let value = match &attribute.default {
             ast::Default::Absent | ast::Default::Undef => None,
             ast::Default::Value(value) => {
                 let constant = self.constant(namespace, *value, loc);
-                let constant = self.keep(constant);
-                if constant.is_none() {
+                if constant.is_err() {
                     self.broken.insert(id);
                 }
+                let met = |error| (MetAt::default_of(id, attr), error);
                 constant
+                    .map_err(|error| self.entity_errors.push(met(error)))
+                    .ok()
             }
         };
         self.program.entities[id.index()]
@@ -270,8 +274,6 @@ impl Builder<'_> {
     pub fn lay_out(&mut self) {
         for at in 0..self.program.entities.len() {
             let id = EntityId(at as u32);
-            let checked = self.check_incompatible(id);
-            self.keep(checked);
             let mut slots: Vec<AttrId> = Vec::new();
             let mut slot_of: Map<Symbol, u32> = Map::default();
             self.collect_slots(
@@ -516,7 +518,7 @@ impl Builder<'_> {
             }
         }
         // What comes twice, over two parents, counts once: an implementation runs once.
-        for id in self.parents_first().unwrap_or_default() {
+        for id in std::mem::take(&mut self.parents_first) {
             let entity = self.program.entity(id);
             let mut entries: IndexSet<ImplementId> = entity.implements.iter().copied().collect();
             if entity.implement_parents {

@@ -40,12 +40,17 @@ impl Frame {
     }
 }
 
+/// Those with names, and those behind `**`.
+type QueryArgs = (Vec<(Symbol, ExprId)>, Vec<ExprId>);
+
 /// Where the value of an expression goes.
 #[derive(Clone, Copy)]
 pub(super) enum Expected {
     Anything,
     /// To an attribute that is known at run time only.
     Assigned,
+    /// Nowhere: an attribute of it is assigned to.
+    Owner,
     /// To an attribute of a constructor that is not in an index: the owner can fill in the inverse.
     Argument {
         attr: super::AttrId,
@@ -84,6 +89,17 @@ impl Builder<'_> {
             self.program.similar_variables.insert((name, loc), similar);
         }
         Ok(found)
+    }
+
+    /// A variable that is assigned to, or whose attribute is: a namespace that is not there is a mistake when it runs.
+    pub fn owner(&mut self, scope: &Scope, name: Symbol, loc: Loc) -> Result<Ref, Fail> {
+        self.variable(scope, name, loc).or_else(|error| {
+            if error.follows {
+                return Err(error);
+            }
+            self.program.unresolved.insert((name, loc), error.message);
+            Ok(Ref::Missing(name))
+        })
     }
 
     fn similar_variable(&self, scope: &Scope, name: Symbol) -> Option<String> {
@@ -212,11 +228,17 @@ impl Builder<'_> {
                 ExprKind::Format(lowered)
             }
             ast::ExprKind::FString(parts) => ExprKind::Format(self.format_parts(scope, ast, parts)),
-            ast::ExprKind::Var(name) => ExprKind::Var(self.variable(scope, name.symbol, loc)?),
-            ast::ExprKind::Attr(object, name) => ExprKind::Attr(
-                self.expr(scope, ast, *object, Expected::Anything),
-                name.symbol,
-            ),
+            ast::ExprKind::Var(name) => ExprKind::Var(match expected {
+                Expected::Owner => self.owner(scope, name.symbol, loc)?,
+                _ => self.variable(scope, name.symbol, loc)?,
+            }),
+            ast::ExprKind::Attr(object, name) => {
+                let expected = match expected {
+                    Expected::Owner => Expected::Owner,
+                    _ => Expected::Anything,
+                };
+                ExprKind::Attr(self.expr(scope, ast, *object, expected), name.symbol)
+            }
             ast::ExprKind::Call { function, args } => {
                 return self.call(scope, ast, *function, args);
             }
@@ -243,24 +265,18 @@ impl Builder<'_> {
                 ExprKind::Lookup(dict, self.expr(scope, ast, *key, Expected::Anything))
             }
             ast::ExprKind::IndexLookup { entity, args } => {
+                let args = self.query_args(scope, ast, args, loc)?;
                 let entity = self.find_entity(scope.namespace, *entity)?;
-                let query = self.query(scope, ast, QueryKind::Entity(entity), args, loc)?;
-                ExprKind::Query(query)
+                self.query(QueryKind::Entity(entity), args, loc)
             }
             ast::ExprKind::ShortLookup {
                 object,
                 relation,
                 args,
             } => {
+                let args = self.query_args(scope, ast, args, loc)?;
                 let object = self.expr(scope, ast, *object, Expected::Anything);
-                let query = self.query(
-                    scope,
-                    ast,
-                    QueryKind::Relation(object, relation.symbol),
-                    args,
-                    loc,
-                )?;
-                ExprKind::Query(query)
+                self.query(QueryKind::Relation(object, relation.symbol), args, loc)
             }
             ast::ExprKind::Binary(operator, left, right) => {
                 let left = self.expr(scope, ast, *left, Expected::Anything);
@@ -288,9 +304,13 @@ impl Builder<'_> {
                 iterable,
                 guard,
             } => {
+                let element_frame = || Frame::single(variable.symbol);
+                scope.frames.push(element_frame());
+                let value = self.expr(scope, ast, *value, expected);
+                scope.frames.pop();
                 let iterable = self.expr(scope, ast, *iterable, Expected::Anything);
-                scope.frames.push(Frame::single(variable.symbol));
-                let value = self.comprehension_value(scope, ast, *value, *guard, expected, loc);
+                scope.frames.push(element_frame());
+                let value = self.guarded(scope, ast, value, *guard, loc);
                 let element = self.variable(scope, variable.symbol, loc);
                 scope.frames.pop();
                 let element = self.add_expr(ExprKind::Var(element?), loc);
@@ -314,16 +334,15 @@ impl Builder<'_> {
         Ok(self.add_expr(kind, loc))
     }
 
-    fn comprehension_value(
+    /// The value of a comprehension, if its guard says so.
+    fn guarded(
         &mut self,
         scope: &mut Scope,
         ast: &ast::Ast,
-        value: ast::ExprId,
+        value: ExprId,
         guard: Option<ast::ExprId>,
-        expected: Expected,
         loc: Loc,
     ) -> ExprId {
-        let value = self.expr(scope, ast, value, expected);
         let Some(guard) = guard else {
             return value;
         };
@@ -376,14 +395,13 @@ impl Builder<'_> {
         lowered
     }
 
-    fn query(
+    fn query_args(
         &mut self,
         scope: &mut Scope,
         ast: &ast::Ast,
-        kind: QueryKind,
         args: &[Arg],
         loc: Loc,
-    ) -> Result<QueryId, Fail> {
+    ) -> Result<QueryArgs, Fail> {
         let mut lowered: Vec<(Symbol, ExprId)> = Vec::new();
         let mut spreads = Vec::new();
         for arg in args {
@@ -409,12 +427,16 @@ impl Builder<'_> {
                 }
             }
         }
+        Ok((lowered, spreads))
+    }
+
+    fn query(&mut self, kind: QueryKind, (args, spreads): QueryArgs, loc: Loc) -> ExprKind {
         self.program.queries.push(Query {
             kind,
-            args: lowered,
+            args,
             spreads,
             loc,
         });
-        Ok(QueryId(self.program.queries.len() as u32 - 1))
+        ExprKind::Query(QueryId(self.program.queries.len() as u32 - 1))
     }
 }

@@ -17,7 +17,7 @@ mod statements;
 mod text;
 mod typedefs;
 
-pub use build::build;
+pub use build::{MetAt, build};
 pub(crate) use constructors::missing_index;
 
 use crate::diagnostics::Warning;
@@ -64,6 +64,8 @@ pub struct Program {
     pub policy: Vec<AttrId>,
     /// What may be meant where a variable is not found.
     pub similar_variables: Map<(Symbol, Loc), String>,
+    /// Why a name with a namespace means nothing, where that counts only when it is read.
+    pub unresolved: Map<(Symbol, Loc), String>,
     /// Entities of which something is not understood.
     pub broken: Set<EntityId>,
     pub n_tables: u32,

@@ -1,8 +1,8 @@
 //! Relations, their annotations, and the precedence policy. Source: language.md 5.
 
-use super::build::Builder;
-use super::define::Items;
-use super::{AttrId, AttributeKind, NamespaceId, STD_ENTITY};
+use super::build::{Builder, MetAt};
+use super::define::{Items, Late};
+use super::{AttrId, AttributeKind, ImplementationId, NamespaceId, STD_ENTITY};
 use crate::diagnostics::{Fail, duplicate, fail, typing};
 use crate::intern::Symbol;
 use crate::span::Loc;
@@ -23,32 +23,37 @@ impl Builder<'_> {
         let second = self.add_attribute(STD_ENTITY, provides, Loc::NONE, many);
         self.set_inverse(first, second);
         self.set_inverse(second, first);
-        for (namespace, _, implementation) in &items.implementations {
-            let loc = self.loc(implementation.entity.span);
-            let found = self.find_def(*namespace, implementation.entity.symbol, loc);
-            let entity = match self.keep(found) {
-                None => continue,
-                Some(super::Def::Entity(entity)) => entity,
-                Some(_) => {
-                    let message = format!(
-                        "Implementation can only be define for an Entity, but {} is not an entity",
-                        self.text(implementation.entity.symbol)
-                    );
-                    self.errors.push(typing(loc, message));
-                    continue;
+        for (namespace, late) in &items.late {
+            let defined = match late {
+                Late::Implementation(id, implementation) => {
+                    self.define_target(*namespace, *id, implementation)
                 }
+                Late::Relation(relation) => self.define_relation(*namespace, relation),
             };
-            let id = items
-                .implementations
-                .iter()
-                .find(|(.., other)| std::ptr::eq(*other, *implementation));
-            if let Some((_, id, _)) = id {
-                self.program.implementations[id.index()].entity = entity;
-            }
-        }
-        for (namespace, relation) in &items.relations {
-            let defined = self.define_relation(*namespace, relation);
             self.keep(defined);
+        }
+    }
+
+    /// The entity that an implementation is for.
+    fn define_target(
+        &mut self,
+        namespace: NamespaceId,
+        id: ImplementationId,
+        implementation: &ast::Implementation,
+    ) -> Result<(), Fail> {
+        let loc = self.loc(implementation.entity.span);
+        match self.find_def(namespace, implementation.entity.symbol, loc)? {
+            super::Def::Entity(entity) => {
+                self.program.implementations[id.index()].entity = entity;
+                Ok(())
+            }
+            _ => {
+                let message = format!(
+                    "Implementation can only be define for an Entity, but {} is not an entity",
+                    self.text(implementation.entity.symbol)
+                );
+                Err(typing(loc, message))
+            }
         }
     }
 
@@ -173,7 +178,9 @@ impl Builder<'_> {
                     if let Some(clash) = clash {
                         let message = self.clash(attribute.name, *ancestor);
                         let first = self.program.attribute(*clash).loc;
-                        self.errors.push(duplicate(attribute.loc, first, message));
+                        let error = duplicate(attribute.loc, first, message);
+                        let at = MetAt::after_defaults(EntityId(at as u32));
+                        self.entity_errors.push((at, error));
                     }
                 }
             }

@@ -1,6 +1,6 @@
 //! Blocks and statements, and the promises that `if` and `for` hold for what they assign inside.
 
-use super::build::Builder;
+use super::build::{Builder, MetAt};
 use super::define::Items;
 use super::expressions::{Expected, Frame, Scope};
 use super::{Annotation, BlockId, NamespaceId, Promise, Stmt, StmtId, StmtKind};
@@ -68,7 +68,15 @@ impl Builder<'_> {
             let block = self.block(&mut scope, ast, &implementation.body, None, Some(&outer));
             self.program.implementations[id.index()].block = block;
         }
-        for (id, when) in std::mem::take(&mut self.pending_conditions) {
+    }
+
+    /// Conditions of `implement` statements, entity by entity.
+    pub fn lower_conditions(&mut self) {
+        let loaded = self.loaded;
+        let mut pending = std::mem::take(&mut self.pending_conditions);
+        pending.sort_by_key(|(id, _)| (self.program.implements[id.index()].entity, *id));
+        let before = std::mem::take(&mut self.errors);
+        for (id, when) in pending {
             let (namespace, entity) = {
                 let implement = &self.program.implements[id.index()];
                 (implement.namespace, implement.entity)
@@ -89,7 +97,11 @@ impl Builder<'_> {
             };
             let condition = self.expr(&mut scope, ast, when, Expected::Anything);
             self.program.implements[id.index()].condition = Some(condition);
+            let at = MetAt::after_defaults(entity);
+            let found = self.errors.drain(..).map(|error| (at, error));
+            self.entity_errors.extend(found);
         }
+        self.errors = before;
     }
 
     pub fn lower_roots(&mut self) {
@@ -176,12 +188,11 @@ impl Builder<'_> {
         self.program.blocks[id.index()].variables = variables;
         scope.frames.push(frame);
         let mut stmts = Vec::with_capacity(body.len());
-        for stmt in body {
+        for stmt in body.iter().rev() {
             let stmt = self.stmt(scope, ast, stmt);
             stmts.extend(self.keep(stmt));
         }
         scope.frames.pop();
-        stmts.reverse();
         self.program.blocks[id.index()].stmts = stmts;
         id
     }
@@ -247,7 +258,7 @@ impl Builder<'_> {
             } => {
                 let loc = self.loc(*span);
                 let value = self.expr(scope, ast, *value, Expected::Anything);
-                let target = self.variable(scope, target.symbol, loc)?;
+                let target = self.owner(scope, target.symbol, loc)?;
                 Ok(self.add_stmt(StmtKind::Assign { target, value }, loc))
             }
             ast::Stmt::AttrAssign {
@@ -258,7 +269,7 @@ impl Builder<'_> {
                 span,
             } => {
                 let loc = self.loc(*span);
-                let object = self.expr(scope, ast, *object, Expected::Anything);
+                let object = self.expr(scope, ast, *object, Expected::Owner);
                 let value = self.expr(scope, ast, *value, Expected::Assigned);
                 let kind = StmtKind::AttrAssign {
                     object,
@@ -352,7 +363,7 @@ impl Builder<'_> {
                     let root = root_variable(ast, *object);
                     if root.is_some_and(|root| !crossed.iter().any(|block| block.contains(&root))) {
                         let loc = self.loc(*span);
-                        let object = self.expr(scope, ast, *object, Expected::Anything);
+                        let object = self.expr(scope, ast, *object, Expected::Owner);
                         promises.push(Promise {
                             object,
                             attribute: attribute.symbol,

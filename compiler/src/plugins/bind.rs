@@ -38,13 +38,25 @@ fn quoted_list(names: &[&str]) -> String {
     }
 }
 
-/// Errors read like Python's.
+/// The arguments by parameter, and what there is to check up to the first that fits none. Errors read like Python's.
 pub fn bind(
     name: &str,
     plugin: &PluginDef,
     positional: &[Value],
     named: &[(String, Value)],
-) -> Result<(Bound, Vec<Check>), String> {
+) -> (Result<Bound, String>, Vec<Check>) {
+    let mut checks = Vec::new();
+    let bound = bind_each(name, plugin, positional, named, &mut checks);
+    (bound, checks)
+}
+
+fn bind_each(
+    name: &str,
+    plugin: &PluginDef,
+    positional: &[Value],
+    named: &[(String, Value)],
+    checks: &mut Vec<Check>,
+) -> Result<Bound, String> {
     let parameters = &plugin.parameters;
     let plain: Vec<&Parameter> = parameters
         .iter()
@@ -101,7 +113,6 @@ pub fn bind(
         defaults: plain.iter().map(|parameter| parameter.default).collect(),
         ..Bound::default()
     };
-    let mut checks = Vec::new();
     for (at, value) in positional.iter().enumerate() {
         match plain.get(at) {
             Some(parameter) => {
@@ -143,5 +154,5 @@ pub fn bind(
             ));
         }
     }
-    Ok((bound, checks))
+    Ok(bound)
 }

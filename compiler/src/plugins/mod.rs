@@ -10,7 +10,7 @@ mod session;
 mod signature;
 mod std;
 
-pub use bind::{Bound, bind};
+pub use bind::{Bound, Check, bind};
 pub use host::load_python;
 pub use process::{HostError, Output};
 pub use scan::{Scanned, scan};

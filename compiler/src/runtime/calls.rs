@@ -4,7 +4,7 @@ use super::eval::Ready;
 use super::{Action, Machine, Needs, ScopeId, UnitId, VarId};
 use crate::diagnostics::{Fail, Warning, closest, fail, runtime, typing};
 use crate::hir::{CallId, Callee, ExprId, ExprKind, PluginId};
-use crate::plugins::{Body, Bound, PluginError, bind};
+use crate::plugins::{Body, Bound, Check, PluginError, bind};
 use crate::span::Loc;
 use crate::types::{Type, TypeId, Value};
 
@@ -60,7 +60,9 @@ impl Machine<'_> {
         let known = again.then(|| self.call_args.remove(&unit)).flatten();
         let arguments = match known {
             Some(arguments) => arguments,
-            None => self.arguments(id, plugin, scope, ready)?,
+            None => self
+                .arguments(id, plugin, scope, ready)
+                .map_err(|error| error.at(call.loc))?,
         };
         if arguments.unknown && !program.plugins[plugin.index()].allow_unknown {
             let unknown = self.heap.new_unknown();
@@ -174,7 +176,10 @@ impl Machine<'_> {
         let program = self.program;
         let definition = &program.plugins[plugin.index()];
         let name = program.text(definition.name);
-        let (bound, checks) = bind(name, definition, positional, named).map_err(|message| {
+        // What comes before an argument that does not fit is checked before.
+        let (bound, checks) = bind(name, definition, positional, named);
+        let unknown = self.check_values(name, &checks, loc)?;
+        let bound = bound.map_err(|message| {
             let known = || {
                 definition
                     .parameters
@@ -187,14 +192,21 @@ impl Machine<'_> {
                 .find_map(|(keyword, _)| closest(keyword, known()));
             runtime(loc, message).did_you_mean(similar)
         })?;
+        Ok(Arguments { bound, unknown })
+    }
+
+    /// Whether one of the arguments is Unknown; an error unless each has its type.
+    fn check_values(&mut self, name: &str, checks: &[Check], loc: Loc) -> Result<bool, Fail> {
+        let program = self.program;
         let mut unknown = false;
         for (parameter, ty, value) in checks {
+            let (ty, value) = (*ty, *value);
             if matches!(value, Value::Unknown(_)) {
                 unknown = true;
                 continue;
             }
             self.validate(ty, value, loc).map_err(|cause| {
-                if let Some(error) = self.refused_reference(ty, value, &parameter, name, loc) {
+                if let Some(error) = self.refused_reference(ty, value, parameter, name, loc) {
                     return error;
                 }
                 let message = format!(
@@ -205,7 +217,7 @@ impl Machine<'_> {
                 fail("PluginTypeException", loc, message).cause(*cause)
             })?;
         }
-        Ok(Arguments { bound, unknown })
+        Ok(unknown)
     }
 
     pub(super) fn invoke(&mut self, site: Site, bound: &Bound) -> Result<Value, PluginError> {

@@ -88,7 +88,9 @@ impl Machine<'_> {
             Value::Unknown(_) => node.unknown,
             _ => node.value,
         };
-        let value = self.eval(value, scope, ready, context, listener)?;
+        let value = self
+            .eval(value, scope, ready, context, listener)
+            .map_err(|error| error.at(self.program.expr(value).loc))?;
         self.set_plain(result, value, Loc::NONE)
     }
 

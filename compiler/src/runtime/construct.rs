@@ -8,6 +8,7 @@ use super::{Action, InstId, Instance, Machine, ScopeId, Step, Var, VarId, VarKin
 use crate::diagnostics::{Fail, closest, duplicate, fail, runtime, typing};
 use crate::hir::{AttributeKind, ConstructId, ExprKind, missing_index};
 use crate::intern::Symbol;
+use crate::span::Loc;
 use crate::types::{EntityId, Value};
 
 /// Slot and value of what is known before the instance exists.
@@ -46,7 +47,7 @@ impl Machine<'_> {
                 let Some(value) = value else {
                     return Err(self.missing(id, &direct));
                 };
-                values.push(value);
+                values.push(self.as_key(value, entity.slots[*slot as usize], Loc::NONE)?);
             }
             self.refuse_references(&index.names, &values, loc)?;
             let key = self.key(values, loc)?;
@@ -93,11 +94,7 @@ impl Machine<'_> {
     }
 
     /// Each `implement` entry of the instance's entity is decided by a unit of its own.
-    pub(super) fn add_implement_units(
-        &mut self,
-        instance: InstId,
-        loc: crate::span::Loc,
-    ) -> Result<(), Fail> {
+    pub(super) fn add_implement_units(&mut self, instance: InstId, loc: Loc) -> Result<(), Fail> {
         let program = self.program;
         let entity = program.entity(self.instance(instance).entity);
         let mut condition_scope = ScopeId::NONE;
@@ -164,7 +161,7 @@ impl Machine<'_> {
         });
     }
 
-    fn queue_implement(&mut self, owner: InstId, at: u16, place: crate::span::Loc) {
+    fn queue_implement(&mut self, owner: InstId, at: u16, place: Loc) {
         self.n_created += 1;
         if let Some(Step::Implement {
             instance, to, loc, ..
@@ -218,7 +215,7 @@ impl Machine<'_> {
     pub(super) fn create(
         &mut self,
         entity: EntityId,
-        loc: crate::span::Loc,
+        loc: Loc,
         parent: InstId,
     ) -> Result<InstId, Fail> {
         self.check_limits(loc)?;
@@ -396,7 +393,7 @@ impl Machine<'_> {
         hit: InstId,
         found: Option<InstId>,
         entity: EntityId,
-        loc: crate::span::Loc,
+        loc: Loc,
     ) -> Result<(), Fail> {
         let instance = self.instance(hit);
         if instance.entity != entity {

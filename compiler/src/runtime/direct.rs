@@ -166,7 +166,8 @@ impl Machine<'_> {
     /// More steps than any model takes.
     pub(super) fn check_steps(&self) -> Result<(), Fail> {
         let limit = self.options.limits.steps;
-        if self.n_created > limit && self.n_created > limit + 64 * self.instances.len() as u64 {
+        let n_steps = self.n_created.max(self.n_delivered);
+        if n_steps > limit && n_steps > limit + 64 * self.instances.len() as u64 {
             let message = format!(
                 "the model needs more than {limit} steps: {}",
                 self.construct_chain()

@@ -211,11 +211,11 @@ impl Machine<'_> {
             | Action::Logic { expr: id, .. }
             | Action::LogicRight { expr: id, .. }
             | Action::Ternary { expr: id, .. }
-            | Action::Branch { expr: id, .. }
             | Action::DefinedAttr { expr: id, .. }
             | Action::Call { expr: id, .. }
             | Action::Query { expr: id, .. }
             | Action::Item { expr: id, .. } => expr(id),
+            Action::Branch { ternary, then, .. } => expr(self.branch(ternary, then)),
             Action::Store { loc, .. } | Action::Implement { loc, .. } => loc,
             Action::For { run } => self.program.stmts[self.loops[run.index()].stmt.index()].loc,
             Action::Iterable { run } | Action::Element { run, .. } | Action::Collect { run } => {

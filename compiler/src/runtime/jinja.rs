@@ -10,6 +10,7 @@ use minijinja::{
 };
 
 use super::InstId;
+use super::jinja_views::View;
 use super::templates::{Found, Shared, Slot, Wish, lock};
 use crate::hir::{PluginId, Program};
 use crate::types::text::{self, Instances};
@@ -310,15 +311,50 @@ pub(super) fn is_instance(value: &Jinja) -> bool {
     value.downcast_object_ref::<InstanceObject>().is_some()
 }
 
+/// The entries of a dict of the model as Python's own dicts hold them: without the views around lists and dicts.
+pub(super) fn model_entries(value: &Jinja) -> Option<Vec<(Jinja, Jinja)>> {
+    let dict = value.downcast_object_ref::<DictObject>()?;
+    let slot = lock(&dict.shared);
+    let entries = slot.heap.dict(dict.id).entries.iter();
+    let entry = |(key, value): &(crate::types::StrId, Value)| {
+        let key = Jinja::from(slot.heap.str(*key));
+        (key, plain(&dict.shared, &slot, *value))
+    };
+    Some(entries.map(entry).collect())
+}
+
+fn plain(shared: &Shared, slot: &Slot, value: Value) -> Jinja {
+    match value {
+        Value::List(id) => {
+            let items = slot.heap.list(id).iter();
+            items.map(|item| plain(shared, slot, *item)).collect()
+        }
+        Value::Dict(id) => {
+            let entries = slot.heap.dict(id).entries.iter();
+            let entry = |(key, value): &(crate::types::StrId, Value)| {
+                (slot.heap.str(*key).to_owned(), plain(shared, slot, *value))
+            };
+            entries.map(entry).collect()
+        }
+        value => to_jinja(shared, slot, value),
+    }
+}
+
 /// A sequence that is written as Python's tuples are.
 #[derive(Debug)]
 pub(super) struct Tuple {
     items: Vec<Jinja>,
+    /// Names of the items, if they have some.
+    names: &'static [&'static str],
 }
 
 impl Tuple {
     pub fn of(items: Vec<Jinja>) -> Jinja {
-        Jinja::from_object(Tuple { items })
+        Tuple::named(items, &[])
+    }
+
+    pub fn named(items: Vec<Jinja>, names: &'static [&'static str]) -> Jinja {
+        Jinja::from_object(Tuple { items, names })
     }
 }
 
@@ -328,7 +364,11 @@ impl Object for Tuple {
     }
 
     fn get_value(self: &Arc<Self>, key: &Jinja) -> Option<Jinja> {
-        self.items.get(key.as_usize()?).cloned()
+        let at = match key.as_str() {
+            Some(name) => self.names.iter().position(|known| *known == name)?,
+            None => key.as_usize()?,
+        };
+        self.items.get(at).cloned()
     }
 
     fn enumerate(self: &Arc<Self>) -> Enumerator {
@@ -374,27 +414,17 @@ pub(super) fn shown(value: &Jinja) -> String {
         ValueKind::Number if !value.is_integer() => {
             f64::try_from(value.clone()).map_or_else(|_| value.to_string(), text::float)
         }
-        ValueKind::Seq | ValueKind::Iterable
-            if value
-                .as_object()
-                .is_none_or(|object| !object.is::<ListObject>() && !object.is::<Tuple>()) =>
-        {
-            repr(value)
-        }
-        ValueKind::Map
-            if value
-                .as_object()
-                .is_none_or(|object| !object.is::<DictObject>()) =>
-        {
-            repr(value)
-        }
+        ValueKind::Seq | ValueKind::Iterable | ValueKind::Map => repr(value),
         _ => value.to_string(),
     }
 }
 
 pub(super) fn repr(value: &Jinja) -> String {
     if let Some(object) = value.as_object()
-        && (object.is::<ListObject>() || object.is::<DictObject>() || object.is::<Tuple>())
+        && (object.is::<ListObject>()
+            || object.is::<DictObject>()
+            || object.is::<Tuple>()
+            || object.is::<View>())
     {
         return value.to_string();
     }
@@ -433,12 +463,17 @@ fn print(out: &mut Output, state: &State, value: &Jinja) -> Result<(), Error> {
         // `x if y` without `else` is nothing; other undefined values are errors.
         return minijinja::escape_formatter(out, state, value);
     }
-    if let Some(text) = value.as_str() {
+    let escape = !value.is_safe() && state.auto_escape() != AutoEscape::None;
+    if let Some(text) = value.as_str().filter(|_| !escape) {
         return out.write_str(text).map_err(Error::from);
     }
     // An interrupted lookup is an invalid value, whose error comes out here.
     valid(value)?;
-    out.write_str(&shown(value)).map_err(Error::from)
+    let mut text = shown(value);
+    if escape {
+        text = super::jinja_text::escaped(&text);
+    }
+    out.write_str(&text).map_err(Error::from)
 }
 
 fn valid(value: &Jinja) -> Result<(), Error> {

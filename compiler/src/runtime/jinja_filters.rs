@@ -12,9 +12,16 @@ const LOREM: &str = "Lorem ipsum dolor sit amet consectetur adipiscing elit sed 
 
 pub(super) fn register(engine: &mut Environment<'static>) {
     for name in ["e", "escape", "forceescape"] {
-        engine.add_filter(name, |value: &Jinja| text::escaped(&shown(value)));
+        engine.add_filter(name, move |value: &Jinja| {
+            if value.is_safe() && name != "forceescape" {
+                return value.clone();
+            }
+            Jinja::from_safe_string(text::escaped(&shown(value)))
+        });
     }
-    engine.add_filter("safe", |value: Jinja| value);
+    engine.add_filter("safe", |value: &Jinja| {
+        Jinja::from_safe_string(shown(value))
+    });
     engine.add_filter("striptags", |value: &Jinja| strip_tags(&shown(value)));
     engine.add_filter("truncate", truncate);
     engine.add_filter("wordwrap", wordwrap);
@@ -53,6 +60,11 @@ pub(super) fn register(engine: &mut Environment<'static>) {
         }
     });
     engine.add_filter("random", random);
+    engine.add_filter("groupby", groupby);
+    engine.add_function("cycler", |items: Rest<Jinja>| {
+        minijinja_contrib::globals::cycler(items.0)
+    });
+    engine.add_function("joiner", minijinja_contrib::globals::joiner);
     engine.add_test("mapping", |value: &Jinja| {
         // A dict of the model is a read-only view, which the reference does not count.
         value.kind() == ValueKind::Map && !super::jinja::is_model_dict(value)
@@ -244,6 +256,9 @@ fn pairs(value: &Jinja) -> Result<Vec<(Jinja, Jinja)>, Error> {
     if value.kind() != ValueKind::Map {
         return Err(invalid("Can only get item pairs from a mapping."));
     }
+    if let Some(entries) = super::jinja::model_entries(value) {
+        return Ok(entries);
+    }
     value
         .try_iter()?
         .map(|key| Ok((key.clone(), value.get_item(&key)?)))
@@ -425,6 +440,34 @@ fn dictsort(
         .into_iter()
         .map(|(key, value)| Tuple::of(vec![key, value]))
         .collect())
+}
+
+/// Tuples of what the values have in common and of the values, sorted.
+fn groupby(values: &Jinja, args: Rest<Jinja>) -> Result<Vec<Jinja>, Error> {
+    let given = Given::new(&args)?;
+    let attribute = given
+        .value(0, "attribute")?
+        .ok_or_else(|| Error::from(ErrorKind::MissingArgument))?;
+    let default = given.value(1, "default")?;
+    let case_sensitive = given.get(2, "case_sensitive", false)?;
+    given.named.assert_all_used()?;
+    let mut keyed = Vec::new();
+    for value in values.try_iter()? {
+        let found = dotted(&value, &attribute)?;
+        let found = match &default {
+            Some(default) if found.is_undefined() => default.clone(),
+            _ => found,
+        };
+        keyed.push((folded(found.clone(), case_sensitive), found, value));
+    }
+    keyed.sort_by(|(left, ..), (right, ..)| left.cmp(right));
+    let groups = keyed.chunk_by(|(left, ..), (right, ..)| left == right);
+    let group = |group: &[(Jinja, Jinja, Jinja)]| {
+        let values: Vec<Jinja> = group.iter().map(|(.., value)| value.clone()).collect();
+        let items = vec![group[0].1.clone(), Jinja::from(values)];
+        Tuple::named(items, &["grouper", "list"])
+    };
+    Ok(groups.map(group).collect())
 }
 
 /// One of the values: which one follows from them, because the same model gives the same resources.

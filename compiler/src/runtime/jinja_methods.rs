@@ -34,6 +34,7 @@ pub(super) fn call(
         ValueKind::String => text_method(value.as_str().unwrap_or(""), method, args)?,
         ValueKind::Seq => list_method(value, method, args)?,
         ValueKind::Map if method == "copy" && args.is_empty() => Some(value.clone()),
+        ValueKind::Map if args.is_empty() => super::jinja_views::View::of(value, method)?,
         _ => None,
     };
     match own {

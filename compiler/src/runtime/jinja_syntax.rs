@@ -169,12 +169,9 @@ fn expression(text: &str) -> String {
                 out.push(')');
                 at += length;
             }
-            '/' if text[at..].starts_with("//") => {
-                out.push_str("//");
-                at += 2;
-            }
             '/' => {
-                let start = text.len() - text[at + 1..].trim_start().len();
+                let operator = if text[at..].starts_with("//") { 2 } else { 1 };
+                let start = text.len() - text[at + operator..].trim_start().len();
                 let end = start + divisor_end(&text[start..]);
                 out.push_str(&text[at..start]);
                 if end > start {
@@ -314,7 +311,7 @@ mod tests {
             "{{ 6 / 2 / -x.y|int(1) }}",
             "{{ 6 / __divisor__(2) / __divisor__(-x.y|int(1)) }}",
         );
-        check("{{ 6 // 2 ~ 'a/b' }}", "{{ 6 // 2 ~ 'a/b' }}");
+        check("{{ 6 // 2 ~ 'a/b' }}", "{{ 6 // __divisor__(2) ~ 'a/b' }}");
         check("{{ 6 / 0 ** 0 }}", "{{ 6 / 0 ** 0 }}");
     }
 

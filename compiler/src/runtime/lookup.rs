@@ -8,7 +8,9 @@ use super::eval::Ready;
 use super::{InstId, Machine, ScopeId, VarId};
 use crate::diagnostics::duplicate;
 use crate::diagnostics::{Fail, not_found, runtime, typing};
-use crate::hir::{AttributeKind, EntityIndex, ExprId, ExprKind, QueryId, QueryKind, TableId};
+use crate::hir::{
+    AttrId, AttributeKind, EntityIndex, ExprId, ExprKind, QueryId, QueryKind, TableId,
+};
 use crate::intern::Symbol;
 use crate::span::Loc;
 use crate::types::{EntityId, Type, Value};
@@ -20,7 +22,7 @@ type Args = SmallVec<[(Symbol, Value); 2]>;
 /// The values of an index, in the order of its attributes.
 #[derive(Clone)]
 pub(super) struct Key {
-    hash: u64,
+    hash: u32,
     values: KeyValues,
 }
 
@@ -32,6 +34,11 @@ pub(super) struct Waiting {
     args: Args,
     pub loc: Loc,
     pub order: u64,
+}
+
+/// A table takes its groups from the low bits, and what tells the entries of a group apart from the high ones.
+fn spread(hash: u32) -> u64 {
+    u64::from(hash).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
 impl Machine<'_> {
@@ -58,7 +65,7 @@ impl Machine<'_> {
             }
         }
         Ok(Key {
-            hash: hasher.finish(),
+            hash: hasher.finish() as u32,
             values,
         })
     }
@@ -98,7 +105,7 @@ impl Machine<'_> {
     pub(super) fn find_key(&self, table: TableId, key: &Key) -> Option<InstId> {
         self.tables[table.index()]
             .instances
-            .find(key.hash, |(hash, id)| {
+            .find(spread(key.hash), |(hash, id)| {
                 *hash == key.hash && self.has_key(table, *id, key)
             })
             .map(|(_, id)| *id)
@@ -122,7 +129,9 @@ impl Machine<'_> {
             let table = &mut self.tables[id.index()];
             table
                 .instances
-                .insert_unique(key.hash, (key.hash, instance), |(hash, _)| *hash);
+                .insert_unique(spread(key.hash), (key.hash, instance), |(hash, _)| {
+                    spread(*hash)
+                });
             if table.n_waiting > 0
                 && let Some(mut waiting) = table.waiting.remove(&key.hash)
             {
@@ -347,7 +356,7 @@ impl Machine<'_> {
         let mut values = KeyValues::new();
         for ((_, value), slot) in args.iter().zip(&index.slots) {
             let attr = program.entity(entity).slots[*slot as usize];
-            values.push(self.as_key(*value, attr));
+            values.push(self.as_key(*value, attr, loc)?);
         }
         self.refuse_references(&index.names, &values, loc)?;
         let key = self.key(values, loc)?;
@@ -369,21 +378,19 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// Lookups cast to float where the attribute is one.
-    fn as_key(&self, value: Value, attr: crate::hir::AttrId) -> Value {
+    /// What is looked up is cast to float where the attribute is one.
+    pub(super) fn as_key(&mut self, value: Value, attr: AttrId, loc: Loc) -> Result<Value, Fail> {
         let AttributeKind::Plain(ty) = self.program.attribute(attr).kind else {
-            return value;
+            return Ok(value);
         };
-        let is_float = match &self.program.types[ty.index()] {
-            Type::Float => true,
-            Type::Nullable(inner) => self.is_type(*inner, &Type::Float),
-            _ => false,
-        };
-        match value {
-            Value::Bool(_) | Value::Int(_) | Value::Big(_) if is_float => {
-                self.heap.to_float(value).map_or(value, Value::Float)
+        match (value, &self.program.types[ty.index()]) {
+            (Value::Float(_) | Value::Reference(_), _) => Ok(value),
+            (_, Type::Float) => self.cast(ty, value, loc),
+            (Value::Null, Type::Nullable(_)) => Ok(value),
+            (_, Type::Nullable(inner)) if self.is_type(*inner, &Type::Float) => {
+                self.cast(*inner, value, loc)
             }
-            value => value,
+            _ => Ok(value),
         }
     }
 }

@@ -18,6 +18,7 @@ mod jinja_filters;
 mod jinja_methods;
 mod jinja_syntax;
 mod jinja_text;
+mod jinja_views;
 mod lookup;
 mod model;
 mod needs;
@@ -214,8 +215,10 @@ enum Action {
         listener: ListenerId,
         context: VarId,
     },
+    /// The branch of a conditional expression that was decided for.
     Branch {
-        expr: ExprId,
+        ternary: ExprId,
+        then: bool,
         scope: ScopeId,
         result: VarId,
         listener: ListenerId,
@@ -241,10 +244,11 @@ enum Action {
         scope: ScopeId,
         result: VarId,
     },
+    /// An element of a list that is delivered before the list is complete; the listener is that of the literal.
     Item {
         expr: ExprId,
+        list: ExprId,
         scope: ScopeId,
-        literal: VarId,
         listener: ListenerId,
         context: VarId,
     },
@@ -298,6 +302,21 @@ enum Action {
 }
 
 impl Action {
+    /// What it sets.
+    fn variable(&self) -> Option<VarId> {
+        match *self {
+            Action::Attr { proxy: id, .. }
+            | Action::Store { slot: id, .. }
+            | Action::Logic { result: id, .. }
+            | Action::LogicRight { result: id, .. }
+            | Action::Ternary { result: id, .. }
+            | Action::Branch { result: id, .. }
+            | Action::Call { result: id, .. }
+            | Action::Query { result: id, .. } => Some(id),
+            _ => None,
+        }
+    }
+
     /// Where it runs, if it has such a place.
     fn scope(&self) -> ScopeId {
         match *self {
@@ -379,8 +398,8 @@ struct ComprehensionRun {
 /// Instances, and look-ups that found none yet, by the hash of their key.
 #[derive(Default)]
 struct Table {
-    instances: hashbrown::HashTable<(u64, InstId)>,
-    waiting: Map<u64, Vec<lookup::Waiting>>,
+    instances: hashbrown::HashTable<(u32, InstId)>,
+    waiting: Map<u32, Vec<lookup::Waiting>>,
     n_waiting: u64,
 }
 
@@ -402,6 +421,8 @@ pub struct Machine<'a> {
     units: Vec<Unit>,
     free_units: Vec<UnitId>,
     n_created: u64,
+    /// Elements that went from one list to another.
+    n_delivered: u64,
     n_live: u64,
     ready: ready::ReadyQueue,
     scopes: Vec<Scope>,
@@ -501,6 +522,7 @@ impl<'a> Machine<'a> {
             units: arena(),
             free_units: arena(),
             n_created: 0,
+            n_delivered: 0,
             n_live: 0,
             ready: ready::ReadyQueue::default(),
             scopes: arena(),

@@ -15,7 +15,11 @@ impl Machine<'_> {
         self.find_variable(scope, name).map_err(|missing| {
             // The place is that of the statement, or of what else finds out.
             let name = self.program.text(missing).rsplit("::").next().unwrap_or("");
-            let error = not_found(Loc::NONE, format!("variable {name} not found"));
+            let message = match self.program.unresolved.get(&(missing, loc)) {
+                Some(message) => message.clone(),
+                None => format!("variable {name} not found"),
+            };
+            let error = not_found(Loc::NONE, message);
             let similar = self.program.similar_variables.get(&(missing, loc));
             error.note("the name is here", loc).did_you_mean(similar)
         })
@@ -93,7 +97,13 @@ impl Machine<'_> {
         let program = self.program;
         let node = program.expr(expr);
         match &node.kind {
-            ExprKind::Const(_) | ExprKind::Regex(_) => {}
+            ExprKind::Const(_) => {}
+            // It is about `self`, as the condition of a typedef is.
+            ExprKind::Regex(_) => {
+                if !self.scopes[scope.index()].instance.is_some() {
+                    return Err(not_found(node.loc, "variable self not found"));
+                }
+            }
             ExprKind::Var(name) => {
                 let var = self.resolve(scope, *name, node.loc)?;
                 if listener.is_some() {
@@ -160,7 +170,7 @@ impl Machine<'_> {
                 out.push(result);
             }
             ExprKind::List(items) if listener.is_some() => {
-                let literal = self.gradual_list(items, scope, context, listener)?;
+                let literal = self.gradual_list(expr, items, scope, context, listener)?;
                 out.push(literal);
             }
             ExprKind::List(items) => {
@@ -270,6 +280,7 @@ impl Machine<'_> {
 
     fn gradual_list(
         &mut self,
+        list: ExprId,
         items: &[ExprId],
         scope: ScopeId,
         context: VarId,
@@ -287,8 +298,8 @@ impl Machine<'_> {
             self.add_unit(
                 Action::Item {
                     expr: *item,
+                    list,
                     scope,
-                    literal,
                     listener: own,
                     context,
                 },

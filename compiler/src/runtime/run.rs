@@ -60,7 +60,7 @@ impl Machine<'_> {
                 .act_on(*expr, scope, Action::Stmt { stmt: id, scope })
                 .map_err(at_stmt),
             StmtKind::Assign { target, value } => {
-                self.resolve(scope, *target, stmt.loc)?;
+                self.resolve(scope, *target, stmt.loc).map_err(at_stmt)?;
                 self.act_on(*value, scope, Action::Stmt { stmt: id, scope })
                     .map_err(at_stmt)
             }
@@ -188,7 +188,7 @@ impl Machine<'_> {
                 result,
             } => self
                 .run_logic(expr, scope, result, ready)
-                .map_err(|error| error.at(program.expr(expr).loc))?,
+                .map_err(|error| moved(error, program.expr(expr).loc))?,
             Action::LogicRight {
                 expr,
                 scope,
@@ -198,7 +198,9 @@ impl Machine<'_> {
                 else {
                     return Ok(true);
                 };
-                let value = self.eval_plain(right, scope, ready)?;
+                let value = self
+                    .eval_plain(right, scope, ready)
+                    .map_err(|error| error.at(program.expr(expr).loc))?;
                 if matches!(value, Value::Reference(_)) {
                     let loc = program.expr(expr).loc;
                     return Err(super::references::undeclared("bool", loc));
@@ -227,8 +229,12 @@ impl Machine<'_> {
                     Value::Bool(false) => otherwise,
                     Value::Unknown(_) => {
                         let unknown = self.heap.new_unknown();
-                        if listener.is_some() {
-                            self.deliver(listener, unknown)?;
+                        // It counts when the whole value does; only a list keeps it as its element now.
+                        let known = self.listeners.get(listener.index()).copied();
+                        if let Some(Listener::Literal(literal)) = known
+                            && !self.var(literal).is_ready()
+                        {
+                            self.delayed_mut(literal).elements.push(unknown);
                         }
                         self.set_plain(result, unknown, Loc::NONE)?;
                         return Ok(true);
@@ -242,7 +248,8 @@ impl Machine<'_> {
                     }
                 };
                 let action = Action::Branch {
-                    expr: branch,
+                    ternary: expr,
+                    then: branch == then,
                     scope,
                     result,
                     listener,
@@ -257,15 +264,16 @@ impl Machine<'_> {
                 }
             }
             Action::Branch {
-                expr,
+                ternary,
+                then,
                 scope,
                 result,
                 listener,
                 context,
             } => {
                 let value = self
-                    .eval(expr, scope, ready, context, listener)
-                    .map_err(|error| delivered(error, program.expr(expr).loc))?;
+                    .eval(self.branch(ternary, then), scope, ready, context, listener)
+                    .map_err(|error| moved(error, program.expr(ternary).loc))?;
                 self.set_plain(result, value, Loc::NONE)?;
             }
             Action::Defined { result } => {
@@ -301,15 +309,19 @@ impl Machine<'_> {
                 expr,
                 scope,
                 result,
-            } => self.run_query(expr, scope, result, ready)?,
+            } => self
+                .run_query(expr, scope, result, ready)
+                .map_err(|error| moved(error, program.expr(expr).loc))?,
             Action::Item {
                 expr,
+                list,
                 scope,
-                literal,
                 listener,
                 context,
             } => {
-                self.eval(expr, scope, ready, context, listener)?;
+                self.eval(expr, scope, ready, context, listener)
+                    .map_err(|error| error.at(program.expr(list).loc))?;
+                let literal = self.literal_of(listener);
                 self.fulfil(literal);
                 self.item_done(literal)?;
             }
@@ -368,7 +380,12 @@ impl Machine<'_> {
                 scope,
                 holder,
             } => self.run_promise(stmt, which, scope, holder, ready)?,
-            Action::Iterable { run } => self.run_iterable(run, ready)?,
+            Action::Iterable { run } => {
+                let comprehension = self.runs[run.index()].comprehension;
+                let loc = program.comprehensions[comprehension.index()].loc;
+                self.run_iterable(run, ready)
+                    .map_err(|error| moved(error, loc))?
+            }
             Action::Element { run, result, scope } => {
                 self.run_element(run, result, scope, ready)?
             }
@@ -424,14 +441,16 @@ impl Machine<'_> {
                         "Can not use += on relations with multiplicity 1",
                     ));
                 }
-                self.assign_slot(slot, *value, scope, node.loc)?;
+                self.assign_slot(slot, *value, scope, node.loc)
+                    .map_err(|error| moved(error, node.loc))?;
             }
             StmtKind::For { .. } | StmtKind::If { .. } => {}
         }
         Ok(())
     }
 
-    /// Assigns the value of an expression to a slot as soon as it is known.
+    /// Assigns the value of an expression to a slot as soon as it is known. A name that is not found has no place: it is that
+    /// of what runs.
     pub(super) fn assign_slot(
         &mut self,
         slot: VarId,
@@ -448,8 +467,7 @@ impl Machine<'_> {
             if is_list && !matches!(self.program.expr(value).kind, ExprKind::Const(_)) {
                 listener = self.add_listener(Listener::Forward { target: slot, loc });
             }
-            self.needs(value, scope, slot, listener, &mut needs)
-                .map_err(|error| error.at(loc))?;
+            self.needs(value, scope, slot, listener, &mut needs)?;
         }
         self.promise(slot);
         let action = Action::Store {
@@ -525,8 +543,7 @@ impl Machine<'_> {
         loc: Loc,
     ) -> Result<(), Fail> {
         let slot = self.attribute_slot(value, name, object, loc)?;
-        self.connect(proxy, slot)
-            .map_err(|error| delivered(error, loc))
+        self.connect(proxy, slot).map_err(|error| moved(error, loc))
     }
 
     pub(super) fn connect(&mut self, proxy: VarId, slot: VarId) -> Result<(), Fail> {
@@ -580,6 +597,27 @@ impl Machine<'_> {
         }
     }
 
+    pub(super) fn branch(&self, ternary: ExprId, then: bool) -> ExprId {
+        match self.program.expr(ternary).kind {
+            ExprKind::Ternary(_, yes, no) => {
+                if then {
+                    yes
+                } else {
+                    no
+                }
+            }
+            _ => ternary,
+        }
+    }
+
+    /// The list that an element's listener is of.
+    pub(super) fn literal_of(&self, listener: ListenerId) -> VarId {
+        match self.listeners[listener.index()] {
+            Listener::Literal(literal) => literal,
+            _ => VarId::NONE,
+        }
+    }
+
     fn item_done(&mut self, literal: VarId) -> Result<(), Fail> {
         if self.var(literal).is_ready() {
             return Ok(());
@@ -598,10 +636,11 @@ impl Machine<'_> {
     }
 }
 
-/// An error that a value met where it was delivered to is reported where the value was read.
-fn delivered(mut error: Fail, loc: Loc) -> Fail {
-    if error.kind == "AttributeException" {
-        error.loc = loc;
+/// An error is reported at what runs, not where it came up: inside of it, or where a value was delivered to.
+fn moved(mut error: Fail, loc: Loc) -> Fail {
+    let origin = std::mem::replace(&mut error.loc, loc);
+    if origin != loc && origin != Loc::NONE {
+        error.notes.push(("it goes wrong here".to_owned(), origin));
     }
     error
 }

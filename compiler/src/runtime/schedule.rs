@@ -6,7 +6,7 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use super::{Machine, Step, VarId, VarKind};
+use super::{InstId, Machine, Step, VarId, VarKind};
 use crate::diagnostics::{Fail, fail};
 use crate::span::Loc;
 
@@ -168,46 +168,77 @@ impl Machine<'_> {
         if self.vars.len() < LARGE {
             return;
         }
-        let next = || self.ready.next(WARMED);
+        let next = self.ready.next(WARMED);
         let mut sum = 0usize;
-        for step in next() {
-            if let Step::Unit(unit) = step {
-                let unit = &self.units[unit.index()];
-                sum += unit.missing as usize + unit.needs.len();
-            }
+        for step in next {
+            sum += match *step {
+                Step::Unit(unit) => self.units[unit.index()].missing as usize,
+                Step::Direct { ref action, .. } => {
+                    let scope = self.scopes.get(action.scope().index());
+                    let used = action.variable().map_or(0, |id| self.touch(id));
+                    used + scope.map_or(0, |scope| scope.base.index())
+                }
+                Step::Constants { instance, .. } | Step::Implement { instance, .. } => {
+                    self.instance(instance).slots.index()
+                }
+            };
         }
-        for step in next() {
-            match *step {
+        for step in next {
+            let action = match step {
                 Step::Unit(unit) => {
                     let unit = &self.units[unit.index()];
                     for need in &unit.needs {
-                        sum += usize::from(self.var(*need).is_ready());
+                        sum += self.touch(*need);
                     }
-                    let scope = unit.action.scope();
-                    sum += self
-                        .scopes
-                        .get(scope.index())
-                        .map_or(0, |at| at.base.index());
+                    &unit.action
                 }
-                Step::Direct { laps, action } => {
-                    let scope = self.scopes.get(action.scope().index());
-                    sum += usize::from(laps) + scope.map_or(0, |at| at.base.index());
-                }
+                Step::Direct { laps: 0, action } => action,
+                Step::Direct { .. } => continue,
                 Step::Constants { instance, .. } | Step::Implement { instance, .. } => {
-                    sum += self.instance(instance).slots.index();
+                    sum += self.touch_slots(*instance);
+                    continue;
+                }
+            };
+            if let Some(scope) = self.scopes.get(action.scope().index()) {
+                sum += self.touch(scope.base);
+                if let Some(instance) = self.instances.get(scope.instance.index()) {
+                    sum += instance.slots.index();
                 }
             }
         }
-        for step in next() {
-            if let Step::Unit(unit) = step {
-                for need in &self.units[unit.index()].needs {
-                    if let Some(target) = self.var(*need).target() {
-                        sum += usize::from(self.var(target).is_ready());
+        for step in next {
+            let action = match step {
+                Step::Unit(unit) => {
+                    let unit = &self.units[unit.index()];
+                    for need in &unit.needs {
+                        if let Some(target) = self.var(*need).target() {
+                            sum += self.touch(target);
+                        }
                     }
+                    &unit.action
                 }
+                Step::Direct { laps: 0, action } => action,
+                _ => continue,
+            };
+            if let Some(scope) = self.scopes.get(action.scope().index())
+                && scope.instance.is_some()
+            {
+                sum += self.touch_slots(scope.instance);
             }
         }
         std::hint::black_box(sum);
+    }
+
+    fn touch(&self, id: VarId) -> usize {
+        self.vars
+            .get(id.index())
+            .map_or(0, |var| usize::from(var.is_ready()))
+    }
+
+    /// Most instances have slots in two or three lines of the cache.
+    fn touch_slots(&self, id: InstId) -> usize {
+        let first = self.instance(id).slots.0;
+        self.touch(VarId(first)) + self.touch(VarId(first + 8)) + self.touch(VarId(first + 16))
     }
 
     /// Step A.

@@ -377,7 +377,7 @@ impl Machine<'_> {
         if args.iter().any(|value| matches!(value, Value::Unknown(_))) {
             return Err(PluginError::Unknown);
         }
-        let (bound, _) = match crate::plugins::bind(name, definition, &args, &[]) {
+        let bound = match crate::plugins::bind(name, definition, &args, &[]).0 {
             Ok(bound) => bound,
             Err(message) => {
                 return Err(PluginError::Compile(crate::diagnostics::runtime(

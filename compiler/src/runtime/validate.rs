@@ -2,9 +2,9 @@
 
 use super::Machine;
 use crate::diagnostics::{Fail, fail, runtime, typing};
-use crate::hir::{AttributeKind, Callee, ExprId, ExprKind, Ref};
+use crate::hir::{AttributeKind, Callee, ExprId, ExprKind, MetAt, Ref};
 use crate::span::Loc;
-use crate::types::{LiteralValue, Type, TypeId, TypedefId, Value, regex};
+use crate::types::{EntityId, LiteralValue, Type, TypeId, TypedefId, Value, regex};
 
 impl Machine<'_> {
     /// An error unless the value has the type. Unknown has every type.
@@ -16,10 +16,10 @@ impl Machine<'_> {
     }
 
     /// Defaults have the types of their attributes.
-    pub fn check_defaults(&mut self) -> Vec<Fail> {
+    pub fn check_defaults(&mut self) -> Vec<(MetAt, Fail)> {
         let program = self.program;
         let mut errors = Vec::new();
-        for entity in &program.entities {
+        for (id, entity) in (0..).map(EntityId).zip(&program.entities) {
             for default in &entity.own_defaults {
                 let attr = entity.own_of.get(&default.name);
                 let (Some(value), Some(attr)) = (default.value, attr) else {
@@ -35,7 +35,7 @@ impl Machine<'_> {
                     if typedefs.any(|typedef| typedef.loc == error.loc) {
                         error.loc = attribute.loc;
                     }
-                    errors.push(error);
+                    errors.push((MetAt::default_of(id, *attr), error));
                 }
             }
         }

@@ -47,7 +47,7 @@ impl Machine<'_> {
             | Action::DefinedAttr { result, .. }
             | Action::Call { result, .. }
             | Action::Query { result, .. } => add(result),
-            Action::Item { literal, .. } => add(literal),
+            Action::Item { listener, .. } => add(self.literal_of(listener)),
             Action::Store { slot, .. } => add(slot),
             Action::If { holder, .. } if holder.is_some() => {
                 let slots = &self.holders[holder.index()].slots;

@@ -142,8 +142,9 @@ impl Heap {
             Value::Int(value) => {
                 let _ = write!(out, "{value}");
             }
+            // As an integer, which has no negative zero.
             Value::Float(value) if value.fract() == 0.0 && value.is_finite() => {
-                let _ = write!(out, "{value:.0}");
+                let _ = write!(out, "{:.0}", value + 0.0);
             }
             value => out.push_str(&self.to_text(value, instances)),
         }

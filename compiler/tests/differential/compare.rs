@@ -115,7 +115,7 @@ fn plain(output: &str) -> String {
     }
     let address =
         Regex::new(r"\b(?:0x)?(?:7[ef]|55|56)[0-9a-f]{10}\b").expect("it is a regular expression");
-    let directory = Regex::new(r"(/[\w./-]*steward-oracle-\w+/project)?/(?=[\w/]+\.cf\b)")
+    let directory = Regex::new(r"(?:/[\w./-]*steward-oracle-\w+/project|\B\.)?/(?=[\w/]+\.cf\b)")
         .expect("it is a regular expression");
     let output = address.replace_all(output, "ADDRESS");
     directory.replace_all(&output, "").into_owned()

@@ -25,12 +25,38 @@ pub const DEVIATIONS: &[Deviation] = &[
     ("a-place-more", a_place_more),
     ("non-ascii", non_ascii),
     ("f-string-braces", f_string_braces),
+    ("parents-order", parents_order),
+    ("module-requires", module_requires),
+    ("no-list", no_list),
 ];
 
-/// An exception of the reference that is no error of its compiler; ours is an error, or the model compiles.
+/// Exceptions of Python itself that a value in the model leads to.
+const OF_VALUES: &[&str] = &[
+    "ZeroDivisionError",
+    "OverflowError",
+    "RecursionError",
+    "MemoryError",
+    "UnicodeDecodeError",
+    "UnicodeEncodeError",
+    "IndexError",
+    "TypeError",
+];
+/// Those of code of the reference that did not expect what it met.
+const OF_ITS_CODE: &[&str] = &["AssertionError", "AttributeError", "ValueError", "KeyError"];
+
+/// An exception of Python in the reference, none of its compiler. Ours is an error; or the model compiles, unless it is a
+/// value that has none.
 fn host_error(seen: &Seen) -> bool {
+    let [error] = seen.reference.errors.as_slice() else {
+        return false;
+    };
+    let kind = error.kind.as_str();
     seen.reference.outcome == Outcome::Crashed
-        && matches!(seen.ours.outcome, Outcome::Rejected | Outcome::Accepted)
+        && match seen.ours.outcome {
+            Outcome::Rejected => OF_VALUES.contains(&kind) || OF_ITS_CODE.contains(&kind),
+            Outcome::Accepted => OF_ITS_CODE.contains(&kind),
+            Outcome::Crashed | Outcome::Timeout => false,
+        }
 }
 
 /// A model that the reference never finishes; ours stops it.
@@ -164,6 +190,58 @@ fn f_string_braces(seen: &Seen) -> bool {
             .errors
             .iter()
             .any(|error| error.message.contains("f-string"))
+}
+
+/// Two parents have different types for one attribute: which of them the reference names depends on the order of a set.
+fn parents_order(seen: &Seen) -> bool {
+    let (Some(theirs), Some(ours)) = (seen.reference.errors.first(), seen.ours.errors.first())
+    else {
+        return false;
+    };
+    let is_about_parents = |error: &Found| {
+        error.kind == "DuplicateException" && error.message.starts_with("Incompatible attributes")
+    };
+    // Both are places of an attribute with the same name.
+    let attribute = |error: &Found| {
+        let line = seen.source.lines().nth(error.line? as usize - 1)?;
+        let declared = line.split('=').next()?.split_whitespace().last()?;
+        Some(declared.to_owned())
+    };
+    is_about_parents(theirs)
+        && is_about_parents(ours)
+        && theirs.file == ours.file
+        && (theirs.file.as_deref() != Some("main.cf") || attribute(theirs) == attribute(ours))
+}
+
+/// A constraint of `project.yml` that a module does not fulfil: the reference leaves it to the installation.
+fn module_requires(seen: &Seen) -> bool {
+    let is_constraint = |error: &Found| {
+        error.kind == "CompilerException"
+            && error
+                .message
+                .starts_with("The following requirements were not satisfied:")
+    };
+    // What comes after it does not run.
+    seen.source.contains("\nrequires:") && seen.ours.errors.iter().any(is_constraint)
+}
+
+/// A loop over what is no list: the reference starts the body once before it says so.
+fn no_list(seen: &Seen) -> bool {
+    let (Some(theirs), Some(ours)) = (seen.reference.errors.first(), seen.ours.errors.first())
+    else {
+        return false;
+    };
+    let is_about_loops = ours.kind == "TypingException"
+        && (ours
+            .message
+            .starts_with("A for loop can only be applied to")
+            || ours
+                .message
+                .starts_with("A list comprehension can only be applied to"));
+    is_about_loops
+        && theirs.kind == "NotFoundException"
+        && theirs.file == ours.file
+        && theirs.line >= ours.line
 }
 
 /// The name of the deviation that explains a difference.

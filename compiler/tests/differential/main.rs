@@ -6,10 +6,11 @@
 //!
 //! ```text
 //! cargo test -p steward-compiler --test differential -- --cases 20000 --seed 7 [--jobs 2] [--kind relations]
-//!     [--out DIRECTORY] [--case NUMBER]
+//!     [--out DIRECTORY] [--case NUMBER] [--file LISTING]
 //! ```
 //!
-//! A case is made of its seed and number alone: `--case` shows one again, with both answers. The pieces: `generate` makes
+//! A case is made of its seed, its number and the language cases that are there: `--case` shows one again, with both
+//! answers. `--file` shows both answers to a model of one's own. The pieces: `generate` makes
 //! a case, a `tree` that renders to sources; `oracle` and `steward` answer; `compare` finds what differs, `deviations`
 //! says what is meant to; `shrink` makes the rest small.
 
@@ -48,6 +49,7 @@ struct Arguments {
     jobs: usize,
     kind: Option<String>,
     case: Option<u64>,
+    file: Option<PathBuf>,
     out: PathBuf,
 }
 
@@ -76,9 +78,14 @@ fn main() -> ExitCode {
         return ExitCode::FAILURE;
     }
     let seeds = Seeds::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/lang"));
-    let result = match arguments.case {
-        Some(number) => show(&arguments, number, &interpreter, &seeds),
-        None => run(&arguments, &interpreter, &seeds),
+    let result = match (&arguments.file, arguments.case) {
+        (Some(path), _) => std::fs::read_to_string(path)
+            .and_then(|listing| show("a file", &Case::from_listing(&listing), &interpreter)),
+        (None, Some(number)) => {
+            let (kind, case) = case(&arguments, number, &seeds);
+            show(kind, &case, &interpreter)
+        }
+        (None, None) => run(&arguments, &interpreter, &seeds),
     };
     match result {
         Ok(true) => ExitCode::SUCCESS,
@@ -107,6 +114,7 @@ fn arguments(given: impl Iterator<Item = String>) -> Result<Option<Arguments>, S
             .min(8),
         kind: None,
         case: None,
+        file: None,
         out: Path::new(env!("CARGO_TARGET_TMPDIR")).join("differential"),
     };
     let mut given = given;
@@ -122,6 +130,7 @@ fn arguments(given: impl Iterator<Item = String>) -> Result<Option<Arguments>, S
             "--jobs" => arguments.jobs = number(value()?)?.max(1) as usize,
             "--case" => arguments.case = Some(number(value()?)?),
             "--out" => arguments.out = value()?.into(),
+            "--file" => arguments.file = Some(value()?.into()),
             "--kind" => {
                 let kind = value()?;
                 if KINDS.iter().all(|(name, _)| *name != kind) {
@@ -247,14 +256,8 @@ fn work(
 }
 
 /// Shows one case and both answers.
-fn show(
-    arguments: &Arguments,
-    number: u64,
-    interpreter: &Path,
-    seeds: &Seeds,
-) -> std::io::Result<bool> {
-    let (kind, case) = case(arguments, number, seeds);
-    let judged = judge(&case, &mut Oracle::start(interpreter)?)?;
+fn show(kind: &str, case: &Case, interpreter: &Path) -> std::io::Result<bool> {
+    let judged = judge(case, &mut Oracle::start(interpreter)?)?;
     println!("{kind}\n{}", case.listing());
     println!(
         "reference: {:?}\n{}",

@@ -4,8 +4,8 @@ Request:  {"files": {path: text}, "export": bool, "env": {name: value}}
 Answer:   {"outcome": "accepted" | "rejected" | "crashed" | "timeout", "output": text,
            "errors": [{"kind", "message", "file", "line", "causes"}], "model": {...}, "resources": [...]}
 
-"crashed" is an exception that is no error of the reference's compiler (a ZeroDivisionError, say); its only error names
-the exception. The reference is imported once; each case runs in a fork of this process, so that no case sees another.
+"crashed" is an exception of Python itself (a ZeroDivisionError, say), none of the reference's; its only error names the
+exception. The reference is imported once; each case runs in a fork of this process, so that no case sees another.
 """
 
 import argparse
@@ -137,7 +137,8 @@ def compiled(directory, export):
     try:
         project = inmanta.module.Project(directory)
         inmanta.module.Project.set(project, clean=False)
-        types, root = inmanta.compiler.do_compile()
+        # A server that knows no fact.
+        types, root = inmanta.compiler.do_compile(refs={"facts": {}})
         answer = {"outcome": "accepted", "errors": [], "model": model(types, root)}
         if export:
             path = os.path.join(directory, "resources.json")
@@ -151,7 +152,9 @@ def compiled(directory, export):
     except inmanta.export.DependencyCycleException as error:
         return {"outcome": "rejected", "errors": described(error)}
     except Exception as error:
-        return {"outcome": "crashed", "errors": described(error)}
+        # Its own exceptions say something about the model; those of Python, about its code.
+        is_own = type(error).__module__.split(".")[0] == "inmanta"
+        return {"outcome": "rejected" if is_own else "crashed", "errors": described(error)}
 
 
 def write(directory, files):

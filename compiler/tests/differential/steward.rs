@@ -30,12 +30,16 @@ pub fn run(case: &Case) -> Answer {
         let compiled = compile(&world, &options);
         let _ = sender.send(answer(&compiled, world.printed()));
     });
-    receiver.recv_timeout(TIMEOUT).unwrap_or(Answer {
-        outcome: Outcome::Timeout,
-        output: String::new(),
-        errors: Vec::new(),
-        model: None,
-        resources: None,
+    receiver.recv_timeout(TIMEOUT).unwrap_or_else(|_| {
+        // Its thread can not be stopped: whoever looks for what eats the memory finds it here.
+        eprintln!("this does not end:\n{}", case.listing());
+        Answer {
+            outcome: Outcome::Timeout,
+            output: String::new(),
+            errors: Vec::new(),
+            model: None,
+            resources: None,
+        }
     })
 }
 

@@ -158,6 +158,29 @@ impl Case {
         }
     }
 
+    /// The other way round of [`Case::listing`]; a model that exports says so in a first line `# export`.
+    pub fn from_listing(listing: &str) -> Self {
+        let mut main = String::new();
+        let mut other: Option<(String, String)> = None;
+        let mut files = Vec::new();
+        for line in listing.lines() {
+            match (other.take(), line.strip_prefix("--- ")) {
+                (Some((path, content)), Some("end")) => files.push((path, text(content))),
+                (Some((path, content)), _) => other = Some((path, content + line + "\n")),
+                (None, Some(path)) => other = Some((path.to_owned(), String::new())),
+                (None, None) => main.push_str(&format!("{line}\n")),
+            }
+        }
+        let export = main.starts_with("# export\n");
+        let mut case = Case::new(text(main));
+        for (path, content) in files {
+            case.files.retain(|(known, _)| *known != path);
+            case.files.push((path, content));
+        }
+        case.export = export;
+        case
+    }
+
     pub fn rendered(&self) -> Vec<(String, String)> {
         let files = self.files.iter();
         files

@@ -1,8 +1,14 @@
 //! The compiler at its boundary: source text to output, diagnostics and resources.
 
+#[allow(dead_code, reason = "the differential test uses the rest")]
+#[path = "../differential/answer.rs"]
+mod answer;
 mod check;
 mod checklist;
 mod determinism;
+#[path = "../differential/deviations.rs"]
+mod deviations;
+mod deviations_of;
 mod diagnostics;
 mod disk;
 mod hosts;

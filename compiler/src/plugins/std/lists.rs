@@ -131,9 +131,11 @@ pub(super) fn natives() -> Vec<NativeDef> {
                     return Ok(Value::Bool(false));
                 };
                 let heap = model.heap_ref();
-                Ok(Value::Bool(
-                    heap.dict_get(dict, str_arg(heap, args, 1)).is_some(),
-                ))
+                // It reads the value to know whether it is there.
+                match heap.dict_get(dict, str_arg(heap, args, 1)) {
+                    Some(Value::Unknown(_)) => Err(PluginError::Unknown),
+                    found => Ok(Value::Bool(found.is_some())),
+                }
             },
             deprecated = Some("the `<key> in <dict>` construct")
         ),

@@ -367,6 +367,10 @@ impl Parser<'_> {
         let doc = self.take_doc();
         self.no_hyphen(name)?;
         if !self.mentions(condition, name) {
+            // The typedef is read when what follows it may follow one.
+            if self.begins_nothing() {
+                return Err(self.unexpected());
+            }
             return Err(Box::new(SyntaxError {
                 kind: "TypingException",
                 message: "typedef expressions should reference the self variable".to_owned(),
@@ -381,6 +385,20 @@ impl Parser<'_> {
             span,
             doc,
         }))
+    }
+
+    /// Whether no item begins with the current token.
+    fn begins_nothing(&self) -> bool {
+        use Keyword::{As, Elif, Else, End, Extends, In, Matching, Using, When};
+        matches!(
+            self.kind(),
+            Kind::Punct(b')' | b']' | b'}' | b',' | b':' | b'=' | b'.' | b'?')
+                | Kind::PlusEquals
+                | Kind::Sep
+                | Kind::Rel
+                | Kind::Illegal
+                | Kind::Keyword(As | Elif | Else | End | Extends | In | Matching | Using | When)
+        )
     }
 
     /// Whether an expression reads `self`, or the typedef's own name.
