@@ -109,6 +109,7 @@ fn run(directory: &Path, options: Options) -> f64 {
         python: PythonSource::At(PythonRuntime {
             interpreter: interpreter.into(),
             package: PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../python"),
+            files: None,
         }),
         ..options
     };

@@ -149,6 +149,8 @@ pub struct PythonRuntime {
     pub interpreter: PathBuf,
     /// The directory that holds the packages `inmanta` and `steward_host`.
     pub package: PathBuf,
+    /// The directory of the file store; without one, what modules upload is not kept.
+    pub files: Option<PathBuf>,
 }
 
 impl PythonRuntime {
@@ -183,6 +185,8 @@ pub struct Compiled {
     pub export: Option<Export>,
     /// JSON; present when there is no error and the options asked for it (compile-contract.md).
     pub model: Option<String>,
+    /// Contents that the getters of resources uploaded, by their SHA-1.
+    pub files: BTreeMap<String, Vec<u8>>,
     /// What Python code wrote to its standard error, cut when it is long.
     pub plugin_output: String,
     /// The loaded modules that have Python code, in load order: what an executor of the resources needs.

@@ -49,6 +49,8 @@ pub use format::format;
 pub use plugins::WarmHosts;
 pub use world::{DirWorld, MemWorld, World};
 
+use std::collections::BTreeMap;
+
 use diagnostics::{Fail, Warning};
 use span::Sources;
 
@@ -193,7 +195,10 @@ fn compile_with(
         Ok(()) => {
             if options.export {
                 match export_all(&mut machine, sink) {
-                    Ok(export) => compiled.export = Some(export),
+                    Ok((export, files)) => {
+                        compiled.export = Some(export);
+                        compiled.files = files;
+                    }
                     Err(error) => errors.push(error),
                 }
             }
@@ -214,15 +219,15 @@ fn compile_with(
 fn export_all(
     machine: &mut runtime::Machine,
     sink: Option<&mut dyn ResourceSink>,
-) -> Result<Export, Fail> {
+) -> Result<(Export, BTreeMap<String, Vec<u8>>), Fail> {
     let mut export = Export::default();
     export.removed_sets = match sink {
         Some(sink) => export::export(machine, sink)?,
         None => export::export(machine, &mut export)?,
     };
-    machine.collect_unknowns();
+    let files = machine.collect()?;
     export.unknowns = std::mem::take(&mut machine.unknown_parameters);
-    Ok(export)
+    Ok((export, files))
 }
 
 fn report(sources: &Sources, errors: Vec<Fail>, warnings: Vec<Warning>) -> Compiled {

@@ -38,6 +38,8 @@ pub const EXT_INSTANCE: i8 = 3;
 pub const EXT_OPAQUE: i8 = 4;
 pub const EXT_DATACLASS: i8 = 5;
 pub const EXT_REFERENCE: i8 = 6;
+/// An instance with what is known of it: `[id, entity, {attribute: value}]`.
+pub const EXT_KNOWN_INSTANCE: i8 = 7;
 
 /// One module of the project whose Python code the host must be able to import.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -85,6 +87,8 @@ pub enum ToHost {
         modules: Vec<PythonModule>,
         environment_id: String,
         agent: String,
+        /// The directory of the file store, each content under `ab/` and its SHA-1 `ab…`.
+        files: Option<String>,
     },
     /// Calls a plugin. Answer: `result`, `failed`, `unset`.
     Call {

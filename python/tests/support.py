@@ -156,8 +156,9 @@ class Host:
     def map(self, class_index: int, value: object, *fields: str) -> tuple[str, dict]:
         return self.ask("map", {"id": 9, "class": class_index, "instance": value, "fields": list(fields)})
 
-    def load_executor(self, modules: Modules, agent: str = "agent") -> dict:
-        name, body = self.ask("load_executor", {"modules": modules.described, "environment_id": "e", "agent": agent})
+    def load_executor(self, modules: Modules, agent: str = "agent", **fields: object) -> dict:
+        request = {"modules": modules.described, "environment_id": "e", "agent": agent, **fields}
+        name, body = self.ask("load_executor", request)
         assert name == "handlers", name
         return body
 

@@ -262,7 +262,9 @@ fn compile(job: Job, hosts: &Arc<WarmHosts>) -> JobDone {
         }
     };
     let world = steward_compiler::DirWorld::new(job.project_dir, job.variables, print);
-    let python = job.python.map(|python| python.runtime()).into();
+    let runtime = job.python.map(|python| python.runtime());
+    let store = runtime.as_ref().and_then(|python| python.files.clone());
+    let python = runtime.into();
     let options = steward_compiler::Options {
         export: true,
         dump_model: false,
@@ -279,7 +281,18 @@ fn compile(job: Job, hosts: &Arc<WarmHosts>) -> JobDone {
         plain: steward_compiler::render(diagnostic, &world, false),
         colored: steward_compiler::render(diagnostic, &world, true),
     };
-    let diagnostics = compiled.diagnostics.iter().map(report).collect();
+    let mut diagnostics: Vec<Reported> = compiled.diagnostics.iter().map(report).collect();
+    let kept = store.map_or(Ok(()), |store| super::files::keep(&store, &compiled.files));
+    if let Err(error) = kept {
+        let text = format!("what the resources upload can not be kept: {error}");
+        diagnostics.push(Reported {
+            is_error: true,
+            json: serde_json::json!({"severity": "error", "kind": "UploadFailed", "message": text})
+                .to_string(),
+            plain: text.clone(),
+            colored: text,
+        });
+    }
     let mut printed = std::mem::take(&mut *printed.lock().unwrap_or_else(PoisonError::into_inner));
     printed.push_str(&compiled.plugin_output);
     JobDone {

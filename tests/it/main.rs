@@ -10,6 +10,7 @@ mod failure;
 mod harness;
 mod lsp;
 mod mistakes;
+mod modules;
 mod python;
 mod quickstart;
 mod repair;

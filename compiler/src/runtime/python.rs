@@ -1,20 +1,26 @@
 //! Calls that Python answers: values over the wire, getters of resources. What a running call asks is in `questions`.
 
+use std::collections::BTreeMap;
+
 use rmpv::Value as Wire;
 
 use super::calls::Site;
 use super::questions::{Name, Questions};
-use super::{Machine, ScopeId, VarId};
+use super::{Machine, ScopeId, VarId, VarKind};
 use crate::diagnostics::{Fail, fail, runtime};
 use crate::export::Field;
 use crate::hir::PluginId;
 use crate::plugins::{Body, Bound, PluginError, external};
 use crate::protocol::{
-    EXT_BIGINT, EXT_DATACLASS, EXT_INSTANCE, EXT_OPAQUE, EXT_REFERENCE, EXT_UNKNOWN, FailureKind,
-    FromHost, ToHost,
+    EXT_BIGINT, EXT_DATACLASS, EXT_INSTANCE, EXT_KNOWN_INSTANCE, EXT_OPAQUE, EXT_REFERENCE,
+    EXT_UNKNOWN, FailureKind, FromHost, ToHost,
 };
 use crate::span::Loc;
 use crate::types::{InstId, Value};
+
+/// Of an instance that a plugin gets, no more are told ahead, and no longer texts: most plugins read a few.
+const TOLD_ATTRIBUTES: usize = 32;
+const TOLD_BYTES: usize = 512;
 
 /// Values from Python may not be nested deeper.
 const MAX_DEPTH: u32 = 200;
@@ -62,6 +68,49 @@ impl Machine<'_> {
             Value::Unknown(_) => Wire::Ext(EXT_UNKNOWN, Vec::new()),
             Value::Opaque(id) => Wire::Ext(EXT_OPAQUE, id.to_be_bytes().to_vec()),
             Value::Reference(id) => Wire::Ext(EXT_REFERENCE, self.reference_to_wire(id)),
+        }
+    }
+
+    /// As `to_wire`, but an instance comes with what is known of it, so that it need not be asked for: once.
+    fn argument_to_wire(&mut self, value: Value) -> Wire {
+        let Value::Instance(id) = value else {
+            return self.to_wire(value);
+        };
+        let plain = self.to_wire(value);
+        if !matches!(plain, Wire::Ext(EXT_INSTANCE, _)) || !self.told_python.insert(id.0) {
+            return plain;
+        }
+        let program = self.program;
+        let instance = self.instance(id);
+        let entity = program.entity(instance.entity);
+        let mut known = Vec::new();
+        for (at, attribute) in entity.slots.iter().enumerate().take(TOLD_ATTRIBUTES) {
+            let slot = VarId(instance.slots.0 + at as u32);
+            if self.var(slot).kind() != VarKind::Plain {
+                continue;
+            }
+            let Ok(value) = self.read_slot(slot) else {
+                continue;
+            };
+            let is_told = match value {
+                Value::Null | Value::Bool(_) | Value::Int(_) | Value::Float(_) => true,
+                Value::Str(text) => self.heap.str(text).len() <= TOLD_BYTES,
+                _ => false,
+            };
+            if is_told {
+                let name = program.text(program.attribute(*attribute).name);
+                known.push((Wire::from(name), self.to_wire(value)));
+            }
+        }
+        let told = Wire::Array(vec![
+            Wire::from(id.0),
+            Wire::from(program.entity_name(instance.entity)),
+            Wire::Map(known),
+        ]);
+        let mut payload = Vec::new();
+        match rmpv::encode::write_value(&mut payload, &told) {
+            Ok(()) => Wire::Ext(EXT_KNOWN_INSTANCE, payload),
+            Err(_) => plain,
         }
     }
 
@@ -166,9 +215,9 @@ impl Machine<'_> {
         for (parameter, value) in plain.zip(&bound.values) {
             match value {
                 Some(value) if by_name => {
-                    kwargs.push((parameter.name.clone(), self.to_wire(*value)))
+                    kwargs.push((parameter.name.clone(), self.argument_to_wire(*value)))
                 }
-                Some(value) => args.push(self.to_wire(*value)),
+                Some(value) => args.push(self.argument_to_wire(*value)),
                 None => by_name = true,
             }
         }
@@ -450,24 +499,38 @@ impl Machine<'_> {
         }
     }
 
-    /// What getters found besides values.
-    pub fn collect_unknowns(&mut self) {
+    /// What getters found besides values: unknown parameters stay here, the contents of files are the result.
+    pub fn collect(&mut self) -> Result<BTreeMap<String, Vec<u8>>, Fail> {
+        let mut contents = BTreeMap::new();
         if self.host.is_none() {
-            return;
+            return Ok(contents);
         }
         let id = self.next_request();
-        if let Ok(FromHost::Collected { unknowns, .. }) = self.ask(ToHost::Collect { id }) {
-            for unknown in unknowns {
-                let parameter = crate::UnknownParameter {
-                    resource: unknown.resource,
-                    parameter: unknown.parameter,
-                    source: unknown.source,
-                };
-                if !self.unknown_parameters.contains(&parameter) {
-                    self.unknown_parameters.push(parameter);
-                }
+        let answer = match self.ask(ToHost::Collect { id }) {
+            Ok(FromHost::Collected {
+                unknowns, files, ..
+            }) => Ok((unknowns, files)),
+            Ok(answer) => Err(self.refusal(answer)),
+            Err(error) => Err(error),
+        };
+        let what = "What the resources upload can not be collected";
+        let (unknowns, files) = answer.map_err(|error| dependency_failure(error, what))?;
+        for (name, content) in files {
+            if let Wire::Binary(content) = content {
+                contents.insert(name, content);
             }
         }
+        for unknown in unknowns {
+            let parameter = crate::UnknownParameter {
+                resource: unknown.resource,
+                parameter: unknown.parameter,
+                source: unknown.source,
+            };
+            if !self.unknown_parameters.contains(&parameter) {
+                self.unknown_parameters.push(parameter);
+            }
+        }
+        Ok(contents)
     }
 
     /// Runs the finalizers; their errors count only after a success.
