@@ -154,6 +154,9 @@ impl Server {
                 .unwrap_or_else(|error| Err(std::io::Error::other(error)))
                 .map_err(Error::Python)?;
         }
+        if let Some(python) = &mut pool_options.python {
+            python.files = Some(data.join("files"));
+        }
         match &pool_options.python {
             Some(python) => tracing::info!(
                 "Python for plugins and handlers: {}",

@@ -4,6 +4,7 @@
 //! the pool of processes that it runs in, and the life of such a process. Nothing is deployed here: a stored version
 //! wakes the engine, which reads it from the store.
 
+mod files;
 mod next;
 mod python;
 mod run;

@@ -24,6 +24,7 @@ pub fn python_runtime(cache: &Path) -> io::Result<Option<PythonRuntime>> {
     Ok(Some(PythonRuntime {
         interpreter,
         package: unpack(cache)?,
+        files: None,
     }))
 }
 

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
+use steward_compiler::protocol::PythonModule;
 use steward_compiler::{Export, Resource};
 
 use super::next::inputs_digest;
@@ -236,12 +237,17 @@ async fn execute(
         Err(error) => return Err(Failure::Rejected(chain(&error))),
     };
     let environment = install(context, &project_dir, stages).await?;
+    let named = named(context.data, context.environment, &project_dir).unwrap_or_else(|error| {
+        tracing::warn!(%error, "the project can not be given a name that lasts");
+        project_dir.clone()
+    });
     let job = Job {
-        project_dir: project_dir.clone(),
+        project_dir: named.clone(),
         variables: compile.variables.clone(),
         environment_id: context.environment.to_string(),
         python: context.pool.python().map(Python::from),
         environment,
+        time_limit: context.pool.python_limit(),
     };
     let stage = begin();
     let done = context.pool.run(&job).await;
@@ -266,7 +272,13 @@ async fn execute(
         )
         .await;
     let done = match done {
-        Ok(done) => done,
+        Ok(mut done) => {
+            let modules = std::mem::take(&mut done.code.modules).into_iter();
+            done.code.modules = modules
+                .map(|module| below(module, &named, &project_dir))
+                .collect();
+            done
+        }
         // What a model did to its worker it will do again.
         Err(error @ (PoolError::Timeout(_) | PoolError::Ended(_))) => {
             return Err(Failure::Rejected(error.to_string()));
@@ -388,6 +400,43 @@ pub(super) async fn check_out(data: &Path, head: &Head) -> Result<std::path::Pat
         data.join("checkouts"),
     );
     blocking(move || git::checkout(&repository, commit, &dir)).await
+}
+
+/// A path to a checkout that is the same for all commits of an environment: so the Python modules that a commit leaves as
+/// they are need not be imported again.
+fn named(
+    data: &Path,
+    environment: EnvironmentId,
+    checkout: &Path,
+) -> std::io::Result<std::path::PathBuf> {
+    let projects = std::path::absolute(data)?.join("projects");
+    std::fs::create_dir_all(&projects)?;
+    let link = projects.join(environment.to_string());
+    if std::fs::read_link(&link).is_ok_and(|target| target == checkout) {
+        return Ok(link);
+    }
+    let fresh = projects.join(format!(".{environment}"));
+    match std::fs::remove_file(&fresh) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
+        _ => std::os::unix::fs::symlink(std::path::absolute(checkout)?, &fresh)?,
+    }
+    std::fs::rename(fresh, &link)?;
+    Ok(link)
+}
+
+/// A module by the path of its checkout, which stays what it is when the next commit comes.
+fn below(mut module: PythonModule, named: &Path, checkout: &Path) -> PythonModule {
+    let moved = |path: &mut String| {
+        if let Ok(rest) = Path::new(path.as_str()).strip_prefix(named) {
+            let checkout = std::path::absolute(checkout).unwrap_or_else(|_| checkout.to_owned());
+            *path = checkout.join(rest).display().to_string();
+        }
+    };
+    moved(&mut module.root);
+    for file in &mut module.files {
+        moved(&mut file.path);
+    }
+    module
 }
 
 /// Runs blocking work off the runtime. A panic in it is ours to show.

@@ -35,6 +35,8 @@ pub enum ExecutorCommand {
 pub struct Python {
     pub interpreter: PathBuf,
     pub package: PathBuf,
+    /// The directory of the file store.
+    pub files: Option<PathBuf>,
 }
 
 impl From<&PythonRuntime> for Python {
@@ -42,6 +44,7 @@ impl From<&PythonRuntime> for Python {
         Self {
             interpreter: runtime.interpreter.clone(),
             package: runtime.package.clone(),
+            files: runtime.files.clone(),
         }
     }
 }
@@ -51,6 +54,7 @@ impl Python {
         PythonRuntime {
             interpreter: self.interpreter.clone(),
             package: self.package.clone(),
+            files: self.files.clone(),
         }
     }
 }

@@ -11,6 +11,7 @@ mod harness;
 mod lsp;
 mod mistakes;
 mod modules;
+mod packages;
 mod python;
 mod quickstart;
 mod repair;
