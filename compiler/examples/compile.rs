@@ -25,6 +25,7 @@ fn main() {
         options.python = PythonSource::At(PythonRuntime {
             interpreter: interpreter.into(),
             package: package.into(),
+            files: None,
         });
     }
     let world = DirWorld::new(directory, std::env::vars().collect(), |line| {

@@ -21,6 +21,10 @@ pub struct Options {
     /// The compile is one of some resource sets only.
     pub partial: Option<Partial>,
     pub limits: Limits,
+    /// Hosts of earlier compiles, with their modules imported, and of this one for later ones.
+    pub hosts: Option<std::sync::Arc<crate::WarmHosts>>,
+    /// Python code that is not done by then is stopped, and named.
+    pub time_limit: Option<std::time::Duration>,
 }
 
 /// Which resource sets a partial compile is for. Source: language.md 12.9.
@@ -145,6 +149,8 @@ pub struct PythonRuntime {
     pub interpreter: PathBuf,
     /// The directory that holds the packages `inmanta` and `steward_host`.
     pub package: PathBuf,
+    /// The directory of the file store; without one, what modules upload is not kept.
+    pub files: Option<PathBuf>,
 }
 
 impl PythonRuntime {
@@ -179,6 +185,10 @@ pub struct Compiled {
     pub export: Option<Export>,
     /// JSON; present when there is no error and the options asked for it (compile-contract.md).
     pub model: Option<String>,
+    /// Contents that the getters of resources uploaded, by their SHA-1.
+    pub files: BTreeMap<String, Vec<u8>>,
+    /// What Python code wrote to its standard error, cut when it is long.
+    pub plugin_output: String,
     /// The loaded modules that have Python code, in load order: what an executor of the resources needs.
     pub python_modules: Vec<crate::protocol::PythonModule>,
 }

@@ -46,7 +46,10 @@ pub use check::check;
 pub use diagnostics::render;
 pub use export::{JsonWriter, PartialError, ResourceRef, ResourceSink, export_json, merge_partial};
 pub use format::format;
+pub use plugins::WarmHosts;
 pub use world::{DirWorld, MemWorld, World};
+
+use std::collections::BTreeMap;
 
 use diagnostics::{Fail, Warning};
 use span::Sources;
@@ -109,6 +112,19 @@ fn compile_here(
     options: &Options,
     sink: Option<&mut dyn ResourceSink>,
 ) -> Compiled {
+    let output = plugins::Output::default();
+    let mut compiled = compile_with(world, options, sink, &output);
+    // By now the host of the compile is done.
+    compiled.plugin_output = output.take();
+    compiled
+}
+
+fn compile_with(
+    world: &dyn World,
+    options: &Options,
+    sink: Option<&mut dyn ResourceSink>,
+    output: &plugins::Output,
+) -> Compiled {
     let mut sources = Sources::default();
     let mut names = intern::Interner::default();
     let mut warnings = Vec::new();
@@ -124,7 +140,7 @@ fn compile_here(
     if loaded.has_broken_syntax {
         return report(&sources, errors, warnings);
     }
-    let python = match plugins::load_python(world, options, &loaded, &mut sources) {
+    let python = match plugins::load_python(world, options, &loaded, &mut sources, output) {
         Ok(python) => python,
         Err(error) => {
             errors.push(error);
@@ -179,7 +195,10 @@ fn compile_here(
         Ok(()) => {
             if options.export {
                 match export_all(&mut machine, sink) {
-                    Ok(export) => compiled.export = Some(export),
+                    Ok((export, files)) => {
+                        compiled.export = Some(export);
+                        compiled.files = files;
+                    }
                     Err(error) => errors.push(error),
                 }
             }
@@ -200,15 +219,15 @@ fn compile_here(
 fn export_all(
     machine: &mut runtime::Machine,
     sink: Option<&mut dyn ResourceSink>,
-) -> Result<Export, Fail> {
+) -> Result<(Export, BTreeMap<String, Vec<u8>>), Fail> {
     let mut export = Export::default();
     export.removed_sets = match sink {
         Some(sink) => export::export(machine, sink)?,
         None => export::export(machine, &mut export)?,
     };
-    machine.collect_unknowns();
+    let files = machine.collect()?;
     export.unknowns = std::mem::take(&mut machine.unknown_parameters);
-    Ok(export)
+    Ok((export, files))
 }
 
 fn report(sources: &Sources, errors: Vec<Fail>, warnings: Vec<Warning>) -> Compiled {

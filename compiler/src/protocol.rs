@@ -38,6 +38,8 @@ pub const EXT_INSTANCE: i8 = 3;
 pub const EXT_OPAQUE: i8 = 4;
 pub const EXT_DATACLASS: i8 = 5;
 pub const EXT_REFERENCE: i8 = 6;
+/// An instance with what is known of it: `[id, entity, {attribute: value}]`.
+pub const EXT_KNOWN_INSTANCE: i8 = 7;
 
 /// One module of the project whose Python code the host must be able to import.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -73,13 +75,20 @@ pub enum ToHost {
         /// [`crate::Inputs`]: what plugins get from the API client of a compile.
         #[serde(default)]
         inputs: serde_json::Value,
+        /// Let each compile have a fork of this process: `stop` ends the fork, and the next one waits for `again`.
+        #[serde(default)]
+        keep: bool,
     },
+    /// First message of another compile with the same modules. No answer.
+    Again { inputs: serde_json::Value },
     /// First message of an executor: as above for handlers. A module that cannot be imported does not stop the
     /// others. Answer: `handlers`.
     LoadExecutor {
         modules: Vec<PythonModule>,
         environment_id: String,
         agent: String,
+        /// The directory of the file store, each content under `ab/` and its SHA-1 `ab…`.
+        files: Option<String>,
     },
     /// Calls a plugin. Answer: `result`, `failed`, `unset`.
     Call {
@@ -175,6 +184,15 @@ pub enum Got {
     OptionalUnset(String),
     /// The entity has no such attribute: an `AttributeError` with this message.
     NoAttribute(String),
+    /// A native plugin waits for these variables.
+    Waits(Vec<u32>),
+    /// A native plugin has an error.
+    Raised {
+        type_name: String,
+        message: String,
+        /// It is the plugin's own, a `PluginException`.
+        is_plugin: bool,
+    },
 }
 
 /// A parameter or return annotation.
@@ -339,6 +357,12 @@ pub enum FromHost {
         /// All classes of the modules, by the name that an entity would have that is paired with one.
         #[serde(default)]
         dataclasses: Vec<DataclassInfo>,
+        /// The process forks, as `keep` asks for: no module has threads of its own.
+        #[serde(default)]
+        forks: bool,
+        /// Files of the project, other than the modules', that were read by the import.
+        #[serde(default)]
+        read: Vec<String>,
     },
     LoadFailed {
         /// Name of the inmanta module.
@@ -367,7 +391,7 @@ pub enum FromHost {
     /// The body read variables that have no value yet: call again when they have.
     Unset {
         id: u64,
-        /// (instance id, attribute); (2^32 - 1, name): a name at the call.
+        /// (instance id, attribute); (2^32 - 1, name): a name at the call; (2^32 - 2, digits): a variable of `waits`.
         variables: Vec<(u32, String)>,
     },
     Mapped {
@@ -407,6 +431,12 @@ pub enum FromHost {
     Entity {
         name: String,
     },
+    /// Calls a plugin of the compiler itself. Answer: `got`.
+    Native {
+        plugin: String,
+        args: Vec<rmpv::Value>,
+        kwargs: Vec<(String, rmpv::Value)>,
+    },
     /// All instances of an entity so far. Answer: `instance_list`.
     Instances {
         entity: String,
@@ -418,6 +448,14 @@ pub enum FromHost {
     /// The value of a name at the call that is open. Answer: `got`.
     Lookup {
         name: String,
+    },
+    /// A line that Python code printed, without its line feed.
+    Printed {
+        line: String,
+    },
+    /// The fork of a compile ended before its time.
+    Ended {
+        status: String,
     },
     Log {
         level: String,

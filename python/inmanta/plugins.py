@@ -76,6 +76,8 @@ class Runtime:
     refs: dict = {}
     # What the compile was given besides the project: environment, server, parameters, facts, services.
     inputs: dict = {}
+    # Of an executor: the directory of the file store.
+    files_dir: str | None = None
 
 
 class _Compiler:

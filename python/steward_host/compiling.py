@@ -21,13 +21,16 @@ from inmanta.ast import (
 from inmanta.execute import proxy, runtime
 from inmanta.execute.proxy import DynamicProxy, ProxyContext
 from inmanta.execute.util import NoneValue, Unknown
-from steward_host import annotations, failure, loader, msgpack
+from steward_host import annotations, failure, forks, loader, msgpack
 from steward_host.pipe import Closed, Pipe
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from inmanta import export
+    from steward_host.said import Said
 
+# Stands for an instance where a variable is given by its number (protocol.rs).
+_NUMBERED = (1 << 32) - 2
 _PLAIN = frozenset({str, int, float, bool, type(None)})
 
 
@@ -81,6 +84,11 @@ class World(runtime.World):
     def instances(self, name: str) -> list:
         return self._pipe.request("instances", {"entity": name}, "instance_list")["instances"]
 
+    def native(self, plugin: str, args: list, kwargs: list) -> tuple[str, object]:
+        request = {"plugin": plugin, "args": args, "kwargs": kwargs}
+        outcome = self._pipe.request("native", request, "got")["outcome"]
+        return (outcome, None) if type(outcome) is str else outcome.popitem()
+
     def place(self, instance_id: int) -> tuple[str | None, int]:
         answer = self._pipe.request("where", {"instance": instance_id}, "place")
         return answer["file"], answer["line"]
@@ -110,8 +118,12 @@ class Types(dict):
 class Compiling:
     """State of one compile."""
 
-    def __init__(self, pipe: Pipe) -> None:
+    def __init__(self, pipe: Pipe, said: Said) -> None:
         self._pipe = pipe
+        self._said = said
+        # Whether each compile has a fork of this process, and whether this is one.
+        self.forks = False
+        self.is_fork = False
         self._files: set[str] = set()
         self._plugins: dict[str, plugins.Plugin] = {}
         # Plugins with parameters whose arguments come as dataclasses.
@@ -127,10 +139,10 @@ class Compiling:
         self._numbers: dict[int, int] = {}
         # Whether a dataclass becomes an instance: in results of plugins, not in fields of resources.
         self._constructs = False
-        self.open = False
         runtime.world = World(pipe)
         msgpack.ext_decoders[msgpack.EXT_UNKNOWN] = lambda payload: Unknown()
         msgpack.ext_decoders[msgpack.EXT_INSTANCE] = _decode_instance
+        msgpack.ext_decoders[msgpack.EXT_KNOWN_INSTANCE] = _decode_known_instance
         msgpack.ext_decoders[msgpack.EXT_OPAQUE] = lambda payload: self._objects[int.from_bytes(payload, "big")]
         msgpack.ext_decoders[msgpack.EXT_DATACLASS] = self._decode_dataclass
         msgpack.ext_decoders[msgpack.EXT_REFERENCE] = self._decode_reference
@@ -223,6 +235,7 @@ class Compiling:
         module.Project.set(module.Project.of_request(request["project_dir"], request["modules"]))
         finder = loader.install(request["modules"])
         self._files = finder.paths()
+        read = _files_read(request["project_dir"]) if request.get("keep") else None
         for module in request["modules"]:
             for file in module["files"]:
                 try:
@@ -256,6 +269,8 @@ class Compiling:
         # What was imported stays; the collector need not look at it again.
         gc.freeze()
         plugins.Runtime.plugins = self._plugins
+        self.forks = read is not None and forks.can_fork()
+        self._said.before_answer()
         self._pipe.send(
             "loaded",
             {
@@ -265,8 +280,15 @@ class Compiling:
                 "has_dependency_managers": export.has_dependency_managers(),
                 "warnings": self._warnings,
                 "dataclasses": dataclasses,
+                "forks": self.forks,
+                "read": sorted(read.stop()) if read is not None else [],
             },
         )
+
+    def again(self, request: dict) -> None:
+        """Another compile with the modules that were imported for an earlier one. No answer."""
+        plugins.Runtime.inputs = request["inputs"]
+        plugins.Runtime.refs = {"facts": request["inputs"].get("facts") or {}}
 
     def call(self, request: dict) -> None:
         """Calls a plugin through the `call` attribute of its class."""
@@ -276,6 +298,8 @@ class Compiling:
             result = self._call(request)
             if type(result) not in _PLAIN:
                 result = DynamicProxy.unwrap(result)
+            if self._said.has_text:
+                self._said.before_answer()
             self._pipe.send_packed(msgpack.pack({"result": {"id": number, "value": result}}))
         except Closed:
             raise
@@ -447,6 +471,7 @@ class Compiling:
     # --- answers -----------------------------------------------------------------------------------------------------
 
     def _fail(self, number: int, error: BaseException, field: str | None = None) -> None:
+        self._said.before_answer()
         if isinstance(error, UnknownException):
             unknown = error.unknown if isinstance(error.unknown, Unknown) else Unknown()
             self._pipe.send("result", {"id": number, "value": unknown})
@@ -579,22 +604,51 @@ class Compiling:
             return
         import logging
 
-        pipe, state = self._pipe, self
+        said = self._said
 
         class Handler(logging.Handler):
             def emit(self, record: logging.LogRecord) -> None:
-                if state.open:
-                    pipe.send("log", {"level": record.levelname, "message": self.format(record)})
-                else:
-                    print(self.format(record), file=sys.stderr)
+                said.log(record.levelname, self.format(record))
 
         root = logging.getLogger()
         root.handlers[:] = [Handler()]
         root.setLevel(logging.INFO)
 
 
+class _files_read:
+    """Notes the files below a directory that are read from now on, other than Python's own."""
+
+    def __init__(self, directory: str) -> None:
+        self._directory = os.path.join(directory, "")
+        self._found: set[str] | None = set()
+        sys.addaudithook(self._noted)
+
+    def _noted(self, event: str, arguments: tuple) -> None:
+        if self._found is None or event not in ("open", "os.listdir", "os.scandir") or not arguments:
+            return
+        path = arguments[0]
+        if isinstance(path, bytes):
+            path = os.fsdecode(path)
+        if isinstance(path, str) and not path.endswith((".py", ".pyc")):
+            path = os.path.abspath(path)
+            if path.startswith(self._directory) and not os.path.isdir(path):
+                self._found.add(path)
+
+    def stop(self) -> set[str]:
+        found, self._found = self._found, None
+        return found or set()
+
+
 def _decode_instance(payload: bytes) -> runtime.Instance:
     return runtime.instance(int.from_bytes(payload[:4], "big"), payload[4:].decode())
+
+
+def _decode_known_instance(payload: bytes) -> runtime.Instance:
+    (number, entity, known), _ = msgpack.unpack(payload)
+    found = runtime.instance(number, entity)
+    # Variables are assigned once: what is known stays true.
+    found._values.update(known)
+    return found
 
 
 def _variables(error: UnsetException | MultiUnsetException) -> list[list]:
@@ -602,7 +656,8 @@ def _variables(error: UnsetException | MultiUnsetException) -> list[list]:
         found = error.result_variables
     else:
         found = [error.get_result_variable()]
-    return [[v.myself.id, v.attribute] for v in found if hasattr(v, "myself")]
+    numbers = [[_NUMBERED, str(v.number)] for v in found if isinstance(v, runtime.CompilerVariable)]
+    return numbers + [[v.myself.id, v.attribute] for v in found if hasattr(v, "myself")]
 
 
 def _belongs(python_module: str, modules: set[str]) -> bool:

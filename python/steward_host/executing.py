@@ -69,6 +69,7 @@ class Executing:
         from inmanta import plugins
 
         plugins.Runtime.environment_id = request["environment_id"]
+        plugins.Runtime.files_dir = request.get("files")
         finder = loader.install(request["modules"])
         self._files = finder.paths()
         broken = []

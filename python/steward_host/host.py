@@ -20,15 +20,20 @@ def serve(mode: str, pipe: Pipe) -> int:
         pipe.send("hello", {"protocol": PROTOCOL, "python": version, "pid": os.getpid()})
         return _compile(pipe) if mode == "compile" else _execute(pipe)
     except Closed:
+        # Not the status of a fork that is done: whoever waits for it is to end, too.
         return 0
 
 
 def _compile(pipe: Pipe) -> int:
+    from steward_host import forks
     from steward_host.compiling import Compiling
+    from steward_host.said import Said
 
-    compiling = Compiling(pipe)
+    said = Said(pipe)
+    compiling = Compiling(pipe, said)
     served = {
         "call": compiling.call,
+        "again": compiling.again,
         "map": compiling.map,
         "load_compile": compiling.load,
         "depend": compiling.depend,
@@ -40,15 +45,20 @@ def _compile(pipe: Pipe) -> int:
     while True:
         name, fields = receive()
         if name == "stop":
+            said.end()
             pipe.send("bye")
-            return 0
+            return forks.DONE if compiling.is_fork else 0
         serve_one = served.get(name)
         if serve_one is None:
             print(f"steward_host: unexpected message {name}", file=sys.stderr)
             return 2
-        compiling.open = name != "load_compile"
+        said.open = True
         serve_one(fields)
-        compiling.open = False
+        said.open = False
+        if compiling.forks and not compiling.is_fork:
+            if not forks.is_child(pipe):
+                return 1
+            compiling.is_fork = True
 
 
 def _execute(pipe: Pipe) -> int:

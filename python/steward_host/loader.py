@@ -9,6 +9,19 @@ from importlib.machinery import ModuleSpec, SourceFileLoader, SourcelessFileLoad
 ROOT = "inmanta_plugins"
 
 
+class Source(SourceFileLoader):
+    """Keeps compiled code by the content of its source.
+
+    Python goes by time and size, but a file of another commit may have both of these in common with the one before.
+    """
+
+    def path_stats(self, path: str) -> dict[str, int]:
+        import _imp
+
+        content = self.get_data(path)
+        return {"mtime": int.from_bytes(_imp.source_hash(0, content)[:4], "big"), "size": len(content)}
+
+
 class Finder:
     """Finds exactly the listed files, by dotted name, and the namespace package above them."""
 
@@ -38,11 +51,25 @@ class Finder:
                 return spec
             return None
         file, package = found
-        loader = (SourcelessFileLoader if file.endswith(".pyc") else SourceFileLoader)(fullname, file)
+        loader = (SourcelessFileLoader if file.endswith(".pyc") else Source)(fullname, file)
         spec = ModuleSpec(fullname, loader, origin=file, is_package=package)
         spec.has_location = True
         if package:
             spec.submodule_search_locations = [file.rpartition("/")[0]]
+        return spec
+
+
+class BuiltinStd:
+    """Finds our own `inmanta_plugins.std` where no published one is installed; the last of all finders."""
+
+    def find_spec(self, fullname: str, path: object = None, target: object = None) -> ModuleSpec | None:
+        if fullname != ROOT + ".std":
+            return None
+        directory = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "steward_std")
+        file = os.path.join(directory, "__init__.py")
+        spec = ModuleSpec(fullname, SourceFileLoader(fullname, file), origin=file, is_package=True)
+        spec.has_location = True
+        spec.submodule_search_locations = [directory]
         return spec
 
 
@@ -62,8 +89,10 @@ def install(modules: list[dict]) -> Finder:
     if sys.pycache_prefix is None:
         # A checkout of a commit stays as the commit has it.
         sys.dont_write_bytecode = True
-    sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, Finder)]
+    sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, (Finder, BuiltinStd))]
     finder = Finder()
     finder.add(modules)
     sys.meta_path.insert(0, finder)
+    # `find_spec` of a namespace package that has no directories at all would not get to the end of the list.
+    sys.meta_path.append(BuiltinStd())
     return finder

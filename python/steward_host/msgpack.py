@@ -23,6 +23,7 @@ EXT_OPAQUE = 4
 EXT_DATACLASS = 5
 # A reference; the payload is an array that compiling.py knows.
 EXT_REFERENCE = 6
+EXT_KNOWN_INSTANCE = 7
 
 _U16 = Struct(">H").unpack_from
 _U32 = Struct(">I").unpack_from

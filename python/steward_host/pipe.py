@@ -67,6 +67,10 @@ class Pipe:
             return message, None
         raise msgpack.FormatError("a frame that is no message")
 
+    def adopt(self) -> None:
+        """The pipe is this process's now, which was forked for it."""
+        self._process = os.getpid()
+
     def has_buffered(self) -> bool:
         """Whether bytes were read that no message has used, so that waiting on the descriptor would be wrong."""
         return bool(self._buffer or self._pending)

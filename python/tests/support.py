@@ -94,6 +94,7 @@ class Host:
         self.model: dict[int, dict[str, object]] = {}
         self.entities: dict[str, dict] = {}
         self.logged: list[dict] = []
+        self.printed: list[str] = []
         self.asked: list[tuple[int, str]] = []
         self.hello = self.read()[1]
 
@@ -117,6 +118,8 @@ class Host:
                 self.send("got", {"outcome": self._outcome(body["instance"], body["attribute"])})
             elif got == "entity":
                 self.send("entity_info", self.entities.get(body["name"], {"name": "", "attributes": [], "parents": []}))
+            elif got == "printed":
+                self.printed.append(body["line"])
             elif got == "log":
                 self.logged.append(body)
             else:
@@ -153,8 +156,9 @@ class Host:
     def map(self, class_index: int, value: object, *fields: str) -> tuple[str, dict]:
         return self.ask("map", {"id": 9, "class": class_index, "instance": value, "fields": list(fields)})
 
-    def load_executor(self, modules: Modules, agent: str = "agent") -> dict:
-        name, body = self.ask("load_executor", {"modules": modules.described, "environment_id": "e", "agent": agent})
+    def load_executor(self, modules: Modules, agent: str = "agent", **fields: object) -> dict:
+        request = {"modules": modules.described, "environment_id": "e", "agent": agent, **fields}
+        name, body = self.ask("load_executor", request)
         assert name == "handlers", name
         return body
 

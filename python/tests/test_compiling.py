@@ -169,7 +169,7 @@ class Loading(Compiling):
         again = host.load(Modules(self).write("two", "from inmanta.plugins import plugin\n@plugin\ndef g(): ...\n"))
         self.assertEqual([plugin["name"] for plugin in again["plugins"]], ["two::g"])
         host.close()
-        self.assertIn("reset", host.errors)
+        self.assertIn("reset", host.printed)
 
     def test_plugins_of_other_packages_are_refused(self) -> None:
         from inmanta.plugins import plugin
@@ -881,7 +881,7 @@ class Finalizers(Compiling):
         self.assertEqual((name, body["failure"]["message"]), ("failed", "second"))
         self.assertEqual(host.ask("finalize", {"id": 3})[0], "result")
         host.close()
-        self.assertIn("two ran", host.errors)
+        self.assertIn("two ran", host.printed)
 
     def test_without_finalizers_there_is_nothing_to_do(self) -> None:
         host = self.host(("net", ""))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+import tempfile
 import unittest
 
 import inmanta
@@ -529,6 +531,58 @@ class Runs(unittest.TestCase):
         self.host.deploy(exported(1))
         self.host.close()
         self.assertEqual(self.host.errors.count("handler closed"), 2)
+
+
+FILES = """
+from inmanta.agent.handler import CRUDHandler, ResourcePurged, provider
+from inmanta.protocol import SyncClient
+from inmanta.resources import PurgeableResource, resource
+from inmanta.util import hash_file
+
+@resource("net::Copy", agent="a", id_attribute="name")
+class Copy(PurgeableResource):
+    fields = ("name", "digest")
+
+@provider("net::Copy")
+class CopyHandler(CRUDHandler[Copy]):
+    def read_resource(self, ctx, resource):
+        raise ResourcePurged()
+    def create_resource(self, ctx, resource):
+        content = self.get_file(resource.digest)
+        ctx.set_fact("content", "none" if content is None else content.decode())
+        ctx.set_fact("there", str(self.stat_file(resource.digest)))
+        other = hash_file(b"of the handler")
+        self.upload_file(other, b"of the handler")
+        ctx.set_fact("uploaded", self.get_file(other).decode())
+        ctx.set_fact("client", str(SyncClient("agent").get_file(resource.digest).code))
+        ctx.set_fact("outside", str(SyncClient("agent").get_file("../" * 13 + "x").code))
+        ctx.set_created()
+    def update_resource(self, ctx, changes, resource): ...
+    def delete_resource(self, ctx, resource): ...
+"""
+
+
+class Files(unittest.TestCase):
+    #: sdk 10, 43
+    #: api inmanta.agent.handler: HandlerAPI.get_file, HandlerAPI.stat_file, HandlerAPI.upload_file
+    def test_a_handler_reads_and_adds_contents_without_a_server(self) -> None:
+        digest = hashlib.sha1(b"content").hexdigest()
+        with tempfile.TemporaryDirectory() as directory:
+            os.makedirs(os.path.join(directory, digest[:2]))
+            path = os.path.join(directory, digest[:2], digest)
+            for written, wanted in (
+                (b"content", {"content": "content", "there": "True", "client": "200"}),
+                (b"changed by somebody", {"content": "none", "there": "False", "client": "404"}),
+            ):
+                with open(path, "wb") as file:
+                    file.write(written)
+                host = Host(self, "executor")
+                host.load_executor(Modules(self).write("net", FILES), files=directory)
+                values = {"name": "c", "digest": digest, "purged": False, "purge_on_delete": False, "requires": []}
+                outcome = host.deploy({"id": "net::Copy[a,name=c],v=1", "send_event": False, **values})
+                self.assertEqual(outcome["status"], "deployed", outcome)
+                facts = {fact["name"]: fact["value"] for fact in outcome["facts"]}
+                self.assertEqual(facts, {**wanted, "uploaded": "of the handler", "outside": "404"})
 
 
 class Reports(unittest.TestCase):

@@ -61,8 +61,21 @@ class Schema(unittest.TestCase):
     def test_constants(self) -> None:
         self.assertEqual(self.constant("VERSION"), str(host.PROTOCOL))
         self.assertEqual(eval(self.constant("MAX_FRAME_BYTES")), pipe.MAX_FRAME_BYTES)
-        for name in ("EXT_BIGINT", "EXT_UNKNOWN", "EXT_INSTANCE", "EXT_OPAQUE", "EXT_DATACLASS", "EXT_REFERENCE"):
+        for name in ("EXT_BIGINT", "EXT_UNKNOWN", "EXT_INSTANCE", "EXT_OPAQUE", "EXT_DATACLASS", "EXT_REFERENCE", "EXT_KNOWN_INSTANCE"):
             self.assertEqual(self.constant(name), str(getattr(msgpack, name)))
+
+    def test_our_std_has_every_plugin_of_the_compiler(self) -> None:
+        import glob
+
+        import steward_std
+
+        natives = set()
+        for path in glob.glob(os.path.join(os.path.dirname(SCHEMA), "plugins", "std", "*.rs")):
+            with open(path, encoding="utf-8") as file:
+                natives.update(re.findall(r"native!\(\s*\"(\w+)\",", file.read()))
+        natives.discard("name")  # Of the macro's description.
+        self.assertGreater(len(natives), 60)
+        self.assertEqual(steward_std._PLUGINS | set(steward_std._RENAMED.values()), natives)
 
     def test_every_request_is_understood(self) -> None:
         with open(host.__file__, encoding="utf-8") as file:

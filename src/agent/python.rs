@@ -101,6 +101,10 @@ impl PythonHost {
             modules: code.modules.clone(),
             environment_id: code.environment_id.to_string(),
             agent: agent.to_owned(),
+            files: code
+                .python
+                .as_ref()
+                .and_then(|python| Some(python.files.as_ref()?.display().to_string())),
         };
         protocol::write_frame(&mut self.stdin, &load)?;
         match self.read()? {

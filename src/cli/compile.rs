@@ -67,6 +67,7 @@ pub(super) fn run(arguments: &CompileArguments) -> ExitCode {
         .lock()
         .unwrap_or_else(PoisonError::into_inner)
         .flush();
+    eprint!("{}", compiled.plugin_output);
     report(&compiled, &world, arguments.message_format);
     if !compiled.succeeded() {
         return ExitCode::from(FAILED);

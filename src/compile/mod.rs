@@ -4,6 +4,7 @@
 //! the pool of processes that it runs in, and the life of such a process. Nothing is deployed here: a stored version
 //! wakes the engine, which reads it from the store.
 
+mod files;
 mod next;
 mod python;
 mod run;
@@ -11,7 +12,7 @@ mod service;
 mod source;
 mod worker;
 
-pub use python::python_runtime;
+pub use python::{interpreter, python_runtime};
 pub use run::{forget_checkouts, restore_checkout};
 pub use service::{Compiler, Options};
 pub use source::{Source, SourceError};

@@ -24,11 +24,12 @@ pub fn python_runtime(cache: &Path) -> io::Result<Option<PythonRuntime>> {
     Ok(Some(PythonRuntime {
         interpreter,
         package: unpack(cache)?,
+        files: None,
     }))
 }
 
 /// `STEWARD_PYTHON`, else the first Python of at least 3.11 on the path.
-fn interpreter() -> Option<PathBuf> {
+pub fn interpreter() -> Option<PathBuf> {
     if let Some(named) = std::env::var_os("STEWARD_PYTHON") {
         return Some(PathBuf::from(named));
     }

@@ -1,10 +1,11 @@
 //! One compile, from a commit to a stored version or a report of why not.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
+use steward_compiler::protocol::PythonModule;
 use steward_compiler::{Export, Resource};
 
 use super::next::inputs_digest;
@@ -14,6 +15,7 @@ use crate::deploy::Python;
 use crate::domain::chain;
 use crate::domain::{EnvironmentId, Timestamp};
 use crate::git;
+use crate::modules::{self, Installed};
 use crate::observe::{Bus, CompileDone, RenderedDiagnostic, What};
 use crate::store::{self, Compile, CompileEnd, NewVersion, Outcome, Stage, Store, StoredResource};
 
@@ -234,11 +236,18 @@ async fn execute(
         Err(error) if error.is_transient() => return Err(Failure::Aborted(chain(&error))),
         Err(error) => return Err(Failure::Rejected(chain(&error))),
     };
+    let environment = install(context, &project_dir, stages).await?;
+    let named = named(context.data, context.environment, &project_dir).unwrap_or_else(|error| {
+        tracing::warn!(%error, "the project can not be given a name that lasts");
+        project_dir.clone()
+    });
     let job = Job {
-        project_dir: project_dir.clone(),
+        project_dir: named.clone(),
         variables: compile.variables.clone(),
         environment_id: context.environment.to_string(),
         python: context.pool.python().map(Python::from),
+        environment,
+        time_limit: context.pool.python_limit(),
     };
     let stage = begin();
     let done = context.pool.run(&job).await;
@@ -263,7 +272,13 @@ async fn execute(
         )
         .await;
     let done = match done {
-        Ok(done) => done,
+        Ok(mut done) => {
+            let modules = std::mem::take(&mut done.code.modules).into_iter();
+            done.code.modules = modules
+                .map(|module| below(module, &named, &project_dir))
+                .collect();
+            done
+        }
         // What a model did to its worker it will do again.
         Err(error @ (PoolError::Timeout(_) | PoolError::Ended(_))) => {
             return Err(Failure::Rejected(error.to_string()));
@@ -271,6 +286,49 @@ async fn execute(
         Err(error @ PoolError::Start(_)) => return Err(Failure::Aborted(chain(&error))),
     };
     judge(context, compile, head, end, report, done)
+}
+
+/// The environment with what the project asks for. `None`: it asks for nothing.
+async fn install(
+    context: &Context<'_>,
+    project_dir: &Path,
+    stages: &mut Stages<'_>,
+) -> Result<Option<PathBuf>, Failure> {
+    let stage = begin();
+    let environments = modules::Environments::new(context.data);
+    let (project, python) = (project_dir.to_owned(), context.pool.python().cloned());
+    let ensured = blocking(move || match python {
+        Some(python) => environments.ensure(&project, &python.interpreter),
+        // What needs Python says so itself.
+        None => Ok(None),
+    })
+    .await;
+    let (out, error) = match &ensured {
+        Ok(None) => return Ok(None),
+        Ok(Some(installed)) => (told(installed), String::new()),
+        Err(error) => (String::new(), chain(error)),
+    };
+    stages
+        .write("Installing modules", "pip install", stage, out, error)
+        .await;
+    match ensured {
+        Ok(installed) => Ok(installed.map(|installed| installed.environment)),
+        Err(error) if error.is_transient() => Err(Failure::Aborted(chain(&error))),
+        Err(error) => Err(Failure::Rejected(chain(&error))),
+    }
+}
+
+/// What is in an environment, for the report.
+fn told(installed: &Installed) -> String {
+    let packages = installed.lock.packages.iter();
+    let packages: Vec<String> = packages
+        .map(|package| format!("{} {}", package.name, package.version))
+        .collect();
+    let mut text = packages.join("\n");
+    if installed.is_new_lock {
+        text.push_str("\nthere is no steward.lock: these versions were chosen now; `steward project update` writes one, to be committed");
+    }
+    text
 }
 
 fn judge(
@@ -327,7 +385,7 @@ fn judge(
         commit_id: end.commit_id.clone(),
         tree_id: end.tree_id.clone(),
         metadata,
-        modules: json!(done.modules),
+        modules: json!(done.code),
         unknowns: json!(export.unknowns),
         resources: export.resources.into_iter().map(stored).collect(),
         release: false,
@@ -342,6 +400,43 @@ pub(super) async fn check_out(data: &Path, head: &Head) -> Result<std::path::Pat
         data.join("checkouts"),
     );
     blocking(move || git::checkout(&repository, commit, &dir)).await
+}
+
+/// A path to a checkout that is the same for all commits of an environment: so the Python modules that a commit leaves as
+/// they are need not be imported again.
+fn named(
+    data: &Path,
+    environment: EnvironmentId,
+    checkout: &Path,
+) -> std::io::Result<std::path::PathBuf> {
+    let projects = std::path::absolute(data)?.join("projects");
+    std::fs::create_dir_all(&projects)?;
+    let link = projects.join(environment.to_string());
+    if std::fs::read_link(&link).is_ok_and(|target| target == checkout) {
+        return Ok(link);
+    }
+    let fresh = projects.join(format!(".{environment}"));
+    match std::fs::remove_file(&fresh) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
+        _ => std::os::unix::fs::symlink(std::path::absolute(checkout)?, &fresh)?,
+    }
+    std::fs::rename(fresh, &link)?;
+    Ok(link)
+}
+
+/// A module by the path of its checkout, which stays what it is when the next commit comes.
+fn below(mut module: PythonModule, named: &Path, checkout: &Path) -> PythonModule {
+    let moved = |path: &mut String| {
+        if let Ok(rest) = Path::new(path.as_str()).strip_prefix(named) {
+            let checkout = std::path::absolute(checkout).unwrap_or_else(|_| checkout.to_owned());
+            *path = checkout.join(rest).display().to_string();
+        }
+    };
+    moved(&mut module.root);
+    for file in &mut module.files {
+        moved(&mut file.path);
+    }
+    module
 }
 
 /// Runs blocking work off the runtime. A panic in it is ours to show.
@@ -396,7 +491,12 @@ fn result_digest(export: &Export) -> String {
 
 /// Lays out the files of the version in force again, if they are gone: executors import handlers from them. What fails
 /// is logged; the resources concerned then say what is missing.
-pub async fn restore_checkout(store: &Store, environment: &store::Environment, data: &Path) {
+pub async fn restore_checkout(
+    store: &Store,
+    environment: &store::Environment,
+    data: &Path,
+    python: Option<&steward_compiler::PythonRuntime>,
+) {
     let Some(version) = environment.active_version else {
         return;
     };
@@ -407,7 +507,7 @@ pub async fn restore_checkout(store: &Store, environment: &store::Environment, d
             .map_err(|error| chain(&error))?;
         // Also when its directory is there: after a boot the checkouts are not trusted, and made again.
         let Some(Some(commit)) = version.map(|version| version.commit_id) else {
-            return Ok(());
+            return Ok(None);
         };
         let source =
             super::Source::from_stored(&environment.repo_url, &environment.repo_branch, data);
@@ -418,13 +518,27 @@ pub async fn restore_checkout(store: &Store, environment: &store::Environment, d
             let commit = commit.parse().map_err(|_| git::Error::EmptyRepository {
                 url: commit.clone(),
             })?;
-            git::checkout(&repository, commit, &data.join("checkouts")).map(|_| ())
+            git::checkout(&repository, commit, &data.join("checkouts"))
         })
         .await
         .map_err(|error: git::Error| chain(&error))
+        .map(Some)
     };
-    if let Err(error) = restored.await {
-        tracing::warn!(environment.id = %environment.id, error, "cannot restore the files of the version in force");
+    let project = match restored.await {
+        Ok(project) => project,
+        Err(error) => {
+            tracing::warn!(environment.id = %environment.id, error, "cannot restore the files of the version in force");
+            return;
+        }
+    };
+    let (Some(project), Some(python)) = (project, python.cloned()) else {
+        return;
+    };
+    let environments = modules::Environments::new(data);
+    let ensured = blocking(move || environments.ensure(&project, &python.interpreter)).await;
+    if let Err(error) = ensured {
+        let error = chain(&error);
+        tracing::warn!(environment.id = %environment.id, error, "cannot restore the modules of the version in force");
     }
 }
 

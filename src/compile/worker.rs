@@ -10,11 +10,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use steward_compiler::protocol::PythonModule;
-use steward_compiler::{Export, PythonRuntime, Severity, Variables, protocol};
+use steward_compiler::{Export, PythonRuntime, Severity, Variables, WarmHosts, protocol};
 use tokio::process::{Child, ChildStdin, ChildStdout};
 
-use crate::deploy::Python;
+use crate::deploy::{Python, VersionCode};
 use crate::process;
 
 /// One compile to do.
@@ -24,6 +23,10 @@ pub(super) struct Job {
     pub(super) variables: Variables,
     pub(super) environment_id: String,
     pub(super) python: Option<Python>,
+    /// With the modules that the project asks for.
+    pub(super) environment: Option<PathBuf>,
+    /// Left to Python code, a little less than to the whole: what hangs is then named.
+    pub(super) time_limit: Duration,
 }
 
 /// What came of it.
@@ -32,9 +35,9 @@ pub(super) struct JobDone {
     pub(super) diagnostics: Vec<Reported>,
     /// Present when there is no error.
     pub(super) export: Option<Export>,
-    /// Modules with Python code, for the executors.
-    pub(super) modules: Vec<PythonModule>,
-    /// What the model printed, capped.
+    /// What the executors need.
+    pub(super) code: VersionCode,
+    /// What the model printed and its Python code wrote, capped.
     pub(super) printed: String,
 }
 
@@ -92,6 +95,8 @@ struct Worker {
     stdin: ChildStdin,
     stdout: tokio::io::BufReader<ChildStdout>,
     n_jobs: u32,
+    /// Of its last job: it has the Python modules of this environment in memory.
+    environment: String,
 }
 
 /// A worker is replaced after this many jobs, so that whatever a model leaves behind in it does not add up.
@@ -133,11 +138,7 @@ impl Pool {
             .acquire()
             .await
             .map_err(|error| PoolError::Ended(error.to_string()))?;
-        let reused = self
-            .idle
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .pop();
+        let reused = self.take(&job.environment_id);
         let mut worker = match reused {
             Some(worker) => worker,
             None => self.start().map_err(PoolError::Start)?,
@@ -155,6 +156,7 @@ impl Pool {
         match done {
             Ok(done) => {
                 worker.n_jobs += 1;
+                worker.environment.clone_from(&job.environment_id);
                 if worker.n_jobs < JOBS_PER_WORKER {
                     self.put_back(worker);
                 }
@@ -188,6 +190,21 @@ impl Pool {
         }
     }
 
+    /// An idle worker; best the one that had this environment before.
+    fn take(&self, environment: &str) -> Option<Worker> {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = idle.iter().position(|w| w.environment == environment);
+        match known {
+            Some(at) => Some(idle.remove(at)),
+            None => idle.pop(),
+        }
+    }
+
+    /// What a compile gives to its Python code.
+    pub(super) fn python_limit(&self) -> Duration {
+        self.options.timeout.mul_f64(0.95)
+    }
+
     fn put_back(&self, worker: Worker) {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         if idle.len() < self.options.slots {
@@ -206,6 +223,7 @@ impl Pool {
             stdin,
             stdout,
             n_jobs: 0,
+            environment: String::new(),
         })
     }
 }
@@ -216,10 +234,11 @@ pub fn run(memory_bytes: u64) -> ExitCode {
     process::limit_memory(memory_bytes);
     let mut reader = BufReader::new(std::io::stdin());
     let mut writer = BufWriter::new(std::io::stdout());
+    let hosts = Arc::new(WarmHosts::default());
     loop {
         match protocol::read_frame::<Job>(&mut reader) {
             Ok(Some(job)) => {
-                let done = compile(job);
+                let done = compile(job, &hosts);
                 if protocol::write_frame(&mut writer, &done).is_err() {
                     return ExitCode::SUCCESS;
                 }
@@ -233,7 +252,7 @@ pub fn run(memory_bytes: u64) -> ExitCode {
     }
 }
 
-fn compile(job: Job) -> JobDone {
+fn compile(job: Job, hosts: &Arc<WarmHosts>) -> JobDone {
     let printed = Arc::new(Mutex::new(String::new()));
     let sink = Arc::clone(&printed);
     let print = move |line: &str| {
@@ -243,13 +262,18 @@ fn compile(job: Job) -> JobDone {
             printed.push('\n');
         }
     };
-    let world = steward_compiler::DirWorld::new(job.project_dir, job.variables, print);
-    let python = job.python.map(|python| python.runtime()).into();
+    let world = steward_compiler::DirWorld::new(job.project_dir, job.variables, print)
+        .with_environment(job.environment.as_deref());
+    let runtime = job.python.map(|python| python.runtime());
+    let store = runtime.as_ref().and_then(|python| python.files.clone());
+    let python = runtime.into();
     let options = steward_compiler::Options {
         export: true,
         dump_model: false,
         python,
         environment_id: Some(job.environment_id),
+        hosts: Some(Arc::clone(hosts)),
+        time_limit: Some(job.time_limit),
         ..steward_compiler::Options::default()
     };
     let compiled = steward_compiler::compile(&world, &options);
@@ -259,12 +283,27 @@ fn compile(job: Job) -> JobDone {
         plain: steward_compiler::render(diagnostic, &world, false),
         colored: steward_compiler::render(diagnostic, &world, true),
     };
-    let diagnostics = compiled.diagnostics.iter().map(report).collect();
-    let printed = std::mem::take(&mut *printed.lock().unwrap_or_else(PoisonError::into_inner));
+    let mut diagnostics: Vec<Reported> = compiled.diagnostics.iter().map(report).collect();
+    let kept = store.map_or(Ok(()), |store| super::files::keep(&store, &compiled.files));
+    if let Err(error) = kept {
+        let text = format!("what the resources upload can not be kept: {error}");
+        diagnostics.push(Reported {
+            is_error: true,
+            json: serde_json::json!({"severity": "error", "kind": "UploadFailed", "message": text})
+                .to_string(),
+            plain: text.clone(),
+            colored: text,
+        });
+    }
+    let mut printed = std::mem::take(&mut *printed.lock().unwrap_or_else(PoisonError::into_inner));
+    printed.push_str(&compiled.plugin_output);
     JobDone {
         diagnostics,
         export: compiled.export,
-        modules: compiled.python_modules,
+        code: VersionCode {
+            interpreter: job.environment.map(|path| path.join("bin/python")),
+            modules: compiled.python_modules,
+        },
         printed,
     }
 }

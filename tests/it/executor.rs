@@ -43,6 +43,7 @@ fn a_python_handler_that_hangs_is_stopped_at_the_limit() {
         python: Some(Python {
             interpreter: interpreter.into(),
             package: Path::new(env!("CARGO_MANIFEST_DIR")).join("python"),
+            files: None,
         }),
         environment_id: EnvironmentId::generate(),
     };

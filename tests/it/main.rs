@@ -10,6 +10,8 @@ mod failure;
 mod harness;
 mod lsp;
 mod mistakes;
+mod modules;
+mod packages;
 mod python;
 mod quickstart;
 mod repair;

@@ -3,16 +3,15 @@
 //! The process gets an empty environment; what a model may see of ours goes with the first message. It ends with the
 //! compile, also when the compile ends badly.
 
-use std::io::{BufReader, BufWriter};
-use std::process::{Child, ChildStdin, ChildStdout, Stdio};
-
+use super::process::{Output, TimeLimit};
+use super::session::Session;
 use super::{HostCallbacks, PluginHost, PythonPlugins};
+use crate::Options;
 use crate::diagnostics::{Fail, fail};
 use crate::project::Loaded;
 use crate::protocol::{self, Failure, FromHost, Got, ToHost};
 use crate::span::{Loc, Sources, Span};
 use crate::world::World;
-use crate::{Options, PythonRuntime};
 
 /// What Python gave to a compile.
 #[derive(Default)]
@@ -31,6 +30,7 @@ pub fn load_python(
     options: &Options,
     loaded: &Loaded,
     sources: &mut Sources,
+    output: &Output,
 ) -> Result<Python, Fail> {
     let modules: Vec<_> = loaded
         .modules
@@ -40,7 +40,7 @@ pub fn load_python(
     if modules.is_empty() {
         return Ok(Python::default());
     }
-    let names: Vec<&str> = modules.iter().map(|module| module.name.as_str()).collect();
+    let names: Vec<String> = modules.iter().map(|module| module.name.clone()).collect();
     let Some(mut runtime) = options.python.get() else {
         let message = format!(
             "Unable to load all plug-ins for module {}: this compile has no Python",
@@ -61,9 +61,8 @@ pub fn load_python(
     if let Some(own) = own.filter(|own| world.is_file(own)) {
         runtime.interpreter = world.absolute(&own).into();
     }
-    let mut process = Process::start(&runtime).map_err(broken)?;
     let request = ToHost::LoadCompile {
-        modules: modules.clone(),
+        modules,
         project_dir: world.absolute("").trim_end_matches('/').to_owned(),
         env: world.variables(),
         environment_id: options
@@ -73,8 +72,13 @@ pub fn load_python(
             .clone()
             .or_else(|| options.environment_id.clone()),
         inputs: serde_json::to_value(&options.inputs).unwrap_or_default(),
+        keep: options.hosts.is_some(),
     };
-    match process.request(request, &mut NoModel).map_err(broken)? {
+    let limit = options.time_limit.map(TimeLimit::new);
+    let mut questions = NoModel { world };
+    let begun = Session::begin(options, runtime, request, limit, output, &mut questions);
+    let (session, answer) = begun.map_err(|error| broken(error.message))?;
+    match answer {
         FromHost::Loaded {
             plugins,
             resources,
@@ -82,6 +86,7 @@ pub fn load_python(
             has_dependency_managers,
             warnings,
             dataclasses,
+            ..
         } => Ok(Python {
             plugins: PythonPlugins {
                 plugins,
@@ -89,7 +94,7 @@ pub fn load_python(
                 dataclasses,
                 open_namespaces: Vec::new(),
             },
-            host: Some(Box::new(process)),
+            host: Some(Box::new(session)),
             has_finalizers,
             has_dependency_managers,
             warnings,
@@ -138,18 +143,12 @@ fn python_loc(world: &dyn World, sources: &mut Sources, failure: &Failure) -> Lo
     })
 }
 
-/// Whether a version of Python is one that our package runs on.
-fn is_recent(version: &str) -> bool {
-    let mut numbers = version
-        .split('.')
-        .map_while(|part| part.parse::<u32>().ok());
-    (numbers.next(), numbers.next()) >= (Some(3), Some(11))
+/// While modules are loaded there is no model to ask.
+struct NoModel<'a> {
+    world: &'a dyn World,
 }
 
-/// While modules are loaded there is no model to ask.
-struct NoModel;
-
-impl HostCallbacks for NoModel {
+impl HostCallbacks for NoModel<'_> {
     fn get(&mut self, _: u32, attribute: &str) -> Got {
         Got::NoAttribute(format!(
             "there is no model yet, so no attribute {attribute}"
@@ -177,122 +176,13 @@ impl HostCallbacks for NoModel {
         }
     }
 
+    fn native(&mut self, plugin: &str, _: &[rmpv::Value], _: &[(String, rmpv::Value)]) -> Got {
+        Got::NoAttribute(format!("there is no model yet, so no plugin {plugin}"))
+    }
+
     fn log(&mut self, _: &str, _: &str) {}
-}
 
-struct Process {
-    child: Child,
-    stdin: Option<BufWriter<ChildStdin>>,
-    stdout: BufReader<ChildStdout>,
-}
-
-impl Process {
-    fn start(runtime: &PythonRuntime) -> Result<Process, String> {
-        let mut child = runtime
-            .command("compile")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .map_err(|error| {
-                format!(
-                    "{} can not be started: {error}",
-                    runtime.interpreter.display()
-                )
-            })?;
-        let pipes = (child.stdin.take(), child.stdout.take());
-        let (Some(stdin), Some(stdout)) = pipes else {
-            return Err("the Python host has no pipes".to_owned());
-        };
-        let mut process = Process {
-            child,
-            stdin: Some(BufWriter::new(stdin)),
-            stdout: BufReader::new(stdout),
-        };
-        match process.receive()? {
-            FromHost::Hello {
-                protocol: protocol::VERSION,
-                python,
-                ..
-            } if is_recent(&python) => Ok(process),
-            FromHost::Hello { python, .. } if !is_recent(&python) => Err(format!(
-                "{} is Python {python}, but 3.11 or later is needed",
-                runtime.interpreter.display()
-            )),
-            FromHost::Hello { protocol, .. } => Err(format!(
-                "the Python host speaks version {protocol} of the protocol, not {}",
-                protocol::VERSION
-            )),
-            other => Err(format!("the Python host began with {other:?}")),
-        }
-    }
-
-    fn receive(&mut self) -> Result<FromHost, String> {
-        match protocol::read_frame(&mut self.stdout) {
-            Ok(Some(message)) => Ok(message),
-            Ok(None) => Err("the Python host ended".to_owned()),
-            Err(error) => Err(format!("the Python host can not be understood: {error}")),
-        }
-    }
-
-    fn send(&mut self, message: &ToHost) -> Result<(), String> {
-        let Some(stdin) = &mut self.stdin else {
-            return Err("the Python host ended".to_owned());
-        };
-        protocol::write_frame(stdin, message)
-            .map_err(|error| format!("the Python host does not listen: {error}"))
-    }
-}
-
-impl PluginHost for Process {
-    fn request(
-        &mut self,
-        message: ToHost,
-        callbacks: &mut dyn HostCallbacks,
-    ) -> Result<FromHost, String> {
-        self.send(&message)?;
-        loop {
-            match self.receive()? {
-                FromHost::Get {
-                    instance,
-                    attribute,
-                } => {
-                    let outcome = callbacks.get(instance, &attribute);
-                    self.send(&ToHost::Got { outcome })?;
-                }
-                FromHost::Lookup { name } => {
-                    let outcome = callbacks.lookup(&name);
-                    self.send(&ToHost::Got { outcome })?;
-                }
-                FromHost::Entity { name } => {
-                    let info = callbacks.entity(&name);
-                    self.send(&info)?;
-                }
-                FromHost::Instances { entity } => {
-                    let found = callbacks.instances(&entity);
-                    self.send(&found)?;
-                }
-                FromHost::Where { instance } => {
-                    let place = callbacks.place(instance);
-                    self.send(&place)?;
-                }
-                FromHost::Log { level, message } => callbacks.log(&level, &message),
-                answer => return Ok(answer),
-            }
-        }
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        // A host whose pipe is closed ends by itself; one that does not is ended.
-        drop(self.stdin.take());
-        for _ in 0..50 {
-            if matches!(self.child.try_wait(), Ok(Some(_)) | Err(_)) {
-                return;
-            }
-            std::thread::sleep(std::time::Duration::from_millis(2));
-        }
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+    fn print(&mut self, line: &str) {
+        self.world.print(line);
     }
 }

@@ -4,13 +4,17 @@
 
 mod bind;
 mod host;
+mod process;
 mod scan;
+mod session;
 mod signature;
 mod std;
 
 pub use bind::{Bound, Check, bind};
 pub use host::load_python;
+pub use process::{HostError, Output};
 pub use scan::{Scanned, scan};
+pub use session::WarmHosts;
 
 use crate::diagnostics::Fail;
 use crate::hir::NamespaceId;
@@ -147,7 +151,16 @@ pub trait HostCallbacks {
     fn instances(&mut self, entity: &str) -> crate::protocol::ToHost;
     /// Where an instance was made.
     fn place(&mut self, instance: u32) -> crate::protocol::ToHost;
+    /// Calls a native plugin for Python code.
+    fn native(
+        &mut self,
+        plugin: &str,
+        args: &[rmpv::Value],
+        kwargs: &[(String, rmpv::Value)],
+    ) -> crate::protocol::Got;
     fn log(&mut self, level: &str, message: &str);
+    /// A line that Python printed.
+    fn print(&mut self, line: &str);
 }
 
 /// A process that runs Python plugins.
@@ -156,7 +169,7 @@ pub trait PluginHost {
         &mut self,
         message: crate::protocol::ToHost,
         callbacks: &mut dyn HostCallbacks,
-    ) -> Result<crate::protocol::FromHost, String>;
+    ) -> Result<crate::protocol::FromHost, HostError>;
 }
 
 pub(crate) struct NativeDef {

@@ -166,7 +166,7 @@ impl Machine<'_> {
         self.check_arguments(plugin, &positional, &named, call.loc)
     }
 
-    fn check_arguments(
+    pub(super) fn check_arguments(
         &mut self,
         plugin: PluginId,
         positional: &[Value],

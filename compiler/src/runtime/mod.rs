@@ -472,6 +472,8 @@ pub struct Machine<'a> {
     /// The call of a plugin that runs now.
     python_loc: Loc,
     python_site: Option<calls::Site>,
+    /// Instances that Python knows with what was known of them.
+    told_python: Set<u32>,
 }
 
 /// An empty vector that may become large.
@@ -562,6 +564,7 @@ impl<'a> Machine<'a> {
             dataclass_objects: Map::default(),
             python_loc: Loc::NONE,
             python_site: None,
+            told_python: Set::default(),
         }
     }
 

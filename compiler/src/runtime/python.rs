@@ -1,19 +1,26 @@
 //! Calls that Python answers: values over the wire, getters of resources. What a running call asks is in `questions`.
 
+use std::collections::BTreeMap;
+
 use rmpv::Value as Wire;
 
-use super::Machine;
 use super::calls::Site;
 use super::questions::{Name, Questions};
+use super::{Machine, ScopeId, VarId, VarKind};
 use crate::diagnostics::{Fail, fail, runtime};
 use crate::export::Field;
-use crate::plugins::{Bound, PluginError, external};
+use crate::hir::PluginId;
+use crate::plugins::{Body, Bound, PluginError, external};
 use crate::protocol::{
-    EXT_BIGINT, EXT_DATACLASS, EXT_INSTANCE, EXT_OPAQUE, EXT_REFERENCE, EXT_UNKNOWN, FailureKind,
-    FromHost, ToHost,
+    EXT_BIGINT, EXT_DATACLASS, EXT_INSTANCE, EXT_KNOWN_INSTANCE, EXT_OPAQUE, EXT_REFERENCE,
+    EXT_UNKNOWN, FailureKind, FromHost, ToHost,
 };
 use crate::span::Loc;
 use crate::types::{InstId, Value};
+
+/// Of an instance that a plugin gets, no more are told ahead, and no longer texts: most plugins read a few.
+const TOLD_ATTRIBUTES: usize = 32;
+const TOLD_BYTES: usize = 512;
 
 /// Values from Python may not be nested deeper.
 const MAX_DEPTH: u32 = 200;
@@ -61,6 +68,49 @@ impl Machine<'_> {
             Value::Unknown(_) => Wire::Ext(EXT_UNKNOWN, Vec::new()),
             Value::Opaque(id) => Wire::Ext(EXT_OPAQUE, id.to_be_bytes().to_vec()),
             Value::Reference(id) => Wire::Ext(EXT_REFERENCE, self.reference_to_wire(id)),
+        }
+    }
+
+    /// As `to_wire`, but an instance comes with what is known of it, so that it need not be asked for: once.
+    fn argument_to_wire(&mut self, value: Value) -> Wire {
+        let Value::Instance(id) = value else {
+            return self.to_wire(value);
+        };
+        let plain = self.to_wire(value);
+        if !matches!(plain, Wire::Ext(EXT_INSTANCE, _)) || !self.told_python.insert(id.0) {
+            return plain;
+        }
+        let program = self.program;
+        let instance = self.instance(id);
+        let entity = program.entity(instance.entity);
+        let mut known = Vec::new();
+        for (at, attribute) in entity.slots.iter().enumerate().take(TOLD_ATTRIBUTES) {
+            let slot = VarId(instance.slots.0 + at as u32);
+            if self.var(slot).kind() != VarKind::Plain {
+                continue;
+            }
+            let Ok(value) = self.read_slot(slot) else {
+                continue;
+            };
+            let is_told = match value {
+                Value::Null | Value::Bool(_) | Value::Int(_) | Value::Float(_) => true,
+                Value::Str(text) => self.heap.str(text).len() <= TOLD_BYTES,
+                _ => false,
+            };
+            if is_told {
+                let name = program.text(program.attribute(*attribute).name);
+                known.push((Wire::from(name), self.to_wire(value)));
+            }
+        }
+        let told = Wire::Array(vec![
+            Wire::from(id.0),
+            Wire::from(program.entity_name(instance.entity)),
+            Wire::Map(known),
+        ]);
+        let mut payload = Vec::new();
+        match rmpv::encode::write_value(&mut payload, &told) {
+            Ok(()) => Wire::Ext(EXT_KNOWN_INSTANCE, payload),
+            Err(_) => plain,
         }
     }
 
@@ -143,7 +193,7 @@ impl Machine<'_> {
         };
         let answer = host.request(message, &mut Questions { machine: self });
         self.host = Some(host);
-        answer.or_else(|reason| external("ConnectionError", reason))
+        answer.or_else(|error| external(error.type_name, error.message))
     }
 
     fn next_request(&mut self) -> u64 {
@@ -165,9 +215,9 @@ impl Machine<'_> {
         for (parameter, value) in plain.zip(&bound.values) {
             match value {
                 Some(value) if by_name => {
-                    kwargs.push((parameter.name.clone(), self.to_wire(*value)))
+                    kwargs.push((parameter.name.clone(), self.argument_to_wire(*value)))
                 }
-                Some(value) => args.push(self.to_wire(*value)),
+                Some(value) => args.push(self.argument_to_wire(*value)),
                 None => by_name = true,
             }
         }
@@ -208,12 +258,64 @@ impl Machine<'_> {
         }
     }
 
+    /// A call of a native plugin by the Python plugin that runs.
+    pub(super) fn call_native(
+        &mut self,
+        name: &str,
+        args: &[Wire],
+        kwargs: &[(String, Wire)],
+    ) -> Result<Value, PluginError> {
+        let program = self.program;
+        let found = program.plugins.iter().position(|plugin| {
+            matches!(plugin.body, Body::Native(_)) && program.text(plugin.name) == name
+        });
+        let Some(at) = found else {
+            return external("AttributeError", format!("there is no plugin {name}"));
+        };
+        let mut positional = Vec::with_capacity(args.len());
+        for value in args {
+            positional.push(self.value_of(value, 0).map_err(PluginError::Compile)?);
+        }
+        let mut named = Vec::with_capacity(kwargs.len());
+        for (key, value) in kwargs {
+            named.push((
+                key.clone(),
+                self.value_of(value, 0).map_err(PluginError::Compile)?,
+            ));
+        }
+        let plugin = PluginId(at as u32);
+        let site = match self.python_site {
+            Some(site) => Site { plugin, ..site },
+            None => Site {
+                call: None,
+                scope: ScopeId::NONE,
+                plugin,
+                loc: self.python_loc,
+            },
+        };
+        let arguments = self
+            .check_arguments(plugin, &positional, &named, site.loc)
+            .map_err(PluginError::Compile)?;
+        if arguments.unknown && !program.plugins[at].allow_unknown {
+            return Err(PluginError::Unknown);
+        }
+        self.invoke(site, &arguments.bound)
+    }
+
     /// An answer that is no value.
     fn refusal(&mut self, answer: FromHost) -> PluginError {
         match answer {
             FromHost::Unset { variables, .. } => {
                 let mut waiting = Vec::new();
                 for (instance, attribute) in &variables {
+                    if *instance == u32::MAX - 1 {
+                        let id = attribute
+                            .parse()
+                            .ok()
+                            .filter(|id| (*id as usize) < self.vars.len());
+                        waiting.extend(id.filter(|id| !self.is_ready(VarId(*id))));
+                        continue;
+                    }
                     if *instance == u32::MAX {
                         let name = self.name_at_call(attribute);
                         waiting.extend(match name {
@@ -397,24 +499,38 @@ impl Machine<'_> {
         }
     }
 
-    /// What getters found besides values.
-    pub fn collect_unknowns(&mut self) {
+    /// What getters found besides values: unknown parameters stay here, the contents of files are the result.
+    pub fn collect(&mut self) -> Result<BTreeMap<String, Vec<u8>>, Fail> {
+        let mut contents = BTreeMap::new();
         if self.host.is_none() {
-            return;
+            return Ok(contents);
         }
         let id = self.next_request();
-        if let Ok(FromHost::Collected { unknowns, .. }) = self.ask(ToHost::Collect { id }) {
-            for unknown in unknowns {
-                let parameter = crate::UnknownParameter {
-                    resource: unknown.resource,
-                    parameter: unknown.parameter,
-                    source: unknown.source,
-                };
-                if !self.unknown_parameters.contains(&parameter) {
-                    self.unknown_parameters.push(parameter);
-                }
+        let answer = match self.ask(ToHost::Collect { id }) {
+            Ok(FromHost::Collected {
+                unknowns, files, ..
+            }) => Ok((unknowns, files)),
+            Ok(answer) => Err(self.refusal(answer)),
+            Err(error) => Err(error),
+        };
+        let what = "What the resources upload can not be collected";
+        let (unknowns, files) = answer.map_err(|error| dependency_failure(error, what))?;
+        for (name, content) in files {
+            if let Wire::Binary(content) = content {
+                contents.insert(name, content);
             }
         }
+        for unknown in unknowns {
+            let parameter = crate::UnknownParameter {
+                resource: unknown.resource,
+                parameter: unknown.parameter,
+                source: unknown.source,
+            };
+            if !self.unknown_parameters.contains(&parameter) {
+                self.unknown_parameters.push(parameter);
+            }
+        }
+        Ok(contents)
     }
 
     /// Runs the finalizers; their errors count only after a success.

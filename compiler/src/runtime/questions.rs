@@ -1,10 +1,12 @@
 //! What a running Python call asks about the model: attributes, names at the call, entities, instances.
 
+use rmpv::Value as Wire;
+
 use super::{Machine, ReadError, VarId};
 use crate::hir::{AttrId, AttributeKind, NamespaceId, Ref};
 use crate::intern::Symbol;
-use crate::plugins::HostCallbacks;
-use crate::protocol::{self, AttributeInfo, Got, ToHost};
+use crate::plugins::{HostCallbacks, PluginError};
+use crate::protocol::{self, AttributeInfo, EXT_UNKNOWN, Got, ToHost};
 use crate::span::Loc;
 use crate::types::{EntityId, InstId, Type, Value};
 
@@ -147,6 +149,37 @@ impl HostCallbacks for Questions<'_, '_> {
             file: location.as_ref().map(|at| at.file.clone()),
             line: location.map_or(0, |at| at.line),
         }
+    }
+
+    fn native(&mut self, plugin: &str, args: &[Wire], kwargs: &[(String, Wire)]) -> Got {
+        match self.machine.call_native(plugin, args, kwargs) {
+            Ok(value) => Got::Value(self.machine.to_wire(value)),
+            Err(PluginError::Unset(variables)) => Got::Waits(variables),
+            Err(PluginError::Unknown) => Got::Value(Wire::Ext(EXT_UNKNOWN, Vec::new())),
+            Err(PluginError::Compile(error)) => Got::Raised {
+                type_name: error.kind.to_owned(),
+                message: error.message.clone(),
+                is_plugin: false,
+            },
+            Err(PluginError::External {
+                type_name, message, ..
+            }) => Got::Raised {
+                type_name,
+                message,
+                is_plugin: false,
+            },
+            Err(PluginError::Explicit {
+                type_name, message, ..
+            }) => Got::Raised {
+                type_name,
+                message,
+                is_plugin: true,
+            },
+        }
+    }
+
+    fn print(&mut self, line: &str) {
+        self.machine.world.print(line);
     }
 
     fn log(&mut self, level: &str, message: &str) {

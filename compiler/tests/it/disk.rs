@@ -57,5 +57,6 @@ pub fn python() -> PythonSource {
     PythonSource::At(PythonRuntime {
         interpreter: interpreter.into(),
         package: PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../python"),
+        files: None,
     })
 }

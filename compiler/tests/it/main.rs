@@ -11,6 +11,7 @@ mod deviations;
 mod deviations_of;
 mod diagnostics;
 mod disk;
+mod hosts;
 mod inputs;
 mod lang;
 mod mangled;

@@ -280,6 +280,7 @@ fn plugins_run_on_the_interpreter_of_the_projects_environment() {
         python: PythonSource::At(PythonRuntime {
             interpreter: interpreter.into(),
             package: Path::new(env!("CARGO_MANIFEST_DIR")).join("../python"),
+            files: None,
         }),
         ..Options::default()
     };

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::{Value, json};
+use steward_compiler::Options;
 
 use crate::checklist::{marks, root};
 use crate::disk::Disk;
@@ -170,6 +171,20 @@ fn the_reference_says_what_is_expected_of_the_project() {
         .map(|(name, text)| (moved(&name), text))
         .collect();
     Meaning::of_reference(&oracle, &files, &[VARIABLE]).check();
+}
+
+//: sdk 10
+#[test]
+fn what_getters_upload_comes_with_the_export() {
+    let options = Options {
+        export: true,
+        ..Options::default()
+    };
+    let files = Disk::new(&project()).run(&options, &[]).compiled.files;
+    let text = |digest: &str| String::from_utf8_lossy(&files[digest]).into_owned();
+    let digest = "56f569eb719246e0eea24041743d4d8612f518c1";
+    assert_eq!(text(digest), "content of plain");
+    assert_eq!(files.len(), 3, "each content once");
 }
 
 /// Test and result, line by line.

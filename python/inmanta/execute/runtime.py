@@ -37,6 +37,9 @@ class World:
     def instances(self, name: str) -> list[Instance]:
         raise RuntimeError("no model: instances exist only while Steward compiles one")
 
+    def native(self, plugin: str, args: list, kwargs: list) -> tuple[str, object]:
+        raise RuntimeError(f"{plugin} exists only while Steward compiles a model")
+
     def place(self, instance_id: int) -> tuple[str | None, int]:
         raise RuntimeError("no model: instances exist only while Steward compiles one")
 
@@ -71,6 +74,35 @@ def entity(name: str) -> Entity | None:
 
         known = _entities[name] = Entity(info)
     return known
+
+
+def native(plugin: str, args: list, kwargs: list) -> object:
+    """What a plugin of the compiler itself gives, with internal values; its error as an exception."""
+    from inmanta import ast
+
+    kind, value = world.native(plugin, args, kwargs)
+    if kind == "value":
+        return value
+    if kind == "waits":
+        raise ast.MultiUnsetException(f"{plugin} waits for values", [CompilerVariable(number) for number in value])
+    if kind == "raised":
+        raised = getattr(ast, value["type_name"], None)
+        message = f"{plugin}: {value['message']}"
+        if isinstance(raised, type) and issubclass(raised, ast.RuntimeException):
+            error = ast.RuntimeException(None, message)
+            error.__class__ = raised
+            raise error
+        raise ast.PluginException(message) if value["is_plugin"] else ast.RuntimeException(None, message)
+    raise AttributeNotFound(plugin, str(value))
+
+
+class CompilerVariable:
+    """A variable that only the compiler knows, by its number."""
+
+    __slots__ = ("number",)
+
+    def __init__(self, number: int) -> None:
+        self.number = number
 
 
 class ResultVariable:

@@ -44,11 +44,17 @@ class NoServer(ConnectionRefusedError):
 
 
 def _given(endpoint: str, method: str, args: tuple, kwargs: dict) -> Result | None:
-    """The answer of a compile's inputs, which go before a server; None if they have none."""
-    if endpoint != "compiler":
-        return None
+    """What is known without a server: inputs of a compile, files of an executor. None: it is not."""
     from inmanta.plugins import Runtime
 
+    if Runtime.files_dir is not None:
+        from inmanta.protocol import files
+
+        found = files.answer(Runtime.files_dir, method, {**dict(zip(("id", "content"), args)), **kwargs})
+        if found is not None:
+            return found
+    if endpoint != "compiler":
+        return None
     inputs = Runtime.inputs
     names = ("tid", "id", "resource_id") if method == "get_param" else ("tid", "rid")
     arguments = {**dict(zip(names, args)), **kwargs}

@@ -54,6 +54,7 @@ pub(in crate::agent) fn code(dir: &Path, source: &str) -> Code {
     let python = Python {
         interpreter: interpreter.into(),
         package: Path::new(env!("CARGO_MANIFEST_DIR")).join("python"),
+        files: None,
     };
     Code::new(
         "code",

@@ -1,0 +1,237 @@
+//! Processes of Python: kept between compiles, stopped at the limit, heard. Source: design.md 4, python-sdk.md 8.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use steward_compiler::{Options, Severity, WarmHosts};
+
+use crate::disk::Disk;
+
+const MODULE: &str = "name: m\nversion: 1.0.0\nlicense: Apache-2.0\n";
+
+fn project(main: &str, plugins: &str) -> Disk {
+    let files = [
+        ("project.yml", "name: hosts\nmodulepath: libs\n"),
+        ("main.cf", main),
+        ("libs/m/module.yml", MODULE),
+        ("libs/m/model/_init.cf", ""),
+        ("libs/m/plugins/__init__.py", plugins),
+    ];
+    let files = files.map(|(name, text)| (name.to_owned(), text.to_owned()));
+    Disk::new(&files)
+}
+
+fn warm() -> Options {
+    Options {
+        hosts: Some(Arc::new(WarmHosts::default())),
+        ..Options::default()
+    }
+}
+
+#[track_caller]
+fn printed(disk: &Disk, options: &Options) -> String {
+    let outcome = disk.run(options, &[]);
+    let errors = &outcome.compiled.diagnostics;
+    assert!(outcome.compiled.succeeded(), "{errors:#?}");
+    outcome.printed
+}
+
+const COUNTING: &str = r#"
+import os, random
+from inmanta.plugins import plugin
+import inmanta.plugins
+IMPORTED_BY = os.getpid()
+SEEN = []
+
+@plugin
+def count() -> "int":
+    SEEN.append(1)
+    os.environ["LEFT"] = "behind"
+    inmanta.plugins.LEFT = "behind"
+    return len(SEEN)
+
+@plugin
+def left() -> "string":
+    return os.environ.get("LEFT", "nothing") + " " + getattr(inmanta.plugins, "LEFT", "nothing")
+
+@plugin
+def imported_by() -> "int":
+    return IMPORTED_BY
+
+@plugin
+def run_by() -> "int":
+    return os.getpid()
+
+@plugin
+def number() -> "float":
+    return random.random()
+"#;
+
+#[test]
+fn modules_are_imported_once_and_no_compile_sees_what_another_one_left() {
+    let main = "import m\nstd::print(m::left())\nstd::print(m::count())\nstd::print(m::imported_by())\n\
+                std::print(m::run_by())\nstd::print(m::number())";
+    let disk = project(main, COUNTING);
+    let options = warm();
+    let all: Vec<String> = (0..4).map(|_| printed(&disk, &options)).collect();
+    let lines: Vec<Vec<&str>> = all.iter().map(|text| text.lines().collect()).collect();
+    for line in &lines {
+        assert_eq!(line[..2], ["nothing nothing", "1"], "{lines:?}");
+        assert_eq!(line[2], lines[0][2], "another process imported the modules");
+        assert_ne!(
+            line[2], line[3],
+            "the compile ran in the process that imports"
+        );
+    }
+    let mut run_by: Vec<&str> = lines.iter().map(|line| line[3]).collect();
+    run_by.sort_unstable();
+    run_by.dedup();
+    assert_eq!(run_by.len(), 4, "a process had two compiles");
+    assert_ne!(lines[0][4], lines[1][4], "forks draw the same numbers");
+}
+
+#[test]
+fn a_module_that_changed_is_imported_again() {
+    let main = "import m\nstd::print(m::f())";
+    let plugin = |text: &str| {
+        format!(
+            "from inmanta.plugins import plugin\n@plugin\ndef f() -> 'string':\n    return '{text}'\n"
+        )
+    };
+    let disk = project(main, &plugin("old"));
+    let options = warm();
+    assert_eq!(printed(&disk, &options), "old\n");
+    let file = disk.path().join("libs/m/plugins/__init__.py");
+    std::fs::write(file, plugin("new")).expect("a file");
+    assert_eq!(printed(&disk, &options), "new\n");
+}
+
+#[test]
+fn data_that_a_module_reads_while_it_is_imported_count_as_its_code() {
+    let plugins = "import os\nfrom inmanta.plugins import plugin\n\
+                   TEXT = open(os.path.join(os.path.dirname(__file__), 'data.txt')).read()\n\
+                   @plugin\ndef f() -> 'string':\n    return TEXT\n";
+    let disk = project("import m\nstd::print(m::f())", plugins);
+    let data = disk.path().join("libs/m/plugins/data.txt");
+    let options = warm();
+    for text in ["first", "second"] {
+        std::fs::write(&data, text).expect("a file");
+        assert_eq!(printed(&disk, &options), format!("{text}\n"));
+    }
+}
+
+#[test]
+fn modules_with_threads_get_a_process_of_their_own() {
+    let plugins = "import os, threading, time\nfrom inmanta.plugins import plugin\n\
+                   threading.Thread(target=time.sleep, args=(60,), daemon=True).start()\n\
+                   @plugin\ndef f() -> 'int':\n    return os.getpid()\n";
+    let disk = project("import m\nstd::print(m::f())", plugins);
+    let options = warm();
+    assert_ne!(printed(&disk, &options), printed(&disk, &options));
+}
+
+#[test]
+fn a_fork_that_dies_is_one_clear_failure_and_the_next_compile_works() {
+    let plugins = "import os, signal\nfrom inmanta.plugins import plugin\n\
+                   @plugin\ndef f() -> 'int':\n    if os.path.exists('/proc/self') and os.path.exists(FLAG):\n        \
+                   os.kill(os.getpid(), signal.SIGKILL)\n    return 1\n\
+                   FLAG = os.path.join(os.path.dirname(__file__), 'flag')\n";
+    let disk = project("import m\nstd::print(m::f())", plugins);
+    let options = warm();
+    assert_eq!(printed(&disk, &options), "1\n");
+    let flag = disk.path().join("libs/m/plugins/flag");
+    std::fs::write(&flag, "").expect("a file");
+    let outcome = disk.run(&options, &[]);
+    let error = &outcome.compiled.diagnostics[0];
+    assert!(error.message.contains("m::f"), "{error:#?}");
+    assert!(
+        format!("{error:?}").contains("signal: 9 (SIGKILL)"),
+        "{error:#?}"
+    );
+    std::fs::remove_file(flag).expect("a file");
+    assert_eq!(printed(&disk, &options), "1\n");
+}
+
+#[test]
+fn a_plugin_that_hangs_is_stopped_at_the_limit_and_named() {
+    let hangs = [
+        "while True: pass",
+        "import time; time.sleep(600)",
+        "import signal; signal.pthread_sigmask(signal.SIG_BLOCK, range(1, 64)); import time; time.sleep(600)",
+    ];
+    for (hang, options) in hangs
+        .iter()
+        .flat_map(|hang| [(hang, Options::default()), (hang, warm())])
+    {
+        let plugins = format!(
+            "from inmanta.plugins import plugin\n@plugin\ndef hang() -> 'int':\n    {hang}\n    return 1\n"
+        );
+        let disk = project("import m\nx = 1\nstd::print(m::hang())", &plugins);
+        let options = Options {
+            time_limit: Some(Duration::from_secs(2)),
+            ..options
+        };
+        let started = Instant::now();
+        let outcome = disk.run(&options, &[]);
+        assert!(started.elapsed() < Duration::from_secs(8), "{hang}");
+        let error = &outcome.compiled.diagnostics[0];
+        assert_eq!(error.message, "Exception in plugin m::hang");
+        let location = error.location.as_ref().expect("the place of the call");
+        assert_eq!(location.line, 3);
+        assert!(
+            format!("{error:?}").contains("did not end within the 2 s that the compile has"),
+            "{error:#?}"
+        );
+    }
+}
+
+#[test]
+fn what_plugins_say_is_in_the_report() {
+    let plugins = r#"
+import logging, subprocess, sys, warnings
+from inmanta.plugins import plugin
+print("while importing")
+
+@plugin
+def speak() -> "string":
+    print("printed", 1)
+    print("no end", end="")
+    sys.stderr.write("to standard error\n")
+    subprocess.run(["sh", "-c", "echo from a child"])
+    logging.getLogger("m").info("an info")
+    logging.getLogger("m").warning("a warning of the log")
+    warnings.warn("a warning of Python")
+    return "said"
+
+@plugin
+def flood() -> "string":
+    for _ in range(100):
+        sys.stderr.write("x" * 100000)
+    return "flooded"
+"#;
+    let main = "import m\nstd::print(m::speak())\nstd::print(m::flood())";
+    for options in [Options::default(), warm()] {
+        let outcome = project(main, plugins).run(&options, &[]);
+        let compiled = &outcome.compiled;
+        assert!(compiled.succeeded(), "{:#?}", compiled.diagnostics);
+        assert_eq!(
+            outcome.printed,
+            "while importing\nprinted 1\nno end\nsaid\nflooded\n"
+        );
+        for text in ["to standard error", "from a child", "an info"] {
+            assert!(compiled.plugin_output.contains(text), "{text}");
+        }
+        let length = compiled.plugin_output.len();
+        assert!((1 << 20..1 << 21).contains(&length), "{length} bytes");
+        assert!(compiled.plugin_output.contains("bytes more"));
+        let warnings: Vec<&str> = compiled
+            .diagnostics
+            .iter()
+            .filter(|diagnostic| diagnostic.severity == Severity::Warning)
+            .map(|diagnostic| diagnostic.message.as_str())
+            .collect();
+        assert_eq!(warnings.len(), 2, "{warnings:?}");
+        assert_eq!(warnings[0], "a warning of the log");
+        assert!(warnings[1].contains("UserWarning: a warning of Python"));
+    }
+}
