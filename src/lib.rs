@@ -9,6 +9,7 @@ pub mod deploy;
 pub mod domain;
 pub mod forge;
 pub mod git;
+pub mod modules;
 pub mod observe;
 pub mod process;
 pub mod server;

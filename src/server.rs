@@ -18,6 +18,7 @@ use crate::domain::chain;
 use crate::domain::{EnvironmentId, ProjectId, Timestamp};
 use crate::forge::Forge;
 use crate::git::Credentials;
+use crate::modules;
 use crate::observe::Bus;
 use crate::store::{self, Environment, NewEnvironment, Store};
 use crate::watch;
@@ -121,6 +122,8 @@ pub struct Server {
 
 /// How often old versions and actions are dropped.
 const HOUSEKEEPING: Duration = Duration::from_secs(3600);
+/// A Python environment that no version in force needs is kept this long: a branch may come back to it.
+const UNUSED: Duration = Duration::from_secs(7 * 24 * 3600);
 /// How often a local repository is looked at beside the file events.
 const LOCAL_POLL: Duration = Duration::from_secs(10);
 const DEFAULT_POLL: Duration = Duration::from_secs(60);
@@ -314,7 +317,8 @@ impl App {
             _ => (DEFAULT_POLL, true, Credentials::default()),
         };
         // Before anything runs: executors need the files of the version in force, and a cache may have been wiped.
-        compile::restore_checkout(&self.store, environment, &self.data).await;
+        let python = self.pool.python();
+        compile::restore_checkout(&self.store, environment, &self.data, python).await;
         let (engine, engine_task) = Engine::start(options);
         let (compiler, compiler_task) = Compiler::start(compile::Options {
             environment: id,
@@ -524,6 +528,15 @@ async fn clean_up(app: &App) -> Result<(), store::Error> {
     let n_checkouts = compile::forget_checkouts(&app.store, &app.data, &app.checkouts).await?;
     if n_checkouts > 0 {
         tracing::info!(n_checkouts, "removed checkouts that no version needs");
+    }
+    let in_use = deploy::environments_in_use(&app.store).await?;
+    let data = app.data.clone();
+    let swept = tokio::task::spawn_blocking(move || modules::sweep(&data, &in_use, UNUSED));
+    if let Ok(n_environments @ 1..) = swept.await {
+        tracing::info!(
+            n_environments,
+            "removed Python environments that nothing used"
+        );
     }
     Ok(())
 }

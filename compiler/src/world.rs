@@ -25,6 +25,11 @@ pub trait World: Sync {
     /// Writes a file of the project (`std::generate_password` remembers what it made up).
     fn write(&self, path: &str, content: &str) -> io::Result<()>;
 
+    /// The virtual environment that holds the project's modules, if it lies outside of the project.
+    fn environment(&self) -> Option<String> {
+        None
+    }
+
     /// A fact of a resource (its id without version), if it is known.
     fn fact(&self, _resource: &str, _name: &str) -> Option<String> {
         None
@@ -60,6 +65,7 @@ pub struct DirWorld {
     project_dir: PathBuf,
     env: Variables,
     print: Mutex<Print>,
+    environment: Option<String>,
 }
 
 impl DirWorld {
@@ -73,6 +79,15 @@ impl DirWorld {
             project_dir,
             env,
             print: Mutex::new(Box::new(print)),
+            environment: None,
+        }
+    }
+
+    /// The modules of the project are in the virtual environment at `path`.
+    pub fn with_environment(self, path: Option<&Path>) -> Self {
+        DirWorld {
+            environment: path.map(|path| path.to_string_lossy().into_owned()),
+            ..self
         }
     }
 
@@ -127,6 +142,10 @@ impl World for DirWorld {
 
     fn variables(&self) -> Variables {
         self.env.clone()
+    }
+
+    fn environment(&self) -> Option<String> {
+        self.environment.clone()
     }
 
     fn print(&self, line: &str) {

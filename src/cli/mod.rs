@@ -5,6 +5,7 @@ mod compile;
 mod fmt;
 mod log;
 mod lsp;
+mod project;
 mod serve;
 mod show;
 mod tied;
@@ -42,6 +43,11 @@ enum Command {
     Compile(CompileArguments),
     /// Say what is wrong with a project without running it: syntax, names, types of all of its files.
     Check(CheckArguments),
+    /// The modules and Python packages that a project asks for.
+    Project {
+        #[command(subcommand)]
+        command: ProjectCommand,
+    },
     /// Lay models out: the one layout for all of them.
     Fmt(FmtArguments),
     /// Serve an editor: the language server protocol on standard input and output.
@@ -149,6 +155,33 @@ struct CheckArguments {
     message_format: Format,
 }
 
+#[derive(Debug, Subcommand)]
+enum ProjectCommand {
+    /// Install into the project's .env what steward.lock says; without a lock, choose versions and write it.
+    Install(InstallArguments),
+    /// Choose versions anew, write steward.lock, and install.
+    Update(InstallArguments),
+    /// Say how .env differs from steward.lock; exit with 1 if it does.
+    Verify {
+        /// The project: a directory with project.yml and main.cf [default: the one this directory is in].
+        #[arg(long, value_name = "DIR")]
+        project: Option<PathBuf>,
+    },
+}
+
+#[derive(Debug, clap::Args)]
+struct InstallArguments {
+    /// The project: a directory with project.yml and main.cf [default: the one this directory is in].
+    #[arg(long, value_name = "DIR")]
+    project: Option<PathBuf>,
+    /// A folder with wheels to install from, beside the index.
+    #[arg(long, value_name = "DIR")]
+    find_links: Vec<PathBuf>,
+    /// Ask no index: install from folders only.
+    #[arg(long)]
+    no_index: bool,
+}
+
 #[derive(Debug, clap::Args)]
 struct FmtArguments {
     /// Models, and directories with models [default: all below this directory].
@@ -205,6 +238,7 @@ pub fn main() -> ExitCode {
         Command::Serve { config, check } => serve::run(&config, check),
         Command::Compile(arguments) => compile::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),
+        Command::Project { command } => project::run(&command),
         Command::Fmt(arguments) => fmt::run(&arguments),
         Command::Lsp { .. } => lsp::run(),
         Command::CompileWorker { memory_bytes } => {

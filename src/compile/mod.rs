@@ -12,7 +12,7 @@ mod service;
 mod source;
 mod worker;
 
-pub use python::python_runtime;
+pub use python::{interpreter, python_runtime};
 pub use run::{forget_checkouts, restore_checkout};
 pub use service::{Compiler, Options};
 pub use source::{Source, SourceError};

@@ -29,7 +29,7 @@ pub fn python_runtime(cache: &Path) -> io::Result<Option<PythonRuntime>> {
 }
 
 /// `STEWARD_PYTHON`, else the first Python of at least 3.11 on the path.
-fn interpreter() -> Option<PathBuf> {
+pub fn interpreter() -> Option<PathBuf> {
     if let Some(named) = std::env::var_os("STEWARD_PYTHON") {
         return Some(PathBuf::from(named));
     }

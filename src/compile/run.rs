@@ -1,6 +1,6 @@
 //! One compile, from a commit to a stored version or a report of why not.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -15,6 +15,7 @@ use crate::deploy::Python;
 use crate::domain::chain;
 use crate::domain::{EnvironmentId, Timestamp};
 use crate::git;
+use crate::modules::{self, Installed};
 use crate::observe::{Bus, CompileDone, RenderedDiagnostic, What};
 use crate::store::{self, Compile, CompileEnd, NewVersion, Outcome, Stage, Store, StoredResource};
 
@@ -235,6 +236,7 @@ async fn execute(
         Err(error) if error.is_transient() => return Err(Failure::Aborted(chain(&error))),
         Err(error) => return Err(Failure::Rejected(chain(&error))),
     };
+    let environment = install(context, &project_dir, stages).await?;
     let named = named(context.data, context.environment, &project_dir).unwrap_or_else(|error| {
         tracing::warn!(%error, "the project can not be given a name that lasts");
         project_dir.clone()
@@ -245,6 +247,7 @@ async fn execute(
         environment_id: context.environment.to_string(),
         python: context.pool.python().map(Python::from),
         time_limit: context.pool.python_limit(),
+        environment,
     };
     let stage = begin();
     let done = context.pool.run(&job).await;
@@ -269,14 +272,12 @@ async fn execute(
         )
         .await;
     let done = match done {
-        Ok(done) => JobDone {
-            modules: done
-                .modules
-                .into_iter()
-                .map(|module| below(module, &named, &project_dir))
-                .collect(),
-            ..done
-        },
+        Ok(mut done) => {
+            for module in &mut done.code.modules {
+                below(module, &named, &project_dir);
+            }
+            done
+        }
         // What a model did to its worker it will do again.
         Err(error @ (PoolError::Timeout(_) | PoolError::Ended(_))) => {
             return Err(Failure::Rejected(error.to_string()));
@@ -284,6 +285,49 @@ async fn execute(
         Err(error @ PoolError::Start(_)) => return Err(Failure::Aborted(chain(&error))),
     };
     judge(context, compile, head, end, report, done)
+}
+
+/// The environment with what the project asks for. `None`: it asks for nothing.
+async fn install(
+    context: &Context<'_>,
+    project_dir: &Path,
+    stages: &mut Stages<'_>,
+) -> Result<Option<PathBuf>, Failure> {
+    let stage = begin();
+    let environments = modules::Environments::new(context.data);
+    let (project, python) = (project_dir.to_owned(), context.pool.python().cloned());
+    let ensured = blocking(move || match python {
+        Some(python) => environments.ensure(&project, &python.interpreter),
+        // What needs Python says so itself.
+        None => Ok(None),
+    })
+    .await;
+    let (out, error) = match &ensured {
+        Ok(None) => return Ok(None),
+        Ok(Some(installed)) => (told(installed), String::new()),
+        Err(error) => (String::new(), chain(error)),
+    };
+    stages
+        .write("Installing modules", "pip install", stage, out, error)
+        .await;
+    match ensured {
+        Ok(installed) => Ok(installed.map(|installed| installed.environment)),
+        Err(error) if error.is_transient() => Err(Failure::Aborted(chain(&error))),
+        Err(error) => Err(Failure::Rejected(chain(&error))),
+    }
+}
+
+/// What is in an environment, for the report.
+fn told(installed: &Installed) -> String {
+    let packages = installed.lock.packages.iter();
+    let packages: Vec<String> = packages
+        .map(|package| format!("{} {}", package.name, package.version))
+        .collect();
+    let mut text = packages.join("\n");
+    if installed.is_new_lock {
+        text.push_str("\nthere is no steward.lock: these versions were chosen now; `steward project update` writes one, to be committed");
+    }
+    text
 }
 
 fn judge(
@@ -340,7 +384,7 @@ fn judge(
         commit_id: end.commit_id.clone(),
         tree_id: end.tree_id.clone(),
         metadata,
-        modules: json!(done.modules),
+        modules: json!(done.code),
         unknowns: json!(export.unknowns),
         resources: export.resources.into_iter().map(stored).collect(),
         release: false,
@@ -380,10 +424,10 @@ fn named(
 }
 
 /// A module by the path of its checkout, which stays what it is when the next commit comes.
-fn below(mut module: PythonModule, named: &Path, checkout: &Path) -> PythonModule {
+fn below(module: &mut PythonModule, named: &Path, checkout: &Path) {
+    let checkout = std::path::absolute(checkout).unwrap_or_else(|_| checkout.to_owned());
     let moved = |path: &mut String| {
         if let Ok(rest) = Path::new(path.as_str()).strip_prefix(named) {
-            let checkout = std::path::absolute(checkout).unwrap_or_else(|_| checkout.to_owned());
             *path = checkout.join(rest).display().to_string();
         }
     };
@@ -391,7 +435,6 @@ fn below(mut module: PythonModule, named: &Path, checkout: &Path) -> PythonModul
     for file in &mut module.files {
         moved(&mut file.path);
     }
-    module
 }
 
 /// Runs blocking work off the runtime. A panic in it is ours to show.
@@ -446,7 +489,12 @@ fn result_digest(export: &Export) -> String {
 
 /// Lays out the files of the version in force again, if they are gone: executors import handlers from them. What fails
 /// is logged; the resources concerned then say what is missing.
-pub async fn restore_checkout(store: &Store, environment: &store::Environment, data: &Path) {
+pub async fn restore_checkout(
+    store: &Store,
+    environment: &store::Environment,
+    data: &Path,
+    python: Option<&steward_compiler::PythonRuntime>,
+) {
     let Some(version) = environment.active_version else {
         return;
     };
@@ -457,7 +505,7 @@ pub async fn restore_checkout(store: &Store, environment: &store::Environment, d
             .map_err(|error| chain(&error))?;
         // Also when its directory is there: after a boot the checkouts are not trusted, and made again.
         let Some(Some(commit)) = version.map(|version| version.commit_id) else {
-            return Ok(());
+            return Ok(None);
         };
         let source =
             super::Source::from_stored(&environment.repo_url, &environment.repo_branch, data);
@@ -468,13 +516,27 @@ pub async fn restore_checkout(store: &Store, environment: &store::Environment, d
             let commit = commit.parse().map_err(|_| git::Error::EmptyRepository {
                 url: commit.clone(),
             })?;
-            git::checkout(&repository, commit, &data.join("checkouts")).map(|_| ())
+            git::checkout(&repository, commit, &data.join("checkouts"))
         })
         .await
         .map_err(|error: git::Error| chain(&error))
+        .map(Some)
     };
-    if let Err(error) = restored.await {
-        tracing::warn!(environment.id = %environment.id, error, "cannot restore the files of the version in force");
+    let project = match restored.await {
+        Ok(project) => project,
+        Err(error) => {
+            tracing::warn!(environment.id = %environment.id, error, "cannot restore the files of the version in force");
+            return;
+        }
+    };
+    let (Some(project), Some(python)) = (project, python.cloned()) else {
+        return;
+    };
+    let environments = modules::Environments::new(data);
+    let ensured = blocking(move || environments.ensure(&project, &python.interpreter)).await;
+    if let Err(error) = ensured {
+        let error = chain(&error);
+        tracing::warn!(environment.id = %environment.id, error, "cannot restore the modules of the version in force");
     }
 }
 

@@ -10,11 +10,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use steward_compiler::protocol::PythonModule;
 use steward_compiler::{Export, PythonRuntime, Severity, Variables, WarmHosts, protocol};
 use tokio::process::{Child, ChildStdin, ChildStdout};
 
-use crate::deploy::Python;
+use crate::deploy::{Python, VersionCode};
 use crate::process;
 
 /// One compile to do.
@@ -26,6 +25,8 @@ pub(super) struct Job {
     pub(super) python: Option<Python>,
     /// Left to Python code, a little less than to the whole: what hangs is then named.
     pub(super) time_limit: Duration,
+    /// With the modules that the project asks for.
+    pub(super) environment: Option<PathBuf>,
 }
 
 /// What came of it.
@@ -34,8 +35,8 @@ pub(super) struct JobDone {
     pub(super) diagnostics: Vec<Reported>,
     /// Present when there is no error.
     pub(super) export: Option<Export>,
-    /// Modules with Python code, for the executors.
-    pub(super) modules: Vec<PythonModule>,
+    /// What the executors need.
+    pub(super) code: VersionCode,
     /// What the model printed and its Python code wrote, capped.
     pub(super) printed: String,
 }
@@ -261,7 +262,8 @@ fn compile(job: Job, hosts: &Arc<WarmHosts>) -> JobDone {
             printed.push('\n');
         }
     };
-    let world = steward_compiler::DirWorld::new(job.project_dir, job.variables, print);
+    let world = steward_compiler::DirWorld::new(job.project_dir, job.variables, print)
+        .with_environment(job.environment.as_deref());
     let runtime = job.python.map(|python| python.runtime());
     let store = runtime.as_ref().and_then(|python| python.files.clone());
     let python = runtime.into();
@@ -298,7 +300,10 @@ fn compile(job: Job, hosts: &Arc<WarmHosts>) -> JobDone {
     JobDone {
         diagnostics,
         export: compiled.export,
-        modules: compiled.python_modules,
+        code: VersionCode {
+            interpreter: job.environment.map(|path| path.join("bin/python")),
+            modules: compiled.python_modules,
+        },
         printed,
     }
 }

@@ -8,9 +8,9 @@
 use std::collections::{BTreeSet, HashMap};
 use std::time::{Duration, Instant};
 
+use super::code::{Code, code_of};
 use futures_util::FutureExt;
 use steward_compiler::PythonRuntime;
-use steward_compiler::protocol::PythonModule;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
@@ -204,13 +204,6 @@ struct Loop {
     n_rounds: u64,
     next_deploy_cron: Option<Timestamp>,
     next_repair_cron: Option<Timestamp>,
-}
-
-/// The Python code of the version in force.
-#[derive(Default)]
-struct Code {
-    key: String,
-    modules: Vec<PythonModule>,
 }
 
 /// Work since the engine was last at rest.
@@ -481,7 +474,7 @@ impl Loop {
                 reason: run.reason.clone(),
             };
             self.open.insert(run.action, Open { run, started });
-            self.executor.run(task, &self.code.modules).await;
+            self.executor.run(task, &self.code.version).await;
         }
     }
 
@@ -803,7 +796,7 @@ impl Loop {
                 dry_run: true,
                 reason: "a dry run was requested".to_owned(),
             };
-            self.executor.run(task, &code.modules).await;
+            self.executor.run(task, &code.version).await;
         }
         Ok(id)
     }
@@ -867,21 +860,6 @@ fn blocked_ids(intents: &[Intent]) -> BTreeSet<String> {
         }
     }
     blocked
-}
-
-async fn code_of(
-    store: &Store,
-    environment: EnvironmentId,
-    version: i64,
-) -> Result<Code, store::Error> {
-    use sha2::{Digest, Sha256};
-    let Some(version) = store.version_fetch(environment, version).await? else {
-        return Ok(Code::default());
-    };
-    let modules: Vec<PythonModule> =
-        serde_json::from_value(version.modules.clone()).unwrap_or_default();
-    let key = hex::encode(Sha256::digest(version.modules.to_string()));
-    Ok(Code { key, modules })
 }
 
 fn policy(settings: &Settings) -> Policy {

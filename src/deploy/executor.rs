@@ -15,6 +15,8 @@ use tokio::sync::mpsc;
 use crate::domain::{ActionId, EnvironmentId, Timestamp};
 use crate::process;
 
+use super::VersionCode;
+
 /// What the server says to an executor.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -147,11 +149,11 @@ impl Executor {
     }
 
     /// Hands a task over. What cannot be handed over comes back as done, `unavailable`.
-    pub(super) async fn run(&mut self, task: Task, modules: &[PythonModule]) {
+    pub(super) async fn run(&mut self, task: Task, code: &VersionCode) {
         let now = Timestamp::now().0;
         let open = (task.resource_id.clone(), task.dry_run, now);
         let action = task.action;
-        if let Err(error) = self.send(task, modules, open.clone()).await {
+        if let Err(error) = self.send(task, code, open.clone()).await {
             let message = format!("cannot reach the executor process: {error}");
             if let Some(running) = &mut self.running {
                 running.open.remove(&action);
@@ -166,16 +168,20 @@ impl Executor {
     async fn send(
         &mut self,
         task: Task,
-        modules: &[PythonModule],
+        version: &VersionCode,
         open: (String, bool, i64),
     ) -> std::io::Result<()> {
-        let (environment_id, python) = (self.environment, self.python.as_ref().map(Python::from));
+        let environment_id = self.environment;
+        let mut python = self.python.as_ref().map(Python::from);
+        if let (Some(python), Some(interpreter)) = (&mut python, &version.interpreter) {
+            python.interpreter.clone_from(interpreter);
+        }
         let running = self.start()?;
         if !running.known_code.contains(&task.code) {
             let code = task.code.clone();
             let command = ExecutorCommand::Code {
                 code: code.clone(),
-                modules: modules.to_vec(),
+                modules: version.modules.clone(),
                 python,
                 environment_id,
             };

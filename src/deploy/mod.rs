@@ -4,11 +4,13 @@
 //! environment has around it: it reads versions, writes results in batches and feeds the schedule. `executor` is our end
 //! of the process that runs handlers. Nothing here knows how a version came to be.
 
+mod code;
 mod engine;
 mod executor;
 mod intent;
 mod schedule;
 
+pub use code::{VersionCode, environments_in_use};
 pub use engine::{Engine, Method, Options, RequestError, Scheduled};
 pub use executor::{ExecutorCommand, ExecutorReply, Python, Task, TaskDone};
 pub use intent::Intent;

@@ -18,4 +18,5 @@ mod serve;
 mod systemd;
 mod tidy;
 mod tools;
+mod uploads;
 mod webhook;

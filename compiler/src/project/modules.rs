@@ -151,12 +151,15 @@ fn site_packages(world: &dyn World) -> Vec<String> {
 }
 
 /// The project's virtual environment, if it has one.
-pub fn environment(world: &dyn World) -> Option<&'static str> {
+pub fn environment(world: &dyn World) -> Option<String> {
     let mut known = [".env", ".venv", "venv"].into_iter();
-    known.find(|directory| {
-        world.is_file(&format!("{directory}/pyvenv.cfg"))
-            || world.is_dir(&format!("{directory}/lib"))
-    })
+    let mut own = || {
+        known.find(|directory| {
+            world.is_file(&format!("{directory}/pyvenv.cfg"))
+                || world.is_dir(&format!("{directory}/lib"))
+        })
+    };
+    world.environment().or_else(|| own().map(str::to_owned))
 }
 
 impl Module {

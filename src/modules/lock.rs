@@ -1,0 +1,290 @@
+//! `steward.lock`: what was chosen, exactly.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use super::Error;
+
+/// Beside `project.yml`, to be committed with it.
+pub const LOCK_FILE: &str = "steward.lock";
+
+const HEAD: &str = "# The exact versions that this project is compiled and deployed with. Written by `steward project update`; commit it.\n";
+const FORMAT: u32 = 1;
+
+/// The content of `steward.lock`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Lock {
+    format: u32,
+    /// Digest of what was asked for.
+    pub requirements: String,
+    /// Sorted by name.
+    pub packages: Vec<Package>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Package {
+    /// Normalized: lower case, hyphens.
+    pub name: String,
+    pub version: String,
+    pub source: Source,
+}
+
+/// Where a package comes from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged, deny_unknown_fields)]
+pub enum Source {
+    Repository {
+        git: String,
+        commit: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        subdirectory: Option<String>,
+    },
+    /// Relative to the project where it is below it.
+    Folder {
+        folder: PathBuf,
+        sha256: String,
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        editable: bool,
+    },
+    /// An archive of an index, of a folder of wheels, or at a URL of its own.
+    Archive {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        url: Option<String>,
+        sha256: String,
+    },
+}
+
+/// A package that is installed.
+#[derive(Debug, Clone)]
+pub struct Present {
+    pub name: String,
+    pub version: String,
+    /// Of those from git.
+    pub commit: Option<String>,
+}
+
+impl Lock {
+    pub(super) fn new(requirements: String, mut packages: Vec<Package>) -> Self {
+        packages.sort_by(|a, b| a.name.cmp(&b.name));
+        Self {
+            format: FORMAT,
+            requirements,
+            packages,
+        }
+    }
+
+    /// `None`: the project has none.
+    ///
+    /// # Errors
+    /// It is unreadable, or not written by us.
+    pub fn read(project: &Path) -> Result<Option<Self>, Error> {
+        let text = match std::fs::read_to_string(project.join(LOCK_FILE)) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(Error::io(format!("cannot read {LOCK_FILE}"))(error)),
+        };
+        let lock: Self = serde_yaml::from_str(&text).map_err(|error| {
+            Error::Project(format!(
+                "{LOCK_FILE}: {error}; `steward project update` writes it anew"
+            ))
+        })?;
+        if lock.format != FORMAT {
+            return Err(Error::Project(format!(
+                "{LOCK_FILE} has format {}, this program knows {FORMAT}",
+                lock.format
+            )));
+        }
+        Ok(Some(lock))
+    }
+
+    /// # Errors
+    /// It cannot be written; the old one stays then.
+    pub fn write(&self, project: &Path) -> Result<(), Error> {
+        let failed = || Error::io(format!("cannot write {LOCK_FILE}"));
+        let file = tempfile::Builder::new()
+            .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644))
+            .tempfile_in(project)
+            .map_err(failed())?;
+        std::fs::write(file.path(), self.text()).map_err(failed())?;
+        file.persist(project.join(LOCK_FILE))
+            .map_err(|error| failed()(error.error))?;
+        Ok(())
+    }
+
+    pub fn text(&self) -> String {
+        let body = serde_yaml::to_string(self).unwrap_or_default();
+        format!("{HEAD}{body}")
+    }
+
+    /// How what is installed differs, and the folders that changed.
+    ///
+    /// # Errors
+    /// A folder is unreadable.
+    pub fn differences(&self, project: &Path, installed: &[Present]) -> Result<Vec<String>, Error> {
+        let mut all = Vec::new();
+        for package in &self.packages {
+            let Package { name, version, .. } = package;
+            let found = installed.iter().find(|present| present.name == *name);
+            match found {
+                None => all.push(format!("{name} {version} is not installed")),
+                Some(found) if found.version != *version => all.push(format!(
+                    "{name} is installed in version {}, the lock says {version}",
+                    found.version
+                )),
+                Some(found) => {
+                    if let Source::Repository { commit, .. } = &package.source
+                        && found.commit.as_ref() != Some(commit)
+                    {
+                        let now = found.commit.as_deref().unwrap_or("no commit");
+                        all.push(format!(
+                            "{name} is installed from {now}, the lock says {commit}"
+                        ));
+                    }
+                }
+            }
+            all.extend(package.folder_difference(project)?);
+        }
+        Ok(all)
+    }
+}
+
+impl Package {
+    /// Why the folder of a package is not what it was.
+    pub(super) fn folder_difference(&self, project: &Path) -> Result<Option<String>, Error> {
+        let Source::Folder {
+            folder,
+            sha256,
+            editable: false,
+        } = &self.source
+        else {
+            return Ok(None);
+        };
+        let digest = folder_digest(&project.join(folder))?;
+        Ok((digest != *sha256).then(|| {
+            format!(
+                "the folder {} of {} is not what it was when the lock was written",
+                folder.display(),
+                self.name
+            )
+        }))
+    }
+}
+
+/// Of all files below a folder, with their names; what builds leave behind does not count.
+pub(super) fn folder_digest(folder: &Path) -> Result<String, Error> {
+    const LEFT_BEHIND: &[&str] = &[".git", "build", "dist", "__pycache__", ".env"];
+    let mut files = Vec::new();
+    let mut open = vec![folder.to_owned()];
+    while let Some(directory) = open.pop() {
+        let failed = || Error::io(format!("cannot read {}", directory.display()));
+        for entry in std::fs::read_dir(&directory).map_err(failed())? {
+            let entry = entry.map_err(failed())?;
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if LEFT_BEHIND.contains(&name.as_str()) || name.ends_with(".egg-info") {
+                continue;
+            }
+            match entry.file_type().map_err(failed())?.is_dir() {
+                true => open.push(entry.path()),
+                false => files.push(entry.path()),
+            }
+        }
+    }
+    files.sort();
+    let mut hasher = Sha256::new();
+    for file in files {
+        let content =
+            std::fs::read(&file).map_err(Error::io(format!("cannot read {}", file.display())))?;
+        let name = file.strip_prefix(folder).unwrap_or(&file).to_string_lossy();
+        for part in [name.as_bytes(), &content] {
+            hasher.update((part.len() as u64).to_be_bytes());
+            hasher.update(part);
+        }
+    }
+    Ok(hex::encode(hasher.finalize()))
+}
+
+/// How package names compare: lower case, and one hyphen for what separates words.
+pub(super) fn normalized(name: &str) -> String {
+    let words = name.split(['-', '_', '.']).filter(|word| !word.is_empty());
+    words.collect::<Vec<_>>().join("-").to_lowercase()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lock() -> Lock {
+        let package = |name: &str, source| Package {
+            name: name.to_owned(),
+            version: "1.0".to_owned(),
+            source,
+        };
+        let archive = Source::Archive {
+            url: None,
+            sha256: "aa".to_owned(),
+        };
+        let repository = Source::Repository {
+            git: "https://host/x.git".to_owned(),
+            commit: "c0ffee".to_owned(),
+            subdirectory: None,
+        };
+        let folder = Source::Folder {
+            folder: "libs/x".into(),
+            sha256: "bb".to_owned(),
+            editable: true,
+        };
+        let packages = vec![
+            package("z", archive),
+            package("a", repository),
+            package("m", folder),
+        ];
+        Lock::new("sha256:0".to_owned(), packages)
+    }
+
+    #[test]
+    fn a_lock_is_read_as_it_was_written() {
+        let dir = tempfile::tempdir().unwrap();
+        assert!(Lock::read(dir.path()).unwrap().is_none());
+        lock().write(dir.path()).unwrap();
+        assert_eq!(Lock::read(dir.path()).unwrap().unwrap(), lock());
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+        std::fs::write(dir.path().join(LOCK_FILE), "packages: 3").unwrap();
+        let error = Lock::read(dir.path()).unwrap_err().to_string();
+        assert!(error.contains("steward project update"), "{error}");
+    }
+
+    #[test]
+    fn what_differs_is_told() {
+        let dir = tempfile::tempdir().unwrap();
+        let present = |name: &str, version: &str, commit: Option<&str>| Present {
+            name: name.to_owned(),
+            version: version.to_owned(),
+            commit: commit.map(str::to_owned),
+        };
+        let good = [
+            present("a", "1.0", Some("c0ffee")),
+            present("m", "1.0", None),
+            present("z", "1.0", None),
+        ];
+        assert!(lock().differences(dir.path(), &good).unwrap().is_empty());
+        let bad = [present("a", "1.0", Some("dead")), present("z", "2.0", None)];
+        let told = lock().differences(dir.path(), &bad).unwrap();
+        assert_eq!(
+            told,
+            [
+                "a is installed from dead, the lock says c0ffee",
+                "m 1.0 is not installed",
+                "z is installed in version 2.0, the lock says 1.0"
+            ]
+        );
+    }
+
+    #[test]
+    fn names_of_packages_have_one_form() {
+        assert_eq!(normalized("Inmanta.module__Net_x"), "inmanta-module-net-x");
+    }
+}

@@ -1,0 +1,128 @@
+//! The modules and Python packages that a project asks for, in a virtual environment.
+//!
+//! What is asked for: the project's `requirements.txt`, those of the v1 modules in its module path, and as constraints the
+//! `requires` of `project.yml`. pip decides which versions fit; `steward.lock` keeps its decision: exact versions, commits,
+//! digests. Sources: language.md 11.2, 11.6; issue 4, 6 and 7.
+
+mod environment;
+mod lock;
+mod pip;
+mod project;
+
+pub use environment::{Environments, sweep};
+pub use lock::{LOCK_FILE, Lock, Package, Source};
+pub use pip::Offline;
+pub use project::Requirements;
+
+use std::path::{Path, PathBuf};
+
+/// Why a project's modules cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The project's files are wrong: trying again gives the same.
+    #[error("{0}")]
+    Project(String),
+    /// No versions fit all that is asked for, or what is asked for does not exist.
+    #[error("{message}")]
+    Unsatisfiable { message: String },
+    /// An index or a repository did not answer; it may, later.
+    #[error("{message}")]
+    Unreachable { message: String },
+    /// This machine lacks something.
+    #[error("{0}")]
+    Machine(String),
+    #[error("{what}: {error}")]
+    Io {
+        what: String,
+        #[source]
+        error: std::io::Error,
+    },
+}
+
+impl Error {
+    /// Trying again may help.
+    pub fn is_transient(&self) -> bool {
+        matches!(
+            self,
+            Self::Unreachable { .. } | Self::Machine(_) | Self::Io { .. }
+        )
+    }
+
+    fn io(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> Self {
+        let what = what.into();
+        |error| Self::Io { what, error }
+    }
+}
+
+/// What an installation did.
+#[derive(Debug)]
+pub struct Installed {
+    /// Where the environment is.
+    pub environment: PathBuf,
+    pub lock: Lock,
+    /// The lock was made now.
+    pub is_new_lock: bool,
+}
+
+/// The environment that `steward project install` makes, and the compiler finds.
+pub const PROJECT_ENVIRONMENT: &str = ".env";
+
+/// Installs what the lock says into the project's own environment; without a lock, or with `update`, versions are chosen
+/// first and the lock is written.
+///
+/// # Errors
+/// See [`Error`]. The lock and what was installed before stay as they were when versions cannot be chosen.
+pub fn install(
+    project: &Path,
+    python: &Path,
+    offline: &Offline,
+    update: bool,
+) -> Result<Installed, Error> {
+    let requirements = Requirements::read(project)?;
+    let known = Lock::read(project)?;
+    if let Some(lock) = known.as_ref().filter(|_| !update)
+        && lock.requirements != requirements.digest
+    {
+        return Err(Error::Project(format!(
+            "{LOCK_FILE} was made for other requirements than those of the project now: run `steward project update`, and commit what it writes"
+        )));
+    }
+    let environment = project.join(PROJECT_ENVIRONMENT);
+    let pip = pip::Pip::make(&environment, python, project, &requirements, offline)?;
+    let (lock, is_new_lock) = match known.filter(|_| !update) {
+        Some(lock) => (lock, false),
+        None => (pip.resolve()?, true),
+    };
+    pip.install(&lock)?;
+    if is_new_lock {
+        lock.write(project)?;
+    }
+    Ok(Installed {
+        environment,
+        lock,
+        is_new_lock,
+    })
+}
+
+/// Compares the project's environment with its lock; each line of the answer is a difference.
+///
+/// # Errors
+/// There is no lock or no environment, or they cannot be read.
+pub fn verify(project: &Path) -> Result<Vec<String>, Error> {
+    let requirements = Requirements::read(project)?;
+    let lock = Lock::read(project)?.ok_or_else(|| {
+        Error::Project(format!(
+            "the project has no {LOCK_FILE}: run `steward project install`"
+        ))
+    })?;
+    let mut differences = Vec::new();
+    if lock.requirements != requirements.digest {
+        differences.push(format!(
+            "{LOCK_FILE} was made for other requirements than those of the project now: run `steward project update`"
+        ));
+    }
+    let environment = project.join(PROJECT_ENVIRONMENT);
+    let installed = pip::installed(&environment)?;
+    differences.extend(lock.differences(project, &installed)?);
+    Ok(differences)
+}

@@ -1,0 +1,241 @@
+//! What a project asks for.
+
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use serde_yaml::Value;
+use sha2::{Digest, Sha256};
+
+use super::Error;
+
+/// Module names of the language, as packages.
+const PACKAGE: &str = "inmanta-module-";
+
+/// What a project asks for, and where to look for it.
+#[derive(Debug, Clone)]
+pub struct Requirements {
+    /// Requirement files, in the order in which they count.
+    pub files: Vec<PathBuf>,
+    /// Constraints on modules, as pip reads them.
+    pub constraints: Vec<String>,
+    pub pip: PipOptions,
+    /// Lines of the files that say where to look.
+    pub sources: Vec<String>,
+    /// Parts of the project are asked for.
+    pub in_project: bool,
+    /// Of all of the above: `sha256:…`.
+    pub digest: String,
+}
+
+/// `pip:` of `project.yml`. Source: language.md 11.2.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct PipOptions {
+    #[serde(alias = "index-url")]
+    pub index_url: Option<String>,
+    #[serde(alias = "extra-index-url")]
+    pub extra_index_url: Vec<String>,
+    pub pre: Option<bool>,
+    #[serde(alias = "use-system-config")]
+    pub use_system_config: bool,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct ProjectFile {
+    requires: Option<Value>,
+    modulepath: Option<Value>,
+    pip: Option<PipOptions>,
+}
+
+impl Requirements {
+    /// # Errors
+    /// A file is unreadable, or `project.yml` is not one.
+    pub fn read(project: &Path) -> Result<Self, Error> {
+        let path = project.join("project.yml");
+        let text = std::fs::read_to_string(&path)
+            .map_err(Error::io(format!("cannot read {}", path.display())))?;
+        let file: ProjectFile = serde_yaml::from_str(&text)
+            .map_err(|error| Error::Project(format!("project.yml: {error}")))?;
+        let constraints = strings(file.requires.as_ref())
+            .iter()
+            .map(|text| constraint(text))
+            .collect();
+        let mut files = vec![project.join("requirements.txt")];
+        for directory in strings(file.modulepath.as_ref()) {
+            files.extend(of_modules(&project.join(directory)));
+        }
+        files.retain(|file| file.is_file());
+        let mut requirements = Self {
+            files,
+            constraints,
+            pip: file.pip.unwrap_or_default(),
+            sources: Vec::new(),
+            in_project: false,
+            digest: String::new(),
+        };
+        requirements.read_files(project)?;
+        Ok(requirements)
+    }
+
+    /// Nothing is to be installed.
+    pub fn is_empty(&self) -> bool {
+        self.files.is_empty()
+    }
+
+    fn read_files(&mut self, project: &Path) -> Result<(), Error> {
+        let mut hasher = Sha256::new();
+        let mut part = |text: &str| {
+            hasher.update((text.len() as u64).to_be_bytes());
+            hasher.update(text.as_bytes());
+        };
+        let mut is_empty = true;
+        let mut open: Vec<PathBuf> = self.files.iter().rev().cloned().collect();
+        let mut seen = Vec::new();
+        while let Some(file) = open.pop() {
+            if seen.contains(&file) {
+                continue;
+            }
+            let text = std::fs::read_to_string(&file)
+                .map_err(Error::io(format!("cannot read {}", file.display())))?;
+            let name = file.strip_prefix(project).unwrap_or(&file);
+            part(&name.to_string_lossy());
+            for line in text.lines().map(str::trim) {
+                if line.is_empty() || line.starts_with('#') {
+                    continue;
+                }
+                is_empty = false;
+                part(line);
+                self.sources.extend(source(&file, line));
+                self.in_project |= is_in_project(line);
+                open.extend(included(&file, line));
+            }
+            seen.push(file);
+        }
+        self.constraints.iter().for_each(|text| part(text));
+        part(self.pip.index_url.as_deref().unwrap_or_default());
+        self.pip.extra_index_url.iter().for_each(|url| part(url));
+        part(match self.pip.pre {
+            Some(true) => "pre",
+            _ => "",
+        });
+        self.digest = format!("sha256:{}", hex::encode(hasher.finalize()));
+        if is_empty {
+            self.files.clear();
+        }
+        Ok(())
+    }
+}
+
+/// A line that says where to look; folders are relative to its file.
+fn source(file: &Path, line: &str) -> Option<String> {
+    let (option, value) = line.split_once(['=', ' ']).unwrap_or((line, ""));
+    let value = value.trim();
+    match option {
+        "--no-index" | "--index-url" | "-i" | "--extra-index-url" | "--trusted-host" => {
+            Some(line.to_owned())
+        }
+        "--find-links" | "-f" => {
+            let folder = file.with_file_name(value);
+            let value = match folder.exists() {
+                true => folder.to_string_lossy().into_owned(),
+                false => value.to_owned(),
+            };
+            Some(format!("--find-links {value}"))
+        }
+        _ => None,
+    }
+}
+
+/// Another file that a line includes, as requirements or constraints.
+fn included(file: &Path, line: &str) -> Option<PathBuf> {
+    let (option, value) = line.split_once(['=', ' '])?;
+    let includes = ["-r", "--requirement", "-c", "--constraint"].contains(&option);
+    includes.then(|| file.with_file_name(value.trim()))
+}
+
+fn is_in_project(line: &str) -> bool {
+    let editable = line.starts_with("-e ") || line.starts_with("--editable");
+    editable || line.starts_with('.') || line.contains("file:.")
+}
+
+/// The requirement files of the v1 modules below a directory of the module path.
+fn of_modules(directory: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = std::fs::read_dir(directory) else {
+        return Vec::new();
+    };
+    let mut files: Vec<PathBuf> = entries
+        .flatten()
+        .filter(|entry| entry.path().join("module.yml").is_file())
+        .map(|entry| entry.path().join("requirements.txt"))
+        .collect();
+    files.sort();
+    files
+}
+
+/// `net ~= 1.2` is `inmanta-module-net ~= 1.2`.
+fn constraint(text: &str) -> String {
+    let end = text
+        .find(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == '-'))
+        .unwrap_or(text.len());
+    let (name, versions) = text.split_at(end);
+    format!("{PACKAGE}{}{versions}", name.trim().replace('_', "-"))
+}
+
+fn strings(value: Option<&Value>) -> Vec<String> {
+    match value {
+        Some(Value::String(text)) => vec![text.clone()],
+        Some(Value::Sequence(items)) => items
+            .iter()
+            .filter_map(|item| item.as_str().map(str::to_owned))
+            .collect(),
+        _ => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_project_says_what_it_asks_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| {
+            let path = dir.path().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        write(
+            "project.yml",
+            "name: p\nmodulepath: libs\nrequires: [net_x ~= 1.2, 'web']\npip:\n  index-url: https://index\n  use_system_config: true\n",
+        );
+        write("libs/one/module.yml", "name: one\nversion: '1'\n");
+        write("libs/one/requirements.txt", "# nothing\nrequests>=2\n");
+        write("libs/none/requirements.txt", "not a module\n");
+        let read = || Requirements::read(dir.path()).unwrap();
+        let first = read();
+        assert_eq!(
+            first.constraints,
+            ["inmanta-module-net-x ~= 1.2", "inmanta-module-web"]
+        );
+        assert_eq!(first.files, [dir.path().join("libs/one/requirements.txt")]);
+        assert_eq!(first.pip.index_url.as_deref(), Some("https://index"));
+        assert!(first.pip.use_system_config && first.sources.is_empty());
+        // A comment is no requirement.
+        write("libs/one/requirements.txt", "requests>=2\n");
+        assert_eq!(read().digest, first.digest);
+        write("requirements.txt", "--no-index\ninmanta-module-web\n");
+        assert_ne!(read().digest, first.digest);
+        assert_eq!(read().sources, ["--no-index"]);
+        write("requirements.txt", "-r more.txt\n");
+        write("more.txt", "./libs/one\n");
+        let more = read();
+        assert!(more.in_project);
+        write("more.txt", "one\n");
+        assert_ne!(read().digest, more.digest);
+        assert!(!read().in_project);
+        write("requirements.txt", "# later\n");
+        write("libs/one/requirements.txt", "");
+        assert!(read().is_empty());
+    }
+}
