@@ -246,8 +246,8 @@ async fn execute(
         variables: compile.variables.clone(),
         environment_id: context.environment.to_string(),
         python: context.pool.python().map(Python::from),
-        time_limit: context.pool.python_limit(),
         environment,
+        time_limit: context.pool.python_limit(),
     };
     let stage = begin();
     let done = context.pool.run(&job).await;
@@ -273,9 +273,10 @@ async fn execute(
         .await;
     let done = match done {
         Ok(mut done) => {
-            for module in &mut done.code.modules {
-                below(module, &named, &project_dir);
-            }
+            let modules = std::mem::take(&mut done.code.modules).into_iter();
+            done.code.modules = modules
+                .map(|module| below(module, &named, &project_dir))
+                .collect();
             done
         }
         // What a model did to its worker it will do again.
@@ -424,10 +425,10 @@ fn named(
 }
 
 /// A module by the path of its checkout, which stays what it is when the next commit comes.
-fn below(module: &mut PythonModule, named: &Path, checkout: &Path) {
-    let checkout = std::path::absolute(checkout).unwrap_or_else(|_| checkout.to_owned());
+fn below(mut module: PythonModule, named: &Path, checkout: &Path) -> PythonModule {
     let moved = |path: &mut String| {
         if let Ok(rest) = Path::new(path.as_str()).strip_prefix(named) {
+            let checkout = std::path::absolute(checkout).unwrap_or_else(|_| checkout.to_owned());
             *path = checkout.join(rest).display().to_string();
         }
     };
@@ -435,6 +436,7 @@ fn below(module: &mut PythonModule, named: &Path, checkout: &Path) {
     for file in &mut module.files {
         moved(&mut file.path);
     }
+    module
 }
 
 /// Runs blocking work off the runtime. A panic in it is ours to show.

@@ -23,10 +23,10 @@ pub(super) struct Job {
     pub(super) variables: Variables,
     pub(super) environment_id: String,
     pub(super) python: Option<Python>,
-    /// Left to Python code, a little less than to the whole: what hangs is then named.
-    pub(super) time_limit: Duration,
     /// With the modules that the project asks for.
     pub(super) environment: Option<PathBuf>,
+    /// Left to Python code, a little less than to the whole: what hangs is then named.
+    pub(super) time_limit: Duration,
 }
 
 /// What came of it.

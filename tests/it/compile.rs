@@ -147,26 +147,39 @@ std::ResourceSet(name=\"two\", resources=[b])
 ";
 
 #[test]
-fn sets_can_only_be_named_for_a_partial_export() {
+fn a_partial_export_has_the_sets_that_are_named() {
     let dir = project(TWO_SETS);
     let both = [
         "std::testing::NullResource[internal,name=a],v=0",
         "std::testing::NullResource[internal,name=b],v=0",
     ];
-    assert_eq!(exported(dir.path(), &[]).unwrap(), both);
-    assert_eq!(
-        exported(dir.path(), &["--partial", "--set", "gone"]).unwrap(),
-        both
+    let all = ["--partial", "--set", "one", "--set", "two", "--set", "gone"];
+    for options in [&[][..], &["--partial"], &all] {
+        assert_eq!(exported(dir.path(), options).unwrap(), both);
+    }
+    let errors = exported(dir.path(), &["--partial", "--set", "one"]).unwrap_err();
+    let message = errors[0]["message"].as_str().unwrap();
+    assert!(
+        message.ends_with("is part of ResourceSet two, which this partial compile is not for"),
+        "{message}"
     );
-    let (code, ..) = compile(dir.path(), &["--set", "gone"]);
+    let (code, ..) = compile(dir.path(), &["--set", "one"]);
     assert_eq!(code, Some(2));
 }
 
 #[test]
-fn a_partial_export_does_not_delete_a_set_that_it_has() {
-    let dir = project(TWO_SETS);
-    let errors = exported(dir.path(), &["--partial", "--set", "two"]);
-    println!("{errors:#?}");
+fn a_partial_export_may_not_tie_its_sets_together() {
+    let tied = TWO_SETS.replace("(name=\"b\")", "(name=\"b\", requires=a)");
+    let dir = project(&tied);
+    assert!(exported(dir.path(), &[]).is_ok());
+    let errors = exported(dir.path(), &["--partial"]).unwrap_err();
+    let message = errors[0]["message"].as_str().unwrap();
+    assert!(
+        message.contains("belong to different resource sets"),
+        "{message}"
+    );
+    // What was exported before stays.
+    assert!(dir.path().join("resources.json").exists());
 }
 
 #[test]

@@ -1,329 +1,111 @@
-//! Modules and packages of a project: `steward project`, `steward.lock`, and the environments of a server. Real pip, real
-//! git, wheels made here; nothing is asked of a network.
+//! Python modules of a repository, from their plugins to their handlers.
 
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use crate::harness::{Host, Repo, Running};
 
-use tempfile::TempDir;
+const MODEL: &str = r#"
+entity Copy extends std::PurgeableResource:
+    string path
+    string text
+    string agent = "internal"
+end
+index Copy(path)
+implement Copy using std::none
+"#;
 
-use crate::harness::{Host, Repo, Running, events, finish, steward};
+const CODE: &str = r#"
+import os
+from inmanta.agent.handler import CRUDHandler, ResourcePurged, provider
+from inmanta.plugins import plugin
+from inmanta.resources import PurgeableResource, resource
 
-const WHEEL: &str = include_str!("../../fixtures/packages/wheel.py");
+# Of the process that imported this.
+IMPORTED_BY = os.getpid()
 
-/// A folder with wheels.
-struct Wheels {
-    dir: TempDir,
+@plugin
+def imported_by() -> "string":
+    print("plugins may print")
+    return str(IMPORTED_BY)
+
+@resource("copies::Copy", agent="agent", id_attribute="path")
+class Copy(PurgeableResource):
+    fields = ("path", "digest")
+
+    @staticmethod
+    def get_digest(exporter, model):
+        return exporter.upload_file(model.text)
+
+@provider("copies::Copy")
+class CopyHandler(CRUDHandler[Copy]):
+    def read_resource(self, ctx, resource):
+        if not os.path.exists(resource.path):
+            raise ResourcePurged()
+        from inmanta.util import hash_file
+        with open(resource.path, "rb") as file:
+            resource.digest = hash_file(file.read())
+    def create_resource(self, ctx, resource):
+        self.write(resource)
+        ctx.set_created()
+    def update_resource(self, ctx, changes, resource):
+        self.write(resource)
+        ctx.set_updated()
+    def delete_resource(self, ctx, resource): ...
+    def write(self, resource):
+        with open(resource.path, "wb") as file:
+            file.write(self.get_file(resource.digest))
+"#;
+
+fn main_cf(text: &str) -> String {
+    format!(
+        r#"
+import copies
+root = std::get_env("ROOT")
+copies::Copy(path="{{{{root}}}}/copy", text="{text} ")
+by = copies::imported_by()
+std::print("imported by {{{{by}}}}")
+"#
+    )
 }
 
-impl Wheels {
-    fn new() -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        Self { dir }
-    }
-
-    fn path(&self) -> &Path {
-        self.dir.path()
-    }
-
-    fn wheel(&self, name: &str, version: &str, requires: &[&str], files: &[(String, String)]) {
-        let mut command = Command::new("python3");
-        command
-            .args(["-c", WHEEL])
-            .arg(self.path())
-            .args([name, version]);
-        command.args(requires).arg("--");
-        command.args(files.iter().map(|(path, text)| format!("{path}={text}")));
-        let output = command.output().unwrap();
-        assert!(output.status.success(), "{output:?}");
-    }
-
-    /// A module whose plugin says which version it is of.
-    fn module(&self, name: &str, version: &str, requires: &[&str]) {
-        let package = format!("inmanta_plugins/{name}");
-        let files = module_files(name, version)
-            .into_iter()
-            .map(|(path, text)| (format!("{package}/{path}"), text));
-        let files: Vec<(String, String)> = files.collect();
-        let distribution = format!("inmanta-module-{}", name.replace('_', "-"));
-        self.wheel(&distribution, version, requires, &files);
-    }
-}
-
-fn module_files(name: &str, version: &str) -> Vec<(String, String)> {
-    let setup = format!(
-        "[metadata]\nname = inmanta-module-{}\nversion = {version}\nlicense = ASL 2.0\n",
-        name.replace('_', "-")
-    );
-    let plugin = format!(
-        "from inmanta.plugins import plugin\n\n@plugin\ndef version() -> \"string\":\n    return \"{version}\"\n"
-    );
-    vec![
-        ("setup.cfg".to_owned(), setup),
-        ("__init__.py".to_owned(), plugin),
-        ("model/_init.cf".to_owned(), String::new()),
-    ]
-}
-
-fn project(requires: &str, requirements: &str) -> Repo {
-    let repo = Repo::new("import greet\nstd::print(greet::version())\n");
-    repo.write(
-        "project.yml",
-        &format!("name: test\nrequires: [{requires}]\n"),
-    );
-    repo.write("requirements.txt", requirements);
-    repo
-}
-
-fn run(project: &Path, arguments: &[&str], wheels: Option<&Wheels>) -> Output {
-    let mut command = steward();
-    command.args(arguments).arg("--project").arg(project);
-    if let Some(wheels) = wheels {
-        command
-            .arg("--no-index")
-            .arg("--find-links")
-            .arg(wheels.path());
-    }
-    finish(command)
-}
-
-#[track_caller]
-fn good(output: Output) -> String {
-    assert!(output.status.success(), "{output:?}");
-    String::from_utf8(output.stdout).unwrap()
-}
-
-#[track_caller]
-fn bad(output: Output) -> String {
-    assert_eq!(output.status.code(), Some(1), "{output:?}");
-    String::from_utf8(output.stderr).unwrap()
-}
-
+//: sdk 10, 43
 #[test]
-fn the_newest_that_fits_is_installed_and_locked_and_the_lock_is_kept_to() {
-    let wheels = Wheels::new();
-    wheels.module("base", "1.0", &[]);
-    wheels.module("greet", "1.1", &["inmanta-module-base"]);
-    wheels.module("greet", "2.0", &[]);
-    let repo = project("greet < 2", "inmanta-module-greet\n");
-    let said = good(run(repo.path(), &["project", "install"], Some(&wheels)));
-    assert!(said.contains("inmanta-module-greet 1.1\n"), "{said}");
-    assert!(said.contains("inmanta-module-base 1.0\n"), "{said}");
-    assert_eq!(good(run(repo.path(), &["compile"], None)), "1.1\n");
-    good(run(repo.path(), &["project", "verify"], None));
-
-    // A newer one does not come by itself.
-    wheels.module("greet", "1.2", &[]);
-    let lock = fs::read_to_string(repo.path().join("steward.lock")).unwrap();
-    fs::remove_dir_all(repo.path().join(".env")).unwrap();
-    good(run(repo.path(), &["project", "install"], Some(&wheels)));
-    assert_eq!(good(run(repo.path(), &["compile"], None)), "1.1\n");
-    assert_eq!(
-        fs::read_to_string(repo.path().join("steward.lock")).unwrap(),
-        lock
-    );
-    good(run(repo.path(), &["project", "update"], Some(&wheels)));
-    assert_eq!(good(run(repo.path(), &["compile"], None)), "1.2\n");
-
-    // Other requirements than those of the lock.
-    repo.write("requirements.txt", "inmanta-module-greet == 1.1\n");
-    let told = bad(run(repo.path(), &["project", "install"], Some(&wheels)));
-    assert!(told.contains("steward project update"), "{told}");
-    let differences = run(repo.path(), &["project", "verify"], None);
-    assert_eq!(differences.status.code(), Some(1), "{differences:?}");
-}
-
-#[test]
-fn an_archive_that_is_not_the_locked_one_is_refused() {
-    let wheels = Wheels::new();
-    wheels.module("greet", "1.0", &[]);
-    let repo = project("", "inmanta-module-greet\n");
-    good(run(repo.path(), &["project", "install"], Some(&wheels)));
-    // The same version with other content.
-    wheels.module("greet", "1.0", &["inmanta-module-evil"]);
-    fs::remove_dir_all(repo.path().join(".env")).unwrap();
-    let told = bad(run(repo.path(), &["project", "install"], Some(&wheels)));
-    assert!(told.to_lowercase().contains("hash"), "{told}");
-}
-
-#[test]
-fn a_conflict_names_who_wants_what_and_nothing_changes() {
-    let wheels = Wheels::new();
-    wheels.module("base", "1.0", &[]);
-    wheels.module("base", "2.0", &[]);
-    wheels.module("greet", "1.0", &["inmanta-module-base<2"]);
-    wheels.module("other", "1.0", &["inmanta-module-base>=2"]);
-    let repo = project("", "inmanta-module-greet\ninmanta-module-other\n");
-    let told = bad(run(repo.path(), &["project", "install"], Some(&wheels)));
-    assert!(
-        told.contains("inmanta-module-greet 1.0 depends on inmanta-module-base<2"),
-        "{told}"
-    );
-    assert!(
-        told.contains("inmanta-module-other 1.0 depends on inmanta-module-base>=2"),
-        "{told}"
-    );
-    assert!(!repo.path().join("steward.lock").exists());
-    repo.write("requirements.txt", "inmanta-module-nowhere\n");
-    let told = bad(run(repo.path(), &["project", "install"], Some(&wheels)));
-    assert!(told.contains("inmanta-module-nowhere"), "{told}");
-    // Nowhere to install from. Source: language.md 11.2.
-    let told = bad(run(repo.path(), &["project", "install"], None));
-    assert!(told.contains("pip.index-url"), "{told}");
-}
-
-/// A folder that builds itself into a module.
-fn source_folder(at: &Path, version: &str) {
-    let write = |path: &str, text: &str| {
-        let path = at.join(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
-    };
-    write("wheel.py", WHEEL);
-    write(
-        "pyproject.toml",
-        "[build-system]\nrequires = []\nbuild-backend = \"wheel\"\nbackend-path = [\".\"]\n",
-    );
-    let files = module_files("greet", version);
-    let names: Vec<&str> = files.iter().map(|(path, _)| path.as_str()).collect();
-    let package = serde_json::json!({
-        "name": "inmanta-module-greet", "version": version, "prefix": "inmanta_plugins/greet", "files": names,
-    });
-    write("package.json", &package.to_string());
-    for (path, text) in &files {
-        write(path, text);
-    }
-}
-
-#[test]
-fn a_module_from_git_is_locked_to_its_commit() {
-    let module = Repo::new("");
-    source_folder(module.path(), "1.0");
-    let first = module.commit("version 1.0");
-    let wheels = Wheels::new();
-    let url = format!("git+file://{}", module.path().display());
-    let repo = project("", &format!("{url}@main\n"));
-    good(run(repo.path(), &["project", "install"], Some(&wheels)));
-    let lock = fs::read_to_string(repo.path().join("steward.lock")).unwrap();
-    assert!(lock.contains(first.trim()), "{lock}");
-    source_folder(module.path(), "1.5");
-    module.commit("version 1.5");
-    fs::remove_dir_all(repo.path().join(".env")).unwrap();
-    good(run(repo.path(), &["project", "install"], Some(&wheels)));
-    assert_eq!(good(run(repo.path(), &["compile"], None)), "1.0\n");
-    good(run(repo.path(), &["project", "verify"], None));
-    good(run(repo.path(), &["project", "update"], Some(&wheels)));
-    assert_eq!(good(run(repo.path(), &["compile"], None)), "1.5\n");
-}
-
-#[test]
-fn a_module_from_a_folder_is_locked_to_its_content() {
-    let wheels = Wheels::new();
-    let repo = project("", "./sources/greet\n");
-    source_folder(&repo.path().join("sources/greet"), "1.0");
-    good(run(repo.path(), &["project", "install"], Some(&wheels)));
-    assert_eq!(good(run(repo.path(), &["compile"], None)), "1.0\n");
-    source_folder(&repo.path().join("sources/greet"), "1.1");
-    let told = bad(run(repo.path(), &["project", "install"], Some(&wheels)));
-    assert!(told.contains("sources/greet"), "{told}");
-    good(run(repo.path(), &["project", "update"], Some(&wheels)));
-    assert_eq!(good(run(repo.path(), &["compile"], None)), "1.1\n");
-}
-
-/// The environments that a server made.
-fn environments(host: &Host) -> Vec<PathBuf> {
-    let Ok(entries) = fs::read_dir(host.data().join("python/environments")) else {
-        return Vec::new();
-    };
-    let mut all: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
-    all.retain(|path| path.is_dir());
-    all
-}
-
-/// A project that carries its wheels.
-fn self_contained(version: &str) -> Repo {
-    let wheels = Wheels::new();
-    wheels.module("greet", version, &[]);
-    let repo = project(
-        "",
-        "--no-index\n--find-links wheels\ninmanta-module-greet\n",
-    );
-    carry(&repo, &wheels);
-    repo.commit("asks for a module");
-    repo
-}
-
-fn carry(repo: &Repo, wheels: &Wheels) {
-    for entry in fs::read_dir(wheels.path()).unwrap().flatten() {
-        let to = repo.path().join("wheels").join(entry.file_name());
-        fs::create_dir_all(to.parent().unwrap()).unwrap();
-        fs::copy(entry.path(), to).unwrap();
-    }
-}
-
-#[test]
-fn a_server_installs_what_a_commit_asks_for_once_and_again_after_a_crash() {
-    let repo = self_contained("1.0");
+fn contents_that_getters_upload_reach_handlers_and_modules_are_imported_once() {
+    let repo = Repo::new("");
     let host = Host::new();
+    repo.write("project.yml", "name: test\nmodulepath: libs\n");
+    repo.write(
+        "libs/copies/module.yml",
+        "name: copies\nversion: 1.0.0\nlicense: x\n",
+    );
+    repo.write("libs/copies/model/_init.cf", MODEL);
+    repo.write("libs/copies/plugins/__init__.py", CODE);
+    repo.write("main.cf", &main_cf("first"));
+    repo.commit("a module");
     let mut running = Running::start(host.up(repo.path()));
     running.settled(1);
-    let [environment] = environments(&host).try_into().unwrap();
-    let made = fs::metadata(environment.join("pyvenv.cfg"))
-        .unwrap()
-        .modified()
-        .unwrap();
-    // Another commit that asks for the same takes the same.
-    repo.write(
-        "main.cf",
-        "import greet\nstd::print(greet::version())\nx = 1\n",
-    );
-    repo.commit("another model");
+    assert_eq!(host.read("copy"), "first ");
+    repo.write("main.cf", &main_cf("second"));
+    repo.commit("another text");
     running.settled(2);
-    assert_eq!(environments(&host), std::slice::from_ref(&environment));
-    assert!(running.stop().success());
-    // What a crash in the middle of an installation leaves: no mark.
-    fs::remove_file(environment.join(".steward-complete")).unwrap();
-    fs::remove_dir_all(environment.join("lib")).unwrap();
-    let mut running = Running::start(host.up(repo.path()));
-    repo.write(
-        "main.cf",
-        "import greet\nstd::print(greet::version())\nx = 2\n",
-    );
-    repo.commit("a third one");
-    running.settled(3);
-    let again = fs::metadata(environment.join("pyvenv.cfg"))
-        .unwrap()
-        .modified()
-        .unwrap();
-    assert!(again > made);
-    // What cannot be had is told with the commit, and the version in force stays.
-    repo.write(
-        "requirements.txt",
-        "--no-index\n--find-links wheels\ninmanta-module-greet == 9\n",
-    );
-    repo.commit("asks for too much");
-    let event = running.wait_for(|event| {
-        event["event"] == "compile_failed" || event.to_string().contains("greet==9")
-    });
-    assert!(
-        event.to_string().contains("inmanta-module-greet==9"),
-        "{event}"
-    );
-    assert!(running.stop().success());
-}
-
-#[test]
-fn up_once_runs_with_modules_of_the_projects_own_wheels() {
-    let repo = self_contained("3.0");
-    let host = Host::new();
-    let mut command = host.up(repo.path());
-    command.arg("--once");
-    let output = finish(command);
-    assert!(output.status.success(), "{output:?}");
-    let said = events(&output);
-    assert!(
-        said.iter()
-            .any(|event| event.to_string().contains("Installing modules")),
-        "{said:?}"
-    );
+    assert_eq!(host.read("copy"), "second ");
+    // The code is the same, so both compiles are of one import.
+    let reports = running.get_ok("/api/v2/compilereport");
+    let mut imports = Vec::new();
+    for report in reports["data"].as_array().expect("reports") {
+        let id = report["id"].as_str().expect("an id");
+        let text = running
+            .get_ok(&format!("/api/v2/compilereport/{id}"))
+            .to_string();
+        assert!(text.contains("plugins may print"), "{text}");
+        let by = text.split("imported by ").nth(1).expect("the line");
+        imports.push(
+            by.chars()
+                .take_while(char::is_ascii_digit)
+                .collect::<String>(),
+        );
+    }
+    assert_eq!(imports.len(), 2);
+    assert_eq!(imports[0], imports[1], "the modules were imported twice");
+    let kept = std::fs::read_dir(host.data().join("files")).expect("the file store");
+    assert_eq!(kept.count(), 2);
+    running.stop();
 }

@@ -170,7 +170,10 @@ impl Machine<'_> {
             }
             ExprKind::Format(parts) => self.format(parts, scope, ready, node.loc),
             ExprKind::Construct(id) => self.construct(*id, scope, ready, context),
-            ExprKind::Regex(_) => Err(runtime(node.loc, "a regular expression has no value")),
+            ExprKind::Regex(_) => Err(typing(
+                node.loc,
+                "a regular expression can only be matched with strings, `self` is an instance",
+            )),
             ExprKind::Var(_)
             | ExprKind::Attr(..)
             | ExprKind::Ternary(..)

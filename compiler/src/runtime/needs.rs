@@ -287,7 +287,6 @@ impl Machine<'_> {
         listener: ListenerId,
     ) -> Result<VarId, Fail> {
         let literal = self.add_var(VarKind::Literal);
-        self.enqueue(literal);
         self.listen(literal, listener)?;
         let own = self.add_listener(Listener::Literal(literal));
         self.delayed_mut(literal).items = items.len() as u32;

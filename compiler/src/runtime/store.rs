@@ -477,6 +477,10 @@ impl Machine<'_> {
 
     pub(super) fn potential(&self, id: VarId) -> i32 {
         let var = self.var(id);
+        // The literal of a list knows when it is complete.
+        if var.kind() == VarKind::Literal {
+            return 0;
+        }
         let before = !self.program.policy.is_empty()
             && var.is_slot()
             && self.program.attribute(self.attr(id)).before_others;
@@ -493,7 +497,7 @@ impl Machine<'_> {
         }
         match var.kind() {
             VarKind::List => self.elements(id).len() >= self.relation(id).low as usize,
-            VarKind::Optional | VarKind::Literal => true,
+            VarKind::Optional => true,
             _ => false,
         }
     }

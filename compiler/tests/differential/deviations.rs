@@ -28,6 +28,7 @@ pub const DEVIATIONS: &[Deviation] = &[
     ("parents-order", parents_order),
     ("module-requires", module_requires),
     ("no-list", no_list),
+    ("invalid-state", invalid_state),
 ];
 
 /// Exceptions of Python itself that a value in the model leads to.
@@ -54,7 +55,10 @@ fn host_error(seen: &Seen) -> bool {
     seen.reference.outcome == Outcome::Crashed
         && match seen.ours.outcome {
             Outcome::Rejected => OF_VALUES.contains(&kind) || OF_ITS_CODE.contains(&kind),
-            Outcome::Accepted => OF_ITS_CODE.contains(&kind),
+            // A list is in no dictionary, and that is an answer, too.
+            Outcome::Accepted => {
+                OF_ITS_CODE.contains(&kind) || error.message.starts_with("unhashable type")
+            }
             Outcome::Crashed | Outcome::Timeout => false,
         }
 }
@@ -242,6 +246,14 @@ fn no_list(seen: &Seen) -> bool {
         && theirs.kind == "NotFoundException"
         && theirs.file == ours.file
         && theirs.line >= ours.line
+}
+
+/// The reference says of itself that it has a bug.
+fn invalid_state(seen: &Seen) -> bool {
+    let is_bug = |error: &Found| error.kind == "InvalidCompilerState";
+    seen.reference.errors.len() == 1
+        && seen.reference.errors.iter().all(is_bug)
+        && matches!(seen.ours.outcome, Outcome::Rejected | Outcome::Accepted)
 }
 
 /// The name of the deviation that explains a difference.

@@ -6,7 +6,7 @@
 //!
 //! ```text
 //! cargo test -p steward-compiler --test differential -- --cases 20000 --seed 7 [--jobs 2] [--kind relations]
-//!     [--out DIRECTORY] [--case NUMBER] [--file LISTING]
+//!     [--minutes 60] [--out DIRECTORY] [--case NUMBER] [--file LISTING]
 //! ```
 //!
 //! A case is made of its seed, its number and the language cases that are there: `--case` shows one again, with both
@@ -29,6 +29,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use answer::Answer;
 use compare::{Difference, compare};
@@ -47,6 +48,8 @@ struct Arguments {
     cases: u64,
     seed: u64,
     jobs: usize,
+    /// No more cases after this time.
+    end: Option<Instant>,
     kind: Option<String>,
     case: Option<u64>,
     file: Option<PathBuf>,
@@ -112,6 +115,7 @@ fn arguments(given: impl Iterator<Item = String>) -> Result<Option<Arguments>, S
         jobs: std::thread::available_parallelism()
             .map_or(2, usize::from)
             .min(8),
+        end: None,
         kind: None,
         case: None,
         file: None,
@@ -130,6 +134,10 @@ fn arguments(given: impl Iterator<Item = String>) -> Result<Option<Arguments>, S
             "--jobs" => arguments.jobs = number(value()?)?.max(1) as usize,
             "--case" => arguments.case = Some(number(value()?)?),
             "--out" => arguments.out = value()?.into(),
+            "--minutes" => {
+                let minutes = Duration::from_secs(60 * number(value()?)?);
+                arguments.end = Some(Instant::now() + minutes);
+            }
             "--file" => arguments.file = Some(value()?.into()),
             "--kind" => {
                 let kind = value()?;
@@ -216,7 +224,8 @@ fn work(
     let mut oracle = Oracle::start(interpreter)?;
     loop {
         let number = next.fetch_add(1, Ordering::Relaxed);
-        if number >= arguments.cases {
+        let is_late = arguments.end.is_some_and(|end| Instant::now() > end);
+        if number >= arguments.cases || is_late {
             return Ok(());
         }
         let (kind, case) = case(arguments, number, seeds);

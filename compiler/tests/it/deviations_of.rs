@@ -132,3 +132,23 @@ fn the_order_of_parents_explains_places_of_one_attribute_only() {
     check(source, clash(2), clash(5), Some("parents-order"));
     check(source, clash(2), clash(6), None);
 }
+
+#[test]
+fn a_bug_that_the_reference_admits_explains_no_other_error() {
+    let ours = || answer(Outcome::Accepted, &[]);
+    check(
+        "x = 1",
+        answer(Outcome::Rejected, &["InvalidCompilerState"]),
+        ours(),
+        Some("invalid-state"),
+    );
+    check(
+        "x = 1",
+        answer(
+            Outcome::Rejected,
+            &["InvalidCompilerState", "TypingException"],
+        ),
+        ours(),
+        None,
+    );
+}
