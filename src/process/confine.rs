@@ -34,6 +34,8 @@ pub struct Force {
     /// Version of Landlock's interface that is in force; 0: the kernel has none.
     pub landlock: u8,
     pub seccomp: bool,
+    /// Limits of the process can be set; systemd may have forbidden it, and set its own.
+    pub limits: bool,
 }
 
 impl fmt::Display for Force {
@@ -46,7 +48,10 @@ impl fmt::Display for Force {
             true => ", seccomp",
             false => ", no seccomp",
         })?;
-        f.write_str(", limits of files and processes")
+        f.write_str(match self.limits {
+            true => ", limits of files and processes",
+            false => ", no limits of our own",
+        })
     }
 }
 
@@ -85,6 +90,7 @@ pub fn available() -> Force {
             .find(|(_, abi)| supports(*abi))
             .map_or(0, |(version, _)| version),
         seccomp: filter().is_ok(),
+        limits: setrlimit(Resource::Core, rustix::process::getrlimit(Resource::Core)).is_ok(),
     }
 }
 
@@ -93,9 +99,12 @@ pub fn available() -> Force {
 /// # Errors
 /// The kernel refuses what it has.
 pub fn confine(policy: &Policy) -> io::Result<Force> {
-    limit(Resource::Fsize, MAX_FILE_BYTES)?;
-    limit(Resource::Nofile, MAX_OPEN_FILES)?;
-    limit(Resource::Nproc, MAX_PROCESSES)?;
+    let limits = [
+        (Resource::Fsize, MAX_FILE_BYTES),
+        (Resource::Nofile, MAX_OPEN_FILES),
+        (Resource::Nproc, MAX_PROCESSES),
+    ];
+    let limits = limits.map(|(resource, most)| limit(resource, most));
     drop_capabilities()?;
     let landlock = restrict_files(policy).map_err(io::Error::other)?;
     let program = filter().map_err(io::Error::other)?;
@@ -107,6 +116,7 @@ pub fn confine(policy: &Policy) -> io::Result<Force> {
             0
         },
         seccomp: true,
+        limits: limits.iter().all(Result::is_ok),
     })
 }
 
@@ -129,6 +139,10 @@ fn drop_capabilities() -> io::Result<()> {
         | CapabilitySet::FOWNER
         | CapabilitySet::FSETID;
     let mut sets = capabilities(None)?;
+    // Who has none to drop may not be allowed to ask.
+    if (sets.effective | sets.permitted | sets.inheritable) & !kept == CapabilitySet::empty() {
+        return Ok(());
+    }
     sets.effective &= kept;
     sets.permitted &= kept;
     sets.inheritable &= kept;
