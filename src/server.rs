@@ -20,6 +20,7 @@ use crate::forge::Forge;
 use crate::git::Credentials;
 use crate::modules;
 use crate::observe::Bus;
+use crate::process;
 use crate::store::{self, Environment, NewEnvironment, Store};
 use crate::watch;
 
@@ -166,6 +167,8 @@ impl Server {
                 "no Python of 3.11 or later was found: models with Python modules cannot be compiled"
             ),
         }
+        process::hide();
+        tracing::info!("plugins are confined by: {}", process::available());
         let pool = Pool::new(pool_options);
         pool.warm();
         let mut hooks = BTreeMap::new();

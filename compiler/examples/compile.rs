@@ -26,6 +26,7 @@ fn main() {
             interpreter: interpreter.into(),
             package: package.into(),
             files: None,
+            launcher: Vec::new(),
         });
     }
     let world = DirWorld::new(directory, std::env::vars().collect(), |line| {

@@ -151,6 +151,8 @@ pub struct PythonRuntime {
     pub package: PathBuf,
     /// The directory of the file store; without one, what modules upload is not kept.
     pub files: Option<PathBuf>,
+    /// A command that runs the interpreter, with less rights; empty: it runs by itself.
+    pub launcher: Vec<std::ffi::OsString>,
 }
 
 impl PythonRuntime {
@@ -159,7 +161,14 @@ impl PythonRuntime {
     /// No user site, no path of the working directory; hash seeds are fixed, so that sets of module code come in one
     /// order. Bytecode is kept beside our package, never beside a project's sources.
     pub fn command(&self, mode: &str) -> std::process::Command {
-        let mut command = std::process::Command::new(&self.interpreter);
+        let mut command = match self.launcher.split_first() {
+            Some((launcher, arguments)) => {
+                let mut command = std::process::Command::new(launcher);
+                command.args(arguments).arg(&self.interpreter);
+                command
+            }
+            None => std::process::Command::new(&self.interpreter),
+        };
         command
             .args(["-P", "-s", "-u"])
             .arg(self.package.join("steward_host/__main__.py"))

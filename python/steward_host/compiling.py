@@ -216,7 +216,10 @@ class Compiling:
         from inmanta import compiler, export, module, references
         from inmanta.plugins import PluginMeta
 
+        # Where it may write stays known.
+        own = {name: os.environ[name] for name in ("HOME", "TMPDIR") if name in os.environ}
         os.environ.clear()
+        os.environ.update(own)
         os.environ.update(request["env"])
         plugins.Runtime.environment_id = request["environment_id"]
         plugins.Runtime.project_dir = request["project_dir"]

@@ -2,6 +2,7 @@
 
 mod check;
 mod compile;
+mod confined;
 mod fmt;
 mod log;
 mod lsp;
@@ -68,6 +69,14 @@ enum Command {
         /// How long a Python handler may take for one resource.
         #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..))]
         handler_timeout: u64,
+    },
+    /// Run another program with less rights.
+    #[command(hide = true)]
+    Confined {
+        #[arg(long, value_name = "JSON")]
+        policy: String,
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
+        command: Vec<OsString>,
     },
     /// Run another program that dies with its parent.
     #[command(hide = true)]
@@ -252,6 +261,7 @@ pub fn main() -> ExitCode {
                 ..Default::default()
             })
         }
+        Command::Confined { policy, command } => confined::run(&policy, &command),
         Command::Tied { parent, command } => tied::run(parent, &command),
     }
 }

@@ -17,6 +17,7 @@ use crate::domain::{EnvironmentId, Timestamp};
 use crate::git;
 use crate::modules::{self, Installed};
 use crate::observe::{Bus, CompileDone, RenderedDiagnostic, What};
+use crate::process::Policy;
 use crate::store::{self, Compile, CompileEnd, NewVersion, Outcome, Stage, Store, StoredResource};
 
 /// What one compile needs of its surroundings.
@@ -246,6 +247,7 @@ async fn execute(
         variables: compile.variables.clone(),
         environment_id: context.environment.to_string(),
         python: context.pool.python().map(Python::from),
+        policy: Some(policy(context)),
         environment,
         time_limit: context.pool.python_limit(),
     };
@@ -286,6 +288,25 @@ async fn execute(
         Err(error @ PoolError::Start(_)) => return Err(Failure::Aborted(chain(&error))),
     };
     judge(context, compile, head, end, report, done)
+}
+
+/// What the Python code of an environment's models may do.
+fn policy(context: &Context<'_>) -> Policy {
+    let data = std::fs::canonicalize(context.data).unwrap_or(context.data.to_owned());
+    let scratch = data
+        .join("python/scratch")
+        .join(context.environment.to_string());
+    if let Err(error) = std::fs::create_dir_all(&scratch) {
+        tracing::warn!(%error, "cannot make {}", scratch.display());
+    }
+    let secrets = context.pool.secrets().iter();
+    let secrets = secrets.filter_map(|path| std::fs::canonicalize(path).ok());
+    let readable = ["checkouts", "runtime", "python/environments"];
+    Policy {
+        readable: readable.map(|below| data.join(below)).to_vec(),
+        hidden: std::iter::once(data).chain(secrets).collect(),
+        scratch,
+    }
 }
 
 /// The environment with what the project asks for. `None`: it asks for nothing.

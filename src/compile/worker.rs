@@ -23,6 +23,8 @@ pub(super) struct Job {
     pub(super) variables: Variables,
     pub(super) environment_id: String,
     pub(super) python: Option<Python>,
+    /// What the project's Python code may do.
+    pub(super) policy: Option<process::Policy>,
     /// With the modules that the project asks for.
     pub(super) environment: Option<PathBuf>,
     /// Left to Python code, a little less than to the whole: what hangs is then named.
@@ -57,6 +59,8 @@ pub struct PoolOptions {
     pub timeout: Duration,
     pub memory_bytes: u64,
     pub python: Option<PythonRuntime>,
+    /// Files of the server's that no Python code of a repository may read, beside its data.
+    pub secrets: Vec<PathBuf>,
 }
 
 impl Default for PoolOptions {
@@ -66,6 +70,7 @@ impl Default for PoolOptions {
             timeout: Duration::from_secs(600),
             memory_bytes: 4 << 30,
             python: None,
+            secrets: Vec::new(),
         }
     }
 }
@@ -116,6 +121,10 @@ impl Pool {
             slots,
             idle: Arc::default(),
         }
+    }
+
+    pub(super) fn secrets(&self) -> &[PathBuf] {
+        &self.options.secrets
     }
 
     pub fn python(&self) -> Option<&PythonRuntime> {
@@ -264,7 +273,13 @@ fn compile(job: Job, hosts: &Arc<WarmHosts>) -> JobDone {
     };
     let world = steward_compiler::DirWorld::new(job.project_dir, job.variables, print)
         .with_environment(job.environment.as_deref());
-    let runtime = job.python.map(|python| python.runtime());
+    let mut runtime = job.python.map(|python| python.runtime());
+    if let (Some(runtime), Some(policy)) = (&mut runtime, &job.policy) {
+        // Without this program there is no Python: less than nothing must not run.
+        runtime.launcher = policy
+            .launcher()
+            .unwrap_or_else(|_| vec!["/nonexistent".into()]);
+    }
     let store = runtime.as_ref().and_then(|python| python.files.clone());
     let python = runtime.into();
     let options = steward_compiler::Options {

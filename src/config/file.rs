@@ -117,7 +117,33 @@ pub(super) fn load(path: &Path) -> Result<Config, Error> {
         return Err(fail(std::io::Error::other("the file is larger than 4 MiB")));
     }
     let text = std::fs::read_to_string(path).map_err(fail)?;
-    parse(&text, &shown)
+    let mut config = parse(&text, &shown)?;
+    let mut secrets = vec![path.to_owned()];
+    secrets.extend(std::env::var_os("CREDENTIALS_DIRECTORY").map(PathBuf::from));
+    if let Ok(value) = serde_yaml::from_str(&text) {
+        secret_files(&value, &mut secrets);
+    }
+    config.pool.secrets = secrets;
+    Ok(config)
+}
+
+/// The files of secrets that a configuration names.
+fn secret_files(value: &serde_yaml::Value, found: &mut Vec<PathBuf>) {
+    match value {
+        serde_yaml::Value::Mapping(map) => {
+            for (key, value) in map {
+                let names_file = matches!(key.as_str(), Some("file" | "ssh_key"));
+                match value.as_str().filter(|_| names_file) {
+                    Some(path) => found.push(PathBuf::from(path)),
+                    None => secret_files(value, found),
+                }
+            }
+        }
+        serde_yaml::Value::Sequence(items) => {
+            items.iter().for_each(|item| secret_files(item, found));
+        }
+        _ => {}
+    }
 }
 
 fn parse(text: &str, path: &str) -> Result<Config, Error> {

@@ -55,6 +55,7 @@ impl Python {
             interpreter: self.interpreter.clone(),
             package: self.package.clone(),
             files: self.files.clone(),
+            launcher: Vec::new(),
         }
     }
 }

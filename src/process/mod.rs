@@ -3,7 +3,11 @@
 //! The format is that of `steward_compiler::protocol` (length and MessagePack), here over tokio's streams. A child is in
 //! a process group of its own, has none of our environment, dies with us, and is killed when its handle is dropped.
 
-use std::ffi::OsStr;
+mod confine;
+
+pub use confine::{Force, Policy, available, confine};
+
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -140,6 +144,26 @@ pub fn die_with_parent() {
 pub fn signal_with_parent(signal: Signal, parent: Option<u32>) -> bool {
     let _ = rustix::process::set_parent_process_death_signal(Some(signal));
     parent.is_none_or(|parent| std::os::unix::process::parent_id() == parent)
+}
+
+impl Policy {
+    /// What to put before a command, so that it runs confined.
+    ///
+    /// # Errors
+    /// This program is not found.
+    pub fn launcher(&self) -> io::Result<Vec<OsString>> {
+        let policy = serde_json::to_string(self).map_err(io::Error::other)?;
+        let mut launcher = vec![own_program()?.into_os_string()];
+        launcher.extend(["confined", "--policy", &policy, "--"].map(OsString::from));
+        Ok(launcher)
+    }
+}
+
+/// From now on others of the same user cannot look into this process: not at its memory, its environment, its open files.
+/// It leaves no core behind.
+pub fn hide() {
+    use rustix::process::{DumpableBehavior, set_dumpable_behavior};
+    let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
 }
 
 /// Caps the memory this process may map, so that a runaway model ends alone.

@@ -3,6 +3,7 @@
 mod api;
 mod commits;
 mod compile;
+mod confine;
 mod crash;
 mod exec;
 mod executor;

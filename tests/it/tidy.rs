@@ -43,7 +43,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "server",
         &[
             "api", "compile", "config", "deploy", "domain", "forge", "git", "modules", "observe",
-            "store", "watch",
+            "process", "store", "watch",
         ],
     ),
 ];

@@ -250,14 +250,13 @@ fn from_python(
     instance: InstId,
 ) -> Result<Option<Computed>, Fail> {
     let mut asked: Vec<&super::registry::Field> = plan.registration.id_getter.iter().collect();
-    for field in &plan.fields {
-        let opaque = || {
-            machine
-                .read_attribute(instance, &field.field.name)
-                .is_ok_and(|value| machine.heap.has_opaque(value))
-        };
-        if field.field.getter || opaque() {
-            asked.push(&field.field);
+    // In the order of the class: a getter that ignores the resource keeps those after it from running.
+    for field in &plan.registration.fields {
+        let value = || machine.read_attribute(instance, &field.name).ok();
+        if field.getter || value().is_some_and(|value| machine.heap.has_opaque(value)) {
+            asked.push(field);
+        } else if field.name == "managed" && matches!(value(), Some(Value::Bool(false))) {
+            return Ok(None);
         }
     }
     if asked.is_empty() {
