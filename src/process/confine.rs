@@ -89,7 +89,7 @@ pub fn available() -> Force {
             .into_iter()
             .find(|(_, abi)| supports(*abi))
             .map_or(0, |(version, _)| version),
-        seccomp: filter().is_ok(),
+        seccomp: has_seccomp() && filter().is_ok(),
         limits: setrlimit(Resource::Core, rustix::process::getrlimit(Resource::Core)).is_ok(),
     }
 }
@@ -107,15 +107,18 @@ pub fn confine(policy: &Policy) -> io::Result<Force> {
     let limits = limits.map(|(resource, most)| limit(resource, most));
     drop_capabilities()?;
     let landlock = restrict_files(policy).map_err(io::Error::other)?;
-    let program = filter().map_err(io::Error::other)?;
-    seccompiler::apply_filter(&program).map_err(io::Error::other)?;
+    let seccomp = has_seccomp();
+    if seccomp {
+        let program = filter().map_err(io::Error::other)?;
+        seccompiler::apply_filter(&program).map_err(io::Error::other)?;
+    }
     Ok(Force {
         landlock: if landlock {
             available().landlock.max(1)
         } else {
             0
         },
-        seccomp: true,
+        seccomp,
         limits: limits.iter().all(Result::is_ok),
     })
 }
@@ -188,6 +191,10 @@ fn all_but(directory: &Path, hidden: &[PathBuf]) -> Vec<PathBuf> {
         .filter(|entry| entry.file_type().is_ok_and(|kind| !kind.is_symlink()))
         .flat_map(|entry| all_but(&entry.path(), hidden))
         .collect()
+}
+
+fn has_seccomp() -> bool {
+    Path::new("/proc/sys/kernel/seccomp/actions_avail").exists()
 }
 
 /// Calls that no plugin needs, and that reach other processes or the kernel.
