@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 _NUMBERED = (1 << 32) - 2
 _PLAIN = frozenset({str, int, float, bool, type(None)})
 
+# The only folder that a confined host may write to.
+SCRATCH = os.environ.get("STEWARD_SCRATCH")
+
 
 class Objects:
     """Python objects that the compiler holds on to without knowing what they are."""
@@ -216,10 +219,9 @@ class Compiling:
         from inmanta import compiler, export, module, references
         from inmanta.plugins import PluginMeta
 
-        # Where it may write stays known.
-        own = {name: os.environ[name] for name in ("HOME", "TMPDIR") if name in os.environ}
         os.environ.clear()
-        os.environ.update(own)
+        if SCRATCH:
+            os.environ.update(HOME=SCRATCH, TMPDIR=SCRATCH)
         os.environ.update(request["env"])
         plugins.Runtime.environment_id = request["environment_id"]
         plugins.Runtime.project_dir = request["project_dir"]

@@ -28,6 +28,7 @@ pub(super) fn run(policy: &str, command: &[OsString]) -> ExitCode {
         .args(arguments)
         .env("HOME", &policy.scratch)
         .env("TMPDIR", &policy.scratch)
+        .env("STEWARD_SCRATCH", &policy.scratch)
         .env("STEWARD_PYCACHE", policy.scratch.join("pycache"))
         .exec();
     eprintln!("steward: cannot run {}: {error}", program.to_string_lossy());
