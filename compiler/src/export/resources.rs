@@ -3,8 +3,6 @@
 //! First all is found out that may go wrong, with little more memory than the ids; then one resource after the other is
 //! written to the sink.
 
-use md5::{Digest, Md5};
-
 use super::dependencies;
 use super::fields::{Computed, check, write, write_id};
 use super::partial;
@@ -129,10 +127,6 @@ pub fn export(machine: &mut Machine, sink: &mut dyn ResourceSink) -> Result<Vec<
         required.sort_unstable();
         required.dedup();
         let id = catalog.id(at);
-        let mut hash = Md5::new();
-        hash.update(id.as_bytes());
-        hash.update(attributes.as_bytes());
-        let hash = hex(&hash.finalize().into());
         let (agent, id_value) = catalog.agent_and_value(machine, at);
         sink.take(ResourceRef {
             id,
@@ -141,7 +135,6 @@ pub fn export(machine: &mut Machine, sink: &mut dyn ResourceSink) -> Result<Vec<
             id_attribute: &catalog.plan(machine, at).registration.id_attribute,
             id_value,
             attributes: &attributes,
-            attribute_hash: std::str::from_utf8(&hash).unwrap_or_default(),
             requires: &required,
             undefined,
             resource_set: sets.name(at),
@@ -264,16 +257,6 @@ fn from_python(
     } else {
         machine.map_fields(instance, class, &asked)
     }
-}
-
-fn hex(bytes: &[u8; 16]) -> [u8; 32] {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let mut out = [0; 32];
-    for (at, byte) in bytes.iter().enumerate() {
-        out[2 * at] = DIGITS[usize::from(byte >> 4)];
-        out[2 * at + 1] = DIGITS[usize::from(byte & 15)];
-    }
-    out
 }
 
 /// The members of a list relation.

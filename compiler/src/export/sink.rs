@@ -1,5 +1,7 @@
 //! Who takes the resources of an export.
 
+use md5::{Digest, Md5};
+
 use crate::{Export, Resource};
 
 /// One resource of the desired state, as long as it is being exported: the fields of [`Resource`], borrowed.
@@ -11,10 +13,20 @@ pub struct ResourceRef<'a> {
     pub id_attribute: &'a str,
     pub id_value: &'a str,
     pub attributes: &'a str,
-    pub attribute_hash: &'a str,
     pub requires: &'a [&'a str],
     pub undefined: bool,
     pub resource_set: Option<&'a str>,
+}
+
+impl ResourceRef<'_> {
+    /// MD5 of the id and the attributes, 32 hexadecimal digits (language.md 12.10). Computed when it is asked for: a file of
+    /// resources has none.
+    pub fn attribute_hash(&self) -> String {
+        let mut hash = Md5::new();
+        hash.update(self.id.as_bytes());
+        hash.update(self.attributes.as_bytes());
+        format!("{:x}", hash.finalize())
+    }
 }
 
 /// Takes the resources one by one, in creation order of their instances, when nothing can go wrong any more. An export
@@ -32,7 +44,7 @@ impl ResourceSink for Export {
             id_attribute: resource.id_attribute.to_owned(),
             id_value: resource.id_value.to_owned(),
             attributes: resource.attributes.to_owned(),
-            attribute_hash: resource.attribute_hash.to_owned(),
+            attribute_hash: resource.attribute_hash(),
             requires: resource
                 .requires
                 .iter()
@@ -41,5 +53,29 @@ impl ResourceSink for Export {
             undefined: resource.undefined,
             resource_set: resource.resource_set.map(str::to_owned),
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_hash_is_that_of_the_id_and_the_attributes() {
+        let resource = ResourceRef {
+            id: "std::R[a,n=x]",
+            entity_type: "std::R",
+            agent: "a",
+            id_attribute: "n",
+            id_value: "x",
+            attributes: r#"{"n": "x"}"#,
+            requires: &[],
+            undefined: false,
+            resource_set: None,
+        };
+        assert_eq!(
+            resource.attribute_hash(),
+            "7234c8f8af00523c393a785509506bfc"
+        );
     }
 }
