@@ -3,6 +3,7 @@
 //! - `#> text`: a line of output, in order;
 //! - `#! Kind: text` on the line of an error, whose message, or that of a cause, contains the text; `#! Kind@7: text` says the
 //!   column, too;
+//! - `#! Kind: one … other`: it contains both, in this order;
 //! - `#!? Kind: text`: an error anywhere;
 //! - `#!+ Kind: text`: an error on this line, too, which the reference does not come to: it is not the first one;
 //! - `#~ Kind: text`: a warning anywhere;
@@ -116,7 +117,13 @@ fn expected(text: &str) -> Expected {
 }
 
 fn says(diagnostic: &Diagnostic, text: &str) -> bool {
-    diagnostic.message.contains(text) || diagnostic.causes.iter().any(|cause| says(cause, text))
+    let mut rest = Some(diagnostic.message.as_str());
+    for part in text.split(" … ") {
+        rest = rest
+            .and_then(|rest| rest.split_once(part))
+            .map(|(_, after)| after);
+    }
+    rest.is_some() || diagnostic.causes.iter().any(|cause| says(cause, text))
 }
 
 /// All files of a case but `main.cf` and `project.yml`: where they belong, their text.
