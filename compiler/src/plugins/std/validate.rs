@@ -231,7 +231,9 @@ fn connumber(
         && bound("lt").is_none_or(|bound| number < bound)
         && bound("le").is_none_or(|bound| number <= bound);
     if let Some(step) = parameter(heap, parameters, "multiple_of") {
-        valid &= multiple(heap, value, number, step);
+        // A float is what its digits are rounded to.
+        let exact = heap.to_big(value).filter(|_| kind != Kind::Float);
+        valid &= multiple(heap, exact, number, step);
     }
     if kind == Kind::Decimal {
         let text = match value {
@@ -252,10 +254,10 @@ fn connumber(
     Ok(valid)
 }
 
-fn multiple(heap: &Heap, value: Value, number: f64, step: Value) -> bool {
+fn multiple(heap: &Heap, exact: Option<BigInt>, number: f64, step: Value) -> bool {
     if let (Some(step), Some(int)) = (
         heap.to_big(step),
-        heap.to_big(value).or_else(|| BigInt::from_f64(number)),
+        exact.or_else(|| BigInt::from_f64(number)),
     ) {
         return !step.is_zero() && (int % step).is_zero() && number.fract() == 0.0;
     }
