@@ -25,6 +25,8 @@ pub struct Options {
     pub hosts: Option<std::sync::Arc<crate::WarmHosts>>,
     /// Python code that is not done by then is stopped, and named.
     pub time_limit: Option<std::time::Duration>,
+    /// How large models are run; the result does not depend on it. For tests.
+    pub tiling: crate::Tiling,
 }
 
 /// Which resource sets a partial compile is for. Source: language.md 12.9.

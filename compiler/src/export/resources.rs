@@ -155,8 +155,8 @@ fn collect(machine: &mut Machine) -> Result<Catalog, Fail> {
         ..Catalog::default()
     };
     let mut by_id: hashbrown::HashTable<u32> = hashbrown::HashTable::new();
-    for at in 0..machine.instances.len() {
-        let instance = InstId(at as u32);
+    for instance in machine.in_order_of_creation() {
+        let at = instance.index();
         let entity = machine.instance(instance).entity;
         for which in 0..catalog.plans[entity.index()].len() {
             let plan = &catalog.plans[entity.index()][which];

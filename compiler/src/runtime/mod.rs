@@ -22,6 +22,7 @@ mod jinja_views;
 mod lookup;
 mod model;
 mod needs;
+mod numbers;
 mod promises;
 mod python;
 mod questions;
@@ -32,9 +33,11 @@ mod run;
 mod schedule;
 mod store;
 mod templates;
+mod tiles;
 mod units;
 mod validate;
 mod var;
+mod vars;
 mod waits;
 
 use crate::diagnostics::{Fail, Warning, runtime};
@@ -51,8 +54,10 @@ use crate::world::World;
 use crate::{Options, UnknownParameter};
 
 pub use model::ReadError;
+pub use tiles::Tiling;
 use var::Chain;
 pub use var::{Var, VarKind};
+use vars::Vars;
 
 index! { VarId, UnitId, ScopeId, ListenerId, LoopId, RunId, HolderId }
 
@@ -145,11 +150,36 @@ enum Listener {
 
 /// A pending computation.
 struct Unit {
-    missing: u32,
+    pending: Pending,
     /// Number by creation.
     seq: u32,
     action: Action,
     needs: Needs,
+}
+
+const _: () = assert!(size_of::<Unit>() == 56);
+
+/// How many needs are not there, and in tiles the last round that changed it.
+#[derive(Clone, Copy, Default)]
+struct Pending(u32);
+
+impl Pending {
+    const ROUND_SHIFT: u32 = 24;
+    /// Lists are shorter.
+    const MOST: u32 = (1 << Pending::ROUND_SHIFT) - 1;
+
+    fn new(missing: u32, round: u8) -> Pending {
+        debug_assert!(missing <= Pending::MOST);
+        Pending(missing | u32::from(round) << Pending::ROUND_SHIFT)
+    }
+
+    fn missing(self) -> u32 {
+        self.0 & Pending::MOST
+    }
+
+    fn round(self) -> u8 {
+        (self.0 >> Pending::ROUND_SHIFT) as u8
+    }
 }
 
 /// What is ready to run, in order. A run of steps that follow one another in the queue and wait for nothing is one entry.
@@ -380,6 +410,8 @@ struct Loop {
 
 struct Holder {
     executed: bool,
+    /// In tiles: the last round that used it.
+    round: u8,
     slots: smallvec::SmallVec<[VarId; 2]>,
 }
 
@@ -393,6 +425,8 @@ struct ComprehensionRun {
     context: VarId,
     elements: Vec<Value>,
     results: Vec<VarId>,
+    /// In tiles: the last round that used it.
+    round: u8,
 }
 
 /// Instances, and look-ups that found none yet, by the hash of their key.
@@ -411,7 +445,7 @@ pub struct Machine<'a> {
     pub host: Option<Box<dyn PluginHost>>,
     pub warnings: Vec<Warning>,
     pub unknown_parameters: Vec<UnknownParameter>,
-    pub vars: Vec<Var>,
+    pub vars: Vars,
     free_vars: Vec<VarId>,
     delayed: Vec<Delayed>,
     free_delayed: Vec<u32>,
@@ -420,7 +454,7 @@ pub struct Machine<'a> {
     listeners: Vec<Listener>,
     units: Vec<Unit>,
     free_units: Vec<UnitId>,
-    n_created: u64,
+    numbers: numbers::Numbers,
     /// Elements that went from one list to another.
     n_delivered: u64,
     n_live: u64,
@@ -434,6 +468,12 @@ pub struct Machine<'a> {
     /// List relations that were set to null although they want values.
     wanting: Vec<VarId>,
     by_entity: Vec<Vec<InstId>>,
+    /// Instances in the order in which they would have been made without tiles; those behind them were made later.
+    creation: Vec<InstId>,
+    /// Instances before it were not made in this tile.
+    first_of_tile: InstId,
+    /// Steps ran in tiles.
+    has_tiles: bool,
     /// Distinct implementations of each entity, whose order gives the bits of [`Instance::ran`].
     implementations: Vec<Vec<crate::hir::ImplementationId>>,
     many_ran: Set<(InstId, u32)>,
@@ -514,7 +554,7 @@ impl<'a> Machine<'a> {
             host: None,
             warnings: Vec::new(),
             unknown_parameters: Vec::new(),
-            vars: arena(),
+            vars: Vars::new(),
             free_vars: arena(),
             delayed: arena(),
             free_delayed: Vec::new(),
@@ -523,7 +563,7 @@ impl<'a> Machine<'a> {
             listeners: arena(),
             units: arena(),
             free_units: arena(),
-            n_created: 0,
+            numbers: numbers::Numbers::default(),
             n_delivered: 0,
             n_live: 0,
             ready: ready::ReadyQueue::default(),
@@ -533,6 +573,9 @@ impl<'a> Machine<'a> {
             again: Map::default(),
             wanting: Vec::new(),
             by_entity: program.entities.iter().map(|_| Vec::new()).collect(),
+            creation: Vec::new(),
+            first_of_tile: InstId(0),
+            has_tiles: false,
             implementations,
             many_ran: Set::default(),
             loops: Vec::new(),
@@ -615,6 +658,7 @@ impl<'a> Machine<'a> {
     }
 
     /// The variable behind proxies.
+    #[inline]
     fn target(&self, mut id: VarId) -> VarId {
         while let Some(target) = self.vars[id.index()].target() {
             id = target;
@@ -622,6 +666,7 @@ impl<'a> Machine<'a> {
         id
     }
 
+    #[inline]
     pub fn var(&self, id: VarId) -> &Var {
         &self.vars[id.index()]
     }
@@ -643,7 +688,7 @@ impl<'a> Machine<'a> {
     fn recycled(&mut self, kind: VarKind) -> VarId {
         match self.free_vars.pop() {
             Some(id) => {
-                self.vars[id.index()] = Var::new(kind, false);
+                self.vars.renew(id.index(), Var::new(kind, false));
                 id
             }
             None => self.add_var(kind),
