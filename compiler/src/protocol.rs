@@ -90,7 +90,8 @@ pub enum ToHost {
         /// The directory of the file store, each content under `ab/` and its SHA-1 `ab…`.
         files: Option<String>,
     },
-    /// Calls a plugin. Answer: `result`, `failed`, `unset`.
+    /// Calls a plugin. Answer: `result`, `failed`, `unset`. The value of one that emits statements is a list: what it
+    /// returned, and the result that it set.
     Call {
         id: u64,
         /// Full name, `net::ip::f`.

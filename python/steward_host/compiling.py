@@ -337,7 +337,7 @@ class Compiling:
         if plugin.opts["emits_statements"]:
             if plugin._context < 0:
                 raise RuntimeException(None, f"plugin {name} emits statements, so it needs a Context to set its result")
-            return outcome.get_value()
+            return [result, outcome.get_value()]
         return result
 
     def _argument(self, value: object, parameter: plugins.Argument | None, plugin: str) -> object:

@@ -64,6 +64,11 @@ pub(super) fn write_id(
     Ok(Some(agent.len()))
 }
 
+/// How messages about ids begin that could not be read back.
+const INVALID_ID: &str = "Invalid resource id: ";
+/// And the problem that the reference does not see.
+const EMPTY: &str = "the agent name is empty";
+
 fn check_id(agent: &str, attribute: &str, value: &str, loc: Loc) -> Result<(), Fail> {
     let problem = if agent.contains(',') {
         format!("the agent name `{agent}` contains a comma")
@@ -72,14 +77,14 @@ fn check_id(agent: &str, attribute: &str, value: &str, loc: Loc) -> Result<(), F
     } else if value.contains(']') {
         format!("the value `{value}` contains a closing bracket")
     } else if agent.is_empty() {
-        "the agent name is empty".to_owned()
+        EMPTY.to_owned()
     } else {
         return Ok(());
     };
     Err(fail(
         "ResourceException",
         loc,
-        format!("Invalid resource id: {problem}"),
+        format!("{INVALID_ID}{problem}"),
     ))
 }
 
@@ -274,6 +279,10 @@ pub fn resource_id(machine: &mut Machine, instance: InstId) -> Result<Option<Str
     match write_id(machine, &plan, instance, None, &mut id) {
         Ok(Some(_)) => Ok(Some(id)),
         Ok(None) => Err(PluginError::Unknown),
+        // The reference's plugin sees what its ids refuse as an error of Python.
+        Err(error) if error.message.starts_with(INVALID_ID) && !error.message.ends_with(EMPTY) => {
+            crate::plugins::external("ValueError", error.message)
+        }
         Err(error) => Err(PluginError::Compile(error)),
     }
 }

@@ -468,8 +468,10 @@ impl Program {
             Type::Dict | Type::AnyDict => "dict".to_owned(),
             Type::ListOf(item) => match &self.types[item.index()] {
                 Type::Any => "list".to_owned(),
-                Type::Union(_) => format!("({})[]", self.type_text(*item)),
-                _ => format!("{}[]", self.type_text(*item)),
+                _ => match self.type_text(*item) {
+                    text if text.contains(" | ") => format!("({text})[]"),
+                    text => format!("{text}[]"),
+                },
             },
             Type::DictOf(item) if self.types[item.index()] == Type::Any => "dict".to_owned(),
             Type::DictOf(item) => format!("dict[string, {}]", self.type_text(*item)),

@@ -166,8 +166,16 @@ impl Loader<'_> {
 
     /// The metadata of a module of the second generation are as packaging tools want them.
     fn check_metadata(&mut self, module: &Module, namespace: &str, loc: Loc) -> Result<(), Fail> {
-        let super::modules::Found::V2 { root, .. } = &module.found else {
-            return Ok(());
+        let root = match &module.found {
+            super::modules::Found::V2 { root, .. } => root,
+            super::modules::Found::V1(root) => {
+                let text = self.world.read_text(&format!("{root}/module.yml"));
+                if text.is_ok_and(|text| super::metadata::is_deprecated_v1(&text)) {
+                    self.warn_of_deprecated(&module.name);
+                }
+                return Ok(());
+            }
+            _ => return Ok(()),
         };
         let file = format!("{root}/setup.cfg");
         if !self.world.is_file(&file) {
@@ -181,12 +189,7 @@ impl Loader<'_> {
         match checked {
             Ok(text) => {
                 if super::metadata::is_deprecated(&text) {
-                    self.warnings.push(Warning {
-                        kind: "ModuleDeprecationWarning",
-                        message: format!("Module {name} has been deprecated"),
-                        loc: Loc::NONE,
-                        notes: Vec::new(),
-                    });
+                    self.warn_of_deprecated(name);
                 }
                 Ok(())
             }
@@ -199,6 +202,15 @@ impl Loader<'_> {
                 Err(fail("ModuleLoadingException", loc, message).cause(*invalid))
             }
         }
+    }
+
+    fn warn_of_deprecated(&mut self, module: &str) {
+        self.warnings.push(Warning {
+            kind: "ModuleDeprecationWarning",
+            message: format!("Module {module} has been deprecated"),
+            loc: Loc::NONE,
+            notes: Vec::new(),
+        });
     }
 
     fn load_namespace(&mut self, namespace: &str, import: Loc) -> Result<(), Fail> {

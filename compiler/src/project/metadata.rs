@@ -341,6 +341,14 @@ pub(super) fn module(name: &str, text: &str) -> Result<(), String> {
     Ok(())
 }
 
+/// `deprecated: true` in a `module.yml`. Source: language.md 11.4.
+pub(super) fn is_deprecated_v1(text: &str) -> bool {
+    let known: Option<Mapping> = (nesting(text) <= MAX_NESTING)
+        .then(|| serde_yaml::from_str(text).ok())
+        .flatten();
+    known.is_some_and(|map| map.get("deprecated").and_then(Value::as_bool) == Some(true))
+}
+
 /// Whether the `setup.cfg` of a module says that it is deprecated.
 pub(super) fn is_deprecated(text: &str) -> bool {
     text.lines().any(|line| {

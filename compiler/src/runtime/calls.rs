@@ -245,14 +245,29 @@ impl Machine<'_> {
                     machine: self,
                     site,
                 };
-                native(&mut view, bound)?
+                let value = native(&mut view, bound)?;
+                // A text may become a multiple of what it was.
+                if matches!(value, Value::Str(_)) {
+                    self.check_limits(site.loc).map_err(PluginError::Compile)?;
+                }
+                value
             }
             Body::Python => self.call_python(site, bound)?,
         };
         // What a plugin sets as its result itself is not held against its annotation.
-        if matches!(value, Value::Unknown(_)) || plugin.emits_statements {
-            return Ok(value);
+        if !plugin.emits_statements {
+            self.check_returned(site, value)?;
         }
+        Ok(value)
+    }
+
+    /// What a plugin returns is as its annotation says. Unknown is of every type.
+    pub(super) fn check_returned(&mut self, site: Site, value: Value) -> Result<(), PluginError> {
+        if matches!(value, Value::Unknown(_)) {
+            return Ok(());
+        }
+        let program = self.program;
+        let plugin = &program.plugins[site.plugin.index()];
         self.validate(plugin.returns, value, site.loc)
             .map_err(|cause| {
                 let message = format!(
@@ -262,8 +277,7 @@ impl Machine<'_> {
                     program.type_text(plugin.returns)
                 );
                 PluginError::Compile(fail("PluginTypeException", site.loc, message).cause(*cause))
-            })?;
-        Ok(value)
+            })
     }
 
     pub(super) fn plugin_failure(

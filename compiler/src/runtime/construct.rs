@@ -126,7 +126,13 @@ impl Machine<'_> {
                         loc,
                     },
                 )
-                .map_err(|error| error.at(implement.loc))?;
+                .map_err(|mut error| {
+                    // A name that is not found is a mistake of the whole entry.
+                    if error.kind == "NotFoundException" {
+                        error.loc = implement.loc;
+                    }
+                    error.at(implement.loc)
+                })?;
             } else if let Ok(at) = u16::try_from(at) {
                 self.queue_implement(instance, at, loc);
             } else {

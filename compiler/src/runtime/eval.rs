@@ -267,6 +267,16 @@ impl Machine<'_> {
         Ok(value)
     }
 
+    /// A value whose text is longer than all texts of a model may be.
+    fn check_text(&self, value: Value, loc: Loc) -> Result<(), Fail> {
+        let limit = self.options.limits.text_bytes;
+        if self.heap.is_longer(value, limit) {
+            let message = format!("the text is too long: more than {limit} bytes of text");
+            return Err(runtime(loc, message));
+        }
+        Ok(())
+    }
+
     /// True: some value is Unknown, and so is the whole text.
     fn format_into(
         &mut self,
@@ -292,6 +302,9 @@ impl Machine<'_> {
                         return Err(super::references::in_format(&self.expr_name(expr), loc));
                     }
                     unknown |= matches!(value, Value::Unknown(_));
+                    if matches!(value, Value::List(_) | Value::Dict(_)) {
+                        self.check_text(value, loc)?;
+                    }
                     self.heap.write_interpolated(value, self, out);
                 }
                 FormatPart::Field {

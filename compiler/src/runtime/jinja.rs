@@ -10,6 +10,7 @@ use minijinja::{
 };
 
 use super::InstId;
+use super::jinja_objects::{Range, Sequence};
 use super::jinja_views::View;
 use super::templates::{Found, Shared, Slot, Wish, lock};
 use crate::hir::{PluginId, Program};
@@ -18,6 +19,9 @@ use crate::types::{DictId, Value};
 
 /// Steps of one rendering.
 const FUEL: u64 = 500_000_000;
+
+/// The value of a parameter that is not given, where its default reads other parameters.
+const UNSET: &str = "\u{0}unset";
 
 /// Dotted filters (`std.upper`) are written with these instead of the dot.
 const DOT: &str = "__dot__";
@@ -40,6 +44,8 @@ pub(super) fn environment(shared: &Shared) -> Environment<'static> {
     });
     engine.add_test("defined", |value: &Jinja| !is_nothing(value));
     engine.add_test("undefined", is_nothing);
+    engine.add_test("__unset__", |value: &Jinja| value.as_str() == Some(UNSET));
+    engine.add_global("__unset__", UNSET);
     engine.add_test("none", |value: &Jinja| value.is_none());
     engine.add_filter("default", default_filter);
     engine.add_filter("d", default_filter);
@@ -47,11 +53,8 @@ pub(super) fn environment(shared: &Shared) -> Environment<'static> {
     engine.add_filter("format", |template: String, args: Rest<Jinja>| {
         percent(&template, &args)
     });
-    engine.add_filter("__percent__", |template: String, value: Jinja| match value
-        .downcast_object_ref::<Tuple>()
-    {
-        Some(tuple) => percent(&template, &tuple.items),
-        None => percent(&template, &[value]),
+    engine.add_filter("__percent__", |template: String, value: Jinja| {
+        percent(&template, &Sequence::operands(value))
     });
     engine.add_filter("center", |value: String, width: Option<usize>| {
         centered(&value, width.unwrap_or(80))
@@ -60,6 +63,7 @@ pub(super) fn environment(shared: &Shared) -> Environment<'static> {
         value.split_whitespace().count()
     });
     super::jinja_filters::register(&mut engine);
+    super::jinja_objects::register(&mut engine);
     let program = Arc::clone(&lock(shared).program);
     for (at, plugin) in program.plugins.iter().enumerate() {
         let name = program.text(plugin.name).replace("::", DOT);
@@ -303,6 +307,16 @@ impl Object for Nothing {
     }
 }
 
+/// What Python shows of something else: lists and dicts of the model, keys and the like of dicts, ranges.
+pub(super) fn is_view(value: &Jinja) -> bool {
+    value.as_object().is_some_and(|object| {
+        object.is::<ListObject>()
+            || object.is::<DictObject>()
+            || object.is::<Range>()
+            || object.is::<View>()
+    })
+}
+
 pub(super) fn is_model_dict(value: &Jinja) -> bool {
     value.downcast_object_ref::<DictObject>().is_some()
 }
@@ -337,50 +351,6 @@ fn plain(shared: &Shared, slot: &Slot, value: Value) -> Jinja {
             entries.map(entry).collect()
         }
         value => to_jinja(shared, slot, value),
-    }
-}
-
-/// A sequence that is written as Python's tuples are.
-#[derive(Debug)]
-pub(super) struct Tuple {
-    items: Vec<Jinja>,
-    /// Names of the items, if they have some.
-    names: &'static [&'static str],
-}
-
-impl Tuple {
-    pub fn of(items: Vec<Jinja>) -> Jinja {
-        Tuple::named(items, &[])
-    }
-
-    pub fn named(items: Vec<Jinja>, names: &'static [&'static str]) -> Jinja {
-        Jinja::from_object(Tuple { items, names })
-    }
-}
-
-impl Object for Tuple {
-    fn repr(self: &Arc<Self>) -> ObjectRepr {
-        ObjectRepr::Seq
-    }
-
-    fn get_value(self: &Arc<Self>, key: &Jinja) -> Option<Jinja> {
-        let at = match key.as_str() {
-            Some(name) => self.names.iter().position(|known| *known == name)?,
-            None => key.as_usize()?,
-        };
-        self.items.get(at).cloned()
-    }
-
-    fn enumerate(self: &Arc<Self>) -> Enumerator {
-        Enumerator::Seq(self.items.len())
-    }
-
-    fn render(self: &Arc<Self>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let items: Vec<String> = self.items.iter().map(repr).collect();
-        match items.as_slice() {
-            [only] => write!(f, "({only},)"),
-            _ => write!(f, "({})", items.join(", ")),
-        }
     }
 }
 
@@ -420,13 +390,23 @@ pub(super) fn shown(value: &Jinja) -> String {
 }
 
 pub(super) fn repr(value: &Jinja) -> String {
-    if let Some(object) = value.as_object()
-        && (object.is::<ListObject>()
-            || object.is::<DictObject>()
-            || object.is::<Tuple>()
-            || object.is::<View>())
-    {
+    if is_view(value) || value.downcast_object_ref::<Sequence>().is_some() {
         return value.to_string();
+    }
+    match value.as_object().map(|object| object.type_name()) {
+        Some(name) if name.ends_with("::Namespace") => {
+            return format!("<Namespace {}>", entries_of(value));
+        }
+        Some(name) if name.ends_with("::Loop") => {
+            let read = |name| value.get_attr(name).map(|found| shown(&found));
+            let (at, length) = (read("index"), read("length"));
+            return format!(
+                "<LoopContext {}/{}>",
+                at.unwrap_or_default(),
+                length.unwrap_or_default()
+            );
+        }
+        _ => (),
     }
     match value.kind() {
         ValueKind::String => text::quoted(value.as_str().unwrap_or("")),
@@ -437,25 +417,20 @@ pub(super) fn repr(value: &Jinja) -> String {
                 .unwrap_or_default();
             format!("[{}]", items.join(", "))
         }
-        ValueKind::Map => {
-            let keys: Vec<Jinja> = value.try_iter().map(Iterator::collect).unwrap_or_default();
-            let entries: Vec<String> = keys
-                .iter()
-                .map(|key| {
-                    format!(
-                        "{}: {}",
-                        repr(key),
-                        value
-                            .get_item(key)
-                            .map(|item| repr(&item))
-                            .unwrap_or_default()
-                    )
-                })
-                .collect();
-            format!("{{{}}}", entries.join(", "))
-        }
+        ValueKind::Map => entries_of(value),
         _ => shown(value),
     }
+}
+
+/// A mapping as Python writes dicts.
+fn entries_of(value: &Jinja) -> String {
+    let keys: Vec<Jinja> = value.try_iter().map(Iterator::collect).unwrap_or_default();
+    let entry = |key: &Jinja| {
+        let item = value.get_item(key).map(|item| repr(&item));
+        format!("{}: {}", repr(key), item.unwrap_or_default())
+    };
+    let entries: Vec<String> = keys.iter().map(entry).collect();
+    format!("{{{}}}", entries.join(", "))
 }
 
 fn print(out: &mut Output, state: &State, value: &Jinja) -> Result<(), Error> {

@@ -5,7 +5,8 @@ use std::cmp::Ordering;
 use minijinja::value::{Kwargs, Rest, ValueKind};
 use minijinja::{Environment, Error, ErrorKind, Value as Jinja};
 
-use super::jinja::{Tuple, repr, shown, strip_tags};
+use super::jinja::{repr, shown, strip_tags};
+use super::jinja_objects::Sequence;
 use super::jinja_text::{self as text, WordWrap};
 
 const LOREM: &str = "Lorem ipsum dolor sit amet consectetur adipiscing elit sed do eiusmod tempor incididunt ut labore et dolore magna aliqua.";
@@ -49,7 +50,7 @@ pub(super) fn register(engine: &mut Environment<'static>) {
         pairs(&value).map(|pairs| {
             pairs
                 .into_iter()
-                .map(|(key, value)| Tuple::of(vec![key, value]))
+                .map(|(key, value)| Sequence::tuple(vec![key, value]))
                 .collect::<Vec<_>>()
         })
     });
@@ -61,9 +62,6 @@ pub(super) fn register(engine: &mut Environment<'static>) {
     });
     engine.add_filter("random", random);
     engine.add_filter("groupby", groupby);
-    engine.add_function("cycler", |items: Rest<Jinja>| {
-        minijinja_contrib::globals::cycler(items.0)
-    });
     engine.add_function("joiner", minijinja_contrib::globals::joiner);
     engine.add_test("mapping", |value: &Jinja| {
         // A dict of the model is a read-only view, which the reference does not count.
@@ -73,7 +71,6 @@ pub(super) fn register(engine: &mut Environment<'static>) {
         value.kind() == ValueKind::Plain && !super::jinja::is_instance(value)
     });
     engine.add_function("lipsum", |_: Rest<Jinja>| LOREM);
-    engine.add_function("__tuple__", |items: Rest<Jinja>| Tuple::of(items.0));
     engine.add_function("__divisor__", divisor);
     engine.add_global("__true__", true);
     engine.add_global("__false__", false);
@@ -438,7 +435,7 @@ fn dictsort(
     }
     Ok(pairs
         .into_iter()
-        .map(|(key, value)| Tuple::of(vec![key, value]))
+        .map(|(key, value)| Sequence::tuple(vec![key, value]))
         .collect())
 }
 
@@ -465,7 +462,7 @@ fn groupby(values: &Jinja, args: Rest<Jinja>) -> Result<Vec<Jinja>, Error> {
     let group = |group: &[(Jinja, Jinja, Jinja)]| {
         let values: Vec<Jinja> = group.iter().map(|(.., value)| value.clone()).collect();
         let items = vec![group[0].1.clone(), Jinja::from(values)];
-        Tuple::named(items, &["grouper", "list"])
+        Sequence::named(items, &["grouper", "list"])
     };
     Ok(groups.map(group).collect())
 }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use minijinja::value::{Object, ObjectRepr, ValueKind};
 use minijinja::{Error, ErrorKind, State, Value as Jinja};
 
-use super::jinja::{Tuple, shown};
+use super::jinja::shown;
+use super::jinja_objects::Sequence;
 
 /// A method that was read and not called yet.
 #[derive(Debug)]
@@ -66,7 +67,7 @@ fn text_method(text: &str, method: &str, args: &[Jinja]) -> Result<Option<Jinja>
             .unwrap_or(' ')
     };
     let padding = |n: usize, fill: char| fill.to_string().repeat(n);
-    let tuple = |parts: [&str; 3]| Tuple::of(parts.into_iter().map(Jinja::from).collect());
+    let tuple = |parts: [&str; 3]| Sequence::tuple(parts.into_iter().map(Jinja::from).collect());
     let n_chars = text.chars().count();
     Ok(Some(match method {
         "index" | "rindex" => {

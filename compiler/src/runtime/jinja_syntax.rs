@@ -3,6 +3,8 @@
 //! They become calls that the engine knows, on the same line, so that errors keep their lines. `and` and `or` get one more
 //! operand that is not constant: the engine gives a boolean where all of them are.
 
+use super::jinja_macros;
+
 /// Words before a parenthesis that open an expression, not the arguments of a call.
 const KEYWORDS: &[&str] = &[
     "if", "elif", "else", "in", "not", "and", "or", "is", "set", "return", "do", "include",
@@ -11,6 +13,7 @@ const KEYWORDS: &[&str] = &[
 
 pub(super) fn adapt(source: &str) -> String {
     let mut out = String::with_capacity(source.len() + 16);
+    let mut macros = Vec::new();
     let mut rest = source;
     loop {
         let Some(at) = rest.find(['{']) else {
@@ -43,11 +46,23 @@ pub(super) fn adapt(source: &str) -> String {
             rest = &after[length..];
             continue;
         }
-        if close == "#}" {
+        let inner = tag.get(2..tag.len() - 2).unwrap_or("");
+        let word: &str = words.split(|c| !is_word(c)).next().unwrap_or("");
+        let macro_tag = match (close, word) {
+            ("%}", "macro") => jinja_macros::begin(inner, after).map(|(tags, open)| {
+                macros.push(open);
+                tags
+            }),
+            ("%}", "endmacro") => macros.pop().map(|open| jinja_macros::end(inner, &open)),
+            ("%}", "include") => Some(include(inner)),
+            _ => None,
+        };
+        if let Some(tags) = macro_tag {
+            out.push_str(&tags);
+        } else if close == "#}" {
             out.push_str(tag);
         } else {
             out.push_str(&tag[..2]);
-            let inner = &tag[2..tag.len() - 2];
             // Targets of loops, assignments and macros are no expressions.
             let start = if close == "%}" {
                 expression_start(inner)
@@ -60,6 +75,13 @@ pub(super) fn adapt(source: &str) -> String {
         }
         rest = after;
     }
+}
+
+/// What an included template sets is its own.
+fn include(inner: &str) -> String {
+    let (before, text, after) = jinja_macros::trimmed(inner);
+    let text = expression(text);
+    format!("{{%{before} with %}}{{% {text} %}}{{% endwith {after}%}}")
 }
 
 /// The end of a tag, whose texts may hold what looks like it.
@@ -83,7 +105,7 @@ fn end_of(text: &str, close: &str) -> Option<usize> {
     None
 }
 
-fn string_end(text: &str) -> usize {
+pub(super) fn string_end(text: &str) -> usize {
     let quote = text.chars().next();
     let mut escaped = false;
     for (at, c) in text.char_indices().skip(1) {
@@ -115,11 +137,11 @@ fn expression_start(inner: &str) -> usize {
     }
 }
 
-fn is_word(c: char) -> bool {
+pub(super) fn is_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-fn expression(text: &str) -> String {
+pub(super) fn expression(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 8);
     let mut at = 0;
     while let Some(c) = text[at..].chars().next() {
@@ -149,24 +171,38 @@ fn expression(text: &str) -> String {
                 };
                 let inner = &text[at + 1..at + length - 1];
                 let before = out.trim_end();
-                let word: String = before
-                    .chars()
-                    .rev()
-                    .take_while(|c| is_word(*c))
-                    .collect::<Vec<_>>()
-                    .into_iter()
-                    .rev()
-                    .collect();
-                let is_call = before.ends_with([')', ']'])
-                    || (!word.is_empty()
-                        && !KEYWORDS.contains(&word.as_str())
-                        && before.len() == out.len());
+                let is_call = before.ends_with([')', ']', '}'])
+                    || (!is_literal(&out) && before.len() == out.len());
                 if !is_call && is_tuple(inner) {
+                    // `(1, 2) + …`: the sum of two tuples is a tuple.
+                    let end = at + length;
+                    let rest = text[end..].trim_start();
+                    if let Some(operand) = rest.strip_prefix('+') {
+                        let start = text.len() - operand.trim_start().len();
+                        let stop = start + operand_end(&text[start..]);
+                        let left = expression(inner);
+                        let right = expression(&text[start..stop]);
+                        out.push_str(&format!("__plus__(__tuple__({left}), {right})"));
+                        at = stop;
+                        continue;
+                    }
                     out.push_str("__tuple__");
                 }
                 out.push('(');
                 out.push_str(&expression(inner));
                 out.push(')');
+                at += length;
+            }
+            '[' | '{' if is_literal(&out) => {
+                let Some(length) = group_end(&text[at..]) else {
+                    out.push_str(&text[at..]);
+                    return out;
+                };
+                let inner = expression(&text[at + 1..at + length - 1]);
+                out.push_str(&match c {
+                    '[' => format!("__list__({inner})"),
+                    _ => format!("__dict__({{{inner}}})"),
+                });
                 at += length;
             }
             '/' => {
@@ -198,6 +234,22 @@ fn expression(text: &str) -> String {
     out
 }
 
+/// Whether a bracket after this text begins a literal: it follows no operand.
+fn is_literal(before: &str) -> bool {
+    let before = before.trim_end();
+    if before.ends_with([')', ']', '}', '"', '\'']) {
+        return false;
+    }
+    let length: usize = before
+        .chars()
+        .rev()
+        .take_while(|c| is_word(*c))
+        .map(char::len_utf8)
+        .sum();
+    let word = &before[before.len() - length..];
+    word.is_empty() || KEYWORDS.contains(&word)
+}
+
 /// The end of what is divided by: with its sign and its filters; nothing where a power follows.
 fn divisor_end(text: &str) -> usize {
     let unsigned = text.trim_start_matches(['-', '+', ' ']);
@@ -221,7 +273,7 @@ fn divisor_end(text: &str) -> usize {
 }
 
 /// The length of `( … )` at the start of a text.
-fn group_end(text: &str) -> Option<usize> {
+pub(super) fn group_end(text: &str) -> Option<usize> {
     let mut depth = 0u32;
     let mut at = 0;
     while let Some(c) = text[at..].chars().next() {
@@ -297,11 +349,45 @@ mod tests {
         );
         check(
             "{% for a, b in [(1, 2)] %}",
-            "{% for a, b in [__tuple__(1, 2)] %}",
+            "{% for a, b in __list__(__tuple__(1, 2)) %}",
         );
         check(
             "{% if x in (1, f(2, 3)) %}",
             "{% if x in __tuple__(1, f(2, 3)) %}",
+        );
+    }
+
+    #[test]
+    fn lists_and_dicts_become_ones_that_can_be_changed() {
+        check(
+            "{% set x = [1, y[0], {'a': []}] %}",
+            "{% set x = __list__(1, y[0], __dict__({'a': __list__()})) %}",
+        );
+        check("{{ x[1:] + f()['a'] }}", "{{ x[1:] + f()['a'] }}");
+        check(
+            "{{ a if b in [1] else [2] }}",
+            "{{ a if b in __list__(1) else __list__(2) }}",
+        );
+    }
+
+    #[test]
+    fn macros_take_what_their_bodies_read() {
+        check(
+            "{% macro m(a, b=[]) -%}{{ a }}{%- endmacro %}",
+            "{% macro m(a, b=__list__()) -%}{{ a }}{%- endmacro %}{% set m = __macro__(m, false, false) %}",
+        );
+        check(
+            "{% macro m(a, b=a) %}{{ varargs }}{% endmacro -%}",
+            "{% macro m(a, b=__unset__, varargs=none) %}{% if b is __unset__ %}{% set b = a %}{% endif %}\
+             {{ varargs }}{% endmacro %}{% set m = __macro__(m, true, false) -%}",
+        );
+    }
+
+    #[test]
+    fn what_an_included_template_sets_stays_there() {
+        check(
+            "{%- include ['a'] ignore missing -%}",
+            "{%- with %}{% include __list__('a') ignore missing %}{% endwith -%}",
         );
     }
 

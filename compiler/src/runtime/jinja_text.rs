@@ -167,6 +167,12 @@ pub(super) fn write_json(
         }
     };
     let separator = if indent.is_some() { "," } else { ", " };
+    if super::jinja::is_view(value) {
+        return Err(Error::new(
+            ErrorKind::InvalidOperation,
+            "a view of a list, a dict or a range is not JSON serializable",
+        ));
+    }
     match value.kind() {
         ValueKind::None => out.push_str("null"),
         ValueKind::Bool => out.push_str(if value.is_true() { "true" } else { "false" }),

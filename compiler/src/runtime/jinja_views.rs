@@ -6,7 +6,8 @@ use std::sync::Arc;
 use minijinja::value::{Enumerator, Object, ObjectRepr};
 use minijinja::{Error, Value as Jinja};
 
-use super::jinja::{Tuple, model_entries, repr};
+use super::jinja::{model_entries, repr};
+use super::jinja_objects::Sequence;
 
 /// The keys, values or items of a dict.
 #[derive(Debug)]
@@ -39,7 +40,7 @@ impl View {
         let item = |(key, value): (Jinja, Jinja)| match name {
             "dict_keys" => key,
             "dict_values" => value,
-            _ => Tuple::of(vec![key, value]),
+            _ => Sequence::tuple(vec![key, value]),
         };
         Ok(Some(Jinja::from_object(View {
             name,

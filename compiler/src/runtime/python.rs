@@ -251,6 +251,17 @@ impl Machine<'_> {
                 .to_owned(),
         };
         match self.ask(message)? {
+            // What it returned, and what it set.
+            FromHost::Result {
+                value: Wire::Array(answers),
+                ..
+            } if plugin.emits_statements && answers.len() == 2 => {
+                let returned = self
+                    .value_of(&answers[0], 0)
+                    .map_err(PluginError::Compile)?;
+                self.check_returned(site, returned)?;
+                self.value_of(&answers[1], 0).map_err(PluginError::Compile)
+            }
             FromHost::Result { value, .. } => {
                 self.value_of(&value, 0).map_err(PluginError::Compile)
             }

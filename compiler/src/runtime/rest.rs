@@ -11,6 +11,8 @@ use crate::span::{Loc, Span};
 
 /// So many steps are spent on the search.
 const MAX_STEPS: u32 = 200_000;
+/// So many new steps and elements, since each may be made of thousands: a model that failed need not end.
+const MAX_MADE: u64 = 500_000;
 /// So many mistakes are enough to be busy with.
 const ENOUGH: usize = 100;
 
@@ -22,7 +24,11 @@ impl Machine<'_> {
         let mut seen = vec![self.identity(&first)];
         let mut errors = vec![placed(first)];
         let mut found = std::mem::take(&mut self.later_errors);
+        let n_made = self.n_created + self.n_delivered;
         for _ in 0..MAX_STEPS {
+            if self.n_created + self.n_delivered > n_made + MAX_MADE {
+                break;
+            }
             if let Some(step) = self.ready.pop() {
                 found.extend(self.step(&step).err());
                 found.append(&mut self.later_errors);

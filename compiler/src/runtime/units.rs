@@ -109,7 +109,7 @@ impl Machine<'_> {
         self.notify_all(chain);
     }
 
-    /// The least (creation, position) among those who wait.
+    /// The least (creation, position) among those who wait; an `is defined` that is answered waits on, for its place.
     pub(super) fn first_waiter(&self, id: VarId) -> Option<(u32, u32)> {
         let mut best = None;
         let Chain { tail } = self.chain(id);
@@ -118,9 +118,7 @@ impl Machine<'_> {
             let at = self.cells[last as usize].1;
             let (unit, _) = self.cells[at as usize];
             let unit = &self.units[unit as usize];
-            if !matches!(unit.action, Action::Cancelled)
-                && best.is_none_or(|(seq, _)| unit.seq < seq)
-            {
+            if best.is_none_or(|(seq, _)| unit.seq < seq) {
                 let position = unit
                     .needs
                     .iter()

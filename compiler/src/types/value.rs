@@ -76,6 +76,29 @@ impl Heap {
         self.text.len()
     }
 
+    /// Whether the text of a value is longer than `limit` bytes: its texts alone are. A list may hold one text many times.
+    pub fn is_longer(&self, value: Value, limit: usize) -> bool {
+        let mut room = Some(limit);
+        let mut pending = vec![value];
+        while let (Some(value), Some(left)) = (pending.pop(), room) {
+            // Each element takes a byte, if only its comma.
+            let length = match value {
+                Value::Str(id) => self.str(id).len(),
+                Value::List(id) => {
+                    pending.extend_from_slice(self.list(id));
+                    1
+                }
+                Value::Dict(id) => {
+                    pending.extend(self.dict(id).entries.iter().map(|(_, value)| *value));
+                    1
+                }
+                _ => 1,
+            };
+            room = left.checked_sub(length);
+        }
+        room.is_none()
+    }
+
     /// Elements of all lists.
     pub fn n_elements(&self) -> usize {
         self.items.len()

@@ -6,7 +6,7 @@
 //!
 //! ```text
 //! cargo test -p steward-compiler --test differential -- --cases 20000 --seed 7 [--jobs 2] [--kind relations]
-//!     [--minutes 60] [--out DIRECTORY] [--case NUMBER] [--file LISTING]
+//!     [--minutes 60] [--out DIRECTORY] [--case NUMBER [--shrink]] [--file LISTING]
 //! ```
 //!
 //! A case is made of its seed, its number and the language cases that are there: `--case` shows one again, with both
@@ -52,6 +52,8 @@ struct Arguments {
     end: Option<Instant>,
     kind: Option<String>,
     case: Option<u64>,
+    /// Whether that case is made small first.
+    shrink: bool,
     file: Option<PathBuf>,
     out: PathBuf,
 }
@@ -82,11 +84,13 @@ fn main() -> ExitCode {
     }
     let seeds = Seeds::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/lang"));
     let result = match (&arguments.file, arguments.case) {
-        (Some(path), _) => std::fs::read_to_string(path)
-            .and_then(|listing| show("a file", &Case::from_listing(&listing), &interpreter)),
+        (Some(path), _) => std::fs::read_to_string(path).and_then(|listing| {
+            let mut oracle = Oracle::start(&interpreter)?;
+            show("a file", &Case::from_listing(&listing), &mut oracle)
+        }),
         (None, Some(number)) => {
             let (kind, case) = case(&arguments, number, &seeds);
-            show(kind, &case, &interpreter)
+            show_case(kind, case, arguments.shrink, &interpreter)
         }
         (None, None) => run(&arguments, &interpreter, &seeds),
     };
@@ -118,6 +122,7 @@ fn arguments(given: impl Iterator<Item = String>) -> Result<Option<Arguments>, S
         end: None,
         kind: None,
         case: None,
+        shrink: false,
         file: None,
         out: Path::new(env!("CARGO_TARGET_TMPDIR")).join("differential"),
     };
@@ -133,6 +138,7 @@ fn arguments(given: impl Iterator<Item = String>) -> Result<Option<Arguments>, S
             "--seed" => arguments.seed = number(value()?)?,
             "--jobs" => arguments.jobs = number(value()?)?.max(1) as usize,
             "--case" => arguments.case = Some(number(value()?)?),
+            "--shrink" => arguments.shrink = true,
             "--out" => arguments.out = value()?.into(),
             "--minutes" => {
                 let minutes = Duration::from_secs(60 * number(value()?)?);
@@ -240,14 +246,7 @@ fn work(
                 judged.deviation,
             );
         if let (Some(difference), true) = (&judged.difference, is_new) {
-            let small = shrink::shrink(&case, |smaller| {
-                judge(smaller, &mut oracle).is_ok_and(|judged| {
-                    judged.deviation.is_none()
-                        && judged
-                            .difference
-                            .is_some_and(|found| found.signature == difference.signature)
-                })
-            });
+            let small = smaller(&case, difference, &mut oracle);
             let detail = judge(&small, &mut oracle)?
                 .difference
                 .unwrap_or_else(|| difference.clone())
@@ -264,9 +263,34 @@ fn work(
     }
 }
 
+/// The smallest case found with the same difference.
+fn smaller(case: &Case, difference: &Difference, oracle: &mut Oracle) -> Case {
+    shrink::shrink(case, |smaller| {
+        judge(smaller, oracle).is_ok_and(|judged| {
+            judged.deviation.is_none()
+                && judged
+                    .difference
+                    .is_some_and(|found| found.signature == difference.signature)
+        })
+    })
+}
+
+/// Shows a case of a run again, as it is or made small.
+fn show_case(kind: &str, case: Case, shrink: bool, interpreter: &Path) -> std::io::Result<bool> {
+    let mut oracle = Oracle::start(interpreter)?;
+    let judged = judge(&case, &mut oracle)?;
+    let case = match &judged.difference {
+        Some(difference) if shrink && judged.deviation.is_none() => {
+            smaller(&case, difference, &mut oracle)
+        }
+        _ => case,
+    };
+    show(kind, &case, &mut oracle)
+}
+
 /// Shows one case and both answers.
-fn show(kind: &str, case: &Case, interpreter: &Path) -> std::io::Result<bool> {
-    let judged = judge(case, &mut Oracle::start(interpreter)?)?;
+fn show(kind: &str, case: &Case, oracle: &mut Oracle) -> std::io::Result<bool> {
+    let judged = judge(case, oracle)?;
     println!("{kind}\n{}", case.listing());
     println!(
         "reference: {:?}\n{}",

@@ -245,10 +245,20 @@ fn the_metadata_of_a_module_are_checked() {
     assert!(errors.is_empty(), "{errors:?}");
     let (errors, warnings) = with_module(&format!("{SETUP}deprecated = True\n"));
     assert!(errors.is_empty(), "{errors:?}");
-    assert_eq!(
-        warnings,
-        ["ModuleDeprecationWarning: Module m has been deprecated"]
-    );
+    let deprecated = ["ModuleDeprecationWarning: Module m has been deprecated"];
+    assert_eq!(warnings, deprecated);
+    let (errors, warnings) = outcome(&[
+        ("project.yml", "name: x\nmodulepath: libs\n"),
+        ("main.cf", "import m\nimport m::sub\nx = m::x\n"),
+        (
+            "libs/m/module.yml",
+            "name: m\nversion: 1.0.0\nlicense: x\ndeprecated: true\n",
+        ),
+        ("libs/m/model/_init.cf", "x = 1\n"),
+        ("libs/m/model/sub.cf", "x = 1\n"),
+    ]);
+    assert!(errors.is_empty(), "{errors:?}");
+    assert_eq!(warnings, deprecated);
     for (setup, wanted) in [
         (
             "[metadata]\nversion = 1.0\nlicense = A\n".to_owned(),

@@ -265,6 +265,9 @@ fn from_json(model: &mut dyn Model, value: &serde_json::Value) -> Value {
 }
 
 fn json_dumps(model: &mut dyn Model, args: &Bound) -> Result<Value, PluginError> {
+    if model.heap_ref().is_longer(args.arg(0), MAX_TEXT) {
+        return external("MemoryError", "the text is too long");
+    }
     let mut out = String::new();
     match crate::export::write_json(model.heap_ref(), args.arg(0), false, &mut out) {
         Ok(()) => text_value(model, &out),

@@ -299,10 +299,11 @@ impl<'a> Parser<'a> {
             // A keyword that ends an operand is understood when a token comes that may follow an operand somewhere.
             let follows = !matches!(
                 token.kind,
-                Kind::Punct(b'=' | b'.') | Kind::PlusEquals | Kind::Sep | Kind::Rel | Kind::Regex
+                Kind::Punct(b'=' | b'.') | Kind::PlusEquals | Kind::Sep | Kind::Rel
             );
-            let complete =
-                follows && matches!(candidate.kind, Kind::Keyword(Defined | False | Null | True));
+            let complete = follows
+                && matches!(candidate.kind, Kind::Keyword(Defined | False | Null | True))
+                && !self.is_default_of_dict();
             if matches!(candidate.kind, Kind::Keyword(_))
                 && (candidate.start == token.start || !complete)
             {
@@ -323,6 +324,22 @@ impl<'a> Parser<'a> {
                 ..span
             },
         )
+    }
+
+    /// Whether the token before is the `null` of `dict? name = null`: only another attribute or `end` follows it.
+    fn is_default_of_dict(&self) -> bool {
+        let before = |back: usize| {
+            let at = self.at.checked_sub(back);
+            at.map_or(Kind::End, |at| self.tokens[at].kind)
+        };
+        let ends_dict = match before(4) {
+            Kind::Punct(b'?') => before(5),
+            kind => kind,
+        };
+        before(1) == Kind::Keyword(Keyword::Null)
+            && before(2) == Kind::Punct(b'=')
+            && matches!(before(3), Kind::Id | Kind::Cid)
+            && ends_dict == Kind::Keyword(Keyword::Dict)
     }
 
     fn string_text(&self, token: Token) -> String {
