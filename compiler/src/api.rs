@@ -202,6 +202,8 @@ pub struct Compiled {
     pub plugin_output: String,
     /// The loaded modules that have Python code, in load order: what an executor of the resources needs.
     pub python_modules: Vec<crate::protocol::PythonModule>,
+    /// The model was large enough for tiles, and its steps share so little that they could stay in them. For tests.
+    pub ran_in_tiles: bool,
 }
 
 impl Compiled {

@@ -191,7 +191,10 @@ fn compile_with(
     let mut completed = match before {
         None => machine.complete(),
         Some((heap, warnings)) => match machine.complete_in_tiles(options.tiling) {
-            Some(completed) => completed,
+            Some(completed) => {
+                compiled.ran_in_tiles = machine.has_tiles();
+                completed
+            }
             None => {
                 drop(machine);
                 machine = runtime::Machine::new(&program, heap, world, options);

@@ -68,6 +68,10 @@ impl Machine<'_> {
         self.host.is_none() && !self.program.calls.iter().any(is_seen)
     }
 
+    pub fn has_tiles(&self) -> bool {
+        self.has_tiles
+    }
+
     /// Runs all that is ready as [`Machine::run_steps`] does. False: out of order.
     pub(super) fn drain_in_tiles(&mut self, tiling: Tiling) -> Result<bool, Fail> {
         loop {
