@@ -168,7 +168,10 @@ impl Server {
             ),
         }
         process::hide();
-        tracing::info!("plugins are confined by: {}", process::available());
+        tracing::info!(
+            "plugins, and pip with what it builds, are confined by: {}",
+            process::available()
+        );
         let pool = Pool::new(pool_options);
         pool.warm();
         let mut hooks = BTreeMap::new();
@@ -320,8 +323,7 @@ impl App {
             _ => (DEFAULT_POLL, true, Credentials::default()),
         };
         // Before anything runs: executors need the files of the version in force, and a cache may have been wiped.
-        let python = self.pool.python();
-        compile::restore_checkout(&self.store, environment, &self.data, python).await;
+        compile::restore_checkout(&self.store, environment, &self.data, &self.pool).await;
         let (engine, engine_task) = Engine::start(options);
         let (compiler, compiler_task) = Compiler::start(compile::Options {
             environment: id,

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use steward_compiler::protocol::PythonModule;
 use steward_compiler::{Export, Resource};
+use tokio_util::sync::CancellationToken;
 
 use super::next::inputs_digest;
 use super::source::Head;
@@ -293,20 +294,44 @@ async fn execute(
 /// What the Python code of an environment's models may do.
 fn policy(context: &Context<'_>) -> Policy {
     let data = std::fs::canonicalize(context.data).unwrap_or(context.data.to_owned());
-    let scratch = data
-        .join("python/scratch")
-        .join(context.environment.to_string());
+    let owner = context.environment.to_string();
+    let scratch = data.join("python/scratch").join(&owner);
     if let Err(error) = std::fs::create_dir_all(&scratch) {
         tracing::warn!(%error, "cannot make {}", scratch.display());
     }
-    let secrets = context.pool.secrets().iter();
-    let secrets = secrets.filter_map(|path| std::fs::canonicalize(path).ok());
-    let readable = ["checkouts", "runtime", "python/environments"];
+    let environments = modules::Environments::directory(&data, &owner);
     Policy {
-        readable: readable.map(|below| data.join(below)).to_vec(),
-        hidden: std::iter::once(data).chain(secrets).collect(),
+        readable: vec![data.join("checkouts"), data.join("runtime"), environments],
+        hidden: hidden(&data, context.pool),
         scratch,
+        writable: Vec::new(),
+        // That of the worker, which starts it.
+        memory_bytes: None,
     }
+}
+
+/// What only the server may read.
+fn hidden(data: &Path, pool: &Pool) -> Vec<PathBuf> {
+    let real = |path: &Path| std::fs::canonicalize(path).ok();
+    let data = real(data).unwrap_or(data.to_owned());
+    let secrets = pool.secrets().iter().filter_map(|path| real(path));
+    std::iter::once(data).chain(secrets).collect()
+}
+
+/// The Python environments of an environment; `stop` ends what is made.
+fn environments(
+    data: &Path,
+    environment: EnvironmentId,
+    pool: &Pool,
+    stop: CancellationToken,
+) -> modules::Environments {
+    let confinement = modules::Confinement {
+        hidden: hidden(data, pool),
+        memory_bytes: pool.memory_bytes(),
+        limit: pool.install_limit(),
+        stop,
+    };
+    modules::Environments::new(data, &environment.to_string(), confinement)
 }
 
 /// The environment with what the project asks for. `None`: it asks for nothing.
@@ -316,7 +341,10 @@ async fn install(
     stages: &mut Stages<'_>,
 ) -> Result<Option<PathBuf>, Failure> {
     let stage = begin();
-    let environments = modules::Environments::new(context.data);
+    // A server that stops does not wait for pip.
+    let stop = CancellationToken::new();
+    let _stops = stop.clone().drop_guard();
+    let environments = environments(context.data, context.environment, context.pool, stop);
     let (project, python) = (project_dir.to_owned(), context.pool.python().cloned());
     let ensured = blocking(move || match python {
         Some(python) => environments.ensure(&project, &python.interpreter),
@@ -516,7 +544,7 @@ pub async fn restore_checkout(
     store: &Store,
     environment: &store::Environment,
     data: &Path,
-    python: Option<&steward_compiler::PythonRuntime>,
+    pool: &Pool,
 ) {
     let Some(version) = environment.active_version else {
         return;
@@ -552,10 +580,12 @@ pub async fn restore_checkout(
             return;
         }
     };
-    let (Some(project), Some(python)) = (project, python.cloned()) else {
+    let (Some(project), Some(python)) = (project, pool.python().cloned()) else {
         return;
     };
-    let environments = modules::Environments::new(data);
+    let stop = CancellationToken::new();
+    let _stops = stop.clone().drop_guard();
+    let environments = environments(data, environment.id, pool, stop);
     let ensured = blocking(move || environments.ensure(&project, &python.interpreter)).await;
     if let Err(error) = ensured {
         let error = chain(&error);

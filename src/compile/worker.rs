@@ -58,6 +58,8 @@ pub struct PoolOptions {
     pub slots: usize,
     pub timeout: Duration,
     pub memory_bytes: u64,
+    /// How long pip may take for what a commit asks for.
+    pub install_timeout: Duration,
     pub python: Option<PythonRuntime>,
     /// Files of the server's that no Python code of a repository may read, beside its data.
     pub secrets: Vec<PathBuf>,
@@ -69,6 +71,7 @@ impl Default for PoolOptions {
             slots: 2,
             timeout: Duration::from_secs(600),
             memory_bytes: 4 << 30,
+            install_timeout: Duration::from_secs(600),
             python: None,
             secrets: Vec::new(),
         }
@@ -125,6 +128,14 @@ impl Pool {
 
     pub(super) fn secrets(&self) -> &[PathBuf] {
         &self.options.secrets
+    }
+
+    pub(super) fn memory_bytes(&self) -> u64 {
+        self.options.memory_bytes
+    }
+
+    pub(super) fn install_limit(&self) -> Duration {
+        self.options.install_timeout
     }
 
     pub fn python(&self) -> Option<&PythonRuntime> {

@@ -55,6 +55,7 @@ struct CompileSection {
     slots: Option<usize>,
     timeout: Option<String>,
     memory_mib: Option<u64>,
+    install_timeout: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -204,6 +205,9 @@ fn parse(text: &str, path: &str) -> Result<Config, Error> {
     }
     if let Some(timeout) = &file.compile.timeout {
         pool.timeout = check.duration("compile.timeout", timeout)?;
+    }
+    if let Some(timeout) = &file.compile.install_timeout {
+        pool.install_timeout = check.duration("compile.install_timeout", timeout)?;
     }
     if let Some(memory_mib) = file.compile.memory_mib {
         if !(64..=1 << 20).contains(&memory_mib) {

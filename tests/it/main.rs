@@ -1,6 +1,7 @@
 //! End-to-end tests: they drive the real binary on real repositories, databases, processes and files.
 
 mod api;
+mod builds;
 mod commits;
 mod compile;
 mod confine;

@@ -21,7 +21,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("domain", &[]),
     ("observe", &["domain"]),
     ("process", &[]),
-    ("modules", &[]),
+    ("modules", &["process"]),
     ("forge", &[]),
     ("git", &[]),
     ("store", &["domain"]),
