@@ -10,6 +10,7 @@ mod exec;
 mod executor;
 mod failure;
 mod harness;
+mod hosts;
 mod lsp;
 mod mistakes;
 mod modules;
