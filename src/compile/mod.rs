@@ -4,7 +4,7 @@
 //! the pool of processes that it runs in, and the life of such a process. Nothing is deployed here: a stored version
 //! wakes the engine, which reads it from the store.
 
-mod files;
+mod code;
 mod next;
 mod python;
 mod run;
@@ -13,7 +13,7 @@ mod source;
 mod worker;
 
 pub use python::{interpreter, python_runtime};
-pub use run::{forget_checkouts, restore_checkout};
+pub use run::{forget_checkouts, restore_modules};
 pub use service::{Compiler, Options};
 pub use source::{Source, SourceError};
 pub use worker::{Pool, PoolOptions, run as run_worker};

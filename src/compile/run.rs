@@ -5,14 +5,13 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
-use steward_compiler::protocol::PythonModule;
 use steward_compiler::{Export, Resource};
 use tokio_util::sync::CancellationToken;
 
 use super::next::inputs_digest;
 use super::source::Head;
 use super::worker::{Job, JobDone, Pool, PoolError};
-use crate::deploy::Python;
+use crate::deploy::{self, Python};
 use crate::domain::chain;
 use crate::domain::{EnvironmentId, Timestamp};
 use crate::git;
@@ -244,7 +243,7 @@ async fn execute(
         project_dir.clone()
     });
     let job = Job {
-        project_dir: named.clone(),
+        project_dir: named,
         variables: compile.variables.clone(),
         environment_id: context.environment.to_string(),
         python: context.pool.python().map(Python::from),
@@ -275,13 +274,7 @@ async fn execute(
         )
         .await;
     let done = match done {
-        Ok(mut done) => {
-            let modules = std::mem::take(&mut done.code.modules).into_iter();
-            done.code.modules = modules
-                .map(|module| below(module, &named, &project_dir))
-                .collect();
-            done
-        }
+        Ok(done) => done,
         // What a model did to its worker it will do again.
         Err(error @ (PoolError::Timeout(_) | PoolError::Ended(_))) => {
             return Err(Failure::Rejected(error.to_string()));
@@ -473,21 +466,6 @@ fn named(
     Ok(link)
 }
 
-/// A module by the path of its checkout, which stays what it is when the next commit comes.
-fn below(mut module: PythonModule, named: &Path, checkout: &Path) -> PythonModule {
-    let moved = |path: &mut String| {
-        if let Ok(rest) = Path::new(path.as_str()).strip_prefix(named) {
-            let checkout = std::path::absolute(checkout).unwrap_or_else(|_| checkout.to_owned());
-            *path = checkout.join(rest).display().to_string();
-        }
-    };
-    moved(&mut module.root);
-    for file in &mut module.files {
-        moved(&mut file.path);
-    }
-    module
-}
-
 /// Runs blocking work off the runtime. A panic in it is ours to show.
 pub(super) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     match tokio::task::spawn_blocking(work).await {
@@ -538,57 +516,53 @@ fn result_digest(export: &Export) -> String {
     hex::encode(hasher.finalize())
 }
 
-/// Lays out the files of the version in force again, if they are gone: executors import handlers from them. What fails
-/// is logged; the resources concerned then say what is missing.
-pub async fn restore_checkout(
+/// Makes the Python environment of the version in force again, if it is gone: its handlers run in it. What fails is logged;
+/// the resources concerned then say what is missing. Their code is in the file store, and needs nothing of this.
+pub async fn restore_modules(
     store: &Store,
     environment: &store::Environment,
     data: &Path,
     pool: &Pool,
 ) {
-    let Some(version) = environment.active_version else {
-        return;
-    };
     let restored = async {
-        let version = store
-            .version_fetch(environment.id, version)
-            .await
-            .map_err(|error| chain(&error))?;
-        // Also when its directory is there: after a boot the checkouts are not trusted, and made again.
-        let Some(Some(commit)) = version.map(|version| version.commit_id) else {
-            return Ok(None);
+        let Some(number) = environment.active_version else {
+            return Ok(());
+        };
+        let interpreter = deploy::interpreter_of(store, environment.id, number);
+        let interpreter = interpreter.await.map_err(|error| chain(&error))?;
+        let (Some(interpreter), Some(python)) = (interpreter, pool.python().cloned()) else {
+            return Ok(());
+        };
+        if interpreter.is_file() {
+            return Ok(());
+        }
+        let version = store.version_fetch(environment.id, number).await;
+        let version = version.map_err(|error| chain(&error))?;
+        let Some(commit) = version.and_then(|version| version.commit_id) else {
+            return Ok(());
         };
         let source =
             super::Source::from_stored(&environment.repo_url, &environment.repo_branch, data);
         let source = source.map_err(|error| chain(&error))?;
+        let stop = CancellationToken::new();
+        let _stops = stop.clone().drop_guard();
+        let environments = environments(data, environment.id, pool, stop);
         let data = data.to_owned();
         blocking(move || {
-            let repository = source.repository_path(&data)?;
-            let commit = commit.parse().map_err(|_| git::Error::EmptyRepository {
-                url: commit.clone(),
-            })?;
-            git::checkout(&repository, commit, &data.join("checkouts"))
+            let checked_out = || {
+                let repository = source.repository_path(&data)?;
+                let commit = commit.parse().map_err(|_| git::Error::EmptyRepository {
+                    url: commit.clone(),
+                })?;
+                git::checkout(&repository, commit, &data.join("checkouts"))
+            };
+            let project = checked_out().map_err(|error: git::Error| chain(&error))?;
+            let ensured = environments.ensure(&project, &python.interpreter);
+            ensured.map(|_| ()).map_err(|error| chain(&error))
         })
         .await
-        .map_err(|error: git::Error| chain(&error))
-        .map(Some)
     };
-    let project = match restored.await {
-        Ok(project) => project,
-        Err(error) => {
-            tracing::warn!(environment.id = %environment.id, error, "cannot restore the files of the version in force");
-            return;
-        }
-    };
-    let (Some(project), Some(python)) = (project, pool.python().cloned()) else {
-        return;
-    };
-    let stop = CancellationToken::new();
-    let _stops = stop.clone().drop_guard();
-    let environments = environments(data, environment.id, pool, stop);
-    let ensured = blocking(move || environments.ensure(&project, &python.interpreter)).await;
-    if let Err(error) = ensured {
-        let error = chain(&error);
+    if let Err(error) = restored.await {
         tracing::warn!(environment.id = %environment.id, error, "cannot restore the modules of the version in force");
     }
 }

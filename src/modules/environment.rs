@@ -8,13 +8,14 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rustix::fs::{AtFlags, CWD, FlockOperation, Timespec, Timestamps, UTIME_NOW, flock, utimensat};
+use rustix::fs::{FlockOperation, flock};
 use sha2::{Digest, Sha256};
 
 use super::command::{Confinement, Folders, Runner};
 use super::copy::copy_tree;
 use super::pip::{Job, Pip};
 use super::{Error, Installed, LOCK_FILE, Lock, Offline, Requirements, Source};
+use crate::files::{folders, is_older, touch};
 
 /// The extension of the mark of an environment that is whole, which holds its lock.
 const COMPLETE: &str = "complete";
@@ -90,7 +91,7 @@ impl Environments {
             && let Ok(lock) = serde_yaml::from_str(&text)
         {
             // It is in use: see `sweep`.
-            touch(&mark);
+            let _ = touch(&mark);
             return Ok(Some(Installed {
                 environment,
                 lock,
@@ -125,7 +126,7 @@ impl Environments {
         for directory in [environment, &self.cache, &self.builds] {
             fs::create_dir_all(directory).map_err(failed())?;
         }
-        touch(&self.cache);
+        touch(&self.cache).map_err(failed())?;
         let is_folder = |source: &Source| matches!(source, Source::Folder { .. });
         let installs_project = match &lock {
             Some(lock) => lock
@@ -170,20 +171,6 @@ impl Environments {
             is_new_lock,
         })
     }
-}
-
-/// Sets the time of a file to now.
-fn touch(path: &Path) {
-    let now = Timespec {
-        tv_sec: 0,
-        tv_nsec: UTIME_NOW,
-    };
-    let times = Timestamps {
-        last_access: now,
-        last_modification: now,
-    };
-    // Without it the environment may be made once more.
-    let _ = utimensat(CWD, path, &times, AtFlags::empty());
 }
 
 /// What decides an environment's content: the lock, or what is asked for; the interpreter; and the project, if parts of it
@@ -280,16 +267,4 @@ fn remove_unused(environment: &Path, kept: &[PathBuf], age: Duration) -> bool {
     // The mark goes first: half of an environment is none.
     let _ = fs::remove_file(mark);
     fs::remove_dir_all(environment).is_ok()
-}
-
-fn is_older(path: &Path, age: Duration) -> bool {
-    fs::metadata(path)
-        .and_then(|meta| meta.modified())
-        .is_ok_and(|at| at.elapsed().is_ok_and(|since| since > age))
-}
-
-fn folders(directory: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
-    let entries = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
-    entries.map(|entry| entry.path()).collect()
 }

@@ -2,6 +2,7 @@
 
 mod api;
 mod builds;
+mod code;
 mod commits;
 mod compile;
 mod confine;
