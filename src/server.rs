@@ -125,6 +125,8 @@ pub struct Server {
 /// What no stored version needs (Python environments, files) is kept this long: a branch may come back to it, and a compile
 /// that runs has not stored its version yet.
 const UNUSED: Duration = Duration::from_secs(7 * 24 * 3600);
+/// How long an environment waits for its Python environment before it starts.
+const RESTORE_PATIENCE: Duration = Duration::from_secs(30);
 /// Of the data directory: the file store.
 const FILES: &str = "files";
 /// How often a local repository is looked at beside the file events.
@@ -329,7 +331,9 @@ impl App {
             _ => (DEFAULT_POLL, true, Credentials::default()),
         };
         // Before anything runs: executors need the environment of the version in force, and a cache may have been wiped.
-        compile::restore_modules(&self.store, environment, &self.data, &self.pool).await;
+        // An index that does not answer holds up nothing else; what needs the environment is tried again.
+        let mut restoring = tokio::spawn(self.clone().restore(environment.clone(), stop.clone()));
+        let _ = tokio::time::timeout(RESTORE_PATIENCE, &mut restoring).await;
         let (engine, engine_task) = Engine::start(options);
         let (compiler, compiler_task) = Compiler::start(compile::Options {
             environment: id,
@@ -344,6 +348,9 @@ impl App {
             shutdown: stop.clone(),
         });
         let mut tasks = vec![engine_task, compiler_task];
+        if !restoring.is_finished() {
+            tasks.push(restoring);
+        }
         if let Some(path) = local.filter(|_| watch) {
             tasks.push(tokio::spawn(watch::local::watch(
                 path,
@@ -370,6 +377,14 @@ impl App {
                 tasks,
             },
         );
+    }
+
+    async fn restore(self, environment: Environment, stop: CancellationToken) {
+        let _in_use = self.checkouts.read().await;
+        tokio::select! {
+            () = compile::restore_modules(&self.store, &environment, &self.data, &self.pool) => {}
+            () = stop.cancelled() => {}
+        }
     }
 
     /// Stops the loops of an environment and waits for them.

@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 use super::command::{Confinement, Folders, Runner};
 use super::copy::copy_tree;
 use super::pip::{Job, Pip};
-use super::{Error, Installed, LOCK_FILE, Lock, Offline, Requirements, Source};
+use super::{Error, Installed, LOCK_FILE, Lock, Offline, Requirements, Source, links};
 use crate::files::{folders, is_older, touch};
 
 /// The extension of the mark of an environment that is whole, which holds its lock.
@@ -165,6 +165,7 @@ impl Environments {
             None => pip.resolve()?,
         };
         pip.install(&lock)?;
+        links::check(environment, &self.confinement.hidden)?;
         Ok(Installed {
             environment: environment.to_owned(),
             lock,

@@ -7,6 +7,7 @@
 mod command;
 mod copy;
 mod environment;
+mod links;
 mod lock;
 mod pip;
 mod project;

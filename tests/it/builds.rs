@@ -182,3 +182,22 @@ fn a_server_installs_from_git_what_is_built_confined() {
     assert!(lock.contains(commit.trim()), "{lock}");
     assert!(running.stop().success());
 }
+
+#[test]
+fn an_environment_that_is_gone_is_made_again_when_the_server_starts() {
+    let hanging = Hanging::new("31415.4");
+    hanging.release();
+    let host = Host::new();
+    let mut running = Running::start(host.up(hanging.repo.path()));
+    running.settled(1);
+    assert!(running.stop().success());
+    let [environment] = environments(&host).try_into().unwrap();
+    fs::remove_dir_all(&environment).unwrap();
+    fs::remove_file(environment.with_extension("complete")).unwrap();
+    fs::remove_dir_all(host.data().join("checkouts")).unwrap();
+    let running = Running::start(host.up(hanging.repo.path()));
+    let mark = environment.with_extension("complete");
+    wait_until("the environment is there again", || mark.exists());
+    assert!(environment.join("bin/python").exists());
+    assert!(running.stop().success());
+}

@@ -95,16 +95,8 @@ fn plugins_do_not_get_out_and_do_what_plugins_do() {
     assert!(report.contains("['25 attempts']"), "{report}");
 }
 
-/// Issue 4, 8: what is built where it is installed is code of the repository, too.
-#[test]
-fn builds_do_not_get_out_and_do_what_builds_do() {
-    if !can_confine() {
-        return;
-    }
-    let home = tempfile::tempdir().unwrap();
-    let repo = Repo::new("import greet\nstd::print(greet::version())\n");
-    let (secret, config) = server_of(home.path(), &repo);
-    let data = home.path().join("data");
+/// A project with a folder that tries to get out when it is built. Gives a file of another environment's, too.
+fn builds_to_escape(repo: &Repo, data: &Path, secret: &Path, plant: Option<&str>) -> PathBuf {
     let other = data.join("python/environments/other/pyvenv.cfg");
     fs::create_dir_all(other.parent().unwrap()).unwrap();
     fs::write(&other, "of another").unwrap();
@@ -116,6 +108,9 @@ fn builds_do_not_get_out_and_do_what_builds_do() {
     package["data"] = data.to_str().into();
     package["secret"] = secret.to_str().into();
     package["other"] = other.to_str().into();
+    if let Some(plant) = plant {
+        package["plant"] = plant.into();
+    }
     repo.write("sources/greet/package.json", &package.to_string());
     repo.write("sources/greet/attempts.py", ATTEMPTS);
     repo.write("sources/greet/escape_build.py", ESCAPE_BUILD);
@@ -124,6 +119,20 @@ fn builds_do_not_get_out_and_do_what_builds_do() {
         "[build-system]\nrequires = []\nbuild-backend = \"escape_build\"\nbackend-path = [\".\"]\n",
     );
     repo.commit("tries to get out of its build");
+    other
+}
+
+/// Issue 4, 8: what is built where it is installed is code of the repository, too.
+#[test]
+fn builds_do_not_get_out_and_do_what_builds_do() {
+    if !can_confine() {
+        return;
+    }
+    let home = tempfile::tempdir().unwrap();
+    let repo = Repo::new("import greet\nstd::print(greet::version())\n");
+    let (secret, config) = server_of(home.path(), &repo);
+    let data = home.path().join("data");
+    let other = builds_to_escape(&repo, &data, &secret, None);
     let variables = [
         ("ONLY_FOR_THE_SERVER", "x"),
         ("PIP_INDEX_URL", "https://user:secret@localhost/simple"),
@@ -140,4 +149,20 @@ fn builds_do_not_get_out_and_do_what_builds_do() {
     }
     assert_eq!(fs::read_to_string(&other).unwrap(), "of another");
     assert_eq!(fs::read_dir(data.join("python/builds")).unwrap().count(), 0);
+}
+
+#[test]
+fn a_build_leaves_no_link_for_the_compile_to_follow() {
+    if !can_confine() {
+        return;
+    }
+    let home = tempfile::tempdir().unwrap();
+    let repo = Repo::new("import greet\nstd::print(greet::version())\n");
+    let (secret, config) = server_of(home.path(), &repo);
+    builds_to_escape(&repo, &home.path().join("data"), &secret, Some("lib/leak"));
+    let served = serve(home.path(), &config);
+    let report = first_report(&served);
+    let told = "a build left a link to what only the server may read: lib/leak";
+    assert!(report.contains(told), "{report}");
+    assert!(!report.contains("secret-of-the-server"), "{report}");
 }
