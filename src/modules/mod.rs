@@ -11,6 +11,7 @@ mod links;
 mod lock;
 mod pip;
 mod project;
+mod said;
 
 pub use command::Confinement;
 pub use environment::{Environments, sweep};
