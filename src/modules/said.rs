@@ -4,6 +4,8 @@ use std::process::Output;
 
 use super::Error;
 
+/// How pip begins its last words on a command that failed.
+const FAILED_COMMAND: &str = "error: subprocess-exited-with-error";
 /// What is told of a failure.
 const TOLD_BYTES: usize = 32 << 10;
 
@@ -43,10 +45,15 @@ fn explained(said: &str, answered: &str) -> Error {
         "Max retries exceeded",
     ];
     let lines: Vec<&str> = said.lines().map(str::trim_end).collect();
+    // What git said is before the error, which comes twice: with the command, and at the end.
+    let is_command = |line: &&str| line.trim_start().starts_with("Running command ");
     let is_error = |line: &&str| line.trim_start().to_lowercase().starts_with("error:");
-    let first = lines.iter().position(is_error).unwrap_or(0);
-    let kept: Vec<&str> = lines[first..]
+    let command = lines.iter().position(is_command);
+    let first = command.or_else(|| lines.iter().position(is_error));
+    let is_again = |line: &&&str| command.is_some() && **line == FAILED_COMMAND;
+    let kept: Vec<&str> = lines[first.unwrap_or(0)..]
         .iter()
+        .take_while(|line| !is_again(line))
         .filter(|line| !line.starts_with("WARNING") && !line.contains("pip.pypa.io"))
         .map(|line| line.strip_prefix("ERROR: ").unwrap_or(line))
         .filter(|line| !line.is_empty())
@@ -83,5 +90,19 @@ mod tests {
         assert!(!text.contains("https"), "{text}");
         let said = "WARNING: Retrying after connection broken by 'NewConnectionError(...)'\nERROR: No matching distribution found for a";
         assert!(explained(said, "").is_transient());
+    }
+
+    #[test]
+    fn what_git_says_is_told_once() {
+        let said = "  Running command git clone --quiet 'ssh://****@host/mod.git' /tmp/x\n  ssh: connect to host host port 22: Connection refused\n  error: subprocess-exited-with-error\n  \n  × git clone did not run successfully.\n  ╰─> See above for output.\nerror: subprocess-exited-with-error\n\n× git clone did not run successfully.\n╰─> See above for output.\n";
+        let error = explained(said, "");
+        assert!(error.is_transient());
+        let text = error.to_string();
+        let n_told = |what: &str| text.matches(what).count();
+        assert_eq!(n_told("Connection refused"), 1, "{text}");
+        assert_eq!(n_told("did not run successfully"), 1, "{text}");
+        // In whatever order a build writes it.
+        let odd = format!("{FAILED_COMMAND}\n Running command x\n");
+        assert_eq!(explained(&odd, "").to_string(), " Running command x");
     }
 }
