@@ -196,3 +196,58 @@ fn in_place(module: &CodeModule) -> PythonModule {
         files: files.collect(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn code_lies_where_its_content_says_and_what_is_cut_off_is_mended() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Files::new(dir.path().join("files"));
+        let python = Python {
+            interpreter: "python3".into(),
+            package: "package".into(),
+            files: Some(dir.path().join("files")),
+        };
+        let module = |name: &str, content: String| CodeModule {
+            name: name.to_owned(),
+            files: vec![CodeFile {
+                module: format!("inmanta_plugins.{name}"),
+                package: true,
+                content: Content::Sha1(content),
+            }],
+        };
+        let announced = vec![
+            module("net", store.put(b"x = 1\n").unwrap()),
+            module("gone", "0".repeat(40)),
+        ];
+        let make = || {
+            Code::new(
+                announced.clone(),
+                Some(python.clone()),
+                EnvironmentId::generate(),
+            )
+        };
+        let code = make();
+        assert!(code.has_module_of("net::Row") && code.has_module_of("gone::Row"));
+        assert!(!code.has_module_of("other::Row"));
+        assert_eq!(code.broken[0].module, "gone");
+        let path = PathBuf::from(&code.modules[0].files[0].path);
+        assert!(path.starts_with(dir.path().join("code")));
+        assert!(path.ends_with("inmanta_plugins/net/__init__.py"));
+        fs::write(&path, "x =").unwrap();
+        assert_eq!(make().key, code.key);
+        assert_eq!(fs::read_to_string(&path).unwrap(), "x = 1\n");
+        // What was gone may have come back.
+        assert!(code.again().is_some());
+        let whole = Code::new(
+            announced[..1].to_vec(),
+            Some(python.clone()),
+            code.environment_id,
+        );
+        assert!(whole.again().is_none());
+        fs::remove_dir_all(dir.path().join("code")).unwrap();
+        assert!(whole.again().unwrap().is_on_disk());
+    }
+}

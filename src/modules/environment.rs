@@ -8,7 +8,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, flock, syncfs};
 use sha2::{Digest, Sha256};
 
 use super::command::{Confinement, Folders, Runner};
@@ -89,6 +89,7 @@ impl Environments {
         let mark = environment.with_extension(COMPLETE);
         if let Ok(text) = fs::read_to_string(&mark)
             && let Ok(lock) = serde_yaml::from_str(&text)
+            && environment.join("bin/python").exists()
         {
             // It is in use: see `sweep`.
             let _ = touch(&mark);
@@ -98,12 +99,16 @@ impl Environments {
                 is_new_lock: false,
             }));
         }
+        let _ = fs::remove_file(&mark);
         if environment.exists() {
             fs::remove_dir_all(&environment).map_err(failed())?;
         }
         let made = self.make(&environment, project, interpreter, &requirements, lock);
         match made {
             Ok(installed) => {
+                // Before the mark: a power cut must not leave one without the rest.
+                let synced = File::open(&environment).and_then(|file| Ok(syncfs(file)?));
+                synced.map_err(failed())?;
                 fs::write(&mark, installed.lock.text()).map_err(failed())?;
                 Ok(Some(installed))
             }

@@ -29,7 +29,9 @@ pub(super) fn check(environment: &Path, hidden: &[PathBuf]) -> Result<(), Error>
 fn check_link(path: &Path, root: &Path, hidden: &[PathBuf]) -> Result<(), Error> {
     match fs::canonicalize(path) {
         Ok(target) => {
-            let is_hidden = hidden.iter().any(|hidden| target.starts_with(hidden));
+            // What is in /proc depends on who looks.
+            let is_hidden = target.starts_with("/proc")
+                || hidden.iter().any(|hidden| target.starts_with(hidden));
             if !is_hidden || target.starts_with(root) {
                 return Ok(());
             }
@@ -78,6 +80,9 @@ mod tests {
         let error = check(&environment, &hidden).unwrap_err().to_string();
         assert!(error.ends_with("lib/x/up"), "{error}");
         fs::remove_file(environment.join("lib/x/up")).unwrap();
+        link("/proc/self/environ", "variables");
+        assert!(check(&environment, &hidden).is_err());
+        fs::remove_file(environment.join("variables")).unwrap();
         link("../../database", "database");
         assert!(check(&environment, &hidden).is_err());
     }
