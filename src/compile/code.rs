@@ -4,7 +4,7 @@
 //! for such a type, and all that these import. What a module imports is read off its text, rather too much than too little:
 //! one that is not needed only costs time. Source: deploy.md 5.1; issue 4, 6.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 
@@ -16,11 +16,22 @@ use crate::files::Files;
 
 const ROOT: &str = "inmanta_plugins";
 
-/// A module and the text of its files.
+/// A module, its files, and what it says of others.
 struct Source<'a> {
     module: &'a PythonModule,
     files: Vec<Vec<u8>>,
-    text: String,
+    mentions: Mentions,
+}
+
+/// What the text of a module says of others, read in one go.
+#[derive(Default)]
+struct Mentions {
+    /// Of the language, that it imports.
+    modules: BTreeSet<String>,
+    /// It may import any.
+    all: bool,
+    /// Quoted names of types, if it has providers.
+    types: BTreeSet<String>,
 }
 
 /// Keeps the code that `resources` need of `modules`.
@@ -39,7 +50,9 @@ pub(super) fn keep(
     if types.is_empty() {
         return Ok(Vec::new());
     }
-    let sources: Vec<Source<'_>> = modules.iter().map(read).collect::<io::Result<_>>()?;
+    let names: BTreeSet<&str> = modules.iter().map(|module| module.name.as_str()).collect();
+    let sources = modules.iter().map(|module| read(module, &names));
+    let sources: Vec<Source<'_>> = sources.collect::<io::Result<_>>()?;
     let needed = needed(&sources, &types);
     let kept = sources
         .iter()
@@ -61,17 +74,19 @@ pub(super) fn keep(
     .collect()
 }
 
-fn read(module: &PythonModule) -> io::Result<Source<'_>> {
-    let files = module.files.iter().map(|file| {
-        fs::read(&file.path)
-            .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", file.path)))
-    });
-    let files: Vec<Vec<u8>> = files.collect::<io::Result<_>>()?;
-    let texts = files.iter().map(|content| String::from_utf8_lossy(content));
+fn read<'a>(module: &'a PythonModule, names: &BTreeSet<&str>) -> io::Result<Source<'a>> {
+    let mut files = Vec::new();
+    let mut mentions = Mentions::default();
+    for file in &module.files {
+        let content = fs::read(&file.path)
+            .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", file.path)))?;
+        mentions.read(&String::from_utf8_lossy(&content), names);
+        files.push(content);
+    }
     Ok(Source {
         module,
-        text: texts.collect::<Vec<_>>().join("\n"),
         files,
+        mentions,
     })
 }
 
@@ -98,51 +113,54 @@ fn needed<'a>(sources: &[Source<'a>], types: &BTreeSet<&str>) -> BTreeSet<&'a st
         .iter()
         .filter_map(|name| name.split("::").next())
         .collect();
-    let names: BTreeMap<&str, &Source<'a>> = sources
-        .iter()
-        .map(|source| (source.module.name.as_str(), source))
-        .collect();
-    let provides = |source: &Source<'_>| {
-        let mentioned = types.iter().any(|name| {
-            [format!("\"{name}\""), format!("'{name}'")]
-                .iter()
-                .any(|quoted| source.text.contains(quoted))
-        });
-        mentioned && source.text.contains("provider")
+    let provides = |mentions: &Mentions| types.iter().any(|name| mentions.types.contains(*name));
+    let is_first = |source: &&Source<'a>| {
+        of_types.contains(source.module.name.as_str()) || provides(&source.mentions)
     };
-    let is_first =
-        |source: &&Source<'a>| of_types.contains(source.module.name.as_str()) || provides(source);
     let mut open: Vec<&Source<'a>> = sources.iter().filter(is_first).collect();
     let mut needed = BTreeSet::new();
     while let Some(source) = open.pop() {
         if !needed.insert(source.module.name.as_str()) {
             continue;
         }
-        let imported = names
-            .iter()
-            .filter(|(name, _)| !needed.contains(**name) && imports(&source.text, name));
-        open.extend(imported.map(|(_, source)| *source));
+        let Mentions { modules, all, .. } = &source.mentions;
+        let imported = |other: &&Source<'a>| *all || modules.contains(&other.module.name);
+        open.extend(sources.iter().filter(imported));
     }
     needed
 }
 
-/// Whether a text may import the module `name`.
-fn imports(text: &str, name: &str) -> bool {
-    let mut is_open = text.contains("from ..");
-    for rest in text.split(ROOT).skip(1) {
-        let below = rest.strip_prefix('.').unwrap_or_default();
-        let first: &str = below.split(|c| !is_word(c)).next().unwrap_or_default();
-        // What asks for the package's path goes through all of it.
-        if first == name || first.starts_with("__") {
-            return true;
+impl Mentions {
+    /// Adds what a text says; `names` are those of all modules.
+    fn read(&mut self, text: &str, names: &BTreeSet<&str>) {
+        // `from inmanta_plugins import`, or from the package above: names stand anywhere.
+        let mut is_open = text.contains("from ..");
+        for rest in text.split(ROOT).skip(1) {
+            let below = rest.strip_prefix('.').unwrap_or_default();
+            let first = below.split(|c| !is_word(c)).next().unwrap_or_default();
+            match below.chars().next() {
+                // A name that is put together.
+                Some('{' | '%' | '"' | '\'') => self.all = true,
+                // What asks for the package's path goes through all of it.
+                _ if first.starts_with("__") => self.all = true,
+                _ if first.is_empty() => is_open = true,
+                _ => {
+                    self.modules.insert(first.to_owned());
+                }
+            }
         }
-        // A name that is put together, or `from inmanta_plugins import`.
-        match below.chars().next() {
-            Some('{' | '%' | '"' | '\'') => return true,
-            _ => is_open |= first.is_empty(),
+        if is_open {
+            let words = text.split(|c| !is_word(c));
+            let named = words.filter(|word| names.contains(word));
+            self.modules.extend(named.map(str::to_owned));
+        }
+        if text.contains("provider") {
+            let quoted = text.split(['"', '\'']);
+            let types = quoted
+                .filter(|part| part.contains("::") && part.chars().all(|c| is_word(c) || c == ':'));
+            self.types.extend(types.map(str::to_owned));
         }
     }
-    is_open && text.split(|c| !is_word(c)).any(|word| word == name)
 }
 
 fn is_word(c: char) -> bool {
@@ -155,6 +173,11 @@ mod tests {
 
     #[test]
     fn imports_are_read_off_the_text() {
+        let imports = |text: &str| {
+            let mut mentions = Mentions::default();
+            mentions.read(text, &BTreeSet::from(["net", "other"]));
+            mentions.all || mentions.modules.contains("net")
+        };
         for text in [
             "import inmanta_plugins.net",
             "from inmanta_plugins.net.ip import x",
@@ -164,7 +187,7 @@ mod tests {
             "importlib.import_module('inmanta_plugins.' + name)",
             "pkgutil.iter_modules(inmanta_plugins.__path__)",
         ] {
-            assert!(imports(text, "net"), "{text}");
+            assert!(imports(text), "{text}");
         }
         for text in [
             "import net",
@@ -172,17 +195,12 @@ mod tests {
             "from inmanta_plugins import network",
             "x = 'net'",
         ] {
-            assert!(!imports(text, "net"), "{text}");
+            assert!(!imports(text), "{text}");
         }
     }
 
     #[test]
     fn modules_are_needed_for_types_providers_and_imports() {
-        let module = |name: &str| PythonModule {
-            name: name.to_owned(),
-            root: String::new(),
-            files: Vec::new(),
-        };
         let texts = [
             ("net", "from inmanta_plugins.util import x"),
             ("util", ""),
@@ -190,14 +208,23 @@ mod tests {
             ("extra", "@provider('net::Row', name='other')"),
             ("unused", "import inmanta_plugins.net"),
         ];
-        let modules: Vec<PythonModule> = texts.iter().map(|(name, _)| module(name)).collect();
+        let names = texts.iter().map(|(name, _)| *name).collect();
+        let modules = texts.map(|(name, _)| PythonModule {
+            name: name.to_owned(),
+            root: String::new(),
+            files: Vec::new(),
+        });
         let sources: Vec<Source<'_>> = modules
             .iter()
             .zip(texts)
-            .map(|(module, (_, text))| Source {
-                module,
-                files: Vec::new(),
-                text: text.to_owned(),
+            .map(|(module, (_, text))| {
+                let mut mentions = Mentions::default();
+                mentions.read(text, &names);
+                Source {
+                    module,
+                    files: Vec::new(),
+                    mentions,
+                }
             })
             .collect();
         let attributes = "{\"references\": [{\"args\": [], \"type\": \"refs::Secret\"}]}";
