@@ -166,3 +166,46 @@ fn a_build_leaves_no_link_for_the_compile_to_follow() {
     assert!(report.contains(told), "{report}");
     assert!(!report.contains("secret-of-the-server"), "{report}");
 }
+
+/// A build backend that makes a module of the names in its environment.
+const NAMES_BUILD: &str = "import os, pathlib, wheel\n\ndef build_wheel(directory, settings=None, metadata=None):\n    \
+    here = pathlib.Path(__file__).parent\n    names = ' '.join(sorted(os.environ))\n    \
+    (here / '__init__.py').write_text(f'from inmanta.plugins import plugin\\n@plugin\\ndef version() -> \"string\":\\n    return {names!r}\\n')\n    \
+    return wheel.build_wheel(directory)\n";
+
+#[test]
+fn builds_get_what_says_where_packages_are_only_where_the_project_asks_for_it() {
+    let names = |use_system_config: bool| {
+        let home = tempfile::tempdir().unwrap();
+        let repo = Repo::new("import greet\nstd::print(greet::version())\n");
+        let (_, config) = server_of(home.path(), &repo);
+        repo.write(
+            "project.yml",
+            &format!("name: test\npip: {{use-system-config: {use_system_config}}}\n"),
+        );
+        repo.write("requirements.txt", "--no-index\n./sources/greet\n");
+        source_folder(&repo.path().join("sources/greet"), "1.0");
+        repo.write("sources/greet/names_build.py", NAMES_BUILD);
+        repo.write(
+            "sources/greet/pyproject.toml",
+            "[build-system]\nrequires = []\nbuild-backend = \"names_build\"\nbackend-path = [\".\"]\n",
+        );
+        repo.commit("builds");
+        let variables = [
+            ("PIP_FIND_LINKS", "/nowhere"),
+            ("PIP_LOG", "/nowhere/else"),
+            ("no_proxy", "localhost"),
+            ("A_SECRET", "x"),
+        ];
+        first_report(&serve_with(home.path(), &config, &variables))
+    };
+    let (with, without) = (names(true), names(false));
+    for report in [&with, &without] {
+        assert!(report.contains("PIP_CACHE_DIR"), "{report}");
+        assert!(report.contains("no_proxy"), "{report}");
+        assert!(!report.contains("A_SECRET"), "{report}");
+        assert!(!report.contains("PIP_LOG"), "{report}");
+    }
+    assert!(with.contains("PIP_FIND_LINKS"), "{with}");
+    assert!(!without.contains("PIP_FIND_LINKS"), "{without}");
+}
