@@ -4,6 +4,7 @@
 //! between, and kill the group when the signal comes. With `--all` we are also whom orphans below us come to, so that
 //! nothing that the program started outlives it or us, whatever group it went to.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::io;
 use std::process::{Command, ExitCode, ExitStatus};
@@ -68,34 +69,56 @@ fn run_tied(parent: Option<u32>, all: bool, command: &mut Command) -> io::Result
     }
 }
 
-/// Kills all that is below us: who loses a parent that way becomes a child of ours, and is killed in the next turn.
+/// Kills all that is below us. It is stopped first, so that nothing multiplies faster than it is killed; who loses a
+/// parent that way becomes a child of ours.
 fn kill_descendants() {
     const TURNS: u32 = 1000;
     for _ in 0..TURNS {
         while let Ok(Some(_)) = rustix::process::wait(WaitOptions::NOHANG) {}
-        let children = children();
-        if children.is_empty() {
+        let mut found = descendants();
+        if found.is_empty() {
             return;
         }
-        for child in children {
-            let _ = rustix::process::kill_process(child, rustix::process::Signal::KILL);
+        for _ in 0..TURNS {
+            signal_all(&found, rustix::process::Signal::STOP);
+            let now = descendants();
+            let is_all = now.is_subset(&found);
+            found = now;
+            if is_all {
+                break;
+            }
         }
+        signal_all(&found, rustix::process::Signal::KILL);
         std::thread::sleep(Duration::from_millis(2));
     }
 }
 
-/// Our children, by what each process says its parent is.
-fn children() -> Vec<Pid> {
-    let own = std::process::id().to_string();
+fn signal_all(processes: &BTreeSet<i32>, signal: rustix::process::Signal) {
+    for process in processes.iter().filter_map(|id| Pid::from_raw(*id)) {
+        // It may have ended by itself.
+        let _ = rustix::process::kill_process(process, signal);
+    }
+}
+
+/// All processes below this one, by what each says its parent is.
+fn descendants() -> BTreeSet<i32> {
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-    let children = entries.filter_map(|entry| {
+    let parents = entries.filter_map(|entry| {
         let id: i32 = entry.file_name().to_str()?.parse().ok()?;
         let stat = std::fs::read_to_string(entry.path().join("stat")).ok()?;
         // The name before it, in brackets, may be any text.
         let parent = stat.rsplit(')').next()?.split_whitespace().nth(1)?;
-        (parent == own).then(|| Pid::from_raw(id)).flatten()
+        Some((id, parent.parse().ok()?))
     });
-    children.collect()
+    let parents: Vec<(i32, i32)> = parents.collect();
+    let mut found = BTreeSet::new();
+    let mut open = vec![rustix::process::getpid().as_raw_pid()];
+    while let Some(parent) = open.pop() {
+        let below = parents.iter().filter(|(_, its)| *its == parent);
+        let below = below.map(|(id, _)| *id).filter(|id| found.insert(*id));
+        open.extend(below.collect::<Vec<_>>());
+    }
+    found
 }
 
 /// Ends this process and the program with all that it started; comes back only if that is refused.
