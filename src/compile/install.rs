@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use tokio_util::sync::CancellationToken;
 
-use super::run::{Context, Failure, Stages, begin, blocking};
+use super::run::{Context, Failure, Stages, begin, blocking, checkouts};
 use super::worker::Pool;
 use crate::deploy;
 use crate::domain::{EnvironmentId, chain};
@@ -90,14 +90,14 @@ pub async fn restore_modules(
         let stop = CancellationToken::new();
         let _stops = stop.clone().drop_guard();
         let environments = environments(data, environment.id, pool, stop);
-        let data = data.to_owned();
+        let (data, dir) = (data.to_owned(), checkouts(data, environment.id));
         blocking(move || {
             let checked_out = || {
                 let repository = source.repository_path(&data)?;
                 let commit = commit.parse().map_err(|_| git::Error::EmptyRepository {
                     url: commit.clone(),
                 })?;
-                git::checkout(&repository, commit, &data.join("checkouts"))
+                git::checkout(&repository, commit, &dir)
             };
             let project = checked_out().map_err(|error: git::Error| chain(&error))?;
             let ensured = environments.ensure(&project, &python.interpreter);
@@ -120,7 +120,11 @@ pub(super) fn policy(context: &Context<'_>) -> Policy {
     }
     let environments = modules::Environments::directory(&data, &owner);
     Policy {
-        readable: vec![data.join("checkouts"), data.join("runtime"), environments],
+        readable: vec![
+            checkouts(&data, context.environment),
+            data.join("runtime"),
+            environments,
+        ],
         hidden: hidden(&data, context.pool),
         scratch,
         writable: Vec::new(),

@@ -1,5 +1,6 @@
 //! One compile, from a commit to a stored version or a report of why not.
 
+use std::collections::HashSet;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -14,6 +15,7 @@ use super::worker::{Job, JobDone, Pool, PoolError};
 use crate::deploy::Python;
 use crate::domain::chain;
 use crate::domain::{EnvironmentId, Timestamp};
+use crate::files::folders;
 use crate::git;
 use crate::observe::{Bus, CompileDone, RenderedDiagnostic, What};
 use crate::store::{self, Compile, CompileEnd, NewVersion, Outcome, Stage, Store, StoredResource};
@@ -224,7 +226,7 @@ async fn execute(
     report: &mut CompileDone,
 ) -> Result<Option<NewVersion>, Failure> {
     let stage = begin();
-    let checked_out = check_out(context.data, head).await;
+    let checked_out = check_out(context.data, context.environment, head).await;
     let (out, error) = match &checked_out {
         Ok(dir) => (dir.display().to_string(), String::new()),
         Err(error) => (String::new(), chain(error)),
@@ -344,13 +346,27 @@ fn judge(
 }
 
 /// The files of a commit, by content.
-pub(super) async fn check_out(data: &Path, head: &Head) -> Result<std::path::PathBuf, git::Error> {
+pub(super) async fn check_out(
+    data: &Path,
+    environment: EnvironmentId,
+    head: &Head,
+) -> Result<std::path::PathBuf, git::Error> {
     let (repository, commit, dir) = (
         head.repository.clone(),
         head.info.id,
-        data.join("checkouts"),
+        checkouts(data, environment),
     );
     blocking(move || git::checkout(&repository, commit, &dir)).await
+}
+
+/// Of all environments, each in a folder of its own.
+fn all_checkouts(data: &Path) -> std::path::PathBuf {
+    data.join("checkouts")
+}
+
+/// What an environment's repositories hold is none of the others' business: its plugins can read this, and not theirs.
+pub(super) fn checkouts(data: &Path, environment: EnvironmentId) -> std::path::PathBuf {
+    all_checkouts(data).join(environment.to_string())
 }
 
 /// A path to a checkout that is the same for all commits of an environment: so the Python modules that a commit leaves as
@@ -433,14 +449,22 @@ pub async fn forget_checkouts(
 ) -> Result<usize, store::Error> {
     let _alone = in_use.write().await;
     let trees = store.version_trees().await?;
-    let keep = trees.iter().filter_map(|tree| tree.parse().ok()).collect();
-    let dir = data.join("checkouts");
+    let keep: HashSet<_> = trees.iter().filter_map(|tree| tree.parse().ok()).collect();
+    let all = all_checkouts(data);
     let removed = blocking(move || {
-        if dir.is_dir() {
-            git::forget_checkouts(&dir, &keep)
-        } else {
-            Ok(0)
+        if !all.is_dir() {
+            return Ok(0);
         }
+        // A version of this program of before kept them all in one folder.
+        let mut n_removed = git::forget_checkouts(&all, &keep)?;
+        let is_of_one = |folder: &std::path::PathBuf| {
+            let name = folder.file_name().and_then(|name| name.to_str());
+            name.is_some_and(|name| name.parse::<EnvironmentId>().is_ok())
+        };
+        for folder in folders(&all).into_iter().filter(is_of_one) {
+            n_removed += git::forget_checkouts(&folder, &keep)?;
+        }
+        Ok::<_, git::Error>(n_removed)
     })
     .await;
     Ok(removed.unwrap_or_else(|error| {

@@ -87,12 +87,20 @@ fn plugins_do_not_get_out_and_do_what_plugins_do() {
     );
     repo.write("main.cf", &model);
     repo.commit("tries to get out");
+    other_checkout(&home.path().join("data"));
     let served = serve(home.path(), &config);
     let report = first_report(&served);
     assert!(report.contains("fine"), "{report}");
-    assert!(report.contains("25 attempts"), "{report}");
+    assert!(report.contains("27 attempts"), "{report}");
     assert!(!report.contains("ESCAPED"), "{report}");
-    assert!(report.contains("['25 attempts']"), "{report}");
+    assert!(report.contains("['27 attempts']"), "{report}");
+}
+
+/// A file of another environment's repository.
+fn other_checkout(data: &Path) {
+    let file = data.join("checkouts/other/main.cf");
+    fs::create_dir_all(file.parent().unwrap()).unwrap();
+    fs::write(file, "x = 1").unwrap();
 }
 
 /// A project with a folder that tries to get out when it is built. Gives a file of another environment's, too.
@@ -100,6 +108,7 @@ fn builds_to_escape(repo: &Repo, data: &Path, secret: &Path, plant: Option<&str>
     let other = data.join("python/environments/other/pyvenv.cfg");
     fs::create_dir_all(other.parent().unwrap()).unwrap();
     fs::write(&other, "of another").unwrap();
+    other_checkout(data);
     repo.write("requirements.txt", "--no-index\n./sources/greet\n");
     let source = repo.path().join("sources/greet");
     source_folder(&source, "1.0");
@@ -139,14 +148,17 @@ fn builds_do_not_get_out_and_do_what_builds_do() {
     ];
     let served = serve_with(home.path(), &config, &variables);
     let report = first_report(&served);
-    assert!(report.contains("30 attempts fine"), "{report}");
+    assert!(report.contains("31 attempts fine"), "{report}");
     assert!(!report.contains("ESCAPED"), "{report}");
-    assert!(report.contains("\"30 attempts fine\\n"), "{report}");
+    assert!(report.contains("\"31 attempts fine\\n"), "{report}");
     // What it wrote into its source is not in the checkout, which belongs to the commit.
-    let checkouts = fs::read_dir(data.join("checkouts")).unwrap().flatten();
-    for checkout in checkouts.filter(|entry| entry.path().is_dir()) {
-        assert!(!checkout.path().join("sources/greet/build").exists());
-    }
+    let below = |path: PathBuf| fs::read_dir(path).into_iter().flatten().flatten();
+    let checkouts = below(data.join("checkouts")).flat_map(|owner| below(owner.path()));
+    let built: Vec<bool> = checkouts
+        .filter(|checkout| checkout.path().join("sources/greet").is_dir())
+        .map(|checkout| checkout.path().join("sources/greet/build").exists())
+        .collect();
+    assert_eq!(built, [false]);
     assert_eq!(fs::read_to_string(&other).unwrap(), "of another");
     assert_eq!(fs::read_dir(data.join("python/builds")).unwrap().count(), 0);
 }
