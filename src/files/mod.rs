@@ -83,9 +83,13 @@ impl Files {
         }
         let directory = path.parent().unwrap_or(&self.directory);
         fs::create_dir_all(directory)?;
-        let fresh = directory.join(format!(".{name}.{}", std::process::id()));
-        fs::write(&fresh, content)?;
-        fs::rename(fresh, path)
+        let fresh = tempfile::Builder::new()
+            .prefix(".new-")
+            .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644))
+            .tempfile_in(directory)?;
+        fs::write(fresh.path(), content)?;
+        fresh.persist(path)?;
+        Ok(())
     }
 
     /// `None`: there is none, or it is not what its name says.

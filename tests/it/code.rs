@@ -245,19 +245,13 @@ fn an_executor_gets_what_its_handlers_import_and_one_that_does_not_load_fails_al
     assert!(running.stop().success());
 }
 
-/// Sets the times of all files of a store to long ago.
-fn age(store: &Path) -> usize {
+/// Sets the times of all that is in the folders of a folder to long ago.
+fn age(folder: &Path) -> usize {
     let then = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000);
-    let folders = fs::read_dir(store).unwrap().flatten();
-    let files = folders.flat_map(|folder| fs::read_dir(folder.path()).unwrap().flatten());
-    files
-        .map(|file| {
-            fs::File::open(file.path())
-                .unwrap()
-                .set_modified(then)
-                .unwrap()
-        })
-        .count()
+    let below = |path: &Path| fs::read_dir(path).into_iter().flatten().flatten();
+    let all = below(folder).flat_map(|folder| below(&folder.path()).collect::<Vec<_>>());
+    let aged = all.map(|entry| fs::File::open(entry.path()).unwrap().set_modified(then));
+    aged.filter(Result::is_ok).count()
 }
 
 #[test]
@@ -314,6 +308,23 @@ fn contents_go_with_the_last_version_that_names_them_and_young_ones_stay() {
         !has(&first) && !has("first") && !has("young")
     });
     assert!(has("second") && has(&second));
+    let entries = |folder: PathBuf| fs::read_dir(folder).into_iter().flatten().flatten();
+    let data = dir.path().join("data");
+    let checkouts = || {
+        let owners = entries(data.join("checkouts"));
+        let trees = owners.flat_map(|owner| entries(owner.path()));
+        trees.filter(|tree| tree.path().is_dir()).count()
+    };
+    wait_until("its checkout goes, too", || checkouts() == 1);
+    // What was laid out of it goes when it is old, and comes back when it is needed.
+    age(&data);
+    wait_until("nothing is laid out", || {
+        entries(data.join("code")).count() == 0
+    });
+    fs::remove_file(host.file("a")).unwrap();
+    let repair = json!({"agent_trigger_method": "push_full_deploy"});
+    call(&served, "POST", "/api/v1/deploy", &repair);
+    wait_until("it is repaired", || host.read("a") == "second");
 }
 
 #[test]
