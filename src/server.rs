@@ -555,21 +555,8 @@ async fn clean_up(app: &App) -> Result<(), store::Error> {
     if n_checkouts > 0 {
         tracing::info!(n_checkouts, "removed checkouts that no version needs");
     }
-    // Listed before it is asked what is needed: what a compile writes from here on is young.
-    let files = app.files();
-    let listed = files.clone();
-    let old = tokio::task::spawn_blocking(move || listed.older_than(UNUSED)).await;
-    let mut old = old.unwrap_or_default();
     let needed = deploy::needed_by_code(&app.store).await?;
-    old.retain(|name| !needed.contents.contains(name));
-    if !old.is_empty() {
-        let forget = |attributes: &str| files::forget_named(&mut old, attributes);
-        app.store.resource_attributes(forget).await?;
-    }
-    let collected = tokio::task::spawn_blocking(move || files.collect(&old, UNUSED));
-    if let Ok(n_files @ 1..) = collected.await {
-        tracing::info!(n_files, "removed files that no version needs");
-    }
+    collect_files(app).await?;
     let data = app.data.clone();
     let swept = tokio::task::spawn_blocking(move || {
         deploy::sweep(&data, UNUSED);
@@ -580,6 +567,32 @@ async fn clean_up(app: &App) -> Result<(), store::Error> {
             n_environments,
             "removed Python environments that nothing used"
         );
+    }
+    Ok(())
+}
+
+/// Removes the contents of the file store that no stored version names.
+async fn collect_files(app: &App) -> Result<(), store::Error> {
+    // Listed before it is asked what is needed: what a compile writes from here on is young.
+    let files = app.files();
+    let store = files.clone();
+    let old = tokio::task::spawn_blocking(move || store.older_than(UNUSED)).await;
+    let listed = old.unwrap_or_default();
+    let mut old = listed.clone();
+    // Not before: what a compile has stored meanwhile counts.
+    let needed = deploy::needed_by_code(&app.store).await?;
+    old.retain(|name| !needed.contents.contains(name));
+    if !old.is_empty() {
+        let forget = |attributes: &str| files::forget_named(&mut old, attributes);
+        app.store.resource_attributes(forget).await?;
+    }
+    let collected = tokio::task::spawn_blocking(move || {
+        // What is named is not asked for again before the same time has passed.
+        files.renew(listed.difference(&old));
+        files.collect(&old, UNUSED)
+    });
+    if let Ok(n_files @ 1..) = collected.await {
+        tracing::info!(n_files, "removed files that no version needs");
     }
     Ok(())
 }

@@ -116,6 +116,13 @@ impl Files {
         names.filter(|name| is_name(name)).collect()
     }
 
+    /// Counts contents as just written.
+    pub fn renew<'a>(&self, names: impl Iterator<Item = &'a String>) {
+        for name in names {
+            let _ = touch(&self.path(name));
+        }
+    }
+
     /// Removes these contents, but those that somebody wrote meanwhile, and what interrupted writers left; gives how many.
     pub fn collect(&self, names: &BTreeSet<String>, age: Duration) -> usize {
         let mut n_removed = 0;

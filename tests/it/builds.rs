@@ -23,7 +23,7 @@ struct Hanging {
 }
 
 impl Hanging {
-    fn new(seconds: &str) -> Self {
+    fn new() -> Self {
         let repo = Repo::new("import greet\nstd::print(greet::version())\n");
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("hang"), "").unwrap();
@@ -33,7 +33,13 @@ impl Hanging {
         let text = fs::read_to_string(source.join("package.json")).unwrap();
         let mut package: Value = serde_json::from_str(&text).unwrap();
         package["hang"] = dir.path().join("hang").to_str().into();
-        package["seconds"] = seconds.into();
+        // Nobody else sleeps for as long.
+        let unique = dir.path().file_name().unwrap().as_encoded_bytes();
+        let unique = unique
+            .iter()
+            .fold(0_u64, |sum, byte| sum * 31 + u64::from(*byte));
+        let seconds = format!("9999.{unique}");
+        package["seconds"] = seconds.as_str().into();
         repo.write("sources/greet/package.json", &package.to_string());
         repo.write("sources/greet/hang_build.py", HANG_BUILD);
         repo.write(
@@ -41,11 +47,7 @@ impl Hanging {
             "[build-system]\nrequires = []\nbuild-backend = \"hang_build\"\nbackend-path = [\".\"]\n",
         );
         repo.commit("asks for a module");
-        Self {
-            repo,
-            dir,
-            seconds: seconds.to_owned(),
-        }
+        Self { repo, dir, seconds }
     }
 
     /// The programs that its builds started, and that live.
@@ -86,7 +88,7 @@ fn marks(data: &Path) -> Vec<PathBuf> {
 
 #[test]
 fn a_build_that_hangs_is_stopped_with_all_of_it_and_the_next_compile_installs() {
-    let hanging = Hanging::new("31415.1");
+    let hanging = Hanging::new();
     let dir = tempfile::tempdir().unwrap();
     let config = format!(
         "compile: {{install_timeout: 30s}}\nenvironments:\n- {{project: p, name: e, repository: {}}}\n",
@@ -117,7 +119,7 @@ fn a_build_that_hangs_is_stopped_with_all_of_it_and_the_next_compile_installs() 
 
 #[test]
 fn a_server_that_is_killed_or_stopped_while_it_builds_leaves_nothing_and_builds_again() {
-    let hanging = Hanging::new("31415.2");
+    let hanging = Hanging::new();
     let host = Host::new();
     let mut running = Running::start(host.up(hanging.repo.path()));
     hanging.wait_for_build();
@@ -141,7 +143,7 @@ fn a_server_that_is_killed_or_stopped_while_it_builds_leaves_nothing_and_builds_
 
 #[test]
 fn a_pip_that_is_killed_fails_one_compile_and_the_next_one_builds() {
-    let hanging = Hanging::new("31415.3");
+    let hanging = Hanging::new();
     let host = Host::new();
     let mut running = Running::start(host.up(hanging.repo.path()));
     hanging.wait_for_build();
@@ -185,7 +187,7 @@ fn a_server_installs_from_git_what_is_built_confined() {
 
 #[test]
 fn an_environment_that_is_gone_is_made_again_when_the_server_starts() {
-    let hanging = Hanging::new("31415.4");
+    let hanging = Hanging::new();
     hanging.release();
     let host = Host::new();
     let mut running = Running::start(host.up(hanging.repo.path()));
