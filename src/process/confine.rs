@@ -1,5 +1,5 @@
-//! What code of a repository may do while it compiles, or while pip builds it: read what is not ours to hide, write into a folder of
-//! its own, and no more. By Landlock and seccomp, as far as the kernel has them, and by resource limits.
+//! What code of a repository may do while it compiles, or while pip builds it: read what is not ours to hide, write into
+//! folders of its own, and no more. By Landlock and seccomp, as far as the kernel has them, and by resource limits.
 //!
 //! Handlers are not confined: they are there to change the host. Sources: issue 4, 8; systemd.md (Landlock in a unit).
 
