@@ -4,6 +4,7 @@
 //! order; agents run side by side. Native handlers run here; Python handlers in a Python host below this process, one an
 //! agent and code, started when the first task needs it. At the end of stdin it ends: the server is gone.
 
+mod code;
 pub mod handler;
 mod python;
 mod worker;
@@ -20,8 +21,9 @@ use steward_compiler::protocol;
 
 use crate::deploy::{ExecutorCommand, ExecutorReply, Task, TaskDone};
 use crate::process;
+use code::Code;
 pub use python::Limits;
-use worker::{Code, Worker};
+use worker::Worker;
 
 /// A Python host without work is kept warm for this long.
 const IDLE: Duration = Duration::from_secs(60);
@@ -59,7 +61,7 @@ pub fn run(limits: Limits) -> ExitCode {
                 environment_id,
             })) => {
                 // Kept for as long as we live: the server announces a code once, and may go back to it any time.
-                let loaded = Code::new(&code, modules, python, environment_id);
+                let loaded = Code::new(modules, python, environment_id);
                 codes.insert(code, Arc::new(loaded));
             }
             Ok(Some(ExecutorCommand::Run(task))) => {

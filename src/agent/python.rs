@@ -12,7 +12,7 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 use steward_compiler::protocol::{self, FromHost, HandlerOutcome, ToHost};
 
-use super::worker::Code;
+use super::code::Code;
 use crate::deploy::Task;
 use crate::process;
 use watchdog::Watchdog;
@@ -108,7 +108,9 @@ impl PythonHost {
         };
         protocol::write_frame(&mut self.stdin, &load)?;
         match self.read()? {
-            FromHost::Handlers { broken, .. } => self.broken = broken,
+            FromHost::Handlers { broken, .. } => {
+                self.broken = code.broken.iter().cloned().chain(broken).collect();
+            }
             other => return Err(unexpected(&other)),
         }
         Ok(())

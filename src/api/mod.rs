@@ -8,6 +8,7 @@ mod deploy;
 mod desired;
 mod environment;
 mod error;
+mod files;
 mod guard;
 mod page;
 mod project;
@@ -43,6 +44,8 @@ pub fn routes(app: App) -> BoxedFilter<(impl Reply,)> {
         .or(resource::routes(&app))
         .unify()
         .or(deploy::routes(&app))
+        .unify()
+        .or(files::routes(&app))
         .unify()
         .boxed();
     let api = guard::check(app.clone()).and(guarded);

@@ -8,14 +8,14 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 use steward_compiler::PythonRuntime;
-use steward_compiler::protocol::{HandlerOutcome, LogLine, PythonModule};
+use steward_compiler::protocol::{HandlerOutcome, LogLine};
 use tokio::process::{Child, ChildStdin};
 use tokio::sync::mpsc;
 
 use crate::domain::{ActionId, EnvironmentId, Timestamp};
 use crate::process;
 
-use super::VersionCode;
+use super::{CodeModule, VersionCode};
 
 /// What the server says to an executor.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -24,7 +24,7 @@ pub enum ExecutorCommand {
     /// The Python code that tasks with this `code` need.
     Code {
         code: String,
-        modules: Vec<PythonModule>,
+        modules: Vec<CodeModule>,
         python: Option<Python>,
         environment_id: EnvironmentId,
     },

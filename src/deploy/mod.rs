@@ -10,7 +10,9 @@ mod executor;
 mod intent;
 mod schedule;
 
-pub use code::{VersionCode, environments_in_use};
+pub use code::{
+    CodeFile, CodeModule, Content, Needed, VersionCode, interpreter_of, needed_by_code, sweep,
+};
 pub use engine::{Engine, Method, Options, RequestError, Scheduled};
 pub use executor::{ExecutorCommand, ExecutorReply, Python, Task, TaskDone};
 pub use intent::Intent;

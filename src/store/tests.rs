@@ -1,6 +1,6 @@
 //! Every test here runs on SQLite, and on PostgreSQL when `STEWARD_TEST_POSTGRES` names a server.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
 
@@ -493,6 +493,23 @@ async fn retention_keeps_the_newest_and_drops_content_that_nobody_has() {
                 .len(),
             3
         );
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn all_that_versions_need_is_shown_whatever_environment_has_it() {
+    check(|store| async move {
+        for value in ["x", "y"] {
+            let id = environment(&store).await;
+            store_version(&store, id, vec![resource("one", value, "")]).await;
+        }
+        assert_eq!(store.version_modules().await.unwrap(), [json!([])]);
+        let mut seen = BTreeSet::new();
+        let see = |attributes: &str| seen.extend([attributes.to_owned()]);
+        store.resource_attributes(see).await.unwrap();
+        let expected = ["x", "y"].map(|value| resource("one", value, "").attributes);
+        assert_eq!(seen, BTreeSet::from(expected));
     })
     .await;
 }

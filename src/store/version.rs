@@ -325,6 +325,16 @@ impl Store {
         Ok(rows.into_iter().map(|(tree,)| tree).collect())
     }
 
+    /// The code of all stored versions of all environments, each once.
+    pub async fn version_modules(&self) -> Result<Vec<Value>> {
+        const SQL: &str = "SELECT DISTINCT modules FROM version";
+        let rows: Vec<(String,)> =
+            read!(self.db, pool => sqlx::query_as(SQL).fetch_all(pool).await?);
+        rows.iter()
+            .map(|(text,)| document("version", "modules", "", text))
+            .collect()
+    }
+
     /// The newest released version.
     pub async fn version_released(&self, environment: EnvironmentId) -> Result<Option<Version>> {
         let row: Option<Row> = read!(self.db, pool => {

@@ -1,6 +1,8 @@
 //! End-to-end tests: they drive the real binary on real repositories, databases, processes and files.
 
 mod api;
+mod builds;
+mod code;
 mod commits;
 mod compile;
 mod confine;
@@ -9,6 +11,7 @@ mod exec;
 mod executor;
 mod failure;
 mod harness;
+mod hosts;
 mod lsp;
 mod mistakes;
 mod modules;
