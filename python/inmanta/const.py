@@ -22,9 +22,10 @@ DEFAULT_INMANTA_VERSION_TEXT = "20.1.0"
 
 class _Text(str, Enum):
     def __str__(self) -> str:
-        return self.value
+        return str(self.value)
 
-    __format__ = str.__format__
+    def __format__(self, format_spec: str) -> str:
+        return format(str(self.value), format_spec)
 
 
 class ResourceState(_Text):

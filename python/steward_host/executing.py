@@ -15,14 +15,22 @@ from inmanta.const import Change, HandlerResourceState, ResourceState
 from steward_host import failure, loader
 from steward_host.pipe import Pipe, TooLarge
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
+    from typing import Any
+
+    from inmanta.agent.handler import HandlerAPI
+    from steward_host.messages import Facts, HandlerOutcome, LoadExecutor, LogLine, Task
+
 
 class EventLoop:
     """An asyncio loop on a thread of its own, started when somebody needs it."""
 
     def __init__(self) -> None:
-        self._loop = None
+        self._loop: AbstractEventLoop | None = None
 
-    def get(self):
+    def get(self) -> AbstractEventLoop:
         if self._loop is None:
             import asyncio
             import threading
@@ -47,7 +55,7 @@ class Agent:
         self._event_loop = EventLoop()
 
     @property
-    def eventloop(self):
+    def eventloop(self) -> AbstractEventLoop:
         return self._event_loop.get()
 
     def is_stopped(self) -> bool:
@@ -59,11 +67,12 @@ class Executing:
 
     def __init__(self, pipe: Pipe) -> None:
         self._pipe = pipe
-        self._agent: Agent | None = None
+        # The real one comes with `load`.
+        self._agent = Agent("", "")
         self._files: set[str] = set()
         self.cache = AgentCache()
 
-    def load(self, request: dict) -> None:
+    def load(self, request: LoadExecutor) -> None:
         """Imports all modules. One that fails does not stop the others; its resource types stay without handler."""
         self._agent = Agent(request["agent"], request["environment_id"])
         from inmanta import plugins
@@ -90,23 +99,35 @@ class Executing:
         types = [name for name in Commander.get_handlers() if resources.resource.get_class(name)[0] is not None]
         self._pipe.send("handlers", {"types": types, "broken": broken})
 
-    def deploy(self, request: dict) -> None:
+    def deploy(self, request: Task) -> None:
         """Runs one resource through its handler and reports what came of it."""
         self._answer(request, Run(self._agent, self.cache, self._files, request))
 
-    def facts(self, request: dict) -> None:
+    def facts(self, request: Facts) -> None:
         """Asks a handler for the facts of a resource; they are in the outcome, as those of a deployment are."""
-        defaults = {"dry_run": False, "requires": {}, "reason": "its facts were asked for", "dependency_changed": False}
-        self._answer(request, Run(self._agent, self.cache, self._files, {**defaults, **request}, facts=True))
+        task: Task = {
+            "id": request["id"],
+            "resource": request["resource"],
+            "action_id": request["action_id"],
+            "requires": {},
+            "dry_run": False,
+            "reason": "its facts were asked for",
+            "dependency_changed": False,
+        }
+        self._answer(task, Run(self._agent, self.cache, self._files, task, facts=True))
 
-    def _answer(self, request: dict, run: Run) -> None:
+    def _answer(self, request: Task, run: Run) -> None:
         outcome = run.outcome()
         try:
             self._pipe.send("deployed", {"id": request["id"], "outcome": outcome})
         except TooLarge as error:
             # What was done stays done; only its description is too long.
-            last = {"level": "ERROR", "msg": f"The report of this run was dropped: {error}", "kwargs": {}}
-            last["timestamp_us"] = time.time_ns() // 1000
+            last: LogLine = {
+                "level": "ERROR",
+                "msg": f"The report of this run was dropped: {error}",
+                "kwargs": {},
+                "timestamp_us": time.time_ns() // 1000,
+            }
             shortened = {**outcome, "status": "failed", "changes": {}, "logs": [last], "facts": []}
             self._pipe.send("deployed", {"id": request["id"], "outcome": shortened})
 
@@ -122,7 +143,7 @@ class Run:
     """One task: a deployment or a dry run of one resource, or the question for its facts."""
 
     def __init__(
-        self, agent: Agent, cache: AgentCache, files: set[str], request: dict, facts: bool = False
+        self, agent: Agent, cache: AgentCache, files: set[str], request: Task, facts: bool = False
     ) -> None:
         self._facts = facts
         self._agent = agent
@@ -132,12 +153,13 @@ class Run:
         self._dry_run: bool = request["dry_run"]
         self._context: HandlerContext | None = None
 
-    def outcome(self) -> dict:
+    def outcome(self) -> HandlerOutcome:
         """A `HandlerOutcome`. Never raises for what module code does."""
         started = time.monotonic()
         resource_id = self._request["resource"].get("id")
+        unread: Any = _Named(resource_id)
         context = self._context = HandlerContext(
-            _Named(resource_id), dry_run=self._dry_run, action_id=self._request["action_id"]
+            unread, dry_run=self._dry_run, action_id=self._request["action_id"]
         )
         context.debug(
             "Start run because %(reason)s (deploy_id: %(deploy_id)s)",
@@ -199,11 +221,11 @@ class Run:
             return True
         return False
 
-    def _handle(self, context: HandlerContext, resource: resources.Resource, handler) -> None:
+    def _handle(self, context: HandlerContext, resource: resources.Resource, handler: HandlerAPI[Any]) -> None:
         try:
             if self._facts:
                 for name, value in handler.check_facts(context, resource).items():
-                    context.set_fact(name, value)
+                    context.set_fact(name, _fact(value))
             elif self._dry_run:
                 handler.execute(context, resource, dry_run=True)
                 if context.resource_state in (None, HandlerResourceState.failed):
@@ -264,7 +286,7 @@ class _Named:
         return self._text.rsplit(",v=", 1)[0]
 
 
-def report(context: HandlerContext) -> dict:
+def report(context: HandlerContext) -> HandlerOutcome:
     """The `HandlerOutcome` of a context."""
     return {
         "status": str(context.resource_state),
@@ -298,7 +320,7 @@ def _change(change: object) -> str:
     return change.value if isinstance(change, Change) else str(change)
 
 
-def loggable(value: object) -> object:
+def loggable(value: object) -> Any:
     """A value as JSON can hold it; text for anything else."""
     try:
         value = resources.to_json(value)
@@ -320,7 +342,7 @@ def _within_64_bits(value: object) -> object:
     return value
 
 
-def _state(state: str) -> object:
+def _state(state: str) -> Any:
     try:
         return ResourceState(state)
     except ValueError:

@@ -11,6 +11,11 @@ from _thread import RLock
 
 from . import msgpack
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
 MAX_FRAME_BYTES = 256 << 20
 
 
@@ -31,18 +36,18 @@ class Pipe:
         self._buffer = b""
         self._process = os.getpid()
         # Messages that came while an answer was waited for: Steward may send calls ahead.
-        self._pending: list[tuple[str, object]] = []
+        self._pending: list[tuple[str, Any]] = []
         # One request and its answer at a time; a handler's threads may log while its main thread reads.
         self.lock = RLock()
 
-    def receive(self):
+    def receive(self) -> tuple[str, Any]:
         """The next message as `(name, fields)`; `fields` is None for a variant without fields.
 
         Raises Closed at the end of the stream, FormatError for what is no frame.
         """
         return self._pending.pop(0) if self._pending else self._receive()
 
-    def _receive(self):
+    def _receive(self) -> tuple[str, Any]:
         buffer = self._buffer
         while len(buffer) < 4:
             buffer += self._read()
@@ -75,7 +80,7 @@ class Pipe:
         """Whether bytes were read that no message has used, so that waiting on the descriptor would be wrong."""
         return bool(self._buffer or self._pending)
 
-    def send(self, name: str, fields: dict | None = None) -> None:
+    def send(self, name: str, fields: Mapping[str, object] | None = None) -> None:
         """Writes one message; Closed if nobody reads any more."""
         self.send_packed(msgpack.pack(name if fields is None else {name: fields}))
 
@@ -96,7 +101,7 @@ class Pipe:
             except BrokenPipeError as error:
                 raise Closed from error
 
-    def request(self, name: str, fields: dict, answer: str):
+    def request(self, name: str, fields: Mapping[str, object], answer: str) -> Any:
         """Sends a message and gives the fields of its answer, which must have the name `answer`."""
         with self.lock:
             self.send(name, fields)

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Generator
+    from typing import Any
+
 
 class Result:
     """An answer: `code` is the HTTP status, `result` the body as a dict, or None.
@@ -9,18 +14,18 @@ class Result:
     A v2 call has its payload under "data".
     """
 
-    def __init__(self, code: int = 0, result: dict | None = None) -> None:
+    def __init__(self, code: int = 0, result: dict[str, Any] | None = None) -> None:
         self.code = code
         self._result = result
 
     @property
-    def result(self) -> dict | None:
+    def result(self) -> dict[str, Any] | None:
         return self._result
 
-    def get_result(self) -> dict | None:
+    def get_result(self) -> dict[str, Any] | None:
         return self._result
 
-    def value(self) -> object:
+    def value(self) -> Any:
         """The payload of a call that succeeded; an exception for another."""
         if not 200 <= self.code < 300:
             from inmanta.protocol import exceptions
@@ -29,7 +34,7 @@ class Result:
             raise exceptions.BaseHttpException(self.code, message)
         return (self._result or {}).get("data")
 
-    def __await__(self):
+    def __await__(self) -> Generator[None, None, Result]:
         return self
         yield
 

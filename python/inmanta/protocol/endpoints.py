@@ -9,6 +9,12 @@ from __future__ import annotations
 from inmanta.config import Config, is_bool
 from inmanta.protocol.common import Result
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Mapping
+    from ssl import SSLContext
+    from typing import Any
+
 # What modules use: HTTP method, path, and the arguments that are part of the path. `tid` goes into a header, what is
 # left into the query of a GET, HEAD or DELETE, into the body of another method.
 _METHODS: dict[str, tuple[str, str]] = {
@@ -43,7 +49,7 @@ class NoServer(ConnectionRefusedError):
     """No server is configured for an endpoint."""
 
 
-def _given(endpoint: str, method: str, args: tuple, kwargs: dict) -> Result | None:
+def _given(endpoint: str, method: str, args: tuple[object, ...], kwargs: Mapping[str, object]) -> Result | None:
     """What is known without a server: inputs of a compile, files of an executor. None: it is not."""
     from inmanta.plugins import Runtime
 
@@ -59,12 +65,12 @@ def _given(endpoint: str, method: str, args: tuple, kwargs: dict) -> Result | No
     names = ("tid", "id", "resource_id") if method == "get_param" else ("tid", "rid")
     arguments = {**dict(zip(names, args)), **kwargs}
     if method == "get_param":
-        resource, name = arguments.get("resource_id") or "", arguments.get("id")
+        resource, name = str(arguments.get("resource_id") or ""), str(arguments.get("id"))
         values = inputs.get("facts", {}).get(resource, {}) if resource else inputs.get("parameters", {})
         if name in values:
             return Result(200, {"parameter": {"name": name, "value": values[name], "resource_id": resource}})
     elif method == "get_facts":
-        facts = inputs.get("facts", {}).get(arguments.get("rid"))
+        facts = inputs.get("facts", {}).get(str(arguments.get("rid")))
         if facts is not None:
             return Result(200, {"data": [{"name": name, "value": value} for name, value in facts.items()]})
     elif method == "get_environment":
@@ -88,7 +94,7 @@ class _Transport:
         host = Config.get(self._section, "host", "localhost")
         return f"{scheme}://{host}:{Config.get(self._section, 'port', 8888)}"
 
-    def call(self, method: str, args: tuple, kwargs: dict) -> Result:
+    def call(self, method: str, args: tuple[object, ...], kwargs: Mapping[str, object]) -> Result:
         if method not in _METHODS:
             raise AttributeError(f"method {method} is not one that this client knows")
         given = _given(self.endpoint_name, method, args, kwargs)
@@ -99,7 +105,7 @@ class _Transport:
         verb, url, headers, body = self._request(method, args, kwargs)
         return self._send(verb, url, headers, body)
 
-    def _request(self, method: str, args: tuple, kwargs: dict) -> tuple[str, str, dict, bytes | None]:
+    def _request(self, method: str, args: tuple[object, ...], kwargs: Mapping[str, object]) -> tuple[str, str, dict[str, str], bytes | None]:
         import urllib.parse
 
         verb, path = _METHODS[method]
@@ -131,7 +137,7 @@ class _Transport:
             body = json_encode(given).encode()
         return verb, self._get_client_config() + path, headers, body
 
-    def _send(self, verb: str, url: str, headers: dict, body: bytes | None) -> Result:
+    def _send(self, verb: str, url: str, headers: dict[str, str], body: bytes | None) -> Result:
         import json
         import urllib.error
         import urllib.request
@@ -151,12 +157,13 @@ class _Transport:
         except ValueError:
             return Result(code, {"message": data.decode("utf-8", "replace")})
 
-    def _ssl_context(self):
+    def _ssl_context(self) -> SSLContext | None:
         if not is_bool(Config.get(self._section, "ssl", False)):
             return None
         import ssl
 
-        return ssl.create_default_context(cafile=Config.get(self._section, "ssl_ca_cert_file"))
+        authority = Config.get(self._section, "ssl_ca_cert_file")
+        return ssl.create_default_context(cafile=None if authority is None else str(authority))
 
 
 class Client:
@@ -167,7 +174,7 @@ class Client:
         self.timeout = timeout
         self._transport_instance = _Transport(name, timeout)
 
-    def __getattr__(self, method: str):
+    def __getattr__(self, method: str) -> Callable[..., Coroutine[Any, Any, Result]]:
         if method.startswith("_"):
             raise AttributeError(method)
 
@@ -186,13 +193,15 @@ class SyncClient:
     def __init__(
         self, name: str | None = None, timeout: float = 120.0, client: Client | None = None, ioloop: object = None
     ) -> None:
-        if name is None and client is None:
-            raise Exception("Either name or client needs to be provided.")
-        self.name = name if name is not None else client.endpoint_name
+        if name is None:
+            if client is None:
+                raise Exception("Either name or client needs to be provided.")
+            name = client.endpoint_name
+        self.name = name
         self.timeout = timeout
         self._transport_instance = _Transport(self.name, timeout)
 
-    def __getattr__(self, method: str):
+    def __getattr__(self, method: str) -> Callable[..., Result]:
         if method.startswith("_"):
             raise AttributeError(method)
         return lambda *args, **kwargs: self._transport_instance.call(method, args, kwargs)
@@ -209,7 +218,7 @@ class SessionClient(Client):
 class TypedClient(Client):
     """A client whose calls give the payload, or raise."""
 
-    def __getattr__(self, method: str):
+    def __getattr__(self, method: str) -> Callable[..., Coroutine[Any, Any, Any]]:
         call = super().__getattr__(method)
 
         async def typed(*args: object, **kwargs: object) -> object:
