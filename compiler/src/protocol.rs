@@ -3,7 +3,9 @@
 //! A frame is a 32-bit big-endian length followed by that many bytes of MessagePack. The body is one
 //! [`ToHost`] or [`FromHost`], encoded as serde's externally tagged form with named fields: a map of one
 //! entry, `{"call": {"id": 1, ...}}`; a variant without fields is the bare string of its name. The same
-//! enums are the schema the Python side is checked against by a test.
+//! enums are the schema the Python side is checked against by a test. Calls of plugins and their results are many, and
+//! names are what takes longest to read in Python: these two travel as arrays of their fields in order,
+//! `{"call": [1, ...]}`.
 //!
 //! Model values travel as MessagePack values ([`rmpv::Value`]): null, bool, int, float, str, array, map with
 //! string keys, and these extension types:
@@ -24,7 +26,7 @@
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 
-use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde::{Deserialize, Serialize, Serializer, de::DeserializeOwned};
 
 /// The version of this schema; both sides refuse another one.
 pub const VERSION: u32 = 1;
@@ -91,6 +93,7 @@ pub enum ToHost {
         files: Option<String>,
     },
     /// Calls a plugin. Answer: `result`, `failed`, `unset`.
+    #[serde(serialize_with = "in_order")]
     Call {
         id: u64,
         /// Full name, `net::ip::f`.
@@ -505,6 +508,21 @@ pub struct Fact {
     pub name: String,
     pub value: String,
     pub expires: bool,
+}
+
+/// A `call` as the array of its fields; reading takes both forms.
+#[expect(clippy::too_many_arguments, reason = "the fields of a message")]
+fn in_order<S: Serializer>(
+    id: &u64,
+    plugin: &str,
+    args: &[rmpv::Value],
+    kwargs: &[(String, rmpv::Value)],
+    file: &str,
+    line: &u32,
+    namespace: &str,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    (id, plugin, args, kwargs, file, line, namespace).serialize(serializer)
 }
 
 /// What is said of an entity that does not exist.

@@ -50,6 +50,8 @@ if TYPE_CHECKING:
 # Stands for an instance where a variable is given by its number (protocol.rs).
 _NUMBERED = (1 << 32) - 2
 _PLAIN = frozenset({str, int, float, bool, type(None)})
+# `{"result": [`, of which two values follow.
+_RESULT = b"\x81\xa6result\x92"
 
 # The only folder that a confined host may write to.
 SCRATCH = os.environ.get("STEWARD_SCRATCH")
@@ -323,7 +325,7 @@ class Compiling:
 
     def call(self, request: Call) -> None:
         """Calls a plugin through the `call` attribute of its class."""
-        number = request["id"]
+        number = request[0]
         try:
             self._constructs = True
             result = self._call(request)
@@ -331,29 +333,27 @@ class Compiling:
                 result = DynamicProxy.unwrap(result)
             if self._said.has_text:
                 self._said.before_answer()
-            self._pipe.send_packed(msgpack.pack({"result": {"id": number, "value": result}}))
+            self._pipe.send_packed(msgpack.pack_behind(_RESULT, number, result))
         except Closed:
             raise
         except BaseException as error:
             self._fail(number, error)
 
     def _call(self, request: Call) -> object:
-        name = request["plugin"]
+        _, name, args, kwargs, file, line, namespace = request
         plugin = self._plugins[name]
         if plugin.opts["commands"]:
             plugin.check_requirements()
-        args = request["args"]
         for index, value in enumerate(args):
             if type(value) not in _PLAIN:
                 parameter = plugin.args[index] if index < len(plugin.args) else plugin.var_args
                 args[index] = self._argument(value, parameter, name)
         if plugin._context >= 0:
-            owner = plugins.Owner(request["namespace"], Location(request["file"], request["line"]))
+            owner = plugins.Owner(namespace, Location(file, line))
             from inmanta.execute.resolver import Resolver, Result
 
             outcome = Result()
             args.insert(plugin._context, plugins.Context(Resolver(), None, owner, plugin, outcome))
-        kwargs = request["kwargs"]
         named = {}
         for key, value in kwargs:
             if type(value) not in _PLAIN:
@@ -498,7 +498,7 @@ class Compiling:
         except BaseException as error:
             self._fail(request["id"], error)
             return
-        self._pipe.send("result", {"id": request["id"], "value": None})
+        self._pipe.send_packed(msgpack.pack_behind(_RESULT, request["id"], None))
 
     # --- answers -----------------------------------------------------------------------------------------------------
 
@@ -506,7 +506,7 @@ class Compiling:
         self._said.before_answer()
         if isinstance(error, UnknownException):
             unknown = error.unknown if isinstance(error.unknown, Unknown) else Unknown()
-            self._pipe.send("result", {"id": number, "value": unknown})
+            self._pipe.send_packed(msgpack.pack_behind(_RESULT, number, unknown))
         elif isinstance(error, (UnsetException, MultiUnsetException)) and (variables := _variables(error)):
             self._pipe.send("unset", {"id": number, "variables": variables})
         elif isinstance(error, (KeyboardInterrupt, GeneratorExit)):

@@ -50,15 +50,8 @@ class LoadExecutor(TypedDict):
     files: str | None
 
 
-class Call(TypedDict):
-    id: int
-    plugin: str
-    args: list[object]
-    kwargs: list[tuple[str, object]]
-    file: str
-    line: int
-    namespace: str
-
+# An array: id, plugin, arguments, named arguments, file, line, namespace.
+Call = tuple[int, str, list[Any], list[tuple[str, Any]], str, int, str]
 
 # `class` is no name in Python.
 Map = TypedDict("Map", {"class": int, "id": int, "instance": Any, "fields": list[str]})

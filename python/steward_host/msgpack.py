@@ -103,12 +103,12 @@ def unpack(buffer: bytes, position: int = 0) -> tuple[Any, int]:
 
 def _text(buffer: bytes, position: int, size: int) -> tuple[Any, int]:
     end = position + size
-    return str(buffer[position:end], "utf-8"), end
+    return buffer[position:end].decode(), end
 
 
 def _binary(buffer: bytes, position: int, size: int) -> tuple[Any, int]:
     end = position + size
-    return bytes(buffer[position:end]), end
+    return buffer[position:end], end
 
 
 def _array(buffer: bytes, position: int, size: int) -> tuple[Any, int]:
@@ -139,7 +139,7 @@ def _extension(buffer: bytes, position: int, size: int) -> tuple[Any, int]:
         raise FormatError(f"unknown extension type {code}")
     if end > len(buffer):
         raise FormatError("broken frame: it ends inside of a value")
-    return decoder(bytes(buffer[position:end])), end
+    return decoder(buffer[position:end]), end
 
 
 def _constant(value: object) -> Decoder:
@@ -158,6 +158,36 @@ def _sized(inner: SizedDecoder, size: int) -> Decoder:
     return decode
 
 
+def _fixarray(size: int) -> Decoder:
+    def decode(buffer: bytes, position: int) -> tuple[Any, int]:
+        items: list[Any] = []
+        put = items.append
+        table = _TABLE
+        for _ in range(size):
+            value, position = table[buffer[position]](buffer, position + 1)
+            put(value)
+        return items, position
+    return decode
+
+
+def _fixmap(size: int) -> Decoder:
+    def decode(buffer: bytes, position: int) -> tuple[Any, int]:
+        items: dict[Any, Any] = {}
+        table = _TABLE
+        for _ in range(size):
+            tag = buffer[position]
+            if 0xA0 <= tag < 0xC0:
+                # A short text, as nearly all keys are: without a call.
+                start = position + 1
+                position = start + tag - 0xA0
+                key: Any = buffer[start:position].decode()
+            else:
+                key, position = table[tag](buffer, position + 1)
+            items[key], position = table[buffer[position]](buffer, position + 1)
+        return items, position
+    return decode
+
+
 def _lengthed(inner: SizedDecoder, read: Reader, width: int) -> Decoder:
     def decode(buffer: bytes, position: int) -> tuple[Any, int]:
         return inner(buffer, position + width, read(buffer, position)[0])
@@ -171,7 +201,7 @@ def _u8(buffer: bytes, position: int) -> tuple[int]:
 def _fixtext(size: int) -> Decoder:
     def decode(buffer: bytes, position: int) -> tuple[Any, int]:
         end = position + size
-        return str(buffer[position:end], "utf-8"), end
+        return buffer[position:end].decode(), end
     return decode
 
 
@@ -183,8 +213,8 @@ _TABLE: list[Decoder] = [_never] * 256
 for _n in range(128):
     _TABLE[_n] = _constant(_n)
 for _n in range(16):
-    _TABLE[0x80 | _n] = _sized(_map, _n)
-    _TABLE[0x90 | _n] = _sized(_array, _n)
+    _TABLE[0x80 | _n] = _fixmap(_n)
+    _TABLE[0x90 | _n] = _fixarray(_n)
 for _n in range(32):
     _TABLE[0xA0 | _n] = _fixtext(_n)
     _TABLE[0xE0 | _n] = _constant(_n - 32)
@@ -221,6 +251,16 @@ def pack(value: object) -> bytes:
     parts: list[bytes] = []
     encode = _ENCODERS.get(type(value), _other)
     encode(value, parts.append)
+    return b"".join(parts)
+
+
+def pack_behind(head: bytes, *values: object) -> bytes:
+    """The bytes of some values, one after the other, behind what is packed already."""
+    parts = [head]
+    put = parts.append
+    encoders = _ENCODERS
+    for value in values:
+        encoders.get(type(value), _other)(value, put)
     return b"".join(parts)
 
 

@@ -34,7 +34,10 @@ class Pipe:
         self.read_fd = read_fd
         self._write_fd = write_fd
         self._buffer = b""
-        self._process = os.getpid()
+        # Whether this process may write: not a child that module code has forked.
+        self._is_ours = True
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._forked)
         # Messages that came while an answer was waited for: Steward may send calls ahead.
         self._pending: list[tuple[str, Any]] = []
         # One request and its answer at a time; a handler's threads may log while its main thread reads.
@@ -74,7 +77,10 @@ class Pipe:
 
     def adopt(self) -> None:
         """The pipe is this process's now, which was forked for it."""
-        self._process = os.getpid()
+        self._is_ours = True
+
+    def _forked(self) -> None:
+        self._is_ours = False
 
     def has_buffered(self) -> bool:
         """Whether bytes were read that no message has used, so that waiting on the descriptor would be wrong."""
@@ -88,7 +94,7 @@ class Pipe:
         """Writes a message that is packed already. TooLarge if it does not fit into a frame."""
         if len(body) > MAX_FRAME_BYTES:
             raise TooLarge(f"a message of {len(body)} bytes is too large, the limit is {MAX_FRAME_BYTES}")
-        if os.getpid() != self._process:
+        if not self._is_ours:
             # Module code has forked, and its child came back to us instead of ending: the pipe is its parent's.
             os._exit(1)
         data = len(body).to_bytes(4, "big") + body

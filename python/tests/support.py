@@ -99,6 +99,8 @@ class Host:
         self.hello = self.read()[1]
 
     def send(self, name: str, fields: dict | None = None) -> None:
+        if name == "call" and isinstance(fields, dict):
+            fields = [fields[field] for field in ("id", "plugin", "args", "kwargs", "file", "line", "namespace")]
         body = msgpack.pack(name if fields is None else {name: fields})
         self.process.stdin.write(len(body).to_bytes(4, "big") + body)
         self.process.stdin.flush()
@@ -106,7 +108,10 @@ class Host:
     def read(self) -> tuple[str, dict | None]:
         size = int.from_bytes(self.process.stdout.read(4), "big")
         message = msgpack.unpack(self.process.stdout.read(size))[0]
-        return (message, None) if isinstance(message, str) else next(iter(message.items()))
+        if isinstance(message, str):
+            return message, None
+        name, body = next(iter(message.items()))
+        return name, dict(zip(("id", "value"), body, strict=True)) if name == "result" else body
 
     def ask(self, name: str, fields: dict | None = None) -> tuple[str, dict | None]:
         """Sends a request and answers the host's own questions until its answer is there."""

@@ -194,7 +194,11 @@ class DynamicProxy:
         if attribute[:2] == "__":
             # Python's own questions (copy, pickle, numpy) are none to the model.
             raise AttributeError(attribute)
-        value = self._get_instance().get_attribute(attribute).get_value()
+        instance = _get(self, "__instance")
+        if type(instance) is Instance and attribute in instance._values:
+            value = instance._values[attribute]
+        else:
+            value = instance.get_attribute(attribute).get_value()
         return self._return_value(value, relative_path="." + attribute)
 
     def __setattr__(self, attribute: str, value: object) -> None:
@@ -242,7 +246,7 @@ class SequenceProxy(DynamicProxy, JSONSerializable):
         return len(self._get_instance())
 
     def __iter__(self) -> Iterator[Any]:
-        return IteratorProxy(self._get_instance(), context=self._get_context())
+        return IteratorProxy(_get(self, "__instance"), context=_get(self, "__context"))
 
     def __contains__(self, item: object) -> bool:
         return any(item == element for element in self)
@@ -326,18 +330,13 @@ class IteratorProxy(DynamicProxy):
 
     def __init__(self, sequence: Sequence[object], *, context: ProxyContext | None = None) -> None:
         DynamicProxy.__init__(self, sequence, context=context)
-        _set(self, "__position", 0)
+        _set(self, "__elements", enumerate(sequence))
 
     def __iter__(self) -> Self:
         return self
 
     def __next__(self) -> Any:
-        sequence = self._get_instance()
-        position = _get(self, "__position")
-        if position >= len(sequence):
-            raise StopIteration
-        _set(self, "__position", position + 1)
-        value = sequence[position]
+        position, value = next(_get(self, "__elements"))
         if type(value) in _PLAIN:
             return value
         return self._return_value(value, relative_path=f"[{position}]")
