@@ -99,6 +99,7 @@ fn task(agent: usize, n: usize) -> Task {
         requires: Default::default(),
         dependency_changed: false,
         dry_run: false,
+        facts: false,
         reason: "a benchmark asked for it".into(),
     }
 }

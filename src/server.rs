@@ -300,7 +300,9 @@ impl App {
             return;
         }
         let stop = self.shutdown.child_token();
+        let recompile = Arc::new(tokio::sync::Notify::new());
         let options = deploy::Options {
+            recompile: Arc::clone(&recompile),
             environment: id,
             store: self.store.clone(),
             bus: self.bus.clone(),
@@ -336,6 +338,15 @@ impl App {
             shutdown: stop.clone(),
         });
         let mut tasks = vec![engine_task, compiler_task];
+        let (woken, ended) = (compiler.clone(), stop.clone());
+        tasks.push(tokio::spawn(async move {
+            loop {
+                tokio::select! {
+                    () = recompile.notified() => woken.wake(),
+                    () = ended.cancelled() => return,
+                }
+            }
+        }));
         if let Some(path) = local.filter(|_| watch) {
             tasks.push(tokio::spawn(watch::local::watch(
                 path,

@@ -157,6 +157,13 @@ pub enum ToHost {
         /// Whether a dependency changed since the last success (for `can_reload` handlers).
         dependency_changed: bool,
     },
+    /// Asks the handler of a resource for its facts. Answer: `deployed`, the facts in the outcome.
+    Facts {
+        id: u64,
+        /// As in `deploy`.
+        resource: serde_json::Map<String, serde_json::Value>,
+        action_id: String,
+    },
     /// The host ends after running the cache's delete hooks. Answer: `bye`.
     Stop,
 }
@@ -489,6 +496,17 @@ pub struct HandlerOutcome {
     pub changes: serde_json::Map<String, serde_json::Value>,
     pub logs: Vec<LogLine>,
     pub facts: Vec<Fact>,
+    /// Of a discovery resource: what exists. Source: deploy.md 5.9.
+    #[serde(default)]
+    pub discovered: Vec<Discovered>,
+}
+
+/// A resource that a handler found, and what it is like.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Discovered {
+    /// Without version.
+    pub resource_id: String,
+    pub values: serde_json::Map<String, serde_json::Value>,
 }
 
 /// One line of a resource action's log. Source: deploy.md 5.8.

@@ -254,10 +254,10 @@ class Resource(metaclass=ResourceMeta):
         return made
 
     def clone(self, **kwargs: object) -> Self:
-        """A deep copy with some fields replaced."""
+        """A copy with some fields replaced. As with the reference, the values of the others are shared, not copied."""
         copy = type(self)(self.id)
         for field in type(self).fields:
-            setattr(copy, field, kwargs.pop(field) if field in kwargs else copied(getattr(self, field)))
+            setattr(copy, field, kwargs.pop(field) if field in kwargs else getattr(self, field))
         copy.requires = set(self.requires)
         copy._references_model = self._references_model
         copy._resolved = self._resolved
@@ -518,20 +518,6 @@ def to_json(value: Any) -> Any:
     from inmanta.util import internal_json_encoder
 
     return to_json(internal_json_encoder(value))
-
-
-def copied(value: Any) -> Any:
-    """A deep copy of a value; quick for JSON types."""
-    kind = type(value)
-    if kind in _PLAIN:
-        return value
-    if kind is list:
-        return [copied(item) for item in value]
-    if kind is dict:
-        return {key: copied(item) for key, item in value.items()}
-    import copy
-
-    return copy.deepcopy(value)
 
 
 def _key(key: object) -> str:

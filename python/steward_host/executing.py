@@ -128,7 +128,7 @@ class Executing:
                 "kwargs": {},
                 "timestamp_us": time.time_ns() // 1000,
             }
-            shortened = {**outcome, "status": "failed", "changes": {}, "logs": [last], "facts": []}
+            shortened = {**outcome, "status": "failed", "changes": {}, "logs": [last], "facts": [], "discovered": []}
             self._pipe.send("deployed", {"id": request["id"], "outcome": shortened})
 
     def idle(self) -> None:
@@ -307,6 +307,9 @@ def report(context: HandlerContext) -> HandlerOutcome:
         "facts": [
             {"name": fact["id"], "value": _fact(fact["value"]), "expires": bool(fact["expires"])}
             for fact in context.facts
+        ],
+        "discovered": [
+            {"resource_id": rid, "values": loggable(values)} for rid, values in context._discovered.items()
         ],
     }
 

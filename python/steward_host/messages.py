@@ -139,9 +139,15 @@ class Fact(TypedDict):
     expires: bool
 
 
+class Discovered(TypedDict):
+    resource_id: str
+    values: dict[str, Any]
+
+
 class HandlerOutcome(TypedDict):
     status: str
     change: str
     changes: dict[str, dict[str, Any]]
     logs: list[LogLine]
     facts: list[Fact]
+    discovered: list[Discovered]

@@ -141,17 +141,26 @@ impl PythonHost {
             "id".to_owned(),
             format!("{},v={}", task.resource_id, task.version).into(),
         );
-        let deploy = ToHost::Deploy {
-            id,
-            resource,
-            requires: task.requires.clone(),
-            dry_run: task.dry_run,
-            reason: task.reason.clone(),
-            action_id: task.action.to_string(),
-            dependency_changed: task.dependency_changed,
+        let action_id = task.action.to_string();
+        let request = if task.facts {
+            ToHost::Facts {
+                id,
+                resource,
+                action_id,
+            }
+        } else {
+            ToHost::Deploy {
+                id,
+                resource,
+                requires: task.requires.clone(),
+                dry_run: task.dry_run,
+                reason: task.reason.clone(),
+                action_id,
+                dependency_changed: task.dependency_changed,
+            }
         };
         self.within("its handler", self.limits.deploy, |host| {
-            protocol::write_frame(&mut host.stdin, &deploy)?;
+            protocol::write_frame(&mut host.stdin, &request)?;
             loop {
                 match host.read()? {
                     FromHost::Deployed {

@@ -6,9 +6,11 @@
 //! whatever is cut off is dirty in the store and runs again after the next start.
 
 use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::code::{Code, code_of};
+use super::facts::{self, Facts, facts_of};
 use futures_util::FutureExt;
 use steward_compiler::PythonRuntime;
 use tokio::sync::{mpsc, oneshot};
@@ -62,6 +64,10 @@ enum Request {
         version: i64,
         reply: oneshot::Sender<Result<DryRunId, RequestError>>,
     },
+    /// Ask a resource's handler for its facts.
+    Facts {
+        resource_id: String,
+    },
     Stop {
         reply: oneshot::Sender<()>,
     },
@@ -94,6 +100,8 @@ pub struct Options {
     pub store: Store,
     pub bus: Bus,
     pub python: Option<PythonRuntime>,
+    /// Woken when a compile was queued because a fact is known that the version in force waits for.
+    pub recompile: Arc<tokio::sync::Notify>,
     /// Ends it even while it waits for a database that is away.
     pub shutdown: CancellationToken,
 }
@@ -160,6 +168,13 @@ impl Engine {
         answer.await.map_err(|_| RequestError::Gone)?
     }
 
+    /// Lets the handler of a resource be asked for its facts, unless it was a moment ago. They are in the store when it
+    /// has answered.
+    pub fn ask_for_facts(&self, resource_id: &str) {
+        let resource_id = resource_id.to_owned();
+        let _ = self.inbox.send(Request::Facts { resource_id });
+    }
+
     /// Ends it, after what it knows is written.
     pub async fn stop(&self) {
         let (reply, answer) = oneshot::channel();
@@ -186,17 +201,18 @@ struct Open {
     started: Timestamp,
 }
 
-struct Loop {
-    environment: EnvironmentId,
-    store: Store,
+pub(super) struct Loop {
+    pub(super) environment: EnvironmentId,
+    pub(super) store: Store,
     bus: Bus,
-    schedule: Schedule,
+    pub(super) schedule: Schedule,
     settings: Settings,
-    executor: Executor,
-    code: Code,
+    pub(super) executor: Executor,
+    pub(super) code: Code,
     halted: bool,
     open: HashMap<ActionId, Open>,
     dry_runs: HashMap<ActionId, DryRunId>,
+    pub(super) facts: Facts,
     shutdown: CancellationToken,
     starts: Vec<ActionStart>,
     ends: Vec<(ActionEnd, ResourceDone)>,
@@ -237,6 +253,7 @@ impl Loop {
             .filter(|agent| agent.paused)
             .map(|agent| agent.name);
         let now = Timestamp::now();
+        let unknowns = facts::unknowns(&store, environment, active).await?;
         let (intents, states, code) = match active {
             None => (Vec::new(), Vec::new(), Code::default()),
             Some(version) => {
@@ -270,6 +287,7 @@ impl Loop {
             halted,
             open: HashMap::new(),
             dry_runs: HashMap::new(),
+            facts: Facts::new(unknowns, options.recompile.clone()),
             shutdown: options.shutdown.clone(),
             starts: Vec::new(),
             ends: Vec::new(),
@@ -324,6 +342,7 @@ impl Loop {
                     Some(Request::DryRun { version, reply }) => {
                         let _ = reply.send(self.dry_run(version).await);
                     }
+                    Some(Request::Facts { resource_id }) => self.ask_for_facts(&resource_id).await,
                     Some(Request::Stop { reply }) => {
                         self.shut_down(&mut messages).await;
                         let _ = reply.send(());
@@ -367,6 +386,7 @@ impl Loop {
         if self.halted {
             return Ok(());
         }
+        self.renew_facts(now).await?;
         let Some(released) = self.store.version_released(self.environment).await? else {
             return Ok(());
         };
@@ -386,8 +406,10 @@ impl Loop {
         };
         let code = code_of(&self.store, self.environment, number).await?;
         let changed = changed.into_iter().map(Intent::from).collect();
+        let unknowns = facts::unknowns(&self.store, self.environment, Some(number)).await?;
         let activation = self.schedule.apply(number, changed, &removed, now);
         self.code = code;
+        self.facts.set_unknowns(unknowns);
         // The schedule has moved on; the store must follow before anything runs, however long that takes.
         let mut pause = Duration::from_millis(100);
         loop {
@@ -471,6 +493,7 @@ impl Loop {
                 requires: run.requires.clone(),
                 dependency_changed: run.dependency_changed,
                 dry_run: false,
+                facts: false,
                 reason: run.reason.clone(),
             };
             self.open.insert(run.action, Open { run, started });
@@ -524,6 +547,10 @@ impl Loop {
             }
             return;
         }
+        if self.facts.answered(&done.action) {
+            self.facts_told(done).await;
+            return;
+        }
         let Some(open) = self.open.remove(&done.action) else {
             return;
         };
@@ -568,6 +595,7 @@ impl Loop {
             message: trouble.or(skip).map(|line| line.msg.clone()),
             duration: finished.since(started),
         };
+        let facts = facts_of(&outcome);
         let end = ActionEnd {
             id: done.action,
             finished,
@@ -576,10 +604,14 @@ impl Loop {
             changes: serde_json::Value::Object(outcome.changes).to_string(),
             messages: messages_json(&outcome.logs),
             state,
-            facts: outcome
-                .facts
+            facts,
+            discovered: outcome
+                .discovered
                 .into_iter()
-                .map(|fact| (fact.name, fact.value, fact.expires))
+                .map(|found| {
+                    let values = serde_json::Value::Object(found.values);
+                    (found.resource_id, values.to_string())
+                })
                 .collect(),
             resource_id: done.resource_id,
         };
@@ -609,6 +641,7 @@ impl Loop {
                 Err(_) => return,
             }
         }
+        self.recompile_for_facts(&ends).await;
         for event in events {
             if event.status != "deployed" {
                 tracing::warn!(
@@ -794,6 +827,7 @@ impl Loop {
                     .collect(),
                 dependency_changed: false,
                 dry_run: true,
+                facts: false,
                 reason: "a dry run was requested".to_owned(),
             };
             self.executor.run(task, &code.version).await;
@@ -870,7 +904,7 @@ fn policy(settings: &Settings) -> Policy {
     }
 }
 
-fn messages_json(logs: &[steward_compiler::protocol::LogLine]) -> String {
+pub(super) fn messages_json(logs: &[steward_compiler::protocol::LogLine]) -> String {
     let line = |line: &steward_compiler::protocol::LogLine| {
         serde_json::json!({
             "level": line.level, "msg": line.msg, "args": [], "kwargs": line.kwargs, "timestamp_us": line.timestamp_us,

@@ -76,6 +76,8 @@ pub struct Task {
     pub requires: BTreeMap<String, String>,
     pub dependency_changed: bool,
     pub dry_run: bool,
+    /// The handler is only asked for facts.
+    pub facts: bool,
     pub reason: String,
 }
 

@@ -7,10 +7,12 @@
 mod code;
 mod engine;
 mod executor;
+mod facts;
 mod intent;
 mod schedule;
 
 pub use code::{VersionCode, environments_in_use};
 pub use engine::{Engine, Method, Options, RequestError, Scheduled};
 pub use executor::{ExecutorCommand, ExecutorReply, Python, Task, TaskDone};
+pub use facts::{FACT_EXPIRE, FACT_RENEW};
 pub use intent::Intent;

@@ -61,6 +61,7 @@ fn a_python_handler_that_hangs_is_stopped_at_the_limit() {
         requires: Default::default(),
         dependency_changed: false,
         dry_run: false,
+        facts: false,
         reason: "a test said so".into(),
     };
     let mut command = steward();

@@ -15,7 +15,7 @@ from inmanta._generic import Subscripted, Subscripted2
 from inmanta.agent.cache import IDLE, WITHOUT_VERSION, AgentCache
 from inmanta.const import HandlerResourceState, ResourceState
 from inmanta.data.model import AttributeStateChange
-from inmanta.resources import PurgeableResource, Resource
+from inmanta.resources import Id, PurgeableResource, Resource
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -229,6 +229,8 @@ class HandlerContext(LoggerABC):
         self._resource_state: HandlerResourceState | None = None
         self._logs: list[data.LogLine] = []
         self._facts: list[dict[str, Any]] = []
+        # Of a discovery: resource id -> values; they are kept when the run is over.
+        self._discovered: dict[str, dict[str, Any]] = {}
 
     @property
     def action_id(self) -> UUID:
@@ -730,13 +732,10 @@ class DiscoveryHandler(HandlerAPI[R], Subscripted2[R, Found]):
             for rid, value in found.items():
                 if not hasattr(value, "model_dump"):
                     raise TypeError(f"discover_resources gave a {type(value).__name__} for {rid}, not a model object")
-                values[rid] = value.model_dump()
-            if values:
-                ctx.warning(
-                    "%(count)s resources were discovered; Steward does not keep discovered resources yet",
-                    count=len(values),
-                    discovered=values,
-                )
+                if not Id.is_resource_id(str(rid)):
+                    raise ValueError(f"discover_resources gave {rid}, which is no resource id")
+                values[str(rid)] = value.model_dump()
+            ctx._discovered.update(values)
             ctx.set_resource_state(HandlerResourceState.deployed)
         except Exception as error:
             _fail(ctx, resource, error)

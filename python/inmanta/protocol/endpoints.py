@@ -7,7 +7,7 @@ port is set there is no server to ask, and every call raises `NoServer`, a Conne
 from __future__ import annotations
 
 from inmanta.config import Config, is_bool
-from inmanta.protocol.common import Result
+from inmanta.protocol.common import ClientCall, Result
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,8 +22,12 @@ _METHODS: dict[str, tuple[str, str]] = {
     "environment_create_token": ("POST", "/api/v2/environment_auth"),
     "discovered_resource_create": ("POST", "/api/v2/discovered/{discovered_resource_id}"),
     "discovered_resource_create_batch": ("POST", "/api/v2/discovered/"),
+    "discovered_resources_get": ("GET", "/api/v2/discovered/{rid}"),
+    "discovered_resources_get_batch": ("GET", "/api/v2/discovered"),
     "environment_get": ("GET", "/api/v2/environment/{id}"),
     "environment_setting_get": ("GET", "/api/v2/environment_settings/{id}"),
+    "get_all_facts": ("GET", "/api/v2/facts"),
+    "get_compile_reports": ("GET", "/api/v2/compilereport"),
     "get_environment": ("GET", "/api/v1/environment/{id}"),
     "get_fact": ("GET", "/api/v2/resource/{rid}/facts/{id}"),
     "get_facts": ("GET", "/api/v2/resource/{rid}/facts"),
@@ -32,9 +36,12 @@ _METHODS: dict[str, tuple[str, str]] = {
     "get_parameters": ("GET", "/api/v2/parameters"),
     "get_setting": ("GET", "/api/v1/environment_settings/{id}"),
     "get_version": ("GET", "/api/v1/version/{id}"),
+    "list_desired_state_versions": ("GET", "/api/v2/desiredstate"),
     "list_params": ("POST", "/api/v1/parameter"),
     "notify_change": ("POST", "/api/v1/notify/{id}"),
     "release_version": ("POST", "/api/v1/version/{id}"),
+    "resource_details": ("GET", "/api/v2/resource/{rid}"),
+    "resource_list": ("GET", "/api/v2/resource"),
     "resource_did_dependency_change": ("GET", "/api/v2/resource/{rvid}/did_dependency_change"),
     "set_param": ("PUT", "/api/v1/parameter/{id}"),
     "set_parameters": ("PUT", "/api/v1/parameters"),
@@ -102,10 +109,11 @@ class _Transport:
             return given
         if not Config.is_set(self._section, "host") and not Config.is_set(self._section, "port"):
             raise NoServer(f"{method}: no server is configured for {self.endpoint_name}")
-        verb, url, headers, body = self._request(method, args, kwargs)
-        return self._send(verb, url, headers, body)
+        return self._send(*self._request(method, args, kwargs))
 
-    def _request(self, method: str, args: tuple[object, ...], kwargs: Mapping[str, object]) -> tuple[str, str, dict[str, str], bytes | None]:
+    def _request(
+        self, method: str, args: tuple[object, ...], kwargs: Mapping[str, object]
+    ) -> tuple[str, str, dict[str, str], bytes | None]:
         import urllib.parse
 
         verb, path = _METHODS[method]
@@ -153,7 +161,9 @@ class _Transport:
         except OSError as error:
             return Result(503, {"message": str(error)})
         try:
-            return Result(code, json.loads(data) if data else None)
+            answer = json.loads(data) if data else None
+            # A link is a path of the server that was asked.
+            return Result(code, answer, lambda link: self._send("GET", self._get_client_config() + link, headers, None))
         except ValueError:
             return Result(code, {"message": data.decode("utf-8", "replace")})
 
@@ -174,17 +184,17 @@ class Client:
         self.timeout = timeout
         self._transport_instance = _Transport(name, timeout)
 
-    def __getattr__(self, method: str) -> Callable[..., Coroutine[Any, Any, Result]]:
+    def __getattr__(self, method: str) -> Callable[..., ClientCall]:
         if method.startswith("_"):
             raise AttributeError(method)
 
-        async def call(*args: object, **kwargs: object) -> Result:
+        async def call(args: tuple[object, ...], kwargs: dict[str, object]) -> Result:
             import asyncio
 
             loop = asyncio.get_running_loop()
             return await loop.run_in_executor(None, self._transport_instance.call, method, args, kwargs)
 
-        return call
+        return lambda *args, **kwargs: ClientCall(call(args, kwargs))
 
 
 class SyncClient:
@@ -218,10 +228,8 @@ class SessionClient(Client):
 class TypedClient(Client):
     """A client whose calls give the payload, or raise."""
 
-    def __getattr__(self, method: str) -> Callable[..., Coroutine[Any, Any, Any]]:
+    def __getattr__(  # type: ignore[override]  # what a call gives is just what differs
+        self, method: str
+    ) -> Callable[..., Coroutine[Any, Any, Any]]:
         call = super().__getattr__(method)
-
-        async def typed(*args: object, **kwargs: object) -> object:
-            return (await call(*args, **kwargs)).value()
-
-        return typed
+        return lambda *args, **kwargs: call(*args, **kwargs).value()

@@ -143,3 +143,12 @@ async def retry_limited(
         if time.monotonic() >= end:
             raise asyncio.TimeoutError(f"Bounded wait failed after {timeout} seconds")
         await asyncio.sleep(interval)
+
+
+def __getattr__(name: str) -> object:
+    # `asyncio` takes its time to load.
+    if name in ("IntervalSchedule", "ScheduledTask", "Scheduler", "TaskSchedule"):
+        from inmanta.util import scheduler
+
+        return getattr(scheduler, name)
+    raise AttributeError(name)

@@ -77,6 +77,7 @@ fn task(name: &str) -> (Task, Map<String, Value>) {
         requires: Default::default(),
         dependency_changed: false,
         dry_run: false,
+        facts: false,
         reason: "a test said so".into(),
     };
     (task, attributes.as_object().unwrap().clone())
