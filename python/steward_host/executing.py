@@ -10,6 +10,7 @@ import time
 
 from inmanta import resources
 from inmanta.agent.cache import AgentCache
+from inmanta.agent.executor import AgentInstance
 from inmanta.agent.handler import Commander, HandlerContext, SkipResource, SkipResourceForDependencies
 from inmanta.const import Change, HandlerResourceState, ResourceState
 from steward_host import failure, loader
@@ -40,7 +41,7 @@ class EventLoop:
         return self._loop
 
 
-class Agent:
+class Agent(AgentInstance):
     """What handlers get as their agent."""
 
     uri = "local:"
@@ -55,7 +56,7 @@ class Agent:
         self._event_loop = EventLoop()
 
     @property
-    def eventloop(self) -> AbstractEventLoop:
+    def eventloop(self) -> AbstractEventLoop:  # type: ignore[override]  # nobody sets it
         return self._event_loop.get()
 
     def is_stopped(self) -> bool:

@@ -16,6 +16,11 @@ class _Record:
 
     _fields: tuple[str, ...] = ()
 
+    def __init_subclass__(cls) -> None:
+        if "_fields" not in vars(cls):
+            # Declared as those of a pydantic model.
+            cls._fields = (*cls._fields, *vars(cls).get("__annotations__", ()))
+
     def __init__(self, **kwargs: object) -> None:
         for field in self._fields:
             setattr(self, field, kwargs.pop(field, getattr(type(self), field, None)))
