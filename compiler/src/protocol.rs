@@ -127,6 +127,8 @@ pub enum ToHost {
     },
     /// Answer to `instances`.
     InstanceList { instances: Vec<rmpv::Value> },
+    /// Answer to `api`: the HTTP status and the body that the API would give.
+    ApiAnswer { code: u16, body: serde_json::Value },
     /// Answer to `where`; no file: it is not known.
     Place { file: Option<String>, line: u32 },
     /// Runs the registered dependency managers over all resources. Answer: `depended` or `failed`.
@@ -450,6 +452,11 @@ pub enum FromHost {
     /// All instances of an entity so far. Answer: `instance_list`.
     Instances {
         entity: String,
+    },
+    /// A handler asks the server: a method of the API by its client name. Answer: `api_answer`.
+    Api {
+        method: String,
+        arguments: serde_json::Map<String, serde_json::Value>,
     },
     /// The constructor of an instance. Answer: `place`.
     Where {

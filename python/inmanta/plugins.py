@@ -84,6 +84,8 @@ class Runtime:
     refs: dict[str, Any] = {}
     # What the compile was given besides the project: environment, server, parameters, facts, services.
     inputs: Inputs = {}
+    # Of an executor: what the server answers to a method of the API; None: this it is not asked there.
+    ask: Callable[[str, dict[str, Any]], tuple[int, dict[str, Any] | None] | None] | None = None
     # Of an executor: the directory of the file store.
     files_dir: str | None = None
 

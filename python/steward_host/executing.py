@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from steward_host.messages import Facts, HandlerOutcome, LoadExecutor, LogLine, Task
 
 
+# The methods of the API that handlers have without an address of the server (`src/deploy/ask.rs`).
+ASKED = frozenset({"get_param", "get_facts", "list_params", "set_param", "set_parameters"})
+
+
 class EventLoop:
     """An asyncio loop on a thread of its own, started when somebody needs it."""
 
@@ -80,6 +84,7 @@ class Executing:
 
         plugins.Runtime.environment_id = request["environment_id"]
         plugins.Runtime.files_dir = request.get("files")
+        plugins.Runtime.ask = self._ask
         finder = loader.install(request["modules"])
         self._files = finder.paths()
         broken = []
@@ -131,6 +136,13 @@ class Executing:
             }
             shortened = {**outcome, "status": "failed", "changes": {}, "logs": [last], "facts": [], "discovered": []}
             self._pipe.send("deployed", {"id": request["id"], "outcome": shortened})
+
+    def _ask(self, method: str, arguments: dict[str, Any]) -> tuple[int, dict[str, Any] | None] | None:
+        """What the server has to say to a method of the API, by the way that tasks come."""
+        if method not in ASKED:
+            return None
+        answer = self._pipe.request("api", {"method": method, "arguments": loggable(arguments)}, "api_answer")
+        return answer["code"], answer["body"]
 
     def idle(self) -> None:
         """Called about once a second while there is nothing to do."""

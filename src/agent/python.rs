@@ -12,7 +12,7 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 use steward_compiler::protocol::{self, FromHost, HandlerOutcome, ToHost};
 
-use super::worker::Code;
+use super::worker::{Ask, Code};
 use crate::deploy::Task;
 use crate::process;
 use watchdog::Watchdog;
@@ -123,6 +123,7 @@ impl PythonHost {
         &mut self,
         task: &Task,
         mut resource: Map<String, Value>,
+        ask: &Ask,
     ) -> io::Result<HandlerOutcome> {
         let module = task.resource_type.split("::").next().unwrap_or_default();
         if let Some(broken) = self.broken.iter().find(|broken| broken.module == module) {
@@ -168,6 +169,11 @@ impl PythonHost {
                         outcome,
                     } if answered == id => return Ok(outcome),
                     FromHost::Log { level, message } => tracing::info!(level, "{message}"),
+                    FromHost::Api { method, arguments } => {
+                        let (code, body) = ask(method, arguments);
+                        let answer = ToHost::ApiAnswer { code, body };
+                        protocol::write_frame(&mut host.stdin, &answer)?;
+                    }
                     other => return Err(unexpected(&other)),
                 }
             }

@@ -9,7 +9,7 @@ use super::desired::contains;
 use super::environment::scope;
 use super::error::ApiError;
 use super::{Answer, Body, answer, page, with};
-use crate::deploy::FACT_EXPIRE;
+use crate::deploy::{FACT_EXPIRE, fact_json as fact};
 use crate::domain::{EnvironmentId, ParameterId, Timestamp};
 use crate::server::App;
 use crate::store::{CompileRequest, Environment, Fact};
@@ -77,22 +77,13 @@ pub(super) fn routes(app: &App) -> BoxedFilter<(Body,)> {
         .boxed()
 }
 
-fn parameter(environment: EnvironmentId, fact: &Fact) -> Value {
-    json!({
-        "id": ParameterId::named(environment, &fact.resource_id, &fact.name),
-        "name": fact.name,
-        "value": fact.value,
-        "environment": environment,
-        "source": fact.source,
-        "updated": fact.updated.to_string(),
-        "metadata": fact.metadata,
-    })
-}
-
-fn fact(environment: EnvironmentId, fact: &Fact) -> Value {
-    let mut shape = parameter(environment, fact);
-    shape["resource_id"] = json!(fact.resource_id);
-    shape["expires"] = json!(fact.expires);
+/// Without what only facts have.
+fn parameter(environment: EnvironmentId, found: &Fact) -> Value {
+    let mut shape = fact(environment, found);
+    if let Some(shape) = shape.as_object_mut() {
+        shape.remove("resource_id");
+        shape.remove("expires");
+    }
     shape
 }
 

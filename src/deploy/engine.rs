@@ -508,6 +508,15 @@ impl Loop {
                     self.done(done).await;
                 }
             }
+            Message::Ask {
+                generation,
+                id,
+                method,
+                arguments,
+            } => {
+                let answer = self.asked(&method, &arguments).await;
+                self.executor.answer(generation, id, answer).await;
+            }
             Message::Ended { generation } => {
                 let unfinished = self.executor.ended(generation);
                 if !unfinished.is_empty() {

@@ -23,7 +23,7 @@ pub const FACT_RENEW: Duration = Duration::from_secs(1200);
 const ASK_AGAIN: Duration = Duration::from_secs(60);
 
 /// (resource, name of the fact)
-type Unknown = (String, String);
+pub(super) type Unknown = (String, String);
 
 /// Which questions are open, and what the model waits for.
 pub(super) struct Facts {
@@ -167,12 +167,18 @@ impl Loop {
 
     /// Queues a compile if one of the facts in these ends is what the version in force waits for.
     pub(super) async fn recompile_for_facts(&mut self, ends: &[ActionEnd]) {
+        let told = ends.iter().flat_map(|end| {
+            let names = end.facts.iter().map(|(name, _, _)| name.clone());
+            names.map(|name| (end.resource_id.clone(), name))
+        });
+        self.recompile_for(&told.collect::<Vec<_>>()).await;
+    }
+
+    /// Queues a compile if one of these facts is what the version in force waits for.
+    pub(super) async fn recompile_for(&mut self, told: &[Unknown]) {
         let mut resolved = false;
-        for end in ends {
-            for (name, _, _) in &end.facts {
-                let unknown = (end.resource_id.clone(), name.clone());
-                resolved |= self.facts.unknowns.remove(&unknown);
-            }
+        for unknown in told {
+            resolved |= self.facts.unknowns.remove(unknown);
         }
         if !resolved {
             return;

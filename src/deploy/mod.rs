@@ -4,6 +4,7 @@
 //! environment has around it: it reads versions, writes results in batches and feeds the schedule. `executor` is our end
 //! of the process that runs handlers. Nothing here knows how a version came to be.
 
+mod ask;
 mod code;
 mod engine;
 mod executor;
@@ -11,6 +12,7 @@ mod facts;
 mod intent;
 mod schedule;
 
+pub use ask::fact_json;
 pub use code::{VersionCode, environments_in_use};
 pub use engine::{Engine, Method, Options, RequestError, Scheduled};
 pub use executor::{ExecutorCommand, ExecutorReply, Python, Task, TaskDone};

@@ -33,6 +33,7 @@ class Box(PurgeableResource):
 class BoxHandler(CRUDHandler):
     def read_resource(self, ctx, resource):
         ctx.info("Looked at %(name)s, %(odd)s", name=resource.name, odd={"n": [1, None]}, thing=object)
+        ctx.debug("its size is %(size)s", size=resource.size)
         if not resource.purged:
             ctx.set_fact("size", "5")
             ctx.set_fact("serial", "0001", expires=False)
@@ -48,7 +49,14 @@ class BoxHandler(CRUDHandler):
 
     def facts(self, ctx, resource):
         ctx.set_fact("color", "red")
-        return {"weight": 7}
+        environment = self._agent.environment
+        client = self.get_client()
+        given = {"source": "plugin", "value": resource.name}
+        set_to = self.run_sync(lambda: client.set_param(tid=environment, id="asked", **given))
+        listed = self.run_sync(lambda: client.list_params(tid=environment))
+        none = self.run_sync(lambda: client.get_param(tid=environment, id="none"))
+        names = [parameter["name"] for parameter in listed.result["parameters"] if not parameter["resource_id"]]
+        return {"weight": 7, "answers": f"{set_to.code} {names} {none.code}"}
 
 
 @resource("depot::Scan", agent="name", id_attribute="name")
@@ -179,7 +187,9 @@ fn a_missing_fact_is_asked_of_the_handler_once() {
     });
     assert_eq!(
         facts(&running, &box_of("one")),
-        json!({"size": "5", "serial": "0001", "color": "red", "weight": "7"})
+        json!({
+            "size": "5", "serial": "0001", "color": "red", "weight": "7", "answers": "200 ['asked'] 404"
+        })
     );
     assert_eq!(
         parameter(&running, &box_of("one"), "unheard").0,
@@ -195,6 +205,11 @@ fn a_missing_fact_is_asked_of_the_handler_once() {
         .collect();
     assert_eq!(questions.len(), 1, "{actions}");
     assert_eq!(questions[0]["status"], "deployed");
+    let asked = running.get_ok("/api/v1/parameter/asked");
+    assert_eq!(
+        (&asked["parameter"]["value"], &asked["parameter"]["source"]),
+        (&json!("one"), &json!("plugin"))
+    );
     assert_eq!(
         running.get("/api/v1/parameter/none").0,
         404,
@@ -210,6 +225,27 @@ fn a_missing_fact_is_asked_of_the_handler_once() {
     assert_eq!(line["msg"], "Looked at one, {'n': [1, None]}");
     assert_eq!(line["kwargs"]["odd"], json!({"n": [1, null]}));
     assert_eq!(line["kwargs"]["thing"], "<class 'object'>");
+}
+
+#[test]
+fn a_reference_to_a_fact_is_resolved_by_the_executor() {
+    let main = "import depot\none = depot::Box(name=\"one\")\n\
+                size = std::create_fact_reference(one, \"size\")\n\
+                depot::Box(name=\"two\", size=size, requires=one)\n";
+    let (_repo, _host, mut running) = start(main, "");
+    let (ran, summary) = running.settled(1);
+    assert_eq!(summary["failed"], 0, "{ran:?}");
+    let logs = running.get_ok(&format!(
+        "/api/v2/resource/{}/logs",
+        segment(&box_of("two"))
+    ));
+    let said: Vec<&Value> = logs["data"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|line| &line["msg"])
+        .collect();
+    assert!(said.contains(&&json!("its size is 5")), "{said:?}");
 }
 
 /// Checklist 60, 107, 108.

@@ -66,11 +66,14 @@ def _given(endpoint: str, method: str, args: tuple[object, ...], kwargs: Mapping
         found = files.answer(Runtime.files_dir, method, {**dict(zip(("id", "content"), args)), **kwargs})
         if found is not None:
             return found
+    names = ("tid", "id", "resource_id") if method == "get_param" else ("tid", "rid")
+    arguments = {**dict(zip(names, args)), **kwargs}
+    if Runtime.ask is not None:
+        answer = Runtime.ask(method, arguments)
+        return None if answer is None else Result(*answer)
     if endpoint != "compiler":
         return None
     inputs = Runtime.inputs
-    names = ("tid", "id", "resource_id") if method == "get_param" else ("tid", "rid")
-    arguments = {**dict(zip(names, args)), **kwargs}
     if method == "get_param":
         resource, name = str(arguments.get("resource_id") or ""), str(arguments.get("id"))
         values = inputs.get("facts", {}).get(resource, {}) if resource else inputs.get("parameters", {})
