@@ -376,9 +376,28 @@ def _dict(value: dict[Any, Any], put: Put) -> None:
     else:
         put(_P_U32(0xDF, size))
     encoders = _ENCODERS
+    keys = _KEYS
     for key, item in value.items():
-        encoders.get(type(key), _other)(key, put)
+        packed = keys.get(key) if type(key) is str else None
+        if packed is not None:
+            put(packed)
+        else:
+            _key(key, put)
         encoders.get(type(item), _other)(item, put)
+
+
+# Keys are few and come again and again: names of fields and of attributes.
+_KEYS: dict[str, bytes] = {}
+_MAX_KEYS = 4096
+
+
+def _key(key: object, put: Put) -> None:
+    parts: list[bytes] = []
+    _ENCODERS.get(type(key), _other)(key, parts.append)
+    packed = b"".join(parts)
+    if type(key) is str and len(_KEYS) < _MAX_KEYS and len(packed) < 64:
+        _KEYS[key] = packed
+    put(packed)
 
 
 def _other(value: object, put: Put) -> None:

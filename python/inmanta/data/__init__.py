@@ -54,7 +54,8 @@ class LogLine:
 
         if isinstance(level, int):
             level = const.INTEGER_TO_LOG_LEVEL[level]
-        level = const.LogLevel(level)
+        elif type(level) is not const.LogLevel:
+            level = const.LogLevel(level)
         microseconds = time.time_ns() // 1000
         if hasattr(timestamp, "timestamp"):
             microseconds = int(timestamp.timestamp() * 1_000_000)
