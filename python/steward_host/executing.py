@@ -302,7 +302,7 @@ class _Named:
 def report(context: HandlerContext) -> HandlerOutcome:
     """The `HandlerOutcome` of a context."""
     return {
-        "status": str(context.resource_state),
+        "status": getattr(context.resource_state, "value", "failed"),
         "change": _change(context.change),
         "changes": {
             name: {"current": loggable(change.current), "desired": loggable(change.desired)}

@@ -268,21 +268,21 @@ class HandlerContext(LoggerABC):
     def set_status(self, status: ResourceState) -> None:
         """Sets the result; a state that a handler cannot give counts as failed, with a warning."""
         try:
-            self.set_resource_state(HandlerResourceState(str(status)))
+            self.set_resource_state(HandlerResourceState(_word(status)))
         except ValueError:
             self.warning(
                 "Called set_status with unsupported status %(status)s, the resource is marked failed",
-                status=str(status),
+                status=_word(status),
             )
             self.set_resource_state(HandlerResourceState.failed)
 
     def set_resource_state(self, new_state: HandlerResourceState) -> None:
         """Sets the result. InvalidOperation for `non_compliant` without any difference."""
-        new_state = HandlerResourceState(str(new_state))
+        new_state = HandlerResourceState(_word(new_state))
         if new_state == HandlerResourceState.non_compliant and not self._changes:
             raise InvalidOperation("A resource without changes is not non_compliant: report them with add_change first")
         self._resource_state = new_state
-        text = "skipped" if new_state == HandlerResourceState.skipped_for_dependency else str(new_state)
+        text = "skipped" if new_state == HandlerResourceState.skipped_for_dependency else new_state.value
         self._status = ResourceState(text)
 
     # --- facts and scratch values ------------------------------------------------------------------------------------
@@ -417,6 +417,11 @@ def _loggable(key: str, value: object) -> object:
         return str(value)
 
 
+def _word(state: object) -> str:
+    """The text of a state, which code gives as one or as a member of an enumeration."""
+    return str(getattr(state, "value", state))
+
+
 class HandlerAPI(Subscripted[R], ABC):
     """What Steward calls on a handler. A handler lives for one task; only the cache outlives it."""
 
@@ -467,7 +472,7 @@ class HandlerAPI(Subscripted[R], ABC):
                 self.do_reload(ctx, resource)
 
     def _blocked(self, ctx: HandlerContext, requires: Mapping[str, ResourceState]) -> bool:
-        states = {rid: str(state) for rid, state in requires.items()}
+        states = {rid: _word(state) for rid, state in requires.items()}
 
         def among(*wanted: str) -> list[str]:
             return sorted(rid for rid, state in states.items() if state in wanted)
