@@ -28,6 +28,8 @@ pub(super) type Unknown = (String, String);
 /// Which questions are open, and what the model waits for.
 pub(super) struct Facts {
     asked: HashMap<String, Instant>,
+    /// Asked without anybody wanting to know now.
+    renewed: HashMap<String, Instant>,
     open: HashSet<ActionId>,
     unknowns: BTreeSet<Unknown>,
     recompile: Arc<Notify>,
@@ -37,6 +39,7 @@ impl Facts {
     pub(super) fn new(unknowns: BTreeSet<Unknown>, recompile: Arc<Notify>) -> Self {
         Self {
             asked: HashMap::new(),
+            renewed: HashMap::new(),
             open: HashSet::new(),
             unknowns,
             recompile,
@@ -45,6 +48,18 @@ impl Facts {
 
     pub(super) fn set_unknowns(&mut self, unknowns: BTreeSet<Unknown>) {
         self.unknowns = unknowns;
+        self.renewed.clear();
+    }
+
+    /// Those of `wanted` that were not asked lately; a handler that has no answer is not asked all the time.
+    fn renewable(&mut self, wanted: BTreeSet<String>, now: Instant) -> Vec<String> {
+        self.renewed
+            .retain(|_, at| now.duration_since(*at) < FACT_RENEW);
+        let mut wanted: Vec<String> = wanted.into_iter().collect();
+        wanted.retain(|resource_id| !self.renewed.contains_key(resource_id));
+        let noted = wanted.iter().map(|resource_id| (resource_id.clone(), now));
+        self.renewed.extend(noted);
+        wanted
     }
 
     /// Whether this was the answer to a question for facts.
@@ -91,8 +106,8 @@ impl Loop {
         let before = Timestamp(now.0 - FACT_RENEW.as_micros() as i64);
         let outdated = self.store.fact_outdated(self.environment, before).await?;
         let unknown = self.facts.unknowns.iter().map(|(id, _)| id.clone());
-        let wanted: BTreeSet<String> = outdated.into_iter().chain(unknown).collect();
-        for resource_id in wanted {
+        let wanted = outdated.into_iter().chain(unknown).collect();
+        for resource_id in self.facts.renewable(wanted, Instant::now()) {
             self.ask_for_facts(&resource_id).await;
         }
         Ok(())
@@ -208,4 +223,30 @@ async fn queue_compile(store: &Store, environment: EnvironmentId) -> Result<(), 
         variables: record.variables,
     };
     store.compile_request(&request).await.map(|_| ())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_resource_is_asked_now_and_then() {
+        let mut facts = Facts::new(BTreeSet::new(), Arc::default());
+        let began = Instant::now();
+        let at = |seconds| began + Duration::from_secs(seconds);
+        assert!(facts.may_ask("a", at(0)) && facts.may_ask("b", at(0)));
+        assert!(!facts.may_ask("a", at(59)));
+        assert!(facts.may_ask("a", at(60)));
+        let mut renew = |seconds: u64| {
+            let wanted = ["a", "b"].map(str::to_owned).into_iter().collect();
+            facts.renewable(wanted, at(seconds)).len()
+        };
+        assert_eq!(
+            [renew(0), renew(60), renew(1199), renew(1200)],
+            [2, 0, 0, 2]
+        );
+        facts.set_unknowns(BTreeSet::new());
+        let wanted = BTreeSet::from(["a".to_owned()]);
+        assert_eq!(facts.renewable(wanted, at(1201)), ["a"]);
+    }
 }
