@@ -75,6 +75,8 @@ class Executing:
         # The real one comes with `load`.
         self._agent = Agent("", "")
         self._files: set[str] = set()
+        # Whether Steward waits for a task, so that it answers questions.
+        self._is_running = False
         self.cache = AgentCache()
 
     def load(self, request: LoadExecutor) -> None:
@@ -123,7 +125,11 @@ class Executing:
         self._answer(task, Run(self._agent, self.cache, self._files, task, facts=True))
 
     def _answer(self, request: Task, run: Run) -> None:
+        self._is_running = True
         outcome = run.outcome()
+        # Waits for a question that a thread of the handler has open: from now on nobody would answer one.
+        with self._pipe.lock:
+            self._is_running = False
         try:
             self._pipe.send("deployed", {"id": request["id"], "outcome": outcome})
         except TooLarge as error:
@@ -141,7 +147,10 @@ class Executing:
         """What the server has to say to a method of the API, by the way that tasks come."""
         if method not in ASKED:
             return None
-        answer = self._pipe.request("api", {"method": method, "arguments": loggable(arguments)}, "api_answer")
+        with self._pipe.lock:
+            if not self._is_running:
+                return None
+            answer = self._pipe.request("api", {"method": method, "arguments": loggable(arguments)}, "api_answer")
         return answer["code"], answer["body"]
 
     def idle(self) -> None:

@@ -94,6 +94,8 @@ class Host:
         self.model: dict[int, dict[str, object]] = {}
         self.entities: dict[str, dict] = {}
         self.logged: list[dict] = []
+        # What handlers asked of the server.
+        self.asked_api: list[dict] = []
         self.printed: list[str] = []
         self.asked: list[tuple[int, str]] = []
         self.hello = self.read()[1]
@@ -123,6 +125,9 @@ class Host:
                 self.send("got", {"outcome": self._outcome(body["instance"], body["attribute"])})
             elif got == "entity":
                 self.send("entity_info", self.entities.get(body["name"], {"name": "", "attributes": [], "parents": []}))
+            elif got == "api":
+                self.asked_api.append(body)
+                self.send("api_answer", {"code": 200, "body": {"parameter": {"value": "known"}}})
             elif got == "printed":
                 self.printed.append(body["line"])
             elif got == "log":
