@@ -311,7 +311,9 @@ impl App {
             return;
         }
         let stop = self.shutdown.child_token();
+        let recompile = Arc::new(tokio::sync::Notify::new());
         let options = deploy::Options {
+            recompile: Arc::clone(&recompile),
             environment: id,
             store: self.store.clone(),
             bus: self.bus.clone(),
@@ -351,6 +353,15 @@ impl App {
         if !restoring.is_finished() {
             tasks.push(restoring);
         }
+        let (woken, ended) = (compiler.clone(), stop.clone());
+        tasks.push(tokio::spawn(async move {
+            loop {
+                tokio::select! {
+                    () = recompile.notified() => woken.wake(),
+                    () = ended.cancelled() => return,
+                }
+            }
+        }));
         if let Some(path) = local.filter(|_| watch) {
             tasks.push(tokio::spawn(watch::local::watch(
                 path,

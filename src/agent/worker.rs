@@ -12,18 +12,22 @@ use super::python::{Limits, PythonHost};
 use crate::deploy::{Task, TaskDone};
 use crate::domain::{HandlerStatus, Timestamp};
 
-#[derive(Debug)]
+/// Puts a handler's question to the server: method and arguments, status and body.
+pub(super) type Ask = Box<dyn Fn(String, Map<String, Value>) -> (u16, Value) + Send>;
+
 pub(super) struct Worker {
     agent: String,
     limits: Limits,
+    ask: Ask,
     host: Option<(Arc<Code>, PythonHost)>,
 }
 
 impl Worker {
-    pub(super) fn new(agent: String, limits: Limits) -> Self {
+    pub(super) fn new(agent: String, limits: Limits, ask: Ask) -> Self {
         Self {
             agent,
             limits,
+            ask,
             host: None,
         }
     }
@@ -102,7 +106,7 @@ impl Worker {
         let Some((_, host)) = &mut self.host else {
             return refused("the Python host is gone");
         };
-        match host.deploy(task, attributes) {
+        match host.deploy(task, attributes, &self.ask) {
             Ok(outcome) => outcome,
             Err(error) => {
                 // Whatever state it is in, the next task starts a new one.

@@ -12,7 +12,7 @@ use super::install::{install, policy};
 use super::next::inputs_digest;
 use super::source::Head;
 use super::worker::{Job, JobDone, Pool, PoolError};
-use crate::deploy::Python;
+use crate::deploy::{FACT_EXPIRE, Python};
 use crate::domain::chain;
 use crate::domain::{EnvironmentId, Timestamp};
 use crate::files::folders;
@@ -246,6 +246,7 @@ async fn execute(
         project_dir: named,
         variables: compile.variables.clone(),
         environment_id: context.environment.to_string(),
+        inputs: inputs(context).await?,
         python: context.pool.python().map(Python::from),
         policy: Some(policy(context)),
         environment,
@@ -282,6 +283,23 @@ async fn execute(
         Err(error @ PoolError::Start(_)) => return Err(Failure::Aborted(chain(&error))),
     };
     judge(context, compile, head, end, report, done)
+}
+
+/// The parameters, and the facts that are not too old.
+async fn inputs(context: &Context<'_>) -> Result<steward_compiler::Inputs, Failure> {
+    let facts = context.store.fact_list(context.environment).await;
+    let facts = facts.map_err(|error| Failure::Aborted(chain(&error)))?;
+    let now = Timestamp::now();
+    let mut inputs = steward_compiler::Inputs::default();
+    for fact in facts {
+        if fact.resource_id.is_empty() {
+            inputs.parameters.insert(fact.name, fact.value.into());
+        } else if !fact.expires || now.since(fact.updated) < FACT_EXPIRE {
+            let of = inputs.facts.entry(fact.resource_id).or_default();
+            of.insert(fact.name, fact.value);
+        }
+    }
+    Ok(inputs)
 }
 
 fn judge(

@@ -24,6 +24,8 @@ pub(super) struct Job {
     pub(super) project_dir: PathBuf,
     pub(super) variables: Variables,
     pub(super) environment_id: String,
+    /// Parameters and facts that are known.
+    pub(super) inputs: steward_compiler::Inputs,
     pub(super) python: Option<Python>,
     /// What the project's Python code may do.
     pub(super) policy: Option<process::Policy>,
@@ -300,6 +302,7 @@ fn compile(job: Job, hosts: &Arc<WarmHosts>) -> JobDone {
         dump_model: false,
         python,
         environment_id: Some(job.environment_id),
+        inputs: job.inputs,
         hosts: Some(Arc::clone(hosts)),
         time_limit: Some(job.time_limit),
         ..steward_compiler::Options::default()

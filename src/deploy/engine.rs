@@ -18,11 +18,14 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use handle::Request;
+pub(in crate::deploy) use results::messages_json;
+
 use results::Round;
 
 use super::Intent;
 use super::code::{Code, code_of};
 use super::executor::{Executor, Message, Task};
+use super::facts::{self, Facts};
 use super::schedule::{Policy, Priority, Run, Schedule, Which};
 use crate::domain::{ActionId, DryRunId, EnvironmentId, Settings, Timestamp, chain};
 use crate::observe::{Bus, ResourceDone, What};
@@ -45,17 +48,18 @@ struct Open {
     started: Timestamp,
 }
 
-struct Loop {
-    environment: EnvironmentId,
-    store: Store,
+pub(super) struct Loop {
+    pub(super) environment: EnvironmentId,
+    pub(super) store: Store,
     bus: Bus,
-    schedule: Schedule,
+    pub(super) schedule: Schedule,
     settings: Settings,
-    executor: Executor,
-    code: Code,
+    pub(super) executor: Executor,
+    pub(super) code: Code,
     halted: bool,
     open: HashMap<ActionId, Open>,
     dry_runs: HashMap<ActionId, DryRunId>,
+    pub(super) facts: Facts,
     shutdown: CancellationToken,
     starts: Vec<ActionStart>,
     ends: Vec<(ActionEnd, ResourceDone)>,
@@ -88,6 +92,7 @@ impl Loop {
             .filter(|agent| agent.paused)
             .map(|agent| agent.name);
         let now = Timestamp::now();
+        let unknowns = facts::unknowns(&store, environment, active).await?;
         let (intents, states, code) = match active {
             None => (Vec::new(), Vec::new(), Code::default()),
             Some(version) => {
@@ -121,6 +126,7 @@ impl Loop {
             halted,
             open: HashMap::new(),
             dry_runs: HashMap::new(),
+            facts: Facts::new(unknowns, options.recompile.clone()),
             shutdown: options.shutdown.clone(),
             starts: Vec::new(),
             ends: Vec::new(),
@@ -175,6 +181,7 @@ impl Loop {
                     Some(Request::DryRun { version, reply }) => {
                         let _ = reply.send(self.dry_run(version).await);
                     }
+                    Some(Request::Facts { resource_id }) => self.ask_for_facts(&resource_id).await,
                     Some(Request::Stop { reply }) => {
                         self.shut_down(&mut messages).await;
                         let _ = reply.send(());
@@ -218,6 +225,7 @@ impl Loop {
         if self.halted {
             return Ok(());
         }
+        self.renew_facts(now).await?;
         let Some(released) = self.store.version_released(self.environment).await? else {
             return Ok(());
         };
@@ -237,8 +245,10 @@ impl Loop {
         };
         let code = code_of(&self.store, self.environment, number).await?;
         let changed = changed.into_iter().map(Intent::from).collect();
+        let unknowns = facts::unknowns(&self.store, self.environment, Some(number)).await?;
         let activation = self.schedule.apply(number, changed, &removed, now);
         self.code = code;
+        self.facts.set_unknowns(unknowns);
         // The schedule has moved on; the store must follow before anything runs, however long that takes.
         let mut pause = Duration::from_millis(100);
         loop {
@@ -322,6 +332,7 @@ impl Loop {
                 requires: run.requires.clone(),
                 dependency_changed: run.dependency_changed,
                 dry_run: false,
+                facts: false,
                 reason: run.reason.clone(),
             };
             self.open.insert(run.action, Open { run, started });

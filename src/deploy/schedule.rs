@@ -174,6 +174,12 @@ impl Schedule {
                 .all(|queue| queue.paused || queue.ready.is_empty())
     }
 
+    /// The desired state of a resource.
+    pub fn intent(&self, resource_id: &str) -> Option<&Intent> {
+        let index = self.by_id.get(resource_id)?;
+        Some(&self.entry(*index).intent)
+    }
+
     pub fn states(&self) -> impl Iterator<Item = &ResourceState> {
         self.entries.iter().flatten().map(|entry| &entry.state)
     }

@@ -429,8 +429,8 @@ const OUTDATED: [&str; 4] = [
     "DELETE FROM dry_run WHERE environment_id = $1 AND requested_us < $2",
 ];
 
-/// In order: intervals that no version is in, revisions without interval, resources without member.
-const PURGE: [&str; 3] = [
+/// In order: intervals that no version is in, revisions without interval, resources without member, facts without resource.
+const PURGE: [&str; 4] = [
     "DELETE FROM set_interval WHERE environment_id = $1 AND NOT EXISTS (SELECT 1 FROM version v \
      WHERE v.environment_id = set_interval.environment_id AND v.number >= set_interval.from_version \
      AND (set_interval.to_version IS NULL OR v.number < set_interval.to_version))",
@@ -439,6 +439,8 @@ const PURGE: [&str; 3] = [
     "DELETE FROM resource WHERE environment_id = $1 AND NOT EXISTS (SELECT 1 FROM set_member m \
      JOIN set_revision s ON s.id = m.revision_id \
      WHERE s.environment_id = resource.environment_id AND m.digest = resource.digest)",
+    "DELETE FROM fact WHERE environment_id = $1 AND resource_id <> '' AND NOT EXISTS (SELECT 1 FROM resource r \
+     WHERE r.environment_id = fact.environment_id AND r.resource_id = fact.resource_id)",
 ];
 
 struct SetContent<'a> {

@@ -62,6 +62,7 @@ fn a_python_handler_that_hangs_is_stopped_at_the_limit() {
         requires: Default::default(),
         dependency_changed: false,
         dry_run: false,
+        facts: false,
         reason: "a test said so".into(),
     };
     let mut command = steward();
@@ -71,7 +72,10 @@ fn a_python_handler_that_hangs_is_stopped_at_the_limit() {
     protocol::write_frame(&mut stdin, &announce).unwrap();
     protocol::write_frame(&mut stdin, &ExecutorCommand::Run(task)).unwrap();
     let mut stdout = executor.stdout.take().unwrap();
-    let ExecutorReply::Done(done) = protocol::read_frame(&mut stdout).unwrap().unwrap();
+    let reply = protocol::read_frame(&mut stdout).unwrap().unwrap();
+    let ExecutorReply::Done(done) = reply else {
+        panic!("{reply:?}");
+    };
     let message = &done.outcome.logs.last().unwrap().msg;
     assert_eq!(done.outcome.status, "unavailable", "{message}");
     assert!(

@@ -9,6 +9,7 @@ mod confine;
 mod crash;
 mod exec;
 mod executor;
+mod facts;
 mod failure;
 mod harness;
 mod hosts;

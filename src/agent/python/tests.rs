@@ -70,9 +70,15 @@ fn task(name: &str) -> (Task, Map<String, Value>) {
         requires: Default::default(),
         dependency_changed: false,
         dry_run: false,
+        facts: false,
         reason: "a test said so".into(),
     };
     (task, attributes.as_object().unwrap().clone())
+}
+
+/// These handlers ask for nothing.
+fn nobody() -> Ask {
+    Box::new(|method, _| panic!("{method}"))
 }
 
 #[track_caller]
@@ -92,7 +98,7 @@ fn what_a_handler_started_ends_with_its_host() {
         PythonHost::start(&code(dir.path(), HANDLER), "host", Limits::default()).unwrap();
     let pid_file = dir.path().join("pid");
     let (task, resource) = task(pid_file.to_str().unwrap());
-    let outcome = host.deploy(&task, resource).unwrap();
+    let outcome = host.deploy(&task, resource, &nobody()).unwrap();
     let pid = fs::read_to_string(&pid_file).unwrap_or_else(|_| panic!("{outcome:?}"));
     drop(host);
     wait_until_gone(pid.parse().unwrap());
@@ -109,7 +115,10 @@ fn a_handler_that_hangs_is_stopped_with_all_it_started() {
     let mut host = PythonHost::start(&code(dir.path(), &source), "host", limits).unwrap();
     let pid_file = dir.path().join("pid");
     let (task, resource) = task(pid_file.to_str().unwrap());
-    let error = host.deploy(&task, resource).unwrap_err().to_string();
+    let error = host
+        .deploy(&task, resource, &nobody())
+        .unwrap_err()
+        .to_string();
     assert_eq!(
         error,
         "its handler did not end within 1.5 s and was stopped"
@@ -117,7 +126,7 @@ fn a_handler_that_hangs_is_stopped_with_all_it_started() {
     wait_until_gone(fs::read_to_string(&pid_file).unwrap().parse().unwrap());
     // The worker names the resource, and starts another host for the next.
     let code = std::sync::Arc::new(code(dir.path(), &source));
-    let mut worker = crate::agent::worker::Worker::new("host".into(), limits);
+    let mut worker = crate::agent::worker::Worker::new("host".into(), limits, nobody());
     let run = |worker: &mut crate::agent::worker::Worker, name: &str| {
         let done = worker.run(self::task(name).0, &code);
         let logs: Vec<String> = done.outcome.logs.into_iter().map(|line| line.msg).collect();
@@ -185,7 +194,7 @@ class RowHandler(CRUDHandler):
 fn a_commit_that_changes_no_python_keeps_the_host_and_one_at_rest_ends_in_order() {
     let dir = tempfile::tempdir().unwrap();
     let at = |name: &str| dir.path().join(name);
-    let mut worker = crate::agent::worker::Worker::new("host".into(), Limits::default());
+    let mut worker = crate::agent::worker::Worker::new("host".into(), Limits::default(), nobody());
     let name = at("pids").to_str().unwrap().to_owned();
     let mut run = |code: Code| {
         let done = worker.run(self::task(&name).0, &std::sync::Arc::new(code));

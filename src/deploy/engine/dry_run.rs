@@ -73,6 +73,7 @@ impl Loop {
                     .collect(),
                 dependency_changed: false,
                 dry_run: true,
+                facts: false,
                 reason: "a dry run was requested".to_owned(),
             };
             self.executor.run(task, &code.version).await;

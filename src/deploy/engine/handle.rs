@@ -1,6 +1,7 @@
 //! What others reach an environment's engine by.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -52,6 +53,10 @@ pub(super) enum Request {
         version: i64,
         reply: oneshot::Sender<Result<DryRunId, RequestError>>,
     },
+    /// Ask a resource's handler for its facts.
+    Facts {
+        resource_id: String,
+    },
     Stop {
         reply: oneshot::Sender<()>,
     },
@@ -84,6 +89,8 @@ pub struct Options {
     pub store: Store,
     pub bus: Bus,
     pub python: Option<PythonRuntime>,
+    /// Woken when a compile was queued because a fact is known that the version in force waits for.
+    pub recompile: Arc<tokio::sync::Notify>,
     /// Ends it even while it waits for a database that is away.
     pub shutdown: CancellationToken,
 }
@@ -148,6 +155,13 @@ impl Engine {
             .send(Request::DryRun { version, reply })
             .map_err(|_| RequestError::Gone)?;
         answer.await.map_err(|_| RequestError::Gone)?
+    }
+
+    /// Lets the handler of a resource be asked for its facts, unless it was a moment ago. They are in the store when it
+    /// has answered.
+    pub fn ask_for_facts(&self, resource_id: &str) {
+        let resource_id = resource_id.to_owned();
+        let _ = self.inbox.send(Request::Facts { resource_id });
     }
 
     /// Ends it, after what it knows is written.

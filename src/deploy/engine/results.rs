@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::Loop;
 use crate::deploy::executor::{Message, TaskDone};
+use crate::deploy::facts::facts_of;
 use crate::deploy::schedule::Ended;
 use crate::domain::{Blocked, HandlerStatus, Timestamp, chain};
 use crate::observe::{ResourceDone, Summary, What};
@@ -26,6 +27,15 @@ impl Loop {
                 if let Some(done) = self.executor.answered(generation, *done) {
                     self.done(done).await;
                 }
+            }
+            Message::Ask {
+                generation,
+                id,
+                method,
+                arguments,
+            } => {
+                let answer = self.asked(&method, &arguments).await;
+                self.executor.answer(generation, id, answer).await;
             }
             Message::Ended { generation } => {
                 let unfinished = self.executor.ended(generation);
@@ -64,6 +74,10 @@ impl Loop {
             {
                 tracing::error!(dry_run.id = %dry_run, error = chain(&error), "cannot write the result of a dry run");
             }
+            return;
+        }
+        if self.facts.answered(&done.action) {
+            self.facts_told(done).await;
             return;
         }
         let Some(open) = self.open.remove(&done.action) else {
@@ -110,6 +124,7 @@ impl Loop {
             message: trouble.or(skip).map(|line| line.msg.clone()),
             duration: finished.since(started),
         };
+        let facts = facts_of(&outcome);
         let end = ActionEnd {
             id: done.action,
             finished,
@@ -118,10 +133,14 @@ impl Loop {
             changes: serde_json::Value::Object(outcome.changes).to_string(),
             messages: messages_json(&outcome.logs),
             state,
-            facts: outcome
-                .facts
+            facts,
+            discovered: outcome
+                .discovered
                 .into_iter()
-                .map(|fact| (fact.name, fact.value, fact.expires))
+                .map(|found| {
+                    let values = serde_json::Value::Object(found.values);
+                    (found.resource_id, values.to_string())
+                })
                 .collect(),
             resource_id: done.resource_id,
         };
@@ -151,6 +170,7 @@ impl Loop {
                 Err(_) => return,
             }
         }
+        self.recompile_for_facts(&ends).await;
         for event in events {
             if event.status != "deployed" {
                 tracing::warn!(
@@ -235,7 +255,7 @@ impl Loop {
     }
 }
 
-fn messages_json(logs: &[steward_compiler::protocol::LogLine]) -> String {
+pub(in crate::deploy) fn messages_json(logs: &[steward_compiler::protocol::LogLine]) -> String {
     let line = |line: &steward_compiler::protocol::LogLine| {
         serde_json::json!({
             "level": line.level, "msg": line.msg, "args": [], "kwargs": line.kwargs, "timestamp_us": line.timestamp_us,
