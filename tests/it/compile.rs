@@ -14,13 +14,18 @@ fn project(main: &str) -> tempfile::TempDir {
 }
 
 fn compile(dir: &Path, more: &[&str]) -> (Option<i32>, String, String) {
+    let mut arguments = vec!["--message-format", "json"];
+    arguments.extend(more);
+    compile_with(dir, &arguments)
+}
+
+fn compile_with(dir: &Path, arguments: &[&str]) -> (Option<i32>, String, String) {
     let mut command = steward();
     command
         .arg("compile")
         .arg("--project")
         .arg(dir)
-        .args(["--message-format", "json"])
-        .args(more);
+        .args(arguments);
     let output = finish(command);
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
     (
@@ -58,6 +63,27 @@ fn errors_are_objects_on_standard_error_and_the_exit_code_is_one() {
         (&object["severity"], &object["kind"], &object["line"]),
         (&"error".into(), &"DoubleSetException".into(), &2.into())
     );
+}
+
+/// For people: what is printed stays apart from what is wrong, which says kind, place and line.
+#[test]
+//: lang 183
+fn people_see_errors_on_standard_error_and_warnings_fail_nothing() {
+    let dir = project("std::print(\"out\")\nx = 1\nx = 2\n");
+    let (code, out, err) = compile_with(dir.path(), &[]);
+    assert_eq!((code, out.as_str()), (Some(1), "out\n"));
+    for wanted in [
+        "error[DoubleSetException]: value set twice:",
+        "main.cf:3:1",
+        "3 | x = 2\n  | ^^^^^\n",
+    ] {
+        assert!(err.contains(wanted), "{wanted}: {err}");
+    }
+    let dir = project("std::print(\"out\")\nx = \"\\d\"\n");
+    let (code, out, err) = compile_with(dir.path(), &[]);
+    assert_eq!((code, out.as_str()), (Some(0), "out\n"));
+    assert!(err.starts_with("warning[ParserWarning]: "), "{err}");
+    assert!(!err.contains("error"), "{err}");
 }
 
 #[test]

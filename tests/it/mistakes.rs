@@ -47,8 +47,20 @@ fn a_bad_commit_is_told_with_file_line_and_caret_and_the_old_version_stays() {
         .clone();
     let error = &details["compile_data"]["errors"][0];
     assert_eq!(
-        (&error["type"], &error["location"]["range"]["start"]["line"]),
-        (&json!("inmanta.ast.DoubleSetException"), &json!(8))
+        (&error["category"], &error["type"]),
+        (
+            &json!("runtime_error"),
+            &json!("inmanta.ast.DoubleSetException")
+        )
+    );
+    let message = error["message"].as_str().unwrap();
+    assert!(message.starts_with("value set twice:"), "{message}");
+    assert!(!message.contains("reported in"), "{message}");
+    let location = &error["location"];
+    assert!(location["uri"].as_str().unwrap().ends_with("main.cf"));
+    assert_eq!(
+        location["range"],
+        json!({"start": {"line": 8, "character": 0}, "end": {"line": 8, "character": 5}})
     );
     let stages = details["reports"].as_array().unwrap();
     let stage = stages
@@ -59,6 +71,29 @@ fn a_bad_commit_is_told_with_file_line_and_caret_and_the_old_version_stays() {
     assert!(
         shown.contains("main.cf:9") && shown.contains("x = 2") && shown.contains('^'),
         "{shown}"
+    );
+
+    // A mistake of syntax is of another category.
+    // The brace makes no sense after the keyword of the line before.
+    repo.write("main.cf", "entity A:\nend\n}\n");
+    repo.commit("worse");
+    running.wait_for(|event| {
+        event["event"] == "compiled" && event["diagnostics"][0]["kind"] == "ParserException"
+    });
+    let report = running.get_ok("/api/v2/compilereport?limit=1")["data"][0].clone();
+    let path = format!("/api/v2/compilereport/{}", report["id"].as_str().unwrap());
+    let error = running.get_ok(&path)["data"]["compile_data"]["errors"][0].clone();
+    assert_eq!(
+        (
+            &error["category"],
+            &error["type"],
+            &error["location"]["range"]["start"]["line"]
+        ),
+        (
+            &json!("parse_error"),
+            &json!("inmanta.parser.ParserException"),
+            &json!(1)
+        )
     );
 
     // A later good commit goes on from there.

@@ -17,6 +17,8 @@ pub(super) struct Builder<'a> {
     pub loaded: &'a Loaded,
     pub namespace_of: Map<Symbol, NamespaceId>,
     pub this: Symbol,
+    /// Defined so far.
+    pub n_indexes: u32,
     /// Conditions of implement statements, lowered once everything is defined.
     pub pending_conditions: Vec<(super::ImplementId, ast::ExprId)>,
     pub pending_annotations: Vec<(NamespaceId, ast::ExprId, crate::types::EntityId, Loc)>,
@@ -93,6 +95,7 @@ pub fn build(
         loaded,
         namespace_of: Map::default(),
         this: Symbol(0),
+        n_indexes: 0,
         pending_conditions: Vec::new(),
         pending_annotations: Vec::new(),
         parents_first: Vec::new(),

@@ -2,7 +2,7 @@
 
 use super::build::Builder;
 use super::expressions::{Expected, Scope};
-use super::{Argument, AttributeKind, Construct, ConstructId, ExprId, ExprKind, Program};
+use super::{Argument, AttributeKind, Construct, ConstructId, ExprId, ExprKind, Index, Program};
 use crate::diagnostics::{Fail, fail, typing};
 use crate::hash::Map;
 use crate::intern::Symbol;
@@ -22,10 +22,19 @@ impl Builder<'_> {
     ) -> Result<ExprId, Fail> {
         let entity = self.constructed_entity(scope, name, expected)?;
         let owners = std::iter::once(&entity).chain(&self.program.entity(entity).ancestors);
-        let indexed: Vec<Symbol> = owners
+        let mut indexes: Vec<&Index> = owners
             .flat_map(|owner| &self.program.entity(*owner).own_indexes)
-            .flat_map(|index| index.names.iter().copied())
             .collect();
+        indexes.sort_by_key(|index| index.order);
+        // As for those of one entity: an index counts again unless it is written as a known one is sorted.
+        let mut counted: Vec<&Index> = Vec::new();
+        for index in indexes {
+            if counted.iter().all(|known| known.names != index.written) {
+                counted.push(index);
+            }
+        }
+        let names = counted.into_iter().flat_map(|index| &index.names);
+        let indexed: Vec<Symbol> = names.copied().collect();
         let missing = self
             .missing_of_indexes(entity, args, &indexed, expected, loc)
             .map_err(|error| error.following(self.is_broken(entity)));

@@ -493,10 +493,15 @@ impl Builder<'_> {
         // An index counts again unless it is written as a known one is sorted: it says once more what a constructor misses.
         let own = &self.program.entity(id).own_indexes;
         if own.iter().all(|known| known.names != names) {
+            let written = names.clone();
             names.sort_by(|a, b| self.text(*a).cmp(self.text(*b)));
-            self.program.entities[id.index()]
-                .own_indexes
-                .push(Index { names });
+            let order = self.n_indexes;
+            self.n_indexes += 1;
+            self.program.entities[id.index()].own_indexes.push(Index {
+                names,
+                written,
+                order,
+            });
         }
         Ok(())
     }

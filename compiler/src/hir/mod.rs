@@ -146,6 +146,10 @@ pub struct OwnDefault {
 pub struct Index {
     /// Sorted by text.
     pub names: Vec<Symbol>,
+    /// As they are written.
+    pub written: Vec<Symbol>,
+    /// How many indexes were defined before.
+    pub order: u32,
 }
 
 pub struct EntityIndex {

@@ -3,12 +3,13 @@
 //! - `#> text`: a line of output, in order;
 //! - `#! Kind: text` on the line of an error, whose message, or that of a cause, contains the text; `#! Kind@7: text` says the
 //!   column, too;
+//! - `#! Kind: one … other`: it contains both, in this order;
 //! - `#!? Kind: text`: an error anywhere;
 //! - `#!+ Kind: text`: an error on this line, too, which the reference does not come to: it is not the first one;
 //! - `#~ Kind: text`: a warning anywhere;
 //! - `#% text`: a line of `project.yml`;
 //! - `#@ id`: an exported resource, all of them, in any order;
-//! - `#@ .field = json`: a field of the resource of the line before, as it is exported; `#@ id {json}`: some of its fields;
+//! - `#@ .field = json`: a field of the resource of the line before, as it is exported, or its `attribute_hash`; `#@ id {json}`: some of its fields;
 //! - `#+ python`: the case runs its modules' Python (one whose modules have `inmanta_plugins` does without it); `#+ disk`:
 //!   it writes files;
 //! - `#$ NAME=value`: a variable of the environment;
@@ -116,7 +117,13 @@ fn expected(text: &str) -> Expected {
 }
 
 fn says(diagnostic: &Diagnostic, text: &str) -> bool {
-    diagnostic.message.contains(text) || diagnostic.causes.iter().any(|cause| says(cause, text))
+    let mut rest = Some(diagnostic.message.as_str());
+    for part in text.split(" … ") {
+        rest = rest
+            .and_then(|rest| rest.split_once(part))
+            .map(|(_, after)| after);
+    }
+    rest.is_some() || diagnostic.causes.iter().any(|cause| says(cause, text))
 }
 
 /// All files of a case but `main.cf` and `project.yml`: where they belong, their text.
@@ -280,7 +287,14 @@ fn fields_as_expected(export: &Export, expected: &Expected, wrong: &mut String) 
                 .as_str()
                 .is_some_and(|found| without_version(found) == id)
         });
-        let found = resource.and_then(|resource| resource.get(field));
+        let computed = (field == "attribute_hash").then(|| {
+            let mut resources = export.resources.iter();
+            let resource = resources.find(|resource| resource.id == *id);
+            serde_json::json!(resource.map(|resource| &resource.attribute_hash))
+        });
+        let found = computed
+            .as_ref()
+            .or_else(|| resource.and_then(|resource| resource.get(field)));
         let same = match (field.as_str(), found.and_then(|found| found.as_array())) {
             ("requires", Some(found)) => {
                 let mut found: Vec<&str> = found.iter().filter_map(|id| id.as_str()).collect();

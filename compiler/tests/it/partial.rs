@@ -108,6 +108,29 @@ fn merge_error(partial: &str, sets: &[&str]) -> PartialError {
 }
 
 #[test]
+//: lang 193
+fn resources_are_in_their_sets_and_sets_without_exported_members_are_removed() {
+    let export = export(
+        r#"
+            Part(name="a", set="one")
+            Part(name="b", set="one")
+            Part(name="c", set="two")
+            Part(name="shared")
+            std::ResourceSet(name="empty")
+            off = std::testing::NullResource(name="off", managed=false)
+            std::ResourceSet(name="of-unmanaged", resources=off)
+            std::ResourceSet(name="one")
+        "#,
+        None,
+    );
+    let summary = summary(&export.resources);
+    assert_eq!(summary, ["a(one)=<", "b(one)=<", "c(two)=<", "shared(-)=<"]);
+    let mut removed = export.removed_sets;
+    removed.sort();
+    assert_eq!(removed, ["empty", "of-unmanaged"]);
+}
+
+#[test]
 //: lang 195
 fn sets_of_the_export_replace_those_that_are_there() {
     check_merged(
