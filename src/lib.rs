@@ -7,6 +7,7 @@ pub mod compile;
 pub mod config;
 pub mod deploy;
 pub mod domain;
+pub mod files;
 pub mod forge;
 pub mod git;
 pub mod modules;

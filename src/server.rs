@@ -16,6 +16,7 @@ use crate::config::{Config, Database, EnvironmentConfig};
 use crate::deploy::{self, Engine};
 use crate::domain::chain;
 use crate::domain::{EnvironmentId, ProjectId, Timestamp};
+use crate::files::{self, Files};
 use crate::forge::Forge;
 use crate::git::Credentials;
 use crate::modules;
@@ -121,10 +122,13 @@ pub struct Server {
     _hold: store::Hold,
 }
 
-/// How often old versions and actions are dropped.
-const HOUSEKEEPING: Duration = Duration::from_secs(3600);
-/// A Python environment that no version in force needs is kept this long: a branch may come back to it.
+/// What no stored version needs (Python environments, files) is kept this long: a branch may come back to it, and a compile
+/// that runs has not stored its version yet.
 const UNUSED: Duration = Duration::from_secs(7 * 24 * 3600);
+/// How long an environment waits for its Python environment before it starts.
+const RESTORE_PATIENCE: Duration = Duration::from_secs(30);
+/// Of the data directory: the file store.
+const FILES: &str = "files";
 /// How often a local repository is looked at beside the file events.
 const LOCAL_POLL: Duration = Duration::from_secs(10);
 const DEFAULT_POLL: Duration = Duration::from_secs(60);
@@ -156,7 +160,7 @@ impl Server {
                 .map_err(Error::Python)?;
         }
         if let Some(python) = &mut pool_options.python {
-            python.files = Some(data.join("files"));
+            python.files = Some(data.join(FILES));
         }
         match &pool_options.python {
             Some(python) => tracing::info!(
@@ -168,7 +172,10 @@ impl Server {
             ),
         }
         process::hide();
-        tracing::info!("plugins are confined by: {}", process::available());
+        tracing::info!(
+            "plugins, and pip with what it builds, are confined by: {}",
+            process::available()
+        );
         let pool = Pool::new(pool_options);
         pool.warm();
         let mut hooks = BTreeMap::new();
@@ -239,7 +246,7 @@ impl Server {
                 .run()
                 .await;
         });
-        let housekeeping = tokio::spawn(housekeeping(app.clone()));
+        let housekeeping = tokio::spawn(housekeeping(app.clone(), config.housekeeping));
         Ok(Self {
             app,
             address,
@@ -284,6 +291,10 @@ impl App {
         &self.data
     }
 
+    pub fn files(&self) -> Files {
+        Files::new(self.data.join(FILES))
+    }
+
     /// Tells both loops of an environment to look at the store.
     pub fn wake(&self, id: EnvironmentId) {
         if let Some(running) = self.locked().get(&id) {
@@ -300,7 +311,9 @@ impl App {
             return;
         }
         let stop = self.shutdown.child_token();
+        let recompile = Arc::new(tokio::sync::Notify::new());
         let options = deploy::Options {
+            recompile: Arc::clone(&recompile),
             environment: id,
             store: self.store.clone(),
             bus: self.bus.clone(),
@@ -319,9 +332,10 @@ impl App {
             _ if local.is_some() => (LOCAL_POLL, true, Credentials::default()),
             _ => (DEFAULT_POLL, true, Credentials::default()),
         };
-        // Before anything runs: executors need the files of the version in force, and a cache may have been wiped.
-        let python = self.pool.python();
-        compile::restore_checkout(&self.store, environment, &self.data, python).await;
+        // Before anything runs: executors need the environment of the version in force, and a cache may have been wiped.
+        // An index that does not answer holds up nothing else; what needs the environment is tried again.
+        let mut restoring = tokio::spawn(self.clone().restore(environment.clone(), stop.clone()));
+        let _ = tokio::time::timeout(RESTORE_PATIENCE, &mut restoring).await;
         let (engine, engine_task) = Engine::start(options);
         let (compiler, compiler_task) = Compiler::start(compile::Options {
             environment: id,
@@ -336,6 +350,18 @@ impl App {
             shutdown: stop.clone(),
         });
         let mut tasks = vec![engine_task, compiler_task];
+        if !restoring.is_finished() {
+            tasks.push(restoring);
+        }
+        let (woken, ended) = (compiler.clone(), stop.clone());
+        tasks.push(tokio::spawn(async move {
+            loop {
+                tokio::select! {
+                    () = recompile.notified() => woken.wake(),
+                    () = ended.cancelled() => return,
+                }
+            }
+        }));
         if let Some(path) = local.filter(|_| watch) {
             tasks.push(tokio::spawn(watch::local::watch(
                 path,
@@ -362,6 +388,14 @@ impl App {
                 tasks,
             },
         );
+    }
+
+    async fn restore(self, environment: Environment, stop: CancellationToken) {
+        let _in_use = self.checkouts.read().await;
+        tokio::select! {
+            () = compile::restore_modules(&self.store, &environment, &self.data, &self.pool) => {}
+            () = stop.cancelled() => {}
+        }
     }
 
     /// Stops the loops of an environment and waits for them.
@@ -501,16 +535,16 @@ fn lock(data: &Path) -> Result<std::fs::File, Error> {
 }
 
 /// Drops what retention no longer keeps.
-async fn housekeeping(app: App) {
+async fn housekeeping(app: App, pause: Duration) {
     loop {
         tokio::select! {
-            () = tokio::time::sleep(HOUSEKEEPING) => {}
+            () = tokio::time::sleep(pause) => {}
             () = app.shutdown.cancelled() => return,
         }
         if let Err(error) = clean_up(&app).await {
             tracing::error!(
                 error = chain(&error),
-                "cannot clean up; the next hour tries again"
+                "cannot clean up; it is tried again later"
             );
         }
     }
@@ -532,14 +566,44 @@ async fn clean_up(app: &App) -> Result<(), store::Error> {
     if n_checkouts > 0 {
         tracing::info!(n_checkouts, "removed checkouts that no version needs");
     }
-    let in_use = deploy::environments_in_use(&app.store).await?;
+    let needed = deploy::needed_by_code(&app.store).await?;
+    collect_files(app).await?;
     let data = app.data.clone();
-    let swept = tokio::task::spawn_blocking(move || modules::sweep(&data, &in_use, UNUSED));
+    let swept = tokio::task::spawn_blocking(move || {
+        deploy::sweep(&data, UNUSED);
+        modules::sweep(&data, &needed.environments, UNUSED)
+    });
     if let Ok(n_environments @ 1..) = swept.await {
         tracing::info!(
             n_environments,
             "removed Python environments that nothing used"
         );
+    }
+    Ok(())
+}
+
+/// Removes the contents of the file store that no stored version names.
+async fn collect_files(app: &App) -> Result<(), store::Error> {
+    // Listed before it is asked what is needed: what a compile writes from here on is young.
+    let files = app.files();
+    let store = files.clone();
+    let old = tokio::task::spawn_blocking(move || store.older_than(UNUSED)).await;
+    let listed = old.unwrap_or_default();
+    let mut old = listed.clone();
+    // Not before: what a compile has stored meanwhile counts.
+    let needed = deploy::needed_by_code(&app.store).await?;
+    old.retain(|name| !needed.contents.contains(name));
+    if !old.is_empty() {
+        let forget = |attributes: &str| files::forget_named(&mut old, attributes);
+        app.store.resource_attributes(forget).await?;
+    }
+    let collected = tokio::task::spawn_blocking(move || {
+        // What is named is not asked for again before the same time has passed.
+        files.renew(listed.difference(&old));
+        files.collect(&old, UNUSED)
+    });
+    if let Ok(n_files @ 1..) = collected.await {
+        tracing::info!(n_files, "removed files that no version needs");
     }
     Ok(())
 }

@@ -25,6 +25,8 @@ pub struct Options {
     pub hosts: Option<std::sync::Arc<crate::WarmHosts>>,
     /// Python code that is not done by then is stopped, and named.
     pub time_limit: Option<std::time::Duration>,
+    /// How large models are run; the result does not depend on it. For tests.
+    pub tiling: crate::Tiling,
 }
 
 /// Which resource sets a partial compile is for. Source: language.md 12.9.
@@ -200,6 +202,8 @@ pub struct Compiled {
     pub plugin_output: String,
     /// The loaded modules that have Python code, in load order: what an executor of the resources needs.
     pub python_modules: Vec<crate::protocol::PythonModule>,
+    /// The model was large enough for tiles, and its steps share so little that they could stay in them. For tests.
+    pub ran_in_tiles: bool,
 }
 
 impl Compiled {

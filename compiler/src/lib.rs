@@ -47,6 +47,7 @@ pub use diagnostics::render;
 pub use export::{JsonWriter, PartialError, ResourceRef, ResourceSink, export_json, merge_partial};
 pub use format::format;
 pub use plugins::WarmHosts;
+pub use runtime::Tiling;
 pub use world::{DirWorld, MemWorld, World};
 
 use std::collections::BTreeMap;
@@ -184,7 +185,24 @@ fn compile_with(
         let warnings = std::mem::take(&mut machine.warnings);
         return report(&program.sources, errors, warnings);
     }
-    let mut completed = machine.complete();
+    let before = machine
+        .may_run_in_tiles()
+        .then(|| (machine.heap.clone(), machine.warnings.clone()));
+    let mut completed = match before {
+        None => machine.complete(),
+        Some((heap, warnings)) => match machine.complete_in_tiles(options.tiling) {
+            Some(completed) => {
+                compiled.ran_in_tiles = machine.has_tiles();
+                completed
+            }
+            None => {
+                drop(machine);
+                machine = runtime::Machine::new(&program, heap, world, options);
+                machine.warnings = warnings;
+                machine.complete()
+            }
+        },
+    };
     if python.has_finalizers {
         let failed = machine.finalize();
         if completed.is_ok() && !failed.is_empty() {

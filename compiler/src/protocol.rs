@@ -3,7 +3,9 @@
 //! A frame is a 32-bit big-endian length followed by that many bytes of MessagePack. The body is one
 //! [`ToHost`] or [`FromHost`], encoded as serde's externally tagged form with named fields: a map of one
 //! entry, `{"call": {"id": 1, ...}}`; a variant without fields is the bare string of its name. The same
-//! enums are the schema the Python side is checked against by a test.
+//! enums are the schema the Python side is checked against by a test. Calls of plugins and their results are many, and
+//! names are what takes longest to read in Python: these two travel as arrays of their fields in order,
+//! `{"call": [1, ...]}`.
 //!
 //! Model values travel as MessagePack values ([`rmpv::Value`]): null, bool, int, float, str, array, map with
 //! string keys, and these extension types:
@@ -24,7 +26,7 @@
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 
-use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde::{Deserialize, Serialize, Serializer, de::DeserializeOwned};
 
 /// The version of this schema; both sides refuse another one.
 pub const VERSION: u32 = 1;
@@ -92,6 +94,7 @@ pub enum ToHost {
     },
     /// Calls a plugin. Answer: `result`, `failed`, `unset`. The value of one that emits statements is a list: what it
     /// returned, and the result that it set.
+    #[serde(serialize_with = "in_order")]
     Call {
         id: u64,
         /// Full name, `net::ip::f`.
@@ -125,6 +128,8 @@ pub enum ToHost {
     },
     /// Answer to `instances`.
     InstanceList { instances: Vec<rmpv::Value> },
+    /// Answer to `api`: the HTTP status and the body that the API would give.
+    ApiAnswer { code: u16, body: serde_json::Value },
     /// Answer to `where`; no file: it is not known.
     Place { file: Option<String>, line: u32 },
     /// Runs the registered dependency managers over all resources. Answer: `depended` or `failed`.
@@ -154,6 +159,13 @@ pub enum ToHost {
         action_id: String,
         /// Whether a dependency changed since the last success (for `can_reload` handlers).
         dependency_changed: bool,
+    },
+    /// Asks the handler of a resource for its facts. Answer: `deployed`, the facts in the outcome.
+    Facts {
+        id: u64,
+        /// As in `deploy`.
+        resource: serde_json::Map<String, serde_json::Value>,
+        action_id: String,
     },
     /// The host ends after running the cache's delete hooks. Answer: `bye`.
     Stop,
@@ -442,6 +454,11 @@ pub enum FromHost {
     Instances {
         entity: String,
     },
+    /// A handler asks the server: a method of the API by its client name. Answer: `api_answer`.
+    Api {
+        method: String,
+        arguments: serde_json::Map<String, serde_json::Value>,
+    },
     /// The constructor of an instance. Answer: `place`.
     Where {
         instance: u32,
@@ -487,6 +504,17 @@ pub struct HandlerOutcome {
     pub changes: serde_json::Map<String, serde_json::Value>,
     pub logs: Vec<LogLine>,
     pub facts: Vec<Fact>,
+    /// Of a discovery resource: what exists. Source: deploy.md 5.9.
+    #[serde(default)]
+    pub discovered: Vec<Discovered>,
+}
+
+/// A resource that a handler found, and what it is like.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Discovered {
+    /// Without version.
+    pub resource_id: String,
+    pub values: serde_json::Map<String, serde_json::Value>,
 }
 
 /// One line of a resource action's log. Source: deploy.md 5.8.
@@ -506,6 +534,21 @@ pub struct Fact {
     pub name: String,
     pub value: String,
     pub expires: bool,
+}
+
+/// A `call` as the array of its fields; reading takes both forms.
+#[expect(clippy::too_many_arguments, reason = "the fields of a message")]
+fn in_order<S: Serializer>(
+    id: &u64,
+    plugin: &str,
+    args: &[rmpv::Value],
+    kwargs: &[(String, rmpv::Value)],
+    file: &str,
+    line: &u32,
+    namespace: &str,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    (id, plugin, args, kwargs, file, line, namespace).serialize(serializer)
 }
 
 /// What is said of an entity that does not exist.

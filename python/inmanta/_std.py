@@ -74,4 +74,5 @@ class FactReference(Reference[str]):
         )
         if result.code != 200:
             raise LookupError(f"Fact {self.fact_name} of {self.resource_id} is not known (HTTP {result.code})")
-        return result.result["parameter"]["value"]
+        value: str = (result.result or {})["parameter"]["value"]
+        return value

@@ -21,10 +21,13 @@ DEFAULT_INMANTA_VERSION_TEXT = "20.1.0"
 
 
 class _Text(str, Enum):
-    def __str__(self) -> str:
-        return self.value
+    """Equal to its text, but shown with the name of its class, whatever the Python: as the reference's are."""
 
-    __format__ = str.__format__
+    def __str__(self) -> str:
+        return f"{type(self).__name__}.{self.name}"
+
+    def __format__(self, format_spec: str) -> str:
+        return format(str(self), format_spec)
 
 
 class ResourceState(_Text):
@@ -169,5 +172,5 @@ DONE_STATES = [
     ResourceState.skipped_for_undefined,
     ResourceState.non_compliant,
 ]
-UNDEPLOYABLE_NAMES = [str(state) for state in UNDEPLOYABLE_STATES]
+UNDEPLOYABLE_NAMES = [state.value for state in UNDEPLOYABLE_STATES]
 INITIAL_STATES = [ResourceState.available, *UNDEPLOYABLE_STATES]

@@ -8,19 +8,25 @@ from inmanta.util import hash_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
+    from typing import Any, TypeVar
 
+    from inmanta.ast.entity import Entity
+    from inmanta.protocol.endpoints import SyncClient
     from inmanta.resources import Id, Resource
 
+    F = TypeVar("F", bound=Callable[..., object])
+    Manager = Callable[[dict[str, Entity], dict[Id, Resource]], None]
+
 # Facts that were asked for and not known: {"resource": id, "parameter": name, "source": "fact"}.
-unknown_parameters: list[dict] = []
+unknown_parameters: list[dict[str, Any]] = []
 
 ModelDict = dict
 ResourceDict = dict
 ProxiedType = DynamicProxy
 
-_dependency_managers: list[Callable] = []
-_export_functions: dict[str, tuple[tuple[str, ...], Callable]] = {}
+_dependency_managers: list[Manager] = []
+_export_functions: dict[str, tuple[tuple[str, ...], Callable[..., object]]] = {}
 
 
 class DependencyCycleException(Exception):
@@ -42,7 +48,7 @@ def reset() -> None:
     _export_functions.clear()
 
 
-def dependency_manager(function: Callable[[dict, dict[Id, Resource]], None]) -> None:
+def dependency_manager(function: Manager) -> None:
     """Registers `function(types, resources)`, which may add to the `requires` of resources."""
     _dependency_managers.append(function)
 
@@ -51,7 +57,7 @@ def has_dependency_managers() -> bool:
     return bool(_dependency_managers)
 
 
-def manage_dependencies(types: dict, resources: dict[Id, Resource]) -> None:
+def manage_dependencies(types: dict[str, Entity], resources: dict[Id, Resource]) -> None:
     """Calls all dependency managers in order; one that touches an Unknown is left at that point."""
     from inmanta.ast import UnknownException
 
@@ -72,7 +78,8 @@ def required_ids(resource: Resource, resources: dict[Id, Resource]) -> set[Id]:
     from inmanta.resources import Id, Resource, ResourceNotFoundExcpetion
 
     found = set()
-    for required in resource.requires:
+    requires: Iterable[object] = resource.requires
+    for required in requires:
         if isinstance(required, Resource):
             required = required.id
         elif isinstance(required, str):
@@ -96,7 +103,7 @@ class export:
         self.name = name
         self.types = args
 
-    def __call__(self, function: Callable) -> Callable:
+    def __call__(self, function: F) -> F:
         _export_functions[self.name] = (self.types, function)
         return function
 
@@ -120,6 +127,8 @@ class Exporter:
 
     def upload_file(self, content: str | bytes | None = None) -> str:
         """Keeps a content for the server's file store and gives its SHA-1; the same content is kept once."""
+        if content is None:
+            raise Exception("There is no content to upload")
         data = content.encode("utf-8") if isinstance(content, str) else content
         digest = hash_file(data)
         self._file_store[digest] = data
@@ -132,7 +141,7 @@ class Exporter:
         return Runtime.environment_id
 
     @property
-    def client(self):
+    def client(self) -> SyncClient:
         """The blocking API client of this compile."""
         from inmanta.protocol import endpoints
 
@@ -145,7 +154,7 @@ class Exporter:
         raise CompilerException("Steward exports by itself; there is no export to start from Python")
 
 
-def __getattr__(name: str):
+def __getattr__(name: str) -> object:
     if name == "cfg_env":
         from inmanta.config import Option
 

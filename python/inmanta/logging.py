@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import logging
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 
 class MultiLineFormatter(logging.Formatter):
     """Indents the further lines of a message by the width of what stands in front of the first."""
 
-    def __init__(self, fmt: str | None = None, *, keep_logger_names: bool = False, **kwargs: object) -> None:
+    def __init__(self, fmt: str | None = None, *, keep_logger_names: bool = False, **kwargs: Any) -> None:
         super().__init__(fmt, **kwargs)
         self.fmt = fmt or "%(message)s"
 

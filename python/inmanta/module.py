@@ -4,6 +4,12 @@ from __future__ import annotations
 
 import os
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from steward_host.messages import PythonFile, PythonModule
+
 
 class InvalidModuleException(Exception):
     """A directory that is no module."""
@@ -72,7 +78,8 @@ def _pyproject(file: str) -> dict[str, object]:
     import tomllib
 
     with open(file, "rb") as text:
-        return tomllib.load(text).get("project", {})
+        project: dict[str, object] = tomllib.load(text).get("project", {})
+        return project
 
 
 class ProjectPipConfig:
@@ -108,7 +115,7 @@ class Module:
     """A module of the project."""
 
     def __init__(
-        self, project: Project | None, path: str, name: str | None = None, files: list[dict] | None = None
+        self, project: Project | None, path: str, name: str | None = None, files: list[PythonFile] | None = None
     ) -> None:
         self._project = project
         self._path = os.path.abspath(path)
@@ -146,7 +153,7 @@ class Module:
                 return candidate
         return None
 
-    def get_plugin_files(self):
+    def get_plugin_files(self) -> Iterator[tuple[str, str]]:
         """(path, dotted name) of every Python file."""
         return ((file["path"], file["module"]) for file in self._files)
 
@@ -191,7 +198,7 @@ class Project:
         cls._project = project
 
     @classmethod
-    def of_request(cls, project_dir: str, modules: list[dict]) -> Project:
+    def of_request(cls, project_dir: str, modules: list[PythonModule]) -> Project:
         """The project of a compile request."""
         project = cls(project_dir)
         for described in modules:

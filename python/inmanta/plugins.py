@@ -16,7 +16,15 @@ from inmanta.execute.util import Unknown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
+    from typing import Any, TypeVar
+
+    from inmanta.ast.entity import Entity
+    from inmanta.ast.type import Type
+    from inmanta.protocol.endpoints import Client, SyncClient
+    from steward_host.messages import Inputs
+
+    T = TypeVar("T")
 
 __all__ = [
     "CheckedArgs",
@@ -46,7 +54,7 @@ class ModelType:
         return f"ModelType[{self.model_type!r}]"
 
 
-def allow_reference_values(instance):
+def allow_reference_values(instance: T) -> T:
     """A copy of a proxy whose direct elements may be references; anything else comes back as it is."""
     return instance._allow_references() if isinstance(instance, DynamicProxy) else instance
 
@@ -73,9 +81,11 @@ class Runtime:
     project_dir: str = "."
     # Full name -> Plugin, for Context.get_compiler().
     plugins: dict[str, Plugin] = {}
-    refs: dict = {}
+    refs: dict[str, Any] = {}
     # What the compile was given besides the project: environment, server, parameters, facts, services.
-    inputs: dict = {}
+    inputs: Inputs = {}
+    # Of an executor: what the server answers to a method of the API; None: this it is not asked there.
+    ask: Callable[[str, dict[str, Any]], tuple[int, dict[str, Any] | None] | None] | None = None
     # Of an executor: the directory of the file store.
     files_dir: str | None = None
 
@@ -84,7 +94,7 @@ class _Compiler:
     """What `Context.get_compiler()` gives."""
 
     @property
-    def refs(self) -> dict:
+    def refs(self) -> dict[str, Any]:
         return Runtime.refs
 
     def get_plugins(self) -> dict[str, Plugin]:
@@ -95,8 +105,8 @@ class Context:
     """The call that a plugin serves; injected for the parameter annotated with this class."""
 
     __slots__ = ("resolver", "queue", "owner", "plugin", "result")
-    __client = None
-    __sync_client = None
+    __client: Client | None = None
+    __sync_client: SyncClient | None = None
 
     def __init__(self, resolver: object, queue: object, owner: Owner, plugin: Plugin, result: object = None) -> None:
         self.resolver = resolver
@@ -118,7 +128,7 @@ class Context:
     def get_queue_scheduler(self) -> object:
         return self.queue
 
-    def get_type(self, typename: str):
+    def get_type(self, typename: str) -> Entity | Type:
         """The type of this full name: an Entity, or a primitive type. TypeNotFoundException if there is none."""
         from inmanta.ast import TypeNotFoundException
         from inmanta.ast.type import TYPES
@@ -140,7 +150,7 @@ class Context:
         os.makedirs(path, exist_ok=True)
         return path
 
-    def get_client(self):
+    def get_client(self) -> Client:
         """The asynchronous API client of this compile."""
         if Context.__client is None:
             from inmanta.protocol import endpoints
@@ -148,7 +158,7 @@ class Context:
             Context.__client = endpoints.Client("compiler")
         return Context.__client
 
-    def get_sync_client(self):
+    def get_sync_client(self) -> SyncClient:
         """The blocking API client of this compile."""
         if Context.__sync_client is None:
             from inmanta.protocol import endpoints
@@ -156,11 +166,11 @@ class Context:
             Context.__sync_client = endpoints.SyncClient("compiler")
         return Context.__sync_client
 
-    def run_sync(self, function: Callable[..., object], timeout: int = 5) -> object:
+    def run_sync(self, function: Callable[[], Awaitable[T]], timeout: int = 5) -> T:
         """Runs an async function to its end and gives its result; ConnectionRefusedError after `timeout` seconds."""
         import asyncio
 
-        async def limited():
+        async def limited() -> T:
             return await asyncio.wait_for(function(), timeout)
 
         try:
@@ -174,7 +184,7 @@ class CheckedArgs:
 
     __slots__ = ("args", "kwargs", "unknowns")
 
-    def __init__(self, args: list, kwargs: dict, unknowns: bool = False) -> None:
+    def __init__(self, args: list[Any], kwargs: dict[str, Any], unknowns: bool = False) -> None:
         self.args = args
         self.kwargs = kwargs
         self.unknowns = unknowns
@@ -191,11 +201,12 @@ class PluginMeta(type):
 
     __functions: dict[str, type[Plugin]] = {}
 
-    def __new__(mcs, name: str, bases: tuple, namespace: dict):
-        cls = super().__new__(mcs, name, bases, namespace)
+    def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> type[Plugin]:
+        cls: Any = super().__new__(mcs, name, bases, namespace)
         if cls.__dict__.get("__function_name__"):
             mcs.add_function(cls)
-        return cls
+        made: type[Plugin] = cls
+        return made
 
     @classmethod
     def add_function(mcs, plugin_class: type[Plugin]) -> None:
@@ -238,7 +249,7 @@ class MISSING:
     """Stands for an annotation that is not there."""
 
 
-def signature(function: Callable) -> tuple[list[Argument], object]:
+def signature(function: Callable[..., Any]) -> tuple[list[Argument], object]:
     """The parameters of a function and its return annotation (MISSING where there is none).
 
     Reads the code object, which is far cheaper than `inspect`; wrapped functions go the long way.
@@ -272,12 +283,12 @@ def signature(function: Callable) -> tuple[list[Argument], object]:
     return arguments, annotations.get("return", MISSING)
 
 
-def _inspected(function: Callable) -> tuple[list[Argument], object]:
+def _inspected(function: Callable[..., Any]) -> tuple[list[Argument], object]:
     import inspect
 
     found = inspect.signature(function)
     innermost = inspect.unwrap(function)
-    kinds = {
+    kinds: dict[object, str] = {
         inspect.Parameter.VAR_POSITIONAL: "var_positional",
         inspect.Parameter.VAR_KEYWORD: "var_keyword",
         inspect.Parameter.KEYWORD_ONLY: "keyword_only",
@@ -295,7 +306,7 @@ def _inspected(function: Callable) -> tuple[list[Argument], object]:
     return arguments, annotation(found.return_annotation)
 
 
-def _resolve(function: Callable, annotation: object) -> object:
+def _resolve(function: Callable[..., Any], annotation: object) -> object:
     """Evaluates an annotation that `from __future__ import annotations` has turned into text."""
     code = getattr(function, "__code__", None)
     if not isinstance(annotation, str) or code is None or not code.co_flags & 0x1000000:
@@ -315,9 +326,9 @@ class Plugin(metaclass=PluginMeta):
 
     __function_name__ = ""
     __fq_plugin_name__ = ""
-    __function__: Callable | None = None
-    opts: dict = {}
-    call: Callable
+    __function__: Callable[..., Any] | None = None
+    opts: dict[str, Any] = {}
+    call: Callable[..., Any]
     deprecated = False
     replaced_by: str | None = None
 
@@ -336,7 +347,7 @@ class Plugin(metaclass=PluginMeta):
         if self.__function__ is not None:
             self._load_signature(self.__function__)
 
-    def _load_signature(self, function: Callable) -> None:
+    def _load_signature(self, function: Callable[..., Any]) -> None:
         arguments, self.return_type = signature(function)
         for index, argument in enumerate(arguments):
             if argument.kind == "var_positional":
@@ -389,7 +400,7 @@ class Plugin(metaclass=PluginMeta):
             if shutil.which(command) is None:
                 raise Exception(f"{self.__function_name__} requires {command} to be available in $PATH")
 
-    def check_args(self, args: list, kwargs: dict) -> CheckedArgs:
+    def check_args(self, args: list[Any], kwargs: dict[str, Any]) -> CheckedArgs:
         """Converts internal values into what the body gets. TypeError for a number or a name that does not fit.
 
         The compiler has checked the types of the arguments of a call in the model; calls by other Python code are
@@ -415,8 +426,9 @@ class Plugin(metaclass=PluginMeta):
         converted = []
         for index, value in enumerate(args):
             unknowns |= isinstance(value, Unknown)
-            argument = self.args[index].name if index < len(self.args) else self.var_args.name
-            converted.append(_to_python(value, argument))
+            argument = self.args[index] if index < len(self.args) else self.var_args
+            assert argument is not None, "the number of arguments was checked"
+            converted.append(_to_python(value, argument.name))
         named = {}
         for key, value in kwargs.items():
             unknowns |= isinstance(value, Unknown)
@@ -476,18 +488,18 @@ def _to_python(value: object, argument: str) -> object:
 
 
 def plugin(
-    function: Callable | str | None = None,
+    function: Callable[..., Any] | str | None = None,
     commands: list[str] | None = None,
     emits_statements: bool = False,
     allow_unknown: bool = False,
-):
+) -> Any:
     """Makes a function callable by the model, as `@plugin`, `@plugin("name")` or with arguments.
 
     `commands` must be on the path when it is called; `allow_unknown` lets Unknown arguments in. The function comes back
     unchanged. An exception if its module is not below `inmanta_plugins`.
     """
 
-    def register(name: str | None, fnc: Callable) -> Callable:
+    def register(name: str | None, fnc: Any) -> Any:
         name = name or fnc.__name__
         module = fnc.__module__
         parts = module.split(".")
@@ -496,7 +508,7 @@ def plugin(
                 f"All plugin modules should be loaded in the {const.PLUGINS_PACKAGE} package not in {module}"
             )
 
-        def call(self, *args, **kwargs):
+        def call(self: Plugin, *args: object, **kwargs: object) -> object:
             return fnc(*args, **kwargs)
 
         fnc.__plugin__ = PluginMeta(
@@ -525,10 +537,10 @@ def plugin(
     return lambda fnc: register(function, fnc)
 
 
-def deprecated(function: Callable | None = None, *, replaced_by: str | None = None, **kwargs: object):
+def deprecated(function: T | None = None, *, replaced_by: str | None = None, **kwargs: object) -> Any:
     """Marks a plugin as deprecated; stands above `@plugin`. `replaced_by` is told to the user."""
 
-    def mark(fnc: Callable) -> Callable:
+    def mark(fnc: Any) -> Any:
         if not hasattr(fnc, "__plugin__"):
             raise Exception(
                 f"Can not deprecate '{fnc.__name__}': The '@deprecated' decorator should be used in combination with"
@@ -541,7 +553,7 @@ def deprecated(function: Callable | None = None, *, replaced_by: str | None = No
     return mark if function is None else mark(function)
 
 
-def __getattr__(name: str):
+def __getattr__(name: str) -> object:
     # The exceptions of a compile can be had from here as well.
     import inmanta.ast
 

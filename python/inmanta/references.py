@@ -7,26 +7,32 @@ The executor runs the mutators before the handler sees the resource.
 
 from __future__ import annotations
 
+from inmanta._generic import Subscripted, T
 from inmanta.ast import CompilerException
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from typing import Any, ClassVar, TypeVar
     from uuid import UUID
 
     from inmanta.agent.handler import LoggerABC
     from inmanta.resources import Resource
 
+    C = TypeVar("C", bound=type)
+    Step = Callable[[int | str], str]
+    Take = Callable[["Reference[Any]", str], object]
+
 
 class ReferenceCycleException(CompilerException):
     """A reference that needs itself."""
 
-    def __init__(self, first: Reference) -> None:
+    def __init__(self, first: Reference[Any]) -> None:
         super().__init__("")
         self.references = [first]
         self.complete = False
 
-    def add(self, element: Reference) -> None:
+    def add(self, element: Reference[Any]) -> None:
         if self.complete:
             return
         if element in self.references:
@@ -37,7 +43,7 @@ class ReferenceCycleException(CompilerException):
         return "Reference cycle detected: %s" % " -> ".join(map(_named, self.references))
 
 
-def _named(reference: Reference) -> str:
+def _named(reference: Reference[Any]) -> str:
     # Without the address, which would be another one in every compile.
     cls = type(reference)
     return f"<{cls.__module__}.{cls.__qualname__} object>"
@@ -69,7 +75,7 @@ class Argument:
         except KeyError:
             raise AttributeError(name) from None
 
-    def to_dict(self) -> dict:
+    def to_dict(self) -> dict[str, Any]:
         return {"type": self.type, "name": self.name, **_jsonable(self._fields)}
 
     def __repr__(self) -> str:
@@ -84,7 +90,7 @@ class ReferenceModel:
         self.type = type
         self.args = args
 
-    def to_dict(self) -> dict:
+    def to_dict(self) -> dict[str, Any]:
         return {"id": str(self.id), "type": self.type, "args": [argument.to_dict() for argument in self.args]}
 
     model_dump = to_dict
@@ -105,12 +111,12 @@ class Base:
         arguments = [argument_of(name, value) for name, value in self.arguments.items()]
         return _id_of(self.type, arguments), arguments
 
-    def resolve_other(self, value: object, logger: LoggerABC) -> object:
+    def resolve_other(self, value: Any, logger: LoggerABC) -> Any:
         """The value itself, or what it resolves to if it is a reference."""
         return value.get(logger) if isinstance(value, Reference) else value
 
 
-class Reference(Base):
+class Reference(Base, Subscripted[T]):
     """Base of all reference types, `class Secret(Reference[str])`, under `@reference`.
 
     `__init__` calls `super().__init__()` and keeps its arguments as attributes of the same names. `resolve(logger)`
@@ -119,28 +125,24 @@ class Reference(Base):
 
     _is_inmanta_reference = True
 
-    def __class_getitem__(cls, parameters):
-        import types
-
-        return types.GenericAlias(cls, parameters)
-
     def __init__(self) -> None:
-        self._reference_value: object = None
+        self._reference_value: Any = None
         self._reference_value_cached = False
         self._reference_model: ReferenceModel | None = None
         self._serializing = False
-        self._model_type: object = None
+        self._model_type: Any = None
 
-    def resolve(self, logger: LoggerABC) -> object:
+    def resolve(self, logger: LoggerABC) -> T:
         """Computes the value."""
         raise NotImplementedError
 
-    def get(self, logger: LoggerABC) -> object:
+    def get(self, logger: LoggerABC) -> T:
         """The value, computed at most once."""
         if not self._reference_value_cached:
             self._reference_value = self.resolve(logger)
             self._reference_value_cached = True
-        return self._reference_value
+        value: T = self._reference_value
+        return value
 
     def serialize(self) -> ReferenceModel:
         """The exported form, made once. ReferenceCycleException if it needs itself."""
@@ -159,7 +161,7 @@ class Reference(Base):
         return self._reference_model
 
     @classmethod
-    def get_reference_type(cls) -> object:
+    def get_reference_type(cls) -> Any:
         """T of Reference[T]; None if the class does not say."""
         for base in cls.__mro__:
             for candidate in base.__dict__.get("__orig_bases__", ()):
@@ -192,16 +194,20 @@ class Mutator(Base):
 class _Registry:
     """A decorator that registers classes by the name it is given."""
 
+    # Classes by name; each registry has its own.
+    _known: ClassVar[dict[str, Any]]
+    _missing: ClassVar[type[Exception]]
+
     def __init__(self, name: str) -> None:
         self.name = name
 
-    def __call__(self, cls: type) -> type:
+    def __call__(self, cls: Any) -> Any:
         cls.type = self.name
         type(self)._known[self.name] = cls
         return cls
 
     @classmethod
-    def get_class(cls, name: str) -> type:
+    def get_class(cls, name: str) -> Any:
         """The class of this name; the registry's missing error without one."""
         if name not in cls._known and name.startswith("std::"):
             from inmanta import _std  # noqa: F401 (its types register themselves)
@@ -211,7 +217,7 @@ class _Registry:
         return found
 
     @classmethod
-    def get_references(cls) -> Iterator[tuple[str, type]]:
+    def get_references(cls) -> Iterator[tuple[str, Any]]:
         return iter(list(cls._known.items()))
 
     get_mutators = get_references
@@ -225,29 +231,30 @@ class _Registry:
 class reference(_Registry):
     """`@reference("net::Secret")` over a subclass of Reference."""
 
-    _known: dict[str, type] = {}
+    _known = {}
     _missing = ReferenceMissingError
 
 
 class mutator(_Registry):
     """`@mutator("net::Merge")` over a subclass of Mutator."""
 
-    _known: dict[str, type] = {}
+    _known = {}
     _missing = MutatorMissingError
 
 
 @reference("core::AttributeReference")
-class AttributeReference(Reference):
+class AttributeReference(Reference[T]):
     """One attribute of a reference to a dataclass."""
 
-    def __init__(self, reference: Reference, attribute_name: str) -> None:
+    def __init__(self, reference: Reference[Any], attribute_name: str) -> None:
         super().__init__()
         # The order counts: it is that of the arguments in the exported form, from which the id follows.
         self.attribute_name = attribute_name
         self.reference = reference
 
-    def resolve(self, logger: LoggerABC) -> object:
-        return getattr(self.resolve_other(self.reference, logger), self.attribute_name)
+    def resolve(self, logger: LoggerABC) -> T:
+        value: T = getattr(self.resolve_other(self.reference, logger), self.attribute_name)
+        return value
 
 
 @mutator("core::Replace")
@@ -261,7 +268,7 @@ class ReplaceValue(Mutator):
 
     def run(self, logger: LoggerABC) -> None:
         steps = parse_destination(self.destination)
-        target: object = self.resource
+        target: Any = self.resource
         for step in steps[:-1]:
             target = target[step]
         target[steps[-1]] = self.resolve_other(self.value, logger)
@@ -278,7 +285,7 @@ def is_reference_of(instance: object, type_class: object) -> bool:
     return isinstance(instance, Reference) and (type_class is None or instance.get_reference_type() == type_class)
 
 
-def unwrap_reference(annotation: object) -> object | None:
+def unwrap_reference(annotation: Any) -> object | None:
     """T of the annotation Reference[T]; None for another annotation."""
     origin = getattr(annotation, "__origin__", None)
     return annotation.__args__[0] if isinstance(origin, type) and issubclass(origin, Reference) else None
@@ -292,13 +299,13 @@ class Collector:
 
     def __init__(self, resource_id: str) -> None:
         self._resource_id = resource_id
-        self._references: dict[str, dict] = {}
-        self._mutators: dict[str, dict] = {}
+        self._references: dict[str, dict[str, Any]] = {}
+        self._mutators: dict[str, dict[str, Any]] = {}
 
     def __bool__(self) -> bool:
         return bool(self._references)
 
-    def closure(self, found: Reference) -> tuple[ReferenceModel, list[dict]]:
+    def closure(self, found: Reference[Any]) -> tuple[ReferenceModel, list[dict[str, Any]]]:
         """The exported form of a reference, and those of itself and all that its arguments need."""
         return self._add(found), self.references()
 
@@ -306,7 +313,7 @@ class Collector:
         """The value with null in place of references."""
         return _without_references(value, name, self._take, _destination_step)
 
-    def _take(self, found: Reference, path: str) -> None:
+    def _take(self, found: Reference[Any], path: str) -> None:
         model = self._add(found)
         arguments = [
             Argument("resource", "resource", id=self._resource_id),
@@ -318,7 +325,7 @@ class Collector:
             "args": [argument.to_dict() for argument in arguments],
         }
 
-    def _add(self, found: Reference) -> ReferenceModel:
+    def _add(self, found: Reference[Any]) -> ReferenceModel:
         model = found.serialize()
         if str(model.id) not in self._references:
             self._references[str(model.id)] = model.to_dict()
@@ -326,14 +333,14 @@ class Collector:
                 _without_references(value, "", lambda inner, path: self._add(inner), _destination_step)
         return model
 
-    def references(self) -> list[dict]:
+    def references(self) -> list[dict[str, Any]]:
         return [self._references[key] for key in sorted(self._references)]
 
-    def mutators(self) -> list[dict]:
+    def mutators(self) -> list[dict[str, Any]]:
         return [self._mutators[key] for key in sorted(self._mutators)]
 
 
-def _without_references(value: object, path: str, take: Callable, step: Callable) -> object:
+def _without_references(value: object, path: str, take: Take, step: Step) -> object:
     if isinstance(value, Reference):
         take(value, path)
         return None
@@ -386,9 +393,9 @@ def argument_of(name: str, value: object) -> Argument:
     if isinstance(value, type) and value in (str, int, float, bool):
         return Argument("python_type", name, value=value.__name__)
     if isinstance(value, (list, dict, tuple)):
-        inner: dict[str, dict] = {}
+        inner: dict[str, dict[str, Any]] = {}
 
-        def take(found: Reference, path: str) -> None:
+        def take(found: Reference[Any], path: str) -> None:
             inner[path] = {"type": "reference", "name": path, "id": str(found.serialize().id)}
 
         plain = _without_references(value, "$", take, _destination_step)
@@ -408,10 +415,11 @@ def _id_of(type_name: str, arguments: list[Argument]) -> UUID:
     return uuid.UUID(bytes=hashlib.md5(uuid.NAMESPACE_OID.bytes + digest).digest(), version=3)
 
 
-def _jsonable(fields: dict[str, object]) -> dict[str, object]:
+def _jsonable(fields: dict[str, object]) -> dict[str, Any]:
     from inmanta.resources import to_json
 
-    return to_json(fields)
+    made: dict[str, Any] = to_json(fields)
+    return made
 
 
 # --- executor --------------------------------------------------------------------------------------------------------
@@ -424,19 +432,19 @@ def resolve(resource: Resource, logger: LoggerABC) -> None:
         cls(**_arguments(resource, model["args"], logger)).run(logger)
 
 
-def value_of(resource: Resource, id: object, logger: LoggerABC) -> object:
+def value_of(resource: Resource, id: object, logger: LoggerABC) -> Any:
     """The value of one of the references of a resource."""
     return _reference_object(resource, str(id), logger).get(logger)
 
 
-def _reference_object(resource: Resource, number: str, logger: LoggerABC) -> Reference:
+def _reference_object(resource: Resource, number: str, logger: LoggerABC) -> Reference[Any]:
     known = resource._references_model.get(number)
     if known is not None:
         return known
     for model in resource.references:
         if str(model["id"]) == number:
             cls = reference.get_class(model["type"])
-            made = cls(**_arguments(resource, model["args"], logger))
+            made: Reference[Any] = cls(**_arguments(resource, model["args"], logger))
             resource._references_model[number] = made
             return made
     raise ReferenceMissingError(f"{resource.id} has no reference {number}")
@@ -445,11 +453,11 @@ def _reference_object(resource: Resource, number: str, logger: LoggerABC) -> Ref
 _PYTHON_TYPES = {"str": str, "int": int, "float": float, "bool": bool}
 
 
-def _arguments(resource: Resource, arguments: list[dict], logger: LoggerABC) -> dict[str, object]:
+def _arguments(resource: Resource, arguments: list[dict[str, Any]], logger: LoggerABC) -> dict[str, object]:
     return {argument["name"]: _argument_value(resource, argument, logger) for argument in arguments}
 
 
-def _argument_value(resource: Resource, argument: dict, logger: LoggerABC) -> object:
+def _argument_value(resource: Resource, argument: dict[str, Any], logger: LoggerABC) -> Any:
     kind = argument["type"]
     if kind in ("literal", "json"):
         return argument["value"]
@@ -465,7 +473,7 @@ def _argument_value(resource: Resource, argument: dict, logger: LoggerABC) -> ob
         holder = {"$": argument["value"]}
         for path, inner in argument["references"].items():
             steps = parse_destination(path)
-            target: object = holder
+            target: Any = holder
             for step in steps[:-1]:
                 target = target[step]
             target[steps[-1]] = _argument_value(resource, inner, logger)
@@ -475,12 +483,12 @@ def _argument_value(resource: Resource, argument: dict, logger: LoggerABC) -> ob
     raise TypeError(f"Unknown kind of argument {kind}")
 
 
-def __getattr__(name: str):
+def __getattr__(name: str) -> object:
     # Types for annotations: made when somebody asks, because `typing` takes its time.
     if name in ("PrimitiveTypes", "ArgumentTypes"):
         import typing
 
-        made = typing.Union[str, float, int, bool, None] if name == "PrimitiveTypes" else typing.Any
+        made: object = typing.Union[str, float, int, bool, None] if name == "PrimitiveTypes" else typing.Any
         globals()[name] = made
         return made
     if name in ("DataclassProtocol", "MaybeReference"):

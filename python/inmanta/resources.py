@@ -12,8 +12,13 @@ from inmanta.execute import proxy
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from typing import Self
+    import re
+    from collections.abc import Callable, Iterable, Iterator, KeysView
+    from typing import Any, Self
+
+    from inmanta.agent.handler import LoggerABC
+    from inmanta.export import Exporter
+    from inmanta.references import Reference
 
 _FORBIDDEN = frozenset(
     {"id", "version", "model", "requires", "unknowns", "set_version", "clone", "is_type", "serialize"}
@@ -61,7 +66,7 @@ class resource:
         cls._resources[name] = (resource_class, options)
 
     @classmethod
-    def get_entity_resources(cls):
+    def get_entity_resources(cls) -> KeysView[str]:
         """The names of all entities with a resource class."""
         return cls._resources.keys()
 
@@ -88,7 +93,7 @@ class resource:
 class ResourceMeta(type):
     """Joins the `fields` of a class with those of its bases: parents first, each name once."""
 
-    def __new__(mcs, name: str, bases: tuple, namespace: dict):
+    def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> ResourceMeta:
         own = namespace.get("fields", ())
         if not isinstance(own, (tuple, list)):
             raise Exception(f"fields attribute of {name} should be a tuple or list")
@@ -104,32 +109,37 @@ class ResourceMeta(type):
 class Resource(metaclass=ResourceMeta):
     """Base of all resource classes. A field is an attribute of the object; see `fields` of the class for the names."""
 
-    fields = ("send_event", "receive_events", "references", "mutators", "report_only")
-    map: dict[str, Callable] = {}
-    _defaults = {"send_event": False, "receive_events": True, "references": (), "mutators": (), "report_only": False}
+    fields: tuple[str, ...] = ("send_event", "receive_events", "references", "mutators", "report_only")
+    map: dict[str, Callable[[Exporter | None, Any], object]] = {}
+    _defaults: dict[str, object] = {"send_event": False, "receive_events": True, "references": (), "mutators": (), "report_only": False}
 
     id: Id
     requires: set[Id]
-    model: object = None
+    model: Any = None
+    send_event: bool
+    receive_events: bool
+    references: list[dict[str, Any]]
+    mutators: list[dict[str, Any]]
+    report_only: bool
 
     @staticmethod
-    def get_send_event(exporter, obj) -> bool:
+    def get_send_event(exporter: Exporter | None, obj: Any) -> bool:
         return _read(obj, "send_event", False)
 
     @staticmethod
-    def get_receive_events(exporter, obj) -> bool:
+    def get_receive_events(exporter: Exporter | None, obj: Any) -> bool:
         return _read(obj, "receive_events", True)
 
     @staticmethod
-    def get_report_only(exporter, obj) -> bool:
+    def get_report_only(exporter: Exporter | None, obj: Any) -> bool:
         return _read(obj, "report_only", False)
 
     @staticmethod
-    def get_references(exporter, obj) -> list:
+    def get_references(exporter: Exporter | None, obj: Any) -> list[dict[str, Any]]:
         return []
 
     @staticmethod
-    def get_mutators(exporter, obj) -> list:
+    def get_mutators(exporter: Exporter | None, obj: Any) -> list[dict[str, Any]]:
         return []
 
     def __init__(self, _id: Id) -> None:
@@ -139,7 +149,7 @@ class Resource(metaclass=ResourceMeta):
         self.unknowns: set[str] = set()
         self.model = None
         # Reference id -> Reference; clones share it, so that one task resolves a reference once.
-        self._references_model: dict = {}
+        self._references_model: dict[str, Reference[Any]] = {}
         self._resolved = False
 
     # --- in the compiler ---------------------------------------------------------------------------------------------
@@ -153,7 +163,7 @@ class Resource(metaclass=ResourceMeta):
                 raise ResourceException(f"Resource {cls.__name__} has a field with the reserved name {field}")
 
     @classmethod
-    def map_field(cls, exporter, entity_name: str, field_name: str, model_object):
+    def map_field(cls, exporter: Exporter | None, entity_name: str, field_name: str, model_object: Any) -> Any:
         """The value of one field: from `get_<field>`, else from `map`, else from the attribute of the instance."""
         getter = getattr(cls, "get_" + field_name, None)
         if getter is not None:
@@ -163,7 +173,7 @@ class Resource(metaclass=ResourceMeta):
         return getattr(model_object, field_name)
 
     @classmethod
-    def object_to_id(cls, model_object, entity_name: str, attribute_name: str, agent_attribute: str) -> Id:
+    def object_to_id(cls, model_object: Any, entity_name: str, attribute_name: str, agent_attribute: str) -> Id:
         """The id of the resource of an instance. AttributeException if its agent cannot be named."""
         agent_value = model_object
         walked = ""
@@ -190,7 +200,7 @@ class Resource(metaclass=ResourceMeta):
         return Id(entity_name, agent_value, attribute_name, str(value))
 
     @classmethod
-    def create_from_model(cls, exporter, entity_name: str, model_object) -> Resource:
+    def create_from_model(cls, exporter: Exporter | None, entity_name: str, model_object: Any) -> Resource:
         """The resource of an instance, with all its fields."""
         resource_class, options = resource.get_class(entity_name)
         if resource_class is None or options is None:
@@ -203,12 +213,12 @@ class Resource(metaclass=ResourceMeta):
         return made
 
     @classmethod
-    def convert_requires(cls, resources: dict, ignored_resources: set) -> None:
+    def convert_requires(cls, resources: dict[Resource, Resource], ignored_resources: set[Resource]) -> None:
         """Kept for old callers: Steward joins the requirements itself."""
 
     # --- as data -----------------------------------------------------------------------------------------------------
 
-    def populate(self, obj_map: dict, force_fields: bool = False) -> None:
+    def populate(self, obj_map: dict[str, Any], force_fields: bool = False) -> None:
         """Takes the fields out of an exported map; an exception for a missing one that has no default."""
         defaults = self._defaults
         for field in type(self).fields:
@@ -226,7 +236,7 @@ class Resource(metaclass=ResourceMeta):
         self.requires = {required if isinstance(required, Id) else Id.parse_id(required) for required in requires}
 
     @classmethod
-    def deserialize(cls, obj_map: dict, force_fields: bool = False) -> Self:
+    def deserialize(cls, obj_map: dict[str, Any], force_fields: bool = False) -> Resource:
         """The resource of an exported map, of the class registered for the type in its id."""
         resource_id = Id.parse_id(obj_map["id"])
         resource_class, _ = resource.get_class(resource_id.entity_type)
@@ -236,7 +246,7 @@ class Resource(metaclass=ResourceMeta):
         made.populate(obj_map, force_fields)
         return made
 
-    def serialize(self) -> dict:
+    def serialize(self) -> dict[str, Any]:
         """A map of JSON types: the fields, `requires` as sorted ids, and `id`."""
         made = {field: to_json(getattr(self, field)) for field in type(self).fields}
         made["requires"] = sorted(str(required) for required in self.requires)
@@ -244,10 +254,10 @@ class Resource(metaclass=ResourceMeta):
         return made
 
     def clone(self, **kwargs: object) -> Self:
-        """A deep copy with some fields replaced."""
+        """A copy with some fields replaced. As with the reference, the values of the others are shared, not copied."""
         copy = type(self)(self.id)
         for field in type(self).fields:
-            setattr(copy, field, kwargs.pop(field) if field in kwargs else copied(getattr(self, field)))
+            setattr(copy, field, kwargs.pop(field) if field in kwargs else getattr(self, field))
         copy.requires = set(self.requires)
         copy._references_model = self._references_model
         copy._resolved = self._resolved
@@ -267,7 +277,7 @@ class Resource(metaclass=ResourceMeta):
 
     # --- in the executor ---------------------------------------------------------------------------------------------
 
-    def resolve_all_references(self, logger) -> None:
+    def resolve_all_references(self, logger: LoggerABC) -> None:
         """Runs the mutators in order: each writes a resolved reference into its field."""
         if self._resolved or not self.mutators:
             self._resolved = True
@@ -277,7 +287,7 @@ class Resource(metaclass=ResourceMeta):
         references.resolve(self, logger)
         self._resolved = True
 
-    def get_reference_value(self, id, logger) -> object:
+    def get_reference_value(self, id: object, logger: LoggerABC) -> object:
         """The resolved value of one of this resource's references, by id."""
         from inmanta import references
 
@@ -313,7 +323,7 @@ class Resource(metaclass=ResourceMeta):
 class PurgeableResource(Resource):
     """A resource that can be asked to be absent."""
 
-    fields = ("purged", "purge_on_delete")
+    fields: tuple[str, ...] = ("purged", "purge_on_delete")
 
     purged: bool
     purge_on_delete: bool
@@ -322,21 +332,21 @@ class PurgeableResource(Resource):
 class ManagedResource(Resource):
     """A resource that a model can choose not to manage: then it is not exported."""
 
-    fields = ("managed",)
+    fields: tuple[str, ...] = ("managed",)
 
     managed: bool
 
     @staticmethod
-    def get_managed(exporter, obj) -> bool:
+    def get_managed(exporter: Exporter | None, obj: Any) -> bool:
         if not obj.managed:
             raise IgnoreResourceException()
-        return obj.managed
+        return bool(obj.managed)
 
 
 class DiscoveryResource(Resource):
     """A resource whose handler reports what exists."""
 
-    fields = ()
+    fields: tuple[str, ...] = ()
 
 
 class Id:
@@ -361,10 +371,22 @@ class Id:
         self._version = version
         self._text = f"{entity_type}[{agent_name},{attribute}={attribute_value}]"
 
-    entity_type = property(lambda self: self._entity_type)
-    agent_name = property(lambda self: self._agent_name)
-    attribute = property(lambda self: self._attribute)
-    attribute_value = property(lambda self: self._attribute_value)
+
+    @property
+    def entity_type(self) -> str:
+        return self._entity_type
+
+    @property
+    def agent_name(self) -> str:
+        return self._agent_name
+
+    @property
+    def attribute(self) -> str:
+        return self._attribute
+
+    @property
+    def attribute_value(self) -> str:
+        return self._attribute_value
 
     def get_entity_type(self) -> str:
         return self._entity_type
@@ -387,7 +409,13 @@ class Id:
             raise AttributeError("can't set attribute version")
         self._version = version
 
-    version = property(get_version, set_version)
+    @property
+    def version(self) -> int:
+        return self._version
+
+    @version.setter
+    def version(self, version: int) -> None:
+        self.set_version(version)
 
     def copy(self, *, version: int) -> Id:
         return Id(self._entity_type, self._agent_name, self._attribute, self._attribute_value, version)
@@ -398,7 +426,7 @@ class Id:
     def resource_version_str(self) -> str:
         return f"{self._text},v={self._version}"
 
-    def to_dict(self) -> dict:
+    def to_dict(self) -> dict[str, str | int]:
         return {
             "entity_type": self._entity_type,
             "agent_name": self._agent_name,
@@ -457,7 +485,7 @@ class Id:
         return hash(str(self))
 
 
-def to_id(entity) -> str | None:
+def to_id(entity: proxy.DynamicProxy) -> str | None:
     """The id, without version, of the resource that a proxy becomes; None if it is not one.
 
     The entity itself or its nearest ancestor with a resource class decides. UnknownException if the id is unknown.
@@ -470,14 +498,14 @@ def to_id(entity) -> str | None:
     return None
 
 
-def cls_id(resource_class: type[Resource], model_object, entity_name: str, options: dict[str, str]) -> Id:
+def cls_id(resource_class: type[Resource], model_object: Any, entity_name: str, options: dict[str, str]) -> Id:
     return resource_class.object_to_id(model_object, entity_name, options["name"], options["agent"])
 
 
 _PLAIN = frozenset({str, int, float, bool, type(None)})
 
 
-def to_json(value: object) -> object:
+def to_json(value: Any) -> Any:
     """A copy of a value made of JSON types; TypeError for what has no such form."""
     if type(value) in _PLAIN:
         return value
@@ -492,20 +520,6 @@ def to_json(value: object) -> object:
     return to_json(internal_json_encoder(value))
 
 
-def copied(value: object) -> object:
-    """A deep copy of a value; quick for JSON types."""
-    kind = type(value)
-    if kind in _PLAIN:
-        return value
-    if kind is list:
-        return [copied(item) for item in value]
-    if kind is dict:
-        return {key: copied(item) for key, item in value.items()}
-    import copy
-
-    return copy.deepcopy(value)
-
-
 def _key(key: object) -> str:
     if isinstance(key, str):
         return key
@@ -516,19 +530,22 @@ def _key(key: object) -> str:
     return str(key)
 
 
-def _read(obj: object, name: str, default: object) -> object:
+def _read(obj: object, name: str, default: bool) -> bool:
     try:
-        return getattr(obj, name)
+        # Whatever the model has there: an Unknown stays one.
+        value: bool = getattr(obj, name)
+        return value
     except (AttributeError, NotFoundException):
         return default
 
 
-_compiled = None
+_compiled: re.Pattern[str] | None = None
 
 
-def _pattern():
+def _pattern() -> re.Pattern[str]:
     global _compiled
     if _compiled is None:
+        # Slow to import, and rarely needed in a compile.
         import re
 
         _compiled = re.compile(

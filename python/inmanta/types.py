@@ -8,10 +8,15 @@ ResourceVersionIdStr = str
 ResourceType = str
 
 
-def __getattr__(name: str):
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def __getattr__(name: str) -> object:
     import typing
 
-    known = {
+    known: dict[str, Callable[[], object]] = {
         "PrimitiveTypes": lambda: typing.Union[str, float, int, bool, None],
         "SimpleTypes": lambda: typing.Union[str, float, int, bool, None],
         "StrictJson": lambda: typing.Any,

@@ -7,6 +7,7 @@ import re
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from typing import Any
 
 _ROOTS = ("pydantic.", "datetime.", "ipaddress.", "uuid.")
 _PARAMETRISED = ("constr", "conint", "confloat", "condecimal")
@@ -26,20 +27,20 @@ class Regex:
 
     __call__ = validate
 
-    def __get_pydantic_core_schema__(self, source: object, handler):
+    def __get_pydantic_core_schema__(self, source: object, handler: Any) -> Any:
         from pydantic_core import core_schema
 
         return core_schema.no_info_after_validator_function(self.validate, handler(source))
 
 
-def regex_string(regex: str | re.Pattern[str]):
+def regex_string(regex: str | re.Pattern[str]) -> Any:
     """A type for texts that match a pattern from its start."""
     from typing import Annotated
 
     return Annotated[str, Regex(regex)]
 
 
-def validate_type(fq_type_name: str, value: object, validation_parameters: Mapping[str, object] | None = None) -> None:
+def validate_type(fq_type_name: str, value: object, validation_parameters: Mapping[str, Any] | None = None) -> None:
     """Validates a value by a type such as `pydantic.conint`, leniently.
 
     ValueError for a type of another package or parameters that it does not take, pydantic's ValidationError for a value

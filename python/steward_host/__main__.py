@@ -27,7 +27,7 @@ def die_with_parent(parent: int) -> None:
         import ctypes
         import signal
 
-        def check(number, frame):
+        def check(number: int, frame: object) -> None:
             if os.getppid() != parent:
                 os._exit(0)
 

@@ -10,12 +10,18 @@ import sys
 
 from inmanta.plugins import MISSING, ModelType
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from steward_host.messages import Annotation
+
 _SIMPLE = {str: "string", int: "int", float: "float", bool: "bool"}
 _ARRAYS = {"list", "Sequence", "MutableSequence", "Collection", "Iterable"}
 _MAPS = {"dict", "Mapping", "MutableMapping"}
 
 
-def describe(annotation: object) -> str | dict:
+def describe(annotation: Any) -> Annotation:
     """The annotation in the form of protocol.rs: a bare name, or a map of one entry."""
     if annotation is MISSING:
         return "missing"
@@ -52,7 +58,7 @@ def describe(annotation: object) -> str | dict:
     return _container(annotation, origin, arguments)
 
 
-def _annotated(annotation) -> str | dict:
+def _annotated(annotation: Any) -> Annotation:
     for item in annotation.__metadata__:
         if isinstance(item, ModelType):
             return {"model": item.model_type}
@@ -68,15 +74,15 @@ def _is_reference(candidate: object) -> bool:
     return getattr(candidate, "_is_inmanta_reference", False)
 
 
-def _referenced(origin: object, annotation: object, arguments: tuple) -> str | dict:
+def _referenced(origin: object, annotation: Any, arguments: tuple[Any, ...]) -> Annotation:
     """What a reference stands for: T of Reference[T], or of the class that a subclass was made from."""
     if arguments:
         return describe(arguments[0])
-    found = annotation.get_reference_type() if isinstance(annotation, type) else None
+    found = getattr(annotation, "get_reference_type")() if isinstance(annotation, type) else None
     return "any" if found is None else describe(found)
 
 
-def _container(annotation: object, origin: object, arguments: tuple) -> str | dict:
+def _container(annotation: object, origin: object, arguments: tuple[Any, ...]) -> Annotation:
     outer = origin if origin is not None else annotation
     name = getattr(outer, "__name__", None)
     if outer is set:
@@ -94,7 +100,7 @@ def _container(annotation: object, origin: object, arguments: tuple) -> str | di
     return {"bad": f"expected str or python type but got {type(annotation).__name__} ({annotation})"}
 
 
-def _map(annotation: object, arguments: tuple) -> str | dict:
+def _map(annotation: object, arguments: tuple[Any, ...]) -> Annotation:
     if not _is_subscripted(arguments):
         return {"model": "dict"}
     if arguments[0] is not str:
@@ -111,7 +117,7 @@ def is_cast(annotation: object) -> bool:
     return not hasattr(annotation, "__metadata__") and (typing is None or annotation is not typing.Any)
 
 
-def _is_subscripted(arguments: tuple) -> bool:
+def _is_subscripted(arguments: tuple[Any, ...]) -> bool:
     # `typing.List` without brackets has a type variable as argument on old Pythons.
     return bool(arguments) and type(arguments[0]).__name__ != "TypeVar"
 

@@ -21,17 +21,37 @@ from inmanta.ast import (
 from inmanta.execute import proxy, runtime
 from inmanta.execute.proxy import DynamicProxy, ProxyContext
 from inmanta.execute.util import NoneValue, Unknown
-from steward_host import annotations, failure, forks, loader, msgpack
+from steward_host import annotations as hints, failure, forks, loader, msgpack
 from steward_host.pipe import Closed, Pipe
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
     from inmanta import export
+    from inmanta.ast.entity import Entity
+    from inmanta.references import Reference
+    from steward_host.messages import (
+        Again,
+        Annotation,
+        Call,
+        Depend,
+        DependResource,
+        EntityInfo,
+        LoadCompile,
+        Map,
+        Numbered,
+        PythonModule,
+        Serialize,
+    )
     from steward_host.said import Said
 
 # Stands for an instance where a variable is given by its number (protocol.rs).
 _NUMBERED = (1 << 32) - 2
 _PLAIN = frozenset({str, int, float, bool, type(None)})
+# `{"result": [`, of which two values follow.
+_RESULT = b"\x81\xa6result\x92"
 
 # The only folder that a confined host may write to.
 SCRATCH = os.environ.get("STEWARD_SCRATCH")
@@ -62,8 +82,14 @@ class Objects:
         self._by_id.setdefault(number, value)
         return number
 
-    def __getitem__(self, number: int) -> object:
+    def __getitem__(self, number: int) -> Any:
         return self._by_id[number]
+
+
+if TYPE_CHECKING:
+    _Types = dict[str, Entity]
+else:
+    _Types = dict
 
 
 class World(runtime.World):
@@ -72,22 +98,23 @@ class World(runtime.World):
     def __init__(self, pipe: Pipe) -> None:
         self._pipe = pipe
 
-    def get(self, instance_id: int, attribute: str) -> tuple[str, object]:
+    def get(self, instance_id: int, attribute: str) -> tuple[str, Any]:
         outcome = self._pipe.request("get", {"instance": instance_id, "attribute": attribute}, "got")["outcome"]
         return (outcome, None) if type(outcome) is str else outcome.popitem()
 
-    def lookup(self, name: str) -> tuple[str, object]:
+    def lookup(self, name: str) -> tuple[str, Any]:
         outcome = self._pipe.request("lookup", {"name": name}, "got")["outcome"]
         return (outcome, None) if type(outcome) is str else outcome.popitem()
 
-    def entity(self, name: str) -> dict | None:
-        info = self._pipe.request("entity", {"name": name}, "entity_info")
+    def entity(self, name: str) -> EntityInfo | None:
+        info: EntityInfo = self._pipe.request("entity", {"name": name}, "entity_info")
         return info if info["name"] == name else None
 
-    def instances(self, name: str) -> list:
-        return self._pipe.request("instances", {"entity": name}, "instance_list")["instances"]
+    def instances(self, name: str) -> list[runtime.Instance]:
+        found: list[runtime.Instance] = self._pipe.request("instances", {"entity": name}, "instance_list")["instances"]
+        return found
 
-    def native(self, plugin: str, args: list, kwargs: list) -> tuple[str, object]:
+    def native(self, plugin: str, args: list[object], kwargs: list[list[object]]) -> tuple[str, Any]:
         request = {"plugin": plugin, "args": args, "kwargs": kwargs}
         outcome = self._pipe.request("native", request, "got")["outcome"]
         return (outcome, None) if type(outcome) is str else outcome.popitem()
@@ -97,10 +124,10 @@ class World(runtime.World):
         return answer["file"], answer["line"]
 
 
-class Types(dict):
+class Types(_Types):
     """The entities of the model by full name, looked up when they are asked for."""
 
-    def __missing__(self, name: str):
+    def __missing__(self, name: str) -> Entity:
         found = runtime.entity(name)
         if found is None:
             raise KeyError(name)
@@ -109,12 +136,12 @@ class Types(dict):
 
     def __contains__(self, name: object) -> bool:
         try:
-            self[name]
+            self[str(name)]
         except KeyError:
             return False
         return True
 
-    def get(self, name: str, default: object = None) -> object:
+    def get(self, name: str, default: Any = None) -> Any:
         return self[name] if name in self else default
 
 
@@ -136,7 +163,7 @@ class Compiling:
         self._objects = Objects()
         self._warnings: list[str] = []
         # Entities that have a dataclass in Python.
-        self._paired: dict[str, type] = {}
+        self._paired: dict[str, Any] = {}
         # References made by the compiler's own plugins, by its number, and the numbers by the object.
         self._native: dict[int, object] = {}
         self._numbers: dict[int, int] = {}
@@ -151,7 +178,7 @@ class Compiling:
         msgpack.ext_decoders[msgpack.EXT_REFERENCE] = self._decode_reference
         msgpack.ext_encoder = self._encode
 
-    def _encode(self, value: object) -> tuple[int, bytes]:
+    def _encode(self, value: Any) -> tuple[int, bytes]:
         if isinstance(value, DynamicProxy):
             value = value._get_instance()
         if isinstance(value, runtime.Instance):
@@ -160,13 +187,13 @@ class Compiling:
             return msgpack.EXT_UNKNOWN, b""
         if _is_reference(value):
             return self._encode_reference(value)
-        entity = annotations.dataclass_entity(type(value)) if self._constructs else None
+        entity = hints.dataclass_entity(type(value)) if self._constructs else None
         if entity in self._paired:
             fields = {name: DynamicProxy.unwrap(getattr(value, name)) for name in value.__dataclass_fields__}
             return msgpack.EXT_DATACLASS, msgpack.pack([self._objects.keep(value), entity, fields, False])
         return msgpack.EXT_OPAQUE, self._objects.keep(value).to_bytes(4, "big")
 
-    def _encode_reference(self, value: object) -> tuple[int, bytes]:
+    def _encode_reference(self, value: Reference[Any]) -> tuple[int, bytes]:
         number = self._numbers.get(id(value))
         if number is not None:
             return msgpack.EXT_REFERENCE, msgpack.pack([number])
@@ -177,11 +204,11 @@ class Compiling:
                 f"Could not determine the reference type of {value}, make sure the reference extends"
                 " Reference[concrete_type] or override `get_reference_type`",
             )
-        entity = annotations.dataclass_entity(of)
+        entity = hints.dataclass_entity(of)
         if entity in self._paired and self._constructs:
             fields = {name: _attribute_of(value, name) for name in of.__dataclass_fields__}
             return msgpack.EXT_DATACLASS, msgpack.pack([self._objects.keep(value), entity, fields, True])
-        described = annotations.describe(of)
+        described = hints.describe(of)
         cls = type(value)
         parts = [
             self._objects.keep_reference(value),
@@ -214,9 +241,10 @@ class Compiling:
 
     # --- requests ----------------------------------------------------------------------------------------------------
 
-    def load(self, request: dict) -> None:
+    def load(self, request: LoadCompile) -> None:
         """Imports all modules in order and describes what they register."""
-        from inmanta import compiler, export, module, references
+        from inmanta import compiler, export, references
+        from inmanta.module import Project
         from inmanta.plugins import PluginMeta
 
         os.environ.clear()
@@ -237,7 +265,7 @@ class Compiling:
         compiler.reset()
         runtime.reset()
         self._exporter = export.Exporter()
-        module.Project.set(module.Project.of_request(request["project_dir"], request["modules"]))
+        Project.set(Project.of_request(request["project_dir"], request["modules"]))
         finder = loader.install(request["modules"])
         self._files = finder.paths()
         read = _files_read(request["project_dir"]) if request.get("keep") else None
@@ -290,14 +318,14 @@ class Compiling:
             },
         )
 
-    def again(self, request: dict) -> None:
+    def again(self, request: Again) -> None:
         """Another compile with the modules that were imported for an earlier one. No answer."""
         plugins.Runtime.inputs = request["inputs"]
         plugins.Runtime.refs = {"facts": request["inputs"].get("facts") or {}}
 
-    def call(self, request: dict) -> None:
+    def call(self, request: Call) -> None:
         """Calls a plugin through the `call` attribute of its class."""
-        number = request["id"]
+        number = request[0]
         try:
             self._constructs = True
             result = self._call(request)
@@ -305,29 +333,27 @@ class Compiling:
                 result = DynamicProxy.unwrap(result)
             if self._said.has_text:
                 self._said.before_answer()
-            self._pipe.send_packed(msgpack.pack({"result": {"id": number, "value": result}}))
+            self._pipe.send_packed(msgpack.pack_behind(_RESULT, number, result))
         except Closed:
             raise
         except BaseException as error:
             self._fail(number, error)
 
-    def _call(self, request: dict) -> object:
-        name = request["plugin"]
+    def _call(self, request: Call) -> object:
+        _, name, args, kwargs, file, line, namespace = request
         plugin = self._plugins[name]
         if plugin.opts["commands"]:
             plugin.check_requirements()
-        args = request["args"]
         for index, value in enumerate(args):
             if type(value) not in _PLAIN:
                 parameter = plugin.args[index] if index < len(plugin.args) else plugin.var_args
                 args[index] = self._argument(value, parameter, name)
         if plugin._context >= 0:
-            owner = plugins.Owner(request["namespace"], Location(request["file"], request["line"]))
+            owner = plugins.Owner(namespace, Location(file, line))
             from inmanta.execute.resolver import Resolver, Result
 
             outcome = Result()
             args.insert(plugin._context, plugins.Context(Resolver(), None, owner, plugin, outcome))
-        kwargs = request["kwargs"]
         named = {}
         for key, value in kwargs:
             if type(value) not in _PLAIN:
@@ -373,7 +399,7 @@ class Compiling:
                     f"Encountered unknown in field '{name}'. Unknowns are not currently supported in dataclass"
                     " instances in the Python domain."
                 )
-            declared = annotations.describe(annotations.evaluated(field.type, cls))
+            declared = hints.describe(hints.evaluated(field.type, cls))
             if _is_reference(value) and "reference" not in str(declared):
                 raise argument.refused()
             value = DynamicProxy.return_value(value)
@@ -383,7 +409,7 @@ class Compiling:
             instance.dataclass_self = made
         return made
 
-    def map(self, request: dict) -> None:
+    def map(self, request: Map) -> None:
         """Runs the getters of a resource class on an instance."""
         number = request["id"]
         field = None
@@ -410,7 +436,7 @@ class Compiling:
         except UnknownException as error:
             return error.unknown if isinstance(error.unknown, Unknown) else Unknown()
 
-    def depend(self, request: dict) -> None:
+    def depend(self, request: Depend) -> None:
         """Runs the dependency managers; answers the requirements of the resources that have others now."""
         from inmanta import export
 
@@ -431,14 +457,14 @@ class Compiling:
             return
         self._pipe.send("depended", {"id": number, "requires": changed})
 
-    def _resource(self, described: dict) -> resources.Resource:
+    def _resource(self, described: DependResource) -> resources.Resource:
         _, cls, _ = self._classes[described["class"]]
         made = cls(resources.Id.parse_id(described["id"], version=0))
         made.populate({**described["attributes"], "requires": described["requires"]}, force_fields=True)
         made.model = DynamicProxy.return_value(described["instance"])
         return made
 
-    def serialize(self, request: dict) -> None:
+    def serialize(self, request: Serialize) -> None:
         """Gives the exported form of a reference, and those of all that its arguments need."""
         number = request["id"]
         try:
@@ -451,7 +477,7 @@ class Compiling:
         except BaseException as error:
             self._fail(number, error)
 
-    def collect(self, request: dict) -> None:
+    def collect(self, request: Numbered) -> None:
         """Gives what the export found besides resources: unknown parameters and the contents of files."""
         from inmanta import export
 
@@ -459,10 +485,11 @@ class Compiling:
             {"resource": str(u["resource"]), "parameter": str(u["parameter"]), "source": str(u.get("source", "fact"))}
             for u in export.unknown_parameters
         ]
-        files = {digest: msgpack.Blob(content) for digest, content in self._exporter._file_store.items()}
+        kept = {} if self._exporter is None else self._exporter._file_store
+        files = {digest: msgpack.Blob(content) for digest, content in kept.items()}
         self._pipe.send("collected", {"id": request["id"], "unknowns": unknowns, "files": files})
 
-    def finalize(self, request: dict) -> None:
+    def finalize(self, request: Numbered) -> None:
         """Runs the finalizers in order, up to the first error, which is the answer; the next request goes on."""
         from inmanta import compiler
 
@@ -471,7 +498,7 @@ class Compiling:
         except BaseException as error:
             self._fail(request["id"], error)
             return
-        self._pipe.send("result", {"id": request["id"], "value": None})
+        self._pipe.send_packed(msgpack.pack_behind(_RESULT, request["id"], None))
 
     # --- answers -----------------------------------------------------------------------------------------------------
 
@@ -479,7 +506,7 @@ class Compiling:
         self._said.before_answer()
         if isinstance(error, UnknownException):
             unknown = error.unknown if isinstance(error.unknown, Unknown) else Unknown()
-            self._pipe.send("result", {"id": number, "value": unknown})
+            self._pipe.send_packed(msgpack.pack_behind(_RESULT, number, unknown))
         elif isinstance(error, (UnsetException, MultiUnsetException)) and (variables := _variables(error)):
             self._pipe.send("unset", {"id": number, "variables": variables})
         elif isinstance(error, (KeyboardInterrupt, GeneratorExit)):
@@ -490,7 +517,7 @@ class Compiling:
 
     # --- descriptions ------------------------------------------------------------------------------------------------
 
-    def _plugin(self, name: str, cls: type[plugins.Plugin]) -> dict:
+    def _plugin(self, name: str, cls: type[plugins.Plugin]) -> dict[str, Any]:
         plugin = cls()
         self._plugins[name] = plugin
         parameters = []
@@ -530,7 +557,7 @@ class Compiling:
             "docstring": function.__doc__,
         }
 
-    def _describe_dataclasses(self, modules: list[dict]) -> list[dict]:
+    def _describe_dataclasses(self, modules: list[PythonModule]) -> list[dict[str, Any]]:
         """The frozen dataclasses of the modules, which are paired with the entities of the same full names."""
         self._paired.clear()
         described = []
@@ -543,16 +570,16 @@ class Compiling:
                 described.append(self._describe_class(entity, cls, file["path"]))
         return described
 
-    def _describe_class(self, entity: str, cls: type, path: str) -> dict:
+    def _describe_class(self, entity: str, cls: Any, path: str) -> dict[str, Any]:
         """What the compiler compares with an entity of the same name that is a dataclass."""
-        described = {"entity": entity, "fields": [], "file": path, "line": getattr(cls, "__firstlineno__", 0)}
+        described: dict[str, Any] = {"entity": entity, "fields": [], "file": path, "line": getattr(cls, "__firstlineno__", 0)}
         if not hasattr(cls, "__dataclass_fields__"):
             return {**described, "problem": "a dataclass"}
         if not cls.__dataclass_params__.frozen:
             return {**described, "problem": "frozen"}
         self._paired[entity] = cls
         described["fields"] = [
-            {"name": field.name, "annotation": annotations.describe(annotations.evaluated(field.type, cls))}
+            {"name": field.name, "annotation": hints.describe(hints.evaluated(field.type, cls))}
             for field in cls.__dataclass_fields__.values()
             if field._field_type.name == "_FIELD"
         ]
@@ -564,13 +591,13 @@ class Compiling:
             return any(name.rsplit("::", 1)[-1] in annotation for name in self._paired)
         if hasattr(annotation, "__metadata__"):
             return False
-        if annotations.dataclass_entity(annotation) is not None:
+        if hints.dataclass_entity(annotation) is not None:
             return True
         return any(self._converts(inner) for inner in getattr(annotation, "__args__", ()) or ())
 
-    def _annotation(self, plugin: str, argument: str, annotation: object) -> str | dict:
-        described = annotations.describe(annotation)
-        if annotations.is_cast(annotation):
+    def _annotation(self, plugin: str, argument: str, annotation: object) -> Annotation:
+        described = hints.describe(annotation)
+        if hints.is_cast(annotation):
             self._warnings.append(
                 f"Python type {annotation} was implicitly cast to 'Any' because no matching type was found in the"
                 " Inmanta DSL. Please refer to the documentation for an overview of supported types at the plugin"
@@ -580,11 +607,10 @@ class Compiling:
             return {"bad": f"Bad annotation in plugin {plugin} for {argument}, {described['bad']}"}
         return described
 
-    def _resources(self, modules: set[str]) -> list[dict]:
+    def _resources(self, modules: set[str]) -> list[dict[str, Any]]:
         self._classes = []
         described = []
-        for entity in list(resources.resource.get_entity_resources()):
-            cls, options = resources.resource.get_class(entity)
+        for entity, (cls, options) in list(resources.resource._resources.items()):
             if not _belongs(cls.__module__, modules):
                 continue
             self._classes.append((entity, cls, options))
@@ -628,7 +654,7 @@ class _files_read:
         self._found: set[str] | None = set()
         sys.addaudithook(self._noted)
 
-    def _noted(self, event: str, arguments: tuple) -> None:
+    def _noted(self, event: str, arguments: tuple[Any, ...]) -> None:
         if self._found is None or event not in ("open", "os.listdir", "os.scandir") or not arguments:
             return
         path = arguments[0]
@@ -656,12 +682,13 @@ def _decode_known_instance(payload: bytes) -> runtime.Instance:
     return found
 
 
-def _variables(error: UnsetException | MultiUnsetException) -> list[list]:
+def _variables(error: UnsetException | MultiUnsetException) -> list[list[object]]:
+    found: list[Any]
     if isinstance(error, MultiUnsetException):
-        found = error.result_variables
+        found = [*error.result_variables]
     else:
         found = [error.get_result_variable()]
-    numbers = [[_NUMBERED, str(v.number)] for v in found if isinstance(v, runtime.CompilerVariable)]
+    numbers: list[list[object]] = [[_NUMBERED, str(v.number)] for v in found if isinstance(v, runtime.CompilerVariable)]
     return numbers + [[v.myself.id, v.attribute] for v in found if hasattr(v, "myself")]
 
 
@@ -679,7 +706,7 @@ def _by_name(plugin: plugins.Plugin, name: str) -> plugins.Argument | None:
 
 
 def _takes_reference(parameter: plugins.Argument | None) -> bool:
-    return parameter is not None and "reference" in str(annotations.describe(parameter.annotation))
+    return parameter is not None and "reference" in str(hints.describe(parameter.annotation))
 
 
 class _Argument:
@@ -696,7 +723,7 @@ class _Argument:
         )
 
     def wrong(self, reason: str) -> Exception:
-        wanted = annotations.describe(self.parameter.annotation)
+        wanted = hints.describe(self.parameter.annotation)
         wanted = wanted.get("model", wanted) if isinstance(wanted, dict) else wanted
         return PluginTypeException(None, f"{self._text} has incompatible type. Expected type: {wanted}: {reason}")
 
@@ -705,13 +732,13 @@ def _is_reference(value: object) -> bool:
     return getattr(type(value), "_is_inmanta_reference", False)
 
 
-def _attribute_of(value: object, name: str) -> object:
+def _attribute_of(value: Reference[Any], name: str) -> Reference[Any]:
     """The reference to one field of what a reference to a dataclass stands for."""
     from inmanta.references import AttributeReference
 
-    made = AttributeReference(value, name)
+    made: Reference[Any] = AttributeReference(value, name)
     cls = value.get_reference_type()
-    made._model_type = annotations.plain(annotations.evaluated(cls.__dataclass_fields__[name].type, cls))
+    made._model_type = hints.plain(hints.evaluated(cls.__dataclass_fields__[name].type, cls))
     return made
 
 
@@ -723,7 +750,7 @@ def _has_getter(cls: type[resources.Resource], field: str) -> bool:
     return field in cls.map
 
 
-def exported(value: object) -> object:
+def exported(value: Any) -> Any:
     """A field's value as it is exported: plain data, an instance left as it is, UnknownException for an Unknown."""
     if type(value) in _PLAIN:
         return value

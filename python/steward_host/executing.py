@@ -10,19 +10,32 @@ import time
 
 from inmanta import resources
 from inmanta.agent.cache import AgentCache
+from inmanta.agent.executor import AgentInstance
 from inmanta.agent.handler import Commander, HandlerContext, SkipResource, SkipResourceForDependencies
 from inmanta.const import Change, HandlerResourceState, ResourceState
 from steward_host import failure, loader
 from steward_host.pipe import Pipe, TooLarge
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
+    from typing import Any
+
+    from inmanta.agent.handler import HandlerAPI
+    from steward_host.messages import Facts, HandlerOutcome, LoadExecutor, LogLine, Task
+
+
+# The methods of the API that handlers have without an address of the server (`src/deploy/ask.rs`).
+ASKED = frozenset({"get_param", "get_facts", "list_params", "set_param", "set_parameters"})
 
 
 class EventLoop:
     """An asyncio loop on a thread of its own, started when somebody needs it."""
 
     def __init__(self) -> None:
-        self._loop = None
+        self._loop: AbstractEventLoop | None = None
 
-    def get(self):
+    def get(self) -> AbstractEventLoop:
         if self._loop is None:
             import asyncio
             import threading
@@ -32,7 +45,7 @@ class EventLoop:
         return self._loop
 
 
-class Agent:
+class Agent(AgentInstance):
     """What handlers get as their agent."""
 
     uri = "local:"
@@ -47,7 +60,7 @@ class Agent:
         self._event_loop = EventLoop()
 
     @property
-    def eventloop(self):
+    def eventloop(self) -> AbstractEventLoop:  # type: ignore[override]  # nobody sets it
         return self._event_loop.get()
 
     def is_stopped(self) -> bool:
@@ -59,17 +72,21 @@ class Executing:
 
     def __init__(self, pipe: Pipe) -> None:
         self._pipe = pipe
-        self._agent: Agent | None = None
+        # The real one comes with `load`.
+        self._agent = Agent("", "")
         self._files: set[str] = set()
+        # Whether Steward waits for a task, so that it answers questions.
+        self._is_running = False
         self.cache = AgentCache()
 
-    def load(self, request: dict) -> None:
+    def load(self, request: LoadExecutor) -> None:
         """Imports all modules. One that fails does not stop the others; its resource types stay without handler."""
         self._agent = Agent(request["agent"], request["environment_id"])
         from inmanta import plugins
 
         plugins.Runtime.environment_id = request["environment_id"]
         plugins.Runtime.files_dir = request.get("files")
+        plugins.Runtime.ask = self._ask
         finder = loader.install(request["modules"])
         self._files = finder.paths()
         broken = []
@@ -90,25 +107,51 @@ class Executing:
         types = [name for name in Commander.get_handlers() if resources.resource.get_class(name)[0] is not None]
         self._pipe.send("handlers", {"types": types, "broken": broken})
 
-    def deploy(self, request: dict) -> None:
+    def deploy(self, request: Task) -> None:
         """Runs one resource through its handler and reports what came of it."""
         self._answer(request, Run(self._agent, self.cache, self._files, request))
 
-    def facts(self, request: dict) -> None:
+    def facts(self, request: Facts) -> None:
         """Asks a handler for the facts of a resource; they are in the outcome, as those of a deployment are."""
-        defaults = {"dry_run": False, "requires": {}, "reason": "its facts were asked for", "dependency_changed": False}
-        self._answer(request, Run(self._agent, self.cache, self._files, {**defaults, **request}, facts=True))
+        task: Task = {
+            "id": request["id"],
+            "resource": request["resource"],
+            "action_id": request["action_id"],
+            "requires": {},
+            "dry_run": False,
+            "reason": "its facts were asked for",
+            "dependency_changed": False,
+        }
+        self._answer(task, Run(self._agent, self.cache, self._files, task, facts=True))
 
-    def _answer(self, request: dict, run: Run) -> None:
+    def _answer(self, request: Task, run: Run) -> None:
+        self._is_running = True
         outcome = run.outcome()
+        # Waits for a question that a thread of the handler has open: from now on nobody would answer one.
+        with self._pipe.lock:
+            self._is_running = False
         try:
             self._pipe.send("deployed", {"id": request["id"], "outcome": outcome})
         except TooLarge as error:
             # What was done stays done; only its description is too long.
-            last = {"level": "ERROR", "msg": f"The report of this run was dropped: {error}", "kwargs": {}}
-            last["timestamp_us"] = time.time_ns() // 1000
-            shortened = {**outcome, "status": "failed", "changes": {}, "logs": [last], "facts": []}
+            last: LogLine = {
+                "level": "ERROR",
+                "msg": f"The report of this run was dropped: {error}",
+                "kwargs": {},
+                "timestamp_us": time.time_ns() // 1000,
+            }
+            shortened = {**outcome, "status": "failed", "changes": {}, "logs": [last], "facts": [], "discovered": []}
             self._pipe.send("deployed", {"id": request["id"], "outcome": shortened})
+
+    def _ask(self, method: str, arguments: dict[str, Any]) -> tuple[int, dict[str, Any] | None] | None:
+        """What the server has to say to a method of the API, by the way that tasks come."""
+        if method not in ASKED:
+            return None
+        with self._pipe.lock:
+            if not self._is_running:
+                return None
+            answer = self._pipe.request("api", {"method": method, "arguments": loggable(arguments)}, "api_answer")
+        return answer["code"], answer["body"]
 
     def idle(self) -> None:
         """Called about once a second while there is nothing to do."""
@@ -122,7 +165,7 @@ class Run:
     """One task: a deployment or a dry run of one resource, or the question for its facts."""
 
     def __init__(
-        self, agent: Agent, cache: AgentCache, files: set[str], request: dict, facts: bool = False
+        self, agent: Agent, cache: AgentCache, files: set[str], request: Task, facts: bool = False
     ) -> None:
         self._facts = facts
         self._agent = agent
@@ -132,12 +175,13 @@ class Run:
         self._dry_run: bool = request["dry_run"]
         self._context: HandlerContext | None = None
 
-    def outcome(self) -> dict:
+    def outcome(self) -> HandlerOutcome:
         """A `HandlerOutcome`. Never raises for what module code does."""
         started = time.monotonic()
         resource_id = self._request["resource"].get("id")
+        unread: Any = _Named(resource_id)
         context = self._context = HandlerContext(
-            _Named(resource_id), dry_run=self._dry_run, action_id=self._request["action_id"]
+            unread, dry_run=self._dry_run, action_id=self._request["action_id"]
         )
         context.debug(
             "Start run because %(reason)s (deploy_id: %(deploy_id)s)",
@@ -199,11 +243,11 @@ class Run:
             return True
         return False
 
-    def _handle(self, context: HandlerContext, resource: resources.Resource, handler) -> None:
+    def _handle(self, context: HandlerContext, resource: resources.Resource, handler: HandlerAPI[Any]) -> None:
         try:
             if self._facts:
                 for name, value in handler.check_facts(context, resource).items():
-                    context.set_fact(name, value)
+                    context.set_fact(name, _fact(value))
             elif self._dry_run:
                 handler.execute(context, resource, dry_run=True)
                 if context.resource_state in (None, HandlerResourceState.failed):
@@ -264,10 +308,10 @@ class _Named:
         return self._text.rsplit(",v=", 1)[0]
 
 
-def report(context: HandlerContext) -> dict:
+def report(context: HandlerContext) -> HandlerOutcome:
     """The `HandlerOutcome` of a context."""
     return {
-        "status": str(context.resource_state),
+        "status": getattr(context.resource_state, "value", "failed"),
         "change": _change(context.change),
         "changes": {
             name: {"current": loggable(change.current), "desired": loggable(change.desired)}
@@ -286,6 +330,9 @@ def report(context: HandlerContext) -> dict:
             {"name": fact["id"], "value": _fact(fact["value"]), "expires": bool(fact["expires"])}
             for fact in context.facts
         ],
+        "discovered": [
+            {"resource_id": rid, "values": loggable(values)} for rid, values in context._discovered.items()
+        ],
     }
 
 
@@ -298,7 +345,7 @@ def _change(change: object) -> str:
     return change.value if isinstance(change, Change) else str(change)
 
 
-def loggable(value: object) -> object:
+def loggable(value: object) -> Any:
     """A value as JSON can hold it; text for anything else."""
     try:
         value = resources.to_json(value)
@@ -320,7 +367,7 @@ def _within_64_bits(value: object) -> object:
     return value
 
 
-def _state(state: str) -> object:
+def _state(state: str) -> Any:
     try:
         return ResourceState(state)
     except ValueError:

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import os
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import traceback
+
+    from steward_host.messages import Failure
+
 # The directory of this package and of `inmanta`.
 _OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
-def describe(error: BaseException, files: set[str]) -> dict:
+def describe(error: BaseException, files: set[str]) -> Failure:
     """A `Failure`: the kind, the text, and the traceback from the first of `files` on."""
     from inmanta.ast import CompilerException, PluginException
 
@@ -73,7 +79,7 @@ def traceback_text(error: BaseException, files: set[str]) -> str:
         return f"{type(error).__name__}: no traceback ({type(broken).__name__})\n"
 
 
-def _trim(described, files: set[str]) -> None:
+def _trim(described: traceback.TracebackException | None, files: set[str]) -> None:
     """Drops the frames that lead to module code and those inside of this package; of causes and contexts too."""
     while described is not None:
         frames = list(described.stack)
@@ -88,7 +94,7 @@ def _place(error: BaseException, files: set[str]) -> tuple[str | None, int | Non
     """The innermost place in module code; of a syntax error the place of the mistake."""
     if isinstance(error, SyntaxError) and error.filename is not None:
         return error.filename, error.lineno
-    place = None, None
+    place: tuple[str | None, int | None] = None, None
     frame = error.__traceback__
     while frame is not None:
         if frame.tb_frame.f_code.co_filename in files:

@@ -7,6 +7,11 @@ import sys
 
 from steward_host.pipe import Closed, Pipe
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
 PROTOCOL = 1
 
 # Seconds between two looks at the cache while there is nothing to do.
@@ -31,7 +36,7 @@ def _compile(pipe: Pipe) -> int:
 
     said = Said(pipe)
     compiling = Compiling(pipe, said)
-    served = {
+    served: dict[str, Callable[[Any], None]] = {
         "call": compiling.call,
         "again": compiling.again,
         "map": compiling.map,

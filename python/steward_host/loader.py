@@ -6,6 +6,10 @@ import os
 import sys
 from importlib.machinery import ModuleSpec, SourceFileLoader, SourcelessFileLoader
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from steward_host.messages import PythonModule
+
 ROOT = "inmanta_plugins"
 
 
@@ -29,7 +33,7 @@ class Finder:
         self._files: dict[str, tuple[str, bool]] = {}
         self._packages: set[str] = set()
 
-    def add(self, modules: list[dict]) -> None:
+    def add(self, modules: list[PythonModule]) -> None:
         for module in modules:
             for file in module["files"]:
                 self._files[file["module"]] = (file["path"], file["package"])
@@ -78,7 +82,7 @@ def _installed() -> list[str]:
     return [path for path in (os.path.join(entry, ROOT) for entry in sys.path) if os.path.isdir(path)]
 
 
-def install(modules: list[dict]) -> Finder:
+def install(modules: list[PythonModule]) -> Finder:
     """Puts a finder for these modules in front; modules imported by an earlier one are forgotten."""
     for name, module in list(sys.modules.items()):
         if name == ROOT or name.startswith(ROOT + "."):

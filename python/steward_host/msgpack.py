@@ -14,6 +14,17 @@ from __future__ import annotations
 
 from struct import Struct, error as _StructError
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    # From the position behind the tag: the value and the position behind it.
+    Decoder = Callable[[bytes, int], tuple[Any, int]]
+    SizedDecoder = Callable[[bytes, int, int], tuple[Any, int]]
+    Reader = Callable[[bytes, int], tuple[Any, ...]]
+    Put = Callable[[bytes], None]
+
 EXT_BIGINT = 1
 EXT_UNKNOWN = 2
 EXT_INSTANCE = 3
@@ -73,10 +84,10 @@ def _decode_bigint(payload: bytes) -> int:
     return int(text)
 
 
-ext_decoders = {EXT_BIGINT: _decode_bigint}
+ext_decoders: dict[int, Callable[[bytes], Any]] = {EXT_BIGINT: _decode_bigint}
 
 
-def unpack(buffer, position: int = 0):
+def unpack(buffer: bytes, position: int = 0) -> tuple[Any, int]:
     """Reads one value of `buffer` at `position`; gives it and the position behind it.
 
     Raises FormatError for bytes that are no such value.
@@ -90,18 +101,18 @@ def unpack(buffer, position: int = 0):
     return value, end
 
 
-def _text(buffer, position, size):
+def _text(buffer: bytes, position: int, size: int) -> tuple[Any, int]:
     end = position + size
-    return str(buffer[position:end], "utf-8"), end
+    return buffer[position:end].decode(), end
 
 
-def _binary(buffer, position, size):
+def _binary(buffer: bytes, position: int, size: int) -> tuple[Any, int]:
     end = position + size
-    return bytes(buffer[position:end]), end
+    return buffer[position:end], end
 
 
-def _array(buffer, position, size):
-    items = []
+def _array(buffer: bytes, position: int, size: int) -> tuple[Any, int]:
+    items: list[Any] = []
     put = items.append
     table = _TABLE
     for _ in range(size):
@@ -110,8 +121,8 @@ def _array(buffer, position, size):
     return items, position
 
 
-def _map(buffer, position, size):
-    items = {}
+def _map(buffer: bytes, position: int, size: int) -> tuple[Any, int]:
+    items: dict[Any, Any] = {}
     table = _TABLE
     for _ in range(size):
         key, position = table[buffer[position]](buffer, position + 1)
@@ -119,7 +130,7 @@ def _map(buffer, position, size):
     return items, position
 
 
-def _extension(buffer, position, size):
+def _extension(buffer: bytes, position: int, size: int) -> tuple[Any, int]:
     code = _I8(buffer, position)[0]
     position += 1
     end = position + size
@@ -128,52 +139,82 @@ def _extension(buffer, position, size):
         raise FormatError(f"unknown extension type {code}")
     if end > len(buffer):
         raise FormatError("broken frame: it ends inside of a value")
-    return decoder(bytes(buffer[position:end])), end
+    return decoder(buffer[position:end]), end
 
 
-def _constant(value):
+def _constant(value: object) -> Decoder:
     return lambda buffer, position: (value, position)
 
 
-def _fixed(read, size):
-    def decode(buffer, position):
+def _fixed(read: Reader, size: int) -> Decoder:
+    def decode(buffer: bytes, position: int) -> tuple[Any, int]:
         return read(buffer, position)[0], position + size
     return decode
 
 
-def _sized(inner, size):
-    def decode(buffer, position):
+def _sized(inner: SizedDecoder, size: int) -> Decoder:
+    def decode(buffer: bytes, position: int) -> tuple[Any, int]:
         return inner(buffer, position, size)
     return decode
 
 
-def _lengthed(inner, read, width):
-    def decode(buffer, position):
+def _fixarray(size: int) -> Decoder:
+    def decode(buffer: bytes, position: int) -> tuple[Any, int]:
+        items: list[Any] = []
+        put = items.append
+        table = _TABLE
+        for _ in range(size):
+            value, position = table[buffer[position]](buffer, position + 1)
+            put(value)
+        return items, position
+    return decode
+
+
+def _fixmap(size: int) -> Decoder:
+    def decode(buffer: bytes, position: int) -> tuple[Any, int]:
+        items: dict[Any, Any] = {}
+        table = _TABLE
+        for _ in range(size):
+            tag = buffer[position]
+            if 0xA0 <= tag < 0xC0:
+                # A short text, as nearly all keys are: without a call.
+                start = position + 1
+                position = start + tag - 0xA0
+                key: Any = buffer[start:position].decode()
+            else:
+                key, position = table[tag](buffer, position + 1)
+            items[key], position = table[buffer[position]](buffer, position + 1)
+        return items, position
+    return decode
+
+
+def _lengthed(inner: SizedDecoder, read: Reader, width: int) -> Decoder:
+    def decode(buffer: bytes, position: int) -> tuple[Any, int]:
         return inner(buffer, position + width, read(buffer, position)[0])
     return decode
 
 
-def _u8(buffer, position):
+def _u8(buffer: bytes, position: int) -> tuple[int]:
     return (buffer[position],)
 
 
-def _fixtext(size):
-    def decode(buffer, position):
+def _fixtext(size: int) -> Decoder:
+    def decode(buffer: bytes, position: int) -> tuple[Any, int]:
         end = position + size
-        return str(buffer[position:end], "utf-8"), end
+        return buffer[position:end].decode(), end
     return decode
 
 
-def _never(buffer, position):
+def _never(buffer: bytes, position: int) -> tuple[Any, int]:
     raise FormatError("tag 0xc1 is never used")
 
 
-_TABLE = [_never] * 256
+_TABLE: list[Decoder] = [_never] * 256
 for _n in range(128):
     _TABLE[_n] = _constant(_n)
 for _n in range(16):
-    _TABLE[0x80 | _n] = _sized(_map, _n)
-    _TABLE[0x90 | _n] = _sized(_array, _n)
+    _TABLE[0x80 | _n] = _fixmap(_n)
+    _TABLE[0x90 | _n] = _fixarray(_n)
 for _n in range(32):
     _TABLE[0xA0 | _n] = _fixtext(_n)
     _TABLE[0xE0 | _n] = _constant(_n - 32)
@@ -198,18 +239,28 @@ for _n in range(5):
 
 # --- writing ---------------------------------------------------------------------------------------------------------
 
-def _refuse(value):
+def _refuse(value: object) -> tuple[int, bytes]:
     raise TypeError(f"an object of type {type(value).__name__} cannot travel")
 
 
-ext_encoder = _refuse
+ext_encoder: Callable[[Any], tuple[int, bytes]] = _refuse
 
 
-def pack(value) -> bytes:
+def pack(value: object) -> bytes:
     """The bytes of one value; TypeError for what has no form."""
     parts: list[bytes] = []
     encode = _ENCODERS.get(type(value), _other)
     encode(value, parts.append)
+    return b"".join(parts)
+
+
+def pack_behind(head: bytes, *values: object) -> bytes:
+    """The bytes of some values, one after the other, behind what is packed already."""
+    parts = [head]
+    put = parts.append
+    encoders = _ENCODERS
+    for value in values:
+        encoders.get(type(value), _other)(value, put)
     return b"".join(parts)
 
 
@@ -229,15 +280,15 @@ _FIXEXT = {1: 0xD4, 2: 0xD5, 4: 0xD6, 8: 0xD7, 16: 0xD8}
 _SMALL = [bytes((n,)) for n in range(256)]
 
 
-def _none(value, put):
+def _none(value: None, put: Put) -> None:
     put(b"\xc0")
 
 
-def _bool(value, put):
+def _bool(value: bool, put: Put) -> None:
     put(b"\xc3" if value else b"\xc2")
 
 
-def _int(value, put):
+def _int(value: int, put: Put) -> None:
     if 0 <= value < 128:
         put(_SMALL[value])
     elif value >= 0:
@@ -265,16 +316,16 @@ def _int(value, put):
         put(pack_ext(EXT_BIGINT, _digits(value)))
 
 
-def _digits(value) -> bytes:
+def _digits(value: int) -> bytes:
     # int.__str__ rather than str(): an enum or another subclass of int prints something else.
     return int.__str__(value).encode("ascii")
 
 
-def _float(value, put):
+def _float(value: float, put: Put) -> None:
     put(_P_F64(0xCB, value))
 
 
-def _str(value, put):
+def _str(value: str, put: Put) -> None:
     try:
         data = value.encode()
     except UnicodeEncodeError:
@@ -292,7 +343,7 @@ def _str(value, put):
     put(data)
 
 
-def _blob(value, put):
+def _blob(value: Blob, put: Put) -> None:
     size = len(value.data)
     if size < 0x100:
         put(_P_U8(0xC4, size))
@@ -303,7 +354,7 @@ def _blob(value, put):
     put(value.data)
 
 
-def _list(value, put):
+def _list(value: list[Any], put: Put) -> None:
     size = len(value)
     if size < 16:
         put(_SMALL[0x90 | size])
@@ -316,7 +367,7 @@ def _list(value, put):
         encoders.get(type(item), _other)(item, put)
 
 
-def _dict(value, put):
+def _dict(value: dict[Any, Any], put: Put) -> None:
     size = len(value)
     if size < 16:
         put(_SMALL[0x80 | size])
@@ -325,20 +376,42 @@ def _dict(value, put):
     else:
         put(_P_U32(0xDF, size))
     encoders = _ENCODERS
+    keys = _KEYS
     for key, item in value.items():
-        encoders.get(type(key), _other)(key, put)
+        packed = keys.get(key) if type(key) is str else None
+        if packed is not None:
+            put(packed)
+        else:
+            _key(key, put)
         encoders.get(type(item), _other)(item, put)
 
 
-def _other(value, put):
-    for base, encode in ((str, _str), (int, _int), (float, _float), (list, _list), (dict, _dict)):
+# Keys are few and come again and again: names of fields and of attributes.
+_KEYS: dict[str, bytes] = {}
+_MAX_KEYS = 4096
+
+
+def _key(key: object, put: Put) -> None:
+    parts: list[bytes] = []
+    _ENCODERS.get(type(key), _other)(key, parts.append)
+    packed = b"".join(parts)
+    if type(key) is str and len(_KEYS) < _MAX_KEYS and len(packed) < 64:
+        _KEYS[key] = packed
+    put(packed)
+
+
+def _other(value: object, put: Put) -> None:
+    kinds: tuple[tuple[type, Callable[[Any, Put], None]], ...] = (
+        (str, _str), (int, _int), (float, _float), (list, _list), (dict, _dict)
+    )
+    for base, encode in kinds:
         if isinstance(value, base):
             encode(base.__str__(value) if base is str else value, put)
             return
     put(pack_ext(*ext_encoder(value)))
 
 
-_ENCODERS = {
+_ENCODERS: dict[type, Callable[[Any, Put], None]] = {
     type(None): _none,
     bool: _bool,
     int: _int,

@@ -11,6 +11,11 @@ from _thread import RLock
 
 from . import msgpack
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
 MAX_FRAME_BYTES = 256 << 20
 
 
@@ -29,20 +34,23 @@ class Pipe:
         self.read_fd = read_fd
         self._write_fd = write_fd
         self._buffer = b""
-        self._process = os.getpid()
+        # Whether this process may write: not a child that module code has forked.
+        self._is_ours = True
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._forked)
         # Messages that came while an answer was waited for: Steward may send calls ahead.
-        self._pending: list[tuple[str, object]] = []
+        self._pending: list[tuple[str, Any]] = []
         # One request and its answer at a time; a handler's threads may log while its main thread reads.
         self.lock = RLock()
 
-    def receive(self):
+    def receive(self) -> tuple[str, Any]:
         """The next message as `(name, fields)`; `fields` is None for a variant without fields.
 
         Raises Closed at the end of the stream, FormatError for what is no frame.
         """
         return self._pending.pop(0) if self._pending else self._receive()
 
-    def _receive(self):
+    def _receive(self) -> tuple[str, Any]:
         buffer = self._buffer
         while len(buffer) < 4:
             buffer += self._read()
@@ -69,13 +77,16 @@ class Pipe:
 
     def adopt(self) -> None:
         """The pipe is this process's now, which was forked for it."""
-        self._process = os.getpid()
+        self._is_ours = True
+
+    def _forked(self) -> None:
+        self._is_ours = False
 
     def has_buffered(self) -> bool:
         """Whether bytes were read that no message has used, so that waiting on the descriptor would be wrong."""
         return bool(self._buffer or self._pending)
 
-    def send(self, name: str, fields: dict | None = None) -> None:
+    def send(self, name: str, fields: Mapping[str, object] | None = None) -> None:
         """Writes one message; Closed if nobody reads any more."""
         self.send_packed(msgpack.pack(name if fields is None else {name: fields}))
 
@@ -83,7 +94,7 @@ class Pipe:
         """Writes a message that is packed already. TooLarge if it does not fit into a frame."""
         if len(body) > MAX_FRAME_BYTES:
             raise TooLarge(f"a message of {len(body)} bytes is too large, the limit is {MAX_FRAME_BYTES}")
-        if os.getpid() != self._process:
+        if not self._is_ours:
             # Module code has forked, and its child came back to us instead of ending: the pipe is its parent's.
             os._exit(1)
         data = len(body).to_bytes(4, "big") + body
@@ -96,7 +107,7 @@ class Pipe:
             except BrokenPipeError as error:
                 raise Closed from error
 
-    def request(self, name: str, fields: dict, answer: str):
+    def request(self, name: str, fields: Mapping[str, object], answer: str) -> Any:
         """Sends a message and gives the fields of its answer, which must have the name `answer`."""
         with self.lock:
             self.send(name, fields)

@@ -12,6 +12,12 @@ import sys
 
 from steward_host.pipe import Pipe
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from io import RawIOBase
+    from typing import TextIO
+
 # See process.rs.
 END_MARK = b"\0end of the session\0\n"
 
@@ -69,7 +75,7 @@ class Said:
         if self._waiting:
             self._tell()
 
-    def writelines(self, lines) -> None:
+    def writelines(self, lines: Iterable[str]) -> None:
         for line in lines:
             self.write(line)
 
@@ -90,7 +96,7 @@ class Said:
         return 1
 
     @property
-    def buffer(self):
+    def buffer(self) -> RawIOBase:
         """Bytes go to the descriptor, as those of children do."""
         return open(1, "wb", buffering=0, closefd=False)
 
@@ -100,7 +106,15 @@ class Said:
         else:
             print(text, file=sys.stderr)
 
-    def _warned(self, message, category, filename, lineno, file=None, line=None) -> None:
+    def _warned(
+        self,
+        message: Warning | str,
+        category: type[Warning],
+        filename: str,
+        lineno: int,
+        file: TextIO | None = None,
+        line: str | None = None,
+    ) -> None:
         if file is not None:
             print(f"{filename}:{lineno}: {category.__name__}: {message}", file=file)
         else:

@@ -8,6 +8,10 @@ from __future__ import annotations
 
 from inmanta._std import EnvironmentReference, FactReference, IntReference
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 __all__ = ["EnvironmentReference", "FactReference", "IntReference"]
 
 # The functions of Python that have another name than their plugin.
@@ -33,7 +37,7 @@ _PLUGINS = frozenset(
 )
 
 
-def __getattr__(name: str):
+def __getattr__(name: str) -> Callable[..., object]:
     plugin = _RENAMED.get(name, name)
     if name not in _RENAMED and name not in _PLUGINS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -94,11 +94,15 @@ class Host:
         self.model: dict[int, dict[str, object]] = {}
         self.entities: dict[str, dict] = {}
         self.logged: list[dict] = []
+        # What handlers asked of the server.
+        self.asked_api: list[dict] = []
         self.printed: list[str] = []
         self.asked: list[tuple[int, str]] = []
         self.hello = self.read()[1]
 
     def send(self, name: str, fields: dict | None = None) -> None:
+        if name == "call" and isinstance(fields, dict):
+            fields = [fields[field] for field in ("id", "plugin", "args", "kwargs", "file", "line", "namespace")]
         body = msgpack.pack(name if fields is None else {name: fields})
         self.process.stdin.write(len(body).to_bytes(4, "big") + body)
         self.process.stdin.flush()
@@ -106,7 +110,10 @@ class Host:
     def read(self) -> tuple[str, dict | None]:
         size = int.from_bytes(self.process.stdout.read(4), "big")
         message = msgpack.unpack(self.process.stdout.read(size))[0]
-        return (message, None) if isinstance(message, str) else next(iter(message.items()))
+        if isinstance(message, str):
+            return message, None
+        name, body = next(iter(message.items()))
+        return name, dict(zip(("id", "value"), body, strict=True)) if name == "result" else body
 
     def ask(self, name: str, fields: dict | None = None) -> tuple[str, dict | None]:
         """Sends a request and answers the host's own questions until its answer is there."""
@@ -118,6 +125,9 @@ class Host:
                 self.send("got", {"outcome": self._outcome(body["instance"], body["attribute"])})
             elif got == "entity":
                 self.send("entity_info", self.entities.get(body["name"], {"name": "", "attributes": [], "parents": []}))
+            elif got == "api":
+                self.asked_api.append(body)
+                self.send("api_answer", {"code": 200, "body": {"parameter": {"value": "known"}}})
             elif got == "printed":
                 self.printed.append(body["line"])
             elif got == "log":

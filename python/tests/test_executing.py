@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
+import time
 import unittest
 
 import inmanta
@@ -531,6 +532,59 @@ class Runs(unittest.TestCase):
         self.host.deploy(exported(1))
         self.host.close()
         self.assertEqual(self.host.errors.count("handler closed"), 2)
+
+
+ASKING = """
+import threading, time
+from inmanta.agent.handler import ResourceHandler, provider
+from inmanta.protocol import SyncClient
+from inmanta.resources import Resource, resource
+
+late = []
+
+def ask():
+    try:
+        return SyncClient("agent").get_param(tid="e", id="p", resource_id="").result["parameter"]["value"]
+    except ConnectionRefusedError:
+        return "nobody to ask"
+
+@resource("net::Asking", agent="a", id_attribute="name")
+class Asking(Resource):
+    fields = ("name",)
+
+@provider("net::Asking")
+class AskingHandler(ResourceHandler[Asking]):
+    def execute(self, ctx, resource, dry_run=False):
+        for thread in late:
+            thread.join()
+            ctx.set_fact("late", thread.found)
+        ctx.set_fact("now", ask())
+
+        def later():
+            time.sleep(0.3)
+            thread.found = ask()
+
+        thread = threading.Thread(target=later)
+        late.append(thread)
+        thread.start()
+"""
+
+
+class Asking(unittest.TestCase):
+    def test_the_server_is_asked_while_a_task_runs_and_not_later(self) -> None:
+        host = Host(self, "executor")
+        host.load_executor(Modules(self).write("net", ASKING))
+        fields = {"name": "x", "send_event": False, "receive_events": True, "references": [], "mutators": []}
+        resource = {**fields, "report_only": False, "requires": [], "id": "net::Asking[a,name=x],v=1"}
+
+        def told() -> dict[str, str]:
+            return {fact["name"]: fact["value"] for fact in host.deploy(resource)["facts"]}
+
+        self.assertEqual(told(), {"now": "known"})
+        time.sleep(0.6)
+        self.assertEqual(told(), {"now": "known", "late": "nobody to ask"})
+        wanted = {"method": "get_param", "arguments": {"tid": "e", "id": "p", "resource_id": ""}}
+        self.assertEqual(host.asked_api, [wanted, wanted])
 
 
 FILES = """

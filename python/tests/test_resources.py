@@ -152,11 +152,12 @@ class AsData(Registered):
             Resource.deserialize(fields)
 
     #: sdk 13
-    def test_13_a_clone_is_deep(self) -> None:
+    def test_13_a_clone_has_fields_of_its_own_and_shares_their_values(self) -> None:
         made = self.port()
         copy = made.clone(purged=True)
-        copy.speeds.append(3)
+        copy.speeds = [*copy.speeds, 3]
         self.assertEqual((made.purged, made.speeds, copy.purged, copy.speeds), (False, [1, 2], True, [1, 2, 3]))
+        self.assertIs(made.clone().speeds, made.speeds)
         self.assertEqual(copy.requires, made.requires)
 
     #: sdk 11

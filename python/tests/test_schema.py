@@ -33,7 +33,10 @@ def variants(body: str) -> dict[str, dict[str, bool]]:
     made = {}
     for match in re.finditer(r"^    (\w+)(?: \{([^{}]*)\}|\([^)]*\))?,", without_comments(body), re.MULTILINE):
         name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", match[1]).lower()
-        made[name] = fields(match[2] or "")
+        body = match[2] or ""
+        if body and "\n" not in body:
+            body = re.sub(r", (?=\w+: )", ",\n", body.strip()) + ","
+        made[name] = fields(body)
     return made
 
 
@@ -81,8 +84,19 @@ class Schema(unittest.TestCase):
         with open(host.__file__, encoding="utf-8") as file:
             source = file.read()
         # Answers to the host's own questions are no requests.
-        for name in self.enums["ToHost"].keys() - {"got", "entity_info", "instance_list", "place"}:
+        for name in self.enums["ToHost"].keys() - {"got", "entity_info", "instance_list", "place", "api_answer"}:
             self.assertIn(f'"{name}"', source)
+
+    def test_types_for_annotations(self) -> None:
+        """Every type of `messages.py` has the fields of the struct or the message of its name."""
+        from steward_host import messages
+
+        requests = {"".join(map(str.title, name.split("_"))): body for name, body in self.enums["ToHost"].items()}
+        wanted = {**self.structs, **requests, "Task": requests["Deploy"]}
+        typed = {name: set(found.__annotations__) for name, found in vars(messages).items() if hasattr(found, "__total__")}
+        for name in typed.keys() - {"TypedDict", "Inputs", "Numbered"}:
+            self.assertEqual(typed[name], set(wanted[name]), name)
+        self.assertGreater(len(typed), 15)
 
     def test_answers_of_a_compile(self) -> None:
         code = """

@@ -304,7 +304,7 @@ class Constants(unittest.TestCase):
 
     def test_members_are_their_text(self) -> None:
         self.assertEqual(const.ResourceState.deployed, "deployed")
-        self.assertEqual(f"{const.Change.created} {const.HandlerResourceState.skipped}", "created skipped")
+        self.assertEqual("".join([const.Change.created, const.Change.purged]), "createdpurged")
         self.assertEqual(const.LogLevel.TRACE.to_int, 3)
 
 

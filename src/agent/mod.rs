@@ -4,6 +4,7 @@
 //! order; agents run side by side. Native handlers run here; Python handlers in a Python host below this process, one an
 //! agent and code, started when the first task needs it. At the end of stdin it ends: the server is gone.
 
+mod code;
 pub mod handler;
 mod python;
 mod worker;
@@ -11,42 +12,77 @@ mod worker;
 use std::collections::HashMap;
 use std::io::{self, BufReader, BufWriter};
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
+use serde_json::{Map, Value};
 use steward_compiler::protocol;
 
-use crate::deploy::{ExecutorCommand, ExecutorReply, Task, TaskDone};
+use crate::deploy::{ExecutorCommand, ExecutorReply, Task};
 use crate::process;
+use code::Code;
 pub use python::Limits;
-use worker::{Code, Worker};
+use worker::Worker;
+
+/// A handler waits this long for what it asked of the server.
+const ANSWER: Duration = Duration::from_secs(60);
+
+/// A question of a handler's that is open: who waits for its answer.
+type Open = Arc<Mutex<HashMap<u64, mpsc::Sender<(u16, Value)>>>>;
 
 /// A Python host without work is kept warm for this long.
 const IDLE: Duration = Duration::from_secs(60);
 
 /// Where answers go: whole frames, one at a time.
 #[derive(Debug, Clone)]
-struct Replies(Arc<Mutex<BufWriter<io::Stdout>>>);
+struct Replies {
+    writer: Arc<Mutex<BufWriter<io::Stdout>>>,
+    open: Open,
+    next: Arc<AtomicU64>,
+}
 
 impl Replies {
-    fn send(&self, done: TaskDone) {
-        let mut writer = self
-            .0
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
-        if protocol::write_frame(&mut *writer, &ExecutorReply::Done(done)).is_err() {
+    /// Asks the server on behalf of a handler, and waits: HTTP status and body.
+    fn ask(&self, method: String, arguments: Map<String, Value>) -> (u16, Value) {
+        let id = self.next.fetch_add(1, Ordering::Relaxed);
+        let (sender, receiver) = mpsc::channel();
+        locked(&self.open).insert(id, sender);
+        self.send(&ExecutorReply::Ask {
+            id,
+            method,
+            arguments,
+        });
+        let answer = receiver.recv_timeout(ANSWER);
+        locked(&self.open).remove(&id);
+        answer.unwrap_or_else(|_| (503, serde_json::json!({"message": "the server is busy"})))
+    }
+
+    fn send(&self, reply: &ExecutorReply) {
+        let mut writer = locked(&self.writer);
+        if protocol::write_frame(&mut *writer, reply).is_err() {
             // Nobody listens any more; what we would do now nobody would know of.
             std::process::exit(0);
         }
     }
 }
 
+fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
 /// The whole life of an executor process.
 pub fn run(limits: Limits) -> ExitCode {
     process::die_with_parent();
-    let replies = Replies(Arc::new(Mutex::new(BufWriter::new(io::stdout()))));
+    let replies = Replies {
+        writer: Arc::new(Mutex::new(BufWriter::new(io::stdout()))),
+        open: Open::default(),
+        next: Arc::default(),
+    };
     let mut reader = BufReader::new(io::stdin());
     let mut agents: HashMap<String, mpsc::Sender<(Task, Arc<Code>)>> = HashMap::new();
     let mut codes: HashMap<String, Arc<Code>> = HashMap::new();
@@ -59,7 +95,7 @@ pub fn run(limits: Limits) -> ExitCode {
                 environment_id,
             })) => {
                 // Kept for as long as we live: the server announces a code once, and may go back to it any time.
-                let loaded = Code::new(&code, modules, python, environment_id);
+                let loaded = Code::new(modules, python, environment_id);
                 codes.insert(code, Arc::new(loaded));
             }
             Ok(Some(ExecutorCommand::Run(task))) => {
@@ -73,6 +109,11 @@ pub fn run(limits: Limits) -> ExitCode {
                 if queue.send((task, code)).is_err() {
                     tracing::error!("an agent's thread ended");
                     return ExitCode::FAILURE;
+                }
+            }
+            Ok(Some(ExecutorCommand::Answer { id, code, body })) => {
+                if let Some(waiting) = locked(&replies.open).remove(&id) {
+                    let _ = waiting.send((code, body));
                 }
             }
             Ok(None) => return ExitCode::SUCCESS,
@@ -89,7 +130,9 @@ fn start_agent(name: &str, limits: Limits, replies: &Replies) -> mpsc::Sender<(T
     let (agent, replies) = (name.to_owned(), replies.clone());
     // The thread ends with the process; a panic in a handler is caught in the worker.
     thread::spawn(move || {
-        let mut worker = Worker::new(agent, limits);
+        let asking = replies.clone();
+        let ask = Box::new(move |method, arguments| asking.ask(method, arguments));
+        let mut worker = Worker::new(agent, limits, ask);
         loop {
             let next = if worker.has_host() {
                 receiver.recv_timeout(IDLE)
@@ -97,7 +140,7 @@ fn start_agent(name: &str, limits: Limits, replies: &Replies) -> mpsc::Sender<(T
                 receiver.recv().map_err(Into::into)
             };
             match next {
-                Ok((task, code)) => replies.send(worker.run(task, &code)),
+                Ok((task, code)) => replies.send(&ExecutorReply::Done(worker.run(task, &code))),
                 Err(RecvTimeoutError::Timeout) => worker.end_host(),
                 Err(RecvTimeoutError::Disconnected) => return,
             }

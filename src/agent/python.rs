@@ -12,7 +12,8 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 use steward_compiler::protocol::{self, FromHost, HandlerOutcome, ToHost};
 
-use super::worker::Code;
+use super::code::Code;
+use super::worker::Ask;
 use crate::deploy::Task;
 use crate::process;
 use watchdog::Watchdog;
@@ -108,7 +109,9 @@ impl PythonHost {
         };
         protocol::write_frame(&mut self.stdin, &load)?;
         match self.read()? {
-            FromHost::Handlers { broken, .. } => self.broken = broken,
+            FromHost::Handlers { broken, .. } => {
+                self.broken = code.broken.iter().cloned().chain(broken).collect();
+            }
             other => return Err(unexpected(&other)),
         }
         Ok(())
@@ -123,6 +126,7 @@ impl PythonHost {
         &mut self,
         task: &Task,
         mut resource: Map<String, Value>,
+        ask: &Ask,
     ) -> io::Result<HandlerOutcome> {
         let module = task.resource_type.split("::").next().unwrap_or_default();
         if let Some(broken) = self.broken.iter().find(|broken| broken.module == module) {
@@ -141,17 +145,26 @@ impl PythonHost {
             "id".to_owned(),
             format!("{},v={}", task.resource_id, task.version).into(),
         );
-        let deploy = ToHost::Deploy {
-            id,
-            resource,
-            requires: task.requires.clone(),
-            dry_run: task.dry_run,
-            reason: task.reason.clone(),
-            action_id: task.action.to_string(),
-            dependency_changed: task.dependency_changed,
+        let action_id = task.action.to_string();
+        let request = if task.facts {
+            ToHost::Facts {
+                id,
+                resource,
+                action_id,
+            }
+        } else {
+            ToHost::Deploy {
+                id,
+                resource,
+                requires: task.requires.clone(),
+                dry_run: task.dry_run,
+                reason: task.reason.clone(),
+                action_id,
+                dependency_changed: task.dependency_changed,
+            }
         };
         self.within("its handler", self.limits.deploy, |host| {
-            protocol::write_frame(&mut host.stdin, &deploy)?;
+            protocol::write_frame(&mut host.stdin, &request)?;
             loop {
                 match host.read()? {
                     FromHost::Deployed {
@@ -159,6 +172,11 @@ impl PythonHost {
                         outcome,
                     } if answered == id => return Ok(outcome),
                     FromHost::Log { level, message } => tracing::info!(level, "{message}"),
+                    FromHost::Api { method, arguments } => {
+                        let (code, body) = ask(method, arguments);
+                        let answer = ToHost::ApiAnswer { code, body };
+                        protocol::write_frame(&mut host.stdin, &answer)?;
+                    }
                     other => return Err(unexpected(&other)),
                 }
             }

@@ -14,6 +14,7 @@ use crate::domain::EnvironmentId;
 
 /// Of a body as sent, and unpacked.
 const MAX_BODY_BYTES: usize = 16 << 20;
+const MAX_UPLOAD_BYTES: usize = 100 << 20;
 /// Within which a body must have arrived.
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -55,24 +56,35 @@ pub(super) fn query() -> impl Filter<Extract = (Args,), Error = std::convert::In
 
 /// Arguments of body and query string; the query wins.
 pub(super) fn body() -> impl Filter<Extract = (Args,), Error = Rejection> + Clone {
+    body_up_to(MAX_BODY_BYTES)
+}
+
+/// As [`body`], with room for a file as base64.
+pub(super) fn upload() -> impl Filter<Extract = (Args,), Error = Rejection> + Clone {
+    body_up_to(MAX_UPLOAD_BYTES)
+}
+
+fn body_up_to(limit: usize) -> impl Filter<Extract = (Args,), Error = Rejection> + Clone {
     raw_query()
         .and(warp::header::headers_cloned())
         .and(warp::body::stream())
-        .and_then(|query: String, headers: HeaderMap, stream| async move {
-            let parse = async {
-                let bytes = read(&headers, stream, MAX_BODY_BYTES, BODY_TIMEOUT).await?;
-                let bytes = unpack(&headers, bytes)?;
-                let mut args = Args {
-                    values: object(&bytes)?,
-                    headers,
+        .and_then(
+            move |query: String, headers: HeaderMap, stream| async move {
+                let parse = async {
+                    let bytes = read(&headers, stream, limit, BODY_TIMEOUT).await?;
+                    let bytes = unpack(&headers, bytes, limit)?;
+                    let mut args = Args {
+                        values: object(&bytes)?,
+                        headers,
+                    };
+                    args.add_query(&query);
+                    Ok(args)
                 };
-                args.add_query(&query);
-                Ok(args)
-            };
-            parse
-                .await
-                .map_err(|error: ApiError| warp::reject::custom(Refusal::from(error)))
-        })
+                parse
+                    .await
+                    .map_err(|error: ApiError| warp::reject::custom(Refusal::from(error)))
+            },
+        )
 }
 
 fn raw_query() -> impl Filter<Extract = (String,), Error = std::convert::Infallible> + Clone {
@@ -124,7 +136,7 @@ pub(super) async fn read<B: Buf, E: std::fmt::Display>(
 }
 
 /// Undoes `Content-Encoding: gzip`, which the Python client uses for longer bodies.
-fn unpack(headers: &HeaderMap, bytes: Vec<u8>) -> Result<Vec<u8>, ApiError> {
+fn unpack(headers: &HeaderMap, bytes: Vec<u8>, limit: usize) -> Result<Vec<u8>, ApiError> {
     use std::io::Read;
     match headers
         .get(header::CONTENT_ENCODING)
@@ -133,11 +145,10 @@ fn unpack(headers: &HeaderMap, bytes: Vec<u8>) -> Result<Vec<u8>, ApiError> {
         None | Some(b"identity" | b"") => Ok(bytes),
         Some(b"gzip") => {
             let mut unpacked = Vec::new();
-            let reader =
-                flate2::read::GzDecoder::new(bytes.as_slice()).take(MAX_BODY_BYTES as u64 + 1);
+            let reader = flate2::read::GzDecoder::new(bytes.as_slice()).take(limit as u64 + 1);
             let read = std::io::BufReader::new(reader).read_to_end(&mut unpacked);
             match read {
-                Ok(_) if unpacked.len() <= MAX_BODY_BYTES => Ok(unpacked),
+                Ok(_) if unpacked.len() <= limit => Ok(unpacked),
                 Ok(_) => Err(ApiError::with_status(
                     StatusCode::PAYLOAD_TOO_LARGE,
                     "the unpacked body is too large",

@@ -6,8 +6,11 @@
 mod args;
 mod deploy;
 mod desired;
+mod discovered;
 mod environment;
 mod error;
+mod fact;
+mod files;
 mod guard;
 mod page;
 mod project;
@@ -43,6 +46,12 @@ pub fn routes(app: App) -> BoxedFilter<(impl Reply,)> {
         .or(resource::routes(&app))
         .unify()
         .or(deploy::routes(&app))
+        .unify()
+        .or(files::routes(&app))
+        .unify()
+        .or(fact::routes(&app))
+        .unify()
+        .or(discovered::routes(&app))
         .unify()
         .boxed();
     let api = guard::check(app.clone()).and(guarded);

@@ -84,6 +84,9 @@ enum Command {
         /// The process that counts as the parent.
         #[arg(long, value_name = "PID")]
         parent: Option<u32>,
+        /// Kill all that it started when it ends, too.
+        #[arg(long)]
+        all: bool,
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
         command: Vec<OsString>,
     },
@@ -262,6 +265,10 @@ pub fn main() -> ExitCode {
             })
         }
         Command::Confined { policy, command } => confined::run(&policy, &command),
-        Command::Tied { parent, command } => tied::run(parent, &command),
+        Command::Tied {
+            parent,
+            all,
+            command,
+        } => tied::run(parent, all, &command),
     }
 }

@@ -13,7 +13,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::show::Show;
 use super::{FAILED, TROUBLE, USAGE, UpArguments, log};
 use crate::compile::{PoolOptions, Source};
-use crate::config::{Config, Database, EnvironmentConfig};
+use crate::config::{Config, Database, EnvironmentConfig, HOUSEKEEPING};
 use crate::deploy::Method;
 use crate::domain::chain;
 use crate::domain::check_setting;
@@ -107,6 +107,7 @@ fn configure(arguments: &UpArguments) -> Result<Config, String> {
             slots: 1,
             ..PoolOptions::default()
         },
+        housekeeping: HOUSEKEEPING,
         environments: vec![environment],
     })
 }

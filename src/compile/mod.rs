@@ -1,10 +1,11 @@
 //! From a repository that may have moved to a stored version, or to a report of why not.
 //!
-//! `next` decides purely what to compile; `service` is the loop an environment has; `run` does one compile; `worker` is
+//! `next` decides purely what to compile; `service` is the loop an environment has; `run` does one compile, with what `install` installs for it; `worker` is
 //! the pool of processes that it runs in, and the life of such a process. Nothing is deployed here: a stored version
 //! wakes the engine, which reads it from the store.
 
-mod files;
+mod code;
+mod install;
 mod next;
 mod python;
 mod run;
@@ -12,8 +13,9 @@ mod service;
 mod source;
 mod worker;
 
+pub use install::restore_modules;
 pub use python::{interpreter, python_runtime};
-pub use run::{forget_checkouts, restore_checkout};
+pub use run::forget_checkouts;
 pub use service::{Compiler, Options};
 pub use source::{Source, SourceError};
 pub use worker::{Pool, PoolOptions, run as run_worker};

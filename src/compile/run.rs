@@ -1,23 +1,23 @@
 //! One compile, from a commit to a stored version or a report of why not.
 
-use std::path::{Path, PathBuf};
+use std::collections::HashSet;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
-use steward_compiler::protocol::PythonModule;
 use steward_compiler::{Export, Resource};
 
+use super::install::{install, policy};
 use super::next::inputs_digest;
 use super::source::Head;
 use super::worker::{Job, JobDone, Pool, PoolError};
-use crate::deploy::Python;
+use crate::deploy::{FACT_EXPIRE, Python};
 use crate::domain::chain;
 use crate::domain::{EnvironmentId, Timestamp};
+use crate::files::folders;
 use crate::git;
-use crate::modules::{self, Installed};
 use crate::observe::{Bus, CompileDone, RenderedDiagnostic, What};
-use crate::process::Policy;
 use crate::store::{self, Compile, CompileEnd, NewVersion, Outcome, Stage, Store, StoredResource};
 
 /// What one compile needs of its surroundings.
@@ -40,7 +40,7 @@ pub(super) enum Verdict {
 }
 
 /// Stages of a compile as they are written.
-struct Stages<'a> {
+pub(super) struct Stages<'a> {
     context: &'a Context<'a>,
     compile: &'a Compile,
     position: i64,
@@ -48,7 +48,7 @@ struct Stages<'a> {
 
 impl Stages<'_> {
     /// Writes a finished stage. A report that cannot be written does not stop the compile.
-    async fn write(
+    pub(super) async fn write(
         &mut self,
         name: &str,
         command: &str,
@@ -86,7 +86,7 @@ impl Stages<'_> {
     }
 }
 
-fn begin() -> (Timestamp, Instant) {
+pub(super) fn begin() -> (Timestamp, Instant) {
     (Timestamp::now(), Instant::now())
 }
 
@@ -210,7 +210,7 @@ pub(super) async fn run(
     Ok(verdict)
 }
 
-enum Failure {
+pub(super) enum Failure {
     /// The model is wrong: compiling it again gives the same.
     Rejected(String),
     /// Our world failed: trying again may help.
@@ -226,7 +226,7 @@ async fn execute(
     report: &mut CompileDone,
 ) -> Result<Option<NewVersion>, Failure> {
     let stage = begin();
-    let checked_out = check_out(context.data, head).await;
+    let checked_out = check_out(context.data, context.environment, head).await;
     let (out, error) = match &checked_out {
         Ok(dir) => (dir.display().to_string(), String::new()),
         Err(error) => (String::new(), chain(error)),
@@ -243,9 +243,10 @@ async fn execute(
         project_dir.clone()
     });
     let job = Job {
-        project_dir: named.clone(),
+        project_dir: named,
         variables: compile.variables.clone(),
         environment_id: context.environment.to_string(),
+        inputs: inputs(context).await?,
         python: context.pool.python().map(Python::from),
         policy: Some(policy(context)),
         environment,
@@ -274,13 +275,7 @@ async fn execute(
         )
         .await;
     let done = match done {
-        Ok(mut done) => {
-            let modules = std::mem::take(&mut done.code.modules).into_iter();
-            done.code.modules = modules
-                .map(|module| below(module, &named, &project_dir))
-                .collect();
-            done
-        }
+        Ok(done) => done,
         // What a model did to its worker it will do again.
         Err(error @ (PoolError::Timeout(_) | PoolError::Ended(_))) => {
             return Err(Failure::Rejected(error.to_string()));
@@ -290,66 +285,21 @@ async fn execute(
     judge(context, compile, head, end, report, done)
 }
 
-/// What the Python code of an environment's models may do.
-fn policy(context: &Context<'_>) -> Policy {
-    let data = std::fs::canonicalize(context.data).unwrap_or(context.data.to_owned());
-    let scratch = data
-        .join("python/scratch")
-        .join(context.environment.to_string());
-    if let Err(error) = std::fs::create_dir_all(&scratch) {
-        tracing::warn!(%error, "cannot make {}", scratch.display());
+/// The parameters, and the facts that are not too old.
+async fn inputs(context: &Context<'_>) -> Result<steward_compiler::Inputs, Failure> {
+    let facts = context.store.fact_list(context.environment).await;
+    let facts = facts.map_err(|error| Failure::Aborted(chain(&error)))?;
+    let now = Timestamp::now();
+    let mut inputs = steward_compiler::Inputs::default();
+    for fact in facts {
+        if fact.resource_id.is_empty() {
+            inputs.parameters.insert(fact.name, fact.value.into());
+        } else if !fact.expires || now.since(fact.updated) < FACT_EXPIRE {
+            let of = inputs.facts.entry(fact.resource_id).or_default();
+            of.insert(fact.name, fact.value);
+        }
     }
-    let secrets = context.pool.secrets().iter();
-    let secrets = secrets.filter_map(|path| std::fs::canonicalize(path).ok());
-    let readable = ["checkouts", "runtime", "python/environments"];
-    Policy {
-        readable: readable.map(|below| data.join(below)).to_vec(),
-        hidden: std::iter::once(data).chain(secrets).collect(),
-        scratch,
-    }
-}
-
-/// The environment with what the project asks for. `None`: it asks for nothing.
-async fn install(
-    context: &Context<'_>,
-    project_dir: &Path,
-    stages: &mut Stages<'_>,
-) -> Result<Option<PathBuf>, Failure> {
-    let stage = begin();
-    let environments = modules::Environments::new(context.data);
-    let (project, python) = (project_dir.to_owned(), context.pool.python().cloned());
-    let ensured = blocking(move || match python {
-        Some(python) => environments.ensure(&project, &python.interpreter),
-        // What needs Python says so itself.
-        None => Ok(None),
-    })
-    .await;
-    let (out, error) = match &ensured {
-        Ok(None) => return Ok(None),
-        Ok(Some(installed)) => (told(installed), String::new()),
-        Err(error) => (String::new(), chain(error)),
-    };
-    stages
-        .write("Installing modules", "pip install", stage, out, error)
-        .await;
-    match ensured {
-        Ok(installed) => Ok(installed.map(|installed| installed.environment)),
-        Err(error) if error.is_transient() => Err(Failure::Aborted(chain(&error))),
-        Err(error) => Err(Failure::Rejected(chain(&error))),
-    }
-}
-
-/// What is in an environment, for the report.
-fn told(installed: &Installed) -> String {
-    let packages = installed.lock.packages.iter();
-    let packages: Vec<String> = packages
-        .map(|package| format!("{} {}", package.name, package.version))
-        .collect();
-    let mut text = packages.join("\n");
-    if installed.is_new_lock {
-        text.push_str("\nthere is no steward.lock: these versions were chosen now; `steward project update` writes one, to be committed");
-    }
-    text
+    Ok(inputs)
 }
 
 fn judge(
@@ -414,13 +364,27 @@ fn judge(
 }
 
 /// The files of a commit, by content.
-pub(super) async fn check_out(data: &Path, head: &Head) -> Result<std::path::PathBuf, git::Error> {
+pub(super) async fn check_out(
+    data: &Path,
+    environment: EnvironmentId,
+    head: &Head,
+) -> Result<std::path::PathBuf, git::Error> {
     let (repository, commit, dir) = (
         head.repository.clone(),
         head.info.id,
-        data.join("checkouts"),
+        checkouts(data, environment),
     );
     blocking(move || git::checkout(&repository, commit, &dir)).await
+}
+
+/// Of all environments, each in a folder of its own.
+fn all_checkouts(data: &Path) -> std::path::PathBuf {
+    data.join("checkouts")
+}
+
+/// What an environment's repositories hold is none of the others' business: its plugins can read this, and not theirs.
+pub(super) fn checkouts(data: &Path, environment: EnvironmentId) -> std::path::PathBuf {
+    all_checkouts(data).join(environment.to_string())
 }
 
 /// A path to a checkout that is the same for all commits of an environment: so the Python modules that a commit leaves as
@@ -443,21 +407,6 @@ fn named(
     }
     std::fs::rename(fresh, &link)?;
     Ok(link)
-}
-
-/// A module by the path of its checkout, which stays what it is when the next commit comes.
-fn below(mut module: PythonModule, named: &Path, checkout: &Path) -> PythonModule {
-    let moved = |path: &mut String| {
-        if let Ok(rest) = Path::new(path.as_str()).strip_prefix(named) {
-            let checkout = std::path::absolute(checkout).unwrap_or_else(|_| checkout.to_owned());
-            *path = checkout.join(rest).display().to_string();
-        }
-    };
-    moved(&mut module.root);
-    for file in &mut module.files {
-        moved(&mut file.path);
-    }
-    module
 }
 
 /// Runs blocking work off the runtime. A panic in it is ours to show.
@@ -510,59 +459,6 @@ fn result_digest(export: &Export) -> String {
     hex::encode(hasher.finalize())
 }
 
-/// Lays out the files of the version in force again, if they are gone: executors import handlers from them. What fails
-/// is logged; the resources concerned then say what is missing.
-pub async fn restore_checkout(
-    store: &Store,
-    environment: &store::Environment,
-    data: &Path,
-    python: Option<&steward_compiler::PythonRuntime>,
-) {
-    let Some(version) = environment.active_version else {
-        return;
-    };
-    let restored = async {
-        let version = store
-            .version_fetch(environment.id, version)
-            .await
-            .map_err(|error| chain(&error))?;
-        // Also when its directory is there: after a boot the checkouts are not trusted, and made again.
-        let Some(Some(commit)) = version.map(|version| version.commit_id) else {
-            return Ok(None);
-        };
-        let source =
-            super::Source::from_stored(&environment.repo_url, &environment.repo_branch, data);
-        let source = source.map_err(|error| chain(&error))?;
-        let data = data.to_owned();
-        blocking(move || {
-            let repository = source.repository_path(&data)?;
-            let commit = commit.parse().map_err(|_| git::Error::EmptyRepository {
-                url: commit.clone(),
-            })?;
-            git::checkout(&repository, commit, &data.join("checkouts"))
-        })
-        .await
-        .map_err(|error: git::Error| chain(&error))
-        .map(Some)
-    };
-    let project = match restored.await {
-        Ok(project) => project,
-        Err(error) => {
-            tracing::warn!(environment.id = %environment.id, error, "cannot restore the files of the version in force");
-            return;
-        }
-    };
-    let (Some(project), Some(python)) = (project, python.cloned()) else {
-        return;
-    };
-    let environments = modules::Environments::new(data);
-    let ensured = blocking(move || environments.ensure(&project, &python.interpreter)).await;
-    if let Err(error) = ensured {
-        let error = chain(&error);
-        tracing::warn!(environment.id = %environment.id, error, "cannot restore the modules of the version in force");
-    }
-}
-
 /// Removes the checkouts that no stored version of any environment names.
 pub async fn forget_checkouts(
     store: &Store,
@@ -571,14 +467,22 @@ pub async fn forget_checkouts(
 ) -> Result<usize, store::Error> {
     let _alone = in_use.write().await;
     let trees = store.version_trees().await?;
-    let keep = trees.iter().filter_map(|tree| tree.parse().ok()).collect();
-    let dir = data.join("checkouts");
+    let keep: HashSet<_> = trees.iter().filter_map(|tree| tree.parse().ok()).collect();
+    let all = all_checkouts(data);
     let removed = blocking(move || {
-        if dir.is_dir() {
-            git::forget_checkouts(&dir, &keep)
-        } else {
-            Ok(0)
+        if !all.is_dir() {
+            return Ok(0);
         }
+        // A version of this program of before kept them all in one folder.
+        let mut n_removed = git::forget_checkouts(&all, &keep)?;
+        let is_of_one = |folder: &std::path::PathBuf| {
+            let name = folder.file_name().and_then(|name| name.to_str());
+            name.is_some_and(|name| name.parse::<EnvironmentId>().is_ok())
+        };
+        for folder in folders(&all).into_iter().filter(is_of_one) {
+            n_removed += git::forget_checkouts(&folder, &keep)?;
+        }
+        Ok::<_, git::Error>(n_removed)
     })
     .await;
     Ok(removed.unwrap_or_else(|error| {

@@ -10,10 +10,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use steward_compiler::{Export, PythonRuntime, Severity, Variables, WarmHosts, protocol};
+use steward_compiler::{Compiled, Export, PythonRuntime, Severity, Variables, WarmHosts, protocol};
 use tokio::process::{Child, ChildStdin, ChildStdout};
 
-use crate::deploy::{Python, VersionCode};
+use super::code;
+use crate::deploy::{CodeModule, Python, VersionCode};
+use crate::files::Files;
 use crate::process;
 
 /// One compile to do.
@@ -22,6 +24,8 @@ pub(super) struct Job {
     pub(super) project_dir: PathBuf,
     pub(super) variables: Variables,
     pub(super) environment_id: String,
+    /// Parameters and facts that are known.
+    pub(super) inputs: steward_compiler::Inputs,
     pub(super) python: Option<Python>,
     /// What the project's Python code may do.
     pub(super) policy: Option<process::Policy>,
@@ -58,6 +62,8 @@ pub struct PoolOptions {
     pub slots: usize,
     pub timeout: Duration,
     pub memory_bytes: u64,
+    /// How long pip may take for what a commit asks for.
+    pub install_timeout: Duration,
     pub python: Option<PythonRuntime>,
     /// Files of the server's that no Python code of a repository may read, beside its data.
     pub secrets: Vec<PathBuf>,
@@ -69,6 +75,7 @@ impl Default for PoolOptions {
             slots: 2,
             timeout: Duration::from_secs(600),
             memory_bytes: 4 << 30,
+            install_timeout: Duration::from_secs(600),
             python: None,
             secrets: Vec::new(),
         }
@@ -125,6 +132,14 @@ impl Pool {
 
     pub(super) fn secrets(&self) -> &[PathBuf] {
         &self.options.secrets
+    }
+
+    pub(super) fn memory_bytes(&self) -> u64 {
+        self.options.memory_bytes
+    }
+
+    pub(super) fn install_limit(&self) -> Duration {
+        self.options.install_timeout
     }
 
     pub fn python(&self) -> Option<&PythonRuntime> {
@@ -287,6 +302,7 @@ fn compile(job: Job, hosts: &Arc<WarmHosts>) -> JobDone {
         dump_model: false,
         python,
         environment_id: Some(job.environment_id),
+        inputs: job.inputs,
         hosts: Some(Arc::clone(hosts)),
         time_limit: Some(job.time_limit),
         ..steward_compiler::Options::default()
@@ -299,9 +315,9 @@ fn compile(job: Job, hosts: &Arc<WarmHosts>) -> JobDone {
         colored: steward_compiler::render(diagnostic, &world, true),
     };
     let mut diagnostics: Vec<Reported> = compiled.diagnostics.iter().map(report).collect();
-    let kept = store.map_or(Ok(()), |store| super::files::keep(&store, &compiled.files));
-    if let Err(error) = kept {
-        let text = format!("what the resources upload can not be kept: {error}");
+    let kept = store.map_or(Ok(Vec::new()), |store| keep(&compiled, &Files::new(store)));
+    let modules = kept.unwrap_or_else(|error| {
+        let text = format!("what the resources need can not be kept: {error}");
         diagnostics.push(Reported {
             is_error: true,
             json: serde_json::json!({"severity": "error", "kind": "UploadFailed", "message": text})
@@ -309,7 +325,8 @@ fn compile(job: Job, hosts: &Arc<WarmHosts>) -> JobDone {
             plain: text.clone(),
             colored: text,
         });
-    }
+        Vec::new()
+    });
     let mut printed = std::mem::take(&mut *printed.lock().unwrap_or_else(PoisonError::into_inner));
     printed.push_str(&compiled.plugin_output);
     JobDone {
@@ -317,8 +334,17 @@ fn compile(job: Job, hosts: &Arc<WarmHosts>) -> JobDone {
         export: compiled.export,
         code: VersionCode {
             interpreter: job.environment.map(|path| path.join("bin/python")),
-            modules: compiled.python_modules,
+            modules,
         },
         printed,
+    }
+}
+
+/// Keeps what resources upload, and the code of their handlers.
+fn keep(compiled: &Compiled, store: &Files) -> std::io::Result<Vec<CodeModule>> {
+    store.keep_all(&compiled.files)?;
+    match &compiled.export {
+        Some(export) => code::keep(&compiled.python_modules, &export.resources, store),
+        None => Ok(Vec::new()),
     }
 }

@@ -27,6 +27,8 @@ struct File {
     api_token: Option<Secret>,
     #[serde(default)]
     compile: CompileSection,
+    /// How often what nothing needs any more is removed.
+    housekeeping: Option<String>,
     #[serde(default)]
     environments: Vec<EnvironmentSection>,
 }
@@ -55,6 +57,7 @@ struct CompileSection {
     slots: Option<usize>,
     timeout: Option<String>,
     memory_mib: Option<u64>,
+    install_timeout: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -205,6 +208,9 @@ fn parse(text: &str, path: &str) -> Result<Config, Error> {
     if let Some(timeout) = &file.compile.timeout {
         pool.timeout = check.duration("compile.timeout", timeout)?;
     }
+    if let Some(timeout) = &file.compile.install_timeout {
+        pool.install_timeout = check.some_duration("compile.install_timeout", timeout)?;
+    }
     if let Some(memory_mib) = file.compile.memory_mib {
         if !(64..=1 << 20).contains(&memory_mib) {
             return Err(check.field(
@@ -214,6 +220,10 @@ fn parse(text: &str, path: &str) -> Result<Config, Error> {
         }
         pool.memory_bytes = memory_mib << 20;
     }
+    let housekeeping = file
+        .housekeeping
+        .map(|pause| check.some_duration("housekeeping", &pause))
+        .transpose()?;
     let data = file
         .data
         .or_else(|| std::env::var_os("STATE_DIRECTORY").map(PathBuf::from));
@@ -251,6 +261,7 @@ fn parse(text: &str, path: &str) -> Result<Config, Error> {
         database,
         api_token,
         pool,
+        housekeeping: housekeeping.unwrap_or(super::HOUSEKEEPING),
         environments,
     })
 }
@@ -390,6 +401,15 @@ impl Check<'_> {
     }
 
     /// `90`, `90s`, `15m`, `2h`, `1d`.
+    /// One that is not zero.
+    fn some_duration(&self, field: &str, text: &str) -> Result<Duration, Error> {
+        let duration = self.duration(field, text)?;
+        if duration.is_zero() {
+            return Err(self.field(field, "more than 0 s is needed"));
+        }
+        Ok(duration)
+    }
+
     fn duration(&self, field: &str, text: &str) -> Result<Duration, Error> {
         let refuse = || {
             self.field(

@@ -22,8 +22,13 @@ pub struct Config {
     /// Bearer token that API requests must show; `None` only on loopback, and then the API sets no repositories.
     pub api_token: Option<String>,
     pub pool: PoolOptions,
+    /// How often what nothing needs any more is removed.
+    pub housekeeping: Duration,
     pub environments: Vec<EnvironmentConfig>,
 }
+
+/// How often, if nobody says otherwise.
+pub const HOUSEKEEPING: Duration = Duration::from_secs(3600);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Database {

@@ -1,11 +1,15 @@
-//! The Python code that a version's handlers are made of.
+//! The Python code that a version's handlers are made of. Source: deploy.md 5.1, 5.2; issue 4, 6.
+//!
+//! A version names the content of each Python file, which is in the file store (`files`): neither a checkout nor a
+//! repository is needed to run it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use steward_compiler::protocol::PythonModule;
 
 use crate::domain::EnvironmentId;
+use crate::files;
 use crate::store::{self, Store};
 
 /// The Python code of a version's handlers, as the version stores it.
@@ -13,7 +17,60 @@ use crate::store::{self, Store};
 pub struct VersionCode {
     /// That of the environment with the packages that the modules need; without one, the server's.
     pub interpreter: Option<PathBuf>,
-    pub modules: Vec<PythonModule>,
+    pub modules: Vec<CodeModule>,
+}
+
+/// The Python code of one module.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CodeModule {
+    /// Of the language, `net`.
+    pub name: String,
+    /// Parents come before children.
+    pub files: Vec<CodeFile>,
+}
+
+/// One Python file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CodeFile {
+    /// Dotted import name, `inmanta_plugins.net.ip`.
+    pub module: String,
+    /// It is an `__init__.py`.
+    pub package: bool,
+    #[serde(flatten)]
+    pub content: Content,
+}
+
+/// Where the text of a Python file is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Content {
+    /// In the file store, by this name.
+    Sha1(String),
+    /// In a file, as versions of before had it.
+    Path(PathBuf),
+}
+
+impl VersionCode {
+    /// The contents of the file store that it needs.
+    pub fn contents(&self) -> impl Iterator<Item = &str> {
+        let files = self.modules.iter().flat_map(|module| &module.files);
+        files.filter_map(|file| match &file.content {
+            Content::Sha1(name) => Some(name.as_str()),
+            Content::Path(_) => None,
+        })
+    }
+
+    /// From what a version has stored.
+    fn read(stored: serde_json::Value) -> Self {
+        // Versions of before had the modules alone.
+        let code = serde_json::from_value(stored.clone()).or_else(|_| {
+            serde_json::from_value(stored).map(|modules| VersionCode {
+                modules,
+                ..VersionCode::default()
+            })
+        });
+        code.unwrap_or_default()
+    }
 }
 
 /// The Python code of the version in force.
@@ -33,30 +90,56 @@ pub(super) async fn code_of(
         return Ok(Code::default());
     };
     let key = hex::encode(Sha256::digest(version.modules.to_string()));
-    // Versions of before had the modules alone.
-    let version = serde_json::from_value(version.modules.clone()).or_else(|_| {
-        serde_json::from_value(version.modules).map(|modules| VersionCode {
-            modules,
-            ..VersionCode::default()
-        })
-    });
-    let version = version.unwrap_or_default();
+    let version = VersionCode::read(version.modules);
     Ok(Code { key, version })
 }
 
-/// The virtual environments that versions in force need.
+/// What stored versions need of what is kept beside the store.
+#[derive(Debug, Default)]
+pub struct Needed {
+    /// Virtual environments.
+    pub environments: Vec<PathBuf>,
+    /// Contents of the file store.
+    pub contents: std::collections::BTreeSet<String>,
+}
+
+/// What the code of all stored versions needs.
 ///
 /// # Errors
 /// The store does not answer.
-pub async fn environments_in_use(store: &Store) -> Result<Vec<PathBuf>, store::Error> {
-    let mut all = Vec::new();
-    for environment in store.environment_list().await? {
-        if let Some(version) = environment.active_version {
-            let code = code_of(store, environment.id, version).await?;
-            let interpreter = code.version.interpreter;
-            // `bin/python` below it.
-            all.extend(interpreter.and_then(|path| Some(path.parent()?.parent()?.to_owned())));
+pub async fn needed_by_code(store: &Store) -> Result<Needed, store::Error> {
+    let mut needed = Needed::default();
+    for modules in store.version_modules().await? {
+        let code = VersionCode::read(modules);
+        needed.contents.extend(code.contents().map(str::to_owned));
+        let interpreter = code.interpreter;
+        // `bin/python` below it.
+        let environment = interpreter.and_then(|path| Some(path.parent()?.parent()?.to_owned()));
+        needed.environments.extend(environment);
+    }
+    Ok(needed)
+}
+
+/// Removes what executors laid out of the code of versions, and did not start a host with for `age`. Blocks.
+pub fn sweep(data: &Path, age: Duration) {
+    for folder in files::folders(&data.join("code")) {
+        if files::is_older(&folder, age) {
+            let _ = std::fs::remove_dir_all(folder);
         }
     }
-    Ok(all)
+}
+
+/// The interpreter that a version's code needs beside the server's.
+///
+/// # Errors
+/// The store does not answer.
+pub async fn interpreter_of(
+    store: &Store,
+    environment: EnvironmentId,
+    version: i64,
+) -> Result<Option<PathBuf>, store::Error> {
+    Ok(code_of(store, environment, version)
+        .await?
+        .version
+        .interpreter)
 }

@@ -5,169 +5,31 @@
 //! executor works on. At shutdown it stops handing out work, waits a moment for running tasks, and writes what it knows;
 //! whatever is cut off is dirty in the store and runs again after the next start.
 
+mod dry_run;
+mod handle;
+mod results;
+
+pub use handle::{Engine, Method, Options, RequestError, Scheduled};
+
 use std::collections::{BTreeSet, HashMap};
 use std::time::{Duration, Instant};
 
-use super::code::{Code, code_of};
-use futures_util::FutureExt;
-use steward_compiler::PythonRuntime;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+use handle::Request;
+pub(in crate::deploy) use results::messages_json;
+
+use results::Round;
+
 use super::Intent;
-use super::executor::{Executor, Message, Task, TaskDone};
-use super::schedule::{Ended, Policy, Priority, Run, Schedule, Which};
-use crate::domain::{
-    ActionId, Blocked, DryRunId, EnvironmentId, HandlerStatus, Settings, Timestamp, chain,
-};
-use crate::observe::{Bus, ResourceDone, Summary, What};
+use super::code::{Code, code_of};
+use super::executor::{Executor, Message, Task};
+use super::facts::{self, Facts};
+use super::schedule::{Policy, Priority, Run, Schedule, Which};
+use crate::domain::{ActionId, DryRunId, EnvironmentId, Settings, Timestamp, chain};
+use crate::observe::{Bus, ResourceDone, What};
 use crate::store::{self, ActionEnd, ActionStart, Store};
-
-/// How a user asks for a deployment. Source: deploy.md 4.15.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Method {
-    /// What is not in its desired state.
-    Deploy,
-    /// Everything.
-    Repair,
-    /// Everything, because the server was started on a version that is in force already.
-    Verify,
-}
-
-#[derive(Debug, thiserror::Error)]
-pub enum RequestError {
-    #[error("nothing has been released in this environment yet")]
-    NothingReleased,
-    #[error("the environment is halted")]
-    Halted,
-    #[error("none of these agents exists: {0}")]
-    UnknownAgents(String),
-    #[error("there is no version {0}")]
-    NoVersion(i64),
-    #[error("the scheduler of this environment has ended")]
-    Gone,
-    #[error(transparent)]
-    Store(#[from] store::Error),
-}
-
-enum Request {
-    /// Look at the store: a version was released, a setting changed, the environment was halted or resumed.
-    Wake,
-    Deploy {
-        method: Method,
-        agents: Option<BTreeSet<String>>,
-        reply: oneshot::Sender<Result<Scheduled, RequestError>>,
-    },
-    DryRun {
-        version: i64,
-        reply: oneshot::Sender<Result<DryRunId, RequestError>>,
-    },
-    Stop {
-        reply: oneshot::Sender<()>,
-    },
-}
-
-/// What a request to deploy set in motion.
-#[derive(Debug, Clone)]
-pub struct Scheduled {
-    pub agents: Vec<String>,
-    /// The round of work that it is part of; [`Summary::round`] tells when it is done.
-    pub round: u64,
-}
-
-/// The handle of an environment's engine.
-#[derive(Debug, Clone)]
-pub struct Engine {
-    inbox: mpsc::UnboundedSender<Request>,
-}
-
-impl std::fmt::Debug for Request {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Request")
-    }
-}
-
-/// What an engine is started with.
-#[derive(Debug, Clone)]
-pub struct Options {
-    pub environment: EnvironmentId,
-    pub store: Store,
-    pub bus: Bus,
-    pub python: Option<PythonRuntime>,
-    /// Ends it even while it waits for a database that is away.
-    pub shutdown: CancellationToken,
-}
-
-impl Engine {
-    /// Starts the engine of an environment; the task ends after [`Engine::stop`].
-    pub fn start(options: Options) -> (Self, tokio::task::JoinHandle<()>) {
-        let (inbox, mut requests) = mpsc::unbounded_channel();
-        let task = tokio::spawn(async move {
-            let environment = options.environment;
-            let mut pause = Duration::from_millis(200);
-            loop {
-                // A panic is a bug of ours; the environment must not be dead for it. All state is read anew.
-                let life = std::panic::AssertUnwindSafe(live(&options, &mut requests))
-                    .catch_unwind()
-                    .await;
-                match life {
-                    Ok(Ok(())) => return,
-                    Ok(Err(error)) => {
-                        let error = chain(&error);
-                        tracing::error!(environment.id = %environment, error, "cannot read the environment; trying again");
-                    }
-                    Err(_) => {
-                        tracing::error!(environment.id = %environment, "the scheduler panicked; it starts again")
-                    }
-                }
-                tokio::select! {
-                    () = tokio::time::sleep(pause) => {}
-                    () = options.shutdown.cancelled() => return,
-                }
-                pause = (pause * 2).min(Duration::from_secs(30));
-            }
-        });
-        (Self { inbox }, task)
-    }
-
-    /// Tells it to look at the store.
-    pub fn wake(&self) {
-        let _ = self.inbox.send(Request::Wake);
-    }
-
-    /// Schedules a deploy or a repair; gives the agents touched.
-    pub async fn deploy(
-        &self,
-        method: Method,
-        agents: Option<BTreeSet<String>>,
-    ) -> Result<Scheduled, RequestError> {
-        let (reply, answer) = oneshot::channel();
-        self.inbox
-            .send(Request::Deploy {
-                method,
-                agents,
-                reply,
-            })
-            .map_err(|_| RequestError::Gone)?;
-        answer.await.map_err(|_| RequestError::Gone)?
-    }
-
-    pub async fn dry_run(&self, version: i64) -> Result<DryRunId, RequestError> {
-        let (reply, answer) = oneshot::channel();
-        self.inbox
-            .send(Request::DryRun { version, reply })
-            .map_err(|_| RequestError::Gone)?;
-        answer.await.map_err(|_| RequestError::Gone)?
-    }
-
-    /// Ends it, after what it knows is written.
-    pub async fn stop(&self) {
-        let (reply, answer) = oneshot::channel();
-        if self.inbox.send(Request::Stop { reply }).is_ok() {
-            let _ = answer.await;
-        }
-    }
-}
 
 /// From reading the store to the end.
 async fn live(
@@ -186,17 +48,18 @@ struct Open {
     started: Timestamp,
 }
 
-struct Loop {
-    environment: EnvironmentId,
-    store: Store,
+pub(super) struct Loop {
+    pub(super) environment: EnvironmentId,
+    pub(super) store: Store,
     bus: Bus,
-    schedule: Schedule,
+    pub(super) schedule: Schedule,
     settings: Settings,
-    executor: Executor,
-    code: Code,
+    pub(super) executor: Executor,
+    pub(super) code: Code,
     halted: bool,
     open: HashMap<ActionId, Open>,
     dry_runs: HashMap<ActionId, DryRunId>,
+    pub(super) facts: Facts,
     shutdown: CancellationToken,
     starts: Vec<ActionStart>,
     ends: Vec<(ActionEnd, ResourceDone)>,
@@ -204,14 +67,6 @@ struct Loop {
     n_rounds: u64,
     next_deploy_cron: Option<Timestamp>,
     next_repair_cron: Option<Timestamp>,
-}
-
-/// Work since the engine was last at rest.
-struct Round {
-    began: Instant,
-    n_runs: usize,
-    /// Resources that were changed and are good.
-    changed: BTreeSet<String>,
 }
 
 /// A wake-up may be lost with the process that gave it: the store is looked at this often without one.
@@ -237,6 +92,7 @@ impl Loop {
             .filter(|agent| agent.paused)
             .map(|agent| agent.name);
         let now = Timestamp::now();
+        let unknowns = facts::unknowns(&store, environment, active).await?;
         let (intents, states, code) = match active {
             None => (Vec::new(), Vec::new(), Code::default()),
             Some(version) => {
@@ -270,6 +126,7 @@ impl Loop {
             halted,
             open: HashMap::new(),
             dry_runs: HashMap::new(),
+            facts: Facts::new(unknowns, options.recompile.clone()),
             shutdown: options.shutdown.clone(),
             starts: Vec::new(),
             ends: Vec::new(),
@@ -324,6 +181,7 @@ impl Loop {
                     Some(Request::DryRun { version, reply }) => {
                         let _ = reply.send(self.dry_run(version).await);
                     }
+                    Some(Request::Facts { resource_id }) => self.ask_for_facts(&resource_id).await,
                     Some(Request::Stop { reply }) => {
                         self.shut_down(&mut messages).await;
                         let _ = reply.send(());
@@ -367,6 +225,7 @@ impl Loop {
         if self.halted {
             return Ok(());
         }
+        self.renew_facts(now).await?;
         let Some(released) = self.store.version_released(self.environment).await? else {
             return Ok(());
         };
@@ -386,8 +245,10 @@ impl Loop {
         };
         let code = code_of(&self.store, self.environment, number).await?;
         let changed = changed.into_iter().map(Intent::from).collect();
+        let unknowns = facts::unknowns(&self.store, self.environment, Some(number)).await?;
         let activation = self.schedule.apply(number, changed, &removed, now);
         self.code = code;
+        self.facts.set_unknowns(unknowns);
         // The schedule has moved on; the store must follow before anything runs, however long that takes.
         let mut pause = Duration::from_millis(100);
         loop {
@@ -471,225 +332,12 @@ impl Loop {
                 requires: run.requires.clone(),
                 dependency_changed: run.dependency_changed,
                 dry_run: false,
+                facts: false,
                 reason: run.reason.clone(),
             };
             self.open.insert(run.action, Open { run, started });
             self.executor.run(task, &self.code.version).await;
         }
-    }
-
-    async fn hear(&mut self, message: Message) {
-        match message {
-            Message::Done { generation, done } => {
-                if let Some(done) = self.executor.answered(generation, *done) {
-                    self.done(done).await;
-                }
-            }
-            Message::Ended { generation } => {
-                let unfinished = self.executor.ended(generation);
-                if !unfinished.is_empty() {
-                    tracing::error!(environment.id = %self.environment, n_tasks = unfinished.len(), "the executor process ended with tasks unfinished");
-                }
-                for done in unfinished {
-                    self.done(done).await;
-                }
-            }
-        }
-    }
-
-    async fn done(&mut self, done: TaskDone) {
-        let now = Timestamp::now();
-        if let Some(dry_run) = self.dry_runs.remove(&done.action) {
-            let mut changes = done.outcome.changes;
-            if done.outcome.status != "dry" && changes.is_empty() {
-                let last = done
-                    .outcome
-                    .logs
-                    .iter()
-                    .rev()
-                    .find(|line| line.level == "ERROR");
-                let why = last.map_or("Handler failed", |line| line.msg.as_str());
-                changes.insert(
-                    "handler".to_owned(),
-                    serde_json::json!({"current": "FAILED", "desired": why}),
-                );
-            }
-            let changes = serde_json::Value::Object(changes).to_string();
-            if let Err(error) = self
-                .store
-                .dry_run_result(dry_run, &done.resource_id, &changes)
-                .await
-            {
-                tracing::error!(dry_run.id = %dry_run, error = chain(&error), "cannot write the result of a dry run");
-            }
-            return;
-        }
-        let Some(open) = self.open.remove(&done.action) else {
-            return;
-        };
-        let outcome = done.outcome;
-        let status = HandlerStatus::parse(&outcome.status).unwrap_or(HandlerStatus::Failed);
-        let change = crate::domain::Change::parse(&outcome.change)
-            .unwrap_or(crate::domain::Change::NoChange);
-        let changed = change != crate::domain::Change::NoChange;
-        let (started, finished) = (open.started, Timestamp(done.finished_us).max(open.started));
-        let ended = Ended {
-            status,
-            changed,
-            started,
-            finished,
-        };
-        let state = self
-            .schedule
-            .finished(&done.resource_id, done.action, ended, now);
-        if let Some(round) = &mut self.round {
-            round.n_runs += 1;
-            if changed && status == HandlerStatus::Deployed {
-                round.changed.insert(done.resource_id.clone());
-            }
-        }
-        let trouble = outcome
-            .logs
-            .iter()
-            .rev()
-            .find(|line| matches!(line.level.as_str(), "ERROR" | "CRITICAL" | "WARNING"));
-        let skip = outcome
-            .logs
-            .iter()
-            .rev()
-            .find(|line| status == HandlerStatus::SkippedForDependency && line.level == "INFO");
-        let event = ResourceDone {
-            resource_id: done.resource_id.clone(),
-            version: open.run.version,
-            status: status.legacy().to_owned(),
-            change: change.as_str().to_owned(),
-            changes: outcome.changes.clone().into_iter().collect(),
-            reason: open.run.reason.clone(),
-            message: trouble.or(skip).map(|line| line.msg.clone()),
-            duration: finished.since(started),
-        };
-        let end = ActionEnd {
-            id: done.action,
-            finished,
-            status: status.legacy(),
-            change: change.as_str(),
-            changes: serde_json::Value::Object(outcome.changes).to_string(),
-            messages: messages_json(&outcome.logs),
-            state,
-            facts: outcome
-                .facts
-                .into_iter()
-                .map(|fact| (fact.name, fact.value, fact.expires))
-                .collect(),
-            resource_id: done.resource_id,
-        };
-        self.ends.push((end, event));
-    }
-
-    /// Writes what happened, in one transaction; a database that is away is waited for.
-    async fn flush(&mut self) {
-        if self.starts.is_empty() && self.ends.is_empty() {
-            return;
-        }
-        let starts = std::mem::take(&mut self.starts);
-        let (ends, events): (Vec<_>, Vec<_>) = std::mem::take(&mut self.ends).into_iter().unzip();
-        let mut pause = Duration::from_millis(100);
-        loop {
-            match self
-                .store
-                .action_write(self.environment, &starts, &ends)
-                .await
-            {
-                Ok(()) => break,
-                Err(error)
-                    if self
-                        .complain_and_wait("write results", &error, &mut pause)
-                        .await => {}
-                // What is not written is verified again after the next start.
-                Err(_) => return,
-            }
-        }
-        for event in events {
-            if event.status != "deployed" {
-                tracing::warn!(
-                    environment.id = %self.environment, resource.id = event.resource_id, status = event.status,
-                    "{} is {}: {}", event.resource_id, event.status, event.message.as_deref().unwrap_or_default()
-                );
-            } else if event.change != "nochange" {
-                tracing::info!(
-                    environment.id = %self.environment, resource.id = event.resource_id, change = event.change,
-                    "{} was {}", event.resource_id, event.change
-                );
-            }
-            self.bus.emit(self.environment, What::ResourceDone(event));
-        }
-    }
-
-    /// `false`: it is time to stop instead.
-    async fn complain_and_wait(
-        &self,
-        what: &str,
-        error: &store::Error,
-        pause: &mut Duration,
-    ) -> bool {
-        let (id, error) = (self.environment, chain(error));
-        tracing::error!(environment.id = %id, error, "cannot {what}; trying again in {pause:?}");
-        self.bus.emit(
-            id,
-            What::Trouble {
-                message: format!("cannot {what}: {error}"),
-            },
-        );
-        tokio::select! {
-            () = tokio::time::sleep(*pause) => {}
-            () = self.shutdown.cancelled() => return false,
-        }
-        *pause = (*pause * 2).min(Duration::from_secs(10));
-        true
-    }
-
-    /// Gives the number of the round that work from now on belongs to.
-    fn begin_round(&mut self) -> u64 {
-        if self.round.is_none() {
-            self.n_rounds += 1;
-            self.round = Some(Round {
-                began: Instant::now(),
-                n_runs: 0,
-                changed: BTreeSet::new(),
-            });
-        }
-        self.n_rounds
-    }
-
-    /// Says so when everything is done.
-    fn settle(&mut self) {
-        if !self.open.is_empty() || !self.schedule.is_idle() {
-            return;
-        }
-        let Some(round) = self.round.take() else {
-            return;
-        };
-        let mut summary = Summary {
-            round: self.n_rounds,
-            version: self.schedule.version(),
-            total: self.schedule.len(),
-            n_runs: round.n_runs,
-            duration: round.began.elapsed(),
-            ..Summary::default()
-        };
-        for state in self.schedule.states() {
-            let count = match state.status() {
-                _ if state.is_undefined || state.blocked == Blocked::Blocked => {
-                    &mut summary.undefined
-                }
-                "deployed" if round.changed.contains(&state.resource_id) => &mut summary.deployed,
-                "deployed" => &mut summary.unchanged,
-                "failed" | "unavailable" | "non_compliant" => &mut summary.failed,
-                _ => &mut summary.skipped,
-            };
-            *count += 1;
-        }
-        self.bus.emit(self.environment, What::Settled(summary));
     }
 
     fn request(
@@ -728,77 +376,6 @@ impl Loop {
             agents: agents.into_iter().collect(),
             round,
         })
-    }
-
-    /// Sends every defined resource of a version through its handler, which only compares. Source: deploy.md 5.10.
-    async fn dry_run(&mut self, version: i64) -> Result<DryRunId, RequestError> {
-        if self.halted {
-            return Err(RequestError::Halted);
-        }
-        if self
-            .store
-            .version_fetch(self.environment, version)
-            .await?
-            .is_none()
-        {
-            return Err(RequestError::NoVersion(version));
-        }
-        let resources = self.store.resource_list(self.environment, version).await?;
-        let code = code_of(&self.store, self.environment, version).await?;
-        let intents: Vec<Intent> = resources.into_iter().map(Intent::from).collect();
-        let undefined = blocked_ids(&intents);
-        let paused: BTreeSet<String> = self
-            .schedule
-            .agents()
-            .filter(|(_, paused)| *paused)
-            .map(|(name, _)| name.to_owned())
-            .collect();
-        let known: Vec<(String, &'static str)> = intents
-            .iter()
-            .filter_map(|intent| {
-                let status = if intent.is_undefined {
-                    "undefined"
-                } else if undefined.contains(&intent.resource_id) {
-                    "skipped_for_undefined"
-                } else if paused.contains(&intent.agent) {
-                    "agent_down"
-                } else {
-                    return None;
-                };
-                Some((intent.resource_id.clone(), status))
-            })
-            .collect();
-        let id = self
-            .store
-            .dry_run_create(self.environment, version, intents.len() as i64, &known)
-            .await?;
-        let known: BTreeSet<String> = known.into_iter().map(|(id, _)| id).collect();
-        for intent in intents
-            .into_iter()
-            .filter(|intent| !known.contains(&intent.resource_id))
-        {
-            let action = ActionId::generate();
-            self.dry_runs.insert(action, id);
-            let task = Task {
-                action,
-                code: code.key.clone(),
-                agent: intent.agent,
-                resource_id: intent.resource_id,
-                resource_type: intent.resource_type,
-                version,
-                attributes: intent.attributes,
-                requires: intent
-                    .requires
-                    .into_iter()
-                    .map(|id| (id, "deployed".to_owned()))
-                    .collect(),
-                dependency_changed: false,
-                dry_run: true,
-                reason: "a dry run was requested".to_owned(),
-            };
-            self.executor.run(task, &code.version).await;
-        }
-        Ok(id)
     }
 
     /// Until when there is nothing to do on our own.
@@ -868,13 +445,4 @@ fn policy(settings: &Settings) -> Policy {
         repair: settings.repair_interval().every(),
         backoff: settings.retry_backoff(),
     }
-}
-
-fn messages_json(logs: &[steward_compiler::protocol::LogLine]) -> String {
-    let line = |line: &steward_compiler::protocol::LogLine| {
-        serde_json::json!({
-            "level": line.level, "msg": line.msg, "args": [], "kwargs": line.kwargs, "timestamp_us": line.timestamp_us,
-        })
-    };
-    serde_json::Value::Array(logs.iter().map(line).collect()).to_string()
 }

@@ -8,14 +8,14 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 use steward_compiler::PythonRuntime;
-use steward_compiler::protocol::{HandlerOutcome, LogLine, PythonModule};
+use steward_compiler::protocol::{HandlerOutcome, LogLine};
 use tokio::process::{Child, ChildStdin};
 use tokio::sync::mpsc;
 
 use crate::domain::{ActionId, EnvironmentId, Timestamp};
 use crate::process;
 
-use super::VersionCode;
+use super::{CodeModule, VersionCode};
 
 /// What the server says to an executor.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -24,11 +24,17 @@ pub enum ExecutorCommand {
     /// The Python code that tasks with this `code` need.
     Code {
         code: String,
-        modules: Vec<PythonModule>,
+        modules: Vec<CodeModule>,
         python: Option<Python>,
         environment_id: EnvironmentId,
     },
     Run(Task),
+    /// To [`ExecutorReply::Ask`]: HTTP status and body.
+    Answer {
+        id: u64,
+        code: u16,
+        body: serde_json::Value,
+    },
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -76,6 +82,8 @@ pub struct Task {
     pub requires: BTreeMap<String, String>,
     pub dependency_changed: bool,
     pub dry_run: bool,
+    /// The handler is only asked for facts.
+    pub facts: bool,
     pub reason: String,
 }
 
@@ -84,6 +92,12 @@ pub struct Task {
 #[serde(rename_all = "snake_case")]
 pub enum ExecutorReply {
     Done(TaskDone),
+    /// A handler calls a method of the API.
+    Ask {
+        id: u64,
+        method: String,
+        arguments: serde_json::Map<String, serde_json::Value>,
+    },
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -126,6 +140,12 @@ pub(super) enum Message {
     },
     Ended {
         generation: u64,
+    },
+    Ask {
+        generation: u64,
+        id: u64,
+        method: String,
+        arguments: serde_json::Map<String, serde_json::Value>,
     },
 }
 
@@ -213,6 +233,30 @@ impl Executor {
         Some(done)
     }
 
+    /// Gives a handler its answer, if the process that asked is still there.
+    pub(super) async fn answer(
+        &mut self,
+        generation: u64,
+        id: u64,
+        (code, body): (u16, serde_json::Value),
+    ) {
+        let Some(running) = self
+            .running
+            .as_mut()
+            .filter(|_| generation == self.generation)
+        else {
+            return;
+        };
+        let command = ExecutorCommand::Answer { id, code, body };
+        let written = process::write_frame(&mut running.stdin, &command);
+        if !matches!(
+            tokio::time::timeout(WRITE_PATIENCE, written).await,
+            Ok(Ok(()))
+        ) {
+            process::kill_group(&mut running.child);
+        }
+    }
+
     /// The process ended: what it was running is `unavailable`.
     pub(super) fn ended(&mut self, generation: u64) -> Vec<TaskDone> {
         if generation != self.generation {
@@ -248,16 +292,24 @@ impl Executor {
             // Ends with the pipe, that is with the process; the engine hears of it by `Ended`.
             tokio::spawn(async move {
                 let mut stdout = tokio::io::BufReader::new(stdout);
-                while let Ok(Some(ExecutorReply::Done(reply))) =
-                    process::read_frame(&mut stdout).await
-                {
-                    if done
-                        .send(Message::Done {
+                while let Ok(Some(reply)) = process::read_frame(&mut stdout).await {
+                    let message = match reply {
+                        ExecutorReply::Done(reply) => Message::Done {
                             generation,
                             done: Box::new(reply),
-                        })
-                        .is_err()
-                    {
+                        },
+                        ExecutorReply::Ask {
+                            id,
+                            method,
+                            arguments,
+                        } => Message::Ask {
+                            generation,
+                            id,
+                            method,
+                            arguments,
+                        },
+                    };
+                    if done.send(message).is_err() {
                         return;
                     }
                 }

@@ -4,13 +4,19 @@
 //! environment has around it: it reads versions, writes results in batches and feeds the schedule. `executor` is our end
 //! of the process that runs handlers. Nothing here knows how a version came to be.
 
+mod ask;
 mod code;
 mod engine;
 mod executor;
+mod facts;
 mod intent;
 mod schedule;
 
-pub use code::{VersionCode, environments_in_use};
+pub use ask::fact_json;
+pub use code::{
+    CodeFile, CodeModule, Content, Needed, VersionCode, interpreter_of, needed_by_code, sweep,
+};
 pub use engine::{Engine, Method, Options, RequestError, Scheduled};
 pub use executor::{ExecutorCommand, ExecutorReply, Python, Task, TaskDone};
+pub use facts::{FACT_EXPIRE, FACT_RENEW};
 pub use intent::Intent;

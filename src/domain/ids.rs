@@ -55,6 +55,8 @@ ids! {
     /// One thing done to one resource: a row of its history.
     ActionId;
     DryRunId;
+    /// A fact or a parameter.
+    ParameterId;
 }
 
 impl EnvironmentId {
@@ -62,6 +64,15 @@ impl EnvironmentId {
     /// the same ids (links, agents and tokens of clients keep working).
     pub fn named(project: &str, environment: &str) -> Self {
         Self(named(&format!("environment:{project}/{environment}")))
+    }
+}
+
+impl ParameterId {
+    /// Of the fact of a resource, or of a parameter for an empty resource id: the same whenever it is asked for.
+    pub fn named(environment: EnvironmentId, resource_id: &str, name: &str) -> Self {
+        Self(named(&format!(
+            "parameter:{environment}/{resource_id}/{name}"
+        )))
     }
 }
 

@@ -9,7 +9,7 @@ mod state;
 mod time;
 
 pub use error::chain;
-pub use ids::{ActionId, CompileId, DryRunId, EnvironmentId, ProjectId};
+pub use ids::{ActionId, CompileId, DryRunId, EnvironmentId, ParameterId, ProjectId};
 pub use interval::{Interval, IntervalError};
 pub use resource_id::ResourceId;
 pub use settings::{

@@ -1,32 +1,64 @@
-//! The environments of a server: one for each set of packages, kept by its digest.
+//! The environments of a server: one for each of its environments and set of packages, kept by digest.
 //!
-//! An environment counts when its mark is there, which is written last: what a crash leaves is removed and made again.
+//! They are not shared between environments of the server: what a build of one wrote must not run in another.
+//! An environment counts when its mark is there, which is written last, and beside it, where no build can write: what a
+//! crash leaves is removed and made again.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rustix::fs::{AtFlags, CWD, FlockOperation, Timespec, Timestamps, UTIME_NOW, flock, utimensat};
+use rustix::fs::{FlockOperation, flock, syncfs};
 use sha2::{Digest, Sha256};
 
-use super::pip::Pip;
-use super::{Error, Installed, LOCK_FILE, Lock, Offline, Requirements};
+use super::command::{Confinement, Folders, Runner};
+use super::copy::copy_tree;
+use super::pip::{Job, Pip};
+use super::{Error, Installed, LOCK_FILE, Lock, Offline, Requirements, Source, links};
+use crate::files::{folders, is_older, touch};
 
-/// Written into an environment that is whole: the lock that it holds.
-const COMPLETE: &str = ".steward-complete";
+/// The extension of the mark of an environment that is whole, which holds its lock.
+const COMPLETE: &str = "complete";
+/// In an environment, the project, if parts of it are installed.
+const PROJECT: &str = "project";
 
-/// The environments below a directory.
+/// The Python environments of one environment of a server.
 #[derive(Debug, Clone)]
 pub struct Environments {
     directory: PathBuf,
+    /// Of packages.
+    cache: PathBuf,
+    builds: PathBuf,
+    confinement: Confinement,
+}
+
+/// Below a server's data.
+fn all_environments(data: &Path) -> PathBuf {
+    data.join("python").join("environments")
+}
+
+fn all_caches(data: &Path) -> PathBuf {
+    data.join("python").join("packages")
+}
+
+fn all_builds(data: &Path) -> PathBuf {
+    data.join("python").join("builds")
 }
 
 impl Environments {
-    /// `data`: the server's directory.
-    pub fn new(data: &Path) -> Self {
+    /// `data`: the server's directory; `owner`: the environment of the server.
+    pub fn new(data: &Path, owner: &str, confinement: Confinement) -> Self {
         Self {
-            directory: data.join("python").join("environments"),
+            directory: Self::directory(data, owner),
+            cache: all_caches(data).join(owner),
+            builds: all_builds(data),
+            confinement,
         }
+    }
+
+    /// Where those of `owner` are.
+    pub fn directory(data: &Path, owner: &str) -> PathBuf {
+        all_environments(data).join(owner)
     }
 
     /// The environment for the project at `project`: an existing one, or a new one. `None`: it asks for nothing. Blocks.
@@ -54,24 +86,29 @@ impl Environments {
         // One at a time makes it; who waits finds it made.
         let guard = File::create(environment.with_extension("lock")).map_err(failed())?;
         flock(&guard, FlockOperation::LockExclusive).map_err(|error| failed()(error.into()))?;
-        let mark = environment.join(COMPLETE);
+        let mark = environment.with_extension(COMPLETE);
         if let Ok(text) = fs::read_to_string(&mark)
             && let Ok(lock) = serde_yaml::from_str(&text)
+            && environment.join("bin/python").exists()
         {
             // It is in use: see `sweep`.
-            touch(&mark);
+            let _ = touch(&mark);
             return Ok(Some(Installed {
                 environment,
                 lock,
                 is_new_lock: false,
             }));
         }
+        let _ = fs::remove_file(&mark);
         if environment.exists() {
             fs::remove_dir_all(&environment).map_err(failed())?;
         }
-        let made = make(&environment, project, interpreter, &requirements, lock);
+        let made = self.make(&environment, project, interpreter, &requirements, lock);
         match made {
             Ok(installed) => {
+                // Before the mark: a power cut must not leave one without the rest.
+                let synced = File::open(&environment).and_then(|file| Ok(syncfs(file)?));
+                synced.map_err(failed())?;
                 fs::write(&mark, installed.lock.text()).map_err(failed())?;
                 Ok(Some(installed))
             }
@@ -81,42 +118,65 @@ impl Environments {
             }
         }
     }
-}
 
-/// Sets the time of a file to now.
-fn touch(path: &Path) {
-    let now = Timespec {
-        tv_sec: 0,
-        tv_nsec: UTIME_NOW,
-    };
-    let times = Timestamps {
-        last_access: now,
-        last_modification: now,
-    };
-    // Without it the environment may be made once more.
-    let _ = utimensat(CWD, path, &times, AtFlags::empty());
-}
-
-fn make(
-    environment: &Path,
-    project: &Path,
-    interpreter: &Path,
-    requirements: &Requirements,
-    lock: Option<Lock>,
-) -> Result<Installed, Error> {
-    let offline = Offline::default();
-    let pip = Pip::make(environment, interpreter, project, requirements, &offline)?;
-    let is_new_lock = lock.is_none();
-    let lock = match lock {
-        Some(lock) => lock,
-        None => pip.resolve()?,
-    };
-    pip.install(&lock)?;
-    Ok(Installed {
-        environment: environment.to_owned(),
-        lock,
-        is_new_lock,
-    })
+    fn make(
+        &self,
+        environment: &Path,
+        project: &Path,
+        interpreter: &Path,
+        requirements: &Requirements,
+        lock: Option<Lock>,
+    ) -> Result<Installed, Error> {
+        let failed = || Error::io(format!("cannot write {}", environment.display()));
+        for directory in [environment, &self.cache, &self.builds] {
+            fs::create_dir_all(directory).map_err(failed())?;
+        }
+        touch(&self.cache).map_err(failed())?;
+        let is_folder = |source: &Source| matches!(source, Source::Folder { .. });
+        let installs_project = match &lock {
+            Some(lock) => lock
+                .packages
+                .iter()
+                .any(|package| is_folder(&package.source)),
+            None => requirements.in_project,
+        };
+        let place = if installs_project {
+            let place = environment.join(PROJECT);
+            copy_tree(project, &place).map_err(failed())?;
+            place
+        } else {
+            project.to_owned()
+        };
+        let folders = Folders {
+            environment,
+            project,
+            cache: &self.cache,
+            builds: &self.builds,
+        };
+        let uses_system_config = requirements.pip.use_system_config;
+        let runner = Runner::confined(&self.confinement, folders, uses_system_config)?;
+        let offline = Offline::default();
+        let job = Job {
+            project,
+            place: &place,
+            requirements,
+            offline: &offline,
+            runner: &runner,
+        };
+        let pip = Pip::make(environment, interpreter, job)?;
+        let is_new_lock = lock.is_none();
+        let lock = match lock {
+            Some(lock) => lock,
+            None => pip.resolve()?,
+        };
+        pip.install(&lock)?;
+        links::check(environment, &self.confinement.hidden)?;
+        Ok(Installed {
+            environment: environment.to_owned(),
+            lock,
+            is_new_lock,
+        })
+    }
 }
 
 /// What decides an environment's content: the lock, or what is asked for; the interpreter; and the project, if parts of it
@@ -137,12 +197,9 @@ fn key(
     let refers_to_project = match lock {
         Some(lock) => {
             part(&lock.text());
-            lock.packages.iter().any(|package| {
-                matches!(
-                    &package.source,
-                    super::Source::Folder { editable: true, .. }
-                )
-            })
+            lock.packages
+                .iter()
+                .any(|package| matches!(&package.source, Source::Folder { editable: true, .. }))
         }
         None => {
             // Versions are chosen once for what there is to choose from.
@@ -169,36 +226,51 @@ fn key(
     hex::encode(&hasher.finalize()[..12])
 }
 
-/// Removes the environments below a server's directory that nothing used for `age`, but those in `kept`. Blocks.
+/// Removes the Python environments and package caches below a server's directory that nothing used for `age`, but the
+/// environments in `kept`, and what interrupted builds left. Blocks.
 pub fn sweep(data: &Path, kept: &[PathBuf], age: Duration) -> usize {
-    let directory = Environments::new(data).directory;
-    let Ok(entries) = fs::read_dir(&directory) else {
-        return 0;
-    };
     let mut n_removed = 0;
-    for entry in entries.flatten() {
-        let path = entry.path();
-        if !path.is_dir() || kept.contains(&path) {
+    for path in folders(&all_environments(data)) {
+        // Of a version of this program that kept them all in one folder.
+        if path.join("pyvenv.cfg").is_file() {
+            n_removed += usize::from(remove_unused(&path, kept, age));
             continue;
         }
-        let used = fs::metadata(path.join(COMPLETE)).or_else(|_| fs::metadata(&path));
-        let unused = used
-            .and_then(|meta| meta.modified())
-            .is_ok_and(|at| at.elapsed().is_ok_and(|since| since > age));
-        let Some(guard) = unused
-            .then(|| File::create(path.with_extension("lock")).ok())
-            .flatten()
-        else {
-            continue;
-        };
-        if flock(&guard, FlockOperation::NonBlockingLockExclusive).is_err() {
-            continue;
+        for path in folders(&path) {
+            n_removed += usize::from(remove_unused(&path, kept, age));
         }
-        // The mark goes first: half of an environment is none.
-        let _ = fs::remove_file(path.join(COMPLETE));
-        if fs::remove_dir_all(&path).is_ok() {
-            n_removed += 1;
+        // Only if it is empty.
+        let _ = fs::remove_dir(&path);
+    }
+    // Nothing else keeps a build from being one that runs.
+    const LONGEST_BUILD: Duration = Duration::from_secs(24 * 3600);
+    for (directory, age) in [
+        (all_caches(data), age),
+        (all_builds(data), age.max(LONGEST_BUILD)),
+    ] {
+        for path in folders(&directory) {
+            if is_older(&path, age) {
+                let _ = fs::remove_dir_all(&path);
+            }
         }
     }
     n_removed
+}
+
+fn remove_unused(environment: &Path, kept: &[PathBuf], age: Duration) -> bool {
+    let mark = environment.with_extension(COMPLETE);
+    let used = if mark.exists() { &mark } else { environment };
+    if kept.iter().any(|kept| kept == environment) || !is_older(used, age) {
+        return false;
+    }
+    let lock = environment.with_extension("lock");
+    let Ok(guard) = File::create(&lock) else {
+        return false;
+    };
+    if flock(&guard, FlockOperation::NonBlockingLockExclusive).is_err() {
+        return false;
+    }
+    // The mark goes first: half of an environment is none.
+    let _ = fs::remove_file(mark);
+    fs::remove_dir_all(environment).is_ok()
 }

@@ -4,17 +4,23 @@
 //! `requires` of `project.yml`. pip decides which versions fit; `steward.lock` keeps its decision: exact versions, commits,
 //! digests. Sources: language.md 11.2, 11.6; issue 4, 6 and 7.
 
+mod command;
+mod copy;
 mod environment;
+mod links;
 mod lock;
 mod pip;
 mod project;
+mod said;
 
+pub use command::Confinement;
 pub use environment::{Environments, sweep};
 pub use lock::{LOCK_FILE, Lock, Package, Source};
 pub use pip::Offline;
 pub use project::Requirements;
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Why a project's modules cannot be had.
 #[derive(Debug, thiserror::Error)]
@@ -28,6 +34,12 @@ pub enum Error {
     /// An index or a repository did not answer; it may, later.
     #[error("{message}")]
     Unreachable { message: String },
+    /// pip, or what it built, did not end.
+    #[error(
+        "{what} did not end within {} s and was stopped, with all that it had started; the limit is `compile.install_timeout` of the configuration",
+        limit.as_secs_f64()
+    )]
+    TooLong { what: String, limit: Duration },
     /// This machine lacks something.
     #[error("{0}")]
     Machine(String),
@@ -44,7 +56,8 @@ impl Error {
     pub fn is_transient(&self) -> bool {
         matches!(
             self,
-            Self::Unreachable { .. } | Self::Machine(_) | Self::Io { .. }
+            // A network that hangs looks like a build that does.
+            Self::Unreachable { .. } | Self::TooLong { .. } | Self::Machine(_) | Self::Io { .. }
         )
     }
 
@@ -88,7 +101,15 @@ pub fn install(
         )));
     }
     let environment = project.join(PROJECT_ENVIRONMENT);
-    let pip = pip::Pip::make(&environment, python, project, &requirements, offline)?;
+    let runner = command::Runner::free(requirements.pip.use_system_config);
+    let job = pip::Job {
+        project,
+        place: project,
+        requirements: &requirements,
+        offline,
+        runner: &runner,
+    };
+    let pip = pip::Pip::make(&environment, python, job)?;
     let (lock, is_new_lock) = match known.filter(|_| !update) {
         Some(lock) => (lock, false),
         None => (pip.resolve()?, true),

@@ -1,12 +1,14 @@
 //! pip, in the virtual environment that it installs into.
 
-use std::io::Write;
+use std::io::{Read, Seek};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Output};
 
 use serde::Deserialize;
 
+use super::command::Runner;
 use super::lock::{Lock, Package, Present, Source, folder_digest, normalized};
+use super::said::{good, said};
 use super::{Error, Requirements};
 
 /// Where packages are looked for instead of an index.
@@ -20,9 +22,18 @@ pub struct Offline {
 
 pub(super) struct Pip<'a> {
     python: PathBuf,
-    project: &'a Path,
-    requirements: &'a Requirements,
-    offline: &'a Offline,
+    job: Job<'a>,
+}
+
+/// What to install from, and how.
+#[derive(Clone, Copy)]
+pub(super) struct Job<'a> {
+    pub(super) project: &'a Path,
+    /// The project once more, where builds may write into it; else the same.
+    pub(super) place: &'a Path,
+    pub(super) requirements: &'a Requirements,
+    pub(super) offline: &'a Offline,
+    pub(super) runner: &'a Runner,
 }
 
 /// What pip says that it would install.
@@ -71,28 +82,27 @@ struct Folder {
     editable: bool,
 }
 
+/// A report is never larger, unless somebody wants to fill our memory.
+const REPORT_BYTES: u64 = 64 << 20;
+
 impl<'a> Pip<'a> {
     /// Makes the environment, if it is not there.
     pub(super) fn make(
         environment: &Path,
         interpreter: &Path,
-        project: &'a Path,
-        requirements: &'a Requirements,
-        offline: &'a Offline,
+        job: Job<'a>,
     ) -> Result<Self, Error> {
         let pip = Self {
             python: environment.join("bin/python"),
-            project,
-            requirements,
-            offline,
+            job,
         };
         pip.check_sources()?;
         if !pip.python.is_file() {
-            let output = clean(interpreter)
-                .args(["-m", "venv"])
-                .arg(environment)
-                .output()
-                .map_err(Error::io(format!("cannot run {}", interpreter.display())))?;
+            let mut command = job.runner.command(interpreter)?;
+            command.args(["-m", "venv"]).arg(environment);
+            let output = job
+                .runner
+                .run(&mut command, "making a virtual environment")?;
             if !output.status.success() {
                 let said = said(&output);
                 return Err(Error::Machine(format!(
@@ -106,13 +116,18 @@ impl<'a> Pip<'a> {
 
     /// Source: language.md 11.2, `pip`.
     fn check_sources(&self) -> Result<(), Error> {
-        let pip = &self.requirements.pip;
-        let offline = self.offline.no_index || !self.offline.find_links.is_empty();
+        let Job {
+            requirements,
+            offline,
+            ..
+        } = self.job;
+        let pip = &requirements.pip;
         let has_source = pip.use_system_config
             || pip.index_url.is_some()
-            || offline
-            || !self.requirements.sources.is_empty();
-        if has_source || self.requirements.is_empty() {
+            || offline.no_index
+            || !offline.find_links.is_empty()
+            || !requirements.sources.is_empty();
+        if has_source || requirements.is_empty() {
             return Ok(());
         }
         Err(Error::Project(
@@ -121,8 +136,8 @@ impl<'a> Pip<'a> {
         ))
     }
 
-    fn command(&self) -> Command {
-        let mut command = clean(&self.python);
+    fn command(&self) -> Result<Command, Error> {
+        let mut command = self.job.runner.command(&self.python)?;
         command.args([
             "-m",
             "pip",
@@ -130,61 +145,67 @@ impl<'a> Pip<'a> {
             "--no-input",
             "--disable-pip-version-check",
         ]);
-        let pip = &self.requirements.pip;
-        if pip.use_system_config {
-            let ours = std::env::vars_os().filter(|(name, _)| {
-                let name = name.to_string_lossy();
-                name.starts_with("PIP_") || name.starts_with("XDG_CONFIG")
-            });
-            command.envs(ours);
-        } else {
-            command.env("PIP_CONFIG_FILE", "/dev/null");
-        }
-        if self.offline.no_index {
+        let (pip, offline) = (&self.job.requirements.pip, self.job.offline);
+        if offline.no_index {
             command.arg("--no-index");
         } else if let Some(url) = &pip.index_url {
             command.arg("--index-url").arg(url);
         }
-        for url in pip
-            .extra_index_url
-            .iter()
-            .filter(|_| !self.offline.no_index)
-        {
+        for url in pip.extra_index_url.iter().filter(|_| !offline.no_index) {
             command.arg("--extra-index-url").arg(url);
         }
-        for folder in &self.offline.find_links {
+        for folder in &offline.find_links {
             command.arg("--find-links").arg(folder);
         }
         if pip.pre == Some(true) {
             command.arg("--pre");
         }
-        command.current_dir(self.project);
-        command
+        command.current_dir(self.job.place);
+        Ok(command)
+    }
+
+    fn run(&self, command: &mut Command, what: &str) -> Result<Output, Error> {
+        good(self.job.runner.run(command, what)?)
     }
 
     /// Chooses versions for all that is asked for; installs nothing.
     pub(super) fn resolve(&self) -> Result<Lock, Error> {
+        let Job {
+            project,
+            place,
+            requirements,
+            runner,
+            ..
+        } = self.job;
         let mut packages = Vec::new();
-        if !self.requirements.is_empty() {
-            let constraints = file(&self.requirements.constraints.join("\n"))?;
-            let report = file("")?;
-            let mut command = self.command();
+        if !requirements.is_empty() {
+            let constraints = runner.file(&requirements.constraints.join("\n"))?;
+            let mut report = runner.file("")?;
+            let mut command = self.command()?;
             command.args(["--dry-run", "--ignore-installed", "--report"]);
             command.arg(report.path()).arg("-c").arg(constraints.path());
-            for file in &self.requirements.files {
-                command.arg("-r").arg(file);
+            let mut names = Vec::new();
+            for file in &requirements.files {
+                let name = file.strip_prefix(project).unwrap_or(file);
+                command.arg("-r").arg(place.join(name));
+                names.push(name.to_string_lossy());
             }
-            run(&mut command)?;
-            let text =
-                std::fs::read(report.path()).map_err(Error::io("cannot read pip's report"))?;
-            let report: Report = serde_json::from_slice(&text).map_err(|error| {
+            let what = format!("choosing versions for {}", names.join(", "));
+            self.run(&mut command, &what)?;
+            // Through the file that we have open: its name may be another's by now.
+            let mut text = String::new();
+            let file = report.as_file_mut();
+            file.rewind()
+                .and_then(|()| file.take(REPORT_BYTES).read_to_string(&mut text))
+                .map_err(Error::io("cannot read pip's report"))?;
+            let report: Report = serde_json::from_str(&text).map_err(|error| {
                 Error::Machine(format!("pip's report is not understood: {error}"))
             })?;
             for planned in report.install {
                 packages.push(self.package(planned)?);
             }
         }
-        Ok(Lock::new(self.requirements.digest.clone(), packages))
+        Ok(Lock::new(requirements.digest.clone(), packages))
     }
 
     fn package(&self, planned: Planned) -> Result<Package, Error> {
@@ -203,10 +224,12 @@ impl<'a> Pip<'a> {
             }
         } else if let Some(info) = dir_info {
             let path = PathBuf::from(url.strip_prefix("file://").unwrap_or(&url));
-            let project = std::fs::canonicalize(self.project).unwrap_or(self.project.to_owned());
-            let folder = path.strip_prefix(&project).unwrap_or(&path).to_owned();
+            let place = self.job.place;
+            let real = std::fs::canonicalize(place).unwrap_or(place.to_owned());
+            let folder = path.strip_prefix(&real).unwrap_or(&path).to_owned();
+            self.check_folder(&folder)?;
             Source::Folder {
-                sha256: folder_digest(&path)?,
+                sha256: folder_digest(&self.job.project.join(&folder))?,
                 folder,
                 editable: info.editable,
             }
@@ -231,16 +254,32 @@ impl<'a> Pip<'a> {
         })
     }
 
+    /// A server reads no other folders than those of the project because a repository says so.
+    fn check_folder(&self, folder: &Path) -> Result<(), Error> {
+        let is_plain = |part| matches!(part, std::path::Component::Normal(_));
+        if !self.job.runner.is_confined() || folder.components().all(is_plain) {
+            return Ok(());
+        }
+        Err(Error::Project(format!(
+            "the folder {} is not in the project: a server installs from folders of the project only",
+            folder.display()
+        )))
+    }
+
     /// Installs exactly what the lock says.
     pub(super) fn install(&self, lock: &Lock) -> Result<(), Error> {
         for package in &lock.packages {
-            if let Some(difference) = package.folder_difference(self.project)? {
+            if let Source::Folder { folder, .. } = &package.source {
+                self.check_folder(folder)?;
+            }
+            if let Some(difference) = package.folder_difference(self.job.project)? {
                 return Err(Error::Project(format!(
                     "{difference}: run `steward project update`, and commit what it writes"
                 )));
             }
         }
         let mut archives = String::new();
+        let mut n_archives = 0;
         let mut others = Vec::new();
         for Package {
             name,
@@ -248,6 +287,8 @@ impl<'a> Pip<'a> {
             source,
         } in &lock.packages
         {
+            let named = format!("{name} {version}");
+            n_archives += usize::from(matches!(source, Source::Archive { .. }));
             match source {
                 Source::Archive { url: None, sha256 } => {
                     archives.push_str(&format!("{name}=={version} --hash=sha256:{sha256}\n"));
@@ -265,30 +306,33 @@ impl<'a> Pip<'a> {
                         .as_ref()
                         .map_or(String::new(), |path| format!("#subdirectory={path}"));
                     // Without its name: pip takes none before a path.
-                    others.push((false, format!("git+{git}@{commit}{below}")));
+                    others.push((named, false, format!("git+{git}@{commit}{below}")));
                 }
                 Source::Folder {
                     folder, editable, ..
                 } => {
-                    let folder = self.project.join(folder);
-                    others.push((*editable, folder.to_string_lossy().into_owned()));
+                    let folder = self.job.place.join(folder);
+                    others.push((named, *editable, folder.to_string_lossy().into_owned()));
                 }
             }
         }
         if !archives.is_empty() {
-            let sources = self.requirements.sources.join("\n");
-            let archives = file(&format!("{sources}\n{archives}"))?;
-            let mut command = self.command();
+            let sources = self.job.requirements.sources.join("\n");
+            let archives = self.job.runner.file(&format!("{sources}\n{archives}"))?;
+            let mut command = self.command()?;
             command.args(["--quiet", "--no-deps", "--require-hashes", "-r"]);
-            run(command.arg(archives.path()))?;
+            let plural = if n_archives == 1 { "" } else { "s" };
+            let what = format!("installing {n_archives} package{plural} of an index");
+            self.run(command.arg(archives.path()), &what)?;
         }
-        for (editable, other) in others {
-            let mut command = self.command();
+        for (named, editable, other) in others {
+            let mut command = self.command()?;
             command.args(["--quiet", "--no-deps", "--force-reinstall"]);
             if editable {
                 command.arg("--editable");
             }
-            run(command.arg(other))?;
+            let what = format!("building and installing {named}");
+            self.run(command.arg(other), &what)?;
         }
         Ok(())
     }
@@ -312,7 +356,8 @@ pub(super) fn installed(environment: &Path) -> Result<Vec<Present>, Error> {
             environment.display()
         )));
     }
-    let mut command = clean(&python);
+    let runner = Runner::free(false);
+    let mut command = runner.command(&python)?;
     command.args([
         "-m",
         "pip",
@@ -320,7 +365,7 @@ pub(super) fn installed(environment: &Path) -> Result<Vec<Present>, Error> {
         "--local",
         "--disable-pip-version-check",
     ]);
-    let output = run(command.env("PIP_CONFIG_FILE", "/dev/null"))?;
+    let output = good(runner.run(&mut command, "looking at what is installed")?)?;
     let inspected: Inspected = serde_json::from_slice(&output.stdout)
         .map_err(|error| Error::Machine(format!("pip's answer is not understood: {error}")))?;
     let present = |distribution: Distribution| Present {
@@ -331,121 +376,4 @@ pub(super) fn installed(environment: &Path) -> Result<Vec<Present>, Error> {
             .and_then(|origin| Some(origin.vcs_info?.commit_id)),
     };
     Ok(inspected.installed.into_iter().map(present).collect())
-}
-
-/// A command with nothing of our environment but what it takes to reach the network.
-fn clean(program: &Path) -> Command {
-    let mut command = Command::new(program);
-    command
-        .env_clear()
-        .env(
-            "PATH",
-            "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-        )
-        .env("LANG", "C.UTF-8")
-        .env("GIT_TERMINAL_PROMPT", "0")
-        .stdin(Stdio::null());
-    for name in [
-        "HOME",
-        "XDG_CACHE_HOME",
-        "TMPDIR",
-        "SSL_CERT_FILE",
-        "http_proxy",
-        "https_proxy",
-        "no_proxy",
-        "HTTP_PROXY",
-        "HTTPS_PROXY",
-        "NO_PROXY",
-    ] {
-        if let Some(value) = std::env::var_os(name) {
-            command.env(name, value);
-        }
-    }
-    command
-}
-
-fn file(text: &str) -> Result<tempfile::NamedTempFile, Error> {
-    let failed = || Error::io("cannot write a temporary file");
-    let mut file = tempfile::Builder::new()
-        .prefix("steward-")
-        .suffix(".txt")
-        .tempfile()
-        .map_err(failed())?;
-    file.write_all(text.as_bytes()).map_err(failed())?;
-    Ok(file)
-}
-
-fn run(command: &mut Command) -> Result<Output, Error> {
-    let output = command.output().map_err(Error::io("cannot run pip"))?;
-    if output.status.success() {
-        Ok(output)
-    } else {
-        Err(explained(
-            &said(&output),
-            &String::from_utf8_lossy(&output.stdout),
-        ))
-    }
-}
-
-/// What a command said before it failed.
-fn said(output: &Output) -> String {
-    let text = String::from_utf8_lossy(&output.stderr);
-    let text = if text.trim().is_empty() {
-        String::from_utf8_lossy(&output.stdout)
-    } else {
-        text
-    };
-    text.trim().to_owned()
-}
-
-/// pip's own explanation, without what it says besides; who wants what in a conflict is among its answers.
-fn explained(said: &str, answered: &str) -> Error {
-    const NETWORK: &[&str] = &[
-        "NewConnectionError",
-        "ConnectTimeoutError",
-        "ReadTimeoutError",
-        "Temporary failure in name resolution",
-        "Connection refused",
-        "Could not resolve host",
-        "Failed to connect",
-        "Max retries exceeded",
-    ];
-    let lines: Vec<&str> = said.lines().map(str::trim_end).collect();
-    let is_error = |line: &&str| line.trim_start().to_lowercase().starts_with("error:");
-    let first = lines.iter().position(is_error).unwrap_or(0);
-    let kept: Vec<&str> = lines[first..]
-        .iter()
-        .filter(|line| !line.starts_with("WARNING") && !line.contains("pip.pypa.io"))
-        .map(|line| line.strip_prefix("ERROR: ").unwrap_or(line))
-        .filter(|line| !line.is_empty())
-        .collect();
-    let mut message = kept.join("\n");
-    if let Some(at) = answered.find("The conflict is caused by:") {
-        let who = answered[at..].lines().take_while(|line| !line.is_empty());
-        message.push('\n');
-        message.push_str(&who.collect::<Vec<_>>().join("\n"));
-    }
-    if NETWORK.iter().any(|sign| said.contains(sign)) {
-        return Error::Unreachable { message };
-    }
-    Error::Unsatisfiable { message }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_conflict_is_explained_and_a_dead_network_is_not_a_mistake() {
-        let said = "WARNING: something\nERROR: Cannot install a==1 and b==1 because these package versions have conflicting dependencies.\nERROR: ResolutionImpossible: for help visit https://pip.pypa.io/en/latest/";
-        let answered = "Looking in links: x\n\nThe conflict is caused by:\n    a 1 depends on c<2\n    b 1 depends on c>=2\n\nTo fix this";
-        let error = explained(said, answered);
-        assert!(!error.is_transient());
-        let text = error.to_string();
-        assert!(text.starts_with("Cannot install a==1"), "{text}");
-        assert!(text.contains("a 1 depends on c<2"), "{text}");
-        assert!(!text.contains("https"), "{text}");
-        let said = "WARNING: Retrying after connection broken by 'NewConnectionError(...)'\nERROR: No matching distribution found for a";
-        assert!(explained(said, "").is_transient());
-    }
 }

@@ -1,5 +1,6 @@
 //! What a project asks for.
 
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
@@ -96,8 +97,8 @@ impl Requirements {
             if seen.contains(&file) {
                 continue;
             }
-            let text = std::fs::read_to_string(&file)
-                .map_err(Error::io(format!("cannot read {}", file.display())))?;
+            let text =
+                read_plain(&file).map_err(Error::io(format!("cannot read {}", file.display())))?;
             let name = file.strip_prefix(project).unwrap_or(&file);
             part(&name.to_string_lossy());
             for line in text.lines().map(str::trim) {
@@ -125,6 +126,26 @@ impl Requirements {
         }
         Ok(())
     }
+}
+
+/// The text of a file that a repository names, which may be any: no device, nothing endless.
+fn read_plain(path: &Path) -> std::io::Result<String> {
+    const MOST_BYTES: u64 = 4 << 20;
+    let real = std::fs::canonicalize(path)?;
+    let is_plain = ["/dev", "/proc", "/sys"]
+        .iter()
+        .all(|folder| !real.starts_with(folder));
+    if !is_plain || !real.metadata()?.is_file() {
+        return Err(std::io::Error::other("it is no plain file"));
+    }
+    let mut text = String::new();
+    let mut file = std::fs::File::open(real)?.take(MOST_BYTES + 1);
+    file.read_to_string(&mut text)?;
+    if text.len() as u64 > MOST_BYTES {
+        let message = format!("it is larger than {MOST_BYTES} bytes");
+        return Err(std::io::Error::other(message));
+    }
+    Ok(text)
 }
 
 /// A line that says where to look; folders are relative to its file.
@@ -234,6 +255,11 @@ mod tests {
         write("more.txt", "one\n");
         assert_ne!(read().digest, more.digest);
         assert!(!read().in_project);
+        for endless in ["/dev/zero", "/proc/self/environ", "libs"] {
+            write("requirements.txt", &format!("-r {endless}\n"));
+            let error = Requirements::read(dir.path()).unwrap_err().to_string();
+            assert!(error.contains("no plain file"), "{error}");
+        }
         write("requirements.txt", "# later\n");
         write("libs/one/requirements.txt", "");
         assert!(read().is_empty());

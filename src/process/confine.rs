@@ -1,5 +1,5 @@
-//! What the Python code of a repository may do while it compiles: read what is not ours to hide, write into a folder of
-//! its own, and no more. By Landlock and seccomp, as far as the kernel has them, and by resource limits.
+//! What code of a repository may do while it compiles, or while pip builds it: read what is not ours to hide, write into
+//! folders of its own, and no more. By Landlock and seccomp, as far as the kernel has them, and by resource limits.
 //!
 //! Handlers are not confined: they are there to change the host. Sources: issue 4, 8; systemd.md (Landlock in a unit).
 
@@ -24,8 +24,12 @@ pub struct Policy {
     pub hidden: Vec<PathBuf>,
     /// Parts of what is hidden that can be read.
     pub readable: Vec<PathBuf>,
-    /// The only folder that can be written to: home, temporary files, bytecode.
+    /// A folder that can be written to: home, temporary files, bytecode.
     pub scratch: PathBuf,
+    /// Other folders that can be written to, and nothing else.
+    pub writable: Vec<PathBuf>,
+    /// What each process may map; `None`: as much as we may.
+    pub memory_bytes: Option<u64>,
 }
 
 /// What holds a confined process.
@@ -104,7 +108,12 @@ pub fn confine(policy: &Policy) -> io::Result<Force> {
         (Resource::Nofile, MAX_OPEN_FILES),
         (Resource::Nproc, MAX_PROCESSES),
     ];
-    let limits = limits.map(|(resource, most)| limit(resource, most));
+    let memory = policy.memory_bytes.map(|bytes| (Resource::As, bytes));
+    let limits: Vec<io::Result<()>> = limits
+        .into_iter()
+        .chain(memory)
+        .map(|(resource, most)| limit(resource, most))
+        .collect();
     drop_capabilities()?;
     let landlock = restrict_files(policy).map_err(io::Error::other)?;
     let seccomp = has_seccomp();
@@ -167,7 +176,7 @@ fn restrict_files(policy: &Policy) -> Result<bool, landlock::RulesetError> {
         .add_rules(path_beneath_rules(readable, AccessFs::from_read(NEWEST)))?
         .add_rules(path_beneath_rules(devices, device))?
         .add_rules(path_beneath_rules(
-            [&policy.scratch],
+            std::iter::once(&policy.scratch).chain(&policy.writable),
             AccessFs::from_all(NEWEST),
         ))?
         .restrict_self()?;

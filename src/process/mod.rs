@@ -4,8 +4,10 @@
 //! a process group of its own, has none of our environment, dies with us, and is killed when its handle is dropped.
 
 mod confine;
+mod whole;
 
 pub use confine::{Force, Policy, available, confine};
+pub use whole::{Ended, run_whole, tied_command};
 
 use std::ffi::{OsStr, OsString};
 use std::io;

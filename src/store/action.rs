@@ -14,7 +14,7 @@ use crate::domain::{ActionId, EnvironmentId, Timestamp};
 #[derive(Debug, Clone)]
 pub struct ActionStart {
     pub id: ActionId,
-    /// `deploy` or `dryrun`.
+    /// `deploy`, `dryrun` or `getfact`.
     pub action: &'static str,
     pub version: i64,
     pub resource_id: String,
@@ -34,6 +34,8 @@ pub struct ActionEnd {
     pub messages: String,
     pub state: Option<ResourceState>,
     pub facts: Vec<(String, String, bool)>,
+    /// Resource id and JSON of what was found.
+    pub discovered: Vec<(String, String)>,
     pub resource_id: String,
 }
 
@@ -130,10 +132,8 @@ impl Store {
         const DEPLOYING: &str = "UPDATE resource_state SET is_deploying = TRUE WHERE environment_id = $1 AND resource_id = $2";
         const END: &str = "UPDATE resource_action SET finished_us = $2, status = $3, change = $4, changes = $5, \
                            messages = $6 WHERE id = $1 AND finished_us IS NULL";
-        const FACT: &str = "INSERT INTO fact (environment_id, resource_id, name, value, expires, updated_us) \
-                            VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (environment_id, resource_id, name) \
-                            DO UPDATE SET value = excluded.value, expires = excluded.expires, \
-                            updated_us = excluded.updated_us";
+        // What is no more has no facts.
+        const PURGED: &str = "DELETE FROM fact WHERE environment_id = $1 AND resource_id = $2";
         let environment = environment.to_string();
         transaction!(self.db, tx => {
             for chunk in starts.chunks(1000) {
@@ -163,16 +163,31 @@ impl Store {
                     .bind(&end.messages)
                     .execute(&mut *tx)
                     .await?;
+                for (resource_id, found) in &end.discovered {
+                    sqlx::query(super::discovered::SET)
+                        .bind(&environment)
+                        .bind(storable(resource_id))
+                        .bind(found)
+                        .bind(&end.resource_id)
+                        .bind(end.finished.0)
+                        .execute(&mut *tx)
+                        .await?;
+                }
                 for (name, value, expires) in &end.facts {
-                    sqlx::query(FACT)
+                    sqlx::query(super::fact::SET)
                         .bind(&environment)
                         .bind(&end.resource_id)
                         .bind(storable(name))
                         .bind(storable(value))
                         .bind(*expires)
                         .bind(end.finished.0)
+                        .bind("fact")
+                        .bind(None::<String>)
                         .execute(&mut *tx)
                         .await?;
+                }
+                if end.change == "purged" && end.status == "deployed" {
+                    sqlx::query(PURGED).bind(&environment).bind(&end.resource_id).execute(&mut *tx).await?;
                 }
             }
             // A resource that ran twice within the batch: the last state counts, and one statement may not hold both.

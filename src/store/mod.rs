@@ -6,8 +6,10 @@
 
 mod action;
 mod compile;
+mod discovered;
 mod dry_run;
 mod environment;
+mod fact;
 mod macros;
 mod project;
 mod resource;
@@ -25,8 +27,10 @@ use sqlx::{ConnectOptions, PgPool, SqlitePool};
 
 pub use action::{Action, ActionEnd, ActionSearch, ActionStart};
 pub use compile::{Compile, CompileEnd, CompileKey, CompileRequest, Outcome, Stage};
+pub use discovered::Discovered;
 pub use dry_run::{DryRun, DryRunResult};
 pub use environment::{Environment, NewEnvironment};
+pub use fact::Fact;
 pub use project::Project;
 pub use resource::StoredResource;
 pub use state::{Agent, ResourceState};

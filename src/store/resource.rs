@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use futures_util::TryStreamExt;
 use sqlx::FromRow;
 
 use super::macros::read;
@@ -80,6 +81,18 @@ macro_rules! select {
 }
 
 impl Store {
+    /// Shows the attributes of all stored resources of all environments, one after the other.
+    pub async fn resource_attributes(&self, mut seen: impl FnMut(&str)) -> Result<()> {
+        const SQL: &str = "SELECT attributes FROM resource";
+        read!(self.db, pool => {
+            let mut rows = sqlx::query_as::<_, (String,)>(SQL).fetch(pool);
+            while let Some((attributes,)) = rows.try_next().await? {
+                seen(&attributes);
+            }
+        });
+        Ok(())
+    }
+
     /// All resources of a version, by id.
     pub async fn resource_list(
         &self,

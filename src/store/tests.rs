@@ -1,6 +1,6 @@
 //! Every test here runs on SQLite, and on PostgreSQL when `STEWARD_TEST_POSTGRES` names a server.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
 
@@ -12,7 +12,7 @@ use crate::domain::{ActionId, Blocked, EnvironmentId, LastRun, ProjectId, Timest
 
 /// Runs a test on every database there is.
 #[expect(clippy::print_stderr, reason = "a skipped test says so")]
-async fn check<F: Future<Output = ()>>(test: impl Fn(Store) -> F) {
+pub(in crate::store) async fn check<F: Future<Output = ()>>(test: impl Fn(Store) -> F) {
     let dir = tempfile::tempdir().unwrap();
     test(
         Store::open_sqlite(&dir.path().join("steward.db"))
@@ -57,7 +57,7 @@ async fn postgres(url: &str) -> (Store, String) {
     )
 }
 
-async fn environment(store: &Store) -> EnvironmentId {
+pub(in crate::store) async fn environment(store: &Store) -> EnvironmentId {
     let project = ProjectId::generate();
     store
         .project_create(project, &format!("p-{project}"))
@@ -78,7 +78,7 @@ async fn environment(store: &Store) -> EnvironmentId {
     id
 }
 
-fn resource(name: &str, value: &str, set: &str) -> StoredResource {
+pub(in crate::store) fn resource(name: &str, value: &str, set: &str) -> StoredResource {
     StoredResource {
         digest: format!("digest-{name}-{value}"),
         resource_id: format!("t::R[a,name={name}]"),
@@ -95,7 +95,7 @@ fn resource(name: &str, value: &str, set: &str) -> StoredResource {
     }
 }
 
-async fn store_version(
+pub(in crate::store) async fn store_version(
     store: &Store,
     id: EnvironmentId,
     resources: Vec<StoredResource>,
@@ -391,6 +391,7 @@ async fn a_run_opens_an_action_and_its_end_closes_it_with_the_state() {
             messages: "[]".into(),
             state: Some(after.clone()),
             facts: vec![("f".into(), "1".into(), true)],
+            discovered: vec![],
             resource_id: after.resource_id.clone(),
         };
         store
@@ -498,6 +499,23 @@ async fn retention_keeps_the_newest_and_drops_content_that_nobody_has() {
 }
 
 #[tokio::test]
+async fn all_that_versions_need_is_shown_whatever_environment_has_it() {
+    check(|store| async move {
+        for value in ["x", "y"] {
+            let id = environment(&store).await;
+            store_version(&store, id, vec![resource("one", value, "")]).await;
+        }
+        assert_eq!(store.version_modules().await.unwrap(), [json!([])]);
+        let mut seen = BTreeSet::new();
+        let see = |attributes: &str| seen.extend([attributes.to_owned()]);
+        store.resource_attributes(see).await.unwrap();
+        let expected = ["x", "y"].map(|value| resource("one", value, "").attributes);
+        assert_eq!(seen, BTreeSet::from(expected));
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn releasing_twice_or_backwards_is_a_conflict() {
     check(|store| async move {
         let id = environment(&store).await;
@@ -559,6 +577,7 @@ async fn texts_with_nul_are_stored_on_every_database() {
             messages: "[]".into(),
             state: None,
             facts: vec![("a\0b".into(), "c\0d".into(), true)],
+            discovered: vec![],
             resource_id,
         };
         store.action_write(id, &[start], &[end]).await.unwrap();

@@ -325,6 +325,16 @@ impl Store {
         Ok(rows.into_iter().map(|(tree,)| tree).collect())
     }
 
+    /// The code of all stored versions of all environments, each once.
+    pub async fn version_modules(&self) -> Result<Vec<Value>> {
+        const SQL: &str = "SELECT DISTINCT modules FROM version";
+        let rows: Vec<(String,)> =
+            read!(self.db, pool => sqlx::query_as(SQL).fetch_all(pool).await?);
+        rows.iter()
+            .map(|(text,)| document("version", "modules", "", text))
+            .collect()
+    }
+
     /// The newest released version.
     pub async fn version_released(&self, environment: EnvironmentId) -> Result<Option<Version>> {
         let row: Option<Row> = read!(self.db, pool => {
@@ -419,8 +429,8 @@ const OUTDATED: [&str; 4] = [
     "DELETE FROM dry_run WHERE environment_id = $1 AND requested_us < $2",
 ];
 
-/// In order: intervals that no version is in, revisions without interval, resources without member.
-const PURGE: [&str; 3] = [
+/// In order: intervals that no version is in, revisions without interval, resources without member, facts without resource.
+const PURGE: [&str; 4] = [
     "DELETE FROM set_interval WHERE environment_id = $1 AND NOT EXISTS (SELECT 1 FROM version v \
      WHERE v.environment_id = set_interval.environment_id AND v.number >= set_interval.from_version \
      AND (set_interval.to_version IS NULL OR v.number < set_interval.to_version))",
@@ -429,6 +439,8 @@ const PURGE: [&str; 3] = [
     "DELETE FROM resource WHERE environment_id = $1 AND NOT EXISTS (SELECT 1 FROM set_member m \
      JOIN set_revision s ON s.id = m.revision_id \
      WHERE s.environment_id = resource.environment_id AND m.digest = resource.digest)",
+    "DELETE FROM fact WHERE environment_id = $1 AND resource_id <> '' AND NOT EXISTS (SELECT 1 FROM resource r \
+     WHERE r.environment_id = fact.environment_id AND r.resource_id = fact.resource_id)",
 ];
 
 struct SetContent<'a> {

@@ -5,9 +5,11 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use serde_json::json;
-use steward::deploy::{ExecutorCommand, ExecutorReply, Python, Task};
+use steward::deploy::{
+    CodeFile, CodeModule, Content, ExecutorCommand, ExecutorReply, Python, Task,
+};
 use steward::domain::{ActionId, EnvironmentId};
-use steward_compiler::protocol::{self, PythonFile, PythonModule};
+use steward_compiler::protocol;
 
 use crate::harness::{steward, wait_until};
 
@@ -26,14 +28,13 @@ fn a_python_handler_that_hangs_is_stopped_at_the_limit() {
         @provider('net::Row', name='row')\nclass Handler(ResourceHandler):\n    \
         def execute(self, ctx, resource, dry_run=False):\n        time.sleep(1000)\n";
     std::fs::write(&path, source).unwrap();
-    let file = PythonFile {
+    let file = CodeFile {
         module: "inmanta_plugins.net".into(),
-        path: path.to_str().unwrap().into(),
+        content: Content::Path(path),
         package: true,
     };
-    let module = PythonModule {
+    let module = CodeModule {
         name: "net".into(),
-        root: dir.path().to_str().unwrap().into(),
         files: vec![file],
     };
     let interpreter = std::env::var_os("STEWARD_PYTHON").unwrap_or_else(|| "python3".into());
@@ -61,6 +62,7 @@ fn a_python_handler_that_hangs_is_stopped_at_the_limit() {
         requires: Default::default(),
         dependency_changed: false,
         dry_run: false,
+        facts: false,
         reason: "a test said so".into(),
     };
     let mut command = steward();
@@ -70,7 +72,10 @@ fn a_python_handler_that_hangs_is_stopped_at_the_limit() {
     protocol::write_frame(&mut stdin, &announce).unwrap();
     protocol::write_frame(&mut stdin, &ExecutorCommand::Run(task)).unwrap();
     let mut stdout = executor.stdout.take().unwrap();
-    let ExecutorReply::Done(done) = protocol::read_frame(&mut stdout).unwrap().unwrap();
+    let reply = protocol::read_frame(&mut stdout).unwrap().unwrap();
+    let ExecutorReply::Done(done) = reply else {
+        panic!("{reply:?}");
+    };
     let message = &done.outcome.logs.last().unwrap().msg;
     assert_eq!(done.outcome.status, "unavailable", "{message}");
     assert!(

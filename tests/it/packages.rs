@@ -173,7 +173,7 @@ fn a_conflict_names_who_wants_what_and_nothing_changes() {
 }
 
 /// A folder that builds itself into a module.
-fn source_folder(at: &Path, version: &str) {
+pub fn source_folder(at: &Path, version: &str) {
     let write = |path: &str, text: &str| {
         let path = at.join(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -231,11 +231,13 @@ fn a_module_from_a_folder_is_locked_to_its_content() {
 }
 
 /// The environments that a server made.
-fn environments(host: &Host) -> Vec<PathBuf> {
-    let Ok(entries) = fs::read_dir(host.data().join("python/environments")) else {
-        return Vec::new();
-    };
-    let mut all: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+pub fn environments(host: &Host) -> Vec<PathBuf> {
+    let below = |path: PathBuf| fs::read_dir(path).into_iter().flatten().flatten();
+    let owners = below(host.data().join("python/environments"));
+    let mut all: Vec<PathBuf> = owners
+        .flat_map(|owner| below(owner.path()))
+        .map(|entry| entry.path())
+        .collect();
     all.retain(|path| path.is_dir());
     all
 }
@@ -282,7 +284,7 @@ fn a_server_installs_what_a_commit_asks_for_once_and_again_after_a_crash() {
     assert_eq!(environments(&host), std::slice::from_ref(&environment));
     assert!(running.stop().success());
     // What a crash in the middle of an installation leaves: no mark.
-    fs::remove_file(environment.join(".steward-complete")).unwrap();
+    fs::remove_file(environment.with_extension("complete")).unwrap();
     fs::remove_dir_all(environment.join("lib")).unwrap();
     let mut running = Running::start(host.up(repo.path()));
     repo.write(

@@ -28,6 +28,12 @@ impl Drop for Served {
 /// Starts a server on a port of its own choice; ready when this returns.
 #[track_caller]
 pub fn serve(dir: &Path, config: &str) -> Served {
+    serve_with(dir, config, &[])
+}
+
+/// As [`serve`], with variables in the server's environment.
+#[track_caller]
+pub fn serve_with(dir: &Path, config: &str, variables: &[(&str, &str)]) -> Served {
     let file = dir.join("steward.yaml");
     let data = dir.join("data");
     let config = format!("listen: 127.0.0.1:0\ndata: {}\n{config}", data.display());
@@ -37,6 +43,7 @@ pub fn serve(dir: &Path, config: &str) -> Served {
         .arg("--config")
         .arg(&file)
         .env("STEWARD_LOG", "info")
+        .envs(variables.iter().copied())
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();

@@ -21,29 +21,35 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("domain", &[]),
     ("observe", &["domain"]),
     ("process", &[]),
-    ("modules", &[]),
+    ("files", &[]),
+    ("modules", &["files", "process"]),
     ("forge", &[]),
     ("git", &[]),
     ("store", &["domain"]),
-    ("deploy", &["domain", "observe", "process", "store"]),
-    ("agent", &["domain", "deploy", "process"]),
+    (
+        "deploy",
+        &["domain", "files", "observe", "process", "store"],
+    ),
+    ("agent", &["domain", "deploy", "files", "process"]),
     (
         "compile",
         &[
-            "domain", "observe", "process", "store", "git", "deploy", "modules",
+            "domain", "observe", "process", "store", "git", "deploy", "modules", "files",
         ],
     ),
     ("watch", &["domain", "store", "git", "compile", "deploy"]),
     ("config", &["domain", "compile", "forge", "git"]),
     (
         "api",
-        &["domain", "store", "deploy", "forge", "git", "server"],
+        &[
+            "domain", "store", "deploy", "files", "forge", "git", "server",
+        ],
     ),
     (
         "server",
         &[
-            "api", "compile", "config", "deploy", "domain", "forge", "git", "modules", "observe",
-            "process", "store", "watch",
+            "api", "compile", "config", "deploy", "domain", "files", "forge", "git", "modules",
+            "observe", "process", "store", "watch",
         ],
     ),
 ];

@@ -155,8 +155,8 @@ fn collect(machine: &mut Machine) -> Result<Catalog, Fail> {
         ..Catalog::default()
     };
     let mut by_id: hashbrown::HashTable<u32> = hashbrown::HashTable::new();
-    for at in 0..machine.instances.len() {
-        let instance = InstId(at as u32);
+    for instance in machine.in_order_of_creation() {
+        let at = instance.index();
         let entity = machine.instance(instance).entity;
         for which in 0..catalog.plans[entity.index()].len() {
             let plan = &catalog.plans[entity.index()][which];
@@ -224,11 +224,7 @@ fn find(
     computed: &Computed,
     ids: &mut String,
 ) -> Result<Option<usize>, Fail> {
-    let of_id = computed
-        .iter()
-        .find(|(name, _)| *name == plan.registration.id_attribute)
-        .map(|(_, value)| *value);
-    let agent_length = write_id(machine, plan, instance, of_id, ids)?;
+    let agent_length = write_id(machine, plan, instance, id_of(plan, computed), ids)?;
     if agent_length.is_none() || !check(machine, plan, instance, computed)? {
         return Ok(None);
     }
@@ -249,6 +245,7 @@ fn from_python(
         if field.getter || value().is_some_and(|value| machine.heap.has_opaque(value)) {
             asked.push(field);
         } else if field.name == "managed" && matches!(value(), Some(Value::Bool(false))) {
+            unmanaged(machine, plan, class, instance, &asked)?;
             return Ok(None);
         }
     }
@@ -257,6 +254,39 @@ fn from_python(
     } else {
         machine.map_fields(instance, class, &asked)
     }
+}
+
+/// What comes before a resource turns out not to be managed: its id is made, and so are the fields in front.
+fn unmanaged(
+    machine: &mut Machine,
+    plan: &Plan,
+    class: u32,
+    instance: InstId,
+    asked: &[&super::registry::Field],
+) -> Result<(), Fail> {
+    let mut asked = asked.to_vec();
+    let is_id = |field: &&super::registry::Field| field.name == plan.registration.id_attribute;
+    if !asked.iter().any(is_id) {
+        let mut computed = plan.registration.fields.iter().filter(|field| field.getter);
+        asked.extend(computed.find(is_id));
+    }
+    let computed = if asked.is_empty() {
+        Computed::new()
+    } else {
+        match machine.map_fields(instance, class, &asked)? {
+            Some(computed) => computed,
+            None => return Ok(()),
+        }
+    };
+    let of_id = id_of(plan, &computed);
+    write_id(machine, plan, instance, of_id, &mut String::new()).map(|_| ())
+}
+
+/// The value of the id attribute, if Python computed it.
+fn id_of(plan: &Plan, computed: &Computed) -> Option<Value> {
+    let mut fields = computed.iter();
+    let found = fields.find(|(name, _)| *name == plan.registration.id_attribute);
+    found.map(|(_, value)| *value)
 }
 
 /// The members of a list relation.

@@ -48,7 +48,7 @@ impl Sets {
         if instances.is_empty() {
             return Ok(sets);
         }
-        instances.sort();
+        machine.sort_by_creation(&mut instances);
         sets.of = vec![0; catalog.len()];
         let mut filled = vec![];
         for set in instances {

@@ -107,13 +107,11 @@ impl Machine<'_> {
             self.wait_again(unit, &needs);
             return Ok(());
         }
-        let created = self.n_created;
         // Its place among the others that wait is that of the step.
-        if let Action::Call { seq, .. } = action {
-            self.n_created = u64::from(seq) - 1;
-        }
-        let unit = self.add_unit(action, needs)?;
-        self.n_created = created;
+        let unit = match action {
+            Action::Call { seq, .. } => self.add_numbered(action, needs, seq)?,
+            _ => self.add_unit(action, needs)?,
+        };
         self.call_args.insert(unit, arguments);
         Ok(())
     }

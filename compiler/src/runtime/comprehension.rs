@@ -34,6 +34,7 @@ impl Machine<'_> {
             context,
             elements: Vec::new(),
             results: Vec::new(),
+            round: self.vars.round(),
         });
         let mut needs = Needs::new();
         self.needs(node.iterable, scope, VarId::NONE, own_listener, &mut needs)?;
@@ -42,6 +43,7 @@ impl Machine<'_> {
     }
 
     pub(super) fn start_element(&mut self, run: RunId, item: Value) -> Result<(), Fail> {
+        self.vars.check(&mut self.runs[run.index()].round);
         let (comprehension, outer, context, listener) = {
             let run = &self.runs[run.index()];
             (run.comprehension, run.scope, run.context, run.listener)
@@ -96,6 +98,7 @@ impl Machine<'_> {
 
     /// The iterable is complete: what it did not deliver one by one starts now.
     pub(super) fn run_iterable(&mut self, run: RunId, ready: &mut Ready) -> Result<(), Fail> {
+        self.vars.check(&mut self.runs[run.index()].round);
         let (comprehension, scope, own_listener) = {
             let run = &self.runs[run.index()];
             (run.comprehension, run.scope, run.own_listener)
@@ -162,6 +165,7 @@ impl Machine<'_> {
     }
 
     pub(super) fn run_collect(&mut self, run: RunId) -> Result<(), Fail> {
+        self.vars.check(&mut self.runs[run.index()].round);
         let results = std::mem::take(&mut self.runs[run.index()].results);
         self.runs[run.index()].elements = Vec::new();
         let mut values = Vec::with_capacity(results.len());

@@ -59,6 +59,10 @@ impl Machine<'_> {
         }
         let instance = match found {
             Some(instance) => {
+                if self.vars.is_in_tiles() && instance < self.first_of_tile {
+                    // What is known of it besides its variables has no round.
+                    self.vars.mark_out_of_order();
+                }
                 self.again.entry(instance).or_default().push(loc);
                 for (slot, value) in &direct {
                     let var = VarId(self.instance(instance).slots.0 + slot);
@@ -146,7 +150,7 @@ impl Machine<'_> {
 
     /// Steps that wait for nothing and follow one another in the queue are one entry.
     fn queue_constant(&mut self, id: ConstructId, at: u16, owner: InstId) {
-        self.n_created += 1;
+        self.numbers.next(self.vars.round());
         if let Some(Step::Constants {
             construct,
             to,
@@ -168,7 +172,7 @@ impl Machine<'_> {
     }
 
     fn queue_implement(&mut self, owner: InstId, at: u16, place: Loc) {
-        self.n_created += 1;
+        self.numbers.next(self.vars.round());
         if let Some(Step::Implement {
             instance, to, loc, ..
         }) = self.ready.last_mut()

@@ -33,7 +33,7 @@ impl Machine<'_> {
     }
 
     pub(super) fn add_direct(&mut self, action: Action, laps: u8) {
-        self.n_created += 1;
+        self.numbers.next(self.vars.round());
         self.ready.push(Step::Direct { laps, action });
     }
 
@@ -166,7 +166,7 @@ impl Machine<'_> {
     /// More steps than any model takes.
     pub(super) fn check_steps(&self) -> Result<(), Fail> {
         let limit = self.options.limits.steps;
-        let n_steps = self.n_created.max(self.n_delivered);
+        let n_steps = self.numbers.n_created().max(self.n_delivered);
         if n_steps > limit && n_steps > limit + 64 * self.instances.len() as u64 {
             let message = format!(
                 "the model needs more than {limit} steps: {}",

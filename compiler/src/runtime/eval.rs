@@ -39,7 +39,7 @@ impl<'n> Ready<'n> {
 }
 
 /// One list has no more elements, all lists together ten times as many.
-const MAX_LIST: usize = 20_000_000;
+const MAX_LIST: usize = 16_000_000;
 
 impl Machine<'_> {
     /// The value of a variable that is ready.

@@ -1,6 +1,6 @@
 //! What must hold when nothing is left to do. Source: language.md 8.11.
 
-use super::{Action, InstId, Machine, Var, VarId, VarKind};
+use super::{Action, InstId, Machine, Tiling, Var, VarId, VarKind};
 use crate::diagnostics::{Fail, MAX_ERRORS, fail, not_found, runtime};
 use crate::hir::AttributeKind;
 use crate::span::Loc;
@@ -15,9 +15,31 @@ type Unexplained = (Fail, Option<VarId>);
 impl Machine<'_> {
     /// Runs the whole model. Errors are sorted by importance and place.
     pub fn complete(&mut self) -> Result<(), Vec<Fail>> {
-        if let Err(first) = self.run() {
-            return Err(self.rest(first));
+        self.run(None).map_err(|first| self.rest(first))?;
+        match self.mistakes() {
+            none if none.is_empty() => Ok(()),
+            mistakes => Err(mistakes),
         }
+    }
+
+    /// The same in tiles. `None`: something went wrong in them, and only a run without them tells what is wrong with the
+    /// model.
+    pub fn complete_in_tiles(&mut self, tiling: Tiling) -> Option<Result<(), Vec<Fail>>> {
+        let result = self.run(Some(tiling));
+        let mistakes = match result {
+            Err(_) if self.has_tiles => return None,
+            Err(first) => self.rest(first),
+            Ok(()) => self.mistakes(),
+        };
+        match mistakes {
+            none if none.is_empty() => Some(Ok(())),
+            _ if self.has_tiles => None,
+            mistakes => Some(Err(mistakes)),
+        }
+    }
+
+    /// What is not complete.
+    fn mistakes(&mut self) -> Vec<Fail> {
         let mut errors = Vec::new();
         self.pending_lookups(&mut errors);
         self.incomplete_instances(&mut errors);
@@ -25,9 +47,6 @@ impl Machine<'_> {
         let mut errors: Vec<Fail> = errors.into_iter().map(|(error, _)| error).collect();
         if errors.is_empty() && self.n_live > 0 {
             errors.push(self.stuck());
-        }
-        if errors.is_empty() {
-            return Ok(());
         }
         errors.sort_by_key(|error| {
             let span = self.program.sources.span(error.loc);
@@ -38,7 +57,7 @@ impl Machine<'_> {
             (error.importance(), line)
         });
         errors.truncate(MAX_ERRORS);
-        Err(errors)
+        errors
     }
 
     /// Says of what has no value why.
@@ -90,7 +109,7 @@ impl Machine<'_> {
         let is_complete = self.instances.iter().all(|instance| {
             let start = instance.slots.index();
             let end = start + self.program.entity(instance.entity).slots.len();
-            instance.ran != 0 && self.vars[start..end].iter().all(super::Var::is_ready)
+            instance.ran != 0 && self.vars.range(start..end).iter().all(super::Var::is_ready)
         });
         if is_complete && self.wanting.is_empty() {
             return;
@@ -121,7 +140,8 @@ impl Machine<'_> {
             errors.push((error, None));
         }
         let attributes = &self.program.entity(entity).slots;
-        let all = &self.vars[slots.index()..][..attributes.len()];
+        let start = slots.index();
+        let all = self.vars.range(start..start + attributes.len());
         if self.wanting.is_empty() && all.iter().all(Var::is_ready) {
             return;
         }

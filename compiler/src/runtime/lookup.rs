@@ -34,6 +34,8 @@ pub(super) struct Waiting {
     args: Args,
     pub loc: Loc,
     pub order: u64,
+    /// In tiles: the round that looked.
+    round: u8,
 }
 
 /// A table takes its groups from the low bits, and what tells the entries of a group apart from the high ones.
@@ -96,19 +98,29 @@ impl Machine<'_> {
             .find(|index| index.table == table || index.ancestor_tables.contains(&table));
         index.is_some_and(|index| {
             index.slots.iter().zip(&key.values).all(|(slot, value)| {
-                let own = self.var(VarId(instance.slots.0 + slot)).value(&self.heap);
-                self.same_key(own, *value)
+                let own = self.vars.peek(VarId(instance.slots.0 + slot).index());
+                self.same_key(own.value(&self.heap), *value)
             })
         })
     }
 
     pub(super) fn find_key(&self, table: TableId, key: &Key) -> Option<InstId> {
-        self.tables[table.index()]
+        let found = self.tables[table.index()]
             .instances
             .find(spread(key.hash), |(hash, id)| {
                 *hash == key.hash && self.has_key(table, *id, key)
-            })
-            .map(|(_, id)| *id)
+            });
+        let (_, id) = found?;
+        // Its slots have had their values for as long as it was in the table.
+        let first = self
+            .program
+            .entity(self.instance(*id).entity)
+            .indexes
+            .first();
+        for slot in first.iter().flat_map(|index| &index.slots) {
+            self.var(VarId(self.instance(*id).slots.0 + slot));
+        }
+        Some(*id)
     }
 
     pub(super) fn register_key(
@@ -151,7 +163,8 @@ impl Machine<'_> {
                 if !rest.is_empty() {
                     table.waiting.insert(key.hash, rest);
                 }
-                for lookup in found {
+                for mut lookup in found {
+                    self.vars.check(&mut lookup.round);
                     self.set_plain(lookup.result, Value::Instance(instance), lookup.loc)?;
                 }
             }
@@ -371,10 +384,15 @@ impl Machine<'_> {
             args: given,
             loc,
             order: self.n_lookups,
+            round: self.vars.round(),
         };
         let table = &mut self.tables[index.table.index()];
         table.n_waiting += 1;
-        table.waiting.entry(key.hash).or_default().push(waiting);
+        let others = table.waiting.entry(key.hash).or_default();
+        if let Some(last) = others.last_mut() {
+            self.vars.check(&mut last.round);
+        }
+        others.push(waiting);
         Ok(())
     }
 

@@ -24,6 +24,7 @@ mod jinja_views;
 mod lookup;
 mod model;
 mod needs;
+mod numbers;
 mod promises;
 mod python;
 mod questions;
@@ -34,9 +35,11 @@ mod run;
 mod schedule;
 mod store;
 mod templates;
+mod tiles;
 mod units;
 mod validate;
 mod var;
+mod vars;
 mod waits;
 
 use crate::diagnostics::{Fail, Warning, runtime};
@@ -53,8 +56,10 @@ use crate::world::World;
 use crate::{Options, UnknownParameter};
 
 pub use model::ReadError;
+pub use tiles::Tiling;
 use var::Chain;
 pub use var::{Var, VarKind};
+use vars::Vars;
 
 index! { VarId, UnitId, ScopeId, ListenerId, LoopId, RunId, HolderId }
 
@@ -147,11 +152,36 @@ enum Listener {
 
 /// A pending computation.
 struct Unit {
-    missing: u32,
+    pending: Pending,
     /// Number by creation.
     seq: u32,
     action: Action,
     needs: Needs,
+}
+
+const _: () = assert!(size_of::<Unit>() == 56);
+
+/// How many needs are not there, and in tiles the last round that changed it.
+#[derive(Clone, Copy, Default)]
+struct Pending(u32);
+
+impl Pending {
+    const ROUND_SHIFT: u32 = 24;
+    /// Lists are shorter.
+    const MOST: u32 = (1 << Pending::ROUND_SHIFT) - 1;
+
+    fn new(missing: u32, round: u8) -> Pending {
+        debug_assert!(missing <= Pending::MOST);
+        Pending(missing | u32::from(round) << Pending::ROUND_SHIFT)
+    }
+
+    fn missing(self) -> u32 {
+        self.0 & Pending::MOST
+    }
+
+    fn round(self) -> u8 {
+        (self.0 >> Pending::ROUND_SHIFT) as u8
+    }
 }
 
 /// What is ready to run, in order. A run of steps that follow one another in the queue and wait for nothing is one entry.
@@ -382,6 +412,8 @@ struct Loop {
 
 struct Holder {
     executed: bool,
+    /// In tiles: the last round that used it.
+    round: u8,
     slots: smallvec::SmallVec<[VarId; 2]>,
 }
 
@@ -395,6 +427,8 @@ struct ComprehensionRun {
     context: VarId,
     elements: Vec<Value>,
     results: Vec<VarId>,
+    /// In tiles: the last round that used it.
+    round: u8,
 }
 
 /// Instances, and look-ups that found none yet, by the hash of their key.
@@ -413,7 +447,7 @@ pub struct Machine<'a> {
     pub host: Option<Box<dyn PluginHost>>,
     pub warnings: Vec<Warning>,
     pub unknown_parameters: Vec<UnknownParameter>,
-    pub vars: Vec<Var>,
+    pub vars: Vars,
     free_vars: Vec<VarId>,
     delayed: Vec<Delayed>,
     free_delayed: Vec<u32>,
@@ -422,7 +456,7 @@ pub struct Machine<'a> {
     listeners: Vec<Listener>,
     units: Vec<Unit>,
     free_units: Vec<UnitId>,
-    n_created: u64,
+    numbers: numbers::Numbers,
     /// Elements that went from one list to another.
     n_delivered: u64,
     n_live: u64,
@@ -436,6 +470,12 @@ pub struct Machine<'a> {
     /// List relations that were set to null although they want values.
     wanting: Vec<VarId>,
     by_entity: Vec<Vec<InstId>>,
+    /// Instances in the order in which they would have been made without tiles; those behind them were made later.
+    creation: Vec<InstId>,
+    /// Instances before it were not made in this tile.
+    first_of_tile: InstId,
+    /// Steps ran in tiles.
+    has_tiles: bool,
     /// Distinct implementations of each entity, whose order gives the bits of [`Instance::ran`].
     implementations: Vec<Vec<crate::hir::ImplementationId>>,
     many_ran: Set<(InstId, u32)>,
@@ -516,7 +556,7 @@ impl<'a> Machine<'a> {
             host: None,
             warnings: Vec::new(),
             unknown_parameters: Vec::new(),
-            vars: arena(),
+            vars: Vars::new(),
             free_vars: arena(),
             delayed: arena(),
             free_delayed: Vec::new(),
@@ -525,7 +565,7 @@ impl<'a> Machine<'a> {
             listeners: arena(),
             units: arena(),
             free_units: arena(),
-            n_created: 0,
+            numbers: numbers::Numbers::default(),
             n_delivered: 0,
             n_live: 0,
             ready: ready::ReadyQueue::default(),
@@ -535,6 +575,9 @@ impl<'a> Machine<'a> {
             again: Map::default(),
             wanting: Vec::new(),
             by_entity: program.entities.iter().map(|_| Vec::new()).collect(),
+            creation: Vec::new(),
+            first_of_tile: InstId(0),
+            has_tiles: false,
             implementations,
             many_ran: Set::default(),
             loops: Vec::new(),
@@ -617,6 +660,7 @@ impl<'a> Machine<'a> {
     }
 
     /// The variable behind proxies.
+    #[inline]
     fn target(&self, mut id: VarId) -> VarId {
         while let Some(target) = self.vars[id.index()].target() {
             id = target;
@@ -624,6 +668,7 @@ impl<'a> Machine<'a> {
         id
     }
 
+    #[inline]
     pub fn var(&self, id: VarId) -> &Var {
         &self.vars[id.index()]
     }
@@ -645,7 +690,7 @@ impl<'a> Machine<'a> {
     fn recycled(&mut self, kind: VarKind) -> VarId {
         match self.free_vars.pop() {
             Some(id) => {
-                self.vars[id.index()] = Var::new(kind, false);
+                self.vars.renew(id.index(), Var::new(kind, false));
                 id
             }
             None => self.add_var(kind),

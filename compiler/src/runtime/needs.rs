@@ -202,7 +202,7 @@ impl Machine<'_> {
                     expr,
                     scope,
                     result,
-                    seq: self.n_created as u32 + 1,
+                    seq: self.numbers.peek(self.vars.round()),
                 };
                 if let Some(laps) = self.laps_of(all.clone(), scope) {
                     self.add_direct(action, laps);

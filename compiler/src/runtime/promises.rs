@@ -20,6 +20,7 @@ impl Machine<'_> {
         let holder = HolderId(self.holders.len() as u32);
         self.holders.push(Holder {
             executed: false,
+            round: self.vars.round(),
             slots: smallvec::smallvec![VarId::NONE; promises.len()],
         });
         for (which, promise) in promises.iter().enumerate() {
@@ -106,6 +107,7 @@ impl Machine<'_> {
             }
             value => self.attribute_slot(value, promise.attribute, promise.object, promise.loc)?,
         };
+        self.vars.check(&mut self.holders[holder.index()].round);
         if self.holders[holder.index()].executed {
             return Ok(());
         }
@@ -120,6 +122,7 @@ impl Machine<'_> {
         if !holder.is_some() {
             return;
         }
+        self.vars.check(&mut self.holders[holder.index()].round);
         self.holders[holder.index()].executed = true;
         for slot in std::mem::take(&mut self.holders[holder.index()].slots) {
             if slot.is_some() {

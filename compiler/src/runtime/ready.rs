@@ -45,6 +45,20 @@ impl ReadyQueue {
         }
     }
 
+    pub fn len(&self) -> usize {
+        self.first.len() - self.taken + self.between.len() * BLOCK + self.last.len()
+    }
+
+    /// Takes everything out.
+    pub fn take_all(&mut self) -> Vec<Step> {
+        let mut all = Vec::with_capacity(self.len());
+        while let Some(step) = self.pop() {
+            all.push(step);
+        }
+        self.spare = Vec::new();
+        all
+    }
+
     pub fn is_empty(&self) -> bool {
         self.taken == self.first.len() && self.between.is_empty() && self.last.is_empty()
     }

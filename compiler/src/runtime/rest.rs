@@ -24,9 +24,9 @@ impl Machine<'_> {
         let mut seen = vec![self.identity(&first)];
         let mut errors = vec![placed(first)];
         let mut found = std::mem::take(&mut self.later_errors);
-        let n_made = self.n_created + self.n_delivered;
+        let n_made = self.numbers.n_created() + self.n_delivered;
         for _ in 0..MAX_STEPS {
-            if self.n_created + self.n_delivered > n_made + MAX_MADE {
+            if self.numbers.n_created() + self.n_delivered > n_made + MAX_MADE {
                 break;
             }
             if let Some(step) = self.ready.pop() {

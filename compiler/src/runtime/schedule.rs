@@ -6,6 +6,8 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
+use super::tiles::{Tiling, by_round};
+use super::vars::IN_ORDER;
 use super::{InstId, Machine, Step, VarId, VarKind};
 use crate::diagnostics::{Fail, fail};
 use crate::span::Loc;
@@ -26,6 +28,8 @@ pub(super) struct Queue {
     /// Positions of parked variables that somebody began to wait for.
     hot: BinaryHeap<Reverse<(u32, u32)>>,
     candidates: BinaryHeap<Reverse<Candidate>>,
+    /// In tiles: (round, class, variable) of what comes into the wait queue.
+    unordered: Vec<(u8, u32, VarId)>,
 }
 
 impl Queue {
@@ -33,6 +37,14 @@ impl Queue {
         Queue {
             classes: vec![VecDeque::new(); n_policy + 2],
             ..Queue::default()
+        }
+    }
+
+    /// Takes what came into the wait queue in tiles as it would have come without them.
+    pub fn put_in_order(&mut self) {
+        let unordered = std::mem::take(&mut self.unordered);
+        for (_, class, id) in by_round(&unordered, |(round, ..)| *round) {
+            self.classes[class as usize].push_back(id);
         }
     }
 
@@ -55,6 +67,7 @@ impl Queue {
 }
 
 impl Machine<'_> {
+    #[inline]
     fn class(&self, id: VarId) -> u32 {
         let var = self.var(id);
         if var.kind() == VarKind::Literal {
@@ -78,10 +91,14 @@ impl Machine<'_> {
         self.push_waiting(id);
     }
 
+    #[inline]
     fn push_waiting(&mut self, id: VarId) {
-        let class = self.class(id) as usize;
-        self.queue.classes[class].push_back(id);
+        let class = self.class(id);
         self.queue.n_waiting += 1;
+        match self.vars.round() {
+            IN_ORDER => self.queue.classes[class as usize].push_back(id),
+            round => self.queue.unordered.push((round, class, id)),
+        }
     }
 
     /// To be called whenever a wait or a promise on a delayed variable came or went.
@@ -116,7 +133,27 @@ impl Machine<'_> {
         }
     }
 
-    pub(super) fn run(&mut self) -> Result<(), Fail> {
+    /// Runs the next steps, and those that follow from them if there are not so many; until one is out of order.
+    pub(super) fn run_steps(&mut self, most: usize) -> Result<(), Fail> {
+        for at in 0..most {
+            let Some(step) = self.ready.pop() else {
+                break;
+            };
+            if at % WARMED == 0 {
+                self.check_limits(Loc::NONE)?;
+                self.check_steps()?;
+                self.warm_up();
+            }
+            self.step(&step)?;
+            if self.vars.is_out_of_order() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Until the first relation is declared complete, steps may run in tiles.
+    pub(super) fn run(&mut self, mut tiling: Option<Tiling>) -> Result<(), Fail> {
         let limit = self
             .world
             .env("INMANTA_MAX_ITERATIONS")
@@ -143,16 +180,13 @@ impl Machine<'_> {
                 return Err(fail("CompilerException", Loc::NONE, message));
             }
             n_iterations += 1;
-            let mut n_warm = 0;
-            while let Some(step) = self.ready.pop() {
-                if n_warm == 0 {
-                    n_warm = WARMED;
-                    self.check_limits(Loc::NONE)?;
-                    self.check_steps()?;
-                    self.warm_up();
+            match tiling.take() {
+                Some(tiling) => {
+                    if !self.drain_in_tiles(tiling)? {
+                        return Err(fail("", Loc::NONE, "out of order"));
+                    }
                 }
-                n_warm -= 1;
-                self.step(&step)?;
+                None => self.run_steps(usize::MAX)?,
             }
             let progress = self.freeze_waiting()? || self.freeze_parked()? || self.break_cycle()?;
             if !progress {
@@ -165,14 +199,14 @@ impl Machine<'_> {
     /// the reads here do not depend on one another, so they wait together.
     fn warm_up(&self) {
         const LARGE: usize = 1 << 17;
-        if self.vars.len() < LARGE {
+        if self.vars.len() < LARGE || self.vars.is_in_tiles() {
             return;
         }
         let next = self.ready.next(WARMED);
         let mut sum = 0usize;
         for step in next {
             sum += match *step {
-                Step::Unit(unit) => self.units[unit.index()].missing as usize,
+                Step::Unit(unit) => self.units[unit.index()].pending.missing() as usize,
                 Step::Direct { ref action, .. } => {
                     let scope = self.scopes.get(action.scope().index());
                     let used = action.variable().map_or(0, |id| self.touch(id));

@@ -444,10 +444,12 @@ impl Machine<'_> {
             var.set_link(index);
             index
         });
+        self.vars.changed(id.index());
         &mut self.delayed[index as usize]
     }
 
     /// Of a delayed variable that is not complete: position in the parked list, from 1; 0: it is not there.
+    #[inline]
     pub(super) fn parked(&self, id: VarId) -> u32 {
         match self.delayed(id) {
             Some(delayed) => delayed.parked,
@@ -468,6 +470,7 @@ impl Machine<'_> {
     }
 
     /// Number of promises that were made and not kept.
+    #[inline]
     pub(super) fn open(&self, id: VarId) -> u32 {
         if self.var(id).is_ready() {
             return 0;
@@ -490,6 +493,7 @@ impl Machine<'_> {
         waits + i32::from(before)
     }
 
+    #[inline]
     pub(super) fn can_freeze(&self, id: VarId) -> bool {
         let var = self.var(id);
         if var.is_ready() || self.open(id) > 0 {

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use minijinja::{Environment, ErrorKind};
 
 use super::calls::Site;
-use super::{InstId, Instance, Machine, Scope, ScopeId, Var, VarId, VarKind};
+use super::{InstId, Instance, Machine, Scope, ScopeId, VarId, VarKind, Vars};
 use crate::diagnostics::not_found;
 use crate::hir::{CallId, PluginId, Program, Ref};
 use crate::intern::Symbol;
@@ -44,7 +44,7 @@ pub(super) enum Wish {
 pub(super) struct Slot {
     pub program: Arc<Program>,
     pub heap: Heap,
-    vars: Vec<Var>,
+    vars: Vars,
     instances: Vec<Instance>,
     scopes: Vec<Scope>,
     roots: Vec<VarId>,
@@ -217,7 +217,7 @@ impl Machine<'_> {
             let slot = Slot {
                 program: Arc::clone(&self.shared_program),
                 heap: Heap::default(),
-                vars: Vec::new(),
+                vars: Vars::default(),
                 instances: Vec::new(),
                 scopes: Vec::new(),
                 roots: Vec::new(),

@@ -1,6 +1,8 @@
 //! Units and who waits for what. Source: language.md 8.2, 8.4.
 
-use super::{Action, Chain, ListenerId, Machine, Needs, Step, Unit, UnitId, VarId, VarKind};
+use super::{
+    Action, Chain, ListenerId, Machine, Needs, Pending, Step, Unit, UnitId, VarId, VarKind,
+};
 use crate::diagnostics::Fail;
 use crate::span::Loc;
 use crate::types::Value;
@@ -28,6 +30,7 @@ impl Machine<'_> {
         self.set_chain(id, Chain { tail: cell });
     }
 
+    #[inline]
     fn chain(&self, id: VarId) -> Chain {
         let var = self.var(id);
         if var.kind().is_delayed() {
@@ -130,11 +133,21 @@ impl Machine<'_> {
 
     /// Creates a unit that runs when all of `needs` are ready.
     pub(super) fn add_unit(&mut self, action: Action, needs: Needs) -> Result<UnitId, Fail> {
-        self.n_created += 1;
+        let number = self.numbers.next(self.vars.round());
+        self.add_numbered(action, needs, number)
+    }
+
+    /// The same with the number that it has already.
+    pub(super) fn add_numbered(
+        &mut self,
+        action: Action,
+        needs: Needs,
+        seq: u32,
+    ) -> Result<UnitId, Fail> {
         self.check_steps()?;
         let unit = Unit {
-            missing: 0,
-            seq: self.n_created as u32,
+            pending: Pending::default(),
+            seq,
             action,
             needs,
         };
@@ -159,7 +172,7 @@ impl Machine<'_> {
         if missing == 0 {
             self.ready.push(Step::Unit(id));
         } else {
-            self.units[id.index()].missing = missing;
+            self.units[id.index()].pending = Pending::new(missing, self.vars.round());
         }
         Ok(id)
     }
@@ -183,10 +196,14 @@ impl Machine<'_> {
     }
 
     /// One of the things a unit waits for is ready.
+    #[inline]
     pub(super) fn notify(&mut self, id: UnitId) {
         let unit = &mut self.units[id.index()];
-        unit.missing -= 1;
-        if unit.missing == 0 {
+        let mut round = unit.pending.round();
+        self.vars.check(&mut round);
+        let missing = unit.pending.missing() - 1;
+        unit.pending = Pending::new(missing, round);
+        if missing == 0 {
             if matches!(unit.action, Action::Cancelled) {
                 self.recycle(id);
             } else {
@@ -237,7 +254,7 @@ impl Machine<'_> {
                 missing += 1;
             }
         }
-        self.units[id.index()].missing = missing;
+        self.units[id.index()].pending = Pending::new(missing, self.vars.round());
         if missing == 0 {
             self.ready.push(Step::Unit(id));
         }

@@ -203,6 +203,7 @@ impl Var {
         self.about == FRESH && self.content == NOTHING
     }
 
+    #[inline]
     pub(super) fn set(&mut self, value: Value, loc: Loc, heap: &mut Heap) {
         let (state, content) = match value {
             Value::Null => (State::Null, 0),

@@ -29,7 +29,7 @@ pub enum Value {
     Skip,
 }
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Heap {
     text: String,
     text_ends: Vec<usize>,
@@ -44,6 +44,7 @@ pub struct Heap {
     pub(super) known_references: Map<Box<str>, RefId>,
 }
 
+#[derive(Clone)]
 pub struct Dict {
     pub entries: Box<[(StrId, Value)]>,
     /// Position by key, for dicts that are too long to search.

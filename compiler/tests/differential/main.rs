@@ -10,7 +10,7 @@
 //! ```
 //!
 //! A case is made of its seed, its number and the language cases that are there: `--case` shows one again, with both
-//! answers. `--file` shows both answers to a model of one's own. The pieces: `generate` makes
+//! answers. `--tiles` needs no reference: it compares runs in tiles with runs without. `--file` shows both answers to a model of one's own. The pieces: `generate` makes
 //! a case, a `tree` that renders to sources; `oracle` and `steward` answer; `compare` finds what differs, `deviations`
 //! says what is meant to; `shrink` makes the rest small.
 
@@ -23,6 +23,7 @@ mod random;
 mod report;
 mod shrink;
 mod steward;
+mod tiles;
 mod tree;
 
 use std::path::{Path, PathBuf};
@@ -45,6 +46,8 @@ const CASES: u64 = 300;
 const SEED: u64 = 20;
 
 struct Arguments {
+    /// Compare nothing but runs in tiles with runs without.
+    tiles: bool,
     cases: u64,
     seed: u64,
     jobs: usize,
@@ -69,6 +72,15 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
+    let seeds = Seeds::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/lang"));
+    let is_fixed = arguments.file.is_none() && arguments.case.is_none();
+    if (arguments.tiles || is_fixed && arguments.cases == CASES) && !tiles::run(&arguments, &seeds)
+    {
+        return ExitCode::FAILURE;
+    }
+    if arguments.tiles {
+        return ExitCode::SUCCESS;
+    }
     let Some(interpreter) = std::env::var_os("STEWARD_ORACLE").map(PathBuf::from) else {
         eprintln!(
             "differential: SKIPPED, STEWARD_ORACLE does not name an interpreter with the reference"
@@ -82,7 +94,6 @@ fn main() -> ExitCode {
         eprintln!("differential: docs/deviations.md does not explain {name}");
         return ExitCode::FAILURE;
     }
-    let seeds = Seeds::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/lang"));
     let result = match (&arguments.file, arguments.case) {
         (Some(path), _) => std::fs::read_to_string(path).and_then(|listing| {
             let mut oracle = Oracle::start(&interpreter)?;
@@ -114,6 +125,7 @@ fn undocumented() -> Option<&'static str> {
 
 fn arguments(given: impl Iterator<Item = String>) -> Result<Option<Arguments>, String> {
     let mut arguments = Arguments {
+        tiles: false,
         cases: CASES,
         seed: SEED,
         jobs: std::thread::available_parallelism()
@@ -137,6 +149,7 @@ fn arguments(given: impl Iterator<Item = String>) -> Result<Option<Arguments>, S
             "--cases" => arguments.cases = number(value()?)?,
             "--seed" => arguments.seed = number(value()?)?,
             "--jobs" => arguments.jobs = number(value()?)?.max(1) as usize,
+            "--tiles" => arguments.tiles = true,
             "--case" => arguments.case = Some(number(value()?)?),
             "--shrink" => arguments.shrink = true,
             "--out" => arguments.out = value()?.into(),

@@ -4,7 +4,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use steward_compiler::{
-    Compiled, Diagnostic, Limits, MemWorld, Options, Severity, compile, export_json,
+    Compiled, Diagnostic, Limits, MemWorld, Options, Severity, Tiling, compile, export_json,
 };
 
 use crate::answer::{Answer, Found, Outcome, base_name};
@@ -22,8 +22,7 @@ const LIMITS: Limits = Limits {
     text_bytes: 1 << 26,
 };
 
-/// What our compiler makes of a case.
-pub fn run(case: &Case) -> Answer {
+fn world(case: &Case) -> MemWorld {
     let mut world = MemWorld::default();
     for (path, text) in case.rendered() {
         world = world.file(&path, &text);
@@ -31,12 +30,42 @@ pub fn run(case: &Case) -> Answer {
     for (name, value) in VARIABLES {
         world = world.variable(name, value);
     }
-    let options = Options {
+    world
+}
+
+fn options(case: &Case) -> Options {
+    Options {
         limits: LIMITS,
         export: case.export,
         dump_model: true,
         ..Options::default()
-    };
+    }
+}
+
+/// All that our compiler makes of a case, and whether its steps ran in tiles to the end.
+pub fn bytes(case: &Case, tiling: Tiling) -> (String, bool) {
+    let world = world(case);
+    let compiled = compile(
+        &world,
+        &Options {
+            tiling,
+            ..options(case)
+        },
+    );
+    let text = format!(
+        "{}{:#?}\n{:#?}\n{}",
+        world.printed(),
+        compiled.diagnostics,
+        compiled.export,
+        compiled.model.unwrap_or_default()
+    );
+    (text, compiled.ran_in_tiles)
+}
+
+/// What our compiler makes of a case.
+pub fn run(case: &Case) -> Answer {
+    let world = world(case);
+    let options = options(case);
     let (sender, receiver) = mpsc::channel();
     std::thread::spawn(move || {
         let compiled = compile(&world, &options);

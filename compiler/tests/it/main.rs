@@ -23,3 +23,4 @@ mod published;
 mod robust;
 mod sources;
 mod surface;
+mod tiles;

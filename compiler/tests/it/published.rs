@@ -68,6 +68,11 @@ fn files_and_its_templates() {
 }
 
 #[test]
+fn fs() {
+    check("fs");
+}
+
+#[test]
 fn git_ops() {
     check("git_ops");
 }

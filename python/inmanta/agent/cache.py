@@ -7,7 +7,10 @@ from _thread import RLock, allocate_lock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
+    from typing import Any
+
+    from inmanta.resources import Resource
 
 # Seconds.
 IDLE = 60.0
@@ -19,7 +22,15 @@ class CacheItem:
 
     __slots__ = ("key", "value", "call_on_delete", "expires", "idle", "last_access", "deleted")
 
-    def __init__(self, key: str, value: object, now: float, creation: float, idle: float, call_on_delete) -> None:
+    def __init__(
+        self,
+        key: str,
+        value: object,
+        now: float,
+        creation: float,
+        idle: float,
+        call_on_delete: Callable[[Any], object] | None,
+    ) -> None:
         self.key = key
         self.value = value
         self.call_on_delete = call_on_delete
@@ -60,7 +71,7 @@ class AgentCache:
         self._used: set[str] = set()
         self._lock = allocate_lock()
         # One lock for each key that is being made now, with the number of callers that hold on to it.
-        self._making: dict[str, list] = {}
+        self._making: dict[str, list[Any]] = {}
         self._tasks = 0
 
     def __len__(self) -> int:
@@ -106,10 +117,10 @@ class AgentCache:
             item.delete()
 
     @staticmethod
-    def _key(key: str, resource) -> str:
+    def _key(key: str, resource: Resource | None) -> str:
         return f"{key}:{resource.id.resource_str()}" if resource is not None else key
 
-    def find(self, key: str, resource=None) -> object:
+    def find(self, key: str, resource: Resource | None = None) -> object:
         """The kept value; KeyError without one."""
         key = self._key(key, resource)
         with self._lock:
@@ -123,8 +134,8 @@ class AgentCache:
         value: object,
         evict_after_last_access: float = IDLE,
         evict_after_creation: float = 0.0,
-        resource=None,
-        call_on_delete: Callable[[object], None] | None = None,
+        resource: Resource | None = None,
+        call_on_delete: Callable[[Any], object] | None = None,
     ) -> None:
         """Keeps a value, until so many seconds after its making or its last use; an exception if the key is taken."""
         key = self._key(key, resource)
@@ -142,8 +153,8 @@ class AgentCache:
         evict_after_last_access: float = IDLE,
         evict_after_creation: float = 0.0,
         cache_none: bool = True,
-        call_on_delete: Callable[[object], None] | None = None,
-        ignore: set[str] = frozenset(),
+        call_on_delete: Callable[[Any], object] | None = None,
+        ignore: Collection[str] = (),
         **kwargs: object,
     ) -> object:
         """The kept value for `key` and the arguments, else `function(**kwargs)`, which is then kept.
@@ -175,7 +186,7 @@ class AgentCache:
                     self._making.pop(key, None)
 
 
-def args_key(name: str, kwargs: dict[str, object], ignore) -> str:
+def args_key(name: str, kwargs: dict[str, object], ignore: Collection[str]) -> str:
     """The key of a call: name and arguments by text; a resource counts by its id without version."""
     parts = [name]
     for argument in sorted(kwargs):

@@ -11,16 +11,29 @@ from abc import ABC, abstractmethod
 
 import inmanta
 from inmanta import const, data
+from inmanta._generic import Subscripted, Subscripted2
 from inmanta.agent.cache import IDLE, WITHOUT_VERSION, AgentCache
 from inmanta.const import HandlerResourceState, ResourceState
 from inmanta.data.model import AttributeStateChange
-from inmanta.resources import Resource
+from inmanta.resources import Id, PurgeableResource, Resource
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import logging
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+    from typing import Any, TypeVar
     from uuid import UUID
+
+    from inmanta.protocol.endpoints import Client
+
+    C = TypeVar("C", bound=type)
+    T = TypeVar("T")
+    R = TypeVar("R", bound=Resource)
+    P = TypeVar("P", bound=PurgeableResource)
+    Found = TypeVar("Found")
+    Changes = dict[str, dict[str, Any]]
+else:
+    R = P = Found = None
 
 __all__ = [
     "AgentCache",
@@ -50,7 +63,7 @@ class provider:
         self._resource_type = resource_type
         self._name = name
 
-    def __call__(self, cls: type) -> type:
+    def __call__(self, cls: C) -> C:
         Commander.add_provider(self._resource_type, self._name, cls)
         return cls
 
@@ -76,16 +89,16 @@ class HandlerNotAvailableException(Exception):
 
 
 def cache(
-    func: Callable | None = None,
+    func: Callable[..., Any] | None = None,
     ignore: Sequence[str] = (),
     timeout: float | None = None,
     for_version: bool | None = None,
     cache_none: bool = True,
     cacheNone: bool | None = None,
-    call_on_delete: Callable[[object], None] | None = None,
+    call_on_delete: Callable[[Any], object] | None = None,
     evict_after_creation: float = 0.0,
     evict_after_last_access: float = 0.0,
-):
+) -> Any:
     """Keeps the results of a handler's method in the cache of the executor, by the method's name and arguments.
 
     `ignore` names arguments that do not count. Without a limit a result stays until 60 s after its last use;
@@ -97,7 +110,7 @@ def cache(
     ignored = frozenset(ignore)
     creation, idle = _retention(timeout, for_version, evict_after_creation, evict_after_last_access)
 
-    def decorate(method: Callable) -> Callable:
+    def decorate(method: Any) -> Callable[..., Any]:
         import functools
 
         code = method.__code__
@@ -107,7 +120,7 @@ def cache(
         by_default.update(method.__kwdefaults__ or {})
 
         @functools.wraps(method)
-        def cached(self, *args: object, **kwargs: object) -> object:
+        def cached(self: HandlerAPI[Any], *args: object, **kwargs: object) -> object:
             if len(args) > len(names):
                 raise TypeError(f"{method.__name__}() takes {len(names)} arguments but {len(args)} were given")
             bound = {**by_default, **dict(zip(names, args))}
@@ -199,12 +212,12 @@ class HandlerContext(LoggerABC):
         self,
         resource: Resource,
         dry_run: bool = False,
-        action_id: UUID | None = None,
+        action_id: UUID | str | None = None,
         logger: logging.Logger | None = None,
     ) -> None:
         self._resource = resource
         self._dry_run = dry_run
-        self._action_id = action_id
+        self._action_id: UUID | str | None = action_id
         self._logger = logger
         self._cache: dict[str, object] = {}
         self._purged = False
@@ -215,22 +228,21 @@ class HandlerContext(LoggerABC):
         self._status: ResourceState | None = None
         self._resource_state: HandlerResourceState | None = None
         self._logs: list[data.LogLine] = []
-        self._facts: list[dict] = []
+        self._facts: list[dict[str, Any]] = []
+        # Of a discovery: resource id -> values; they are kept when the run is over.
+        self._discovered: dict[str, dict[str, Any]] = {}
 
     @property
-    def action_id(self):
-        if self._action_id is None:
+    def action_id(self) -> UUID:
+        known = self._action_id
+        if known is None or isinstance(known, str):
             import uuid
 
-            self._action_id = uuid.uuid4()
-        elif isinstance(self._action_id, str):
-            import uuid
-
-            self._action_id = uuid.UUID(self._action_id)
-        return self._action_id
+            known = self._action_id = uuid.uuid4() if known is None else uuid.UUID(known)
+        return known
 
     @property
-    def logger(self):
+    def logger(self) -> logging.Logger:
         if self._logger is None:
             import logging
 
@@ -256,21 +268,21 @@ class HandlerContext(LoggerABC):
     def set_status(self, status: ResourceState) -> None:
         """Sets the result; a state that a handler cannot give counts as failed, with a warning."""
         try:
-            self.set_resource_state(HandlerResourceState(str(status)))
+            self.set_resource_state(HandlerResourceState(_word(status)))
         except ValueError:
             self.warning(
                 "Called set_status with unsupported status %(status)s, the resource is marked failed",
-                status=str(status),
+                status=_word(status),
             )
             self.set_resource_state(HandlerResourceState.failed)
 
     def set_resource_state(self, new_state: HandlerResourceState) -> None:
         """Sets the result. InvalidOperation for `non_compliant` without any difference."""
-        new_state = HandlerResourceState(str(new_state))
+        new_state = HandlerResourceState(_word(new_state))
         if new_state == HandlerResourceState.non_compliant and not self._changes:
             raise InvalidOperation("A resource without changes is not non_compliant: report them with add_change first")
         self._resource_state = new_state
-        text = "skipped" if new_state == HandlerResourceState.skipped_for_dependency else str(new_state)
+        text = "skipped" if new_state == HandlerResourceState.skipped_for_dependency else new_state.value
         self._status = ResourceState(text)
 
     # --- facts and scratch values ------------------------------------------------------------------------------------
@@ -288,14 +300,14 @@ class HandlerContext(LoggerABC):
         self._facts.append(fact)
 
     @property
-    def facts(self) -> list[dict]:
+    def facts(self) -> list[dict[str, Any]]:
         return self._facts
 
     def set(self, name: str, value: object) -> None:
         """Keeps a value for the rest of this run."""
         self._cache[name] = value
 
-    def get(self, name: str) -> object:
+    def get(self, name: str) -> Any:
         return self._cache[name]
 
     def contains(self, key: str) -> bool:
@@ -405,22 +417,18 @@ def _loggable(key: str, value: object) -> object:
         return str(value)
 
 
-class _Generic:
-    """Lets a class be written with parameters, `CRUDHandler[Row]`, which only type checkers read."""
-
-    def __class_getitem__(cls, parameters):
-        import types
-
-        return types.GenericAlias(cls, parameters)
+def _word(state: object) -> str:
+    """The text of a state, which code gives as one or as a member of an enumeration."""
+    return str(getattr(state, "value", state))
 
 
-class HandlerAPI(_Generic, ABC):
+class HandlerAPI(Subscripted[R], ABC):
     """What Steward calls on a handler. A handler lives for one task; only the cache outlives it."""
 
-    def __init__(self, agent: object, io: object = None) -> None:
+    def __init__(self, agent: Any, io: object = None) -> None:
         self._agent = agent
         self._io = io
-        self._client = None
+        self._client: Client | None = None
         self._cache: AgentCache | None = None
 
     @property
@@ -435,24 +443,24 @@ class HandlerAPI(_Generic, ABC):
     def close(self) -> None:
         """Called after each task, whatever its end."""
 
-    def pre(self, ctx: HandlerContext, resource: Resource) -> None:
+    def pre(self, ctx: HandlerContext, resource: R) -> None:
         """Called before anything else is done with the resource."""
 
-    def post(self, ctx: HandlerContext, resource: Resource) -> None:
+    def post(self, ctx: HandlerContext, resource: R) -> None:
         """Called after everything else, also after a failure."""
 
     def can_reload(self) -> bool:
         """Whether `do_reload` is to be called when a dependency has changed."""
         return False
 
-    def do_reload(self, ctx: HandlerContext, resource: Resource) -> None:
+    def do_reload(self, ctx: HandlerContext, resource: R) -> None:
         """Reloads the thing after a change of a dependency."""
 
     @abstractmethod
-    def execute(self, ctx: HandlerContext, resource: Resource, dry_run: bool = False) -> None:
+    def execute(self, ctx: HandlerContext, resource: R, dry_run: bool = False) -> None:
         """Brings the thing to its desired state, or in a dry run only finds the differences."""
 
-    def deploy(self, ctx: HandlerContext, resource: Resource, requires: Mapping[str, ResourceState]) -> None:
+    def deploy(self, ctx: HandlerContext, resource: R, requires: Mapping[str, ResourceState]) -> None:
         """Runs `execute` if the states of the dependencies allow it, then `do_reload` if one has changed."""
         if getattr(resource, "report_only", False):
             # Only looks, so the state of others does not matter and nothing is reloaded.
@@ -464,7 +472,7 @@ class HandlerAPI(_Generic, ABC):
                 self.do_reload(ctx, resource)
 
     def _blocked(self, ctx: HandlerContext, requires: Mapping[str, ResourceState]) -> bool:
-        states = {rid: str(state) for rid, state in requires.items()}
+        states = {rid: _word(state) for rid, state in requires.items()}
 
         def among(*wanted: str) -> list[str]:
             return sorted(rid for rid, state in states.items() if state in wanted)
@@ -486,10 +494,10 @@ class HandlerAPI(_Generic, ABC):
         ctx.set_resource_state(HandlerResourceState.skipped_for_dependency)
         return True
 
-    def _did_dependency_change(self, resource: Resource) -> bool:
+    def _did_dependency_change(self, resource: R) -> bool:
         return bool(getattr(self._agent, "dependency_changed", False))
 
-    def check_facts(self, ctx: HandlerContext, resource: Resource) -> dict[str, object]:
+    def check_facts(self, ctx: HandlerContext, resource: R) -> dict[str, object]:
         """The facts of a resource, with `pre` and `post` around the question."""
         try:
             self.pre(ctx, resource)
@@ -497,25 +505,25 @@ class HandlerAPI(_Generic, ABC):
         finally:
             _run_post(self, ctx, resource)
 
-    def facts(self, ctx: HandlerContext, resource: Resource) -> dict[str, object]:
+    def facts(self, ctx: HandlerContext, resource: R) -> dict[str, object]:
         """The facts of a resource, by name."""
         return {}
 
-    def available(self, resource: Resource) -> bool:
+    def available(self, resource: R) -> bool:
         return True
 
     # --- the way to the server ---------------------------------------------------------------------------------------
 
-    def run_sync(self, func: Callable[[], object]) -> object:
+    def run_sync(self, func: Callable[[], Awaitable[T]]) -> T:
         """Runs an async function on the agent's event loop and gives its result."""
         import asyncio
 
-        async def call() -> object:
+        async def call() -> T:
             return await func()
 
         return asyncio.run_coroutine_threadsafe(call(), self._agent.eventloop).result()
 
-    def get_client(self):
+    def get_client(self) -> Client:
         if self._client is None:
             from inmanta.protocol import endpoints
 
@@ -527,7 +535,7 @@ class HandlerAPI(_Generic, ABC):
         from inmanta.util import hash_file
 
         result = self.run_sync(lambda: self.get_client().get_file(hash_id))
-        if result.code != 200:
+        if result.code != 200 or result.result is None:
             return None
         import base64
 
@@ -571,7 +579,7 @@ def _fail(ctx: HandlerContext, resource: Resource, error: BaseException) -> None
         )
 
 
-def _run_post(handler: HandlerAPI, ctx: HandlerContext, resource: Resource) -> None:
+def _run_post(handler: HandlerAPI[R], ctx: HandlerContext, resource: R) -> None:
     try:
         handler.post(ctx, resource)
     except Exception as error:
@@ -582,7 +590,7 @@ def _run_post(handler: HandlerAPI, ctx: HandlerContext, resource: Resource) -> N
         )
 
 
-def _difference(current: Resource, desired: Resource) -> dict[str, dict[str, object]]:
+def _difference(current: Resource, desired: Resource) -> Changes:
     changes = {}
     for field in type(desired).fields:
         wanted = getattr(desired, field)
@@ -609,25 +617,25 @@ def _report_only(ctx: HandlerContext, resource: Resource) -> bool:
     return True
 
 
-class ResourceHandler(HandlerAPI):
+class ResourceHandler(HandlerAPI[R]):
     """The older style: find out what is there, list the differences, make the changes."""
 
-    def _diff(self, current: Resource, desired: Resource) -> dict[str, dict[str, object]]:
+    def _diff(self, current: R, desired: R) -> Changes:
         return _difference(current, desired)
 
-    def check_resource(self, ctx: HandlerContext, resource: Resource) -> Resource:
+    def check_resource(self, ctx: HandlerContext, resource: R) -> R:
         """A copy of the resource with its actual state."""
         raise NotImplementedError
 
-    def list_changes(self, ctx: HandlerContext, resource: Resource) -> dict[str, dict[str, object]]:
+    def list_changes(self, ctx: HandlerContext, resource: R) -> Changes:
         """The attributes that differ, as attribute -> {current, desired}."""
         return self._diff(self.check_resource(ctx, resource), resource)
 
-    def do_changes(self, ctx: HandlerContext, resource: Resource, changes: Mapping[str, Mapping[str, object]]) -> None:
+    def do_changes(self, ctx: HandlerContext, resource: R, changes: Changes) -> None:
         """Makes the changes; called without any as well."""
         raise NotImplementedError
 
-    def execute(self, ctx: HandlerContext, resource: Resource, dry_run: bool = False) -> None:
+    def execute(self, ctx: HandlerContext, resource: R, dry_run: bool = False) -> None:
         try:
             self.pre(ctx, resource)
             changes = self.list_changes(ctx, resource)
@@ -645,7 +653,7 @@ class ResourceHandler(HandlerAPI):
             _run_post(self, ctx, resource)
 
 
-class CRUDHandler(ResourceHandler):
+class CRUDHandler(ResourceHandler[P]):
     """A handler of four methods: read, create, delete and update.
 
     `read_resource` edits its argument, a copy of the desired state, until it says what is there, or raises
@@ -653,30 +661,30 @@ class CRUDHandler(ResourceHandler):
     """
 
     @abstractmethod
-    def read_resource(self, ctx: HandlerContext, resource: Resource) -> None:
+    def read_resource(self, ctx: HandlerContext, resource: P) -> None:
         """Turns `resource` into the actual state; ResourcePurged if there is nothing."""
 
     @abstractmethod
-    def create_resource(self, ctx: HandlerContext, resource: Resource) -> None:
+    def create_resource(self, ctx: HandlerContext, resource: P) -> None:
         """Makes the thing. Calls `ctx.set_created()`."""
 
     @abstractmethod
-    def delete_resource(self, ctx: HandlerContext, resource: Resource) -> None:
+    def delete_resource(self, ctx: HandlerContext, resource: P) -> None:
         """Removes the thing. Calls `ctx.set_purged()`."""
 
     @abstractmethod
-    def update_resource(self, ctx: HandlerContext, changes: dict[str, dict[str, object]], resource: Resource) -> None:
+    def update_resource(self, ctx: HandlerContext, changes: Changes, resource: P) -> None:
         """Changes the thing; `changes` is attribute -> {current, desired}. Calls `ctx.set_updated()`."""
 
-    def calculate_diff(self, ctx: HandlerContext, current: Resource, desired: Resource) -> dict[str, dict[str, object]]:
+    def calculate_diff(self, ctx: HandlerContext, current: P, desired: P) -> Changes:
         """The attributes that differ, as attribute -> {current, desired}. A desired null never differs."""
         return _difference(current, desired)
 
-    def execute(self, ctx: HandlerContext, resource: Resource, dry_run: bool = False) -> None:
+    def execute(self, ctx: HandlerContext, resource: P, dry_run: bool = False) -> None:
         try:
             self.pre(ctx, resource)
             current = resource.clone(purged=False)
-            changes: dict[str, dict[str, object]] = {}
+            changes: Changes = {}
             try:
                 ctx.debug("Calling read_resource")
                 self.read_resource(ctx, current)
@@ -711,14 +719,14 @@ class CRUDHandler(ResourceHandler):
 CRUDHandlerGeneric = CRUDHandler
 
 
-class DiscoveryHandler(HandlerAPI):
+class DiscoveryHandler(HandlerAPI[R], Subscripted2[R, Found]):
     """A handler that reports what exists: `discover_resources` gives resource id -> values."""
 
     @abstractmethod
-    def discover_resources(self, ctx: HandlerContext, discovery_resource: Resource) -> Mapping[str, object]:
+    def discover_resources(self, ctx: HandlerContext, discovery_resource: R) -> Mapping[str, Found]:
         """What exists: resource id without version -> a model object (`model_dump`)."""
 
-    def execute(self, ctx: HandlerContext, resource: Resource, dry_run: bool = False) -> None:
+    def execute(self, ctx: HandlerContext, resource: R, dry_run: bool = False) -> None:
         if dry_run:
             ctx.set_resource_state(HandlerResourceState.dry)
             return
@@ -729,13 +737,10 @@ class DiscoveryHandler(HandlerAPI):
             for rid, value in found.items():
                 if not hasattr(value, "model_dump"):
                     raise TypeError(f"discover_resources gave a {type(value).__name__} for {rid}, not a model object")
-                values[rid] = value.model_dump()
-            if values:
-                ctx.warning(
-                    "%(count)s resources were discovered; Steward does not keep discovered resources yet",
-                    count=len(values),
-                    discovered=values,
-                )
+                if not Id.is_resource_id(str(rid)):
+                    raise ValueError(f"discover_resources gave {rid}, which is no resource id")
+                values[str(rid)] = value.model_dump()
+            ctx._discovered.update(values)
             ctx.set_resource_state(HandlerResourceState.deployed)
         except Exception as error:
             _fail(ctx, resource, error)
@@ -746,26 +751,26 @@ class DiscoveryHandler(HandlerAPI):
 class Commander:
     """The registered handler classes, by resource type."""
 
-    __command_functions: dict[str, type[HandlerAPI]] = {}
+    __command_functions: dict[str, type[HandlerAPI[Any]]] = {}
 
     @classmethod
-    def add_provider(cls, resource: str, name: str | None, provider: type[HandlerAPI]) -> None:
+    def add_provider(cls, resource: str, name: str | None, provider: type[HandlerAPI[Any]]) -> None:
         cls.__command_functions[resource] = provider
 
     @classmethod
-    def get_handlers(cls) -> dict[str, type[HandlerAPI]]:
+    def get_handlers(cls) -> dict[str, type[HandlerAPI[Any]]]:
         return cls.__command_functions
 
     @classmethod
-    def get_providers(cls):
+    def get_providers(cls) -> Iterator[tuple[str, type[HandlerAPI[Any]]]]:
         return iter(list(cls.__command_functions.items()))
 
     @classmethod
-    def get_provider_class(cls, resource_type: str, name: str | None = None) -> type[HandlerAPI] | None:
+    def get_provider_class(cls, resource_type: str, name: str | None = None) -> type[HandlerAPI[Any]] | None:
         return cls.__command_functions.get(resource_type)
 
     @classmethod
-    def get_provider(cls, agent: object, resource: Resource) -> HandlerAPI:
+    def get_provider(cls, agent: object, resource: Resource) -> HandlerAPI[Any]:
         """A new handler for a resource; an exception if its type has none."""
         resource_type = resource.id.entity_type
         found = cls.__command_functions.get(resource_type)
@@ -782,7 +787,7 @@ class Commander:
         """Kept for test tools."""
 
 
-def __getattr__(name: str):
+def __getattr__(name: str) -> object:
     if name in ("ParameterSource", "Change"):
         return getattr(const, name)
     if name == "Result":

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Hashable, Sequence
+    from typing import Self
 
 
 class Location:
@@ -37,7 +38,7 @@ class Location:
     def __hash__(self) -> int:
         return hash(self._key())
 
-    def _key(self) -> tuple:
+    def _key(self) -> tuple[Hashable, ...]:
         return (self.file, self.lnr)
 
 
@@ -55,7 +56,7 @@ class Range(Location):
     def __str__(self) -> str:
         return f"{self.file}:{self.lnr}:{self.start_char}"
 
-    def _key(self) -> tuple:
+    def _key(self) -> tuple[Hashable, ...]:
         return (self.file, self.lnr, self.start_char, self.end_lnr, self.end_char)
 
 
@@ -79,7 +80,14 @@ class Locatable:
 class LocatableString(str):
     """A text of the source with its place; `value` is the plain text."""
 
-    def __new__(cls, value: str, location: Location | None = None, lexpos: int = 0, namespace: object = None):
+    value: str
+    location: Location | None
+    lexpos: int
+    namespace: object
+
+    def __new__(
+        cls, value: str, location: Location | None = None, lexpos: int = 0, namespace: object = None
+    ) -> Self:
         self = super().__new__(cls, value)
         self.value = str(value)
         self.location = location

@@ -7,12 +7,13 @@ from inmanta.ast import type as types
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from inmanta.ast.entity import Entity
+    from steward_host.messages import AttributeInfo
 
 
 class Attribute:
     """A plain attribute: `name` and `type`."""
 
-    def __init__(self, entity: Entity, info: dict) -> None:
+    def __init__(self, entity: Entity, info: AttributeInfo) -> None:
         self.entity = entity
         self.name: str = info["name"]
         self._type_name: str = info["type_name"]
@@ -48,7 +49,7 @@ class Attribute:
 class RelationAttribute(Attribute):
     """A relation: `type` is the related entity, `low` and `high` how many of them (high None: any number)."""
 
-    def __init__(self, entity: Entity, info: dict) -> None:
+    def __init__(self, entity: Entity, info: AttributeInfo) -> None:
         super().__init__(entity, info)
         self.low: int = info["low"]
         self.high: int | None = info["high"]
@@ -60,10 +61,13 @@ class RelationAttribute(Attribute):
     @property
     def end(self) -> RelationAttribute | None:
         """The other end of the relation; None if it has one end only."""
-        return None if self._inverse is None else self.type.get_attribute(self._inverse)
+        found = None if self._inverse is None else self.type.get_attribute(self._inverse)
+        return found if isinstance(found, RelationAttribute) else None
 
     @property
     def type(self) -> Entity:
         from inmanta.execute import runtime
 
-        return runtime.entity(self._type_name)
+        found = runtime.entity(self._type_name)
+        assert found is not None, "a relation has an entity at its end"
+        return found

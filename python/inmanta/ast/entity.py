@@ -6,11 +6,16 @@ from inmanta.ast import Namespace, RuntimeException
 from inmanta.ast.attribute import Attribute, RelationAttribute
 from inmanta.ast.type import Type
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from inmanta.execute.runtime import Instance
+    from steward_host.messages import EntityInfo
+
 
 class Entity(Type):
     """One entity. Made from the compiler's `entity_info`; compared by full name."""
 
-    def __init__(self, info: dict) -> None:
+    def __init__(self, info: EntityInfo) -> None:
         self.full_name: str = info["name"]
         self._parents: list[str] = list(info["parents"])
         self._indices: list[list[str]] = list(info.get("indices") or ())
@@ -88,7 +93,7 @@ class Entity(Type):
     def is_subclass(self, cls: Entity) -> bool:
         return cls.full_name in self._parents
 
-    def get_all_instances(self) -> list:
+    def get_all_instances(self) -> list[Instance]:
         """All instances so far, those of entities that extend this one among them, in the order of their making."""
         from inmanta.execute import runtime
 

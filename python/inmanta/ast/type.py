@@ -5,6 +5,10 @@ from __future__ import annotations
 from inmanta.ast import RuntimeException
 from inmanta.execute.util import AnyType, NoneValue, Unknown
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any as Dynamic, NoReturn
+
 __all__ = ["AnyType"]
 
 
@@ -15,7 +19,10 @@ class Type:
         """True, or a RuntimeException that says what is wrong. Unknown always passes."""
         return True
 
-    def cast(self, value: object) -> object:
+    def cast(self, value: Dynamic) -> object:
+        self._no_cast(value)
+
+    def _no_cast(self, value: object) -> NoReturn:
         raise RuntimeException(None, f"Failed to cast '{value}' to {self}")
 
     def type_string(self) -> str | None:
@@ -106,7 +113,7 @@ class Number(Primitive):
             return True
         return isinstance(value, (int, float)) and not isinstance(value, bool) or self._refuse(value)
 
-    def cast(self, value: object) -> int | float:
+    def cast(self, value: Dynamic) -> int | float:
         if isinstance(value, (bool, int)):
             return int(value)
         if isinstance(value, float):
@@ -118,7 +125,7 @@ class Number(Primitive):
         try:
             return float(value)
         except (TypeError, ValueError):
-            return super().cast(value)
+            self._no_cast(value)
 
 
 class Integer(Number):
@@ -129,11 +136,11 @@ class Integer(Number):
             return True
         return isinstance(value, int) and not isinstance(value, bool) or self._refuse(value)
 
-    def cast(self, value: object) -> int:
+    def cast(self, value: Dynamic) -> int:
         try:
             return int(value)
         except (TypeError, ValueError):
-            return Type.cast(self, value)
+            self._no_cast(value)
 
 
 class Float(Number):
@@ -144,11 +151,11 @@ class Float(Number):
             return True
         return isinstance(value, (int, float)) and not isinstance(value, bool) or self._refuse(value)
 
-    def cast(self, value: object) -> float:
+    def cast(self, value: Dynamic) -> float:
         try:
             return float(value)
         except (TypeError, ValueError):
-            return Type.cast(self, value)
+            self._no_cast(value)
 
 
 class Bool(Primitive):
@@ -198,7 +205,8 @@ class TypedList(List):
     def validate(self, value: object) -> bool:
         if isinstance(value, Unknown):
             return True
-        List().validate(value)
+        if not isinstance(value, list):
+            return List().validate(value)
         return all([self.element_type.validate(element) for element in value])
 
     def type_string(self) -> str | None:
@@ -252,10 +260,11 @@ class TypedDict(Dict):
     def validate(self, value: object) -> bool:
         if isinstance(value, Unknown):
             return True
-        Dict().validate(value)
+        if not isinstance(value, dict) or not Dict().validate(value):
+            return Dict().validate(value)
         return all([self.element_type.validate(element) for element in value.values()])
 
-    def type_string(self) -> None:
+    def type_string(self) -> str | None:
         return None
 
     def type_string_internal(self) -> str:

@@ -28,7 +28,7 @@ def finalize() -> None:
         _finalizers.pop(0)()
 
 
-def do_compile(refs: dict | None = None) -> tuple[dict, object]:
+def do_compile(refs: dict[str, object] | None = None) -> tuple[dict[str, object], object]:
     """Not available: Steward compiles outside of Python."""
     raise NotImplementedError("Steward compiles outside of Python: use `steward compile`")
 

@@ -7,6 +7,11 @@ from __future__ import annotations
 
 from inmanta import const
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import datetime
+    import logging
+
 
 _BOOLEANS = {"1": True, "yes": True, "true": True, "on": True, "0": False, "no": False, "false": False, "off": False}
 
@@ -21,7 +26,7 @@ def convert_boolean(value: bool | str) -> bool:
         raise ValueError(f"Not a boolean: {value}") from None
 
 
-def _filled(msg: str, kwargs: dict) -> str:
+def _filled(msg: str, kwargs: dict[str, object]) -> str:
     """The text of a line: a missing argument is a KeyError, but a lone percent sign without arguments is itself."""
     if "%" not in msg:
         return msg
@@ -36,7 +41,7 @@ def _filled(msg: str, kwargs: dict) -> str:
 class LogLine:
     """One line of a resource action's log. `_data` holds level, msg, args, kwargs and timestamp."""
 
-    def __init__(self, level: const.LogLevel, msg: str, kwargs: dict, timestamp_us: int) -> None:
+    def __init__(self, level: const.LogLevel, msg: str, kwargs: dict[str, object], timestamp_us: int) -> None:
         self._level = level
         self._msg = msg
         self._kwargs = kwargs
@@ -49,12 +54,18 @@ class LogLine:
 
         if isinstance(level, int):
             level = const.INTEGER_TO_LOG_LEVEL[level]
-        level = const.LogLevel(level)
-        microseconds = time.time_ns() // 1000 if timestamp is None else int(timestamp.timestamp() * 1_000_000)
+        elif type(level) is not const.LogLevel:
+            level = const.LogLevel(level)
+        microseconds = time.time_ns() // 1000
+        if hasattr(timestamp, "timestamp"):
+            microseconds = int(timestamp.timestamp() * 1_000_000)
+        elif timestamp is not None:
+            # A handler's argument that only has the name.
+            kwargs["timestamp"] = timestamp
         return cls(level, _filled(msg, kwargs), kwargs, microseconds)
 
     @property
-    def _data(self) -> dict:
+    def _data(self) -> dict[str, object]:
         import datetime
 
         timestamp = datetime.datetime.fromtimestamp(self.timestamp_us / 1_000_000, datetime.timezone.utc)
@@ -66,8 +77,8 @@ class LogLine:
     args = property(lambda self: [])
     kwargs = property(lambda self: self._kwargs)
 
-    def to_dict(self) -> dict:
+    def to_dict(self) -> dict[str, object]:
         return self._data
 
-    def write_to_logger(self, logger) -> None:
+    def write_to_logger(self, logger: logging.Logger) -> None:
         logger.log(self._level.to_int, "%s", self._msg)

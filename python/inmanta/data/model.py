@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import builtins
+
 # Aliases of text, for annotations.
 ResourceIdStr = str
 ResourceVersionIdStr = str
@@ -12,13 +16,18 @@ class _Record:
 
     _fields: tuple[str, ...] = ()
 
+    def __init_subclass__(cls) -> None:
+        if "_fields" not in vars(cls):
+            # Declared as those of a pydantic model.
+            cls._fields = (*cls._fields, *vars(cls).get("__annotations__", ()))
+
     def __init__(self, **kwargs: object) -> None:
         for field in self._fields:
             setattr(self, field, kwargs.pop(field, getattr(type(self), field, None)))
         if kwargs:
             raise TypeError(f"{type(self).__name__} has no field {', '.join(kwargs)}")
 
-    def model_dump(self, by_alias: bool = False) -> dict:
+    def model_dump(self, by_alias: bool = False) -> builtins.dict[str, object]:
         return {field: getattr(self, field) for field in self._fields}
 
     dict = model_dump
@@ -34,6 +43,9 @@ class AttributeStateChange(_Record):
     """What an attribute is and what it should be."""
 
     _fields = ("current", "desired")
+
+    current: object
+    desired: object
 
     def __init__(self, current: object = None, desired: object = None) -> None:
         super().__init__(current=current, desired=desired)
@@ -61,11 +73,12 @@ class Environment(_Record):
     _fields = ("id", "name", "project_id", "repo_url", "repo_branch", "settings", "halted")
 
 
-def __getattr__(name: str):
+def __getattr__(name: str) -> type:
     if name == "BaseModel":
         try:
             from pydantic import BaseModel
         except ImportError:
-            BaseModel = _Record
-        return BaseModel
+            return _Record
+        found: type = BaseModel
+        return found
     raise AttributeError(name)

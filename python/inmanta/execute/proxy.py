@@ -15,6 +15,9 @@ from inmanta.util import JSONSerializable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any, NoReturn, Self
+
     from inmanta.ast.entity import Entity
 
 __all__ = [
@@ -34,6 +37,12 @@ __all__ = [
 _PLAIN = frozenset({str, int, float, bool, type(None)})
 _get = object.__getattribute__
 _set = object.__setattr__
+
+
+if TYPE_CHECKING:
+    _Mapping = Mapping[str, Any]
+else:
+    _Mapping = Mapping
 
 
 class ProxyContext:
@@ -105,7 +114,7 @@ class DynamicProxy:
         _set(self, "__context", context)
 
     @classmethod
-    def unwrap(cls, item: object, *, dynamic_context: object = None) -> object:
+    def unwrap(cls, item: object, *, dynamic_context: object = None) -> Any:
         """The internal value of anything a plugin returns; TypeError for a dict with other keys than text."""
         if type(item) in _PLAIN:
             return item
@@ -122,7 +131,7 @@ class DynamicProxy:
         return item
 
     @classmethod
-    def return_value(cls, value: object, *, context: ProxyContext | None = None) -> object:
+    def return_value(cls, value: object, *, context: ProxyContext | None = None) -> Any:
         """What a plugin gets for an internal value; UnknownException for an Unknown."""
         if type(value) in _PLAIN:
             return value
@@ -143,7 +152,7 @@ class DynamicProxy:
             raise UnknownException(value)
         return value
 
-    def _return_value(self, value: object, *, relative_path: str) -> object:
+    def _return_value(self, value: object, *, relative_path: str) -> Any:
         """The gate of all nested reading: refuses undeclared references, then `return_value`."""
         if type(value) in _PLAIN:
             return value
@@ -163,27 +172,33 @@ class DynamicProxy:
         nested = (context or _UNNAMED).nested(relative_path=relative_path)
         return DynamicProxy.return_value(value, context=nested)
 
-    def _get_instance(self):
+    def _get_instance(self) -> Any:
         return _get(self, "__instance")
 
     def _get_context(self) -> ProxyContext | None:
-        return _get(self, "__context")
+        context: ProxyContext | None = _get(self, "__context")
+        return context
 
-    def _allow_references(self):
+    def _allow_references(self) -> Self:
         """A copy whose direct elements may be references."""
         return type(self)(self._get_instance(), context=(self._get_context() or _UNNAMED).allow_references())
 
     def _type(self) -> Entity:
-        return self._get_instance().get_type()
+        entity: Entity = self._get_instance().get_type()
+        return entity
 
     def is_unknown(self) -> bool:
         return isinstance(self._get_instance(), Unknown)
 
-    def __getattr__(self, attribute: str) -> object:
+    def __getattr__(self, attribute: str) -> Any:
         if attribute[:2] == "__":
             # Python's own questions (copy, pickle, numpy) are none to the model.
             raise AttributeError(attribute)
-        value = self._get_instance().get_attribute(attribute).get_value()
+        instance = _get(self, "__instance")
+        if type(instance) is Instance and attribute in instance._values:
+            value = instance._values[attribute]
+        else:
+            value = instance.get_attribute(attribute).get_value()
         return self._return_value(value, relative_path="." + attribute)
 
     def __setattr__(self, attribute: str, value: object) -> None:
@@ -192,7 +207,7 @@ class DynamicProxy:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, DynamicProxy):
             return NotImplemented
-        return self._get_instance() == other._get_instance()
+        return bool(self._get_instance() == other._get_instance())
 
     def __hash__(self) -> int:
         return hash(self._get_instance())
@@ -203,7 +218,7 @@ class DynamicProxy:
         mine, others = self._get_instance(), other._get_instance()
         if isinstance(mine, Instance) and isinstance(others, Instance):
             return mine.id < others.id
-        return mine < others
+        return bool(mine < others)
 
     def __repr__(self) -> str:
         return f"@{_shown(self._get_instance())}"
@@ -211,17 +226,17 @@ class DynamicProxy:
     def __str__(self) -> str:
         return f"@{_shown(self._get_instance())}"
 
-    def __reduce__(self):
+    def __reduce__(self) -> NoReturn:
         raise TypeError("a value of the model cannot be pickled")
 
 
 class SequenceProxy(DynamicProxy, JSONSerializable):
     """A list of the model, read-only."""
 
-    def __init__(self, sequence: Sequence, *, context: ProxyContext | None = None) -> None:
+    def __init__(self, sequence: Sequence[object], *, context: ProxyContext | None = None) -> None:
         DynamicProxy.__init__(self, sequence, context=context)
 
-    def __getitem__(self, key):
+    def __getitem__(self, key: int | slice) -> Any:
         value = self._get_instance()[key]
         if isinstance(key, slice):
             return SequenceProxy(value, context=self._get_context())
@@ -230,13 +245,13 @@ class SequenceProxy(DynamicProxy, JSONSerializable):
     def __len__(self) -> int:
         return len(self._get_instance())
 
-    def __iter__(self):
-        return IteratorProxy(self._get_instance(), context=self._get_context())
+    def __iter__(self) -> Iterator[Any]:
+        return IteratorProxy(_get(self, "__instance"), context=_get(self, "__context"))
 
     def __contains__(self, item: object) -> bool:
         return any(item == element for element in self)
 
-    def __reversed__(self):
+    def __reversed__(self) -> Iterator[Any]:
         return iter([*self][::-1])
 
     def index(self, value: object) -> int:
@@ -245,91 +260,88 @@ class SequenceProxy(DynamicProxy, JSONSerializable):
     def count(self, value: object) -> int:
         return [*self].count(value)
 
-    def __getattr__(self, attribute: str) -> object:
+    def __getattr__(self, attribute: str) -> NoReturn:
         raise AttributeError(attribute)
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, SequenceProxy):
-            return self._get_instance() == other._get_instance()
+            return bool(self._get_instance() == other._get_instance())
         if isinstance(other, list):
             return len(self) == len(other) and all(mine == theirs for mine, theirs in zip(self, other))
         return NotImplemented
 
-    __hash__ = None
+    __hash__ = None  # type: ignore[assignment]  # how Python spells "not hashable"
 
     def __lt__(self, other: object) -> bool:
+        if not isinstance(other, (SequenceProxy, list)):
+            return NotImplemented
         return [*self] < [*other]
 
-    def json_serialization_step(self) -> list:
+    def json_serialization_step(self) -> list[Any]:
         return [*self]
 
 
-class DictProxy(DynamicProxy, Mapping, JSONSerializable):
+class DictProxy(DynamicProxy, _Mapping, JSONSerializable):
     """A dict of the model, read-only."""
 
-    def __init__(self, mydict: dict, *, context: ProxyContext | None = None) -> None:
+    def __init__(self, mydict: dict[str, object], *, context: ProxyContext | None = None) -> None:
         DynamicProxy.__init__(self, mydict, context=context)
 
-    def __getitem__(self, key: str):
+    def __getitem__(self, key: str) -> Any:
         return self._return_value(self._get_instance()[key], relative_path=f"[{key!r}]")
 
     def __len__(self) -> int:
         return len(self._get_instance())
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[str]:
         return iter(self._get_instance())
 
     def __contains__(self, key: object) -> bool:
         return key in self._get_instance()
 
-    def __getattr__(self, attribute: str) -> object:
+    def __getattr__(self, attribute: str) -> NoReturn:
         raise AttributeError(attribute)
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, DictProxy):
-            return self._get_instance() == other._get_instance()
+            return bool(self._get_instance() == other._get_instance())
         if isinstance(other, dict):
             return len(self) == len(other) and all(key in self and self[key] == other[key] for key in other)
         return NotImplemented
 
-    __hash__ = None
+    __hash__ = None  # type: ignore[assignment]  # how Python spells "not hashable"
 
-    def json_serialization_step(self) -> dict:
+    def json_serialization_step(self) -> dict[str, Any]:
         return dict(self)
 
 
 class CallProxy(DynamicProxy):
     """A plugin as a value: calling it calls the plugin."""
 
-    def __call__(self, *args: object, **kwargs: object) -> object:
+    def __call__(self, *args: object, **kwargs: object) -> Any:
         return self._get_instance()(*args, **kwargs)
 
-    def __getattr__(self, attribute: str) -> object:
+    def __getattr__(self, attribute: str) -> Any:
         return getattr(self._get_instance(), attribute)
 
 
 class IteratorProxy(DynamicProxy):
     """Goes over a list; an exception for one element does not end the iteration."""
 
-    def __init__(self, sequence: Sequence, *, context: ProxyContext | None = None) -> None:
+    def __init__(self, sequence: Sequence[object], *, context: ProxyContext | None = None) -> None:
         DynamicProxy.__init__(self, sequence, context=context)
-        _set(self, "__position", 0)
+        _set(self, "__elements", enumerate(sequence))
 
-    def __iter__(self):
+    def __iter__(self) -> Self:
         return self
 
-    def __next__(self):
-        sequence = self._get_instance()
-        position = _get(self, "__position")
-        if position >= len(sequence):
-            raise StopIteration
-        _set(self, "__position", position + 1)
-        value = sequence[position]
+    def __next__(self) -> Any:
+        position, value = next(_get(self, "__elements"))
         if type(value) in _PLAIN:
             return value
         return self._return_value(value, relative_path=f"[{position}]")
 
-    def __getattr__(self, attribute: str) -> object:
+    def __getattr__(self, attribute: str) -> NoReturn:
         raise AttributeError(attribute)
 
 
@@ -337,7 +349,7 @@ def _is_reference(value: object) -> bool:
     return getattr(type(value), "_is_inmanta_reference", False)
 
 
-def __getattr__(name: str):
+def __getattr__(name: str) -> object:
     # Modules find it here as well as in inmanta.ast.
     if name in ("UnsetException", "UnknownException", "OptionalValueException", "NotFoundException"):
         import inmanta.ast

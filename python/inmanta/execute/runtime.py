@@ -6,10 +6,13 @@ from inmanta.ast import Location, NotFoundException, OptionalValueException, Uns
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from inmanta.ast.entity import Entity
+    from steward_host.messages import EntityInfo
 
 
-class AttributeNotFound(NotFoundException, AttributeError):
+class AttributeNotFound(NotFoundException, AttributeError):  # type: ignore[misc]  # `name` is any object in one base
     """The entity has no such attribute. Being an AttributeError too, `hasattr` and `getattr` with a default work."""
 
     def __init__(self, name: str, message: str) -> None:
@@ -25,19 +28,19 @@ class World:
     `place(instance_id)` file and line of a constructor.
     """
 
-    def get(self, instance_id: int, attribute: str) -> tuple[str, object]:
+    def get(self, instance_id: int, attribute: str) -> tuple[str, Any]:
         raise RuntimeError("no model: instances exist only while Steward compiles one")
 
-    def lookup(self, name: str) -> tuple[str, object]:
+    def lookup(self, name: str) -> tuple[str, Any]:
         raise RuntimeError("no model: names exist only while Steward compiles one")
 
-    def entity(self, name: str) -> dict | None:
+    def entity(self, name: str) -> EntityInfo | None:
         raise RuntimeError("no model: entities exist only while Steward compiles one")
 
     def instances(self, name: str) -> list[Instance]:
         raise RuntimeError("no model: instances exist only while Steward compiles one")
 
-    def native(self, plugin: str, args: list, kwargs: list) -> tuple[str, object]:
+    def native(self, plugin: str, args: list[object], kwargs: list[list[object]]) -> tuple[str, Any]:
         raise RuntimeError(f"{plugin} exists only while Steward compiles a model")
 
     def place(self, instance_id: int) -> tuple[str | None, int]:
@@ -76,7 +79,7 @@ def entity(name: str) -> Entity | None:
     return known
 
 
-def native(plugin: str, args: list, kwargs: list) -> object:
+def native(plugin: str, args: list[object], kwargs: list[list[object]]) -> object:
     """What a plugin of the compiler itself gives, with internal values; its error as an exception."""
     from inmanta import ast
 

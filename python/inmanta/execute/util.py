@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 
 class Unknown:
     """A value that only becomes known later, such as a fact; `source` is what is waited for."""
@@ -11,7 +15,7 @@ class Unknown:
     def __init__(self, source: object = None) -> None:
         self.source = source
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[object]:
         return iter(())
 
     def __repr__(self) -> str:

@@ -7,7 +7,13 @@ port is set there is no server to ask, and every call raises `NoServer`, a Conne
 from __future__ import annotations
 
 from inmanta.config import Config, is_bool
-from inmanta.protocol.common import Result
+from inmanta.protocol.common import ClientCall, Result
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Mapping
+    from ssl import SSLContext
+    from typing import Any
 
 # What modules use: HTTP method, path, and the arguments that are part of the path. `tid` goes into a header, what is
 # left into the query of a GET, HEAD or DELETE, into the body of another method.
@@ -16,8 +22,12 @@ _METHODS: dict[str, tuple[str, str]] = {
     "environment_create_token": ("POST", "/api/v2/environment_auth"),
     "discovered_resource_create": ("POST", "/api/v2/discovered/{discovered_resource_id}"),
     "discovered_resource_create_batch": ("POST", "/api/v2/discovered/"),
+    "discovered_resources_get": ("GET", "/api/v2/discovered/{rid}"),
+    "discovered_resources_get_batch": ("GET", "/api/v2/discovered"),
     "environment_get": ("GET", "/api/v2/environment/{id}"),
     "environment_setting_get": ("GET", "/api/v2/environment_settings/{id}"),
+    "get_all_facts": ("GET", "/api/v2/facts"),
+    "get_compile_reports": ("GET", "/api/v2/compilereport"),
     "get_environment": ("GET", "/api/v1/environment/{id}"),
     "get_fact": ("GET", "/api/v2/resource/{rid}/facts/{id}"),
     "get_facts": ("GET", "/api/v2/resource/{rid}/facts"),
@@ -26,9 +36,12 @@ _METHODS: dict[str, tuple[str, str]] = {
     "get_parameters": ("GET", "/api/v2/parameters"),
     "get_setting": ("GET", "/api/v1/environment_settings/{id}"),
     "get_version": ("GET", "/api/v1/version/{id}"),
+    "list_desired_state_versions": ("GET", "/api/v2/desiredstate"),
     "list_params": ("POST", "/api/v1/parameter"),
     "notify_change": ("POST", "/api/v1/notify/{id}"),
     "release_version": ("POST", "/api/v1/version/{id}"),
+    "resource_details": ("GET", "/api/v2/resource/{rid}"),
+    "resource_list": ("GET", "/api/v2/resource"),
     "resource_did_dependency_change": ("GET", "/api/v2/resource/{rvid}/did_dependency_change"),
     "set_param": ("PUT", "/api/v1/parameter/{id}"),
     "set_parameters": ("PUT", "/api/v1/parameters"),
@@ -43,7 +56,7 @@ class NoServer(ConnectionRefusedError):
     """No server is configured for an endpoint."""
 
 
-def _given(endpoint: str, method: str, args: tuple, kwargs: dict) -> Result | None:
+def _given(endpoint: str, method: str, args: tuple[object, ...], kwargs: Mapping[str, object]) -> Result | None:
     """What is known without a server: inputs of a compile, files of an executor. None: it is not."""
     from inmanta.plugins import Runtime
 
@@ -53,18 +66,21 @@ def _given(endpoint: str, method: str, args: tuple, kwargs: dict) -> Result | No
         found = files.answer(Runtime.files_dir, method, {**dict(zip(("id", "content"), args)), **kwargs})
         if found is not None:
             return found
+    names = ("tid", "id", "resource_id") if method == "get_param" else ("tid", "rid")
+    arguments = {**dict(zip(names, args)), **kwargs}
+    if Runtime.ask is not None:
+        answer = Runtime.ask(method, arguments)
+        return None if answer is None else Result(*answer)
     if endpoint != "compiler":
         return None
     inputs = Runtime.inputs
-    names = ("tid", "id", "resource_id") if method == "get_param" else ("tid", "rid")
-    arguments = {**dict(zip(names, args)), **kwargs}
     if method == "get_param":
-        resource, name = arguments.get("resource_id") or "", arguments.get("id")
+        resource, name = str(arguments.get("resource_id") or ""), str(arguments.get("id"))
         values = inputs.get("facts", {}).get(resource, {}) if resource else inputs.get("parameters", {})
         if name in values:
             return Result(200, {"parameter": {"name": name, "value": values[name], "resource_id": resource}})
     elif method == "get_facts":
-        facts = inputs.get("facts", {}).get(arguments.get("rid"))
+        facts = inputs.get("facts", {}).get(str(arguments.get("rid")))
         if facts is not None:
             return Result(200, {"data": [{"name": name, "value": value} for name, value in facts.items()]})
     elif method == "get_environment":
@@ -88,7 +104,7 @@ class _Transport:
         host = Config.get(self._section, "host", "localhost")
         return f"{scheme}://{host}:{Config.get(self._section, 'port', 8888)}"
 
-    def call(self, method: str, args: tuple, kwargs: dict) -> Result:
+    def call(self, method: str, args: tuple[object, ...], kwargs: Mapping[str, object]) -> Result:
         if method not in _METHODS:
             raise AttributeError(f"method {method} is not one that this client knows")
         given = _given(self.endpoint_name, method, args, kwargs)
@@ -96,10 +112,11 @@ class _Transport:
             return given
         if not Config.is_set(self._section, "host") and not Config.is_set(self._section, "port"):
             raise NoServer(f"{method}: no server is configured for {self.endpoint_name}")
-        verb, url, headers, body = self._request(method, args, kwargs)
-        return self._send(verb, url, headers, body)
+        return self._send(*self._request(method, args, kwargs))
 
-    def _request(self, method: str, args: tuple, kwargs: dict) -> tuple[str, str, dict, bytes | None]:
+    def _request(
+        self, method: str, args: tuple[object, ...], kwargs: Mapping[str, object]
+    ) -> tuple[str, str, dict[str, str], bytes | None]:
         import urllib.parse
 
         verb, path = _METHODS[method]
@@ -131,7 +148,7 @@ class _Transport:
             body = json_encode(given).encode()
         return verb, self._get_client_config() + path, headers, body
 
-    def _send(self, verb: str, url: str, headers: dict, body: bytes | None) -> Result:
+    def _send(self, verb: str, url: str, headers: dict[str, str], body: bytes | None) -> Result:
         import json
         import urllib.error
         import urllib.request
@@ -147,16 +164,19 @@ class _Transport:
         except OSError as error:
             return Result(503, {"message": str(error)})
         try:
-            return Result(code, json.loads(data) if data else None)
+            answer = json.loads(data) if data else None
+            # A link is a path of the server that was asked.
+            return Result(code, answer, lambda link: self._send("GET", self._get_client_config() + link, headers, None))
         except ValueError:
             return Result(code, {"message": data.decode("utf-8", "replace")})
 
-    def _ssl_context(self):
+    def _ssl_context(self) -> SSLContext | None:
         if not is_bool(Config.get(self._section, "ssl", False)):
             return None
         import ssl
 
-        return ssl.create_default_context(cafile=Config.get(self._section, "ssl_ca_cert_file"))
+        authority = Config.get(self._section, "ssl_ca_cert_file")
+        return ssl.create_default_context(cafile=None if authority is None else str(authority))
 
 
 class Client:
@@ -167,17 +187,17 @@ class Client:
         self.timeout = timeout
         self._transport_instance = _Transport(name, timeout)
 
-    def __getattr__(self, method: str):
+    def __getattr__(self, method: str) -> Callable[..., ClientCall]:
         if method.startswith("_"):
             raise AttributeError(method)
 
-        async def call(*args: object, **kwargs: object) -> Result:
+        async def call(args: tuple[object, ...], kwargs: dict[str, object]) -> Result:
             import asyncio
 
             loop = asyncio.get_running_loop()
             return await loop.run_in_executor(None, self._transport_instance.call, method, args, kwargs)
 
-        return call
+        return lambda *args, **kwargs: ClientCall(call(args, kwargs))
 
 
 class SyncClient:
@@ -186,13 +206,15 @@ class SyncClient:
     def __init__(
         self, name: str | None = None, timeout: float = 120.0, client: Client | None = None, ioloop: object = None
     ) -> None:
-        if name is None and client is None:
-            raise Exception("Either name or client needs to be provided.")
-        self.name = name if name is not None else client.endpoint_name
+        if name is None:
+            if client is None:
+                raise Exception("Either name or client needs to be provided.")
+            name = client.endpoint_name
+        self.name = name
         self.timeout = timeout
         self._transport_instance = _Transport(self.name, timeout)
 
-    def __getattr__(self, method: str):
+    def __getattr__(self, method: str) -> Callable[..., Result]:
         if method.startswith("_"):
             raise AttributeError(method)
         return lambda *args, **kwargs: self._transport_instance.call(method, args, kwargs)
@@ -209,10 +231,8 @@ class SessionClient(Client):
 class TypedClient(Client):
     """A client whose calls give the payload, or raise."""
 
-    def __getattr__(self, method: str):
+    def __getattr__(  # type: ignore[override]  # what a call gives is just what differs
+        self, method: str
+    ) -> Callable[..., Coroutine[Any, Any, Any]]:
         call = super().__getattr__(method)
-
-        async def typed(*args: object, **kwargs: object) -> object:
-            return (await call(*args, **kwargs)).value()
-
-        return typed
+        return lambda *args, **kwargs: call(*args, **kwargs).value()

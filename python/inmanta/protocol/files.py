@@ -9,8 +9,12 @@ import os
 
 from inmanta.protocol.common import Result
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
-def answer(directory: str, method: str, arguments: dict) -> Result | None:
+
+def answer(directory: str, method: str, arguments: dict[str, Any]) -> Result | None:
     """The answer of the API method, or None if it has nothing to do with files."""
     if method == "stat_files":
         missing = [name for name in arguments.get("files") or () if _content(directory, name) is None]

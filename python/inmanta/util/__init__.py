@@ -6,7 +6,14 @@ import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    import datetime
+    from collections.abc import Callable, Iterable, Mapping
+    from typing import TypeVar
+
+    from inmanta.protocol.common import Result
+
+    K = TypeVar("K")
+    V = TypeVar("V")
 
 
 class JSONSerializable:
@@ -82,7 +89,7 @@ def ensure_directory_exist(directory: str, *subdirs: str) -> str:
     return path
 
 
-def datetime_iso_format(timestamp: object, *, tz_aware: bool = True) -> str:
+def datetime_iso_format(timestamp: datetime.datetime, *, tz_aware: bool = True) -> str:
     """A time as the API writes it: UTC with microseconds."""
     import datetime
 
@@ -93,15 +100,15 @@ def datetime_iso_format(timestamp: object, *, tz_aware: bool = True) -> str:
     return timestamp.isoformat(timespec="microseconds")
 
 
-def groupby(sequence, key) -> dict:
+def groupby(sequence: Iterable[V], key: Callable[[V], K]) -> dict[K, list[V]]:
     """The elements by key, in order."""
-    groups: dict = {}
+    groups: dict[K, list[V]] = {}
     for element in sequence:
         groups.setdefault(key(element), []).append(element)
     return groups
 
 
-def is_sub_dict(subdct: dict, dct: dict) -> bool:
+def is_sub_dict(subdct: Mapping[str, object], dct: Mapping[str, object]) -> bool:
     """Whether all entries of the first are in the second."""
     return all(key in dct and dct[key] == value for key, value in subdct.items())
 
@@ -115,7 +122,7 @@ def get_free_tcp_port() -> str:
         return str(listener.getsockname()[1])
 
 
-def is_call_ok(result: object) -> bool:
+def is_call_ok(result: Result) -> bool:
     return result.code == 200
 
 
@@ -136,3 +143,12 @@ async def retry_limited(
         if time.monotonic() >= end:
             raise asyncio.TimeoutError(f"Bounded wait failed after {timeout} seconds")
         await asyncio.sleep(interval)
+
+
+def __getattr__(name: str) -> object:
+    # `asyncio` takes its time to load.
+    if name in ("IntervalSchedule", "ScheduledTask", "Scheduler", "TaskSchedule"):
+        from inmanta.util import scheduler
+
+        return getattr(scheduler, name)
+    raise AttributeError(name)

@@ -11,7 +11,14 @@ InvalidPathException for a text that is no path. Each of the former two is a Loo
 
 from __future__ import annotations
 
-from collections.abc import Mapping, MutableMapping, MutableSequence, Sequence, Set
+from collections.abc import Iterable, Mapping, MutableMapping, MutableSequence, MutableSet, Sequence, Set
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, Self, TypeVar
+
+    Path = TypeVar("Path", bound="WildDictPath")
 
 _SPECIAL = "\\[].*="
 _NO_WILDCARD = "The Wildcard ('*') can not be used in DictPath's"
@@ -164,12 +171,12 @@ class WildInDict(WildDictPath):
     def __init__(self, key: str) -> None:
         if not isinstance(key, str):
             raise TypeError(f"expected a key of type str, got {type(key).__name__}")
-        self.key: DictPathValue = WildCardValue() if key == "*" else NormalValue(key)
+        self.key: NormalValue | WildCardValue = WildCardValue() if key == "*" else NormalValue(key)
 
     @classmethod
-    def parse(cls, text: str):
+    def parse(cls, text: str) -> Self | None:
         """The section that a text is; None if it is none of this kind."""
-        return _made(cls, lambda: cls(_parse_key(text)))
+        return _made(lambda: cls(_parse_key(text)))
 
     def get_elements(self, container: object) -> list[object]:
         mapping = _mapping(container)
@@ -193,7 +200,9 @@ class WildKeyedList(WildDictPath):
     def __init__(
         self, relation: str, key_value_pairs: str | Sequence[tuple[str, str]], key_value: str | None = None
     ) -> None:
-        pairs = [(key_value_pairs, key_value)] if isinstance(key_value_pairs, str) else list(key_value_pairs)
+        pairs: list[tuple[str, str | None]] = (
+            [(key_value_pairs, key_value)] if isinstance(key_value_pairs, str) else [*key_value_pairs]
+        )
         if not pairs:
             raise ValueError("A keyed list path requires at least one key-value pair.")
         if relation == "*":
@@ -206,16 +215,16 @@ class WildKeyedList(WildDictPath):
         ]
 
     @classmethod
-    def parse(cls, text: str):
+    def parse(cls, text: str) -> Self | None:
         """The section that a text is; None if it is none of this kind."""
-        return _made(cls, lambda: cls(*_parse_keyed(text)))
+        return _made(lambda: cls(*_parse_keyed(text)))
 
     def get_key_value_pairs(self) -> list[tuple[str, str]]:
         """Keys and values as they are written."""
         return [(key.escape(), value.escape()) for key, value in self.key_value_pairs]
 
     def get_elements(self, container: object) -> list[object]:
-        return self._matching(self._items(container, make=False))
+        return [*self._matching(self._items(container, make=False))]
 
     def resolve_wild_cards(self, container: object) -> list[DictPath]:
         _not_none(container)
@@ -224,8 +233,8 @@ class WildKeyedList(WildDictPath):
                 "Can not call resolve_wild_cards on this path because it uses wild cards (`*`) for some of its keys:"
                 f" `{self}`."
             )
-        found = []
-        for item in self.get_elements(container):
+        found: list[DictPath] = []
+        for item in self._matching(self._items(container, make=False)):
             pairs = [(key.value, str(item[key.value])) for key, _ in self.key_value_pairs]
             found.append(KeyedList(self.relation.value, pairs))
         return found
@@ -234,24 +243,24 @@ class WildKeyedList(WildDictPath):
         pairs = "".join(f"[{key.escape()}={value.escape()}]" for key, value in self.key_value_pairs)
         return self.relation.escape() + pairs
 
-    def _items(self, container: object, make: bool):
+    def _items(self, container: object, make: bool) -> Sequence[object] | Set[object]:
         _not_none(container)
         if not isinstance(container, Mapping):
             raise ContainerStructureException(f"{container} is not a Dict")
         if self.relation.value not in container:
-            items: list = []
+            made: list[object] = []
             if make:
-                container[self.relation.value] = items
-            return items
-        items = container[self.relation.value]
+                _mutable(container)[self.relation.value] = made
+            return made
+        items: object = container[self.relation.value]
         if not isinstance(items, (Sequence, Set)) or isinstance(items, (str, bytes)):
             raise ContainerStructureException(f"{items} is not a List or Set")
         return items
 
-    def _matching(self, items) -> list[object]:
+    def _matching(self, items: Iterable[object]) -> list[Mapping[Any, Any]]:
         return [item for item in items if isinstance(item, Mapping) and self._matches(item)]
 
-    def _matches(self, item: Mapping) -> bool:
+    def _matches(self, item: Mapping[Any, Any]) -> bool:
         for key, value in self.key_value_pairs:
             if isinstance(key, WildCardValue):
                 if not any(value.matches(found) for found in item.values()):
@@ -288,14 +297,14 @@ class WildNullPath(WildDictPath):
         return "."
 
     @classmethod
-    def parse(cls, text: str):
+    def parse(cls, text: str) -> Self | None:
         return cls() if text == "." else None
 
 
 class WildComposedPath(WildDictPath):
     """Several sections, one after the other."""
 
-    _parts: tuple[type, type] = (WildInDict, WildKeyedList)
+    _parts: tuple[type[WildInDict], type[WildKeyedList]] = (WildInDict, WildKeyedList)
 
     def __init__(self, path_str: str | None = None, path: Sequence[WildDictPath] | None = None) -> None:
         # A path keeps the spelling that it was read from.
@@ -304,10 +313,10 @@ class WildComposedPath(WildDictPath):
             if path_str is None:
                 raise ValueError("Either path or path_str should be set")
             path = [_parse_section(text, self._parts) for text in _split(path_str)]
-        self.expanded_path: list = [section for part in path for section in part.get_path_sections()]
+        self.expanded_path: list[Any] = [section for part in path for section in part.get_path_sections()]
 
     @classmethod
-    def parse(cls, text: str):
+    def parse(cls, text: str) -> Self | None:
         return cls(path_str=text)
 
     def get_elements(self, container: object) -> list[object]:
@@ -319,9 +328,9 @@ class WildComposedPath(WildDictPath):
 
     def resolve_wild_cards(self, container: object) -> list[DictPath]:
         _not_none(container)
-        found: list[tuple[list, object]] = [([], container)]
+        found: list[tuple[list[DictPath], object]] = [([], container)]
         for section in self.expanded_path:
-            longer = []
+            longer: list[tuple[list[DictPath], object]] = []
             for path, outer in found:
                 for resolved in section.resolve_wild_cards(outer):
                     longer += [([*path, resolved], element) for element in resolved.get_elements(outer)[:1]]
@@ -389,7 +398,8 @@ class DictPath(WildDictPath):
     def _construct(self, container: object) -> object:
         raise NotImplementedError
 
-    def __add__(self, other: DictPath) -> ComposedPath:
+    def __add__(self, other: WildDictPath) -> WildComposedPath:
+        # A path without wildcards and one that may have some: `WildDictPath` does not allow it, so neither do we.
         if not isinstance(other, DictPath):
             return NotImplemented
         return ComposedPath(path=[*self.get_path_sections(), *other.get_path_sections()])
@@ -419,6 +429,7 @@ class InDict(DictPath, WildInDict):
         _mutable(container).pop(self.key.value, None)
 
     def get_key(self) -> str:
+        assert self.key.value is not None, "the constructor takes no wildcards"
         return self.key.value
 
 
@@ -456,7 +467,7 @@ class KeyedList(DictPath, WildKeyedList):
             items[next(index for index, item in enumerate(items) if item is found[0])] = value
             return
         if found:
-            items.remove(found[0])
+            _remove(items, found[0])
         _append(items, value)
 
     def remove(self, container: object) -> None:
@@ -466,7 +477,7 @@ class KeyedList(DictPath, WildKeyedList):
             if isinstance(items, MutableSequence):
                 del items[next(index for index, known in enumerate(items) if known is item)]
             else:
-                items.remove(item)
+                _remove(items, item)
 
     def get_key(self) -> str:
         return self.relation.value
@@ -536,7 +547,7 @@ def to_wild_path(inp: str) -> WildDictPath:
     return _to_path(inp, WildNullPath, WildComposedPath)
 
 
-def _to_path(text: str, null, composed):
+def _to_path(text: str, null: Callable[[], Path], composed: Callable[..., Path]) -> Path:
     if text == ".":
         return null()
     if not text:
@@ -565,7 +576,7 @@ def _split(text: str) -> list[str]:
     return sections
 
 
-def _parse_section(text: str, kinds: tuple[type, type]) -> WildDictPath:
+def _parse_section(text: str, kinds: tuple[type[WildInDict], type[WildKeyedList]]) -> WildDictPath:
     in_dict, keyed_list = kinds
     try:
         bracket = _unescaped_index(text, "[")
@@ -576,7 +587,7 @@ def _parse_section(text: str, kinds: tuple[type, type]) -> WildDictPath:
         raise InvalidPathException(str(error)) from None
 
 
-def _made(cls: type, make):
+def _made(make: Callable[[], Path]) -> Path | None:
     try:
         return make()
     except InvalidPathException:
@@ -610,7 +621,7 @@ def _plain(text: str) -> str:
     return _Literal(_unescaped(text))
 
 
-def _pair_value(value: str) -> DictPathValue:
+def _pair_value(value: str | None) -> DictPathValue:
     if isinstance(value, _Literal):
         return NormalValue(str(value))
     if value is None:
@@ -665,7 +676,7 @@ def _there(container: object) -> object:
     return container
 
 
-def _mapping(container: object, at_start: bool = True) -> Mapping:
+def _mapping(container: object, at_start: bool = True) -> Mapping[Any, Any]:
     if at_start:
         _not_none(container)
     if not isinstance(container, Mapping):
@@ -673,7 +684,7 @@ def _mapping(container: object, at_start: bool = True) -> Mapping:
     return container
 
 
-def _mutable(container: object) -> MutableMapping:
+def _mutable(container: object) -> MutableMapping[Any, Any]:
     if not isinstance(container, MutableMapping):
         raise ContainerStructureException(f"{container} is not a MutableMapping")
     return container
@@ -687,5 +698,13 @@ def _dict(container: object) -> None:
 def _append(items: object, value: object) -> None:
     if isinstance(items, MutableSequence):
         items.append(value)
-    else:
+    elif isinstance(items, MutableSet):
         items.add(value)
+    else:
+        raise ContainerStructureException(f"{items} cannot be changed")
+
+
+def _remove(items: object, value: object) -> None:
+    if not isinstance(items, (MutableSequence, MutableSet)):
+        raise ContainerStructureException(f"{items} cannot be changed")
+    items.remove(value)

@@ -147,6 +147,7 @@ impl Context {
             changes: self.changes,
             logs: self.logs,
             facts: Vec::new(),
+            discovered: Vec::new(),
         }
     }
 }
@@ -154,6 +155,10 @@ impl Context {
 /// Brings one resource to its desired state, or only compares in a dry run.
 pub fn run(handler: &dyn Handler, task: &Task, desired: &Attributes) -> HandlerOutcome {
     let mut context = Context::default();
+    if task.facts {
+        // None of ours has any.
+        return context.into_outcome(HandlerStatus::Deployed);
+    }
     context.debug(&format!(
         "Start run because {} (deploy_id: {})",
         task.reason, task.action

@@ -27,6 +27,7 @@ fn deploy_with(
         requires: Default::default(),
         dependency_changed: false,
         dry_run: false,
+        facts: false,
         reason: "a test said so".into(),
     };
     change(&mut task);

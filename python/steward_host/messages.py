@@ -1,0 +1,153 @@
+"""The messages of `compiler/src/protocol.rs` as types, for annotations only: nothing imports this file at run time.
+
+`tests/test_schema.py` holds the host against the Rust types; here are their names for readers and for mypy.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NotRequired, TypedDict, Union
+
+
+class PythonFile(TypedDict):
+    module: str
+    path: str
+    package: bool
+
+
+class PythonModule(TypedDict):
+    name: str
+    root: str
+    files: list[PythonFile]
+
+
+class Inputs(TypedDict, total=False):
+    """What a compile was given besides the project."""
+
+    environment: dict[str, str]
+    server: dict[str, Any]
+    parameters: dict[str, Any]
+    facts: dict[str, dict[str, Any]]
+    services: Any
+
+
+class LoadCompile(TypedDict):
+    modules: list[PythonModule]
+    project_dir: str
+    env: dict[str, str]
+    environment_id: str | None
+    inputs: Inputs
+    keep: NotRequired[bool]
+
+
+class Again(TypedDict):
+    inputs: Inputs
+
+
+class LoadExecutor(TypedDict):
+    modules: list[PythonModule]
+    environment_id: str
+    agent: str
+    files: str | None
+
+
+# An array: id, plugin, arguments, named arguments, file, line, namespace.
+Call = tuple[int, str, list[Any], list[tuple[str, Any]], str, int, str]
+
+# `class` is no name in Python.
+Map = TypedDict("Map", {"class": int, "id": int, "instance": Any, "fields": list[str]})
+DependResource = TypedDict(
+    "DependResource",
+    {"class": int, "id": str, "attributes": dict[str, Any], "requires": list[str], "instance": Any},
+)
+
+
+class Depend(TypedDict):
+    id: int
+    resources: list[DependResource]
+
+
+class Numbered(TypedDict):
+    """A request without further fields."""
+
+    id: int
+
+
+class Serialize(TypedDict):
+    id: int
+    object: int
+
+
+class Facts(TypedDict):
+    id: int
+    resource: dict[str, Any]
+    action_id: str
+
+
+class Task(TypedDict):
+    """`Deploy`."""
+
+    id: int
+    resource: dict[str, Any]
+    requires: dict[str, str]
+    dry_run: bool
+    reason: str
+    action_id: str
+    dependency_changed: bool
+
+
+class AttributeInfo(TypedDict):
+    name: str
+    type_name: str
+    relation: bool
+    multi: bool
+    optional: bool
+    low: int
+    high: int | None
+    inverse: str | None
+
+
+class EntityInfo(TypedDict):
+    name: str
+    attributes: list[AttributeInfo]
+    parents: list[str]
+    indices: list[list[str]]
+
+
+# A variant without fields is its name.
+Annotation = Union[str, dict[str, Any]]
+
+
+class Failure(TypedDict):
+    kind: str
+    type_name: str
+    message: str
+    traceback: str
+    file: str | None
+    line: int | None
+
+
+class LogLine(TypedDict):
+    level: str
+    msg: str
+    kwargs: dict[str, Any]
+    timestamp_us: int
+
+
+class Fact(TypedDict):
+    name: str
+    value: str
+    expires: bool
+
+
+class Discovered(TypedDict):
+    resource_id: str
+    values: dict[str, Any]
+
+
+class HandlerOutcome(TypedDict):
+    status: str
+    change: str
+    changes: dict[str, dict[str, Any]]
+    logs: list[LogLine]
+    facts: list[Fact]
+    discovered: list[Discovered]

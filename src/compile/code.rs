@@ -1,0 +1,235 @@
+//! Which Python code the handlers of a compiled model need, kept by content for the version that is made of it.
+//!
+//! An executor gets the modules of the types of its resources, of their references and mutators, the modules that provide
+//! for such a type, and all that these import. What a module imports is read off its text, rather too much than too little:
+//! one that is not needed only costs time. Source: deploy.md 5.1; issue 4, 6.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+
+use steward_compiler::Resource;
+use steward_compiler::protocol::PythonModule;
+
+use crate::deploy::{CodeFile, CodeModule, Content};
+use crate::files::Files;
+
+const ROOT: &str = "inmanta_plugins";
+
+/// A module, its files, and what it says of others.
+struct Source<'a> {
+    module: &'a PythonModule,
+    files: Vec<Vec<u8>>,
+    mentions: Mentions,
+}
+
+/// What the text of a module says of others, read in one go.
+#[derive(Default)]
+struct Mentions {
+    /// Of the language, that it imports.
+    modules: BTreeSet<String>,
+    /// It may import any.
+    all: bool,
+    /// Quoted names of types, if it has providers.
+    types: BTreeSet<String>,
+}
+
+/// Keeps the code that `resources` need of `modules`.
+///
+/// # Errors
+/// A file cannot be read, or not be kept.
+pub(super) fn keep(
+    modules: &[PythonModule],
+    resources: &[Resource],
+    store: &Files,
+) -> io::Result<Vec<CodeModule>> {
+    let typed = resources
+        .iter()
+        .map(|resource| (resource.entity_type.as_str(), resource.attributes.as_str()));
+    let types = types_of(typed);
+    if types.is_empty() {
+        return Ok(Vec::new());
+    }
+    let names: BTreeSet<&str> = modules.iter().map(|module| module.name.as_str()).collect();
+    let sources = modules.iter().map(|module| read(module, &names));
+    let sources: Vec<Source<'_>> = sources.collect::<io::Result<_>>()?;
+    let needed = needed(&sources, &types);
+    let kept = sources
+        .iter()
+        .filter(|source| needed.contains(source.module.name.as_str()));
+    kept.map(|source| {
+        let files = source.module.files.iter().zip(&source.files);
+        let files = files.map(|(file, content)| {
+            Ok(CodeFile {
+                module: file.module.clone(),
+                package: file.package,
+                content: Content::Sha1(store.put(content)?),
+            })
+        });
+        Ok(CodeModule {
+            name: source.module.name.clone(),
+            files: files.collect::<io::Result<_>>()?,
+        })
+    })
+    .collect()
+}
+
+fn read<'a>(module: &'a PythonModule, names: &BTreeSet<&str>) -> io::Result<Source<'a>> {
+    let mut files = Vec::new();
+    let mut mentions = Mentions::default();
+    for file in &module.files {
+        let content = fs::read(&file.path)
+            .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", file.path)))?;
+        mentions.read(&String::from_utf8_lossy(&content), names);
+        files.push(content);
+    }
+    Ok(Source {
+        module,
+        files,
+        mentions,
+    })
+}
+
+/// The types of resources, given with their attributes, and of the references and mutators in them.
+fn types_of<'a>(resources: impl Iterator<Item = (&'a str, &'a str)>) -> BTreeSet<&'a str> {
+    const KEY: &str = "\"type\": \"";
+    let mut types = BTreeSet::new();
+    for (entity_type, attributes) in resources {
+        types.insert(entity_type);
+        let has_some = ["\"references\": [{", "\"mutators\": [{"]
+            .iter()
+            .any(|list| attributes.contains(list));
+        if has_some {
+            let found = attributes.split(KEY).skip(1);
+            types.extend(found.filter_map(|rest| rest.split_once('"').map(|(name, _)| name)));
+        }
+    }
+    types
+}
+
+/// The names of the modules that are needed for `types`.
+fn needed<'a>(sources: &[Source<'a>], types: &BTreeSet<&str>) -> BTreeSet<&'a str> {
+    let of_types: BTreeSet<&str> = types
+        .iter()
+        .filter_map(|name| name.split("::").next())
+        .collect();
+    let provides = |mentions: &Mentions| types.iter().any(|name| mentions.types.contains(*name));
+    let is_first = |source: &&Source<'a>| {
+        of_types.contains(source.module.name.as_str()) || provides(&source.mentions)
+    };
+    let mut open: Vec<&Source<'a>> = sources.iter().filter(is_first).collect();
+    let mut needed = BTreeSet::new();
+    while let Some(source) = open.pop() {
+        if !needed.insert(source.module.name.as_str()) {
+            continue;
+        }
+        let Mentions { modules, all, .. } = &source.mentions;
+        let imported = |other: &&Source<'a>| *all || modules.contains(&other.module.name);
+        open.extend(sources.iter().filter(imported));
+    }
+    needed
+}
+
+impl Mentions {
+    /// Adds what a text says; `names` are those of all modules.
+    fn read(&mut self, text: &str, names: &BTreeSet<&str>) {
+        // `from inmanta_plugins import`, or from the package above: names stand anywhere.
+        let mut is_open = text.contains("from ..");
+        for rest in text.split(ROOT).skip(1) {
+            let below = rest.strip_prefix('.').unwrap_or_default();
+            let first = below.split(|c| !is_word(c)).next().unwrap_or_default();
+            match below.chars().next() {
+                // A name that is put together.
+                Some('{' | '%' | '"' | '\'') => self.all = true,
+                // What asks for the package's path goes through all of it.
+                _ if first.starts_with("__") => self.all = true,
+                _ if first.is_empty() => is_open = true,
+                _ => {
+                    self.modules.insert(first.to_owned());
+                }
+            }
+        }
+        if is_open {
+            let words = text.split(|c| !is_word(c));
+            let named = words.filter(|word| names.contains(word));
+            self.modules.extend(named.map(str::to_owned));
+        }
+        if text.contains("provider") {
+            let quoted = text.split(['"', '\'']);
+            let types = quoted
+                .filter(|part| part.contains("::") && part.chars().all(|c| is_word(c) || c == ':'));
+            self.types.extend(types.map(str::to_owned));
+        }
+    }
+}
+
+fn is_word(c: char) -> bool {
+    c.is_alphanumeric() || c == '_'
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn imports_are_read_off_the_text() {
+        let imports = |text: &str| {
+            let mut mentions = Mentions::default();
+            mentions.read(text, &BTreeSet::from(["net", "other"]));
+            mentions.all || mentions.modules.contains("net")
+        };
+        for text in [
+            "import inmanta_plugins.net",
+            "from inmanta_plugins.net.ip import x",
+            "from inmanta_plugins import (a,\n    net)",
+            "from ..net import x",
+            "importlib.import_module(f'inmanta_plugins.{name}')",
+            "importlib.import_module('inmanta_plugins.' + name)",
+            "pkgutil.iter_modules(inmanta_plugins.__path__)",
+        ] {
+            assert!(imports(text), "{text}");
+        }
+        for text in [
+            "import net",
+            "import inmanta_plugins.network",
+            "from inmanta_plugins import network",
+            "x = 'net'",
+        ] {
+            assert!(!imports(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn modules_are_needed_for_types_providers_and_imports() {
+        let texts = [
+            ("net", "from inmanta_plugins.util import x"),
+            ("util", ""),
+            ("refs", ""),
+            ("extra", "@provider('net::Row', name='other')"),
+            ("unused", "import inmanta_plugins.net"),
+        ];
+        let names = texts.iter().map(|(name, _)| *name).collect();
+        let modules = texts.map(|(name, _)| PythonModule {
+            name: name.to_owned(),
+            root: String::new(),
+            files: Vec::new(),
+        });
+        let sources: Vec<Source<'_>> = modules
+            .iter()
+            .zip(texts)
+            .map(|(module, (_, text))| {
+                let mut mentions = Mentions::default();
+                mentions.read(text, &names);
+                Source {
+                    module,
+                    files: Vec::new(),
+                    mentions,
+                }
+            })
+            .collect();
+        let attributes = "{\"references\": [{\"args\": [], \"type\": \"refs::Secret\"}]}";
+        let types = types_of([("net::Row", attributes)].into_iter());
+        let found: Vec<&str> = needed(&sources, &types).into_iter().collect();
+        assert_eq!(found, ["extra", "net", "refs", "util"]);
+    }
+}

@@ -1,0 +1,158 @@
+//! The Python environment that a compile and its version's handlers run in, and what Python code of a repository may do.
+
+use std::path::{Path, PathBuf};
+
+use tokio_util::sync::CancellationToken;
+
+use super::run::{Context, Failure, Stages, begin, blocking, checkouts};
+use super::worker::Pool;
+use crate::deploy;
+use crate::domain::{EnvironmentId, chain};
+use crate::git;
+use crate::modules::{self, Installed};
+use crate::process::Policy;
+use crate::store::{self, Store};
+
+/// The environment with what the project asks for. `None`: it asks for nothing.
+pub(super) async fn install(
+    context: &Context<'_>,
+    project_dir: &Path,
+    stages: &mut Stages<'_>,
+) -> Result<Option<PathBuf>, Failure> {
+    let stage = begin();
+    // A server that stops does not wait for pip.
+    let stop = CancellationToken::new();
+    let _stops = stop.clone().drop_guard();
+    let environments = environments(context.data, context.environment, context.pool, stop);
+    let (project, python) = (project_dir.to_owned(), context.pool.python().cloned());
+    let ensured = blocking(move || match python {
+        Some(python) => environments.ensure(&project, &python.interpreter),
+        // What needs Python says so itself.
+        None => Ok(None),
+    })
+    .await;
+    let (out, error) = match &ensured {
+        Ok(None) => return Ok(None),
+        Ok(Some(installed)) => (told(installed), String::new()),
+        Err(error) => (String::new(), chain(error)),
+    };
+    stages
+        .write("Installing modules", "pip install", stage, out, error)
+        .await;
+    match ensured {
+        Ok(installed) => Ok(installed.map(|installed| installed.environment)),
+        Err(error) if error.is_transient() => Err(Failure::Aborted(chain(&error))),
+        Err(error) => Err(Failure::Rejected(chain(&error))),
+    }
+}
+
+/// What is in an environment, for the report.
+fn told(installed: &Installed) -> String {
+    let packages = installed.lock.packages.iter();
+    let packages: Vec<String> = packages
+        .map(|package| format!("{} {}", package.name, package.version))
+        .collect();
+    let mut text = packages.join("\n");
+    if installed.is_new_lock {
+        text.push_str("\nthere is no steward.lock: these versions were chosen now; `steward project update` writes one, to be committed");
+    }
+    text
+}
+
+/// Makes the Python environment of the version in force again, if it is gone: its handlers run in it. What fails is logged;
+/// the resources concerned then say what is missing. Their code is in the file store, and needs nothing of this.
+pub async fn restore_modules(
+    store: &Store,
+    environment: &store::Environment,
+    data: &Path,
+    pool: &Pool,
+) {
+    let restored = async {
+        let Some(number) = environment.active_version else {
+            return Ok(());
+        };
+        let interpreter = deploy::interpreter_of(store, environment.id, number);
+        let interpreter = interpreter.await.map_err(|error| chain(&error))?;
+        let (Some(interpreter), Some(python)) = (interpreter, pool.python().cloned()) else {
+            return Ok(());
+        };
+        if interpreter.is_file() {
+            return Ok(());
+        }
+        let version = store.version_fetch(environment.id, number).await;
+        let version = version.map_err(|error| chain(&error))?;
+        let Some(commit) = version.and_then(|version| version.commit_id) else {
+            return Ok(());
+        };
+        let source =
+            super::Source::from_stored(&environment.repo_url, &environment.repo_branch, data);
+        let source = source.map_err(|error| chain(&error))?;
+        let stop = CancellationToken::new();
+        let _stops = stop.clone().drop_guard();
+        let environments = environments(data, environment.id, pool, stop);
+        let (data, dir) = (data.to_owned(), checkouts(data, environment.id));
+        blocking(move || {
+            let checked_out = || {
+                let repository = source.repository_path(&data)?;
+                let commit = commit.parse().map_err(|_| git::Error::EmptyRepository {
+                    url: commit.clone(),
+                })?;
+                git::checkout(&repository, commit, &dir)
+            };
+            let project = checked_out().map_err(|error: git::Error| chain(&error))?;
+            let ensured = environments.ensure(&project, &python.interpreter);
+            ensured.map(|_| ()).map_err(|error| chain(&error))
+        })
+        .await
+    };
+    if let Err(error) = restored.await {
+        tracing::warn!(environment.id = %environment.id, error, "cannot restore the modules of the version in force");
+    }
+}
+
+/// What the Python code of an environment's models may do.
+pub(super) fn policy(context: &Context<'_>) -> Policy {
+    let data = std::fs::canonicalize(context.data).unwrap_or(context.data.to_owned());
+    let owner = context.environment.to_string();
+    let scratch = data.join("python/scratch").join(&owner);
+    if let Err(error) = std::fs::create_dir_all(&scratch) {
+        tracing::warn!(%error, "cannot make {}", scratch.display());
+    }
+    let environments = modules::Environments::directory(&data, &owner);
+    Policy {
+        readable: vec![
+            checkouts(&data, context.environment),
+            data.join("runtime"),
+            environments,
+        ],
+        hidden: hidden(&data, context.pool),
+        scratch,
+        writable: Vec::new(),
+        // That of the worker, which starts it.
+        memory_bytes: None,
+    }
+}
+
+/// What only the server may read.
+fn hidden(data: &Path, pool: &Pool) -> Vec<PathBuf> {
+    let real = |path: &Path| std::fs::canonicalize(path).ok();
+    let data = real(data).unwrap_or(data.to_owned());
+    let secrets = pool.secrets().iter().filter_map(|path| real(path));
+    std::iter::once(data).chain(secrets).collect()
+}
+
+/// The Python environments of an environment; `stop` ends what is made.
+fn environments(
+    data: &Path,
+    environment: EnvironmentId,
+    pool: &Pool,
+    stop: CancellationToken,
+) -> modules::Environments {
+    let confinement = modules::Confinement {
+        hidden: hidden(data, pool),
+        memory_bytes: pool.memory_bytes(),
+        limit: pool.install_limit(),
+        stop,
+    };
+    modules::Environments::new(data, &environment.to_string(), confinement)
+}

@@ -1,0 +1,141 @@
+//! What handlers ask of the server: they have no address and no token of it, their calls of the API come the way that
+//! their results do. Source: python-sdk.md 2.8, rest-api.md 1.7.
+
+use serde_json::{Map, Value, json};
+
+use super::engine::Loop;
+use super::facts::FACT_EXPIRE;
+use crate::domain::{EnvironmentId, ParameterId, Timestamp, chain};
+use crate::store::{self, Fact};
+
+/// A fact or a parameter as the API shows it.
+pub fn fact_json(environment: EnvironmentId, fact: &Fact) -> Value {
+    json!({
+        "id": ParameterId::named(environment, &fact.resource_id, &fact.name),
+        "name": fact.name,
+        "value": fact.value,
+        "environment": environment,
+        "source": fact.source,
+        "updated": fact.updated.to_string(),
+        "metadata": fact.metadata,
+        "resource_id": fact.resource_id,
+        "expires": fact.expires,
+    })
+}
+
+impl Loop {
+    /// HTTP status and body, as the API would answer.
+    pub(super) async fn asked(
+        &mut self,
+        method: &str,
+        arguments: &Map<String, Value>,
+    ) -> (u16, Value) {
+        let answer = match method {
+            "get_param" => self.get_param(arguments).await,
+            "get_facts" => self.get_facts(arguments).await,
+            "list_params" => self.list_params().await,
+            "set_param" => self.set_params(&[Value::Object(arguments.clone())]).await,
+            "set_parameters" => match arguments.get("parameters").and_then(Value::as_array) {
+                Some(parameters) => self.set_params(parameters).await,
+                None => Ok((400, json!({"message": "Field 'parameters' is required"}))),
+            },
+            _ => Ok((
+                404,
+                json!({"message": format!("handlers cannot call {method}")}),
+            )),
+        };
+        answer.unwrap_or_else(|error| {
+            tracing::error!(error = chain(&error), "cannot answer a handler");
+            (500, json!({"message": "the database failed"}))
+        })
+    }
+
+    async fn get_param(
+        &mut self,
+        arguments: &Map<String, Value>,
+    ) -> Result<(u16, Value), store::Error> {
+        let (name, resource_id) = (text(arguments, "id"), text(arguments, "resource_id"));
+        let found = self
+            .store
+            .fact_fetch(self.environment, &resource_id, &name)
+            .await?;
+        let now = Timestamp::now();
+        let is_known = |fact: &Fact| !fact.expires || now.since(fact.updated) < FACT_EXPIRE;
+        if let Some(fact) = found.filter(is_known) {
+            let parameter = fact_json(self.environment, &fact);
+            return Ok((200, json!({"parameter": parameter})));
+        }
+        if resource_id.is_empty() {
+            let message =
+                format!("Request or referenced resource does not exist: parameter {name}");
+            return Ok((404, json!({"message": message})));
+        }
+        self.ask_for_facts(&resource_id).await;
+        let message = "Agents queried for resource parameter.";
+        Ok((503, json!({"message": message})))
+    }
+
+    async fn get_facts(
+        &self,
+        arguments: &Map<String, Value>,
+    ) -> Result<(u16, Value), store::Error> {
+        let resource_id = text(arguments, "rid");
+        let facts = self.store.fact_list_of(self.environment, &resource_id);
+        Ok((200, json!({"data": self.shown(&facts.await?)})))
+    }
+
+    async fn list_params(&self) -> Result<(u16, Value), store::Error> {
+        let facts = self.store.fact_list(self.environment).await?;
+        let body = json!({
+            "parameters": self.shown(&facts),
+            "expire": FACT_EXPIRE.as_secs(),
+            "now": Timestamp::now().to_string(),
+        });
+        Ok((200, body))
+    }
+
+    fn shown(&self, facts: &[Fact]) -> Vec<Value> {
+        let facts = facts.iter();
+        facts
+            .map(|fact| fact_json(self.environment, fact))
+            .collect()
+    }
+
+    async fn set_params(&mut self, parameters: &[Value]) -> Result<(u16, Value), store::Error> {
+        let mut last = Value::Null;
+        for parameter in parameters {
+            let Some(parameter) = parameter.as_object() else {
+                return Ok((400, json!({"message": "a parameter is an object"})));
+            };
+            let resource_id = text(parameter, "resource_id");
+            let flag = parameter.get("expires").and_then(Value::as_bool);
+            let fact = Fact {
+                expires: flag.unwrap_or(!resource_id.is_empty()),
+                name: text(parameter, "id"),
+                value: text(parameter, "value"),
+                source: text(parameter, "source"),
+                metadata: match parameter.get("metadata") {
+                    Some(metadata) if metadata.is_object() => metadata.clone(),
+                    _ => json!({}),
+                },
+                updated: Timestamp::now(),
+                resource_id,
+            };
+            if fact.expires && fact.resource_id.is_empty() {
+                return Ok((400, json!({"message": "Cannot set expiry for parameters."})));
+            }
+            self.store.fact_set(self.environment, &fact).await?;
+            last = fact_json(self.environment, &fact);
+            self.recompile_for(&[(fact.resource_id, fact.name)]).await;
+        }
+        Ok((200, json!({"parameter": last})))
+    }
+}
+
+fn text(arguments: &Map<String, Value>, name: &str) -> String {
+    match arguments.get(name) {
+        Some(Value::String(text)) => text.clone(),
+        None | Some(Value::Null) => String::new(),
+        Some(other) => other.to_string(),
+    }
+}

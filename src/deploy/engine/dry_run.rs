@@ -1,0 +1,83 @@
+//! What a version would change.
+
+use std::collections::BTreeSet;
+
+use super::{Loop, RequestError, blocked_ids};
+use crate::deploy::Intent;
+use crate::deploy::code::code_of;
+use crate::deploy::executor::Task;
+use crate::domain::{ActionId, DryRunId};
+
+impl Loop {
+    /// Sends every defined resource of a version through its handler, which only compares. Source: deploy.md 5.10.
+    pub(super) async fn dry_run(&mut self, version: i64) -> Result<DryRunId, RequestError> {
+        if self.halted {
+            return Err(RequestError::Halted);
+        }
+        if self
+            .store
+            .version_fetch(self.environment, version)
+            .await?
+            .is_none()
+        {
+            return Err(RequestError::NoVersion(version));
+        }
+        let resources = self.store.resource_list(self.environment, version).await?;
+        let code = code_of(&self.store, self.environment, version).await?;
+        let intents: Vec<Intent> = resources.into_iter().map(Intent::from).collect();
+        let undefined = blocked_ids(&intents);
+        let paused: BTreeSet<String> = self
+            .schedule
+            .agents()
+            .filter(|(_, paused)| *paused)
+            .map(|(name, _)| name.to_owned())
+            .collect();
+        let known: Vec<(String, &'static str)> = intents
+            .iter()
+            .filter_map(|intent| {
+                let status = if intent.is_undefined {
+                    "undefined"
+                } else if undefined.contains(&intent.resource_id) {
+                    "skipped_for_undefined"
+                } else if paused.contains(&intent.agent) {
+                    "agent_down"
+                } else {
+                    return None;
+                };
+                Some((intent.resource_id.clone(), status))
+            })
+            .collect();
+        let id = self
+            .store
+            .dry_run_create(self.environment, version, intents.len() as i64, &known)
+            .await?;
+        let known: BTreeSet<String> = known.into_iter().map(|(id, _)| id).collect();
+        for intent in intents
+            .into_iter()
+            .filter(|intent| !known.contains(&intent.resource_id))
+        {
+            let action = ActionId::generate();
+            self.dry_runs.insert(action, id);
+            let task = Task {
+                action,
+                code: code.key.clone(),
+                agent: intent.agent,
+                resource_id: intent.resource_id,
+                resource_type: intent.resource_type,
+                version,
+                attributes: intent.attributes,
+                requires: intent
+                    .requires
+                    .into_iter()
+                    .map(|id| (id, "deployed".to_owned()))
+                    .collect(),
+                dependency_changed: false,
+                dry_run: true,
+                facts: false,
+                reason: "a dry run was requested".to_owned(),
+            };
+            self.executor.run(task, &code.version).await;
+        }
+        Ok(id)
+    }
+}

@@ -1,0 +1,174 @@
+//! What others reach an environment's engine by.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use steward_compiler::PythonRuntime;
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+
+use super::live;
+use crate::domain::{DryRunId, EnvironmentId, chain};
+use crate::observe::Bus;
+use crate::store::{self, Store};
+
+/// How a user asks for a deployment. Source: deploy.md 4.15.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Method {
+    /// What is not in its desired state.
+    Deploy,
+    /// Everything.
+    Repair,
+    /// Everything, because the server was started on a version that is in force already.
+    Verify,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum RequestError {
+    #[error("nothing has been released in this environment yet")]
+    NothingReleased,
+    #[error("the environment is halted")]
+    Halted,
+    #[error("none of these agents exists: {0}")]
+    UnknownAgents(String),
+    #[error("there is no version {0}")]
+    NoVersion(i64),
+    #[error("the scheduler of this environment has ended")]
+    Gone,
+    #[error(transparent)]
+    Store(#[from] store::Error),
+}
+
+pub(super) enum Request {
+    /// Look at the store: a version was released, a setting changed, the environment was halted or resumed.
+    Wake,
+    Deploy {
+        method: Method,
+        agents: Option<BTreeSet<String>>,
+        reply: oneshot::Sender<Result<Scheduled, RequestError>>,
+    },
+    DryRun {
+        version: i64,
+        reply: oneshot::Sender<Result<DryRunId, RequestError>>,
+    },
+    /// Ask a resource's handler for its facts.
+    Facts {
+        resource_id: String,
+    },
+    Stop {
+        reply: oneshot::Sender<()>,
+    },
+}
+
+/// What a request to deploy set in motion.
+#[derive(Debug, Clone)]
+pub struct Scheduled {
+    pub agents: Vec<String>,
+    /// The round of work that it is part of; [`Summary::round`] tells when it is done.
+    pub round: u64,
+}
+
+/// The handle of an environment's engine.
+#[derive(Debug, Clone)]
+pub struct Engine {
+    inbox: mpsc::UnboundedSender<Request>,
+}
+
+impl std::fmt::Debug for Request {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Request")
+    }
+}
+
+/// What an engine is started with.
+#[derive(Debug, Clone)]
+pub struct Options {
+    pub environment: EnvironmentId,
+    pub store: Store,
+    pub bus: Bus,
+    pub python: Option<PythonRuntime>,
+    /// Woken when a compile was queued because a fact is known that the version in force waits for.
+    pub recompile: Arc<tokio::sync::Notify>,
+    /// Ends it even while it waits for a database that is away.
+    pub shutdown: CancellationToken,
+}
+
+impl Engine {
+    /// Starts the engine of an environment; the task ends after [`Engine::stop`].
+    pub fn start(options: Options) -> (Self, tokio::task::JoinHandle<()>) {
+        let (inbox, mut requests) = mpsc::unbounded_channel();
+        let task = tokio::spawn(async move {
+            let environment = options.environment;
+            let mut pause = Duration::from_millis(200);
+            loop {
+                // A panic is a bug of ours; the environment must not be dead for it. All state is read anew.
+                let life = std::panic::AssertUnwindSafe(live(&options, &mut requests))
+                    .catch_unwind()
+                    .await;
+                match life {
+                    Ok(Ok(())) => return,
+                    Ok(Err(error)) => {
+                        let error = chain(&error);
+                        tracing::error!(environment.id = %environment, error, "cannot read the environment; trying again");
+                    }
+                    Err(_) => {
+                        tracing::error!(environment.id = %environment, "the scheduler panicked; it starts again")
+                    }
+                }
+                tokio::select! {
+                    () = tokio::time::sleep(pause) => {}
+                    () = options.shutdown.cancelled() => return,
+                }
+                pause = (pause * 2).min(Duration::from_secs(30));
+            }
+        });
+        (Self { inbox }, task)
+    }
+
+    /// Tells it to look at the store.
+    pub fn wake(&self) {
+        let _ = self.inbox.send(Request::Wake);
+    }
+
+    /// Schedules a deploy or a repair; gives the agents touched.
+    pub async fn deploy(
+        &self,
+        method: Method,
+        agents: Option<BTreeSet<String>>,
+    ) -> Result<Scheduled, RequestError> {
+        let (reply, answer) = oneshot::channel();
+        self.inbox
+            .send(Request::Deploy {
+                method,
+                agents,
+                reply,
+            })
+            .map_err(|_| RequestError::Gone)?;
+        answer.await.map_err(|_| RequestError::Gone)?
+    }
+
+    pub async fn dry_run(&self, version: i64) -> Result<DryRunId, RequestError> {
+        let (reply, answer) = oneshot::channel();
+        self.inbox
+            .send(Request::DryRun { version, reply })
+            .map_err(|_| RequestError::Gone)?;
+        answer.await.map_err(|_| RequestError::Gone)?
+    }
+
+    /// Lets the handler of a resource be asked for its facts, unless it was a moment ago. They are in the store when it
+    /// has answered.
+    pub fn ask_for_facts(&self, resource_id: &str) {
+        let resource_id = resource_id.to_owned();
+        let _ = self.inbox.send(Request::Facts { resource_id });
+    }
+
+    /// Ends it, after what it knows is written.
+    pub async fn stop(&self) {
+        let (reply, answer) = oneshot::channel();
+        if self.inbox.send(Request::Stop { reply }).is_ok() {
+            let _ = answer.await;
+        }
+    }
+}

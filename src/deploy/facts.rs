@@ -1,0 +1,252 @@
+//! Facts of resources: when handlers are asked for them, and what follows when one is known. Source: deploy.md 5.7.
+//!
+//! A handler tells facts in any run. It is asked for them when somebody wants one that is missing or old, when one grows
+//! old, and for what the model of the version in force could not know. A fact that this version waits for queues a compile.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use steward_compiler::protocol::HandlerOutcome;
+use tokio::sync::Notify;
+
+use super::engine::{Loop, messages_json};
+use super::executor::{Task, TaskDone};
+use crate::domain::{ActionId, EnvironmentId, HandlerStatus, Timestamp, chain};
+use crate::store::{self, ActionEnd, ActionStart, CompileRequest, Store};
+
+/// A fact older than this counts as unknown, if it may expire.
+pub const FACT_EXPIRE: Duration = Duration::from_secs(3600);
+/// From this age on, the handler is asked again.
+pub const FACT_RENEW: Duration = Duration::from_secs(1200);
+/// A resource is asked once within this time, however often somebody wants to know.
+const ASK_AGAIN: Duration = Duration::from_secs(60);
+
+/// (resource, name of the fact)
+pub(super) type Unknown = (String, String);
+
+/// Which questions are open, and what the model waits for.
+pub(super) struct Facts {
+    asked: HashMap<String, Instant>,
+    /// Asked without anybody wanting to know now.
+    renewed: HashMap<String, Instant>,
+    open: HashSet<ActionId>,
+    unknowns: BTreeSet<Unknown>,
+    recompile: Arc<Notify>,
+}
+
+impl Facts {
+    pub(super) fn new(unknowns: BTreeSet<Unknown>, recompile: Arc<Notify>) -> Self {
+        Self {
+            asked: HashMap::new(),
+            renewed: HashMap::new(),
+            open: HashSet::new(),
+            unknowns,
+            recompile,
+        }
+    }
+
+    pub(super) fn set_unknowns(&mut self, unknowns: BTreeSet<Unknown>) {
+        self.unknowns = unknowns;
+        self.renewed.clear();
+    }
+
+    /// Those of `wanted` that were not asked lately; a handler that has no answer is not asked all the time.
+    fn renewable(&mut self, wanted: BTreeSet<String>, now: Instant) -> Vec<String> {
+        self.renewed
+            .retain(|_, at| now.duration_since(*at) < FACT_RENEW);
+        let mut wanted: Vec<String> = wanted.into_iter().collect();
+        wanted.retain(|resource_id| !self.renewed.contains_key(resource_id));
+        let noted = wanted.iter().map(|resource_id| (resource_id.clone(), now));
+        self.renewed.extend(noted);
+        wanted
+    }
+
+    /// Whether this was the answer to a question for facts.
+    pub(super) fn answered(&mut self, action: &ActionId) -> bool {
+        self.open.remove(action)
+    }
+
+    /// Whether the resource is to be asked now, which is noted.
+    fn may_ask(&mut self, resource_id: &str, now: Instant) -> bool {
+        self.asked
+            .retain(|_, at| now.duration_since(*at) < ASK_AGAIN);
+        if self.asked.contains_key(resource_id) {
+            return false;
+        }
+        self.asked.insert(resource_id.to_owned(), now);
+        true
+    }
+}
+
+/// The facts that the model of a version asked for and did not get.
+pub(super) async fn unknowns(
+    store: &Store,
+    environment: EnvironmentId,
+    version: Option<i64>,
+) -> Result<BTreeSet<Unknown>, store::Error> {
+    let Some(version) = version else {
+        return Ok(BTreeSet::new());
+    };
+    let unknowns = store.fact_unknowns(environment, version).await?;
+    Ok(unknowns.into_iter().collect())
+}
+
+/// What a run told: name, value, whether it may expire.
+pub(super) fn facts_of(outcome: &HandlerOutcome) -> Vec<(String, String, bool)> {
+    let facts = outcome.facts.iter();
+    facts
+        .map(|fact| (fact.name.clone(), fact.value.clone(), fact.expires))
+        .collect()
+}
+
+impl Loop {
+    /// Asks for what grows old, and for what the model waits for.
+    pub(super) async fn renew_facts(&mut self, now: Timestamp) -> Result<(), store::Error> {
+        let before = Timestamp(now.0 - FACT_RENEW.as_micros() as i64);
+        let outdated = self.store.fact_outdated(self.environment, before).await?;
+        let unknown = self.facts.unknowns.iter().map(|(id, _)| id.clone());
+        let wanted = outdated.into_iter().chain(unknown).collect();
+        for resource_id in self.facts.renewable(wanted, Instant::now()) {
+            self.ask_for_facts(&resource_id).await;
+        }
+        Ok(())
+    }
+
+    /// Asks the handler of a resource of the version in force.
+    pub(super) async fn ask_for_facts(&mut self, resource_id: &str) {
+        let Some(intent) = self.schedule.intent(resource_id).cloned() else {
+            return;
+        };
+        // Of a resource that is not known there is nothing that can be asked.
+        if intent.is_undefined || !self.facts.may_ask(resource_id, Instant::now()) {
+            return;
+        }
+        let action = ActionId::generate();
+        let version = self.schedule.version();
+        let start = ActionStart {
+            id: action,
+            action: "getfact",
+            version,
+            resource_id: intent.resource_id.clone(),
+            started: Timestamp::now(),
+        };
+        if let Err(error) = self
+            .store
+            .action_write(self.environment, &[start], &[])
+            .await
+        {
+            tracing::error!(error = chain(&error), "cannot note a question for facts");
+            return;
+        }
+        self.facts.open.insert(action);
+        let task = Task {
+            action,
+            code: self.code.key.clone(),
+            agent: intent.agent,
+            resource_id: intent.resource_id,
+            resource_type: intent.resource_type,
+            version,
+            attributes: intent.attributes,
+            requires: Default::default(),
+            dependency_changed: false,
+            dry_run: false,
+            facts: true,
+            reason: "its facts were asked for".to_owned(),
+        };
+        self.executor.run(task, &self.code.version).await;
+    }
+
+    /// Writes what a handler answered. The state of the resource is as it was.
+    pub(super) async fn facts_told(&mut self, done: TaskDone) {
+        let outcome = done.outcome;
+        let status = HandlerStatus::parse(&outcome.status).unwrap_or(HandlerStatus::Failed);
+        let end = ActionEnd {
+            id: done.action,
+            finished: Timestamp(done.finished_us),
+            status: status.legacy(),
+            change: "nochange",
+            changes: "{}".to_owned(),
+            messages: messages_json(&outcome.logs),
+            state: None,
+            facts: facts_of(&outcome),
+            discovered: Vec::new(),
+            resource_id: done.resource_id,
+        };
+        let ends = [end];
+        match self.store.action_write(self.environment, &[], &ends).await {
+            Ok(()) => self.recompile_for_facts(&ends).await,
+            Err(error) => tracing::error!(error = chain(&error), "cannot write facts"),
+        }
+    }
+
+    /// Queues a compile if one of the facts in these ends is what the version in force waits for.
+    pub(super) async fn recompile_for_facts(&mut self, ends: &[ActionEnd]) {
+        let told = ends.iter().flat_map(|end| {
+            let names = end.facts.iter().map(|(name, _, _)| name.clone());
+            names.map(|name| (end.resource_id.clone(), name))
+        });
+        self.recompile_for(&told.collect::<Vec<_>>()).await;
+    }
+
+    /// Queues a compile if one of these facts is what the version in force waits for.
+    pub(super) async fn recompile_for(&mut self, told: &[Unknown]) {
+        let mut resolved = false;
+        for unknown in told {
+            resolved |= self.facts.unknowns.remove(unknown);
+        }
+        if !resolved {
+            return;
+        }
+        match queue_compile(&self.store, self.environment).await {
+            Ok(()) => self.facts.recompile.notify_one(),
+            Err(error) => {
+                tracing::error!(environment.id = %self.environment, error = chain(&error), "cannot queue a compile for a fact");
+            }
+        }
+    }
+}
+
+async fn queue_compile(store: &Store, environment: EnvironmentId) -> Result<(), store::Error> {
+    let Some(record) = store.environment_fetch(environment).await? else {
+        return Ok(());
+    };
+    if !store.settings_fetch(environment).await?.server_compile() {
+        return Ok(());
+    }
+    let message = "Recompile model because one or more facts were updated";
+    let request = CompileRequest {
+        environment_id: environment,
+        do_export: true,
+        update: false,
+        metadata: serde_json::json!({"type": "param", "message": message}),
+        variables: record.variables,
+    };
+    store.compile_request(&request).await.map(|_| ())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_resource_is_asked_now_and_then() {
+        let mut facts = Facts::new(BTreeSet::new(), Arc::default());
+        let began = Instant::now();
+        let at = |seconds| began + Duration::from_secs(seconds);
+        assert!(facts.may_ask("a", at(0)) && facts.may_ask("b", at(0)));
+        assert!(!facts.may_ask("a", at(59)));
+        assert!(facts.may_ask("a", at(60)));
+        let mut renew = |seconds: u64| {
+            let wanted = ["a", "b"].map(str::to_owned).into_iter().collect();
+            facts.renewable(wanted, at(seconds)).len()
+        };
+        assert_eq!(
+            [renew(0), renew(60), renew(1199), renew(1200)],
+            [2, 0, 0, 2]
+        );
+        facts.set_unknowns(BTreeSet::new());
+        let wanted = BTreeSet::from(["a".to_owned()]);
+        assert_eq!(facts.renewable(wanted, at(1201)), ["a"]);
+    }
+}

@@ -1,0 +1,264 @@
+//! How pip, and all that it starts, runs.
+//!
+//! On a server it is confined as plugins are (`process::Policy`), since what is built where it is installed runs code of
+//! the repository: it writes into the new environment, into a package cache that belongs to one environment of the server,
+//! and into a scratch folder that is gone afterwards; the server's data and secrets are hidden; at the limit, and when the
+//! server ends, all of it is killed. A person's own `steward project install` is not confined: what it builds is code that
+//! this person chose, with this person's rights.
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use tempfile::{NamedTempFile, TempDir};
+use tokio_util::sync::CancellationToken;
+
+use super::Error;
+use crate::process::{self, Ended, Policy};
+
+/// What holds an installation on a server.
+#[derive(Debug, Clone)]
+pub struct Confinement {
+    /// What only the server may read, its data among it. Without links.
+    pub hidden: Vec<PathBuf>,
+    /// What a process may map.
+    pub memory_bytes: u64,
+    /// How long a whole installation may take.
+    pub limit: Duration,
+    /// Ends it before its time.
+    pub stop: CancellationToken,
+}
+
+/// How this machine reaches the network: every program that goes there gets these.
+const NETWORK: &[&str] = &[
+    "http_proxy",
+    "https_proxy",
+    "all_proxy",
+    "no_proxy",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "ALL_PROXY",
+    "NO_PROXY",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "REQUESTS_CA_BUNDLE",
+    "GIT_SSL_CAINFO",
+];
+
+/// What `pip.use-system-config` takes over on a server: where packages come from, and which. Code that is built sees them, too.
+const SYSTEM: &[&str] = &[
+    "PIP_CONFIG_FILE",
+    "PIP_INDEX_URL",
+    "PIP_EXTRA_INDEX_URL",
+    "PIP_FIND_LINKS",
+    "PIP_NO_INDEX",
+    "PIP_TRUSTED_HOST",
+    "PIP_CERT",
+    "PIP_CLIENT_CERT",
+    "PIP_PROXY",
+    "PIP_TIMEOUT",
+    "PIP_RETRIES",
+    "PIP_PRE",
+    "PIP_PREFER_BINARY",
+    "PIP_ONLY_BINARY",
+    "PIP_NO_BINARY",
+    "XDG_CONFIG_DIRS",
+];
+
+/// What git, ssh and pip look for in the home directory of their user.
+const OF_GIT: &[&str] = &[
+    ".netrc",
+    ".gitconfig",
+    ".git-credentials",
+    ".config/git",
+    ".ssh",
+];
+const OF_PIP: &[&str] = &[".config/pip", ".pip"];
+
+/// Runs the programs of one installation.
+pub(super) struct Runner {
+    uses_system_config: bool,
+    held: Option<Held>,
+}
+
+struct Held {
+    launcher: Vec<OsString>,
+    /// Home and temporary files.
+    scratch: TempDir,
+    cache: PathBuf,
+    deadline: Instant,
+    limit: Duration,
+    stop: CancellationToken,
+}
+
+/// The folders of a confined installation.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Folders<'a> {
+    /// What is installed into.
+    pub(super) environment: &'a Path,
+    /// What is installed from.
+    pub(super) project: &'a Path,
+    pub(super) cache: &'a Path,
+    /// The scratch folder is made below it.
+    pub(super) builds: &'a Path,
+}
+
+impl Runner {
+    /// With all rights of ours, and no limit.
+    pub(super) fn free(uses_system_config: bool) -> Self {
+        Self {
+            uses_system_config,
+            held: None,
+        }
+    }
+
+    /// All folders exist.
+    pub(super) fn confined(
+        confinement: &Confinement,
+        folders: Folders<'_>,
+        uses_system_config: bool,
+    ) -> Result<Self, Error> {
+        let failed = || Error::io("cannot make a scratch folder");
+        let real = |path: &Path| std::fs::canonicalize(path).map_err(failed());
+        let scratch = tempfile::Builder::new()
+            .prefix("pip-")
+            .tempdir_in(real(folders.builds)?)
+            .map_err(failed())?;
+        let mut readable = vec![real(folders.project)?];
+        if let Some(home) = std::env::var_os("HOME").map(PathBuf::from) {
+            let of_pip: &[&str] = if uses_system_config { OF_PIP } else { &[] };
+            for name in OF_GIT.iter().chain(of_pip) {
+                let Ok(path) = std::fs::canonicalize(home.join(name)) else {
+                    continue;
+                };
+                let link = scratch.path().join(name);
+                let below = link.parent().unwrap_or(scratch.path());
+                std::fs::create_dir_all(below).map_err(failed())?;
+                symlink(&path, link).map_err(failed())?;
+                // The home of a service may be its data directory. What the configuration names as a secret stays one.
+                let hides = |hidden: &PathBuf| hidden.starts_with(&path);
+                if !confinement.hidden.iter().any(hides) {
+                    readable.push(path);
+                }
+            }
+        }
+        let policy = Policy {
+            hidden: confinement.hidden.clone(),
+            readable,
+            scratch: scratch.path().to_owned(),
+            writable: vec![real(folders.environment)?, real(folders.cache)?],
+            memory_bytes: Some(confinement.memory_bytes),
+        };
+        let launcher = policy
+            .launcher()
+            .map_err(Error::io("cannot run this program again"))?;
+        Ok(Self {
+            uses_system_config,
+            held: Some(Held {
+                launcher,
+                scratch,
+                cache: folders.cache.to_owned(),
+                deadline: Instant::now() + confinement.limit,
+                limit: confinement.limit,
+                stop: confinement.stop.clone(),
+            }),
+        })
+    }
+
+    pub(super) fn is_confined(&self) -> bool {
+        self.held.is_some()
+    }
+
+    /// A command with nothing of our environment but what it takes to reach the network and, where the project asks for
+    /// it, what the machine says of indexes.
+    pub(super) fn command(&self, program: &Path) -> Result<Command, Error> {
+        let mut command = match &self.held {
+            None => {
+                let mut command = Command::new(program);
+                command.stdin(Stdio::null()).env_clear();
+                pass(&mut command, &["HOME", "XDG_CACHE_HOME", "TMPDIR"]);
+                command
+            }
+            Some(held) => {
+                let mut command = process::tied_command(&held.launcher)
+                    .map_err(Error::io("cannot run this program again"))?;
+                // Home and temporary files are the launcher's to set.
+                command.arg(program).env_clear();
+                command
+            }
+        };
+        command
+            .env(
+                "PATH",
+                "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+            )
+            .env("LANG", "C.UTF-8")
+            .env("GIT_TERMINAL_PROMPT", "0");
+        pass(&mut command, NETWORK);
+        if !self.uses_system_config {
+            command.env("PIP_CONFIG_FILE", "/dev/null");
+        } else if self.is_confined() {
+            pass(&mut command, SYSTEM);
+        } else {
+            command.envs(std::env::vars_os().filter(|(name, _)| {
+                let name = name.to_string_lossy();
+                name.starts_with("PIP_") || name.starts_with("XDG_CONFIG")
+            }));
+        }
+        if let Some(held) = &self.held {
+            command.env("PIP_CACHE_DIR", &held.cache);
+        }
+        Ok(command)
+    }
+
+    /// A file for a program to read or to write.
+    pub(super) fn file(&self, text: &str) -> Result<NamedTempFile, Error> {
+        let failed = || Error::io("cannot write a temporary file");
+        let mut builder = tempfile::Builder::new();
+        builder.prefix("steward-").suffix(".txt");
+        let mut file = match &self.held {
+            Some(held) => builder.tempfile_in(held.scratch.path()),
+            None => builder.tempfile(),
+        }
+        .map_err(failed())?;
+        file.write_all(text.as_bytes()).map_err(failed())?;
+        Ok(file)
+    }
+
+    /// Runs a command to its end. `what`: in words, for whoever waits for it.
+    pub(super) fn run(&self, command: &mut Command, what: &str) -> Result<Output, Error> {
+        let cannot = Error::io(format!("cannot run {}", command.get_program().display()));
+        // What is killed says nothing about what it was asked for.
+        let whole = |output: Output| match output.status.code() {
+            Some(_) => Ok(output),
+            None => Err(Error::Machine(format!(
+                "{what} was cut short ({})",
+                output.status
+            ))),
+        };
+        let Some(held) = &self.held else {
+            return command.output().map_err(cannot).and_then(whole);
+        };
+        let is_late = || Instant::now() >= held.deadline;
+        let ended = process::run_whole(command, || is_late() || held.stop.is_cancelled());
+        match ended.map_err(cannot)? {
+            Ended::Done(output) => whole(output),
+            Ended::Stopped if is_late() => Err(Error::TooLong {
+                what: what.to_owned(),
+                limit: held.limit,
+            }),
+            Ended::Stopped => Err(Error::Machine(format!("{what} was stopped"))),
+        }
+    }
+}
+
+fn pass(command: &mut Command, names: &[&str]) {
+    for name in names {
+        if let Some(value) = std::env::var_os(name) {
+            command.env(name, value);
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! What pip said, for people.
+
+use std::process::Output;
+
+use super::Error;
+
+/// How pip begins its last words on a command that failed.
+const FAILED_COMMAND: &str = "error: subprocess-exited-with-error";
+/// What is told of a failure.
+const TOLD_BYTES: usize = 32 << 10;
+
+/// An output, if it is one of success.
+pub(super) fn good(output: Output) -> Result<Output, Error> {
+    if output.status.success() {
+        Ok(output)
+    } else {
+        Err(explained(
+            &said(&output),
+            &String::from_utf8_lossy(&output.stdout),
+        ))
+    }
+}
+
+/// What a command said before it failed.
+pub(super) fn said(output: &Output) -> String {
+    let text = String::from_utf8_lossy(&output.stderr);
+    let text = if text.trim().is_empty() {
+        String::from_utf8_lossy(&output.stdout)
+    } else {
+        text
+    };
+    text.trim().to_owned()
+}
+
+/// pip's own explanation, without what it says besides; who wants what in a conflict is among its answers.
+fn explained(said: &str, answered: &str) -> Error {
+    const NETWORK: &[&str] = &[
+        "NewConnectionError",
+        "ConnectTimeoutError",
+        "ReadTimeoutError",
+        "Temporary failure in name resolution",
+        "Connection refused",
+        "Could not resolve host",
+        "Failed to connect",
+        "Max retries exceeded",
+    ];
+    let lines: Vec<&str> = said.lines().map(str::trim_end).collect();
+    // What git said is before the error, which comes twice: with the command, and at the end.
+    let is_command = |line: &&str| line.trim_start().starts_with("Running command ");
+    let is_error = |line: &&str| line.trim_start().to_lowercase().starts_with("error:");
+    let command = lines.iter().position(is_command);
+    let first = command.or_else(|| lines.iter().position(is_error));
+    let is_again = |line: &&&str| command.is_some() && **line == FAILED_COMMAND;
+    let kept: Vec<&str> = lines[first.unwrap_or(0)..]
+        .iter()
+        .take_while(|line| !is_again(line))
+        .filter(|line| !line.starts_with("WARNING") && !line.contains("pip.pypa.io"))
+        .map(|line| line.strip_prefix("ERROR: ").unwrap_or(line))
+        .filter(|line| !line.is_empty())
+        .collect();
+    let mut message = kept.join("\n");
+    if let Some(at) = answered.find("The conflict is caused by:") {
+        let who = answered[at..].lines().take_while(|line| !line.is_empty());
+        message.push('\n');
+        message.push_str(&who.collect::<Vec<_>>().join("\n"));
+    }
+    if message.len() > TOLD_BYTES {
+        message.truncate(message.floor_char_boundary(TOLD_BYTES));
+        message.push_str("\n…");
+    }
+    if NETWORK.iter().any(|sign| said.contains(sign)) {
+        return Error::Unreachable { message };
+    }
+    Error::Unsatisfiable { message }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_conflict_is_explained_and_a_dead_network_is_not_a_mistake() {
+        let said = "WARNING: something\nERROR: Cannot install a==1 and b==1 because these package versions have conflicting dependencies.\nERROR: ResolutionImpossible: for help visit https://pip.pypa.io/en/latest/";
+        let answered = "Looking in links: x\n\nThe conflict is caused by:\n    a 1 depends on c<2\n    b 1 depends on c>=2\n\nTo fix this";
+        let error = explained(said, answered);
+        assert!(!error.is_transient());
+        let text = error.to_string();
+        assert!(text.starts_with("Cannot install a==1"), "{text}");
+        assert!(text.contains("a 1 depends on c<2"), "{text}");
+        assert!(!text.contains("https"), "{text}");
+        let said = "WARNING: Retrying after connection broken by 'NewConnectionError(...)'\nERROR: No matching distribution found for a";
+        assert!(explained(said, "").is_transient());
+    }
+
+    #[test]
+    fn what_git_says_is_told_once() {
+        let said = "  Running command git clone --quiet 'ssh://****@host/mod.git' /tmp/x\n  ssh: connect to host host port 22: Connection refused\n  error: subprocess-exited-with-error\n  \n  × git clone did not run successfully.\n  ╰─> See above for output.\nerror: subprocess-exited-with-error\n\n× git clone did not run successfully.\n╰─> See above for output.\n";
+        let error = explained(said, "");
+        assert!(error.is_transient());
+        let text = error.to_string();
+        let n_told = |what: &str| text.matches(what).count();
+        assert_eq!(n_told("Connection refused"), 1, "{text}");
+        assert_eq!(n_told("did not run successfully"), 1, "{text}");
+        // In whatever order a build writes it.
+        let odd = format!("{FAILED_COMMAND}\n Running command x\n");
+        assert_eq!(explained(&odd, "").to_string(), " Running command x");
+    }
+}

@@ -1,0 +1,129 @@
+//! A program that runs to its end, and no longer than it may: with what it says, and with nothing left of it.
+
+use std::io::{self, Read};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+
+use super::{kill_group_of, own_program, pid};
+
+/// What is kept of each of the outputs of a program.
+const KEPT_BYTES: usize = 4 << 20;
+/// How often a program that runs is looked at.
+const LOOK: Duration = Duration::from_millis(10);
+/// What it takes to kill everything, and what is still in a pipe then.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How a program was left.
+#[derive(Debug)]
+pub enum Ended {
+    /// It ended by itself.
+    Done(Output),
+    /// It was killed, with all that it started.
+    Stopped,
+}
+
+/// A command before which others can be put: what is to be run, with an environment of its own.
+///
+/// `launcher`, which confines the program, comes after `steward tied`, which takes all of it down when it ends, or when
+/// we do.
+///
+/// # Errors
+/// This program is not found.
+pub fn tied_command(launcher: &[std::ffi::OsString]) -> io::Result<Command> {
+    let mut command = Command::new(own_program()?);
+    command
+        .args(["tied", "--all", "--parent"])
+        .arg(std::process::id().to_string())
+        .arg("--")
+        .args(launcher)
+        .process_group(0)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    Ok(command)
+}
+
+/// Runs a [`tied_command`] to its end, or until `is_over`. Blocks.
+///
+/// # Errors
+/// It cannot be started.
+pub fn run_whole(command: &mut Command, is_over: impl Fn() -> bool) -> io::Result<Ended> {
+    let mut child = command.spawn()?;
+    let outputs = (follow(child.stdout.take()), follow(child.stderr.take()));
+    let status = loop {
+        match child.try_wait()? {
+            Some(status) => break Some(status),
+            None if is_over() => break None,
+            None => std::thread::sleep(LOOK),
+        }
+    };
+    let Some(status) = status else {
+        stop(&mut child)?;
+        return Ok(Ended::Stopped);
+    };
+    let deadline = Instant::now() + PATIENCE;
+    Ok(Ended::Done(Output {
+        status,
+        stdout: outputs.0.take(deadline),
+        stderr: outputs.1.take(deadline),
+    }))
+}
+
+/// Lets the process between us and the program end all of it, then makes sure.
+fn stop(child: &mut Child) -> io::Result<ExitStatus> {
+    if let Some(pid) = pid(child.id()) {
+        // It may have ended by itself.
+        let _ = rustix::process::kill_process(pid, Signal::TERM);
+    }
+    let deadline = Instant::now() + PATIENCE;
+    while Instant::now() < deadline {
+        if let Some(status) = child.try_wait()? {
+            return Ok(status);
+        }
+        std::thread::sleep(LOOK);
+    }
+    kill_group_of(child.id());
+    child.wait()
+}
+
+/// What comes out of a pipe, read by a thread so that the program never waits for us.
+struct Followed {
+    bytes: Arc<Mutex<Vec<u8>>>,
+    reader: Option<JoinHandle<()>>,
+}
+
+fn follow(pipe: Option<impl Read + Send + 'static>) -> Followed {
+    let bytes = Arc::new(Mutex::new(Vec::new()));
+    let kept = Arc::clone(&bytes);
+    let reader = pipe.map(|mut pipe| {
+        std::thread::spawn(move || {
+            let mut chunk = [0; 8192];
+            while let Ok(n_read @ 1..) = pipe.read(&mut chunk) {
+                let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+                let room = KEPT_BYTES.saturating_sub(kept.len()).min(n_read);
+                kept.extend_from_slice(&chunk[..room]);
+            }
+        })
+    });
+    Followed { bytes, reader }
+}
+
+impl Followed {
+    /// All of it, or what is there at the deadline: something may hold the pipe open.
+    fn take(self, deadline: Instant) -> Vec<u8> {
+        let is_open = || {
+            self.reader
+                .as_ref()
+                .is_some_and(|reader| !reader.is_finished())
+        };
+        while is_open() && Instant::now() < deadline {
+            std::thread::sleep(LOOK);
+        }
+        std::mem::take(&mut *self.bytes.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}

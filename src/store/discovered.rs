@@ -1,0 +1,83 @@
+//! What handlers of discovery resources found. Source: deploy.md 5.9.
+
+use serde_json::Value;
+
+use super::macros::{read, write};
+use super::{Result, Store, document};
+use crate::domain::{EnvironmentId, Timestamp};
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Discovered {
+    /// Of what was found, without version.
+    pub resource_id: String,
+    pub values: Value,
+    /// The resource whose handler found it.
+    pub discovery_resource_id: String,
+    pub discovered: Timestamp,
+}
+
+/// The newest report counts; what is not reported any more stays.
+pub(super) const SET: &str = "INSERT INTO discovered_resource (environment_id, resource_id, found, \
+                              discovery_resource_id, discovered_us) VALUES ($1, $2, $3, $4, $5) \
+                              ON CONFLICT (environment_id, resource_id) DO UPDATE SET found = excluded.found, \
+                              discovery_resource_id = excluded.discovery_resource_id, \
+                              discovered_us = excluded.discovered_us";
+
+type Row = (String, String, String, i64);
+
+fn discovered((resource_id, found, discovery_resource_id, at): Row) -> Result<Discovered> {
+    Ok(Discovered {
+        values: document("discovered_resource", "found", &resource_id, &found)?,
+        resource_id,
+        discovery_resource_id,
+        discovered: Timestamp(at),
+    })
+}
+
+impl Store {
+    /// By resource id.
+    pub async fn discovered_list(&self, environment: EnvironmentId) -> Result<Vec<Discovered>> {
+        const SQL: &str = "SELECT resource_id, found, discovery_resource_id, discovered_us FROM discovered_resource \
+                           WHERE environment_id = $1 ORDER BY resource_id";
+        let rows: Vec<Row> = read!(self.db, pool => {
+            sqlx::query_as(SQL).bind(environment.to_string()).fetch_all(pool).await?
+        });
+        rows.into_iter().map(discovered).collect()
+    }
+
+    pub async fn discovered_fetch(
+        &self,
+        environment: EnvironmentId,
+        resource_id: &str,
+    ) -> Result<Option<Discovered>> {
+        const SQL: &str = "SELECT resource_id, found, discovery_resource_id, discovered_us FROM discovered_resource \
+                           WHERE environment_id = $1 AND resource_id = $2";
+        let row: Option<Row> = read!(self.db, pool => {
+            sqlx::query_as(SQL)
+                .bind(environment.to_string())
+                .bind(resource_id)
+                .fetch_optional(pool)
+                .await?
+        });
+        row.map(discovered).transpose()
+    }
+
+    /// `false`: there was none.
+    pub async fn discovered_delete(
+        &self,
+        environment: EnvironmentId,
+        resource_id: &str,
+    ) -> Result<bool> {
+        const SQL: &str =
+            "DELETE FROM discovered_resource WHERE environment_id = $1 AND resource_id = $2";
+        let n_deleted = write!(self.db, pool => {
+            sqlx::query(SQL)
+                .bind(environment.to_string())
+                .bind(resource_id)
+                .execute(pool)
+                .await?
+                .rows_affected()
+        });
+        Ok(n_deleted > 0)
+    }
+}

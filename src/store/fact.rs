@@ -1,0 +1,292 @@
+//! Facts of resources, and parameters, which are facts of no resource. Source: deploy.md 5.7.
+
+use serde_json::Value;
+use sqlx::FromRow;
+
+use super::macros::{read, transaction, write};
+use super::{Result, Store, document, storable};
+use crate::domain::{EnvironmentId, Timestamp};
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Fact {
+    /// Empty: a parameter.
+    pub resource_id: String,
+    pub name: String,
+    pub value: String,
+    /// `fact`, `plugin`, `user`, `report`.
+    pub source: String,
+    pub metadata: Value,
+    pub expires: bool,
+    pub updated: Timestamp,
+}
+
+#[derive(FromRow)]
+struct Row {
+    resource_id: String,
+    name: String,
+    value: String,
+    source: String,
+    metadata: String,
+    expires: bool,
+    updated_us: i64,
+}
+
+macro_rules! select {
+    ($rest:literal) => {
+        concat!(
+            "SELECT resource_id, name, value, source, metadata, expires, updated_us FROM fact \
+             WHERE environment_id = $1 ",
+            $rest
+        )
+    };
+}
+
+/// Written for whatever a run or a user says. What a run says keeps the metadata.
+pub(super) const SET: &str = "INSERT INTO fact (environment_id, resource_id, name, value, expires, updated_us, source, \
+                              metadata) VALUES ($1, $2, $3, $4, $5, $6, $7, COALESCE($8, '{}')) \
+                              ON CONFLICT (environment_id, resource_id, name) DO UPDATE SET value = excluded.value, \
+                              expires = excluded.expires, updated_us = excluded.updated_us, source = excluded.source, \
+                              metadata = COALESCE($8, fact.metadata)";
+
+impl Row {
+    fn into_fact(self) -> Result<Fact> {
+        Ok(Fact {
+            metadata: document("fact", "metadata", &self.name, &self.metadata)?,
+            resource_id: self.resource_id,
+            name: self.name,
+            value: self.value,
+            source: self.source,
+            expires: self.expires,
+            updated: Timestamp(self.updated_us),
+        })
+    }
+}
+
+impl Store {
+    /// Facts of all resources and all parameters, by resource and name.
+    pub async fn fact_list(&self, environment: EnvironmentId) -> Result<Vec<Fact>> {
+        let rows: Vec<Row> = read!(self.db, pool => {
+            sqlx::query_as(select!("ORDER BY resource_id, name"))
+                .bind(environment.to_string())
+                .fetch_all(pool)
+                .await?
+        });
+        rows.into_iter().map(Row::into_fact).collect()
+    }
+
+    /// The facts of one resource, or the parameters for an empty id, by name.
+    pub async fn fact_list_of(
+        &self,
+        environment: EnvironmentId,
+        resource_id: &str,
+    ) -> Result<Vec<Fact>> {
+        let rows: Vec<Row> = read!(self.db, pool => {
+            sqlx::query_as(select!("AND resource_id = $2 ORDER BY name"))
+                .bind(environment.to_string())
+                .bind(resource_id)
+                .fetch_all(pool)
+                .await?
+        });
+        rows.into_iter().map(Row::into_fact).collect()
+    }
+
+    pub async fn fact_fetch(
+        &self,
+        environment: EnvironmentId,
+        resource_id: &str,
+        name: &str,
+    ) -> Result<Option<Fact>> {
+        let row: Option<Row> = read!(self.db, pool => {
+            sqlx::query_as(select!("AND resource_id = $2 AND name = $3"))
+                .bind(environment.to_string())
+                .bind(resource_id)
+                .bind(name)
+                .fetch_optional(pool)
+                .await?
+        });
+        row.map(Row::into_fact).transpose()
+    }
+
+    /// Writes a fact; whether its value is another one now.
+    pub async fn fact_set(&self, environment: EnvironmentId, fact: &Fact) -> Result<bool> {
+        const OLD: &str =
+            "SELECT value FROM fact WHERE environment_id = $1 AND resource_id = $2 AND name = $3";
+        let (environment, value) = (environment.to_string(), storable(&fact.value));
+        let old: Option<(String,)> = transaction!(self.db, tx => {
+            let old = sqlx::query_as(OLD)
+                .bind(&environment)
+                .bind(&fact.resource_id)
+                .bind(&fact.name)
+                .fetch_optional(&mut *tx)
+                .await?;
+            sqlx::query(SET)
+                .bind(&environment)
+                .bind(&fact.resource_id)
+                .bind(storable(&fact.name))
+                .bind(&value)
+                .bind(fact.expires)
+                .bind(fact.updated.0)
+                .bind(&fact.source)
+                .bind(Some(fact.metadata.to_string()))
+                .execute(&mut *tx)
+                .await?;
+            old
+        });
+        Ok(old.is_none_or(|(old,)| old != value))
+    }
+
+    /// `false`: there was none.
+    pub async fn fact_delete(
+        &self,
+        environment: EnvironmentId,
+        resource_id: &str,
+        name: &str,
+    ) -> Result<bool> {
+        const SQL: &str =
+            "DELETE FROM fact WHERE environment_id = $1 AND resource_id = $2 AND name = $3";
+        let n_deleted = write!(self.db, pool => {
+            sqlx::query(SQL)
+                .bind(environment.to_string())
+                .bind(resource_id)
+                .bind(name)
+                .execute(pool)
+                .await?
+                .rows_affected()
+        });
+        Ok(n_deleted > 0)
+    }
+
+    /// Resources with a fact that may expire and was last told before `before`.
+    pub async fn fact_outdated(
+        &self,
+        environment: EnvironmentId,
+        before: Timestamp,
+    ) -> Result<Vec<String>> {
+        const SQL: &str = "SELECT DISTINCT resource_id FROM fact WHERE environment_id = $1 AND resource_id <> '' \
+                           AND expires = TRUE AND updated_us < $2 ORDER BY resource_id";
+        let rows: Vec<(String,)> = read!(self.db, pool => {
+            sqlx::query_as(SQL).bind(environment.to_string()).bind(before.0).fetch_all(pool).await?
+        });
+        Ok(rows.into_iter().map(|(id,)| id).collect())
+    }
+}
+
+impl Store {
+    /// The facts that the model of a version asked for and did not get: resource and name.
+    pub async fn fact_unknowns(
+        &self,
+        environment: EnvironmentId,
+        version: i64,
+    ) -> Result<Vec<(String, String)>> {
+        #[derive(serde::Deserialize)]
+        struct Unknown {
+            resource: String,
+            parameter: String,
+        }
+        const SQL: &str = "SELECT unknowns FROM version WHERE environment_id = $1 AND number = $2";
+        let row: Option<(String,)> = read!(self.db, pool => {
+            sqlx::query_as(SQL)
+                .bind(environment.to_string())
+                .bind(version)
+                .fetch_optional(pool)
+                .await?
+        });
+        let Some((text,)) = row else {
+            return Ok(Vec::new());
+        };
+        let unknowns: Vec<Unknown> = document("version", "unknowns", &version.to_string(), &text)?;
+        let pairs = unknowns
+            .into_iter()
+            .map(|unknown| (unknown.resource, unknown.parameter));
+        Ok(pairs.collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::tests::{check, environment};
+    use super::super::{ActionEnd, Discovered};
+    use super::Fact;
+    use crate::domain::{ActionId, Timestamp};
+
+    fn fact(resource_id: &str, value: &str) -> Fact {
+        Fact {
+            resource_id: resource_id.into(),
+            name: "f".into(),
+            value: value.into(),
+            source: "user".into(),
+            metadata: json!({"a": 1}),
+            expires: true,
+            updated: Timestamp(5),
+        }
+    }
+
+    fn end(resource_id: &str, value: &str, change: &'static str, found: &str) -> ActionEnd {
+        ActionEnd {
+            id: ActionId::generate(),
+            finished: Timestamp(9),
+            status: "deployed",
+            change,
+            changes: "{}".into(),
+            messages: "[]".into(),
+            state: None,
+            facts: vec![("f".into(), value.into(), false)],
+            discovered: vec![("t::R[a,n=x]".into(), json!({"found": found}).to_string())],
+            resource_id: resource_id.into(),
+        }
+    }
+
+    #[tokio::test]
+    async fn facts_are_told_by_runs_and_users_and_go_with_their_resource() {
+        check(|store| async move {
+            let id = environment(&store).await;
+            let (one, none) = ("t::R[a,n=1]", "");
+            for (resource, value, is_new) in [
+                (one, "x", true),
+                (one, "x", false),
+                (one, "y", true),
+                (none, "p", true),
+            ] {
+                let set = store.fact_set(id, &fact(resource, value)).await.unwrap();
+                assert_eq!(set, is_new, "{resource} {value}");
+            }
+            assert_eq!(store.fact_list_of(id, "").await.unwrap(), [fact(none, "p")]);
+            let outdated = async |at| store.fact_outdated(id, Timestamp(at)).await.unwrap();
+            assert_eq!(
+                (outdated(5).await, outdated(6).await),
+                (vec![], vec![one.to_owned()])
+            );
+            // A run's word is newer, may not expire, and leaves the metadata.
+            store
+                .action_write(id, &[], &[end(one, "z", "nochange", "1")])
+                .await
+                .unwrap();
+            let told = Fact {
+                source: "fact".into(),
+                expires: false,
+                updated: Timestamp(9),
+                ..fact(one, "z")
+            };
+            assert_eq!(store.fact_fetch(id, one, "f").await.unwrap(), Some(told));
+            assert!(outdated(100).await.is_empty());
+            store
+                .action_write(id, &[], &[end(one, "last", "purged", "2")])
+                .await
+                .unwrap();
+            assert_eq!(store.fact_list(id).await.unwrap(), [fact(none, "p")]);
+            assert!(store.fact_delete(id, none, "f").await.unwrap());
+            assert!(!store.fact_delete(id, none, "f").await.unwrap());
+            // The newest report of what was found counts.
+            let found = Discovered {
+                resource_id: "t::R[a,n=x]".into(),
+                values: json!({"found": "2"}),
+                discovery_resource_id: one.into(),
+                discovered: Timestamp(9),
+            };
+            assert_eq!(store.discovered_list(id).await.unwrap(), [found]);
+        })
+        .await;
+    }
+}

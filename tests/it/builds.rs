@@ -1,0 +1,205 @@
+//! Packages that a server builds: what hangs is stopped, and whatever is killed, no environment is ever half of one.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use rustix::process::Signal;
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::crash::descendants;
+use crate::harness::{Host, Repo, Running, signal, wait_until};
+use crate::packages::{environments, source_folder};
+use crate::serve::serve;
+
+const HANG_BUILD: &str = include_str!("../../fixtures/packages/hang_build.py");
+
+/// A project that asks for a folder of its own, whose build goes on for as long as there is a flag.
+struct Hanging {
+    repo: Repo,
+    dir: TempDir,
+    /// Names the program that its build starts.
+    seconds: String,
+}
+
+impl Hanging {
+    fn new() -> Self {
+        let repo = Repo::new("import greet\nstd::print(greet::version())\n");
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("hang"), "").unwrap();
+        repo.write("requirements.txt", "--no-index\n./sources/greet\n");
+        let source = repo.path().join("sources/greet");
+        source_folder(&source, "1.0");
+        let text = fs::read_to_string(source.join("package.json")).unwrap();
+        let mut package: Value = serde_json::from_str(&text).unwrap();
+        package["hang"] = dir.path().join("hang").to_str().into();
+        // Nobody else sleeps for as long.
+        let unique = dir.path().file_name().unwrap().as_encoded_bytes();
+        let unique = unique
+            .iter()
+            .fold(0_u64, |sum, byte| sum * 31 + u64::from(*byte));
+        let seconds = format!("9999.{unique}");
+        package["seconds"] = seconds.as_str().into();
+        repo.write("sources/greet/package.json", &package.to_string());
+        repo.write("sources/greet/hang_build.py", HANG_BUILD);
+        repo.write(
+            "sources/greet/pyproject.toml",
+            "[build-system]\nrequires = []\nbuild-backend = \"hang_build\"\nbackend-path = [\".\"]\n",
+        );
+        repo.commit("asks for a module");
+        Self { repo, dir, seconds }
+    }
+
+    /// The programs that its builds started, and that live.
+    fn programs(&self) -> usize {
+        let entries = fs::read_dir("/proc").unwrap().flatten();
+        let commands = entries.filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());
+        let wanted = format!("sleep\0{}\0", self.seconds);
+        commands
+            .filter(|command| command == wanted.as_bytes())
+            .count()
+    }
+
+    #[track_caller]
+    fn wait_for_build(&self) {
+        wait_until("the build begins", || self.programs() == 1);
+    }
+
+    #[track_caller]
+    fn wait_for_its_end(&self) {
+        wait_until("all of the build is gone", || self.programs() == 0);
+    }
+
+    fn release(&self) {
+        fs::remove_file(self.dir.path().join("hang")).unwrap();
+    }
+}
+
+fn marks(data: &Path) -> Vec<PathBuf> {
+    let below = |path: PathBuf| fs::read_dir(path).into_iter().flatten().flatten();
+    let owners = below(data.join("python/environments"));
+    let files = owners
+        .flat_map(|owner| below(owner.path()))
+        .map(|entry| entry.path());
+    files
+        .filter(|path| path.extension().is_some_and(|end| end == "complete"))
+        .collect()
+}
+
+#[test]
+fn a_build_that_hangs_is_stopped_with_all_of_it_and_the_next_compile_installs() {
+    let hanging = Hanging::new();
+    let dir = tempfile::tempdir().unwrap();
+    let config = format!(
+        "compile: {{install_timeout: 30s}}\nenvironments:\n- {{project: p, name: e, repository: {}}}\n",
+        hanging.repo.path().display()
+    );
+    let served = serve(dir.path(), &config);
+    let environment = served.environment("e");
+    hanging.wait_for_build();
+    let reports = || served.get(&environment, "/api/v2/compilereport")["data"].clone();
+    wait_until("the compile ends", || reports()[0]["completed"].is_string());
+    let report = &reports()[0];
+    assert_eq!(report["success"], false, "{report}");
+    let failure = report["failure"].as_str().unwrap();
+    assert!(
+        failure.contains("choosing versions for requirements.txt did not end within 30 s")
+            && failure.contains("compile.install_timeout"),
+        "{failure}"
+    );
+    hanging.wait_for_its_end();
+    assert!(marks(&dir.path().join("data")).is_empty());
+    hanging.release();
+    hanging.repo.commit("once more");
+    wait_until("the next compile is good", || {
+        reports()[0]["success"] == true
+    });
+    assert_eq!(marks(&dir.path().join("data")).len(), 1);
+}
+
+#[test]
+fn a_server_that_is_killed_or_stopped_while_it_builds_leaves_nothing_and_builds_again() {
+    let hanging = Hanging::new();
+    let host = Host::new();
+    let mut running = Running::start(host.up(hanging.repo.path()));
+    hanging.wait_for_build();
+    signal(running.child.id(), Signal::KILL);
+    running.child.wait().unwrap();
+    hanging.wait_for_its_end();
+    assert!(marks(&host.data()).is_empty());
+    // The next one does the same; asked to stop, it does not wait for the build.
+    let running = Running::start(host.up(hanging.repo.path()));
+    hanging.wait_for_build();
+    assert!(running.stop().success());
+    hanging.wait_for_its_end();
+    assert!(marks(&host.data()).is_empty());
+    hanging.release();
+    let mut running = Running::start(host.up(hanging.repo.path()));
+    running.settled(1);
+    assert_eq!(environments(&host).len(), 1);
+    assert_eq!(marks(&host.data()).len(), 1);
+    assert!(running.stop().success());
+}
+
+#[test]
+fn a_pip_that_is_killed_fails_one_compile_and_the_next_one_builds() {
+    let hanging = Hanging::new();
+    let host = Host::new();
+    let mut running = Running::start(host.up(hanging.repo.path()));
+    hanging.wait_for_build();
+    let pip = descendants(running.child.id())
+        .into_iter()
+        .find(|process| process.role == "-m")
+        .unwrap();
+    signal(pip.pid, Signal::KILL);
+    let event = running.wait_for(|event| event["event"] == "compiled");
+    let failure = event["failure"].as_str().unwrap();
+    assert!(
+        failure.starts_with("choosing versions for requirements.txt was cut short (signal: 9"),
+        "{failure}"
+    );
+    hanging.wait_for_its_end();
+    assert!(marks(&host.data()).is_empty() && environments(&host).is_empty());
+    hanging.release();
+    hanging.repo.commit("once more");
+    running.settled(1);
+    assert_eq!(marks(&host.data()).len(), 1);
+    assert!(running.stop().success());
+}
+
+#[test]
+fn a_server_installs_from_git_what_is_built_confined() {
+    let module = Repo::new("");
+    source_folder(module.path(), "1.0");
+    let commit = module.commit("version 1.0");
+    let repo = Repo::new("import greet\nstd::print(greet::version())\n");
+    let requirement = format!("--no-index\ngit+file://{}@main\n", module.path().display());
+    repo.write("requirements.txt", &requirement);
+    repo.commit("asks for a module from git");
+    let host = Host::new();
+    let mut running = Running::start(host.up(repo.path()));
+    running.settled(1);
+    let [mark] = marks(&host.data()).try_into().unwrap();
+    let lock = fs::read_to_string(mark).unwrap();
+    assert!(lock.contains(commit.trim()), "{lock}");
+    assert!(running.stop().success());
+}
+
+#[test]
+fn an_environment_that_is_gone_is_made_again_when_the_server_starts() {
+    let hanging = Hanging::new();
+    hanging.release();
+    let host = Host::new();
+    let mut running = Running::start(host.up(hanging.repo.path()));
+    running.settled(1);
+    assert!(running.stop().success());
+    let [environment] = environments(&host).try_into().unwrap();
+    fs::remove_dir_all(&environment).unwrap();
+    fs::remove_file(environment.with_extension("complete")).unwrap();
+    fs::remove_dir_all(host.data().join("checkouts")).unwrap();
+    let running = Running::start(host.up(hanging.repo.path()));
+    let mark = environment.with_extension("complete");
+    wait_until("the environment is there again", || mark.exists());
+    assert!(environment.join("bin/python").exists());
+    assert!(running.stop().success());
+}

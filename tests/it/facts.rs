@@ -1,0 +1,366 @@
+//! Facts and discovery, from Python handlers to the API and back into the model. Source: deploy.md 5.7, 5.9.
+
+use serde_json::{Value, json};
+
+use crate::harness::{Host, Repo, Running, segment, wait_until};
+
+const MODEL: &str = r#"
+entity Box extends std::PurgeableResource:
+    string name
+    string size = ""
+end
+index Box(name)
+implement Box using std::none
+
+entity Scan extends std::DiscoveryResource:
+    string name
+end
+index Scan(name)
+implement Scan using std::none
+"#;
+
+const PLUGINS: &str = r#"
+from inmanta.agent.handler import CRUDHandler, DiscoveryHandler, provider
+from inmanta.resources import DiscoveryResource, PurgeableResource, resource
+
+
+@resource("depot::Box", agent="name", id_attribute="name")
+class Box(PurgeableResource):
+    fields = ("name", "size")
+
+
+@provider("depot::Box", name="box")
+class BoxHandler(CRUDHandler):
+    def read_resource(self, ctx, resource):
+        ctx.info("Looked at %(name)s, %(odd)s", name=resource.name, odd={"n": [1, None]}, thing=object)
+        ctx.debug("its size is %(size)s", size=resource.size)
+        if not resource.purged:
+            ctx.set_fact("size", "5")
+            ctx.set_fact("serial", "0001", expires=False)
+
+    def create_resource(self, ctx, resource):
+        ctx.set_created()
+
+    def update_resource(self, ctx, changes, resource):
+        ctx.set_updated()
+
+    def delete_resource(self, ctx, resource):
+        ctx.set_purged()
+
+    def facts(self, ctx, resource):
+        ctx.set_fact("color", "red")
+        environment = self._agent.environment
+        client = self.get_client()
+        given = {"source": "plugin", "value": resource.name}
+        set_to = self.run_sync(lambda: client.set_param(tid=environment, id="asked", **given))
+        listed = self.run_sync(lambda: client.list_params(tid=environment))
+        none = self.run_sync(lambda: client.get_param(tid=environment, id="none"))
+        names = [parameter["name"] for parameter in listed.result["parameters"] if not parameter["resource_id"]]
+        return {"weight": 7, "answers": f"{set_to.code} {names} {none.code}"}
+
+
+@resource("depot::Scan", agent="name", id_attribute="name")
+class Scan(DiscoveryResource):
+    fields = ("name",)
+
+
+class Found:
+    def __init__(self, size):
+        self.size = size
+
+    def model_dump(self):
+        return {"size": self.size}
+
+
+@provider("depot::Scan", name="scan")
+class ScanHandler(DiscoveryHandler):
+    def discover_resources(self, ctx, discovery_resource):
+        with open(__ROOT__ + "/found") as found:
+            return {f"depot::Box[{name},name={name}]": Found(name * 2) for name in found.read().split()}
+"#;
+
+fn start(main: &str, found: &str) -> (Repo, Host, Running) {
+    let (repo, host) = (Repo::new(main), Host::new());
+    std::fs::write(host.file("found"), found).unwrap();
+    repo.write("project.yml", "name: test\nmodulepath: libs\n");
+    repo.write(
+        "libs/depot/module.yml",
+        "name: depot\nversion: 1.0.0\nlicense: x\n",
+    );
+    repo.write("libs/depot/model/_init.cf", MODEL);
+    let root = format!("{:?}", host.root().display().to_string());
+    repo.write(
+        "libs/depot/plugins/__init__.py",
+        &PLUGINS.replace("__ROOT__", &root),
+    );
+    repo.commit("with its module");
+    let running = Running::start(host.up(repo.path()));
+    (repo, host, running)
+}
+
+fn box_of(name: &str) -> String {
+    format!("depot::Box[{name},name={name}]")
+}
+
+/// Name → value of the facts of a resource.
+fn facts(running: &Running, id: &str) -> Value {
+    let body = running.get_ok(&format!("/api/v2/resource/{}/facts", segment(id)));
+    let facts = body["data"].as_array().unwrap().iter();
+    facts
+        .map(|fact| {
+            let name = fact["name"].as_str().unwrap().to_owned();
+            (name, fact["value"].clone())
+        })
+        .collect::<serde_json::Map<_, _>>()
+        .into()
+}
+
+fn parameter(running: &Running, id: &str, name: &str) -> (u16, Value) {
+    running.get(&format!(
+        "/api/v1/parameter/{name}?resource_id={}",
+        segment(id)
+    ))
+}
+
+/// Checklist 104 and 106.
+#[test]
+fn a_model_that_waits_for_a_fact_is_complete_when_a_handler_has_told_it() {
+    let main = "import depot\none = depot::Box(name=\"one\")\n\
+                depot::Box(name=\"two\", size=std::getfact(one, \"size\"))\n";
+    let (_repo, _host, mut running) = start(main, "");
+    let (ran, summary) = running.settled(1);
+    assert_eq!(ran, ["one deployed nochange"]);
+    assert_eq!(summary["skipped"], 1, "{summary}");
+    let (ran, summary) = running.settled(2);
+    assert_eq!(
+        (ran, &summary["skipped"]),
+        (vec!["two deployed nochange".to_owned()], &json!(0))
+    );
+    let two = running.get_ok(&format!(
+        "/api/v2/desiredstate/2/resource/{}",
+        segment(&box_of("two"))
+    ));
+    assert_eq!(two["data"]["attributes"]["size"], "5");
+    let versions = running.get_ok("/api/v2/desiredstate");
+    let label = &versions["data"][0]["labels"][0];
+    assert_eq!(label["name"], "param", "{label}");
+    assert_eq!(
+        facts(&running, &box_of("one")),
+        json!({"size": "5", "serial": "0001"})
+    );
+    let all = running.get_ok("/api/v2/facts?filter.name=serial&limit=1");
+    assert_eq!(
+        (
+            &all["data"][0]["expires"],
+            &all["data"][0]["source"],
+            &all["metadata"]["total"]
+        ),
+        (&json!(false), &json!("fact"), &json!(2)),
+        "{all}"
+    );
+    let (status, body) = parameter(&running, &box_of("one"), "size");
+    assert_eq!((status, &body["parameter"]["value"]), (200, &json!("5")));
+    // The next version asks for nothing.
+    let (status, body) = running.call(
+        "PUT",
+        "/api/v1/parameter/size",
+        Some(&json!({"source": "user", "value": "5", "resource_id": box_of("one"), "recompile": true})),
+    );
+    assert_eq!(
+        (status, &body["parameter"]["source"]),
+        (200, &json!("user")),
+        "{body}"
+    );
+}
+
+/// Checklist 105: a fact that nobody told is asked for.
+#[test]
+fn a_missing_fact_is_asked_of_the_handler_once() {
+    let (_repo, _host, mut running) = start("import depot\ndepot::Box(name=\"one\")\n", "");
+    running.settled(1);
+    for _ in 0..5 {
+        let (status, body) = parameter(&running, &box_of("one"), "unheard");
+        assert_eq!(status, 503, "{body}");
+    }
+    wait_until("the handler has answered", || {
+        facts(&running, &box_of("one")).get("color").is_some()
+    });
+    assert_eq!(
+        facts(&running, &box_of("one")),
+        json!({
+            "size": "5", "serial": "0001", "color": "red", "weight": "7", "answers": "200 ['asked'] 404"
+        })
+    );
+    assert_eq!(
+        parameter(&running, &box_of("one"), "unheard").0,
+        503,
+        "it is asked again only later"
+    );
+    let actions = running.get_ok("/api/v2/resource_actions");
+    let questions: Vec<&Value> = actions["data"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|action| action["action"] == "getfact")
+        .collect();
+    assert_eq!(questions.len(), 1, "{actions}");
+    assert_eq!(questions[0]["status"], "deployed");
+    let asked = running.get_ok("/api/v1/parameter/asked");
+    assert_eq!(
+        (&asked["parameter"]["value"], &asked["parameter"]["source"]),
+        (&json!("one"), &json!("plugin"))
+    );
+    assert_eq!(
+        running.get("/api/v1/parameter/none").0,
+        404,
+        "a parameter is asked of nobody"
+    );
+    // Named arguments of log lines are JSON in the log of the resource; what has no such form is a text.
+    let logs = running.get_ok(&format!(
+        "/api/v2/resource/{}/logs?filter.action=deploy",
+        segment(&box_of("one"))
+    ));
+    let lines = logs["data"].as_array().unwrap();
+    let line = lines.iter().find(|line| line["level"] == "INFO").unwrap();
+    assert_eq!(line["msg"], "Looked at one, {'n': [1, None]}");
+    assert_eq!(line["kwargs"]["odd"], json!({"n": [1, null]}));
+    assert_eq!(line["kwargs"]["thing"], "<class 'object'>");
+}
+
+#[test]
+fn a_reference_to_a_fact_is_resolved_by_the_executor() {
+    let main = "import depot\none = depot::Box(name=\"one\")\n\
+                size = std::create_fact_reference(one, \"size\")\n\
+                depot::Box(name=\"two\", size=size, requires=one)\n";
+    let (_repo, _host, mut running) = start(main, "");
+    let (ran, summary) = running.settled(1);
+    assert_eq!(summary["failed"], 0, "{ran:?}");
+    let logs = running.get_ok(&format!(
+        "/api/v2/resource/{}/logs",
+        segment(&box_of("two"))
+    ));
+    let said: Vec<&Value> = logs["data"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|line| &line["msg"])
+        .collect();
+    assert!(said.contains(&&json!("its size is 5")), "{said:?}");
+}
+
+/// Checklist 60, 107, 108.
+#[test]
+fn facts_go_with_their_resource_and_parameters_are_set_by_hand() {
+    let (repo, _host, mut running) = start("import depot\ndepot::Box(name=\"one\")\n", "");
+    running.settled(1);
+    let set = |body: Value| running.call("PUT", "/api/v1/parameter/color", Some(&body));
+    let (status, body) = set(json!({"source": "user", "value": "red", "recompile": true}));
+    assert_eq!((status, &body["parameter"]["value"]), (200, &json!("red")));
+    let expiring = set(json!({"source": "user", "value": "red", "expires": true}));
+    assert_eq!(expiring.0, 400, "{}", expiring.1);
+    running.settled(2);
+    let set = |body: Value| running.call("PUT", "/api/v1/parameter/color", Some(&body));
+    set(json!({"source": "user", "value": "red", "recompile": true}));
+    let reports = || running.get_ok("/api/v2/compilereport")["metadata"]["total"].clone();
+    let before = reports();
+    set(
+        json!({"source": "user", "value": "red", "recompile": true, "metadata": {"values": ["red"]}}),
+    );
+    assert_eq!(reports(), before, "the value is the one it was");
+    let parameters = running.get_ok("/api/v2/parameters");
+    assert_eq!(
+        parameters["data"][0]["metadata"],
+        json!({"values": ["red"]})
+    );
+    let found = running.call(
+        "POST",
+        "/api/v1/parameter",
+        Some(&json!({"query": {"values": ["red"]}})),
+    );
+    assert_eq!(found.1["parameters"].as_array().unwrap().len(), 1);
+    assert_eq!(found.1["expire"], 3600);
+    repo.write(
+        "main.cf",
+        "import depot\ndepot::Box(name=\"one\", purged=true)\n",
+    );
+    repo.commit("purged");
+    running.settled(3);
+    assert_eq!(facts(&running, &box_of("one")), json!({}));
+    assert_eq!(
+        running.call("DELETE", "/api/v1/parameter/color", None).0,
+        200
+    );
+    assert_eq!(
+        running.call("DELETE", "/api/v1/parameter/color", None).0,
+        404
+    );
+}
+
+/// Checklist 109 and 110.
+#[test]
+fn what_a_discovery_finds_is_kept() {
+    let main = "import depot\ndepot::Box(name=\"a\")\ndepot::Scan(name=\"s\")\n";
+    let (_repo, host, mut running) = start(main, "a b");
+    let (_, summary) = running.settled(1);
+    assert_eq!(summary["failed"], 0, "{summary}");
+    let list = |filter: &str| {
+        let body = running.get_ok(&format!("/api/v2/discovered{filter}"));
+        let rows = body["data"].as_array().unwrap().iter();
+        let text = |row: &Value| row["discovered_resource_id"].as_str().unwrap().to_owned();
+        rows.map(text).collect::<Vec<_>>()
+    };
+    assert_eq!(list(""), [box_of("a"), box_of("b")]);
+    assert_eq!(list("?filter.managed=true"), [box_of("a")]);
+    assert_eq!(list("?filter.managed=false"), [box_of("b")]);
+    let one = |name: &str| {
+        running.get_ok(&format!("/api/v2/discovered/{}", segment(&box_of(name))))["data"].clone()
+    };
+    let found = one("b");
+    assert_eq!(found["values"], json!({"size": "bb"}));
+    assert_eq!(found["discovery_resource_id"], "depot::Scan[s,name=s]");
+    assert_eq!(found["managed_resource_uri"], Value::Null);
+    assert_eq!(
+        (
+            &found["resource_type"],
+            &found["agent"],
+            &found["resource_id_value"]
+        ),
+        (&json!("depot::Box"), &json!("b"), &json!("b"))
+    );
+    assert_eq!(
+        one("a")["managed_resource_uri"],
+        format!("/api/v2/resource/{}", segment(&box_of("a")))
+    );
+    // A dry run finds nothing; another run adds, and what is gone stays.
+    std::fs::write(host.file("found"), "c").unwrap();
+    let (status, _) = running.call("POST", "/api/v2/dryrun/1", None);
+    assert_eq!(status, 200);
+    let done = || running.get_ok("/api/v2/dryrun/1")["data"][0]["todo"] == 0;
+    wait_until("the dry run is done", done);
+    assert_eq!(list("").len(), 2);
+    running.call(
+        "POST",
+        "/api/v1/deploy",
+        Some(&json!({"agent_trigger_method": "push_full_deploy"})),
+    );
+    running.settled(1);
+    let list = |filter: &str| {
+        let body = running.get_ok(&format!("/api/v2/discovered{filter}"));
+        body["data"].as_array().unwrap().len()
+    };
+    assert_eq!(list(""), 3);
+    let id = segment(&box_of("b"));
+    assert_eq!(
+        running
+            .call("DELETE", &format!("/api/v2/discovered/{id}"), None)
+            .0,
+        200
+    );
+    assert_eq!(running.get(&format!("/api/v2/discovered/{id}")).0, 404);
+    let both = json!({"discovered_resource_ids": [box_of("c"), "unknown"]});
+    assert_eq!(
+        running.call("DELETE", "/api/v2/discovered/", Some(&both)).0,
+        200
+    );
+    assert_eq!(list(""), 1);
+}

@@ -1,0 +1,154 @@
+//! kill -9 of a Python host while it works: one clear failure, then all goes on (issue 4).
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::harness::{Host, Repo, Running, signal, wait_until};
+
+/// Waits for as long as there is a file `wait`, and says in a file of its own which process it is.
+const CODE: &str = r#"
+import os, time
+from inmanta.agent.handler import CRUDHandler, ResourcePurged, provider
+from inmanta.plugins import plugin
+from inmanta.resources import PurgeableResource, resource
+
+def wait(flag, told):
+    if os.path.exists(flag):
+        with open(told + ".new", "w") as file:
+            file.write(str(os.getpid()))
+        os.replace(told + ".new", told)
+    while os.path.exists(flag):
+        time.sleep(0.01)
+
+@plugin
+def slow(flag: "string") -> "string":
+    wait(flag, os.path.join(os.environ["TMPDIR"], "told"))
+    return "awake"
+
+@resource("slow::Thing", agent="agent", id_attribute="path")
+class Thing(PurgeableResource):
+    fields = ("path", "flag")
+
+@provider("slow::Thing")
+class ThingHandler(CRUDHandler[Thing]):
+    def read_resource(self, ctx, resource):
+        if not os.path.exists(resource.path):
+            raise ResourcePurged()
+    def create_resource(self, ctx, resource):
+        wait(resource.flag, resource.path + ".told")
+        with open(resource.path, "w") as file:
+            file.write("made")
+        ctx.set_created()
+    def update_resource(self, ctx, changes, resource): ...
+    def delete_resource(self, ctx, resource): ...
+"#;
+
+const MODEL: &str = r#"
+entity Thing extends std::PurgeableResource:
+    string path
+    string flag
+    string agent = "internal"
+end
+implement Thing using std::none
+"#;
+
+fn repo(main: &str) -> Repo {
+    let repo = Repo::new("");
+    repo.write("project.yml", "name: test\nmodulepath: libs\n");
+    repo.write(
+        "libs/slow/module.yml",
+        "name: slow\nversion: 1.0.0\nlicense: x\n",
+    );
+    repo.write("libs/slow/model/_init.cf", MODEL);
+    repo.write("libs/slow/plugins/__init__.py", CODE);
+    repo.write("main.cf", main);
+    repo.commit("a module");
+    repo
+}
+
+/// Kills the process that a file names, once it does.
+#[track_caller]
+fn kill_named(file: &Path) {
+    wait_until("the host says which process it is", || file.exists());
+    let pid = fs::read_to_string(file).unwrap().parse().unwrap();
+    signal(pid, Signal::KILL);
+}
+
+#[test]
+fn a_host_that_is_killed_in_a_plugin_fails_one_compile() {
+    let host = Host::new();
+    let flag = host.file("wait");
+    fs::write(&flag, "").unwrap();
+    let call = format!(
+        "import slow\nstd::print(slow::slow(\"{}\"))\n",
+        flag.display()
+    );
+    let repo = repo(&call);
+    let mut running = Running::start(host.up(repo.path()));
+    let scratch = host.data().join("python/scratch");
+    let told = || -> Option<PathBuf> {
+        let owners = fs::read_dir(&scratch).ok()?;
+        owners
+            .flatten()
+            .map(|owner| owner.path().join("told"))
+            .find(|path| path.exists())
+    };
+    wait_until("the plugin runs", || told().is_some());
+    kill_named(&told().unwrap());
+    let compiled = running.wait_for(|event| event["event"] == "compiled");
+    assert_eq!(compiled["success"], false, "{compiled}");
+    let diagnostics = compiled["diagnostics"].to_string();
+    assert!(
+        diagnostics.contains("slow::slow") && diagnostics.contains("signal: 9"),
+        "{diagnostics}"
+    );
+    fs::remove_file(&flag).unwrap();
+    repo.write("main.cf", &format!("{call}x = 1\n"));
+    repo.commit("once more");
+    let compiled = running.wait_for(|event| event["event"] == "compiled");
+    assert_eq!(compiled["success"], true, "{compiled}");
+    assert!(running.stop().success());
+}
+
+#[test]
+fn a_host_that_is_killed_in_create_makes_its_resource_unavailable_once() {
+    let host = Host::new();
+    let flag = host.file("wait");
+    fs::write(&flag, "").unwrap();
+    let repo = repo(&format!(
+        "import slow\nroot = std::get_env(\"ROOT\")\nslow::Thing(path=\"{{{{root}}}}/thing\", flag=\"{}\")\n\
+         slow::Thing(path=\"{{{{root}}}}/other\", flag=\"/nowhere\", agent=\"another\")\n",
+        flag.display()
+    ));
+    let mut command = host.up(repo.path());
+    command.args(["--set", "deploy_retry_backoff=1"]);
+    let mut running = Running::start(command);
+    kill_named(&host.file("thing.told"));
+    let is_of_thing = |event: &Value| {
+        let id = event["resource"].as_str().unwrap_or_default();
+        event["event"] == "resource" && id.ends_with("/thing]")
+    };
+    let failed = running.wait_for(is_of_thing);
+    assert_eq!(failed["status"], "unavailable", "{failed}");
+    let message = failed["message"].as_str().unwrap();
+    assert!(
+        message.contains("Failure during executor execution for resource slow::Thing")
+            && message.contains("signal: 9"),
+        "{message}"
+    );
+    fs::remove_file(&flag).unwrap();
+    let next = running.wait_for(is_of_thing);
+    assert_eq!(next["status"], "deployed", "{next}");
+    assert_eq!(host.read("thing"), "made");
+    // The other agent has a host of its own.
+    let others = running.seen.iter().filter(|event| {
+        let id = event["resource"].as_str().unwrap_or_default();
+        event["event"] == "resource" && id.ends_with("/other]")
+    });
+    let states: Vec<&Value> = others.map(|event| &event["status"]).collect();
+    assert_eq!(states, ["deployed"]);
+    assert!(running.stop().success());
+}
