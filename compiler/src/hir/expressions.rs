@@ -265,9 +265,10 @@ impl Builder<'_> {
                 ExprKind::Lookup(dict, self.expr(scope, ast, *key, Expected::Anything))
             }
             ast::ExprKind::IndexLookup { entity, args } => {
-                let args = self.query_args(scope, ast, args, loc)?;
+                let args = self.query_args(scope, ast, args, loc);
+                // What it is comes before what is wrong with its arguments.
                 let entity = self.find_entity(scope.namespace, *entity)?;
-                self.query(QueryKind::Entity(entity), args, loc)
+                self.query(QueryKind::Entity(entity), args?, loc)
             }
             ast::ExprKind::ShortLookup {
                 object,

@@ -90,14 +90,13 @@ const OF_SERVICE: [&str; 11] = [
     "if self.first is defined:\n        r5 = std::testing::NullResource(agentname=self.host.name, name=\"first-{{ self.name }}-{{ self.first.depth }}\")\n    end",
 ];
 
-const OF_PART: [&str; 8] = [
-    "thing = Thing(host=self.service.host, name=\"thing of {{ self.name }}\")",
+const OF_PART: [&str; 7] = [
+    "thing = Thing(host=self.service.host, name=\"thing of {{ self.name }} {{ self.depth }}\")",
     "common = Thing(host=self.service.host, name=\"{{ self.service.host.name }}, depth {{ self.depth }}\")",
-    "if self.service.name == \"service2\" and self.depth == 1:\n        self.service.host.favourite = self\n    end",
-    "own = std::testing::NullResource(agentname=self.service.host.name, name=\"part-{{ self.name }}\", value=\"{{ self.depth }}\")\n    self.resources += own",
+    "own = std::testing::NullResource(agentname=self.service.host.name, name=\"part-{{ self.name }}-{{ self.depth }}\", value=\"{{ self.depth }}\")\n    self.resources += own",
     "if self.previous is defined:\n        self.resources += self.previous.resources\n    end",
-    "p = std::testing::NullResource(agentname=\"parts\", name=\"{{ self.service.name }}/{{ self.name }}\", requires=self.resources)",
-    "n = std::count(self.service.parts)\n    q = std::testing::NullResource(agentname=\"parts\", name=\"{{ n }} parts, {{ self.name }}\")",
+    "p = std::testing::NullResource(agentname=\"parts\", name=\"{{ self.service.name }}/{{ self.name }}/{{ self.depth }}\", requires=self.resources)",
+    "n = std::count(self.service.parts)\n    q = std::testing::NullResource(agentname=\"parts\", name=\"{{ n }} parts, {{ self.name }} {{ self.depth }}\")",
     "self.service.host.services += self.service",
 ];
 
@@ -119,8 +118,9 @@ fn model(seed: u64) -> String {
     for (entity, all) in [("Service", &OF_SERVICE[..]), ("Part", &OF_PART[..])] {
         let name = entity.to_lowercase();
         let _ = writeln!(text, "implementation {name} for {entity}:");
-        for statement in all {
-            if dice.chance(40) {
+        for (at, statement) in all.iter().enumerate() {
+            // Whoever looks further than its service needs the first part.
+            if dice.chance(40) || entity == "Service" && at == 0 {
                 let _ = writeln!(text, "    {statement}");
             }
         }
@@ -142,6 +142,19 @@ fn model(seed: u64) -> String {
     let by_loop = dice.chance(25);
     for host in 0..n_hosts {
         let _ = writeln!(text, "h{host} = Host(name=\"host{host}\")");
+        // In which order relations are filled shows in the text.
+        let _ = writeln!(
+            text,
+            "things{host} = [\"{{{{ t.name }}}}\" for t in h{host}.things]\nservices{host} = [s.name for s in h{host}.services]\norder{host} = std::testing::NullResource(agentname=\"order\", name=\"{host}\", value=\"{{{{ things{host} }}}} {{{{ services{host} }}}}\")"
+        );
+        if !by_loop {
+            let _ = writeln!(
+                text,
+                "h{host}.favourite = Part[service=s{}, depth={}]",
+                dice.below(n_services),
+                dice.below(3)
+            );
+        }
     }
     if by_loop {
         let _ = writeln!(
