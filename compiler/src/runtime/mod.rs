@@ -1,7 +1,8 @@
 //! Runs a program: dataflow over arenas, exactly as language.md 8 has it.
 //!
 //! Start reading at [`Machine::run`] in `schedule`; `needs` creates units, `run` executes them, `eval` computes values,
-//! `store` and `freeze` change variables. Everything is an index: variables, units, scopes and instances are `u32`.
+//! `store` and `freeze` change variables; `tiles` says how large models stay in the cache. Everything is an index:
+//! variables, units, scopes and instances are `u32`.
 
 mod calls;
 mod comprehension;
