@@ -60,5 +60,5 @@ pub fn run(arguments: &Arguments, seeds: &Seeds) -> bool {
         "tiles: {n_cases} cases, {n_in_tiles} of {} runs stayed in tiles, {n_different} differ",
         3 * n_cases
     );
-    n_different == 0 && n_in_tiles > n_cases / 10
+    n_different == 0 && n_in_tiles > n_cases / 20
 }
