@@ -20,12 +20,16 @@ use crate::hir::{Call, Callee};
 const TILE: usize = 64;
 /// A round of fewer steps is not cut.
 const LARGE: usize = 512;
+/// Nor is one that comes late, when tiles would mostly work on what was made before them: with more variables for each step.
+const EARLY: usize = 8;
 
-/// How steps are cut into tiles: the steps of a tile, and of a round that is cut, at least. For tests.
+/// How steps are cut into tiles: the steps of a tile, and of a round that is cut, at least; variables that there are by then
+/// for each of the steps, at most. For tests.
 #[derive(Clone, Copy, Debug)]
 pub struct Tiling {
     pub tile: usize,
     pub large: usize,
+    pub early: usize,
 }
 
 impl Default for Tiling {
@@ -33,6 +37,7 @@ impl Default for Tiling {
         Tiling {
             tile: TILE,
             large: LARGE,
+            early: EARLY,
         }
     }
 }
@@ -79,7 +84,8 @@ impl Machine<'_> {
             if n_ready == 0 {
                 return Ok(true);
             }
-            if n_ready >= tiling.large {
+            let is_early = self.vars.len() / n_ready < tiling.early;
+            if n_ready >= tiling.large && is_early {
                 break;
             }
             self.run_steps(n_ready)?;

@@ -13,13 +13,18 @@ const CASES: u64 = 1_500;
 const NONE: Tiling = Tiling {
     tile: usize::MAX,
     large: usize::MAX,
+    early: 0,
 };
+const fn small(tile: usize, large: usize) -> Tiling {
+    Tiling {
+        tile,
+        large,
+        early: usize::MAX,
+    }
+}
+
 /// As small as tiles can be, and with some neighbours.
-const SMALL: [Tiling; 3] = [
-    Tiling { tile: 1, large: 1 },
-    Tiling { tile: 2, large: 3 },
-    Tiling { tile: 3, large: 2 },
-];
+const SMALL: [Tiling; 3] = [small(1, 1), small(2, 3), small(3, 2)];
 
 /// Whether all cases are the same, and enough of them ran in tiles to the end.
 pub fn run(arguments: &Arguments, seeds: &Seeds) -> bool {

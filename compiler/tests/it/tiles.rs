@@ -9,6 +9,7 @@ use steward_compiler::{Compiled, MemWorld, Options, Tiling, compile};
 const NONE: Tiling = Tiling {
     tile: usize::MAX,
     large: usize::MAX,
+    early: 0,
 };
 
 const ENTITIES: &str = r#"
@@ -240,7 +241,11 @@ fn a_model_gives_the_same_in_tiles_and_without() {
         let (plain, _) = run(&text, NONE);
         n_accepted += usize::from(plain.starts_with("[]"));
         for (tile, large) in [(1, 1), (2, 2), (5, 4), (3, 8)] {
-            let tiling = Tiling { tile, large };
+            let tiling = Tiling {
+                tile,
+                large,
+                early: usize::MAX,
+            };
             let (found, ran_in_tiles) = run(&text, tiling);
             assert!(found == plain, "seed {seed}, {tiling:?}:\n{text}");
             if ran_in_tiles {
