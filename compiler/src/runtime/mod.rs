@@ -22,6 +22,7 @@ mod jinja_objects;
 mod jinja_syntax;
 mod jinja_text;
 mod jinja_views;
+mod layout;
 mod lookup;
 mod model;
 mod needs;
@@ -477,8 +478,8 @@ pub struct Machine<'a> {
     first_of_tile: InstId,
     /// Steps ran in tiles.
     has_tiles: bool,
-    /// Distinct implementations of each entity, whose order gives the bits of [`Instance::ran`].
-    implementations: Vec<Vec<crate::hir::ImplementationId>>,
+    /// Of each entity.
+    layouts: Vec<layout::Layout>,
     many_ran: Set<(InstId, u32)>,
     loops: Vec<Loop>,
     holders: Vec<Holder>,
@@ -534,21 +535,6 @@ impl<'a> Machine<'a> {
         let mut heap = heap;
         heap.reserve(ARENA_BYTES);
         let empty_list = heap.new_list(&[]);
-        let implementations = program
-            .entities
-            .iter()
-            .map(|entity| {
-                let mut all = Vec::new();
-                for entry in &entity.entries {
-                    for id in &program.implements[entry.index()].using {
-                        if !all.contains(id) {
-                            all.push(*id);
-                        }
-                    }
-                }
-                all
-            })
-            .collect();
         Machine {
             program,
             world,
@@ -579,7 +565,7 @@ impl<'a> Machine<'a> {
             creation: Vec::new(),
             first_of_tile: InstId(0),
             has_tiles: false,
-            implementations,
+            layouts: layout::layouts(program),
             many_ran: Set::default(),
             loops: Vec::new(),
             holders: Vec::new(),
@@ -674,9 +660,24 @@ impl<'a> Machine<'a> {
         &self.vars[id.index()]
     }
 
+    /// The same, for what does not depend on when it is asked: its kind, or its state after a look of the same step, or
+    /// its value when it is known to be there.
+    #[inline]
+    fn known(&self, id: VarId) -> &Var {
+        self.vars.peek(id.index())
+    }
+
+    /// The variable behind proxies that have their targets.
+    #[inline]
+    fn known_target(&self, mut id: VarId) -> VarId {
+        while let Some(target) = self.known(id).target() {
+            id = target;
+        }
+        id
+    }
+
     fn is_ready(&self, id: VarId) -> bool {
-        let var = self.var(self.target(id));
-        var.is_ready()
+        self.known(self.target(id)).is_ready()
     }
 
     fn add_var(&mut self, kind: VarKind) -> VarId {
