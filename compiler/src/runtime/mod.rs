@@ -24,6 +24,7 @@ mod jinja_text;
 mod jinja_views;
 mod layout;
 mod lookup;
+mod memory;
 mod model;
 mod needs;
 mod numbers;
@@ -57,6 +58,7 @@ use crate::types::{EntityId, Heap, InstId, Value, index};
 use crate::world::World;
 use crate::{Options, UnknownParameter};
 
+use memory::{ARENA_BYTES, arena};
 pub use model::ReadError;
 pub use tiles::Tiling;
 use var::Chain;
@@ -84,10 +86,6 @@ const NO_ATTR: AttrId = AttrId(u32::MAX);
 /// Depth of synchronous delivery from list to list.
 const MAX_DELIVERY: u32 = 10_000;
 
-/// Bytes of an arena before it has to grow. So large an arena has pages of its own, which exist only when they are used, and
-/// grows by moving them: nothing is copied, and no hole stays behind. It is above the largest size (32 MiB) that glibc takes
-/// from what was freed before.
-const ARENA_BYTES: usize = 33 << 20;
 /// Slots that are remembered; a power of two.
 const FOUND_SLOTS: usize = 1024;
 /// Variables for which there is one entry among the owners.
@@ -478,6 +476,8 @@ pub struct Machine<'a> {
     first_of_tile: InstId,
     /// Steps ran in tiles.
     has_tiles: bool,
+    /// So many instances, and memory is looked after again.
+    n_next_look: usize,
     /// Of each entity.
     layouts: Vec<layout::Layout>,
     many_ran: Set<(InstId, u32)>,
@@ -520,11 +520,6 @@ pub struct Machine<'a> {
     told_python: Set<u32>,
 }
 
-/// An empty vector that may become large.
-fn arena<T>() -> Vec<T> {
-    Vec::with_capacity(ARENA_BYTES / size_of::<T>())
-}
-
 impl<'a> Machine<'a> {
     pub fn new(
         program: &'a std::sync::Arc<Program>,
@@ -565,6 +560,7 @@ impl<'a> Machine<'a> {
             creation: Vec::new(),
             first_of_tile: InstId(0),
             has_tiles: false,
+            n_next_look: memory::FIRST_LOOK,
             layouts: layout::layouts(program),
             many_ran: Set::default(),
             loops: Vec::new(),

@@ -142,6 +142,7 @@ impl Machine<'_> {
             if at % WARMED == 0 {
                 self.check_limits(Loc::NONE)?;
                 self.check_steps()?;
+                self.look_after_memory();
                 self.warm_up();
             }
             self.step(&step)?;

@@ -4,6 +4,7 @@ use std::ops::{Index, IndexMut, Range};
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
 
 use super::{Var, arena};
+use crate::pages::prefer_large;
 
 /// The round of a step outside of tiles: its order is right anyway.
 pub(super) const IN_ORDER: u8 = 0;
@@ -29,6 +30,10 @@ impl Vars {
             all: arena(),
             ..Vars::default()
         }
+    }
+
+    pub(super) fn prefer_large_pages(&self) {
+        prefer_large(&self.all, self.all.capacity());
     }
 
     pub fn len(&self) -> usize {
