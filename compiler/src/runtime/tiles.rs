@@ -189,9 +189,9 @@ impl Machine<'_> {
     }
 
     /// All instances, as they were made.
-    pub fn in_order_of_creation(&self) -> impl Iterator<Item = InstId> + use<> {
-        let known = self.creation.clone();
-        let others = known.len() as u32..self.instances.len() as u32;
-        known.into_iter().chain(others.map(InstId))
+    pub fn in_order_of_creation(&self) -> Vec<InstId> {
+        let others = self.creation.len() as u32..self.instances.len() as u32;
+        let known = self.creation.iter().copied();
+        known.chain(others.map(InstId)).collect()
     }
 }
