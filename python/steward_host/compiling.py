@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from inmanta import export
     from inmanta.ast.entity import Entity
+    from inmanta.module import Project
     from inmanta.references import Reference
     from steward_host.messages import (
         Again,
@@ -148,9 +149,23 @@ class Types(_Types):
 class Compiling:
     """State of one compile."""
 
-    def __init__(self, pipe: Pipe, said: Said) -> None:
+    def __init__(self, pipe: Pipe, said: Said, project: Project | None = None) -> None:
         self._pipe = pipe
         self._said = said
+        # Of a process that has the compile run (`attached`): its project. Such a process has a life of its own.
+        self._project = project
+        # What module code raised last.
+        self.raised: BaseException | None = None
+        self.served: dict[str, Callable[[Any], None]] = {
+            "call": self.call,
+            "again": self.again,
+            "map": self.map,
+            "load_compile": self.load,
+            "depend": self.depend,
+            "collect": self.collect,
+            "serialize": self.serialize,
+            "finalize": self.finalize,
+        }
         # Whether each compile has a fork of this process, and whether this is one.
         self.forks = False
         self.is_fork = False
@@ -247,10 +262,16 @@ class Compiling:
         from inmanta.module import Project
         from inmanta.plugins import PluginMeta
 
-        os.environ.clear()
-        if SCRATCH:
-            os.environ.update(HOME=SCRATCH, TMPDIR=SCRATCH)
-        os.environ.update(request["env"])
+        if self._project is None:
+            os.environ.clear()
+            if SCRATCH:
+                os.environ.update(HOME=SCRATCH, TMPDIR=SCRATCH)
+            os.environ.update(request["env"])
+            plugins.Runtime.is_hosted = True
+        else:
+            from steward_host import registry
+
+            registry.save()
         plugins.Runtime.environment_id = request["environment_id"]
         plugins.Runtime.project_dir = request["project_dir"]
         plugins.Runtime.inputs = request.get("inputs") or {}
@@ -265,8 +286,10 @@ class Compiling:
         compiler.reset()
         runtime.reset()
         self._exporter = export.Exporter()
-        Project.set(Project.of_request(request["project_dir"], request["modules"]))
-        finder = loader.install(request["modules"])
+        project = self._project or Project(request["project_dir"])
+        project.set_modules(request["modules"])
+        Project.set(project)
+        finder = loader.install(request["modules"], keep=self._project is not None)
         self._files = finder.paths()
         read = _files_read(request["project_dir"]) if request.get("keep") else None
         for module in request["modules"]:
@@ -283,7 +306,10 @@ class Compiling:
                         },
                     )
                     return
-        self._attach_logging()
+        if self._project is None:
+            self._attach_logging()
+        else:
+            registry.restore(set(project.modules))
         try:
             dataclasses = self._describe_dataclasses(request["modules"])
             names = {module["name"] for module in request["modules"]}
@@ -299,8 +325,9 @@ class Compiling:
                 "load_failed", {"module": "", "python_module": "", "failure": failure.describe(error, self._files)}
             )
             return
-        # What was imported stays; the collector need not look at it again.
-        gc.freeze()
+        if self._project is None:
+            # What was imported stays; the collector need not look at it again.
+            gc.freeze()
         plugins.Runtime.plugins = self._plugins
         self.forks = read is not None and forks.can_fork()
         self._said.before_answer()
@@ -317,6 +344,13 @@ class Compiling:
                 "read": sorted(read.stop()) if read is not None else [],
             },
         )
+
+    def export_with(self, exporter: export.Exporter) -> None:
+        """From now on getters get this exporter."""
+        from inmanta import export
+
+        export.unknown_parameters.clear()
+        self._exporter = exporter
 
     def again(self, request: Again) -> None:
         """Another compile with the modules that were imported for an earlier one. No answer."""
@@ -504,6 +538,7 @@ class Compiling:
 
     def _fail(self, number: int, error: BaseException, field: str | None = None) -> None:
         self._said.before_answer()
+        self.raised = error
         if isinstance(error, UnknownException):
             unknown = error.unknown if isinstance(error.unknown, Unknown) else Unknown()
             self._pipe.send_packed(msgpack.pack_behind(_RESULT, number, unknown))

@@ -82,20 +82,25 @@ def _installed() -> list[str]:
     return [path for path in (os.path.join(entry, ROOT) for entry in sys.path) if os.path.isdir(path)]
 
 
-def install(modules: list[PythonModule]) -> Finder:
-    """Puts a finder for these modules in front; modules imported by an earlier one are forgotten."""
+def install(modules: list[PythonModule], keep: bool = False) -> Finder:
+    """Puts a finder for these modules in front; modules imported by an earlier one are forgotten.
+
+    `keep`: only those that came from another file.
+    """
+    finder = Finder()
+    finder.add(modules)
+    paths = finder.paths()
     for name, module in list(sys.modules.items()):
         if name == ROOT or name.startswith(ROOT + "."):
             for attribute, function in list(vars(module).items()):
                 if attribute.startswith("inmanta_reset_state") and callable(function):
                     function()
-            del sys.modules[name]
+            if not keep or (file := getattr(module, "__file__", None)) is not None and file not in paths:
+                del sys.modules[name]
     if sys.pycache_prefix is None:
         # A checkout of a commit stays as the commit has it.
         sys.dont_write_bytecode = True
     sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, (Finder, BuiltinStd))]
-    finder = Finder()
-    finder.add(modules)
     sys.meta_path.insert(0, finder)
     # `find_spec` of a namespace package that has no directories at all would not get to the end of the list.
     sys.meta_path.append(BuiltinStd())

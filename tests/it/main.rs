@@ -7,6 +7,7 @@ mod commits;
 mod compile;
 mod confine;
 mod crash;
+mod driven;
 mod exec;
 mod executor;
 mod facts;

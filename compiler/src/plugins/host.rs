@@ -37,18 +37,20 @@ pub fn load_python(
         .iter()
         .filter_map(|module| module.python(world))
         .collect();
-    if modules.is_empty() {
+    let is_attached = options.python.attached().is_some();
+    if modules.is_empty() && !is_attached {
         return Ok(Python::default());
     }
     let names: Vec<String> = modules.iter().map(|module| module.name.clone()).collect();
-    let Some(mut runtime) = options.python.get() else {
+    let mut runtime = options.python.get();
+    if runtime.is_none() && !is_attached {
         let message = format!(
             "Unable to load all plug-ins for module {}: this compile has no Python",
             names.join(", ")
         );
         return Err(fail("CompilerException", Loc::NONE, message)
             .help("these modules have Python code: give the compiler a Python interpreter"));
-    };
+    }
     let broken = |reason: String| {
         let message = format!(
             "Unable to load all plug-ins for module {}: {reason}",
@@ -58,7 +60,9 @@ pub fn load_python(
     };
     // What the modules need is installed in the project's own environment, if it has one.
     let own = crate::project::environment(world).map(|directory| format!("{directory}/bin/python"));
-    if let Some(own) = own.filter(|own| world.is_file(own)) {
+    if let Some(runtime) = &mut runtime
+        && let Some(own) = own.filter(|own| world.is_file(own))
+    {
         runtime.interpreter = world.absolute(&own).into();
     }
     let request = ToHost::LoadCompile {
