@@ -69,7 +69,7 @@ impl Queue {
 impl Machine<'_> {
     #[inline]
     fn class(&self, id: VarId) -> u32 {
-        let var = self.var(id);
+        let var = self.known(id);
         if var.kind() == VarKind::Literal {
             return self.program.policy.len() as u32 + 1;
         }
@@ -92,7 +92,7 @@ impl Machine<'_> {
     }
 
     #[inline]
-    fn push_waiting(&mut self, id: VarId) {
+    pub(super) fn push_waiting(&mut self, id: VarId) {
         let class = self.class(id);
         self.queue.n_waiting += 1;
         match self.vars.round() {
@@ -103,7 +103,7 @@ impl Machine<'_> {
 
     /// To be called whenever a wait or a promise on a delayed variable came or went.
     pub(super) fn potential_changed(&mut self, id: VarId) {
-        if self.var(id).is_ready() || self.potential(id) <= 0 {
+        if self.known(id).is_ready() || self.potential(id) <= 0 {
             return;
         }
         let parked = self.parked(id);
@@ -142,6 +142,7 @@ impl Machine<'_> {
             if at % WARMED == 0 {
                 self.check_limits(Loc::NONE)?;
                 self.check_steps()?;
+                self.look_after_memory();
                 self.warm_up();
             }
             self.step(&step)?;

@@ -91,7 +91,7 @@ impl Machine<'_> {
             self.run_steps(n_ready)?;
         }
         self.has_tiles = true;
-        if !self.numbers.start_tiles() {
+        if self.numbers.has_overflown() {
             return Ok(false);
         }
         let wave = self.ready.take_all();
