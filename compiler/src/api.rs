@@ -213,6 +213,8 @@ pub struct Compiled {
     pub plugin_output: String,
     /// The loaded modules that have Python code, in load order: what an executor of the resources needs.
     pub python_modules: Vec<crate::protocol::PythonModule>,
+    /// Which of them imported which while they were loaded, in whatever way.
+    pub python_imports: Vec<(String, String)>,
     /// The model was large enough for tiles, and its steps share so little that they could stay in them. For tests.
     pub ran_in_tiles: bool,
 }

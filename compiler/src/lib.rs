@@ -180,6 +180,7 @@ fn compile_with(
     machine.has_dependency_managers = python.has_dependency_managers;
     let mut compiled = Compiled {
         python_modules,
+        python_imports: python.imports,
         ..Compiled::default()
     };
     errors.extend(mistakes.in_order(machine.check_defaults()));

@@ -381,6 +381,9 @@ pub enum FromHost {
         /// The process forks, as `keep` asks for: no module has threads of its own.
         #[serde(default)]
         forks: bool,
+        /// Which module of the language imported which, in whatever way.
+        #[serde(default)]
+        imports: Vec<(String, String)>,
         /// Files of the project, other than the modules', that were read by the import.
         #[serde(default)]
         read: Vec<String>,

@@ -292,20 +292,22 @@ class Compiling:
         finder = loader.install(request["modules"], keep=self._project is not None)
         self._files = finder.paths()
         read = _files_read(request["project_dir"]) if request.get("keep") else None
-        for module in request["modules"]:
-            for file in module["files"]:
-                try:
-                    __import__(file["module"])
-                except (Exception, SystemExit) as error:
-                    self._pipe.send(
-                        "load_failed",
-                        {
-                            "module": module["name"],
-                            "python_module": file["module"],
-                            "failure": failure.describe(error, self._files),
-                        },
-                    )
-                    return
+        imports = loader.Imports()
+        with imports:
+            for module in request["modules"]:
+                for file in module["files"]:
+                    try:
+                        __import__(file["module"])
+                    except (Exception, SystemExit) as error:
+                        self._pipe.send(
+                            "load_failed",
+                            {
+                                "module": module["name"],
+                                "python_module": file["module"],
+                                "failure": failure.describe(error, self._files),
+                            },
+                        )
+                        return
         if self._project is None:
             self._attach_logging()
         else:
@@ -340,6 +342,7 @@ class Compiling:
                 "has_dependency_managers": export.has_dependency_managers(),
                 "warnings": self._warnings,
                 "dataclasses": dataclasses,
+                "imports": [list(pair) for pair in imports.found],
                 "forks": self.forks,
                 "read": sorted(read.stop()) if read is not None else [],
             },

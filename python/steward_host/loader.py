@@ -8,6 +8,9 @@ from importlib.machinery import ModuleSpec, SourceFileLoader, SourcelessFileLoad
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
     from steward_host.messages import PythonModule
 
 ROOT = "inmanta_plugins"
@@ -61,6 +64,66 @@ class Finder:
         if package:
             spec.submodule_search_locations = [file.rpartition("/")[0]]
         return spec
+
+
+class Imports:
+    """Notes which module of the language imports which, in whatever way, while it is entered."""
+
+    def __init__(self) -> None:
+        # (importing, imported), in order.
+        self.found: dict[tuple[str, str], None] = {}
+
+    def __enter__(self) -> Imports:
+        import builtins
+        import importlib
+
+        self._import, self._import_module = builtins.__import__, importlib.import_module
+        builtins.__import__ = self._statement
+        importlib.import_module = self._function
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        import builtins
+        import importlib
+
+        builtins.__import__, importlib.import_module = self._import, self._import_module
+
+    def _statement(
+        self,
+        name: str,
+        globals: Any = None,
+        locals: Any = None,
+        fromlist: Sequence[str] | None = (),
+        level: int = 0,
+    ) -> Any:
+        if level or name.startswith(ROOT):
+            absolute = name
+            if level and globals:
+                package = (globals.get("__package__") or "").split(".")
+                base = package[: len(package) - level + 1]
+                absolute = ".".join([*base, name] if name else base)
+            for target in (f"{absolute}.{part}" for part in fromlist or ("",)):
+                self._note(target, 2)
+        return self._import(name, globals, locals, fromlist or (), level)
+
+    def _function(self, name: str, package: str | None = None) -> Any:
+        made = self._import_module(name, package)
+        self._note(made.__name__, 2)
+        return made
+
+    def _note(self, target: str, depth: int) -> None:
+        parts = target.split(".")
+        if parts[0] != ROOT or len(parts) < 2 or not parts[1]:
+            return
+        # A library may do the importing.
+        frame = sys._getframe(depth)
+        while frame is not None:
+            importing = str(frame.f_globals.get("__name__")).split(".")
+            if importing[0] == ROOT and len(importing) > 1:
+                if importing[1] != parts[1]:
+                    self.found[importing[1], parts[1]] = None
+                return
+            frame = frame.f_back  # type: ignore[assignment]
 
 
 class BuiltinStd:

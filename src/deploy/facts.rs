@@ -140,9 +140,10 @@ impl Loop {
             return;
         }
         self.facts.open.insert(action);
+        let code = Arc::clone(self.code.of(&intent.agent));
         let task = Task {
             action,
-            code: self.code.key.clone(),
+            code: code.key.clone(),
             agent: intent.agent,
             resource_id: intent.resource_id,
             resource_type: intent.resource_type,
@@ -154,7 +155,7 @@ impl Loop {
             facts: true,
             reason: "its facts were asked for".to_owned(),
         };
-        self.executor.run(task, &self.code.version).await;
+        self.executor.run(task, &code).await;
     }
 
     /// Writes what a handler answered. The state of the resource is as it was.

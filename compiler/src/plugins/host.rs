@@ -20,6 +20,8 @@ pub struct Python {
     pub host: Option<Box<dyn PluginHost>>,
     pub has_finalizers: bool,
     pub has_dependency_managers: bool,
+    /// Which module imported which.
+    pub imports: Vec<(String, String)>,
     /// About annotations that say less than they seem to.
     pub warnings: Vec<String>,
 }
@@ -88,6 +90,7 @@ pub fn load_python(
             resources,
             has_finalizers,
             has_dependency_managers,
+            imports,
             warnings,
             dataclasses,
             ..
@@ -101,6 +104,7 @@ pub fn load_python(
             host: Some(Box::new(session)),
             has_finalizers,
             has_dependency_managers,
+            imports,
             warnings,
         }),
         FromHost::LoadFailed {
