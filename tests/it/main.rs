@@ -22,6 +22,7 @@ mod python;
 mod quickstart;
 mod repair;
 mod serve;
+mod ssh;
 mod systemd;
 mod tidy;
 mod tools;
