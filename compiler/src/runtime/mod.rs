@@ -44,6 +44,7 @@ mod validate;
 mod var;
 mod vars;
 mod waits;
+mod warm;
 
 use crate::diagnostics::{Fail, Warning, runtime};
 use crate::hash::{Map, Set};
@@ -64,6 +65,7 @@ pub use tiles::Tiling;
 use var::Chain;
 pub use var::{Var, VarKind};
 use vars::Vars;
+pub use warm::WARMED;
 
 index! { VarId, UnitId, ScopeId, ListenerId, LoopId, RunId, HolderId }
 

@@ -6,17 +6,16 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use super::tiles::{Tiling, by_round};
+use super::tiles::Tiling;
 use super::vars::IN_ORDER;
-use super::{InstId, Machine, Step, VarId, VarKind};
+use super::warm::WARMED;
+use super::{Machine, VarId, VarKind};
 use crate::diagnostics::{Fail, fail};
+use crate::pages::prefer_large;
 use crate::span::Loc;
 
 /// (class of the wait queue, creation of the first waiting unit, position among its needs, variable)
 type Candidate = (u32, u32, u32, u32);
-
-/// Steps whose data are fetched together.
-const WARMED: usize = 16;
 
 #[derive(Default)]
 pub(super) struct Queue {
@@ -28,8 +27,8 @@ pub(super) struct Queue {
     /// Positions of parked variables that somebody began to wait for.
     hot: BinaryHeap<Reverse<(u32, u32)>>,
     candidates: BinaryHeap<Reverse<Candidate>>,
-    /// In tiles: (round, class, variable) of what comes into the wait queue.
-    unordered: Vec<(u8, u32, VarId)>,
+    /// In tiles: what comes into the wait queue in each round, class by class.
+    rounds: Vec<Vec<Vec<VarId>>>,
 }
 
 impl Queue {
@@ -40,11 +39,32 @@ impl Queue {
         }
     }
 
+    pub fn push(&mut self, class: u32, id: VarId, round: u8) {
+        self.n_waiting += 1;
+        if round == IN_ORDER {
+            self.classes[class as usize].push_back(id);
+            return;
+        }
+        let round = usize::from(round);
+        if self.rounds.len() <= round {
+            let none = || vec![Vec::new(); self.classes.len()];
+            self.rounds.resize_with(round + 1, none);
+        }
+        self.rounds[round][class as usize].push(id);
+    }
+
     /// Takes what came into the wait queue in tiles as it would have come without them.
     pub fn put_in_order(&mut self) {
-        let unordered = std::mem::take(&mut self.unordered);
-        for (_, class, id) in by_round(&unordered, |(round, ..)| *round) {
-            self.classes[class as usize].push_back(id);
+        for round in std::mem::take(&mut self.rounds) {
+            for (class, ids) in self.classes.iter_mut().zip(round) {
+                class.extend(ids);
+            }
+        }
+    }
+
+    pub fn prefer_large_pages(&self) {
+        for ids in self.rounds.iter().flatten() {
+            prefer_large(ids, ids.capacity());
         }
     }
 
@@ -54,6 +74,12 @@ impl Queue {
             *place = VarId::NONE;
         }
         self.n_parked = self.n_parked.saturating_sub(1);
+    }
+
+    /// The next ones.
+    pub fn next(&self, most: usize) -> impl Iterator<Item = VarId> + Clone {
+        let class = self.classes.iter().find(|class| !class.is_empty());
+        class.into_iter().flatten().copied().take(most)
     }
 
     fn pop(&mut self) -> Option<VarId> {
@@ -94,11 +120,7 @@ impl Machine<'_> {
     #[inline]
     pub(super) fn push_waiting(&mut self, id: VarId) {
         let class = self.class(id);
-        self.queue.n_waiting += 1;
-        match self.vars.round() {
-            IN_ORDER => self.queue.classes[class as usize].push_back(id),
-            round => self.queue.unordered.push((round, class, id)),
-        }
+        self.queue.push(class, id, self.vars.round());
     }
 
     /// To be called whenever a wait or a promise on a delayed variable came or went.
@@ -196,89 +218,9 @@ impl Machine<'_> {
         }
     }
 
-    /// Touches what the next steps will read. In a large model each of them would wait for memory, one after the other;
-    /// the reads here do not depend on one another, so they wait together.
-    fn warm_up(&self) {
-        const LARGE: usize = 1 << 17;
-        if self.vars.len() < LARGE || self.vars.is_in_tiles() {
-            return;
-        }
-        let next = self.ready.next(WARMED);
-        let mut sum = 0usize;
-        for step in next {
-            sum += match *step {
-                Step::Unit(unit) => self.units[unit.index()].pending.missing() as usize,
-                Step::Direct { ref action, .. } => {
-                    let scope = self.scopes.get(action.scope().index());
-                    let used = action.variable().map_or(0, |id| self.touch(id));
-                    used + scope.map_or(0, |scope| scope.base.index())
-                }
-                Step::Constants { instance, .. } | Step::Implement { instance, .. } => {
-                    self.instance(instance).slots.index()
-                }
-            };
-        }
-        for step in next {
-            let action = match step {
-                Step::Unit(unit) => {
-                    let unit = &self.units[unit.index()];
-                    for need in &unit.needs {
-                        sum += self.touch(*need);
-                    }
-                    &unit.action
-                }
-                Step::Direct { laps: 0, action } => action,
-                Step::Direct { .. } => continue,
-                Step::Constants { instance, .. } | Step::Implement { instance, .. } => {
-                    sum += self.touch_slots(*instance);
-                    continue;
-                }
-            };
-            if let Some(scope) = self.scopes.get(action.scope().index()) {
-                sum += self.touch(scope.base);
-                if let Some(instance) = self.instances.get(scope.instance.index()) {
-                    sum += instance.slots.index();
-                }
-            }
-        }
-        for step in next {
-            let action = match step {
-                Step::Unit(unit) => {
-                    let unit = &self.units[unit.index()];
-                    for need in &unit.needs {
-                        if let Some(target) = self.var(*need).target() {
-                            sum += self.touch(target);
-                        }
-                    }
-                    &unit.action
-                }
-                Step::Direct { laps: 0, action } => action,
-                _ => continue,
-            };
-            if let Some(scope) = self.scopes.get(action.scope().index())
-                && scope.instance.is_some()
-            {
-                sum += self.touch_slots(scope.instance);
-            }
-        }
-        std::hint::black_box(sum);
-    }
-
-    fn touch(&self, id: VarId) -> usize {
-        self.vars
-            .get(id.index())
-            .map_or(0, |var| usize::from(var.is_ready()))
-    }
-
-    /// Most instances have slots in two or three lines of the cache.
-    fn touch_slots(&self, id: InstId) -> usize {
-        let first = self.instance(id).slots.0;
-        self.touch(VarId(first)) + self.touch(VarId(first + 8)) + self.touch(VarId(first + 16))
-    }
-
     /// Step A.
     fn freeze_waiting(&mut self) -> Result<bool, Fail> {
-        while let Some(id) = self.queue.pop() {
+        while let Some(id) = self.next_waiting() {
             if self.var(id).is_ready() {
                 continue;
             }
@@ -294,6 +236,14 @@ impl Machine<'_> {
             return Ok(true);
         }
         Ok(false)
+    }
+
+    /// The next of the wait queue.
+    fn next_waiting(&mut self) -> Option<VarId> {
+        if self.queue.n_waiting % WARMED == 0 {
+            self.warm_waiting();
+        }
+        self.queue.pop()
     }
 
     fn park(&mut self, id: VarId) {
@@ -326,7 +276,7 @@ impl Machine<'_> {
             self.queue.unpark(position);
             self.push_waiting(id);
         }
-        while let Some(id) = self.queue.pop() {
+        while let Some(id) = self.next_waiting() {
             if self.var(id).is_ready() {
                 continue;
             }
