@@ -566,6 +566,11 @@ async fn clean_up(app: &App) -> Result<(), store::Error> {
     if n_checkouts > 0 {
         tracing::info!(n_checkouts, "removed checkouts that no version needs");
     }
+    let n_left =
+        compile::forget_environments(&app.store, &app.data, &app.checkouts, UNUSED).await?;
+    if n_left > 0 {
+        tracing::info!(n_left, "removed what deleted environments had left");
+    }
     let needed = deploy::needed_by_code(&app.store).await?;
     collect_files(app).await?;
     let data = app.data.clone();
