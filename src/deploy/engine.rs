@@ -127,7 +127,7 @@ impl Loop {
             halted,
             open: HashMap::new(),
             dry_runs: HashMap::new(),
-            facts: Facts::new(unknowns, options.recompile.clone()),
+            facts: Facts::new(unknowns, options.recompile.clone(), options.facts),
             shutdown: options.shutdown.clone(),
             starts: Vec::new(),
             ends: Vec::new(),
