@@ -9,7 +9,6 @@ from steward_host.pipe import Closed, Pipe
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Any
 
 PROTOCOL = 1

@@ -168,3 +168,27 @@ def install(modules: list[PythonModule], keep: bool = False) -> Finder:
     # `find_spec` of a namespace package that has no directories at all would not get to the end of the list.
     sys.meta_path.append(BuiltinStd())
     return finder
+
+
+class files_read:
+    """Notes the files below a directory that are read from now on, other than Python's own."""
+
+    def __init__(self, directory: str) -> None:
+        self._directory = os.path.join(directory, "")
+        self._found: set[str] | None = set()
+        sys.addaudithook(self._noted)
+
+    def _noted(self, event: str, arguments: tuple[Any, ...]) -> None:
+        if self._found is None or event not in ("open", "os.listdir", "os.scandir") or not arguments:
+            return
+        path = arguments[0]
+        if isinstance(path, bytes):
+            path = os.fsdecode(path)
+        if isinstance(path, str) and not path.endswith((".py", ".pyc")):
+            path = os.path.abspath(path)
+            if path.startswith(self._directory) and not os.path.isdir(path):
+                self._found.add(path)
+
+    def stop(self) -> set[str]:
+        found, self._found = self._found, None
+        return found or set()

@@ -46,7 +46,7 @@ def do_compile(refs: Mapping[str, Any] | None = None) -> tuple[dict[str, Entity]
     from inmanta.ast import CompilerException, Namespace
     from inmanta.module import Project
     from steward_host.attached import Attached, current
-    from steward_host.compiling import Types
+    from steward_host.world import Types
 
     if plugins.Runtime.is_hosted:
         raise CompilerException("a compile cannot start another one in its own process")
