@@ -29,6 +29,7 @@ mod numbers;
 mod promises;
 mod python;
 mod questions;
+mod reads;
 mod ready;
 mod references;
 mod rest;
