@@ -88,6 +88,11 @@ impl Sequence {
             ("extend", [values]) => values.try_iter()?.collect(),
             _ => Vec::new(),
         };
+        if method == "sort" {
+            let sorted = super::jinja_order::sorted(self.items(), args)?;
+            *lock(&self.items) = sorted;
+            return Ok(Some(Jinja::from(())));
+        }
         let mut items = lock(&self.items);
         let position = |at: &Jinja, length: usize| -> Result<usize, Error> {
             let at = i64::try_from(at.clone())?;
@@ -120,7 +125,6 @@ impl Sequence {
             }
             ("clear", []) => items.clear(),
             ("reverse", []) => items.reverse(),
-            ("sort", []) => items.sort(),
             ("copy", []) => return Ok(Some(Sequence::list(items.clone()))),
             _ => return Ok(None),
         }
@@ -250,6 +254,10 @@ impl Dict {
                     value
                 }
             },
+            ("popitem", []) => match entries.pop() {
+                Some((key, value)) => Sequence::tuple(vec![key, value]),
+                None => return Err(invalid("popitem(): dictionary is empty")),
+            },
             ("clear", []) => {
                 entries.clear();
                 Jinja::from(())
@@ -289,6 +297,15 @@ impl Object for Dict {
             Some(value) => value.call(state, args),
             None => Err(Error::from(ErrorKind::UnknownMethod)),
         }
+    }
+
+    fn render(self: &Arc<Self>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let entries = lock(&self.entries).clone();
+        let entries: Vec<String> = entries
+            .iter()
+            .map(|(key, value)| format!("{}: {}", repr(key), repr(value)))
+            .collect();
+        write!(f, "{{{}}}", entries.join(", "))
     }
 }
 
