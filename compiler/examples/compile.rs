@@ -1,4 +1,4 @@
-//! Compiles a project directory by hand: `cargo run --example compile -- DIR [--export] [--dump] [--json]`.
+//! Compiles a project directory by hand: `cargo run --example compile -- DIR [--export] [--dump] [--json] [--without-tiles]`.
 
 use std::path::PathBuf;
 
@@ -15,6 +15,7 @@ fn main() {
             "--export" => options.export = true,
             "--dump" => options.dump_model = true,
             "--json" => json = true,
+            "--without-tiles" => options.tiling.large = usize::MAX,
             other => directory = PathBuf::from(other),
         }
     }

@@ -31,6 +31,7 @@ mod hash;
 mod hir;
 pub mod ide;
 mod intern;
+mod pages;
 mod plugins;
 mod project;
 pub mod protocol;

@@ -12,8 +12,8 @@ use super::registry::{check_names, registrations};
 use super::sets::Sets;
 use super::sink::{ResourceRef, ResourceSink};
 use crate::diagnostics::{Fail, Warning, fail};
-use crate::hash::{FastHasher, Map};
-use crate::runtime::{Machine, VarId};
+use crate::hash::{FastHasher, Map, spread};
+use crate::runtime::{Machine, VarId, WARMED};
 use crate::types::{EntityId, InstId, Value};
 
 pub(super) type Requires = smallvec::SmallVec<[u32; 4]>;
@@ -120,6 +120,10 @@ pub fn export(machine: &mut Machine, sink: &mut dyn ResourceSink) -> Result<Vec<
     let mut attributes = String::new();
     let mut required: Vec<&str> = Vec::new();
     for (at, requires) in requires.iter().enumerate() {
+        if at % WARMED == 0 {
+            let next = catalog.found[at..].iter().take(WARMED);
+            machine.warm_instances(next.map(|found| found.owner));
+        }
         attributes.clear();
         let undefined = catalog.attributes(machine, at, &mut attributes)?;
         required.clear();
@@ -154,8 +158,13 @@ fn collect(machine: &mut Machine) -> Result<Catalog, Fail> {
         fates: vec![Fate::Other; machine.instances.len()],
         ..Catalog::default()
     };
-    let mut by_id: hashbrown::HashTable<u32> = hashbrown::HashTable::new();
-    for instance in machine.in_order_of_creation() {
+    // With the hashes of the ids, so that it grows without a look at them.
+    let mut by_id: hashbrown::HashTable<(u32, u32)> = hashbrown::HashTable::new();
+    let instances = machine.in_order_of_creation();
+    for (n_before, instance) in instances.iter().copied().enumerate() {
+        if n_before % WARMED == 0 {
+            machine.warm_instances(instances[n_before..].iter().copied().take(WARMED));
+        }
         let at = instance.index();
         let entity = machine.instance(instance).entity;
         for which in 0..catalog.plans[entity.index()].len() {
@@ -185,8 +194,10 @@ fn collect(machine: &mut Machine) -> Result<Catalog, Fail> {
             });
             let id = catalog.id(index as usize);
             let hash = hash_of(id);
-            let same = by_id.find(hash, |other| catalog.id(*other as usize) == id);
-            if let Some(first) = same {
+            let same = by_id.find(spread(hash), |(of, other)| {
+                *of == hash && catalog.id(*other as usize) == id
+            });
+            if let Some((_, first)) = same {
                 let message =
                     format!("Resource {id} exists more than once in the configuration model");
                 let other = machine.instance(catalog.owner(*first as usize)).loc;
@@ -195,7 +206,7 @@ fn collect(machine: &mut Machine) -> Result<Catalog, Fail> {
                         .note("it is also created here", other),
                 );
             }
-            by_id.insert_unique(hash, index, |other| hash_of(catalog.id(*other as usize)));
+            by_id.insert_unique(spread(hash), (hash, index), |(of, _)| spread(*of));
             catalog.fates[at] = Fate::Exported(index);
             if machine.heap.has_references() {
                 let id = catalog.id(index as usize);
@@ -209,11 +220,11 @@ fn collect(machine: &mut Machine) -> Result<Catalog, Fail> {
     Ok(catalog)
 }
 
-fn hash_of(id: &str) -> u64 {
+fn hash_of(id: &str) -> u32 {
     use std::hash::Hasher;
     let mut hasher = FastHasher::default();
     hasher.write(id.as_bytes());
-    hasher.finish()
+    (hasher.finish() >> 32) as u32
 }
 
 /// Appends the id of a resource all of whose fields can be written; `None`: it is not exported.

@@ -221,7 +221,7 @@ impl Machine<'_> {
             let id = VarId(slots + argument.slot);
             let attr = attrs[argument.slot as usize];
             let (checked, var) = self.checked[argument.value.index()];
-            let is_fresh = self.var(id).is_fresh_slot();
+            let is_fresh = self.known(id).is_fresh_slot();
             if is_fresh && checked == attr {
                 self.vars[id.index()] = var.placed(construct.loc);
                 continue;
@@ -231,7 +231,7 @@ impl Machine<'_> {
             };
             self.set_slot(id, value, construct.loc)?;
             if is_fresh {
-                self.checked[argument.value.index()] = (attr, *self.var(id));
+                self.checked[argument.value.index()] = (attr, *self.known(id));
             }
         }
         Ok(())
@@ -261,8 +261,9 @@ impl Machine<'_> {
             ));
         }
         let id = InstId(self.instances.len() as u32);
-        let this = self.add_var(VarKind::Plain);
-        self.vars[this.index()].set(Value::Instance(id), loc, &mut self.heap);
+        let mut this = Var::new(VarKind::Plain, false);
+        this.set(Value::Instance(id), loc, &mut self.heap);
+        self.vars.push(this);
         let slots = VarId(self.vars.len() as u32);
         while self.owners.len() * super::OWNER_BLOCK <= slots.index() {
             self.owners.push(InstId(id.0.saturating_sub(1)));
@@ -276,23 +277,11 @@ impl Machine<'_> {
             depth,
         });
         self.by_entity[entity.index()].push(id);
-        let program = self.program;
-        for attr in &program.entity(entity).slots {
-            let kind = match program.attribute(*attr).kind {
-                AttributeKind::Plain(_) => VarKind::Plain,
-                AttributeKind::Relation {
-                    low: 0,
-                    high: Some(1),
-                    ..
-                } => VarKind::Optional,
-                AttributeKind::Relation { high: Some(1), .. } => VarKind::Single,
-                AttributeKind::Relation { .. } => VarKind::List,
-            };
-            self.vars.push(Var::new(kind, true));
-            let var = VarId(self.vars.len() as u32 - 1);
-            if matches!(kind, VarKind::Optional | VarKind::List) {
-                self.enqueue_if_complete(var);
-            }
+        let layout = &self.layouts[entity.index()];
+        self.vars.extend(&layout.slots);
+        for at in 0..layout.complete.len() {
+            let slot = self.layouts[entity.index()].complete[at];
+            self.push_waiting(VarId(slots.0 + slot));
         }
         Ok(id)
     }

@@ -122,7 +122,8 @@ impl Machine<'_> {
         loc: Loc,
     ) -> Result<(), Fail> {
         let entity = self.instance(instance).entity;
-        let at = self.implementations[entity.index()]
+        let at = self.layouts[entity.index()]
+            .implementations
             .iter()
             .position(|id| *id == implementation)
             .unwrap_or(0);

@@ -44,7 +44,7 @@ impl Machine<'_> {
             ExprKind::Const(_) => Some(0),
             ExprKind::Var(_) | ExprKind::Attr(..) => {
                 let (var, laps) = self.path(expr, scope)?;
-                let var = self.var(var);
+                let var = self.known(var);
                 let unset = var.kind() == VarKind::Optional && var.is_null();
                 (!unset).then_some(laps)
             }
@@ -85,7 +85,7 @@ impl Machine<'_> {
                 ExprKind::List(_) => return None,
                 ExprKind::Var(_) | ExprKind::Attr(..) => {
                     let (var, _) = self.path(expr, scope)?;
-                    let kind = self.var(var).kind();
+                    let kind = self.known(var).kind();
                     if matches!(kind, VarKind::List | VarKind::Literal | VarKind::Loop) {
                         return None;
                     }
@@ -130,7 +130,7 @@ impl Machine<'_> {
             ExprKind::Var(name) => (self.find_variable(scope, name).ok()?, 0),
             ExprKind::Attr(object, name) => {
                 let (object, laps) = self.path(object, scope)?;
-                let Value::Instance(instance) = self.var(object).value(&self.heap) else {
+                let Value::Instance(instance) = self.known(object).value(&self.heap) else {
                     return None;
                 };
                 if laps == MAX_PATH {
@@ -141,7 +141,7 @@ impl Machine<'_> {
             _ => return None,
         };
         let var = self.target(var);
-        self.var(var).is_ready().then_some((var, laps))
+        self.known(var).is_ready().then_some((var, laps))
     }
 
     /// The variable that a name or an attribute stands for, when all on the way to it has its value.

@@ -59,7 +59,7 @@ const MAX_LIST: usize = 16_000_000;
 impl Machine<'_> {
     /// The value of a variable that is ready.
     pub(super) fn read(&self, id: VarId, loc: Loc) -> Result<Value, Fail> {
-        let var = self.var(self.target(id));
+        let var = self.known(self.known_target(id));
         if var.kind() == VarKind::Optional && var.is_null() {
             return Err(self.optional_unset(id, loc));
         }
@@ -104,7 +104,7 @@ impl Machine<'_> {
                 };
                 let value = self.read(id, node.loc)?;
                 if listener.is_some() {
-                    let kind = self.var(self.target(id)).kind();
+                    let kind = self.known(self.known_target(id)).kind();
                     if !matches!(kind, VarKind::List | VarKind::Literal | VarKind::Loop) {
                         self.deliver_all(listener, value)?;
                     }

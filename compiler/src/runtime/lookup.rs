@@ -8,6 +8,7 @@ use super::eval::Ready;
 use super::{InstId, Machine, ScopeId, VarId};
 use crate::diagnostics::duplicate;
 use crate::diagnostics::{Fail, not_found, runtime, typing};
+use crate::hash::spread;
 use crate::hir::{
     AttrId, AttributeKind, EntityIndex, ExprId, ExprKind, QueryId, QueryKind, TableId,
 };
@@ -36,11 +37,6 @@ pub(super) struct Waiting {
     pub order: u64,
     /// In tiles: the round that looked.
     round: u8,
-}
-
-/// A table takes its groups from the low bits, and what tells the entries of a group apart from the high ones.
-fn spread(hash: u32) -> u64 {
-    u64::from(hash).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
 impl Machine<'_> {
@@ -111,6 +107,9 @@ impl Machine<'_> {
                 *hash == key.hash && self.has_key(table, *id, key)
             });
         let (_, id) = found?;
+        if !self.vars.is_in_tiles() {
+            return Some(*id);
+        }
         // Its slots have had their values for as long as it was in the table.
         let first = self
             .program

@@ -27,7 +27,9 @@ mod jinja_syntax;
 mod jinja_tests;
 mod jinja_text;
 mod jinja_views;
+mod layout;
 mod lookup;
+mod memory;
 mod model;
 mod needs;
 mod numbers;
@@ -48,6 +50,7 @@ mod validate;
 mod var;
 mod vars;
 mod waits;
+mod warm;
 
 use crate::diagnostics::{Fail, Warning, runtime};
 use crate::hash::{Map, Set};
@@ -62,11 +65,13 @@ use crate::types::{EntityId, Heap, InstId, Value, index};
 use crate::world::World;
 use crate::{Options, UnknownParameter};
 
+use memory::{ARENA_BYTES, arena};
 pub use model::ReadError;
 pub use tiles::Tiling;
 use var::Chain;
 pub use var::{Var, VarKind};
 use vars::Vars;
+pub use warm::WARMED;
 
 index! { VarId, UnitId, ScopeId, ListenerId, LoopId, RunId, HolderId }
 
@@ -89,10 +94,6 @@ const NO_ATTR: AttrId = AttrId(u32::MAX);
 /// Depth of synchronous delivery from list to list.
 const MAX_DELIVERY: u32 = 10_000;
 
-/// Bytes of an arena before it has to grow. So large an arena has pages of its own, which exist only when they are used, and
-/// grows by moving them: nothing is copied, and no hole stays behind. It is above the largest size (32 MiB) that glibc takes
-/// from what was freed before.
-const ARENA_BYTES: usize = 33 << 20;
 /// Slots that are remembered; a power of two.
 const FOUND_SLOTS: usize = 1024;
 /// Variables for which there is one entry among the owners.
@@ -483,8 +484,10 @@ pub struct Machine<'a> {
     first_of_tile: InstId,
     /// Steps ran in tiles.
     has_tiles: bool,
-    /// Distinct implementations of each entity, whose order gives the bits of [`Instance::ran`].
-    implementations: Vec<Vec<crate::hir::ImplementationId>>,
+    /// So many instances, and memory is looked after again.
+    n_next_look: usize,
+    /// Of each entity.
+    layouts: Vec<layout::Layout>,
     many_ran: Set<(InstId, u32)>,
     loops: Vec<Loop>,
     holders: Vec<Holder>,
@@ -525,11 +528,6 @@ pub struct Machine<'a> {
     told_python: Set<u32>,
 }
 
-/// An empty vector that may become large.
-fn arena<T>() -> Vec<T> {
-    Vec::with_capacity(ARENA_BYTES / size_of::<T>())
-}
-
 impl<'a> Machine<'a> {
     pub fn new(
         program: &'a std::sync::Arc<Program>,
@@ -540,21 +538,6 @@ impl<'a> Machine<'a> {
         let mut heap = heap;
         heap.reserve(ARENA_BYTES);
         let empty_list = heap.new_list(&[]);
-        let implementations = program
-            .entities
-            .iter()
-            .map(|entity| {
-                let mut all = Vec::new();
-                for entry in &entity.entries {
-                    for id in &program.implements[entry.index()].using {
-                        if !all.contains(id) {
-                            all.push(*id);
-                        }
-                    }
-                }
-                all
-            })
-            .collect();
         Machine {
             program,
             world,
@@ -585,7 +568,8 @@ impl<'a> Machine<'a> {
             creation: Vec::new(),
             first_of_tile: InstId(0),
             has_tiles: false,
-            implementations,
+            n_next_look: memory::FIRST_LOOK,
+            layouts: layout::layouts(program),
             many_ran: Set::default(),
             loops: Vec::new(),
             holders: Vec::new(),
@@ -680,9 +664,24 @@ impl<'a> Machine<'a> {
         &self.vars[id.index()]
     }
 
+    /// The same, for what does not depend on when it is asked: its kind, or its state after a look of the same step, or
+    /// its value when it is known to be there.
+    #[inline]
+    fn known(&self, id: VarId) -> &Var {
+        self.vars.peek(id.index())
+    }
+
+    /// The variable behind proxies that have their targets.
+    #[inline]
+    fn known_target(&self, mut id: VarId) -> VarId {
+        while let Some(target) = self.known(id).target() {
+            id = target;
+        }
+        id
+    }
+
     fn is_ready(&self, id: VarId) -> bool {
-        let var = self.var(self.target(id));
-        var.is_ready()
+        self.known(self.target(id)).is_ready()
     }
 
     fn add_var(&mut self, kind: VarKind) -> VarId {

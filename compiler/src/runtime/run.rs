@@ -435,7 +435,7 @@ impl Machine<'_> {
                     return Err(typing(node.loc, message));
                 };
                 let slot = self.slot_or_fail(instance, *attribute, node.loc)?;
-                if *append && self.var(slot).kind() != VarKind::List {
+                if *append && self.known(slot).kind() != VarKind::List {
                     return Err(typing(
                         node.loc,
                         "Can not use += on relations with multiplicity 1",
@@ -458,7 +458,7 @@ impl Machine<'_> {
         scope: ScopeId,
         loc: Loc,
     ) -> Result<(), Fail> {
-        let is_list = self.var(slot).kind() == VarKind::List;
+        let is_list = self.known(slot).kind() == VarKind::List;
         // A value that is whole needs no listener: the store delivers it.
         let laps = self.laps_listening(value, scope, is_list);
         let mut needs = Needs::new();

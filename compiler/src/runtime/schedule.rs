@@ -8,15 +8,13 @@ use std::collections::{BinaryHeap, VecDeque};
 
 use super::tiles::{Tiling, by_round};
 use super::vars::IN_ORDER;
-use super::{InstId, Machine, Step, VarId, VarKind};
+use super::warm::WARMED;
+use super::{Machine, VarId, VarKind};
 use crate::diagnostics::{Fail, fail};
 use crate::span::Loc;
 
 /// (class of the wait queue, creation of the first waiting unit, position among its needs, variable)
 type Candidate = (u32, u32, u32, u32);
-
-/// Steps whose data are fetched together.
-const WARMED: usize = 16;
 
 #[derive(Default)]
 pub(super) struct Queue {
@@ -56,6 +54,12 @@ impl Queue {
         self.n_parked = self.n_parked.saturating_sub(1);
     }
 
+    /// The next ones.
+    pub fn next(&self, most: usize) -> impl Iterator<Item = VarId> + Clone {
+        let class = self.classes.iter().find(|class| !class.is_empty());
+        class.into_iter().flatten().copied().take(most)
+    }
+
     fn pop(&mut self) -> Option<VarId> {
         if self.n_waiting == 0 {
             return None;
@@ -69,7 +73,7 @@ impl Queue {
 impl Machine<'_> {
     #[inline]
     fn class(&self, id: VarId) -> u32 {
-        let var = self.var(id);
+        let var = self.known(id);
         if var.kind() == VarKind::Literal {
             return self.program.policy.len() as u32 + 1;
         }
@@ -92,7 +96,7 @@ impl Machine<'_> {
     }
 
     #[inline]
-    fn push_waiting(&mut self, id: VarId) {
+    pub(super) fn push_waiting(&mut self, id: VarId) {
         let class = self.class(id);
         self.queue.n_waiting += 1;
         match self.vars.round() {
@@ -103,7 +107,7 @@ impl Machine<'_> {
 
     /// To be called whenever a wait or a promise on a delayed variable came or went.
     pub(super) fn potential_changed(&mut self, id: VarId) {
-        if self.var(id).is_ready() || self.potential(id) <= 0 {
+        if self.known(id).is_ready() || self.potential(id) <= 0 {
             return;
         }
         let parked = self.parked(id);
@@ -142,6 +146,7 @@ impl Machine<'_> {
             if at % WARMED == 0 {
                 self.check_limits(Loc::NONE)?;
                 self.check_steps()?;
+                self.look_after_memory();
                 self.warm_up();
             }
             self.step(&step)?;
@@ -195,89 +200,9 @@ impl Machine<'_> {
         }
     }
 
-    /// Touches what the next steps will read. In a large model each of them would wait for memory, one after the other;
-    /// the reads here do not depend on one another, so they wait together.
-    fn warm_up(&self) {
-        const LARGE: usize = 1 << 17;
-        if self.vars.len() < LARGE || self.vars.is_in_tiles() {
-            return;
-        }
-        let next = self.ready.next(WARMED);
-        let mut sum = 0usize;
-        for step in next {
-            sum += match *step {
-                Step::Unit(unit) => self.units[unit.index()].pending.missing() as usize,
-                Step::Direct { ref action, .. } => {
-                    let scope = self.scopes.get(action.scope().index());
-                    let used = action.variable().map_or(0, |id| self.touch(id));
-                    used + scope.map_or(0, |scope| scope.base.index())
-                }
-                Step::Constants { instance, .. } | Step::Implement { instance, .. } => {
-                    self.instance(instance).slots.index()
-                }
-            };
-        }
-        for step in next {
-            let action = match step {
-                Step::Unit(unit) => {
-                    let unit = &self.units[unit.index()];
-                    for need in &unit.needs {
-                        sum += self.touch(*need);
-                    }
-                    &unit.action
-                }
-                Step::Direct { laps: 0, action } => action,
-                Step::Direct { .. } => continue,
-                Step::Constants { instance, .. } | Step::Implement { instance, .. } => {
-                    sum += self.touch_slots(*instance);
-                    continue;
-                }
-            };
-            if let Some(scope) = self.scopes.get(action.scope().index()) {
-                sum += self.touch(scope.base);
-                if let Some(instance) = self.instances.get(scope.instance.index()) {
-                    sum += instance.slots.index();
-                }
-            }
-        }
-        for step in next {
-            let action = match step {
-                Step::Unit(unit) => {
-                    let unit = &self.units[unit.index()];
-                    for need in &unit.needs {
-                        if let Some(target) = self.var(*need).target() {
-                            sum += self.touch(target);
-                        }
-                    }
-                    &unit.action
-                }
-                Step::Direct { laps: 0, action } => action,
-                _ => continue,
-            };
-            if let Some(scope) = self.scopes.get(action.scope().index())
-                && scope.instance.is_some()
-            {
-                sum += self.touch_slots(scope.instance);
-            }
-        }
-        std::hint::black_box(sum);
-    }
-
-    fn touch(&self, id: VarId) -> usize {
-        self.vars
-            .get(id.index())
-            .map_or(0, |var| usize::from(var.is_ready()))
-    }
-
-    /// Most instances have slots in two or three lines of the cache.
-    fn touch_slots(&self, id: InstId) -> usize {
-        let first = self.instance(id).slots.0;
-        self.touch(VarId(first)) + self.touch(VarId(first + 8)) + self.touch(VarId(first + 16))
-    }
-
     /// Step A.
     fn freeze_waiting(&mut self) -> Result<bool, Fail> {
-        while let Some(id) = self.queue.pop() {
+        while let Some(id) = self.next_waiting() {
             if self.var(id).is_ready() {
                 continue;
             }
@@ -293,6 +218,14 @@ impl Machine<'_> {
             return Ok(true);
         }
         Ok(false)
+    }
+
+    /// The next of the wait queue.
+    fn next_waiting(&mut self) -> Option<VarId> {
+        if self.queue.n_waiting % WARMED == 0 {
+            self.warm_waiting();
+        }
+        self.queue.pop()
     }
 
     fn park(&mut self, id: VarId) {
@@ -325,7 +258,7 @@ impl Machine<'_> {
             self.queue.unpark(position);
             self.push_waiting(id);
         }
-        while let Some(id) = self.queue.pop() {
+        while let Some(id) = self.next_waiting() {
             if self.var(id).is_ready() {
                 continue;
             }

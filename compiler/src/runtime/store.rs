@@ -85,7 +85,7 @@ impl Machine<'_> {
         loc: Loc,
         recur: bool,
     ) -> Result<(), Fail> {
-        match self.var(id).kind() {
+        match self.known(id).kind() {
             VarKind::Single => self.store_single(id, value, loc, recur),
             VarKind::Optional => self.store_optional(id, value, loc, recur),
             VarKind::List => self.store_list(id, value, loc, recur),
@@ -394,11 +394,11 @@ impl Machine<'_> {
 
     /// Declares that no more values come.
     pub(super) fn freeze(&mut self, id: VarId) -> Result<(), Fail> {
-        let value = match self.var(id).kind() {
+        let value = match self.known(id).kind() {
             VarKind::Optional => Value::Null,
             _ => match self.delayed(id) {
                 Some(delayed) if !delayed.elements.is_empty() => {
-                    let index = self.var(id).link().unwrap_or_default();
+                    let index = self.known(id).link().unwrap_or_default();
                     self.heap.new_list(&self.delayed[index as usize].elements)
                 }
                 _ => self.empty_list,
@@ -428,23 +428,22 @@ impl Machine<'_> {
 
     /// What is known of a delayed variable that is not complete; none: nobody used it yet.
     pub(super) fn delayed(&self, id: VarId) -> Option<&Delayed> {
-        let index = self.var(id).link()?;
+        let index = self.known(id).link()?;
         self.delayed.get(index as usize)
     }
 
     pub(super) fn delayed_mut(&mut self, id: VarId) -> &mut Delayed {
         debug_assert!(!self.var(id).is_ready(), "it is complete");
-        let index = self.var(id).link().unwrap_or_else(|| {
+        let var = &mut self.vars[id.index()];
+        let index = var.link().unwrap_or_else(|| {
             let index = self.free_delayed.pop().unwrap_or_else(|| {
                 self.delayed.push(Delayed::new());
                 self.delayed.len() as u32 - 1
             });
-            let var = &mut self.vars[id.index()];
             self.delayed[index as usize].parked = var.parked();
             var.set_link(index);
             index
         });
-        self.vars.changed(id.index());
         &mut self.delayed[index as usize]
     }
 
@@ -453,12 +452,12 @@ impl Machine<'_> {
     pub(super) fn parked(&self, id: VarId) -> u32 {
         match self.delayed(id) {
             Some(delayed) => delayed.parked,
-            None => self.var(id).parked(),
+            None => self.known(id).parked(),
         }
     }
 
     pub(super) fn set_parked(&mut self, id: VarId, position: u32) {
-        match self.var(id).link() {
+        match self.known(id).link() {
             Some(index) => self.delayed[index as usize].parked = position,
             None => self.vars[id.index()].set_parked(position),
         }
@@ -472,14 +471,14 @@ impl Machine<'_> {
     /// Number of promises that were made and not kept.
     #[inline]
     pub(super) fn open(&self, id: VarId) -> u32 {
-        if self.var(id).is_ready() {
+        if self.known(id).is_ready() {
             return 0;
         }
         self.delayed(id).map_or(0, |delayed| delayed.open)
     }
 
     pub(super) fn potential(&self, id: VarId) -> i32 {
-        let var = self.var(id);
+        let var = self.known(id);
         // The literal of a list knows when it is complete.
         if var.kind() == VarKind::Literal {
             return 0;
@@ -507,7 +506,7 @@ impl Machine<'_> {
     }
 
     pub(super) fn is_delayed(&self, id: VarId) -> bool {
-        self.var(id).kind().is_delayed()
+        self.known(id).kind().is_delayed()
     }
 
     /// Registers a promise; false: the variable takes none.

@@ -91,7 +91,7 @@ impl Machine<'_> {
             self.run_steps(n_ready)?;
         }
         self.has_tiles = true;
-        if !self.numbers.start_tiles() {
+        if self.numbers.has_overflown() {
             return Ok(false);
         }
         let wave = self.ready.take_all();
@@ -189,9 +189,9 @@ impl Machine<'_> {
     }
 
     /// All instances, as they were made.
-    pub fn in_order_of_creation(&self) -> impl Iterator<Item = InstId> + use<> {
-        let known = self.creation.clone();
-        let others = known.len() as u32..self.instances.len() as u32;
-        known.into_iter().chain(others.map(InstId))
+    pub fn in_order_of_creation(&self) -> Vec<InstId> {
+        let others = self.creation.len() as u32..self.instances.len() as u32;
+        let known = self.creation.iter().copied();
+        known.chain(others.map(InstId)).collect()
     }
 }

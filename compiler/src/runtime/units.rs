@@ -32,7 +32,7 @@ impl Machine<'_> {
 
     #[inline]
     fn chain(&self, id: VarId) -> Chain {
-        let var = self.var(id);
+        let var = self.known(id);
         if var.kind().is_delayed() {
             self.delayed(id)
                 .map_or(Chain::EMPTY, |delayed| delayed.chain)
@@ -46,9 +46,10 @@ impl Machine<'_> {
     }
 
     fn set_chain(&mut self, id: VarId, chain: Chain) {
-        if self.var(id).kind().is_delayed() {
+        let var = self.known(id);
+        if var.kind().is_delayed() {
             self.delayed_mut(id).chain = chain;
-        } else if let Some(link) = self.var(id).link() {
+        } else if let Some(link) = var.link() {
             self.cells[link as usize].1 = chain.tail;
         } else {
             self.vars[id.index()].set_waiters(chain);
@@ -180,7 +181,7 @@ impl Machine<'_> {
     /// Registers a waiter; false: there is nothing to wait for.
     pub(super) fn wait(&mut self, need: VarId, unit: UnitId) -> bool {
         let target = self.target(need);
-        let var = self.var(target);
+        let var = self.known(target);
         if var.is_ready() {
             return false;
         }
@@ -229,7 +230,7 @@ impl Machine<'_> {
         for need in &needs {
             // Proxies and temporaries are made for one unit only.
             if matches!(
-                self.vars[need.index()].kind(),
+                self.known(*need).kind(),
                 VarKind::Proxy | VarKind::Temporary
             ) {
                 self.free_vars.push(*need);

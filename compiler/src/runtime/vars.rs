@@ -4,16 +4,18 @@ use std::ops::{Index, IndexMut, Range};
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
 
 use super::{Var, arena};
+use crate::pages::prefer_large;
 
 /// The round of a step outside of tiles: its order is right anyway.
 pub(super) const IN_ORDER: u8 = 0;
+/// Tiles of more rounds count as out of order.
+const LAST_ROUND: u8 = u8::MAX - 1;
 
 #[derive(Default)]
 pub struct Vars {
-    /// Those of the tile that runs now; outside of tiles all.
-    own: Vec<Var>,
-    /// Those before them.
-    others: Vec<Var>,
+    all: Vec<Var>,
+    /// First variable of the tile that runs now; outside of tiles 0.
+    first_own: usize,
     /// In tiles only, for each variable: the last round that changed it, or began to wait for it. Who finds a variable
     /// without a value waits for it, or gives it one; so a round is known for each use that matters.
     rounds: Vec<AtomicU8>,
@@ -25,59 +27,66 @@ pub struct Vars {
 impl Vars {
     pub(super) fn new() -> Vars {
         Vars {
-            own: arena(),
+            all: arena(),
             ..Vars::default()
         }
     }
 
-    pub fn len(&self) -> usize {
-        self.others.len() + self.own.len()
+    pub(super) fn prefer_large_pages(&self) {
+        prefer_large(&self.all, self.all.capacity());
     }
 
+    pub fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    #[inline]
     pub(super) fn push(&mut self, var: Var) {
-        self.own.push(var);
+        self.all.push(var);
         if self.is_in_tiles() {
             self.rounds.push(AtomicU8::new(self.round));
         }
     }
 
+    pub(super) fn extend(&mut self, vars: &[Var]) {
+        self.all.extend_from_slice(vars);
+        if self.is_in_tiles() {
+            let round = self.round;
+            self.rounds
+                .resize_with(self.all.len(), || AtomicU8::new(round));
+        }
+    }
+
     /// A new variable in the place of one that nobody knows any more.
+    #[inline]
     pub(super) fn renew(&mut self, at: usize, var: Var) {
-        *self.place(at) = var;
-        self.changed(at);
+        self.all[at] = var;
+        if self.is_in_tiles() {
+            *self.rounds[at].get_mut() = self.round;
+        }
     }
 
     pub(super) fn get(&self, at: usize) -> Option<&Var> {
-        match at.checked_sub(self.others.len()) {
-            Some(own) => self.own.get(own),
-            None => self.others.get(at),
-        }
+        self.all.get(at)
     }
 
-    /// A look that nothing depends on.
+    /// A look that nothing depends on, or a further look at what the same step looked at before.
+    #[inline]
     pub(super) fn peek(&self, at: usize) -> &Var {
-        match at.checked_sub(self.others.len()) {
-            Some(own) => &self.own[own],
-            None => &self.others[at],
-        }
-    }
-
-    fn place(&mut self, at: usize) -> &mut Var {
-        match at.checked_sub(self.others.len()) {
-            Some(own) => &mut self.own[own],
-            None => &mut self.others[at],
-        }
+        &self.all[at]
     }
 
     pub(super) fn range(&self, range: Range<usize>) -> &[Var] {
         debug_assert!(!self.is_in_tiles());
-        &self.own[range]
+        &self.all[range]
     }
 
+    #[inline]
     pub(super) fn is_in_tiles(&self) -> bool {
         self.round != IN_ORDER
     }
 
+    #[inline]
     pub(super) fn round(&self) -> u8 {
         self.round
     }
@@ -85,18 +94,16 @@ impl Vars {
     /// The first round of the next tile.
     pub(super) fn start_tile(&mut self) {
         self.round = IN_ORDER + 1;
-        if self.others.is_empty() {
-            self.others = arena();
-        }
-        self.others.append(&mut self.own);
+        self.first_own = self.all.len();
         self.rounds
-            .resize_with(self.others.len(), || AtomicU8::new(IN_ORDER + 1));
+            .resize_with(self.first_own, || AtomicU8::new(IN_ORDER + 1));
     }
 
     pub(super) fn start_round(&mut self) {
-        match self.round.checked_add(1) {
-            Some(round) => self.round = round,
-            None => self.mark_out_of_order(),
+        if self.round == LAST_ROUND {
+            self.mark_out_of_order();
+        } else {
+            self.round += 1;
         }
     }
 
@@ -108,13 +115,13 @@ impl Vars {
     }
 
     pub(super) fn end_tiles(&mut self) {
-        self.others.append(&mut self.own);
-        self.own = std::mem::take(&mut self.others);
+        self.first_own = 0;
         self.rounds = Vec::new();
         self.round = IN_ORDER;
     }
 
     /// A step ran before one that comes before it.
+    #[inline]
     pub(super) fn is_out_of_order(&self) -> bool {
         self.out_of_order.load(Relaxed)
     }
@@ -124,6 +131,7 @@ impl Vars {
     }
 
     /// Notes the use of something else that steps share; `last` is the round of the use before.
+    #[inline]
     pub(super) fn check(&self, last: &mut u8) {
         if self.is_in_tiles() {
             if *last > self.round {
@@ -134,35 +142,38 @@ impl Vars {
     }
 
     /// Notes a change of what is known of a variable.
+    #[inline]
     pub(super) fn changed(&mut self, at: usize) {
         if self.is_in_tiles() {
-            *self.rounds[at].get_mut() = self.round;
+            self.note_change(at);
         }
     }
 
     /// Notes the use of a variable of another tile.
+    #[cold]
+    #[inline(never)]
     fn note(&self, at: usize) {
-        let known = self.rounds[at].load(Relaxed);
+        let Some(round) = self.rounds.get(at) else {
+            return;
+        };
+        let known = round.load(Relaxed);
         if known > self.round {
             self.mark_out_of_order();
-        } else if !self.others[at].is_ready() {
-            self.rounds[at].store(self.round, Relaxed);
+        } else if !self.all[at].is_ready() {
+            round.store(self.round, Relaxed);
         }
     }
 
+    /// Notes the change of a variable.
     #[cold]
     #[inline(never)]
-    fn other(&self, at: usize) -> &Var {
-        self.note(at);
-        &self.others[at]
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn other_mut(&mut self, at: usize) -> &mut Var {
-        self.note(at);
-        self.changed(at);
-        &mut self.others[at]
+    fn note_change(&mut self, at: usize) {
+        let round = self.rounds[at].get_mut();
+        if at < self.first_own && *round > self.round {
+            self.out_of_order = AtomicBool::new(true);
+        } else {
+            *round = self.round;
+        }
     }
 }
 
@@ -171,21 +182,17 @@ impl Index<usize> for Vars {
 
     #[inline]
     fn index(&self, at: usize) -> &Var {
-        match self.own.get(at.wrapping_sub(self.others.len())) {
-            Some(var) => var,
-            None => self.other(at),
+        if at < self.first_own {
+            self.note(at);
         }
+        &self.all[at]
     }
 }
 
 impl IndexMut<usize> for Vars {
     #[inline]
     fn index_mut(&mut self, at: usize) -> &mut Var {
-        let own = at.wrapping_sub(self.others.len());
-        if own >= self.own.len() {
-            return self.other_mut(at);
-        }
         self.changed(at);
-        &mut self.own[own]
+        &mut self.all[at]
     }
 }

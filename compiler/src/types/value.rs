@@ -5,6 +5,7 @@ use num_traits::ToPrimitive;
 
 use super::reference::{RefId, Reference};
 use crate::hash::Map;
+use crate::pages::prefer_large;
 use crate::types::index;
 
 index! { StrId, ListId, DictId, InstId, UnknownId, BigId }
@@ -70,6 +71,14 @@ impl Heap {
         self.text_ends.reserve(bytes / size_of::<usize>());
         self.items.reserve(bytes / size_of::<Value>());
         self.lists.reserve(bytes / size_of::<(u32, u32)>());
+    }
+
+    /// For when there is much of it.
+    pub fn prefer_large_pages(&self) {
+        prefer_large(self.text.as_bytes(), self.text.capacity());
+        prefer_large(&self.text_ends, self.text_ends.capacity());
+        prefer_large(&self.items, self.items.capacity());
+        prefer_large(&self.lists, self.lists.capacity());
     }
 
     pub fn text_bytes(&self) -> usize {
