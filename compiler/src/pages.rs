@@ -4,13 +4,27 @@
 //! address. A system that does not know large pages, or has none left, goes on as before.
 
 /// A vector of fewer bytes stays in small pages: it would take more memory than it needs.
-const LARGE: usize = 4 << 20;
+const LARGE: usize = 1 << 20;
 
 /// Asks for large pages for a vector, for all it has room for. Call it again when it has grown: it may have moved.
 pub fn prefer_large<T>(elements: &[T], capacity: usize) {
     if size_of_val(elements) >= LARGE {
         advise(elements.as_ptr().cast(), capacity * size_of::<T>());
     }
+}
+
+/// An empty vector, in large pages if it will have so many elements.
+pub fn with_capacity<T>(n_elements: usize) -> Vec<T> {
+    let vector: Vec<T> = Vec::with_capacity(n_elements);
+    if n_elements * size_of::<T>() >= 4 * LARGE {
+        advise(vector.as_ptr().cast(), vector.capacity() * size_of::<T>());
+    }
+    vector
+}
+
+/// The same for a text.
+pub fn text_with_capacity(n_bytes: usize) -> String {
+    String::from_utf8(with_capacity(n_bytes)).unwrap_or_default()
 }
 
 #[cfg(target_os = "linux")]

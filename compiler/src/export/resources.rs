@@ -13,6 +13,7 @@ use super::sets::Sets;
 use super::sink::{ResourceRef, ResourceSink};
 use crate::diagnostics::{Fail, Warning, fail};
 use crate::hash::{FastHasher, Map, spread};
+use crate::pages;
 use crate::runtime::{Machine, VarId, WARMED};
 use crate::types::{EntityId, InstId, Value};
 
@@ -38,8 +39,10 @@ struct Found {
     agent_length: u32,
 }
 
+/// Room for the id of a resource, at first.
+const ID_BYTES: usize = 64;
+
 /// All resources of an export.
-#[derive(Default)]
 pub(super) struct Catalog {
     /// By entity.
     plans: Vec<Vec<Plan>>,
@@ -155,8 +158,10 @@ fn collect(machine: &mut Machine) -> Result<Catalog, Fail> {
         plans: (0..program.entities.len() as u32)
             .map(|entity| plans(program, &all, EntityId(entity), empty_list))
             .collect(),
+        found: pages::with_capacity(machine.instances.len()),
+        ids: pages::text_with_capacity(ID_BYTES * machine.instances.len()),
+        computed: Map::default(),
         fates: vec![Fate::Other; machine.instances.len()],
-        ..Catalog::default()
     };
     // With the hashes of the ids, so that it grows without a look at them.
     let mut by_id: hashbrown::HashTable<(u32, u32)> = hashbrown::HashTable::new();
@@ -310,7 +315,7 @@ fn members<'m>(machine: &'m Machine, instance: InstId, slot: Option<u32>) -> &'m
 }
 
 fn direct_requires(machine: &mut Machine, catalog: &Catalog) -> Vec<Requires> {
-    let mut all = Vec::with_capacity(catalog.len());
+    let mut all = pages::with_capacity(catalog.len());
     let mut warnings = Vec::new();
     for at in 0..catalog.len() {
         let owner = catalog.owner(at);

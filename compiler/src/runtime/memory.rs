@@ -10,7 +10,7 @@ use crate::pages::prefer_large;
 pub(super) const ARENA_BYTES: usize = (34 << 20) - 128;
 
 /// Instances of a model whose memory is looked after.
-pub(super) const FIRST_LOOK: usize = 8_000;
+pub(super) const FIRST_LOOK: usize = 50_000;
 
 /// An empty vector that may become large.
 pub(super) fn arena<T>() -> Vec<T> {
@@ -31,6 +31,7 @@ impl Machine<'_> {
         self.n_next_look = self.instances.len() + self.instances.len() / 4;
         self.heap.prefer_large_pages();
         self.vars.prefer_large_pages();
+        self.queue.prefer_large_pages();
         prefer_large(&self.free_vars, self.free_vars.capacity());
         prefer_large(&self.delayed, self.delayed.capacity());
         prefer_large(&self.free_delayed, self.free_delayed.capacity());

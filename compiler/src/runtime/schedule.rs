@@ -6,11 +6,12 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use super::tiles::{Tiling, by_round};
+use super::tiles::Tiling;
 use super::vars::IN_ORDER;
 use super::warm::WARMED;
 use super::{Machine, VarId, VarKind};
 use crate::diagnostics::{Fail, fail};
+use crate::pages::prefer_large;
 use crate::span::Loc;
 
 /// (class of the wait queue, creation of the first waiting unit, position among its needs, variable)
@@ -26,8 +27,8 @@ pub(super) struct Queue {
     /// Positions of parked variables that somebody began to wait for.
     hot: BinaryHeap<Reverse<(u32, u32)>>,
     candidates: BinaryHeap<Reverse<Candidate>>,
-    /// In tiles: (round, class, variable) of what comes into the wait queue.
-    unordered: Vec<(u8, u32, VarId)>,
+    /// In tiles: what comes into the wait queue in each round, class by class.
+    rounds: Vec<Vec<Vec<VarId>>>,
 }
 
 impl Queue {
@@ -38,11 +39,32 @@ impl Queue {
         }
     }
 
+    pub fn push(&mut self, class: u32, id: VarId, round: u8) {
+        self.n_waiting += 1;
+        if round == IN_ORDER {
+            self.classes[class as usize].push_back(id);
+            return;
+        }
+        let round = usize::from(round);
+        if self.rounds.len() <= round {
+            let none = || vec![Vec::new(); self.classes.len()];
+            self.rounds.resize_with(round + 1, none);
+        }
+        self.rounds[round][class as usize].push(id);
+    }
+
     /// Takes what came into the wait queue in tiles as it would have come without them.
     pub fn put_in_order(&mut self) {
-        let unordered = std::mem::take(&mut self.unordered);
-        for (_, class, id) in by_round(&unordered, |(round, ..)| *round) {
-            self.classes[class as usize].push_back(id);
+        for round in std::mem::take(&mut self.rounds) {
+            for (class, ids) in self.classes.iter_mut().zip(round) {
+                class.extend(ids);
+            }
+        }
+    }
+
+    pub fn prefer_large_pages(&self) {
+        for ids in self.rounds.iter().flatten() {
+            prefer_large(ids, ids.capacity());
         }
     }
 
@@ -98,11 +120,7 @@ impl Machine<'_> {
     #[inline]
     pub(super) fn push_waiting(&mut self, id: VarId) {
         let class = self.class(id);
-        self.queue.n_waiting += 1;
-        match self.vars.round() {
-            IN_ORDER => self.queue.classes[class as usize].push_back(id),
-            round => self.queue.unordered.push((round, class, id)),
-        }
+        self.queue.push(class, id, self.vars.round());
     }
 
     /// To be called whenever a wait or a promise on a delayed variable came or went.

@@ -19,7 +19,7 @@ use crate::hir::{Call, Callee};
 /// Least number of steps of a tile.
 const TILE: usize = 64;
 /// A round of fewer steps is not cut.
-const LARGE: usize = 512;
+const LARGE: usize = 1000;
 /// Nor is one that comes late, when tiles would mostly work on what was made before them: with more variables for each step.
 const EARLY: usize = 8;
 
@@ -43,7 +43,7 @@ impl Default for Tiling {
 }
 
 /// Sorts by rounds, and keeps the order within them.
-pub(super) fn by_round<T: Copy>(items: &[T], round: impl Fn(&T) -> u8) -> Vec<T> {
+fn by_round<T: Copy>(items: &[T], round: impl Fn(&T) -> u8) -> Vec<T> {
     let mut places = [0; 256];
     for item in items {
         places[usize::from(round(item))] += 1;

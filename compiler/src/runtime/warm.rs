@@ -9,7 +9,7 @@ use super::{InstId, Machine, Step, VarId};
 pub const WARMED: usize = 16;
 
 /// With fewer variables all is in the cache.
-const LARGE: usize = 1 << 17;
+const LARGE: usize = 1 << 19;
 
 impl Machine<'_> {
     fn is_small(&self) -> bool {
