@@ -240,7 +240,7 @@ impl Machine<'_> {
 
     /// The next of the wait queue.
     fn next_waiting(&mut self) -> Option<VarId> {
-        if self.queue.n_waiting % WARMED == 0 {
+        if self.queue.n_waiting.is_multiple_of(WARMED) {
             self.warm_waiting();
         }
         self.queue.pop()
