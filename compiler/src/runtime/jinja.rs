@@ -21,7 +21,7 @@ use crate::types::text::{self, Instances};
 use crate::types::{DictId, Value};
 
 /// Steps of one rendering.
-const FUEL: u64 = 500_000_000;
+const FUEL: u64 = 100_000_000;
 
 /// The value of a parameter that is not given, where its default reads other parameters.
 const UNSET: &str = "\u{0}unset";

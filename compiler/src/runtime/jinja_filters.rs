@@ -60,6 +60,9 @@ pub(super) fn register(engine: &mut Environment<'static>) {
     engine.add_function("__modulus__", modulus);
     engine.add_function("__exponent__", exponent);
     engine.add_function("__iterable__", iterable);
+    engine.add_function("__bounded__", |value: Jinja| {
+        bounded(&value).map(|()| value)
+    });
     engine.add_global("__true__", true);
     engine.add_global("__false__", false);
 }
@@ -97,6 +100,23 @@ fn iterable(value: Jinja) -> Result<Jinja, Error> {
         Some(text) => text.chars().map(|c| Jinja::from(c.to_string())).collect(),
         None => value,
     })
+}
+
+/// What a name is given does not grow without end: texts of 64 MiB, lists of a million elements.
+pub(super) fn bounded(value: &Jinja) -> Result<(), Error> {
+    const MAX_TEXT: usize = 64 << 20;
+    const MAX_LIST: usize = 1_000_000;
+    let is_too_long = match value.kind() {
+        ValueKind::String => value.as_str().is_some_and(|text| text.len() > MAX_TEXT),
+        ValueKind::Seq | ValueKind::Iterable => value
+            .try_iter()
+            .is_ok_and(|mut items| items.nth(MAX_LIST).is_some()),
+        _ => false,
+    };
+    match is_too_long {
+        true => Err(invalid("the template makes too long a text or list")),
+        false => Ok(()),
+    }
 }
 
 pub(super) fn invalid(message: impl Into<String>) -> Error {

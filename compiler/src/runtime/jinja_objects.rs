@@ -9,6 +9,7 @@ use minijinja::value::{DynObject, Enumerator, Kwargs, Object, ObjectRepr, Rest, 
 use minijinja::{Environment, Error, ErrorKind, State, Value as Jinja};
 
 use super::jinja::repr;
+use super::jinja_filters::bounded;
 
 /// Elements of a range, at most.
 const MAX_RANGE: usize = 100_000;
@@ -479,6 +480,7 @@ impl Object for Macro {
     fn call(self: &Arc<Self>, state: &State<'_, '_>, args: &[Jinja]) -> Result<Jinja, Error> {
         let (positional, named): (&[Jinja], Kwargs) = from_args(args)?;
         let n_parameters = self.parameters.len();
+        positional.iter().try_for_each(bounded)?;
         let (own, more) = positional.split_at(positional.len().min(n_parameters));
         if !more.is_empty() && !self.takes_more {
             let name = &self.name;
@@ -489,6 +491,7 @@ impl Object for Macro {
         let mut rest = Vec::new();
         for name in named.args() {
             let value: Jinja = named.get(name)?;
+            bounded(&value)?;
             let is_own = self.parameters.iter().any(|known| known == name);
             if is_own || name == "caller" && self.takes_caller {
                 passed.push((name.to_owned(), value));

@@ -3,7 +3,7 @@
 //! They become calls that the engine knows, on the same line, so that errors keep their lines. `and` and `or` get one more
 //! operand that is not constant: the engine gives a boolean where all of them are.
 
-use super::jinja_macros;
+use super::jinja_macros::{self, split};
 
 /// Words before a parenthesis that open an expression, not the arguments of a call.
 const KEYWORDS: &[&str] = &[
@@ -72,6 +72,8 @@ pub(super) fn adapt(source: &str) -> String {
             out.push_str(&inner[..start]);
             if close == "%}" && word == "for" && start < inner.len() {
                 out.push_str(&loop_over(&inner[start..]));
+            } else if close == "%}" && word == "set" && is_single(inner, start) {
+                out.push_str(&bounded(&inner[start..]));
             } else {
                 out.push_str(&expression(&inner[start..]));
             }
@@ -89,6 +91,23 @@ fn loop_over(text: &str) -> String {
     let (iterable, between) = iterable.split_at(blanks);
     let rest = expression(rest);
     format!("__iterable__({}){between}{rest}", expression(iterable))
+}
+
+/// Whether one name gets one value: `{% set a, b = c, d %}` and the form with a block stay.
+fn is_single(inner: &str, start: usize) -> bool {
+    let (target, value) = inner.split_at(start);
+    !value.trim().is_empty() && !target.contains(',') && split(value).len() == 1
+}
+
+/// The value of an assignment.
+fn bounded(text: &str) -> String {
+    let value = text.trim_end_matches(['-', '+']);
+    let (value, mark) = text.split_at(value.len());
+    let blanks = value.len() - value.trim_start().len();
+    let (before, value) = value.split_at(blanks);
+    let (value, after) = value.split_at(value.trim_end().len());
+    let value = expression(value);
+    format!("{before}__bounded__({value}){after}{mark}")
 }
 
 /// What an included template sets is its own.
@@ -425,7 +444,7 @@ mod tests {
     fn lists_and_dicts_become_ones_that_can_be_changed() {
         check(
             "{% set x = [1, y[0], {'a': []}] %}",
-            "{% set x = __list__(1, y[0], __dict__({'a': __list__()})) %}",
+            "{% set x = __bounded__(__list__(1, y[0], __dict__({'a': __list__()}))) %}",
         );
         check("{{ x[1:] + f()['a'] }}", "{{ x[1:] + f()['a'] }}");
         check(
