@@ -186,24 +186,23 @@ fn compile_with(
         let warnings = std::mem::take(&mut machine.warnings);
         return report(&program.sources, errors, warnings);
     }
-    let before = machine
-        .may_run_in_tiles()
-        .then(|| (machine.heap.clone(), machine.warnings.clone()));
-    let mut completed = match before {
-        None => machine.complete(),
-        Some((heap, warnings)) => match machine.complete_in_tiles(options.tiling) {
-            Some(completed) => {
-                compiled.ran_in_tiles = machine.has_tiles();
-                completed
-            }
-            None => {
-                drop(machine);
-                machine = runtime::Machine::new(&program, heap, world, options);
-                machine.warnings = warnings;
-                machine.complete()
-            }
-        },
+    let (before, n_warnings) = (machine.heap.mark(), machine.warnings.len());
+    let in_tiles = match machine.may_run_in_tiles() {
+        true => machine.complete_in_tiles(options.tiling),
+        false => None,
     };
+    compiled.ran_in_tiles = in_tiles.is_some() && machine.has_tiles();
+    let mut completed = in_tiles.unwrap_or_else(|| {
+        if machine.has_tiles() {
+            let mut heap = std::mem::take(&mut machine.heap);
+            heap.go_back(&before);
+            let mut warnings = std::mem::take(&mut machine.warnings);
+            warnings.truncate(n_warnings);
+            machine = runtime::Machine::new(&program, heap, world, options);
+            machine.warnings = warnings;
+        }
+        machine.complete()
+    });
     if python.has_finalizers {
         let failed = machine.finalize();
         if completed.is_ok() && !failed.is_empty() {

@@ -1,5 +1,6 @@
 //! What must hold when nothing is left to do. Source: language.md 8.11.
 
+use super::tiles::Ran;
 use super::{Action, InstId, Machine, Tiling, Var, VarId, VarKind};
 use crate::diagnostics::{Fail, MAX_ERRORS, fail, not_found, runtime};
 use crate::hir::AttributeKind;
@@ -15,8 +16,11 @@ type Unexplained = (Fail, Option<VarId>);
 impl Machine<'_> {
     /// Runs the whole model. Errors are sorted by importance and place.
     pub fn complete(&mut self) -> Result<(), Vec<Fail>> {
-        self.run(None).map_err(|first| self.rest(first))?;
-        match self.mistakes() {
+        let mistakes = match self.run(None) {
+            Err(first) => self.rest(first),
+            Ok(_) => self.mistakes(),
+        };
+        match mistakes {
             none if none.is_empty() => Ok(()),
             mistakes => Err(mistakes),
         }
@@ -25,11 +29,11 @@ impl Machine<'_> {
     /// The same in tiles. `None`: something went wrong in them, and only a run without them tells what is wrong with the
     /// model.
     pub fn complete_in_tiles(&mut self, tiling: Tiling) -> Option<Result<(), Vec<Fail>>> {
-        let result = self.run(Some(tiling));
-        let mistakes = match result {
+        let mistakes = match self.run(Some(tiling)) {
+            Ok(Ran::OutOfOrder) => return None,
             Err(_) if self.has_tiles => return None,
             Err(first) => self.rest(first),
-            Ok(()) => self.mistakes(),
+            Ok(Ran::InOrder) => self.mistakes(),
         };
         match mistakes {
             none if none.is_empty() => Some(Ok(())),

@@ -9,6 +9,7 @@ mod comprehension;
 mod construct;
 mod control;
 mod dataclasses;
+mod delayed;
 mod describe;
 mod direct;
 mod eval;
@@ -42,6 +43,7 @@ mod references;
 mod rest;
 mod run;
 mod schedule;
+mod steps;
 mod store;
 mod templates;
 mod tiles;
@@ -54,10 +56,7 @@ mod warm;
 
 use crate::diagnostics::{Fail, Warning, runtime};
 use crate::hash::{Map, Set};
-use crate::hir::{
-    AttrId, BlockId, ComprehensionId, ConstructId, ExprId, ImplementId, NamespaceId, Program,
-    StmtId,
-};
+use crate::hir::{AttrId, BlockId, ComprehensionId, NamespaceId, Program, StmtId};
 use crate::intern::Symbol;
 use crate::plugins::PluginHost;
 use crate::span::Loc;
@@ -65,8 +64,10 @@ use crate::types::{EntityId, Heap, InstId, Value, index};
 use crate::world::World;
 use crate::{Options, UnknownParameter};
 
+use delayed::Delayed;
 use memory::{ARENA_BYTES, arena};
 pub use model::ReadError;
+use steps::{Action, Pending, Step, Unit};
 pub use tiles::Tiling;
 use var::Chain;
 pub use var::{Var, VarKind};
@@ -101,54 +102,6 @@ const OWNER_BLOCK: usize = 16;
 
 pub type Needs = smallvec::SmallVec<[VarId; 4]>;
 
-/// What is known of a variable whose value is not complete. Variables that nobody uses have none.
-struct Delayed {
-    /// Most relations have one member.
-    elements: smallvec::SmallVec<[Value; 1]>,
-    rare: Option<Box<Rare>>,
-    chain: Chain,
-    /// Position in the parked list, from 1; 0: it is not there.
-    parked: u32,
-    waiters: i32,
-    /// Waits that are purely gradual.
-    gradual: i32,
-    open: u32,
-    /// Items of a list literal that were not delivered yet.
-    items: u32,
-    /// Creation of the first waiter as the candidates know it.
-    candidate_seq: u32,
-    in_hot: bool,
-    in_candidates: bool,
-}
-
-const _: () = assert!(size_of::<Delayed>() == 64);
-
-/// What few delayed variables have.
-#[derive(Default)]
-struct Rare {
-    listeners: smallvec::SmallVec<[ListenerId; 4]>,
-    /// Keys of the elements, once there are many.
-    known: Set<u64>,
-}
-
-impl Delayed {
-    fn new() -> Delayed {
-        Delayed {
-            elements: smallvec::SmallVec::new(),
-            rare: None,
-            chain: Chain::EMPTY,
-            parked: 0,
-            waiters: 0,
-            gradual: 0,
-            open: 0,
-            items: 0,
-            candidate_seq: 0,
-            in_hot: false,
-            in_candidates: false,
-        }
-    }
-}
-
 #[derive(Clone, Copy)]
 enum Listener {
     Forward { target: VarId, loc: Loc },
@@ -156,235 +109,6 @@ enum Listener {
     Comprehension(RunId),
     Literal(VarId),
     Defined { unit: UnitId, result: VarId },
-}
-
-/// A pending computation.
-struct Unit {
-    pending: Pending,
-    /// Number by creation.
-    seq: u32,
-    action: Action,
-    needs: Needs,
-}
-
-const _: () = assert!(size_of::<Unit>() == 56);
-
-/// How many needs are not there, and in tiles the last round that changed it.
-#[derive(Clone, Copy, Default)]
-struct Pending(u32);
-
-impl Pending {
-    const ROUND_SHIFT: u32 = 24;
-    /// Lists are shorter.
-    const MOST: u32 = (1 << Pending::ROUND_SHIFT) - 1;
-
-    fn new(missing: u32, round: u8) -> Pending {
-        debug_assert!(missing <= Pending::MOST);
-        Pending(missing | u32::from(round) << Pending::ROUND_SHIFT)
-    }
-
-    fn missing(self) -> u32 {
-        self.0 & Pending::MOST
-    }
-
-    fn round(self) -> u8 {
-        (self.0 >> Pending::ROUND_SHIFT) as u8
-    }
-}
-
-/// What is ready to run, in order. A run of steps that follow one another in the queue and wait for nothing is one entry.
-#[derive(Clone, Copy)]
-enum Step {
-    Unit(UnitId),
-    /// All it needs is there. It goes to the end of the queue `laps` times before it runs.
-    Direct {
-        laps: u8,
-        action: Action,
-    },
-    /// Constants of a constructor into plain attributes: arguments `from` to `to` of the indirect ones.
-    Constants {
-        construct: ConstructId,
-        from: u16,
-        to: u16,
-        instance: InstId,
-    },
-    /// Unconditional `implement` entries `from` to `to` of an instance's entity.
-    Implement {
-        instance: InstId,
-        from: u16,
-        to: u16,
-        loc: Loc,
-    },
-}
-
-#[derive(Clone, Copy)]
-enum Action {
-    /// Nothing: the unit is free.
-    Idle,
-    /// Answered before all it waits for is ready; it must not run any more.
-    Cancelled,
-    Stmt {
-        stmt: StmtId,
-        scope: ScopeId,
-    },
-    Attr {
-        expr: ExprId,
-        scope: ScopeId,
-        proxy: VarId,
-    },
-    /// An attribute on the path of a promise: an unset optional ends the promise, and is no error.
-    PromisedAttr {
-        expr: ExprId,
-        scope: ScopeId,
-        proxy: VarId,
-    },
-    Logic {
-        expr: ExprId,
-        scope: ScopeId,
-        result: VarId,
-    },
-    LogicRight {
-        expr: ExprId,
-        scope: ScopeId,
-        result: VarId,
-    },
-    Ternary {
-        expr: ExprId,
-        scope: ScopeId,
-        result: VarId,
-        listener: ListenerId,
-        context: VarId,
-    },
-    /// The branch of a conditional expression that was decided for.
-    Branch {
-        ternary: ExprId,
-        then: bool,
-        scope: ScopeId,
-        result: VarId,
-        listener: ListenerId,
-        context: VarId,
-    },
-    Defined {
-        result: VarId,
-    },
-    DefinedAttr {
-        expr: ExprId,
-        scope: ScopeId,
-        result: VarId,
-    },
-    /// `seq`: its number by creation, should it become a unit when it runs.
-    Call {
-        expr: ExprId,
-        scope: ScopeId,
-        result: VarId,
-        seq: u32,
-    },
-    Query {
-        expr: ExprId,
-        scope: ScopeId,
-        result: VarId,
-    },
-    /// An element of a list that is delivered before the list is complete; the listener is that of the literal.
-    Item {
-        expr: ExprId,
-        list: ExprId,
-        scope: ScopeId,
-        listener: ListenerId,
-        context: VarId,
-    },
-    /// Stores a value into a slot.
-    Store {
-        expr: ExprId,
-        scope: ScopeId,
-        slot: VarId,
-        listener: ListenerId,
-        loc: Loc,
-    },
-    /// The completion of a `for`.
-    For {
-        run: LoopId,
-    },
-    If {
-        stmt: StmtId,
-        scope: ScopeId,
-        holder: HolderId,
-    },
-    Implement {
-        implement: ImplementId,
-        scope: ScopeId,
-        instance: InstId,
-        loc: Loc,
-    },
-    Promise {
-        stmt: StmtId,
-        which: u32,
-        scope: ScopeId,
-        holder: HolderId,
-    },
-    /// The iterable of a comprehension is complete.
-    Iterable {
-        run: RunId,
-    },
-    /// One element's result.
-    Element {
-        run: RunId,
-        result: VarId,
-        scope: ScopeId,
-    },
-    /// All results are there.
-    Collect {
-        run: RunId,
-    },
-    Annotation {
-        which: u32,
-        scope: ScopeId,
-    },
-}
-
-impl Action {
-    /// What it sets.
-    fn variable(&self) -> Option<VarId> {
-        match *self {
-            Action::Attr { proxy: id, .. }
-            | Action::Store { slot: id, .. }
-            | Action::Logic { result: id, .. }
-            | Action::LogicRight { result: id, .. }
-            | Action::Ternary { result: id, .. }
-            | Action::Branch { result: id, .. }
-            | Action::Call { result: id, .. }
-            | Action::Query { result: id, .. } => Some(id),
-            _ => None,
-        }
-    }
-
-    /// Where it runs, if it has such a place.
-    fn scope(&self) -> ScopeId {
-        match *self {
-            Action::Stmt { scope, .. }
-            | Action::Attr { scope, .. }
-            | Action::PromisedAttr { scope, .. }
-            | Action::Logic { scope, .. }
-            | Action::LogicRight { scope, .. }
-            | Action::Ternary { scope, .. }
-            | Action::Branch { scope, .. }
-            | Action::DefinedAttr { scope, .. }
-            | Action::Call { scope, .. }
-            | Action::Query { scope, .. }
-            | Action::Item { scope, .. }
-            | Action::Store { scope, .. }
-            | Action::If { scope, .. }
-            | Action::Implement { scope, .. }
-            | Action::Promise { scope, .. }
-            | Action::Element { scope, .. }
-            | Action::Annotation { scope, .. } => scope,
-            Action::Idle
-            | Action::Cancelled
-            | Action::Defined { .. }
-            | Action::For { .. }
-            | Action::Iterable { .. }
-            | Action::Collect { .. } => ScopeId::NONE,
-        }
-    }
 }
 
 #[derive(Clone, Copy)]

@@ -6,7 +6,7 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use super::tiles::Tiling;
+use super::tiles::{Ran, Tiling};
 use super::vars::IN_ORDER;
 use super::warm::WARMED;
 use super::{Machine, VarId, VarKind};
@@ -176,7 +176,7 @@ impl Machine<'_> {
     }
 
     /// Until the first relation is declared complete, steps may run in tiles.
-    pub(super) fn run(&mut self, mut tiling: Option<Tiling>) -> Result<(), Fail> {
+    pub(super) fn run(&mut self, mut tiling: Option<Tiling>) -> Result<Ran, Fail> {
         let limit = self
             .world
             .env("INMANTA_MAX_ITERATIONS")
@@ -194,7 +194,7 @@ impl Machine<'_> {
                 n_iterations
             };
             if done && limit.is_none_or(|limit| n_counted < limit) {
-                return Ok(());
+                return Ok(Ran::InOrder);
             }
             if let Some(limit) = limit
                 && n_counted >= limit
@@ -205,8 +205,8 @@ impl Machine<'_> {
             n_iterations += 1;
             match tiling.take() {
                 Some(tiling) => {
-                    if !self.drain_in_tiles(tiling)? {
-                        return Err(fail("", Loc::NONE, "out of order"));
+                    if let Ran::OutOfOrder = self.drain_in_tiles(tiling)? {
+                        return Ok(Ran::OutOfOrder);
                     }
                 }
                 None => self.run_steps(usize::MAX)?,

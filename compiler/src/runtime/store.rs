@@ -1,6 +1,6 @@
 //! Values into variables, inverses, freezing. Source: language.md 5.2, 5.3, 8.2, 8.10.
 
-use super::{Delayed, Listener, Machine, Rare, VarId, VarKind};
+use super::{Listener, Machine, VarId, VarKind};
 use crate::diagnostics::{Fail, Failure, fail, runtime};
 use crate::hir::{AttrId, AttributeKind, STD_ENTITY};
 use crate::span::Loc;
@@ -8,10 +8,10 @@ use crate::types::{EntityId, InstId, Value};
 
 /// What an attribute that is a relation is on an instance.
 #[derive(Clone, Copy)]
-struct Relation {
+pub(super) struct Relation {
     owner: InstId,
     target: EntityId,
-    low: u32,
+    pub low: u32,
     high: Option<u32>,
     inverse: Option<AttrId>,
 }
@@ -107,7 +107,7 @@ impl Machine<'_> {
         }
     }
 
-    fn relation(&self, id: VarId) -> Relation {
+    pub(super) fn relation(&self, id: VarId) -> Relation {
         let owner = self.owner(id);
         let instance = self.instance(owner);
         let attr = self.program.entity(instance.entity).slots[(id.0 - instance.slots.0) as usize];
@@ -346,16 +346,9 @@ impl Machine<'_> {
             return Err(self.modified_after_freeze(id, item, loc));
         }
         self.check_member(relation.target, item, loc)?;
-        let delayed = self.delayed_mut(id);
-        if delayed.contains(item) {
+        if !self.delayed_mut(id).add(item) {
             self.enqueue_list(id, relation.low);
             return Ok(());
-        }
-        delayed.elements.push(item);
-        if let (Some(rare), Some(key)) = (&mut delayed.rare, element_key(item))
-            && !rare.known.is_empty()
-        {
-            rare.known.insert(key);
         }
         self.deliver_to_listeners(id, item)?;
         if recur {
@@ -392,148 +385,6 @@ impl Machine<'_> {
         runtime(loc, message).note("its multiplicity is declared here", declared)
     }
 
-    /// Declares that no more values come.
-    pub(super) fn freeze(&mut self, id: VarId) -> Result<(), Fail> {
-        let value = match self.known(id).kind() {
-            VarKind::Optional => Value::Null,
-            _ => match self.delayed(id) {
-                Some(delayed) if !delayed.elements.is_empty() => {
-                    let index = self.known(id).link().unwrap_or_default();
-                    self.heap.new_list(&self.delayed[index as usize].elements)
-                }
-                _ => self.empty_list,
-            },
-        };
-        self.freeze_as(id, value, Loc::NONE);
-        Ok(())
-    }
-
-    fn freeze_as(&mut self, id: VarId, value: Value, loc: Loc) {
-        let parked = self.parked(id);
-        let var = &mut self.vars[id.index()];
-        let link = var.link();
-        var.set(value, loc, &mut self.heap);
-        if parked > 0 {
-            self.queue.unpark(parked);
-        }
-        let Some(index) = link else {
-            return;
-        };
-        let delayed = &mut self.delayed[index as usize];
-        let chain = delayed.chain;
-        *delayed = Delayed::new();
-        self.free_delayed.push(index);
-        self.notify_all(chain);
-    }
-
-    /// What is known of a delayed variable that is not complete; none: nobody used it yet.
-    pub(super) fn delayed(&self, id: VarId) -> Option<&Delayed> {
-        let index = self.known(id).link()?;
-        self.delayed.get(index as usize)
-    }
-
-    pub(super) fn delayed_mut(&mut self, id: VarId) -> &mut Delayed {
-        debug_assert!(!self.var(id).is_ready(), "it is complete");
-        let var = &mut self.vars[id.index()];
-        let index = var.link().unwrap_or_else(|| {
-            let index = self.free_delayed.pop().unwrap_or_else(|| {
-                self.delayed.push(Delayed::new());
-                self.delayed.len() as u32 - 1
-            });
-            self.delayed[index as usize].parked = var.parked();
-            var.set_link(index);
-            index
-        });
-        &mut self.delayed[index as usize]
-    }
-
-    /// Of a delayed variable that is not complete: position in the parked list, from 1; 0: it is not there.
-    #[inline]
-    pub(super) fn parked(&self, id: VarId) -> u32 {
-        match self.delayed(id) {
-            Some(delayed) => delayed.parked,
-            None => self.known(id).parked(),
-        }
-    }
-
-    pub(super) fn set_parked(&mut self, id: VarId, position: u32) {
-        match self.known(id).link() {
-            Some(index) => self.delayed[index as usize].parked = position,
-            None => self.vars[id.index()].set_parked(position),
-        }
-    }
-
-    /// What was added to a list that is not complete.
-    pub(super) fn elements(&self, id: VarId) -> &[Value] {
-        self.delayed(id).map_or(&[], |delayed| &delayed.elements)
-    }
-
-    /// Number of promises that were made and not kept.
-    #[inline]
-    pub(super) fn open(&self, id: VarId) -> u32 {
-        if self.known(id).is_ready() {
-            return 0;
-        }
-        self.delayed(id).map_or(0, |delayed| delayed.open)
-    }
-
-    pub(super) fn potential(&self, id: VarId) -> i32 {
-        let var = self.known(id);
-        // The literal of a list knows when it is complete.
-        if var.kind() == VarKind::Literal {
-            return 0;
-        }
-        let before = !self.program.policy.is_empty()
-            && var.is_slot()
-            && self.program.attribute(self.attr(id)).before_others;
-        let waits = self
-            .delayed(id)
-            .map_or(0, |delayed| delayed.waiters - delayed.gradual);
-        waits + i32::from(before)
-    }
-
-    #[inline]
-    pub(super) fn can_freeze(&self, id: VarId) -> bool {
-        let var = self.var(id);
-        if var.is_ready() || self.open(id) > 0 {
-            return false;
-        }
-        match var.kind() {
-            VarKind::List => self.elements(id).len() >= self.relation(id).low as usize,
-            VarKind::Optional => true,
-            _ => false,
-        }
-    }
-
-    pub(super) fn is_delayed(&self, id: VarId) -> bool {
-        self.known(id).kind().is_delayed()
-    }
-
-    /// Registers a promise; false: the variable takes none.
-    pub(super) fn promise(&mut self, id: VarId) -> bool {
-        if !self.is_delayed(id) || self.var(id).is_ready() {
-            return false;
-        }
-        self.delayed_mut(id).open += 1;
-        self.potential_changed(id);
-        true
-    }
-
-    pub(super) fn fulfil(&mut self, id: VarId) {
-        if self.var(id).is_ready() || !self.is_delayed(id) {
-            return;
-        }
-        let delayed = self.delayed_mut(id);
-        delayed.open = delayed.open.saturating_sub(1);
-        self.enqueue_if_complete(id);
-    }
-
-    pub(super) fn enqueue_if_complete(&mut self, id: VarId) {
-        if self.can_freeze(id) {
-            self.enqueue(id);
-        }
-    }
-
     /// Listeners get each new element once.
     pub(super) fn deliver_to_listeners(&mut self, id: VarId, item: Value) -> Result<(), Fail> {
         let listeners = match self.delayed(id).and_then(|delayed| delayed.rare.as_deref()) {
@@ -564,38 +415,5 @@ impl Machine<'_> {
             return Err(runtime(Loc::NONE, message));
         }
         Ok(())
-    }
-}
-
-impl Delayed {
-    pub(super) fn rare(&mut self) -> &mut Rare {
-        self.rare.get_or_insert_default()
-    }
-
-    fn contains(&mut self, item: Value) -> bool {
-        const SEARCHABLE: usize = 16;
-        let key = element_key(item);
-        if self.elements.len() < SEARCHABLE {
-            return self
-                .elements
-                .iter()
-                .any(|element| element_key(*element) == key);
-        }
-        let rare = self.rare.get_or_insert_default();
-        if rare.known.is_empty() {
-            let keys = self.elements.iter();
-            rare.known
-                .extend(keys.filter_map(|element| element_key(*element)));
-        }
-        key.is_some_and(|key| rare.known.contains(&key))
-    }
-}
-
-fn element_key(value: Value) -> Option<u64> {
-    match value {
-        Value::Instance(id) => Some(u64::from(id.0)),
-        Value::Unknown(id) => Some(u64::from(id.0) | 1 << 40),
-        Value::Opaque(id) => Some(u64::from(id) | 1 << 41),
-        _ => None,
     }
 }

@@ -42,6 +42,13 @@ impl Default for Tiling {
     }
 }
 
+/// How steps ran.
+pub(super) enum Ran {
+    InOrder,
+    /// In tiles, and not as they would have run without them.
+    OutOfOrder,
+}
+
 /// Sorts by rounds, and keeps the order within them.
 fn by_round<T: Copy>(items: &[T], round: impl Fn(&T) -> u8) -> Vec<T> {
     let mut places = [0; 256];
@@ -77,12 +84,12 @@ impl Machine<'_> {
         self.has_tiles
     }
 
-    /// Runs all that is ready as [`Machine::run_steps`] does. False: out of order.
-    pub(super) fn drain_in_tiles(&mut self, tiling: Tiling) -> Result<bool, Fail> {
+    /// Runs all that is ready as [`Machine::run_steps`] does.
+    pub(super) fn drain_in_tiles(&mut self, tiling: Tiling) -> Result<Ran, Fail> {
         loop {
             let n_ready = self.ready.len();
             if n_ready == 0 {
-                return Ok(true);
+                return Ok(Ran::InOrder);
             }
             let is_early = self.vars.len() / n_ready < tiling.early;
             if n_ready >= tiling.large && is_early {
@@ -92,7 +99,7 @@ impl Machine<'_> {
         }
         self.has_tiles = true;
         if self.numbers.has_overflown() {
-            return Ok(false);
+            return Ok(Ran::OutOfOrder);
         }
         let wave = self.ready.take_all();
         let n_warnings = self.warnings.len();
@@ -124,11 +131,11 @@ impl Machine<'_> {
             let said = self.warnings.len() > n_warnings || !self.unknown_parameters.is_empty();
             let is_too_much = said || self.heap.has_references() || self.numbers.has_overflown();
             if is_too_much || self.vars.is_out_of_order() {
-                return Ok(false);
+                return Ok(Ran::OutOfOrder);
             }
         }
         self.put_in_order();
-        Ok(true)
+        Ok(Ran::InOrder)
     }
 
     /// What steps of one tile have in common; `None`: nothing.

@@ -30,7 +30,7 @@ pub enum Value {
     Skip,
 }
 
-#[derive(Clone, Default)]
+#[derive(Default)]
 pub struct Heap {
     text: String,
     text_ends: Vec<usize>,
@@ -45,7 +45,19 @@ pub struct Heap {
     pub(super) known_references: Map<Box<str>, RefId>,
 }
 
-#[derive(Clone)]
+/// How much there is.
+pub struct Mark {
+    text: usize,
+    texts: usize,
+    items: usize,
+    lists: usize,
+    dicts: usize,
+    bigs: usize,
+    unknowns: u32,
+    wide: usize,
+    references: usize,
+}
+
 pub struct Dict {
     pub entries: Box<[(StrId, Value)]>,
     /// Position by key, for dicts that are too long to search.
@@ -71,6 +83,35 @@ impl Heap {
         self.text_ends.reserve(bytes / size_of::<usize>());
         self.items.reserve(bytes / size_of::<Value>());
         self.lists.reserve(bytes / size_of::<(u32, u32)>());
+    }
+
+    pub fn mark(&self) -> Mark {
+        Mark {
+            text: self.text.len(),
+            texts: self.text_ends.len(),
+            items: self.items.len(),
+            lists: self.lists.len(),
+            dicts: self.dicts.len(),
+            bigs: self.bigs.len(),
+            unknowns: self.n_unknowns,
+            wide: self.wide.len(),
+            references: self.references.len(),
+        }
+    }
+
+    /// Forgets what came after the mark.
+    pub fn go_back(&mut self, mark: &Mark) {
+        self.text.truncate(mark.text);
+        self.text_ends.truncate(mark.texts);
+        self.items.truncate(mark.items);
+        self.lists.truncate(mark.lists);
+        self.dicts.truncate(mark.dicts);
+        self.bigs.truncate(mark.bigs);
+        self.n_unknowns = mark.unknowns;
+        self.wide.truncate(mark.wide);
+        self.references.truncate(mark.references);
+        let known = &mut self.known_references;
+        known.retain(|_, id| id.index() < mark.references);
     }
 
     /// For when there is much of it.
