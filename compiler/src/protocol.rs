@@ -20,7 +20,7 @@
 //! | 6 | from Python: array of object id, kind, class, type, text or nil, repr or nil, or of our number alone; from us: array of object id, or of our number, kind and map of arguments | a reference |
 //!
 //! A connection starts with the host's `hello`. It is synchronous: one request of ours at a time; while a
-//! `call` or `map` is open the host may send `get`, `lookup` and `entity` (we answer with `got` / `entity_info`) and
+//! `call` or `map` is open the host may ask (`get`, `lookup`, `entity`, …; we answer with `got`, `entity_info`, …) and send
 //! `log` (no answer) before its own answer.
 
 use std::collections::BTreeMap;
@@ -126,6 +126,8 @@ pub enum ToHost {
         /// The attributes of its indexes, inherited ones included.
         indices: Vec<Vec<String>>,
     },
+    /// Answer to `typedef`: what it is made of, `string[]?`; nothing: there is no typedef of that name.
+    TypedefInfo { base: Option<String> },
     /// Answer to `instances`.
     InstanceList { instances: Vec<rmpv::Value> },
     /// Answer to `api`: the HTTP status and the body that the API would give.
@@ -469,6 +471,15 @@ pub enum FromHost {
     Api {
         method: String,
         arguments: serde_json::Map<String, serde_json::Value>,
+    },
+    /// A typedef by its full name. Answer: `typedef_info`.
+    Typedef {
+        name: String,
+    },
+    /// Whether a value is one of a typedef. Answer: `got`, true or the error.
+    Validate {
+        typedef: String,
+        value: rmpv::Value,
     },
     /// The constructor of an instance. Answer: `place`.
     Where {

@@ -131,12 +131,12 @@ class Context:
         return self.queue
 
     def get_type(self, typename: str) -> Entity | Type:
-        """The type of this full name: an Entity, or a primitive type. TypeNotFoundException if there is none."""
+        """The type of this full name: an Entity, a typedef, or a primitive type. TypeNotFoundException if there is none."""
         from inmanta.ast import TypeNotFoundException
         from inmanta.ast.type import TYPES
         from inmanta.execute import runtime
 
-        found = TYPES.get(str(typename)) or runtime.entity(str(typename))
+        found = TYPES.get(str(typename)) or runtime.model_type(str(typename))
         if found is None:
             raise TypeNotFoundException(typename, self.owner.namespace)
         return found

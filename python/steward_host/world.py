@@ -48,6 +48,14 @@ class World(runtime.World):
         outcome = self._pipe.request("native", request, "got")["outcome"]
         return (outcome, None) if type(outcome) is str else outcome.popitem()
 
+    def typedef(self, name: str) -> str | None:
+        base: str | None = self._pipe.request("typedef", {"name": name}, "typedef_info")["base"]
+        return base
+
+    def validate(self, typedef: str, value: object) -> tuple[str, Any]:
+        outcome = self._pipe.request("validate", {"typedef": typedef, "value": value}, "got")["outcome"]
+        return (outcome, None) if type(outcome) is str else outcome.popitem()
+
     def place(self, instance_id: int) -> tuple[str | None, int]:
         answer = self._pipe.request("where", {"instance": instance_id}, "place")
         return answer["file"], answer["line"]

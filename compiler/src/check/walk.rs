@@ -179,6 +179,12 @@ impl Walker<'_, '_> {
                 .any(|child| self.may_have(*child, name))
     }
 
+    /// Whether nothing here constructs it or one of its kinds: kinds of other modules may have what it reads itself.
+    fn is_abstract(&self, entity: EntityId) -> bool {
+        let mut constructs = self.program.constructs.iter();
+        constructs.all(|construct| !self.program.is_subtype(construct.entity, entity))
+    }
+
     fn is_broken(&self, entity: EntityId) -> bool {
         let broken = &self.program.broken;
         let known = self.program.entity(entity);
@@ -194,10 +200,17 @@ impl Walker<'_, '_> {
         not_found(loc, message).did_you_mean(self.program.similar_attribute(entity, name))
     }
 
+    fn report_no_attribute(&mut self, entity: EntityId, name: Symbol, loc: Loc) {
+        let similar = self.program.similar_attribute(entity, name);
+        if similar.is_some() || !self.is_abstract(entity) {
+            self.report(self.no_attribute(entity, name, loc));
+        }
+    }
+
     fn attribute(&mut self, object: ExprId, name: Symbol, loc: Loc) {
         match self.infer(object) {
             Static::Entity(entity) if !self.may_have(entity, name) => {
-                self.report(self.no_attribute(entity, name, loc));
+                self.report_no_attribute(entity, name, loc);
             }
             Static::Entities(entity) => {
                 let message = format!(
@@ -220,7 +233,7 @@ impl Walker<'_, '_> {
             _ => return,
         };
         if !self.may_have(entity, name) {
-            self.report(self.no_attribute(entity, name, loc));
+            self.report_no_attribute(entity, name, loc);
             return;
         }
         let Some(attr) = self.program.find_attribute(entity, name) else {

@@ -1,12 +1,12 @@
 //! Names to definitions. Source: language.md 3.4.
 
 use super::build::Builder;
-use super::{Def, NamespaceId};
+use super::{Def, NamespaceId, Typedef};
 use crate::diagnostics::{Fail, closest, fail, not_found};
 use crate::intern::Symbol;
 use crate::span::Loc;
 use crate::syntax::ast::Name;
-use crate::types::{EntityId, Type, TypeId};
+use crate::types::{EntityId, Type, TypeId, TypedefId};
 
 impl Builder<'_> {
     /// The namespace that a qualifier names in a file.
@@ -177,10 +177,37 @@ impl Builder<'_> {
         match self.find_def(namespace, name, loc)? {
             Def::Entity(id) => Ok(self.program.add_type(Type::Entity(id))),
             Def::Typedef(id) => Ok(self.program.add_type(Type::Typedef(id))),
-            Def::Implementation(_) | Def::Plugin(_) => {
-                Err(self.type_not_found(namespace, name, loc))
-            }
+            Def::Implementation(_) => Ok(self.type_of_every_value(name, "an implementation", loc)),
+            Def::Plugin(_) => Ok(self.type_of_every_value(name, "a plugin", loc)),
         }
+    }
+
+    /// The reference takes names of implementations and plugins for types, too. Every value has them.
+    fn type_of_every_value(&mut self, name: Symbol, what: &str, loc: Loc) -> TypeId {
+        let message = format!(
+            "{} is {what} and no type: every value is accepted here",
+            self.text(name)
+        );
+        self.program.warnings.push(crate::diagnostics::Warning {
+            kind: "CompilerRuntimeWarning",
+            message,
+            loc,
+            notes: Vec::new(),
+        });
+        let base = self.program.add_type(Type::Any);
+        let mut typedefs = self.program.typedefs.iter();
+        let known = typedefs.position(|it| (it.name, it.base) == (name, base));
+        let id = known.unwrap_or_else(|| {
+            self.program.typedefs.push(Typedef {
+                name,
+                loc,
+                base,
+                condition: None,
+                text: String::new(),
+            });
+            self.program.typedefs.len() - 1
+        });
+        self.program.add_type(Type::Typedef(TypedefId(id as u32)))
     }
 
     fn warn_number(&mut self, loc: Loc) {

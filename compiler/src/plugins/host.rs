@@ -177,6 +177,14 @@ impl HostCallbacks for NoModel<'_> {
         }
     }
 
+    fn typedef(&mut self, _: &str) -> ToHost {
+        ToHost::TypedefInfo { base: None }
+    }
+
+    fn validate(&mut self, typedef: &str, _: &rmpv::Value) -> Got {
+        Got::NoAttribute(format!("there is no model yet, so no type {typedef}"))
+    }
+
     fn place(&mut self, _: u32) -> ToHost {
         ToHost::Place {
             file: None,

@@ -149,6 +149,10 @@ pub trait HostCallbacks {
     fn entity(&mut self, name: &str) -> crate::protocol::ToHost;
     /// All instances of an entity, those of its descendants among them, in the order in which they were made.
     fn instances(&mut self, entity: &str) -> crate::protocol::ToHost;
+    /// A typedef by its full name.
+    fn typedef(&mut self, name: &str) -> crate::protocol::ToHost;
+    /// Whether a value is one of a typedef.
+    fn validate(&mut self, typedef: &str, value: &rmpv::Value) -> crate::protocol::Got;
     /// Where an instance was made.
     fn place(&mut self, instance: u32) -> crate::protocol::ToHost;
     /// Calls a native plugin for Python code.

@@ -235,6 +235,14 @@ impl PluginHost for Session {
                     let found = callbacks.instances(&entity);
                     self.send(&found)?;
                 }
+                FromHost::Typedef { name } => {
+                    let info = callbacks.typedef(&name);
+                    self.send(&info)?;
+                }
+                FromHost::Validate { typedef, value } => {
+                    let outcome = callbacks.validate(&typedef, &value);
+                    self.send(&ToHost::Got { outcome })?;
+                }
                 FromHost::Where { instance } => {
                     let place = callbacks.place(instance);
                     self.send(&place)?;

@@ -5,7 +5,7 @@ use super::{
     Action, ComprehensionRun, Listener, ListenerId, Machine, Needs, RunId, ScopeId, VarId, VarKind,
 };
 use crate::diagnostics::{Fail, typing};
-use crate::hir::{ComprehensionId, ExprKind};
+use crate::hir::ComprehensionId;
 use crate::span::Loc;
 use crate::types::Value;
 
@@ -104,10 +104,7 @@ impl Machine<'_> {
             (run.comprehension, run.scope, run.own_listener)
         };
         let node = &self.program.comprehensions[comprehension.index()];
-        let value = match self.program.expr(node.iterable).kind {
-            ExprKind::Const(value) => value,
-            _ => self.eval(node.iterable, scope, ready, VarId::NONE, own_listener)?,
-        };
+        let value = self.eval(node.iterable, scope, ready, VarId::NONE, own_listener)?;
         let items = match value {
             Value::List(list) => self.heap.list(list).to_vec(),
             // As one Unknown element.

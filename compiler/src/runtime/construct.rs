@@ -4,6 +4,7 @@ use smallvec::SmallVec;
 
 use super::eval::Ready;
 use super::lookup::{Key, KeyValues};
+use super::reads::n_reads;
 use super::{Action, InstId, Instance, Machine, ScopeId, Step, Var, VarId, VarKind};
 use crate::diagnostics::{Fail, closest, duplicate, fail, runtime, typing};
 use crate::hir::{AttributeKind, ConstructId, ExprKind, missing_index};
@@ -25,15 +26,32 @@ impl Machine<'_> {
         let program = self.program;
         let construct = &program.constructs[id.index()];
         let loc = construct.loc;
+        // What is not written as an argument comes first: what an index misses is known before the arguments are.
+        let mut late = Direct::new();
+        let mut n_late = 0;
+        if !construct.spreads.is_empty() {
+            let before = construct.direct.iter().map(|(_, value)| value);
+            let n_before = before.map(|value| n_reads(program, *value)).sum();
+            let mut ahead = ready.ahead(n_before);
+            self.spread(id, scope, &mut ahead, &mut late)?;
+            n_late = ahead.read() - ready.read() - n_before;
+        }
+        let spread_slots: SmallVec<[u32; 4]> = late.iter().map(|(slot, _)| *slot).collect();
+        if !construct.missing.is_empty() {
+            self.fill_inverse(id, context, &mut late)?;
+            self.check_missing(id, &late)?;
+        }
         let mut direct = Direct::new();
         for (slot, value) in &construct.direct {
             direct.push((*slot, self.eval_plain(*value, scope, ready)?));
         }
-        let mut spread_slots: SmallVec<[u32; 4]> = SmallVec::new();
-        if !construct.spreads.is_empty() {
-            self.spread(id, scope, ready, &mut direct, &mut spread_slots)?;
+        ready.skip(n_late);
+        for (slot, value) in late {
+            match direct.iter_mut().find(|(at, _)| *at == slot) {
+                Some((_, default)) => *default = value,
+                None => direct.push((slot, value)),
+            }
         }
-        self.fill_inverse(id, context, &mut direct)?;
         let entity = program.entity(construct.entity);
         let mut keys: SmallVec<[Key; 2]> = SmallVec::new();
         let mut found: Option<InstId> = None;
@@ -44,9 +62,7 @@ impl Machine<'_> {
                     .iter()
                     .find(|(at, _)| at == slot)
                     .map(|(_, value)| *value);
-                let Some(value) = value else {
-                    return Err(self.missing(id, &direct));
-                };
+                let value = value.expect("what an index misses was looked for");
                 values.push(self.as_key(value, entity.slots[*slot as usize], Loc::NONE)?);
             }
             self.refuse_references(&index.names, &values, loc)?;
@@ -275,8 +291,7 @@ impl Machine<'_> {
         id: ConstructId,
         scope: ScopeId,
         ready: &mut Ready,
-        direct: &mut Direct,
-        spread_slots: &mut SmallVec<[u32; 4]>,
+        late: &mut Direct,
     ) -> Result<(), Fail> {
         let program = self.program;
         let construct = &program.constructs[id.index()];
@@ -303,50 +318,33 @@ impl Machine<'_> {
                     let similar = closest(name, names);
                     return Err(typing(construct.loc, message).did_you_mean(similar));
                 };
-                if construct.explicit.contains(&symbol) || spread_slots.contains(&slot) {
+                if construct.explicit.contains(&symbol) || late.iter().any(|(at, _)| *at == slot) {
                     let message = format!(
                         "The attribute {name} is set twice in the constructor call of {}.",
                         program.text(entity.short)
                     );
                     return Err(runtime(construct.loc, message));
                 }
-                spread_slots.push(slot);
-                direct.retain(|(at, _)| *at != slot);
-                direct.push((slot, value));
+                late.push((slot, value));
             }
         }
         Ok(())
     }
 
-    /// The owner of the relation that the new instance is assigned to gives the missing index attribute.
+    /// The owner of the relation that the new instance is assigned to gives the missing index attribute, before what
+    /// dictionaries give.
     fn fill_inverse(
         &mut self,
         id: ConstructId,
         context: VarId,
-        direct: &mut Direct,
+        late: &mut Direct,
     ) -> Result<(), Fail> {
-        let program = self.program;
-        let construct = &program.constructs[id.index()];
-        let entity = program.entity(construct.entity);
-        let is_missing = |name| {
-            entity
-                .slot_of
-                .get(&name)
-                .is_some_and(|slot: &u32| !direct.iter().any(|(at, _)| at == slot))
-        };
-        let mut missing = construct
-            .missing
-            .iter()
-            .copied()
-            .filter(|name| is_missing(*name));
-        let Some(first) = missing.next() else {
-            return Ok(());
-        };
         if !context.is_some() {
             return Ok(());
         }
-        let candidates: SmallVec<[crate::intern::Symbol; 4]> =
-            std::iter::once(first).chain(missing).collect();
+        let program = self.program;
+        let construct = &program.constructs[id.index()];
+        let entity = program.entity(construct.entity);
         let attr = self.attr(context);
         let AttributeKind::Relation { inverse, .. } = program.attribute(attr).kind else {
             let message = format!(
@@ -360,31 +358,40 @@ impl Machine<'_> {
             return Ok(());
         };
         let attribute = program.attribute(inverse);
-        if candidates.contains(&attribute.name)
+        if construct.missing.contains(&attribute.name)
             && program.is_subtype(construct.entity, attribute.entity)
             && let Some(slot) = entity.slot_of.get(&attribute.name)
+            && late.iter().all(|(at, _)| at != slot)
         {
-            direct.push((*slot, Value::Instance(self.owner(context))));
+            late.insert(0, (*slot, Value::Instance(self.owner(context))));
         }
         Ok(())
     }
 
-    fn missing(&self, id: ConstructId, direct: &Direct) -> Fail {
+    /// What the indexes want is there.
+    fn check_missing(&self, id: ConstructId, late: &Direct) -> Result<(), Fail> {
         let program = self.program;
         let construct = &program.constructs[id.index()];
         let entity = program.entity(construct.entity);
+        let is_missing = |name: &Symbol| {
+            let slot = entity.slot_of.get(name);
+            late.iter().all(|(at, _)| Some(at) != slot)
+        };
         let missing: Vec<Symbol> = construct
             .missing
             .iter()
             .copied()
-            .filter(|name| {
-                entity
-                    .slot_of
-                    .get(name)
-                    .is_some_and(|slot| !direct.iter().any(|(at, _)| at == slot))
-            })
+            .filter(is_missing)
             .collect();
-        missing_index(program, construct.entity, &missing, construct.loc)
+        if missing.is_empty() {
+            return Ok(());
+        }
+        Err(missing_index(
+            program,
+            construct.entity,
+            &missing,
+            construct.loc,
+        ))
     }
 
     fn check_hit(

@@ -1,7 +1,7 @@
 //! What `for`, `if` and `implement` start. Source: language.md 8.9.
 
 use super::eval::Ready;
-use super::{HolderId, InstId, LoopId, Machine, ScopeId, VarId, VarKind};
+use super::{HolderId, InstId, LoopId, Machine, ScopeId, VarId};
 use crate::diagnostics::{Fail, typing};
 use crate::hir::{ExprKind, ImplementationId, StmtId, StmtKind};
 use crate::span::Loc;
@@ -38,16 +38,6 @@ impl Machine<'_> {
             return Ok(());
         };
         self.release(holder);
-        // What is no list must not start a body first.
-        let scalar = match self.program.expr(iterable).kind {
-            ExprKind::Const(value) => Some(value),
-            ExprKind::Var(_) | ExprKind::Attr(..) => {
-                let target = self.target(ready.needs[0]);
-                let var = self.var(target);
-                (var.kind() != VarKind::Optional).then_some(var.value(&self.heap))
-            }
-            _ => None,
-        };
         let not_a_list = |machine: &Self, value: Value| {
             let text = machine.heap.to_text(value, machine);
             let hint = match machine.program.expr(iterable).kind {
@@ -59,11 +49,6 @@ impl Machine<'_> {
                 format!("A for loop can only be applied to lists and relations. Hint: {hint}"),
             )
         };
-        if let Some(value) = scalar
-            && !matches!(value, Value::List(_) | Value::Unknown(_))
-        {
-            return Err(not_a_list(self, value));
-        }
         let value = self
             .eval(iterable, scope, ready, VarId::NONE, listener)
             .map_err(|error| error.at(node.loc))?;

@@ -31,6 +31,21 @@ impl<'n> Ready<'n> {
         }
     }
 
+    /// The same needs, without the next ones.
+    pub fn ahead(&self, n_before: usize) -> Ready<'n> {
+        let at = self.at + n_before;
+        Ready { at, ..*self }
+    }
+
+    /// How many needs were read.
+    pub fn read(&self) -> usize {
+        self.at
+    }
+
+    pub fn skip(&mut self, count: usize) {
+        self.at += count;
+    }
+
     fn next(&mut self) -> VarId {
         let id = self.needs.get(self.at).copied().unwrap_or(VarId::NONE);
         self.at += 1;

@@ -4,12 +4,15 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
 
-use minijinja::value::{DynObject, Enumerator, Kwargs, Object, ObjectRepr, Rest, ValueKind};
+use minijinja::value::{
+    DynObject, Enumerator, Kwargs, Object, ObjectRepr, Rest, ValueKind, from_args,
+};
 use minijinja::{
     AutoEscape, Environment, Error, ErrorKind, Output, State, UndefinedBehavior, Value as Jinja,
 };
 
 use super::InstId;
+use super::jinja_format::percent;
 use super::jinja_objects::{Range, Sequence};
 use super::jinja_views::View;
 use super::templates::{Found, Shared, Slot, Wish, lock};
@@ -18,7 +21,7 @@ use crate::types::text::{self, Instances};
 use crate::types::{DictId, Value};
 
 /// Steps of one rendering.
-const FUEL: u64 = 500_000_000;
+const FUEL: u64 = 100_000_000;
 
 /// The value of a parameter that is not given, where its default reads other parameters.
 const UNSET: &str = "\u{0}unset";
@@ -51,20 +54,21 @@ pub(super) fn environment(shared: &Shared) -> Environment<'static> {
     engine.add_filter("d", default_filter);
     engine.add_filter("string", |value: &Jinja| shown(value));
     engine.add_filter("format", |template: String, args: Rest<Jinja>| {
-        percent(&template, &args)
+        let (positional, named): (&[Jinja], Kwargs) = from_args(&args)?;
+        let has_names = named.args().next().is_some();
+        let named = has_names.then(|| Jinja::from(named));
+        percent(&template, positional, named.as_ref())
     });
     engine.add_filter("__percent__", |template: String, value: Jinja| {
-        percent(&template, &Sequence::operands(value))
-    });
-    engine.add_filter("center", |value: String, width: Option<usize>| {
-        centered(&value, width.unwrap_or(80))
-    });
-    engine.add_filter("wordcount", |value: String| {
-        value.split_whitespace().count()
+        let named = (value.kind() == ValueKind::Map).then_some(&value);
+        percent(&template, &Sequence::operands(value.clone()), named)
     });
     super::jinja_filters::register(&mut engine);
+    super::jinja_markup::register(&mut engine);
+    super::jinja_order::register(&mut engine);
     super::jinja_objects::register(&mut engine);
     let program = Arc::clone(&lock(shared).program);
+    super::jinja_tests::register(&mut engine, &program);
     for (at, plugin) in program.plugins.iter().enumerate() {
         let name = program.text(plugin.name).replace("::", DOT);
         let id = PluginId(at as u32);
@@ -321,6 +325,11 @@ pub(super) fn is_model_dict(value: &Jinja) -> bool {
     value.downcast_object_ref::<DictObject>().is_some()
 }
 
+pub(super) fn is_namespace(value: &Jinja) -> bool {
+    let name = value.as_object().map(|object| object.type_name());
+    name.is_some_and(|name| name.ends_with("::Namespace"))
+}
+
 pub(super) fn is_instance(value: &Jinja) -> bool {
     value.downcast_object_ref::<InstanceObject>().is_some()
 }
@@ -567,110 +576,4 @@ fn argument_of(value: &Jinja) -> Result<Argument, Error> {
             ));
         }
     })
-}
-
-/// Python's `%` formatting, the kinds that templates use.
-fn percent(template: &str, args: &[Jinja]) -> Result<String, Error> {
-    let mut out = String::new();
-    let first = args.first();
-    let mut args = args.iter();
-    let mut chars = template.chars().peekable();
-    while let Some(c) = chars.next() {
-        if c != '%' {
-            out.push(c);
-            continue;
-        }
-        // `%(name)s` takes from a mapping.
-        let named = chars
-            .next_if_eq(&'(')
-            .map(|_| chars.by_ref().take_while(|c| *c != ')').collect::<String>());
-        let mut flags = String::new();
-        while let Some(flag) = chars.next_if(|c| "-+ 0#123456789.".contains(*c)) {
-            flags.push(flag);
-        }
-        let kind = chars.next();
-        if kind == Some('%') {
-            out.push('%');
-            continue;
-        }
-        let missing = || {
-            Error::new(
-                ErrorKind::InvalidOperation,
-                "not enough arguments for format string",
-            )
-        };
-        let value = match &named {
-            Some(name) => first.ok_or_else(missing)?.get_attr(name)?,
-            None => args.next().ok_or_else(missing)?.clone(),
-        };
-        let value = &value;
-        let body = match kind {
-            Some('d' | 'i') => i128::try_from(value.clone())
-                .map(|int| int.to_string())
-                .map_err(|_| missing())?,
-            Some('f') => {
-                let precision = flags
-                    .split_once('.')
-                    .and_then(|(_, text)| text.parse().ok())
-                    .unwrap_or(6usize)
-                    .min(100);
-                format!(
-                    "{:.precision$}",
-                    f64::try_from(value.clone()).map_err(|_| missing())?
-                )
-            }
-            Some('x') => format!(
-                "{:x}",
-                i128::try_from(value.clone()).map_err(|_| missing())?
-            ),
-            Some('r') => repr(value),
-            _ => shown(value),
-        };
-        let body = match kind {
-            Some('d' | 'i' | 'f') if flags.contains('+') && !body.starts_with('-') => {
-                format!("+{body}")
-            }
-            _ => body,
-        };
-        let left = flags.contains('-');
-        let zero = flags.trim_start_matches(['+', ' ', '#']).starts_with('0');
-        let width_text: String = flags
-            .trim_start_matches(['-', '+', ' ', '#', '0'])
-            .chars()
-            .take_while(char::is_ascii_digit)
-            .collect();
-        let width = width_text.parse::<usize>().unwrap_or(0).min(10_000);
-        let missing = width.saturating_sub(body.chars().count());
-        if left {
-            out.push_str(&body);
-            out.push_str(&" ".repeat(missing));
-        } else {
-            out.push_str(&if zero { "0" } else { " " }.repeat(missing));
-            out.push_str(&body);
-        }
-    }
-    Ok(out)
-}
-
-fn centered(text: &str, width: usize) -> String {
-    let missing = width.min(100_000).saturating_sub(text.chars().count());
-    format!(
-        "{}{text}{}",
-        " ".repeat(missing / 2),
-        " ".repeat(missing - missing / 2)
-    )
-}
-
-pub(super) fn strip_tags(text: &str) -> String {
-    let mut out = String::new();
-    let mut in_tag = false;
-    for c in text.chars() {
-        match c {
-            '<' => in_tag = true,
-            '>' if in_tag => in_tag = false,
-            c if !in_tag => out.push(c),
-            _ => {}
-        }
-    }
-    out.split_whitespace().collect::<Vec<_>>().join(" ")
 }

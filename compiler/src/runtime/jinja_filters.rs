@@ -1,11 +1,9 @@
 //! Filters, tests and functions of Jinja2 that the engine lacks or has with other semantics. Source: std-module.md 7.6.
 
-use std::cmp::Ordering;
-
 use minijinja::value::{Kwargs, Rest, ValueKind};
 use minijinja::{Environment, Error, ErrorKind, Value as Jinja};
 
-use super::jinja::{repr, shown, strip_tags};
+use super::jinja::{repr, shown};
 use super::jinja_objects::Sequence;
 use super::jinja_text::{self as text, WordWrap};
 
@@ -23,7 +21,6 @@ pub(super) fn register(engine: &mut Environment<'static>) {
     engine.add_filter("safe", |value: &Jinja| {
         Jinja::from_safe_string(shown(value))
     });
-    engine.add_filter("striptags", |value: &Jinja| strip_tags(&shown(value)));
     engine.add_filter("truncate", truncate);
     engine.add_filter("wordwrap", wordwrap);
     engine.add_filter("replace", replace);
@@ -37,15 +34,7 @@ pub(super) fn register(engine: &mut Environment<'static>) {
     engine.add_filter("pprint", |value: &Jinja| text::pretty(value, 0));
     engine.add_filter("xmlattr", xmlattr);
     engine.add_filter("urlencode", urlencode);
-    engine.add_filter("urlize", |value: &Jinja| text::with_links(&shown(value)));
     engine.add_filter("sum", sum);
-    engine.add_filter("max", |values: Jinja, kwargs: Kwargs| {
-        extreme(&values, &kwargs, Ordering::Greater)
-    });
-    engine.add_filter("min", |values: Jinja, kwargs: Kwargs| {
-        extreme(&values, &kwargs, Ordering::Less)
-    });
-    engine.add_filter("dictsort", dictsort);
     engine.add_filter("items", |value: Jinja| {
         pairs(&value).map(|pairs| {
             pairs
@@ -55,23 +44,25 @@ pub(super) fn register(engine: &mut Environment<'static>) {
         })
     });
     engine.add_filter("attr", |value: Jinja, name: String| {
+        // The entries of a dict are no attributes.
+        let is_dict = value.kind() == ValueKind::Map && !super::jinja::is_namespace(&value);
         match value.get_attr(&name) {
-            Ok(found) if !found.is_undefined() => found,
+            Ok(found) if !is_dict && !found.is_undefined() => found,
+            _ if is_dict && !super::jinja_methods::OF_DICTS.contains(&&*name) => Jinja::UNDEFINED,
             _ => Jinja::from_object(super::jinja_methods::Bound { value, name }),
         }
     });
+    engine.add_filter("abs", abs);
     engine.add_filter("random", random);
-    engine.add_filter("groupby", groupby);
     engine.add_function("joiner", minijinja_contrib::globals::joiner);
-    engine.add_test("mapping", |value: &Jinja| {
-        // A dict of the model is a read-only view, which the reference does not count.
-        value.kind() == ValueKind::Map && !super::jinja::is_model_dict(value)
-    });
-    engine.add_test("callable", |value: &Jinja| {
-        value.kind() == ValueKind::Plain && !super::jinja::is_instance(value)
-    });
     engine.add_function("lipsum", |_: Rest<Jinja>| LOREM);
     engine.add_function("__divisor__", divisor);
+    engine.add_function("__modulus__", modulus);
+    engine.add_function("__exponent__", exponent);
+    engine.add_function("__iterable__", iterable);
+    engine.add_function("__bounded__", |value: Jinja| {
+        bounded(&value).map(|()| value)
+    });
     engine.add_global("__true__", true);
     engine.add_global("__false__", false);
 }
@@ -84,7 +75,51 @@ fn divisor(value: Jinja) -> Result<Jinja, Error> {
     }
 }
 
-fn invalid(message: impl Into<String>) -> Error {
+/// The engine's remainder is never negative, Python's has the sign of the divisor.
+fn modulus(value: Jinja) -> Result<Jinja, Error> {
+    match f64::try_from(value.clone()) {
+        Ok(number) if number < 0.0 => Err(invalid("`%` by a negative number")),
+        _ => divisor(value),
+    }
+}
+
+/// A power of a negative integer is a float.
+fn exponent(value: Jinja) -> Result<Jinja, Error> {
+    if value.is_integer() && i128::try_from(value.clone())? < 0 {
+        return Ok(Jinja::from(f64::try_from(value)?));
+    }
+    Ok(value)
+}
+
+/// What a loop goes over: the engine takes null for an empty list, and does not know where a text ends.
+fn iterable(value: Jinja) -> Result<Jinja, Error> {
+    if value.is_none() {
+        return Err(invalid("'NoneType' object is not iterable"));
+    }
+    Ok(match value.as_str() {
+        Some(text) => text.chars().map(|c| Jinja::from(c.to_string())).collect(),
+        None => value,
+    })
+}
+
+/// What a name is given does not grow without end: texts of 64 MiB, lists of a million elements.
+pub(super) fn bounded(value: &Jinja) -> Result<(), Error> {
+    const MAX_TEXT: usize = 64 << 20;
+    const MAX_LIST: usize = 1_000_000;
+    let is_too_long = match value.kind() {
+        ValueKind::String => value.as_str().is_some_and(|text| text.len() > MAX_TEXT),
+        ValueKind::Seq | ValueKind::Iterable => value
+            .try_iter()
+            .is_ok_and(|mut items| items.nth(MAX_LIST).is_some()),
+        _ => false,
+    };
+    match is_too_long {
+        true => Err(invalid("the template makes too long a text or list")),
+        false => Ok(()),
+    }
+}
+
+pub(super) fn invalid(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::InvalidOperation, message.into())
 }
 
@@ -92,34 +127,36 @@ fn number(value: &Jinja) -> Result<f64, Error> {
     match value.as_str() {
         Some(text) => text
             .trim()
+            .replace('_', "")
             .parse()
             .map_err(|_| invalid(format!("could not convert string to float: '{text}'"))),
+        None if value.kind() == ValueKind::Bool => Ok(f64::from(u8::from(value.is_true()))),
         None => f64::try_from(value.clone()),
     }
 }
 
 /// Arguments of a filter with more of them than the engine's own conversion takes.
-struct Given {
+pub(super) struct Given {
     positional: Vec<Jinja>,
-    named: Kwargs,
+    pub named: Kwargs,
 }
 
 impl Given {
-    fn new(args: &[Jinja]) -> Result<Given, Error> {
+    pub fn new(args: &[Jinja]) -> Result<Given, Error> {
         let (positional, named): (&[Jinja], Kwargs) = minijinja::value::from_args(args)?;
         let positional = positional.to_vec();
         Ok(Given { positional, named })
     }
 
     /// By position, else by name; null counts as not given.
-    fn value(&self, at: usize, name: &str) -> Result<Option<Jinja>, Error> {
+    pub fn value(&self, at: usize, name: &str) -> Result<Option<Jinja>, Error> {
         match self.positional.get(at).filter(|value| !value.is_none()) {
             Some(value) => Ok(Some(value.clone())),
             None => self.named.get(name),
         }
     }
 
-    fn get<T: TryFrom<Jinja, Error = Error>>(
+    pub fn get<T: TryFrom<Jinja, Error = Error>>(
         &self,
         at: usize,
         name: &str,
@@ -128,7 +165,7 @@ impl Given {
         self.value(at, name)?.map_or(Ok(default), T::try_from)
     }
 
-    fn text(&self, at: usize, name: &str, default: &str) -> Result<String, Error> {
+    pub fn text(&self, at: usize, name: &str, default: &str) -> Result<String, Error> {
         let value = self.value(at, name)?;
         Ok(value.map_or_else(|| default.to_owned(), |value| shown(&value)))
     }
@@ -180,10 +217,21 @@ fn round(
         .unwrap_or(0);
     let method = kwargs.get::<Option<String>>("method")?.or(method);
     kwargs.assert_all_used()?;
+    let value = &whole(value);
     // Python rounds integers to integers.
     let common = matches!(method.as_deref(), None | Some("common"));
     if value.is_integer() && common && precision >= 0 {
         return Ok(value.clone());
+    }
+    if value.is_integer() && common {
+        let int = i128::try_from(value.clone())?;
+        let scale = 10i128.checked_pow(precision.unsigned_abs());
+        let rounded = scale.map_or(0, |scale| {
+            let (whole, rest) = (int.div_euclid(scale), int.rem_euclid(scale));
+            let up = rest * 2 > scale || rest * 2 == scale && whole % 2 != 0;
+            (whole + i128::from(up)) * scale
+        });
+        return Ok(Jinja::from(rounded));
     }
     let value = number(value)?;
     let scale = 10f64.powi(precision);
@@ -233,6 +281,25 @@ fn int(
     })
 }
 
+/// Truth values are integers.
+fn whole(value: &Jinja) -> Jinja {
+    match value.kind() {
+        ValueKind::Bool => Jinja::from(i64::from(value.is_true())),
+        _ => value.clone(),
+    }
+}
+
+fn abs(value: &Jinja) -> Result<Jinja, Error> {
+    let value = whole(value);
+    if value.is_integer() {
+        return Ok(Jinja::from(i128::try_from(value)?.abs()));
+    }
+    match value.kind() {
+        ValueKind::Number => Ok(Jinja::from(f64::try_from(value)?.abs())),
+        kind => Err(invalid(format!("bad operand type for abs(): {kind}"))),
+    }
+}
+
 fn float(value: &Jinja, default: Option<f64>) -> f64 {
     number(value).unwrap_or_else(|_| default.unwrap_or(0.0))
 }
@@ -249,7 +316,7 @@ fn tojson(value: &Jinja, indent: Option<usize>, kwargs: Kwargs) -> Result<String
         .replace('\'', "\\u0027"))
 }
 
-fn pairs(value: &Jinja) -> Result<Vec<(Jinja, Jinja)>, Error> {
+pub(super) fn pairs(value: &Jinja) -> Result<Vec<(Jinja, Jinja)>, Error> {
     if value.kind() != ValueKind::Map {
         return Err(invalid("Can only get item pairs from a mapping."));
     }
@@ -316,7 +383,7 @@ fn urlencode(value: &Jinja) -> Result<String, Error> {
 }
 
 /// `a.b.0`, as filters name attributes.
-fn dotted(value: &Jinja, path: &Jinja) -> Result<Jinja, Error> {
+pub(super) fn dotted(value: &Jinja, path: &Jinja) -> Result<Jinja, Error> {
     let Some(path) = path.as_str() else {
         return value.get_item(path);
     };
@@ -345,126 +412,34 @@ fn sum(
         .or(start)
         .unwrap_or_else(|| Jinja::from(0));
     kwargs.assert_all_used()?;
+    let mut items = Vec::new();
+    for value in values.try_iter()? {
+        items.push(match &attribute {
+            Some(attribute) => dotted(&value, attribute)?,
+            None => value,
+        });
+    }
+    if start.kind() == ValueKind::Seq {
+        let mut all: Vec<Jinja> = start.try_iter()?.collect();
+        for item in items {
+            all.extend(item.try_iter()?);
+        }
+        return Ok(Jinja::from(all));
+    }
     let mut integer = start
         .is_integer()
         .then(|| i128::try_from(start.clone()))
         .transpose()?;
     let mut float = f64::try_from(start)?;
-    for value in values.try_iter()? {
-        let value = match &attribute {
-            Some(attribute) => dotted(&value, attribute)?,
-            None => value,
-        };
-        let whole = value.is_integer() || value.kind() == ValueKind::Bool;
-        integer = match (integer, whole) {
+    for value in items {
+        let value = whole(&value);
+        integer = match (integer, value.is_integer()) {
             (Some(sum), true) => sum.checked_add(i128::try_from(value.clone())?),
             _ => None,
         };
         float += f64::try_from(value)?;
     }
     Ok(integer.map_or_else(|| Jinja::from(float), Jinja::from))
-}
-
-/// Texts are compared without case, unless it is asked for.
-fn folded(value: Jinja, case_sensitive: bool) -> Jinja {
-    match value.as_str() {
-        Some(text) if !case_sensitive => Jinja::from(text.to_lowercase()),
-        _ => value,
-    }
-}
-
-fn extreme(values: &Jinja, kwargs: &Kwargs, wanted: Ordering) -> Result<Jinja, Error> {
-    let attribute: Option<Jinja> = kwargs.get("attribute")?;
-    let case_sensitive = kwargs
-        .get::<Option<bool>>("case_sensitive")?
-        .unwrap_or(false);
-    kwargs.assert_all_used()?;
-    let mut best: Option<(Jinja, Jinja)> = None;
-    for value in values.try_iter()? {
-        let key = match &attribute {
-            Some(attribute) => dotted(&value, attribute)?,
-            None => value.clone(),
-        };
-        let key = folded(key, case_sensitive);
-        if best
-            .as_ref()
-            .is_none_or(|(known, _)| key.cmp(known) == wanted)
-        {
-            best = Some((key, value));
-        }
-    }
-    Ok(best.map_or(Jinja::UNDEFINED, |(_, value)| value))
-}
-
-fn dictsort(
-    value: &Jinja,
-    case_sensitive: Option<bool>,
-    by: Option<String>,
-    reverse: Option<bool>,
-    kwargs: Kwargs,
-) -> Result<Vec<Jinja>, Error> {
-    let case_sensitive = kwargs
-        .get::<Option<bool>>("case_sensitive")?
-        .or(case_sensitive)
-        .unwrap_or(false);
-    let by = kwargs.get::<Option<String>>("by")?.or(by);
-    let reverse = kwargs
-        .get::<Option<bool>>("reverse")?
-        .or(reverse)
-        .unwrap_or(false);
-    kwargs.assert_all_used()?;
-    let by_value = match by.as_deref() {
-        None | Some("key") => false,
-        Some("value") => true,
-        Some(_) => return Err(invalid("You can only sort by either \"key\" or \"value\"")),
-    };
-    let mut pairs = pairs(value)?;
-    let of = |pair: &(Jinja, Jinja)| {
-        folded(
-            if by_value {
-                pair.1.clone()
-            } else {
-                pair.0.clone()
-            },
-            case_sensitive,
-        )
-    };
-    pairs.sort_by_key(&of);
-    if reverse {
-        pairs.reverse();
-    }
-    Ok(pairs
-        .into_iter()
-        .map(|(key, value)| Sequence::tuple(vec![key, value]))
-        .collect())
-}
-
-/// Tuples of what the values have in common and of the values, sorted.
-fn groupby(values: &Jinja, args: Rest<Jinja>) -> Result<Vec<Jinja>, Error> {
-    let given = Given::new(&args)?;
-    let attribute = given
-        .value(0, "attribute")?
-        .ok_or_else(|| Error::from(ErrorKind::MissingArgument))?;
-    let default = given.value(1, "default")?;
-    let case_sensitive = given.get(2, "case_sensitive", false)?;
-    given.named.assert_all_used()?;
-    let mut keyed = Vec::new();
-    for value in values.try_iter()? {
-        let found = dotted(&value, &attribute)?;
-        let found = match &default {
-            Some(default) if found.is_undefined() => default.clone(),
-            _ => found,
-        };
-        keyed.push((folded(found.clone(), case_sensitive), found, value));
-    }
-    keyed.sort_by(|(left, ..), (right, ..)| left.cmp(right));
-    let groups = keyed.chunk_by(|(left, ..), (right, ..)| left == right);
-    let group = |group: &[(Jinja, Jinja, Jinja)]| {
-        let values: Vec<Jinja> = group.iter().map(|(.., value)| value.clone()).collect();
-        let items = vec![group[0].1.clone(), Jinja::from(values)];
-        Sequence::named(items, &["grouper", "list"])
-    };
-    Ok(groups.map(group).collect())
 }
 
 /// One of the values: which one follows from them, because the same model gives the same resources.

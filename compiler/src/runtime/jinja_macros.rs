@@ -87,7 +87,7 @@ pub(super) fn trimmed(inner: &str) -> (&str, &str, &str) {
 }
 
 /// The parts between the commas that are in no group and no text.
-fn split(parameters: &str) -> Vec<&str> {
+pub(super) fn split(parameters: &str) -> Vec<&str> {
     let mut parts = Vec::new();
     let (mut start, mut at) = (0, 0);
     while let Some(c) = parameters[at..].chars().next() {

@@ -6,7 +6,24 @@ use minijinja::value::{Object, ObjectRepr, ValueKind};
 use minijinja::{Error, ErrorKind, State, Value as Jinja};
 
 use super::jinja::shown;
+use super::jinja_bytes::Bytes;
+use super::jinja_format::{format_map, format_method};
+use super::jinja_markup::centered;
 use super::jinja_objects::Sequence;
+
+/// Methods of dicts, which are not their entries.
+pub(super) const OF_DICTS: &[&str] = &[
+    "clear",
+    "copy",
+    "get",
+    "items",
+    "keys",
+    "pop",
+    "popitem",
+    "setdefault",
+    "update",
+    "values",
+];
 
 /// A method that was read and not called yet.
 #[derive(Debug)]
@@ -102,17 +119,7 @@ fn text_method(text: &str, method: &str, args: &[Jinja]) -> Result<Option<Jinja>
             let missing = width()?.saturating_sub(n_chars);
             Jinja::from(format!("{}{text}", padding(missing, fill())))
         }
-        "center" => {
-            let width = width()?;
-            let missing = width.saturating_sub(n_chars);
-            // Python puts the odd one to the left if the width is odd.
-            let left = missing / 2 + (missing & width & 1);
-            Jinja::from(format!(
-                "{}{text}{}",
-                padding(left, fill()),
-                padding(missing - left, fill())
-            ))
-        }
+        "center" => Jinja::from(centered(text, width()? as i64, fill())),
         "zfill" => {
             let missing = width()?.saturating_sub(n_chars);
             let sign = text.len() - text.trim_start_matches(['+', '-']).len();
@@ -151,6 +158,14 @@ fn text_method(text: &str, method: &str, args: &[Jinja]) -> Result<Option<Jinja>
             parts.reverse();
             Jinja::from(parts)
         }
+        "format" => Jinja::from(format_method(text, args)?),
+        "format_map" => {
+            let values = args
+                .first()
+                .ok_or_else(|| failed("format_map() takes a dict"))?;
+            Jinja::from(format_map(text, values)?)
+        }
+        "encode" => Bytes::encoded(text, &argument(0).unwrap_or_else(|| "utf-8".to_owned()))?,
         "removeprefix" => Jinja::from(text.strip_prefix(needed(0)?.as_str()).unwrap_or(text)),
         "removesuffix" => Jinja::from(text.strip_suffix(needed(0)?.as_str()).unwrap_or(text)),
         "expandtabs" => {

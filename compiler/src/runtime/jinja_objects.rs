@@ -9,6 +9,7 @@ use minijinja::value::{DynObject, Enumerator, Kwargs, Object, ObjectRepr, Rest, 
 use minijinja::{Environment, Error, ErrorKind, State, Value as Jinja};
 
 use super::jinja::repr;
+use super::jinja_filters::bounded;
 
 /// Elements of a range, at most.
 const MAX_RANGE: usize = 100_000;
@@ -88,6 +89,11 @@ impl Sequence {
             ("extend", [values]) => values.try_iter()?.collect(),
             _ => Vec::new(),
         };
+        if method == "sort" {
+            let sorted = super::jinja_order::sorted(self.items(), args)?;
+            *lock(&self.items) = sorted;
+            return Ok(Some(Jinja::from(())));
+        }
         let mut items = lock(&self.items);
         let position = |at: &Jinja, length: usize| -> Result<usize, Error> {
             let at = i64::try_from(at.clone())?;
@@ -120,7 +126,6 @@ impl Sequence {
             }
             ("clear", []) => items.clear(),
             ("reverse", []) => items.reverse(),
-            ("sort", []) => items.sort(),
             ("copy", []) => return Ok(Some(Sequence::list(items.clone()))),
             _ => return Ok(None),
         }
@@ -250,6 +255,10 @@ impl Dict {
                     value
                 }
             },
+            ("popitem", []) => match entries.pop() {
+                Some((key, value)) => Sequence::tuple(vec![key, value]),
+                None => return Err(invalid("popitem(): dictionary is empty")),
+            },
             ("clear", []) => {
                 entries.clear();
                 Jinja::from(())
@@ -289,6 +298,15 @@ impl Object for Dict {
             Some(value) => value.call(state, args),
             None => Err(Error::from(ErrorKind::UnknownMethod)),
         }
+    }
+
+    fn render(self: &Arc<Self>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let entries = lock(&self.entries).clone();
+        let entries: Vec<String> = entries
+            .iter()
+            .map(|(key, value)| format!("{}: {}", repr(key), repr(value)))
+            .collect();
+        write!(f, "{{{}}}", entries.join(", "))
     }
 }
 
@@ -462,6 +480,7 @@ impl Object for Macro {
     fn call(self: &Arc<Self>, state: &State<'_, '_>, args: &[Jinja]) -> Result<Jinja, Error> {
         let (positional, named): (&[Jinja], Kwargs) = from_args(args)?;
         let n_parameters = self.parameters.len();
+        positional.iter().try_for_each(bounded)?;
         let (own, more) = positional.split_at(positional.len().min(n_parameters));
         if !more.is_empty() && !self.takes_more {
             let name = &self.name;
@@ -472,6 +491,7 @@ impl Object for Macro {
         let mut rest = Vec::new();
         for name in named.args() {
             let value: Jinja = named.get(name)?;
+            bounded(&value)?;
             let is_own = self.parameters.iter().any(|known| known == name);
             if is_own || name == "caller" && self.takes_caller {
                 passed.push((name.to_owned(), value));

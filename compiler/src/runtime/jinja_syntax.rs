@@ -3,7 +3,7 @@
 //! They become calls that the engine knows, on the same line, so that errors keep their lines. `and` and `or` get one more
 //! operand that is not constant: the engine gives a boolean where all of them are.
 
-use super::jinja_macros;
+use super::jinja_macros::{self, split};
 
 /// Words before a parenthesis that open an expression, not the arguments of a call.
 const KEYWORDS: &[&str] = &[
@@ -70,11 +70,44 @@ pub(super) fn adapt(source: &str) -> String {
                 0
             };
             out.push_str(&inner[..start]);
-            out.push_str(&expression(&inner[start..]));
+            if close == "%}" && word == "for" && start < inner.len() {
+                out.push_str(&loop_over(&inner[start..]));
+            } else if close == "%}" && word == "set" && is_single(inner, start) {
+                out.push_str(&bounded(&inner[start..]));
+            } else {
+                out.push_str(&expression(&inner[start..]));
+            }
             out.push_str(&tag[tag.len() - 2..]);
         }
         rest = after;
     }
+}
+
+/// What stands behind `in` of a loop.
+fn loop_over(text: &str) -> String {
+    let text_end = text.trim_end_matches(['-', '+']).len();
+    let (iterable, rest) = text.split_at(iterable_end(&text[..text_end]));
+    let blanks = iterable.trim_end().len();
+    let (iterable, between) = iterable.split_at(blanks);
+    let rest = expression(rest);
+    format!("__iterable__({}){between}{rest}", expression(iterable))
+}
+
+/// Whether one name gets one value: `{% set a, b = c, d %}` and the form with a block stay.
+fn is_single(inner: &str, start: usize) -> bool {
+    let (target, value) = inner.split_at(start);
+    !value.trim().is_empty() && !target.contains(',') && split(value).len() == 1
+}
+
+/// The value of an assignment.
+fn bounded(text: &str) -> String {
+    let value = text.trim_end_matches(['-', '+']);
+    let (value, mark) = text.split_at(value.len());
+    let blanks = value.len() - value.trim_start().len();
+    let (before, value) = value.split_at(blanks);
+    let (value, after) = value.split_at(value.trim_end().len());
+    let value = expression(value);
+    format!("{before}__bounded__({value}){after}{mark}")
 }
 
 /// What an included template sets is its own.
@@ -154,7 +187,8 @@ pub(super) fn expression(text: &str) -> String {
                 match rest.strip_prefix('%').filter(|rest| !rest.starts_with('}')) {
                     Some(operand) => {
                         let operand_start = text.len() - operand.trim_start().len();
-                        let operand_end = operand_start + operand_end(&text[operand_start..]);
+                        let length = operand_with_filters(&text[operand_start..]);
+                        let operand_end = operand_start + length.unwrap_or(0);
                         out.push_str(&format!(
                             "({literal}|__percent__({}))",
                             expression(&text[operand_start..operand_end])
@@ -205,13 +239,25 @@ pub(super) fn expression(text: &str) -> String {
                 });
                 at += length;
             }
-            '/' => {
+            // Not the `**` of an argument.
+            '*' if text[at..].starts_with("**") && is_operand(&out) => {
+                let start = text.len() - text[at + 2..].trim_start().len();
+                let end = start + operand_with_filters(&text[start..]).unwrap_or(0);
+                out.push_str(&text[at..start]);
+                if end > start {
+                    out.push_str(&format!("__exponent__({})", expression(&text[start..end])));
+                }
+                at = end;
+            }
+            '/' | '%' => {
                 let operator = if text[at..].starts_with("//") { 2 } else { 1 };
                 let start = text.len() - text[at + operator..].trim_start().len();
                 let end = start + divisor_end(&text[start..]);
                 out.push_str(&text[at..start]);
                 if end > start {
-                    out.push_str(&format!("__divisor__({})", expression(&text[start..end])));
+                    let check = if c == '/' { "divisor" } else { "modulus" };
+                    let operand = expression(&text[start..end]);
+                    out.push_str(&format!("__{check}__({operand})"));
                 }
                 at = end;
             }
@@ -234,6 +280,12 @@ pub(super) fn expression(text: &str) -> String {
     out
 }
 
+/// Whether an operator may follow, and not a `**` that begins an argument.
+fn is_operand(before: &str) -> bool {
+    let before = before.trim_end();
+    !before.is_empty() && !before.ends_with(['(', ','])
+}
+
 /// Whether a bracket after this text begins a literal: it follows no operand.
 fn is_literal(before: &str) -> bool {
     let before = before.trim_end();
@@ -250,26 +302,50 @@ fn is_literal(before: &str) -> bool {
     word.is_empty() || KEYWORDS.contains(&word)
 }
 
-/// The end of what is divided by: with its sign and its filters; nothing where a power follows.
+/// The end of what is divided by; nothing where a power follows.
 fn divisor_end(text: &str) -> usize {
+    match operand_with_filters(text) {
+        Some(end) if !text[end..].trim_start().starts_with("**") => end,
+        _ => 0,
+    }
+}
+
+/// The end of an operand with its sign and its filters. `None`: there is none.
+fn operand_with_filters(text: &str) -> Option<usize> {
     let unsigned = text.trim_start_matches(['-', '+', ' ']);
-    let mut end = text.len() - unsigned.len();
     let length = operand_end(unsigned);
     if length == 0 {
-        return 0;
+        return None;
     }
-    end += length;
-    loop {
-        let rest = text[end..].trim_start();
-        match rest.strip_prefix('|') {
-            Some(filter) => {
-                let filter = filter.trim_start();
-                end = text.len() - filter.len() + operand_end(filter);
+    let mut end = text.len() - unsigned.len() + length;
+    while let Some(filter) = text[end..].trim_start().strip_prefix('|') {
+        let filter = filter.trim_start();
+        end = text.len() - filter.len() + operand_end(filter);
+    }
+    Some(end)
+}
+
+/// The end of what a loop goes over: its condition or `recursive` may follow.
+fn iterable_end(text: &str) -> usize {
+    let mut at = 0;
+    while let Some(c) = text[at..].chars().next() {
+        at += match c {
+            '"' | '\'' => string_end(&text[at..]),
+            '(' | '[' | '{' => match group_end(&text[at..]) {
+                Some(length) => length,
+                None => return text.len(),
+            },
+            c if is_word(c) => {
+                let length = text[at..].find(|c| !is_word(c)).unwrap_or(text.len() - at);
+                if matches!(&text[at..at + length], "if" | "recursive") {
+                    return at;
+                }
+                length
             }
-            None if rest.starts_with("**") => return 0,
-            None => return end,
-        }
+            c => c.len_utf8(),
+        };
     }
+    text.len()
 }
 
 /// The length of `( … )` at the start of a text.
@@ -308,10 +384,17 @@ fn operand_end(text: &str) -> usize {
                 None => return text.len(),
             },
             c if is_word(c) || c == '.' => c.len_utf8(),
+            '-' | '+' if is_exponent(&text[..at]) => 1,
             _ => break,
         };
     }
     at
+}
+
+/// Whether this is the start of a number whose exponent follows: `1.5e`.
+fn is_exponent(text: &str) -> bool {
+    let digits = text.strip_suffix(['e', 'E']).unwrap_or("");
+    !digits.is_empty() && digits.chars().all(|c| c.is_ascii_digit() || c == '.')
 }
 
 /// Whether a group has a comma of its own, or nothing at all.
@@ -349,7 +432,7 @@ mod tests {
         );
         check(
             "{% for a, b in [(1, 2)] %}",
-            "{% for a, b in __list__(__tuple__(1, 2)) %}",
+            "{% for a, b in __iterable__(__list__(__tuple__(1, 2))) %}",
         );
         check(
             "{% if x in (1, f(2, 3)) %}",
@@ -361,7 +444,7 @@ mod tests {
     fn lists_and_dicts_become_ones_that_can_be_changed() {
         check(
             "{% set x = [1, y[0], {'a': []}] %}",
-            "{% set x = __list__(1, y[0], __dict__({'a': __list__()})) %}",
+            "{% set x = __bounded__(__list__(1, y[0], __dict__({'a': __list__()}))) %}",
         );
         check("{{ x[1:] + f()['a'] }}", "{{ x[1:] + f()['a'] }}");
         check(
@@ -398,7 +481,27 @@ mod tests {
             "{{ 6 / __divisor__(2) / __divisor__(-x.y|int(1)) }}",
         );
         check("{{ 6 // 2 ~ 'a/b' }}", "{{ 6 // __divisor__(2) ~ 'a/b' }}");
-        check("{{ 6 / 0 ** 0 }}", "{{ 6 / 0 ** 0 }}");
+        check("{{ 6 / 0 ** 0 }}", "{{ 6 / 0 ** __exponent__(0) }}");
+    }
+
+    #[test]
+    fn exponents_become_calls_and_arguments_stay() {
+        check(
+            "{{ 2 ** -x|abs }}{{ f(**x) }}{{ f(1, **x) }}",
+            "{{ 2 ** __exponent__(-x|abs) }}{{ f(**x) }}{{ f(1, **x) }}",
+        );
+    }
+
+    #[test]
+    fn what_loops_go_over_is_held_up() {
+        check(
+            "{%- for (a, b) in x if a -%}{% for c in [1] recursive %}",
+            "{%- for (a, b) in __iterable__(x) if a -%}{% for c in __iterable__(__list__(1)) recursive %}",
+        );
+        check(
+            "{% for a in (x if b else []) %}{% for c in 'if'-%}",
+            "{% for a in __iterable__((x if b else __list__())) %}{% for c in __iterable__('if')-%}",
+        );
     }
 
     #[test]
@@ -413,7 +516,7 @@ mod tests {
     fn calls_targets_texts_and_raw_blocks_stay() {
         for source in [
             "{{ f(1, 2) }} {{ a.b(1, 2)(3, 4) }} {{ x|f(1, 2) }}",
-            "{% for (a, b) in x %}{% set (a, b) = x %}{% macro m(a, b=1) %}{% call(a, b) m() %}",
+            "{% set (a, b) = x %}{% macro m(a, b=1) %}{% call(a, b) m() %}",
             "{{ \"(1, 2)\" }} (1, 2) {# (1, 2) #}",
             "{% raw %}{{ (1, 2) }}{% endraw %}",
             "{{ {'a': {'b': 1}}}}",

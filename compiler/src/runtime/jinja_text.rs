@@ -221,9 +221,35 @@ pub(super) fn write_json(
     Ok(())
 }
 
+/// As Python writes it, the keys of dicts sorted.
+fn sorted_repr(value: &Jinja) -> String {
+    let items = || -> Vec<Jinja> { value.try_iter().map(Iterator::collect).unwrap_or_default() };
+    match value.kind() {
+        _ if super::jinja::is_view(value) => repr(value),
+        ValueKind::Map => {
+            let mut keys = items();
+            keys.sort();
+            let entry = |key: &Jinja| {
+                let item = value.get_item(key).unwrap_or(Jinja::UNDEFINED);
+                format!("{}: {}", repr(key), sorted_repr(&item))
+            };
+            let entries: Vec<String> = keys.iter().map(entry).collect();
+            format!("{{{}}}", entries.join(", "))
+        }
+        ValueKind::Seq if !repr(value).starts_with('(') => {
+            let parts: Vec<String> = items().iter().map(sorted_repr).collect();
+            format!("[{}]", parts.join(", "))
+        }
+        _ => repr(value),
+    }
+}
+
 /// As `pprint.pformat`: on one line where 80 characters suffice, else one item a line.
 pub(super) fn pretty(value: &Jinja, indent: usize) -> String {
-    let line = repr(value);
+    if super::jinja::is_view(value) {
+        return repr(value);
+    }
+    let line = sorted_repr(value);
     let (open, close) = match value.kind() {
         ValueKind::Seq | ValueKind::Iterable => ('[', ']'),
         ValueKind::Map => ('{', '}'),
@@ -248,43 +274,4 @@ pub(super) fn pretty(value: &Jinja, indent: usize) -> String {
         keys.iter().map(|item| pretty(item, indent + 1)).collect()
     };
     format!("{open}{}{close}", items.join(&separator))
-}
-
-/// Makes links of addresses: `http://…`, `https://…`, `www.…`.
-pub(super) fn with_links(text: &str) -> String {
-    let is_address = |word: &str| {
-        let host = word.split("://").nth(1).unwrap_or(word);
-        let host = host.split(['/', '?', '#', ':']).next().unwrap_or("");
-        let known =
-            word.starts_with("http://") || word.starts_with("https://") || word.starts_with("www.");
-        known
-            && host.rsplit_once('.').is_some_and(|(_, top)| {
-                top.len() >= 2 && top.bytes().all(|b| b.is_ascii_alphabetic())
-            })
-    };
-    text.split_inclusive(char::is_whitespace)
-        .map(|piece| {
-            let word = piece.trim_end();
-            let blank = &piece[word.len()..];
-            let core = word
-                .trim_start_matches(['(', '<'])
-                .trim_end_matches(['.', ',', ')', '>', '\n']);
-            if !is_address(core) {
-                return escaped(word) + blank;
-            }
-            let (before, after) = word.split_once(core).unwrap_or(("", ""));
-            let target = if core.starts_with("www.") {
-                format!("https://{core}")
-            } else {
-                core.to_owned()
-            };
-            format!(
-                "{}<a href=\"{}\" rel=\"noopener\">{}</a>{}{blank}",
-                escaped(before),
-                escaped(&target),
-                escaped(core),
-                escaped(after)
-            )
-        })
-        .collect()
 }

@@ -3,12 +3,13 @@
 use rmpv::Value as Wire;
 
 use super::{Machine, ReadError, VarId};
-use crate::hir::{AttrId, AttributeKind, NamespaceId, Ref};
+use crate::diagnostics::Fail;
+use crate::hir::{AttrId, AttributeKind, Def, NamespaceId, Ref};
 use crate::intern::Symbol;
 use crate::plugins::{HostCallbacks, PluginError};
 use crate::protocol::{self, AttributeInfo, EXT_UNKNOWN, Got, ToHost};
 use crate::span::Loc;
-use crate::types::{EntityId, InstId, Type, Value};
+use crate::types::{EntityId, InstId, Type, TypedefId, Value};
 
 /// What a name stands for at a call.
 pub(super) enum Name {
@@ -147,6 +148,25 @@ impl HostCallbacks for Questions<'_, '_> {
         }
     }
 
+    fn typedef(&mut self, name: &str) -> ToHost {
+        let program = self.machine.program;
+        let found = self.find_typedef(name);
+        let base = found.map(|id| program.type_text(program.typedefs[id.index()].base));
+        ToHost::TypedefInfo { base }
+    }
+
+    fn validate(&mut self, typedef: &str, value: &Wire) -> Got {
+        let Some(id) = self.find_typedef(typedef) else {
+            return Got::NoAttribute(format!("could not find type {typedef}"));
+        };
+        let machine = &mut self.machine;
+        let value = machine.value_of(value, 0);
+        match value.and_then(|value| machine.validate_typedef(id, value)) {
+            Ok(()) => Got::Value(Wire::Boolean(true)),
+            Err(error) => raised(&error),
+        }
+    }
+
     fn place(&mut self, instance: u32) -> ToHost {
         let machine = &self.machine;
         let known = (instance as usize) < machine.instances.len();
@@ -163,11 +183,7 @@ impl HostCallbacks for Questions<'_, '_> {
             Ok(value) => Got::Value(self.machine.to_wire(value)),
             Err(PluginError::Unset(variables)) => Got::Waits(variables),
             Err(PluginError::Unknown) => Got::Value(Wire::Ext(EXT_UNKNOWN, Vec::new())),
-            Err(PluginError::Compile(error)) => Got::Raised {
-                type_name: error.kind.to_owned(),
-                message: error.message.clone(),
-                is_plugin: false,
-            },
+            Err(PluginError::Compile(error)) => raised(&error),
             Err(PluginError::External {
                 type_name, message, ..
             }) => Got::Raised {
@@ -201,7 +217,27 @@ impl HostCallbacks for Questions<'_, '_> {
     }
 }
 
+fn raised(error: &Fail) -> Got {
+    Got::Raised {
+        type_name: error.kind.to_owned(),
+        message: error.message.clone(),
+        is_plugin: false,
+    }
+}
+
 impl Questions<'_, '_> {
+    fn find_typedef(&self, name: &str) -> Option<TypedefId> {
+        let program = self.machine.program;
+        let (namespace, name) = name.rsplit_once("::")?;
+        let (namespace, name) = (program.names.find(namespace)?, program.names.find(name)?);
+        let mut namespaces = program.namespaces.iter();
+        let namespace = namespaces.find(|known| known.name == namespace)?;
+        match namespace.defs.get(&name)? {
+            Def::Typedef(id) => Some(*id),
+            _ => None,
+        }
+    }
+
     fn find(&self, name: &str) -> Option<EntityId> {
         let program = self.machine.program;
         let symbol = program.names.find(name)?;

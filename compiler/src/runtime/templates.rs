@@ -14,10 +14,10 @@ use super::{InstId, Instance, Machine, Scope, ScopeId, VarId, VarKind, Vars};
 use crate::diagnostics::not_found;
 use crate::hir::{CallId, PluginId, Program, Ref};
 use crate::intern::Symbol;
-use crate::plugins::{PluginError, external};
+use crate::plugins::{Body, PluginError, external};
 use crate::span::Loc;
 use crate::types::text::Instances;
-use crate::types::{Heap, Value};
+use crate::types::{Heap, Type, TypeId, Value};
 
 use super::jinja::{environment, rewrite};
 use super::jinja_syntax::adapt;
@@ -377,7 +377,16 @@ impl Machine<'_> {
         if args.iter().any(|value| matches!(value, Value::Unknown(_))) {
             return Err(PluginError::Unknown);
         }
-        let bound = match crate::plugins::bind(name, definition, &args, &[]).0 {
+        if let Some(length) = self.length_as_filter(name, &args) {
+            return Ok(length);
+        }
+        let (bound, checks) = crate::plugins::bind(name, definition, &args, &[]);
+        if matches!(definition.body, Body::Native(_)) {
+            for check in checks {
+                self.check_kind(name, check.1, check.2)?;
+            }
+        }
+        let bound = match bound {
             Ok(bound) => bound,
             Err(message) => {
                 return Err(PluginError::Compile(crate::diagnostics::runtime(
@@ -400,5 +409,39 @@ impl Machine<'_> {
         } else {
             Ok(value)
         }
+    }
+
+    /// A function of ours gets no text in the place of a list; the conditions of typedefs do not count.
+    fn check_kind(&mut self, name: &str, ty: TypeId, value: Value) -> Result<(), PluginError> {
+        let mut base = ty;
+        while let Type::Typedef(id) = &self.program.types[base.index()] {
+            base = self.program.typedefs[id.index()].base;
+        }
+        match self.accepts(base, value) {
+            Ok(true) => Ok(()),
+            Ok(false) => external(
+                "TypeError",
+                format!(
+                    "{name} got {}, expected {}",
+                    self.heap.repr(value, self),
+                    self.program.type_text(base)
+                ),
+            ),
+            Err(error) => Err(PluginError::Compile(error)),
+        }
+    }
+
+    /// Arguments of filters are not checked, and what has a length is counted.
+    fn length_as_filter(&self, name: &str, args: &[Value]) -> Option<Value> {
+        if !matches!(name, "std::length" | "std::count" | "std::len") {
+            return None;
+        }
+        let length = match args {
+            [Value::Str(text)] => self.heap.str(*text).chars().count(),
+            [Value::List(list)] => self.heap.list(*list).len(),
+            [Value::Dict(dict)] => self.heap.dict(*dict).entries.len(),
+            _ => return None,
+        };
+        i64::try_from(length).ok().map(Value::Int)
     }
 }

@@ -15,6 +15,14 @@ impl Machine<'_> {
         Err(self.type_error(ty, value, loc))
     }
 
+    /// An error unless the value is one of the typedef.
+    pub(super) fn validate_typedef(&mut self, id: TypedefId, value: Value) -> Result<(), Fail> {
+        if self.accepts_typedef(id, value)? {
+            return Ok(());
+        }
+        Err(self.typedef_error(id, value, Loc::NONE))
+    }
+
     /// Defaults have the types of their attributes.
     pub fn check_defaults(&mut self) -> Vec<(MetAt, Fail)> {
         let program = self.program;
@@ -116,6 +124,18 @@ impl Machine<'_> {
         runtime(typedef.loc, message)
     }
 
+    fn accepts_typedef(&mut self, id: TypedefId, value: Value) -> Result<bool, Fail> {
+        let typedef = &self.program.typedefs[id.index()];
+        if !self.accepts(typedef.base, value)? {
+            return Ok(false);
+        }
+        let Some(condition) = typedef.condition else {
+            return Ok(true);
+        };
+        let result = self.direct(condition, &mut vec![value])?;
+        Ok(self.heap.truthy(result))
+    }
+
     pub fn accepts(&mut self, ty: TypeId, value: Value) -> Result<bool, Fail> {
         if matches!(value, Value::Unknown(_)) {
             return Ok(true);
@@ -178,20 +198,7 @@ impl Machine<'_> {
                 true
             }
             Type::Nullable(inner) => matches!(value, Value::Null) || self.accepts(*inner, value)?,
-            Type::Typedef(id) => {
-                let typedef = &program.typedefs[id.index()];
-                if !self.accepts(typedef.base, value)? {
-                    return Ok(false);
-                }
-                match typedef.condition {
-                    Some(condition) => {
-                        let mut bound = vec![value];
-                        let result = self.direct(condition, &mut bound)?;
-                        self.heap.truthy(result)
-                    }
-                    None => true,
-                }
-            }
+            Type::Typedef(id) => self.accepts_typedef(*id, value)?,
             Type::Entity(entity) => match value {
                 Value::Instance(instance) => {
                     program.is_subtype(self.instance(instance).entity, *entity)

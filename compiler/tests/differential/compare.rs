@@ -113,8 +113,8 @@ fn plain(output: &str) -> String {
     if !output.contains("7") && !output.contains("/") {
         return output.to_owned();
     }
-    let address =
-        Regex::new(r"\b(?:0x)?(?:7[ef]|55|56)[0-9a-f]{10}\b").expect("it is a regular expression");
+    let address = Regex::new(r"(?i)\b(?:0x)?(?:7[ef]|55|56)[0-9a-f]{10}\b")
+        .expect("it is a regular expression");
     let directory = Regex::new(r"(?:/[\w./-]*steward-oracle-\w+/project|\B\.)?/(?=[\w/]+\.cf\b)")
         .expect("it is a regular expression");
     let output = address.replace_all(output, "ADDRESS");

@@ -27,8 +27,6 @@ pub const DEVIATIONS: &[Deviation] = &[
     ("f-string-braces", f_string_braces),
     ("parents-order", parents_order),
     ("module-requires", module_requires),
-    ("no-list", no_list),
-    ("no-type", no_type),
     ("invalid-state", invalid_state),
 ];
 
@@ -228,49 +226,6 @@ fn module_requires(seen: &Seen) -> bool {
     };
     // What comes after it does not run.
     seen.source.contains("\nrequires:") && seen.ours.errors.iter().any(is_constraint)
-}
-
-/// A loop over what is no list: the reference starts the body once before it says so.
-fn no_list(seen: &Seen) -> bool {
-    let (Some(theirs), Some(ours)) = (seen.reference.errors.first(), seen.ours.errors.first())
-    else {
-        return false;
-    };
-    let is_about_loops = ours.kind == "TypingException"
-        && (ours
-            .message
-            .starts_with("A for loop can only be applied to")
-            || ours
-                .message
-                .starts_with("A list comprehension can only be applied to"));
-    // Its body reads a name that is not there, or its value is none of the relation that the comprehension is for.
-    let is_refused = theirs.kind == "AttributeException"
-        && theirs.line == ours.line
-        && theirs.causes.iter().any(|cause| {
-            cause.kind == "RuntimeException" && cause.message.starts_with("Invalid type for value ")
-        });
-    is_about_loops
-        && theirs.file == ours.file
-        && (theirs.kind == "NotFoundException" && theirs.line >= ours.line || is_refused)
-}
-
-/// The name of an implementation in the place of a type.
-fn no_type(seen: &Seen) -> bool {
-    let Some(ours) = seen.ours.errors.first() else {
-        return false;
-    };
-    let name = ours
-        .message
-        .strip_prefix("could not find type ")
-        .and_then(|rest| rest.split(' ').next())
-        .unwrap_or_default();
-    ours.kind == "TypeNotFoundException"
-        && (name == "std::none" || seen.source.contains(&format!("implementation {name} for ")))
-        && seen.source.lines().any(|line| {
-            // `name attribute`, as a line of an entity.
-            let rest = line.trim().strip_prefix(name);
-            rest.is_some_and(|rest| rest.starts_with([' ', '[', '?']))
-        })
 }
 
 /// The reference says of itself that it has a bug.

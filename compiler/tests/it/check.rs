@@ -172,3 +172,16 @@ fn all_files_of_a_project_are_read() {
         ]
     );
 }
+
+#[test]
+fn kinds_of_other_modules_may_have_what_nothing_constructs_here() {
+    let model = |more: &str| {
+        format!(
+            "entity Element:\n    string path\nend\nimplementation rest for Element:\n    self.path = self.parent.path\n    a = self.pth\nend\nimplement Element using rest\n{more}"
+        )
+    };
+    let typo = "6 warning NotFoundException: could not find attribute with name: pth in type __config__::Element did you mean `path`?";
+    finds(&model(""), &[typo]);
+    let missing = "5 warning NotFoundException: could not find attribute with name: parent in type __config__::Element";
+    finds(&model("e = Element()\n"), &[missing, typo]);
+}

@@ -152,36 +152,3 @@ fn a_bug_that_the_reference_admits_explains_no_other_error() {
         None,
     );
 }
-
-#[test]
-fn only_names_of_implementations_are_explained_as_missing_types() {
-    let missing = |name: &str| {
-        let mut ours = answer(Outcome::Rejected, &["TypeNotFoundException"]);
-        ours.errors[0].message = format!("could not find type {name} in namespace __config__");
-        ours
-    };
-    let accepted = || answer(Outcome::Accepted, &[]);
-    let source =
-        "entity A:\n    std::none n\n    imp m\n    other o\nend\nimplementation imp for A:\nend";
-    check(source, accepted(), missing("std::none"), Some("no-type"));
-    check(source, accepted(), missing("imp"), Some("no-type"));
-    check(source, accepted(), missing("other"), None);
-    let source = "implementation imp for A:\nend\nx = imp()";
-    check(source, accepted(), missing("imp"), None);
-}
-
-#[test]
-fn a_comprehension_over_no_list_explains_only_what_its_value_leads_to() {
-    let mut ours = answer(Outcome::Rejected, &["TypingException"]);
-    ours.errors[0].message =
-        "A list comprehension can only be applied to lists and relations, got int".to_owned();
-    let refused = |text: &str| {
-        let mut reference = answer(Outcome::Rejected, &["AttributeException"]);
-        reference.errors[0].causes = answer(Outcome::Rejected, &["RuntimeException"]).errors;
-        reference.errors[0].causes[0].message = text.to_owned();
-        reference
-    };
-    let value = "Invalid type for value '1', should be type A";
-    check("", refused(value), ours.clone(), Some("no-list"));
-    check("", refused("another mistake"), ours, None);
-}

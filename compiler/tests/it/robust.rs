@@ -327,6 +327,7 @@ fn numbers_are_bounded() {
         "True\n",
     );
     accepted("std::print(2 ** 64 - 2 ** 64 + 1)", "1\n");
+    refused(&format!("x = {}", "9".repeat(1_000_000)), "digits");
     for text in [
         "x = 10 ** 1000000000",
         "x = 2 ** (2 ** (2 ** (2 ** (2 ** 2))))",
@@ -579,4 +580,26 @@ end
 "#,
         "value set twice",
     );
+}
+
+#[test]
+fn templates_do_not_grow_without_end() {
+    let grown = [
+        "{% set ns = namespace(x='xxxxxxxxxx') %}{% for i in range(60) %}{% set ns.x = ns.x ~ ns.x %}{% endfor %}",
+        "{% set ns = namespace(x=[1]) %}{% for i in range(60) %}{% set ns.x = ns.x + ns.x %}{% endfor %}",
+        "{% macro m(x) %}{{ m(x ~ x) }}{% endmacro %}{{ m('xxxxxxxxxx') }}",
+        "{% macro m(x) %}{{ m(x=x + x) }}{% endmacro %}{{ m([1, 2, 3]) }}",
+    ];
+    for template in grown {
+        let world = MemWorld::default()
+            .file("project.yml", "name: case")
+            .file("templates/t.j2", template)
+            .file("main.cf", "x = std::template(\"/t.j2\")");
+        let compiled = compile(&world, &Options::default());
+        let errors = format!("{:?}", compiled.diagnostics);
+        assert!(
+            errors.contains("too long a text or list"),
+            "{template}: {errors}"
+        );
+    }
 }

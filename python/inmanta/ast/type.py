@@ -356,7 +356,9 @@ class ConstraintType(Type):
         self.basetype = basetype
 
     def validate(self, value: object) -> bool:
-        return self.basetype is None or self.basetype.validate(value)
+        from inmanta.execute import proxy, runtime
+
+        return runtime.validate(self.name, proxy.DynamicProxy.unwrap(value))
 
     def type_string(self) -> str:
         return self.name

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from inmanta.ast.entity import Entity
+    from inmanta.ast.type import Type
     from steward_host.messages import EntityInfo
 
 
@@ -24,7 +25,7 @@ class World:
 
     `get(instance_id, attribute)` gives `(kind, value)`: `("value", v)`, or one of `("unset", None)`,
     `("optional_unset", text)` and `("no_attribute", text)`. `lookup(name)` does so for a name at the running call.
-    `entity(name)` gives the fields of `entity_info`, or None; `instances(name)` the handles of its instances, and
+    `entity(name)` gives the fields of `entity_info`, or None, `typedef(name)` what a typedef is made of, or None; `instances(name)` the handles of its instances, and
     `place(instance_id)` file and line of a constructor.
     """
 
@@ -42,6 +43,12 @@ class World:
 
     def native(self, plugin: str, args: list[object], kwargs: list[list[object]]) -> tuple[str, Any]:
         raise RuntimeError(f"{plugin} exists only while Steward compiles a model")
+
+    def typedef(self, name: str) -> str | None:
+        raise RuntimeError("no model: types exist only while Steward compiles one")
+
+    def validate(self, typedef: str, value: object) -> tuple[str, Any]:
+        raise RuntimeError("no model: types exist only while Steward compiles one")
 
     def place(self, instance_id: int) -> tuple[str | None, int]:
         raise RuntimeError("no model: instances exist only while Steward compiles one")
@@ -79,18 +86,41 @@ def entity(name: str) -> Entity | None:
     return known
 
 
+def model_type(name: str) -> Entity | Type | None:
+    """The entity or typedef of this full name, or None."""
+    found: Entity | Type | None = entity(name)
+    if found is None:
+        base = world.typedef(name)
+        if base is not None:
+            from inmanta.ast import type as types
+
+            found = types.ConstraintType(name, types.parse(base))
+    return found
+
+
+def validate(typedef: str, value: object) -> bool:
+    """True if the value is one of the typedef, else a RuntimeException."""
+    return bool(_outcome(typedef, *world.validate(typedef, value)))
+
+
 def native(plugin: str, args: list[object], kwargs: list[list[object]]) -> object:
     """What a plugin of the compiler itself gives, with internal values; its error as an exception."""
+    kind, value = world.native(plugin, args, kwargs)
+    if kind == "raised":
+        value["message"] = f"{plugin}: {value['message']}"
+    return _outcome(plugin, kind, value)
+
+
+def _outcome(name: str, kind: str, value: Any) -> object:
     from inmanta import ast
 
-    kind, value = world.native(plugin, args, kwargs)
     if kind == "value":
         return value
     if kind == "waits":
-        raise ast.MultiUnsetException(f"{plugin} waits for values", [CompilerVariable(number) for number in value])
+        raise ast.MultiUnsetException(f"{name} waits for values", [CompilerVariable(number) for number in value])
     if kind == "raised":
         raised = getattr(ast, value["type_name"], None)
-        message = f"{plugin}: {value['message']}"
+        message = value["message"]
         if isinstance(raised, type) and issubclass(raised, ast.RuntimeException):
             error = ast.RuntimeException(None, message)
             error.__class__ = raised

@@ -6,6 +6,9 @@ use super::super::token::{Keyword, Kind, Token};
 use super::{Mark, Parse, Parser, SyntaxError};
 use crate::span::Span;
 
+/// Longer integers take long to read: the time grows with the square of their length.
+const MAX_DIGITS: usize = 200_000;
+
 /// Binding powers: a larger one binds tighter.
 fn binary(kind: Kind) -> Option<(u8, Operator)> {
     Some(match kind {
@@ -106,6 +109,10 @@ impl Parser<'_> {
             Kind::Keyword(Keyword::Null) => Literal::Null,
             Kind::Int => {
                 let text = self.slice(token);
+                if text.len() > MAX_DIGITS {
+                    let message = format!("a number of more than {MAX_DIGITS} digits");
+                    return self.error(span, message);
+                }
                 match text.parse() {
                     Ok(value) => Literal::Int(value),
                     Err(_) => match text.parse() {
