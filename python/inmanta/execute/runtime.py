@@ -126,7 +126,7 @@ def _outcome(name: str, kind: str, value: Any) -> object:
             error.__class__ = raised
             raise error
         raise ast.PluginException(message) if value["is_plugin"] else ast.RuntimeException(None, message)
-    raise AttributeNotFound(plugin, str(value))
+    raise AttributeNotFound(name, str(value))
 
 
 class CompilerVariable:
