@@ -109,11 +109,12 @@ impl Runner {
         }
     }
 
-    /// All folders exist.
+    /// All folders exist. `repositories`: those that may be copied with the credentials of our user.
     pub(super) fn confined(
         confinement: &Confinement,
         folders: Folders<'_>,
         uses_system_config: bool,
+        repositories: Vec<String>,
     ) -> Result<Self, Error> {
         let failed = || Error::io("cannot make a scratch folder");
         let real = |path: &Path| std::fs::canonicalize(path).map_err(failed());
@@ -121,7 +122,8 @@ impl Runner {
             .prefix("pip-")
             .tempdir_in(real(folders.builds)?)
             .map_err(failed())?;
-        let repositories = Repositories::new(confinement, &real(folders.builds)?, scratch.path())?;
+        let builds = real(folders.builds)?;
+        let repositories = Repositories::new(confinement, &builds, scratch.path(), repositories)?;
         let mut hidden = confinement.hidden.clone();
         hidden.extend(credentials::all(uses_system_config));
         let mut readable = vec![

@@ -154,7 +154,18 @@ impl Environments {
             builds: &self.builds,
         };
         let uses_system_config = requirements.pip.use_system_config;
-        let runner = Runner::confined(&self.confinement, folders, uses_system_config)?;
+        let locked = lock.iter().flat_map(|lock| &lock.packages);
+        let locked = locked.filter_map(|package| match &package.source {
+            Source::Repository { git, .. } => Some(git.clone()),
+            Source::Folder { .. } | Source::Archive { .. } => None,
+        });
+        let named = requirements.repositories.iter().cloned().chain(locked);
+        let runner = Runner::confined(
+            &self.confinement,
+            folders,
+            uses_system_config,
+            named.collect(),
+        )?;
         let offline = Offline::default();
         let job = Job {
             project,

@@ -22,6 +22,8 @@ pub struct Requirements {
     pub pip: PipOptions,
     /// Lines of the files that say where to look.
     pub sources: Vec<String>,
+    /// Repositories that lines of the files name.
+    pub repositories: Vec<String>,
     /// Parts of the project are asked for.
     pub in_project: bool,
     /// Of all of the above: `sha256:…`.
@@ -72,6 +74,7 @@ impl Requirements {
             constraints,
             pip: file.pip.unwrap_or_default(),
             sources: Vec::new(),
+            repositories: Vec::new(),
             in_project: false,
             digest: String::new(),
         };
@@ -108,6 +111,7 @@ impl Requirements {
                 is_empty = false;
                 part(line);
                 self.sources.extend(source(&file, line));
+                self.repositories.extend(repository(line));
                 self.in_project |= is_in_project(line);
                 open.extend(included(&file, line));
             }
@@ -166,6 +170,15 @@ fn source(file: &Path, line: &str) -> Option<String> {
         }
         _ => None,
     }
+}
+
+/// The repository of a line `name @ git+URL@commit#subdirectory=…`.
+fn repository(line: &str) -> Option<String> {
+    let (_, behind) = line.split_once("git+")?;
+    let url = behind.split([' ', '#', ';']).next()?;
+    let path = url.rfind('/')?;
+    let end = url[path..].find('@').map_or(url.len(), |at| path + at);
+    Some(url[..end].to_owned())
 }
 
 /// Another file that a line includes, as requirements or constraints.

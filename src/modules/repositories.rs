@@ -2,7 +2,8 @@
 //!
 //! What pip builds does not see the credentials of the server's user, and nor does the git that pip runs. A repository that
 //! this git cannot have is copied by a git of ours, which runs nothing of it; then pip runs again, and finds the copy in the
-//! repository's place. What pip's git is asked for is read in its trace.
+//! repository's place. What pip's git is asked for is read in its trace. A build may write what looks like one, so only what
+//! the project names is copied.
 
 use std::cell::RefCell;
 use std::ffi::OsString;
@@ -33,6 +34,8 @@ pub(super) struct Repositories {
     pub(super) copies: TempDir,
     trace: RefCell<NamedTempFile>,
     known: RefCell<Vec<String>>,
+    /// What the project names.
+    named: Vec<String>,
 }
 
 impl Repositories {
@@ -41,6 +44,7 @@ impl Repositories {
         confinement: &Confinement,
         builds: &Path,
         scratch: &Path,
+        named: Vec<String>,
     ) -> Result<Self, Error> {
         let failed = || Error::io("cannot make a scratch folder");
         let folder = |prefix: &str| tempfile::Builder::new().prefix(prefix).tempdir_in(builds);
@@ -89,6 +93,7 @@ impl Repositories {
             copies,
             trace: RefCell::new(trace.map_err(failed())?),
             known: RefCell::default(),
+            named,
         })
     }
 
@@ -99,7 +104,7 @@ impl Repositories {
             .env("GIT_TRACE", self.trace.borrow().path());
     }
 
-    /// The repository that git was asked for last, unless there is a copy of it.
+    /// The repository that git was asked for last, if the project names it and there is no copy of it.
     pub(super) fn wanted(&self) -> Option<String> {
         let mut text = Vec::new();
         // Through the file that we have open: its name may be another's by now.
@@ -109,7 +114,8 @@ impl Repositories {
         file.take(TRACE_BYTES).read_to_end(&mut text).ok()?;
         let known = self.known.borrow();
         let wanted = last_cloned(&String::from_utf8_lossy(&text))?;
-        (known.len() < MOST && !known.contains(&wanted)).then_some(wanted)
+        let is_named = self.named.contains(&wanted);
+        (is_named && known.len() < MOST && !known.contains(&wanted)).then_some(wanted)
     }
 
     /// The command that copies a repository.
