@@ -15,7 +15,7 @@ use crate::compile::{self, Compiler, Pool, Source};
 use crate::config::{Config, Database, EnvironmentConfig};
 use crate::deploy::{self, Engine};
 use crate::domain::chain;
-use crate::domain::{EnvironmentId, ProjectId, Timestamp};
+use crate::domain::{EnvironmentId, FactTimes, ProjectId, Timestamp};
 use crate::files::{self, Files};
 use crate::forge::Forge;
 use crate::git::Credentials;
@@ -73,6 +73,7 @@ pub struct App {
     pub hooks: Arc<BTreeMap<String, Hook>>,
     pub api_token: Option<Arc<str>>,
     pub started: Timestamp,
+    pub facts: FactTimes,
     running: Arc<Mutex<HashMap<EnvironmentId, Running>>>,
     /// Held while loops are started or stopped, so that an environment never has two.
     lifecycle: Arc<tokio::sync::Mutex<()>>,
@@ -229,6 +230,7 @@ impl Server {
             hooks: Arc::new(hooks),
             api_token: config.api_token.as_deref().map(Arc::from),
             started: Timestamp::now(),
+            facts: config.facts,
             running: Arc::default(),
             lifecycle: Arc::default(),
             pool,
@@ -319,6 +321,7 @@ impl App {
             bus: self.bus.clone(),
             python: self.pool.python().cloned(),
             shutdown: stop.clone(),
+            facts: self.facts,
         };
         let source =
             Source::from_stored(&environment.repo_url, &environment.repo_branch, &self.data).ok();
@@ -346,6 +349,7 @@ impl App {
             data: self.data.clone(),
             poll,
             credentials,
+            fact_expire: self.facts.expire,
             checkouts: Arc::clone(&self.checkouts),
             shutdown: stop.clone(),
         });
@@ -565,6 +569,11 @@ async fn clean_up(app: &App) -> Result<(), store::Error> {
     let n_checkouts = compile::forget_checkouts(&app.store, &app.data, &app.checkouts).await?;
     if n_checkouts > 0 {
         tracing::info!(n_checkouts, "removed checkouts that no version needs");
+    }
+    let n_left =
+        compile::forget_environments(&app.store, &app.data, &app.checkouts, UNUSED).await?;
+    if n_left > 0 {
+        tracing::info!(n_left, "removed what deleted environments had left");
     }
     let needed = deploy::needed_by_code(&app.store).await?;
     collect_files(app).await?;

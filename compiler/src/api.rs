@@ -1,6 +1,7 @@
 //! What a caller gives to a compile and gets from it.
 
 use std::collections::BTreeMap;
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
@@ -119,15 +120,25 @@ pub enum PythonSource {
     Missing,
     At(PythonRuntime),
     Find(std::sync::Arc<dyn Fn() -> Option<PythonRuntime> + Send + Sync>),
+    /// The process at the other end has the compile run, and is its host itself; it looks at the model afterwards.
+    Attached(std::sync::Arc<UnixStream>),
 }
 
 impl PythonSource {
     /// Finds it. `None`: there is none.
     pub fn get(&self) -> Option<PythonRuntime> {
         match self {
-            Self::Missing => None,
+            Self::Missing | Self::Attached(_) => None,
             Self::At(runtime) => Some(runtime.clone()),
             Self::Find(find) => find(),
+        }
+    }
+
+    /// The process that has the compile run, if it is its host.
+    pub fn attached(&self) -> Option<&UnixStream> {
+        match self {
+            Self::Attached(stream) => Some(stream),
+            _ => None,
         }
     }
 }
@@ -202,6 +213,8 @@ pub struct Compiled {
     pub plugin_output: String,
     /// The loaded modules that have Python code, in load order: what an executor of the resources needs.
     pub python_modules: Vec<crate::protocol::PythonModule>,
+    /// Which of them imported which while they were loaded, in whatever way.
+    pub python_imports: Vec<(String, String)>,
     /// The model was large enough for tiles, and its steps share so little that they could stay in them. For tests.
     pub ran_in_tiles: bool,
 }
@@ -274,6 +287,8 @@ pub struct Diagnostic {
     pub notes: Vec<Note>,
     /// What to do.
     pub help: Option<String>,
+    /// Of an `ExplicitPluginException`: the full name of the class that the plugin raised.
+    pub raised: Option<String>,
     pub causes: Vec<Diagnostic>,
 }
 

@@ -101,6 +101,7 @@ fn broken(message: &str) -> Compiled {
         location: None,
         notes: Vec::new(),
         help: None,
+        raised: None,
         causes: Vec::new(),
     };
     Compiled {
@@ -179,6 +180,7 @@ fn compile_with(
     machine.has_dependency_managers = python.has_dependency_managers;
     let mut compiled = Compiled {
         python_modules,
+        python_imports: python.imports,
         ..Compiled::default()
     };
     errors.extend(mistakes.in_order(machine.check_defaults()));
@@ -223,6 +225,12 @@ fn compile_with(
             if options.dump_model && errors.is_empty() {
                 compiled.model = Some(export::dump(&machine));
             }
+            if options.python.attached().is_some()
+                && errors.is_empty()
+                && let Err(error) = show(&mut machine)
+            {
+                errors.push(error);
+            }
         }
         Err(found) => errors = found,
     }
@@ -232,6 +240,16 @@ fn compile_with(
     let warnings = std::mem::take(&mut machine.warnings);
     compiled.diagnostics = report(&program.sources, errors, warnings).diagnostics;
     compiled
+}
+
+/// Lets the process that has the compile run look at the model, and exports when it asks.
+fn show(machine: &mut runtime::Machine) -> Result<(), Fail> {
+    let mut exported = None;
+    while machine.show(exported.take())? {
+        let (export, _) = export_all(machine, None)?;
+        exported = serde_json::to_value(&export).ok();
+    }
+    Ok(())
 }
 
 fn export_all(

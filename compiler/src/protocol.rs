@@ -147,6 +147,14 @@ pub enum ToHost {
     },
     /// Asks for what getters collected besides values. Answer: `collected`.
     Collect { id: u64 },
+    /// To an attached process, when the model is complete: it may ask about it now. `export`: resources and unknown
+    /// parameters, if it asked for them. Answer: `result`, whether it wants the export; else it has seen enough.
+    Show {
+        id: u64,
+        export: Option<serde_json::Value>,
+    },
+    /// The last message to an attached process: the diagnostics of the compile contract. No answer.
+    Finished { diagnostics: Vec<serde_json::Value> },
     /// Runs the registered finalizers. Answer: `result`, the texts of their errors in order.
     Finalize { id: u64 },
     /// Runs one resource through its handler. Answer: `deployed`.
@@ -311,7 +319,7 @@ pub struct FieldInfo {
 pub struct Failure {
     /// What the exception means to the compiler.
     pub kind: FailureKind,
-    /// Class name, `ValueError`.
+    /// Class name, `ValueError`; of a plugin's own with its module.
     pub type_name: String,
     pub message: String,
     /// The traceback from module code on, as Python prints it.
@@ -375,6 +383,9 @@ pub enum FromHost {
         /// The process forks, as `keep` asks for: no module has threads of its own.
         #[serde(default)]
         forks: bool,
+        /// Which module of the language imported which, in whatever way.
+        #[serde(default)]
+        imports: Vec<(String, String)>,
         /// Files of the project, other than the modules', that were read by the import.
         #[serde(default)]
         read: Vec<String>,

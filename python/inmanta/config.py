@@ -98,3 +98,6 @@ class Option:
 
     def get_default_value(self) -> object:
         return self.default() if callable(self.default) else self.default
+
+
+state_dir = Option("config", "state_dir", "/var/lib/inmanta", "The directory where the server keeps its state")

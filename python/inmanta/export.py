@@ -150,8 +150,75 @@ class Exporter:
     def add_resource(self, resource: Resource) -> None:
         raise CompilerException("Resources come from the model: Steward cannot add one by hand")
 
-    def run(self, *args: object, **kwargs: object) -> None:
-        raise CompilerException("Steward exports by itself; there is no export to start from Python")
+    def run(
+        self,
+        types: object,
+        scopes: object,
+        metadata: dict[str, str] | None = None,
+        no_commit: bool = False,
+        include_status: bool = False,
+        **options: object,
+    ) -> tuple[Any, ...]:
+        """The resources of the model that `do_compile` gave, by id, behind the version 0; with their states if wanted.
+
+        Nothing is sent to a server: `no_commit` has to be true.
+        """
+        from inmanta.const import ResourceState
+        from inmanta.module import Project
+        from steward_host.attached import current
+
+        attached = current(Project.get())
+        if attached is None:
+            raise CompilerException("there is no model to export: `inmanta.compiler.do_compile` makes one")
+        if not no_commit:
+            raise CompilerException("Steward stores what it compiles itself: export with `no_commit`")
+        made = {}
+        states = {}
+        exports = attached.export(self)["resources"]
+        models = _models({exported["entity_type"] for exported in exports})
+        for exported in exports:
+            made_one = _resource(exported)
+            made_one.model = models.get(exported["id"])
+            made[made_one.id] = made_one
+            states[exported["id"]] = ResourceState.undefined if exported["undefined"] else ResourceState.available
+        return (0, made, states) if include_status else (0, made)
+
+
+def _models(types: set[str]) -> dict[str, DynamicProxy]:
+    """The instances of these entities by the ids of their resources."""
+    from inmanta.execute import proxy, runtime
+    from inmanta.resources import to_id
+
+    found = {}
+    with proxy.exportcontext:
+        for name in sorted(types):
+            for instance in runtime.world.instances(name):
+                model = DynamicProxy.return_value(instance)
+                try:
+                    known = to_id(model)
+                except Exception:
+                    # One without a resource: its getters may say so in any way.
+                    continue
+                if known is not None:
+                    found[known] = model
+    return found
+
+
+def _resource(exported: dict[str, Any]) -> Resource:
+    """The object of a resource as the compiler exports it; the class of a type that has none in Python is a plain one."""
+    import json
+
+    from inmanta import resources
+
+    attributes = json.loads(exported["attributes"])
+    cls, _ = resources.resource.get_class(exported["entity_type"])
+    if cls is None:
+        cls = type("Resource", (resources.Resource,), {"fields": tuple(attributes)})
+        options = {"agent": "", "name": exported["id_attribute"]}
+        resources.resource.add_resource(exported["entity_type"], cls, options)
+    made: Resource = cls(resources.Id.parse_id(exported["id"], version=0))
+    made.populate({**attributes, "requires": exported["requires"]}, force_fields=True)
+    return made
 
 
 def __getattr__(name: str) -> object:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import enum
 import os
+
+from inmanta.ast import CompilerException, WrappingRuntimeException
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -11,7 +14,7 @@ if TYPE_CHECKING:
     from steward_host.messages import PythonFile, PythonModule
 
 
-class InvalidModuleException(Exception):
+class InvalidModuleException(CompilerException):
     """A directory that is no module."""
 
 
@@ -19,14 +22,29 @@ class ProjectNotFoundException(Exception):
     """There is no project."""
 
 
-class InvalidMetadata(Exception):
+class InvalidMetadata(CompilerException):
     """A project or module file that cannot be used."""
 
 
-class InstallMode:
+class ModuleNotFoundException(CompilerException):
+    """A module that is imported and is nowhere."""
+
+
+class ModuleLoadingException(WrappingRuntimeException):
+    """A module that cannot be loaded."""
+
+
+class InstallMode(str, enum.Enum):
+    """Which versions of modules a project takes."""
+
     release = "release"
     prerelease = "prerelease"
     master = "master"
+
+
+class ModuleRepoType(enum.Enum):
+    git = "git"
+    package = "package"
 
 
 class ModuleMetadata:
@@ -92,9 +110,19 @@ class ProjectPipConfig:
         self.use_system_config = False
         self.__dict__.update(kwargs)
 
+    def has_source(self) -> bool:
+        """Whether packages can come from anywhere."""
+        return bool(self.index_url) or bool(self.use_system_config)
+
+    def model_dump(self, mode: str = "python") -> dict[str, object]:
+        return dict(vars(self))
+
 
 class ProjectMetadata:
     """What a project says about itself."""
+
+    # As a pydantic model has them: the names that test tools look for.
+    model_fields = ("name", "modulepath", "requires", "pip")
 
     def __init__(self, name: str = "", **kwargs: object) -> None:
         self.name = name
@@ -103,12 +131,37 @@ class ProjectMetadata:
         self.pip = ProjectPipConfig()
         self.__dict__.update(kwargs)
 
+    def model_dump(self, mode: str = "python") -> dict[str, object]:
+        """As a project file has it."""
+        return {**vars(self), "pip": self.pip.model_dump(mode)}
+
 
 class ModuleV2Source:
-    """Kept for old callers: Steward installs modules outside of Python."""
+    """Where modules that are Python packages come from: what is installed beside this code. Steward does the installing."""
 
     def __init__(self, urls: list[str] | None = None) -> None:
         self.urls = urls or []
+
+    @classmethod
+    def path_for(cls, name: str) -> str | None:
+        """The root of an installed module: that of its sources, or the folder of its package; None if there is none."""
+        from importlib.util import find_spec
+
+        try:
+            spec = find_spec(f"inmanta_plugins.{name}")
+        except ModuleNotFoundError:
+            return None
+        if spec is None or spec.origin is None:
+            return None
+        package = os.path.dirname(os.path.abspath(spec.origin))
+        sources = os.path.dirname(os.path.dirname(package))
+        is_source = Module.from_path(sources) is not None and os.path.isdir(os.path.join(sources, "model"))
+        return sources if is_source else package
+
+    def get_installed_module(self, project: Project | None, module_name: str) -> ModuleV2 | None:
+        """The module of this name, if it is installed."""
+        path = self.path_for(module_name)
+        return None if path is None else ModuleV2(project, path, module_name)
 
 
 class Module:
@@ -172,7 +225,10 @@ class ModuleV2(Module):
     """A module that is a Python package."""
 
     def is_editable(self) -> bool:
-        return True
+        """Whether it runs from its sources."""
+        return os.path.isfile(os.path.join(self._path, "pyproject.toml")) or os.path.isfile(
+            os.path.join(self._path, "setup.cfg")
+        )
 
 
 class Project:
@@ -185,6 +241,8 @@ class Project:
         self.modules: dict[str, Module] = {}
         self.metadata = ProjectMetadata(os.path.basename(self._path))
         self.main_file = main_file
+        # Whether its modules are imported.
+        self.loaded = False
 
     @classmethod
     def get(cls, main_file: str = "main.cf", strict_deps_check: bool | None = None) -> Project:
@@ -197,15 +255,14 @@ class Project:
     def set(cls, project: Project, clean: bool = True) -> None:
         cls._project = project
 
-    @classmethod
-    def of_request(cls, project_dir: str, modules: list[PythonModule]) -> Project:
-        """The project of a compile request."""
-        project = cls(project_dir)
+    def set_modules(self, modules: list[PythonModule]) -> None:
+        """The modules of a compile request are those of the project."""
+        self.modules.clear()
         for described in modules:
             root = described["root"]
             kind = ModuleV1 if os.path.isfile(os.path.join(root, "module.yml")) else ModuleV2
-            project.modules[described["name"]] = kind(project, root, described["name"], described["files"])
-        return project
+            self.modules[described["name"]] = kind(self, root, described["name"], described["files"])
+        self.loaded = True
 
     @property
     def project_path(self) -> str:
@@ -219,11 +276,34 @@ class Project:
     def name(self) -> str:
         return self.metadata.name
 
+    def get_modules(self) -> dict[str, Module]:
+        return self.modules
+
     def get_all_constraints(self) -> list[str]:
         return []
 
     def load(self, install: bool = False) -> None:
-        """Nothing to do: Steward has loaded it."""
+        """Imports the Python code of its modules; what is wrong with the project is raised.
+
+        In a compile of Steward's there is nothing to do.
+        """
+        from inmanta import plugins
+
+        if not plugins.Runtime.is_hosted:
+            from steward_host.attached import Attached
+
+            Attached(self).load()
 
     def install_modules(self, **kwargs: object) -> None:
         """Nothing to do: Steward installs modules before it compiles."""
+
+
+def __getattr__(name: str) -> object:
+    # Test tools want pydantic's errors for a place that is none; only they have it imported anyway.
+    if name == "ModuleRepoInfo":
+        import pydantic
+
+        fields: dict[str, object] = {"url": (str, ...), "type": (ModuleRepoType, ModuleRepoType.git)}
+        made = globals()[name] = pydantic.create_model(name, __doc__="One place of `repo` in a project file.", **fields)
+        return made
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -79,6 +79,8 @@ class Runtime:
 
     environment_id: str | None = None
     project_dir: str = "."
+    # This process serves a compile of Steward's.
+    is_hosted = False
     # Full name -> Plugin, for Context.get_compiler().
     plugins: dict[str, Plugin] = {}
     refs: dict[str, Any] = {}
@@ -436,18 +438,21 @@ class Plugin(metaclass=PluginMeta):
         return CheckedArgs(converted, named, unknowns and not self.is_accept_unknowns())
 
     def __call__(self, *args: object, **kwargs: object) -> object:
-        """Calls the body with values that are plugin values already, as template filters do."""
+        """Calls the body with values that are plugin values already, as template filters do.
+
+        A Context comes from the caller, if the body wants one. UnknownException for an Unknown that it does not allow.
+        """
         if self.deprecated:
             self._warn_deprecated()
-        if self.opts.get("commands"):
-            self.check_requirements()
-        values = [DynamicProxy.return_value(a) if not isinstance(a, Unknown) else a for a in args]
-        if any(isinstance(value, Unknown) for value in values) and not self.is_accept_unknowns():
-            return next(value for value in values if isinstance(value, Unknown))
-        if self._context >= 0 and not any(isinstance(value, Context) for value in values):
-            owner = Owner(self.namespace.get_full_name(), Location("?", 0))
-            values.insert(self._context, Context(None, None, owner, self))
-        return DynamicProxy.unwrap(self.call(*values, **kwargs))
+        self.check_requirements()
+
+        def given(value: object) -> object:
+            if isinstance(value, Context) or (isinstance(value, Unknown) and self.is_accept_unknowns()):
+                return value
+            return DynamicProxy.return_value(value)
+
+        values = [given(value) for value in args]
+        return DynamicProxy.unwrap(self.call(*values, **{name: given(value) for name, value in kwargs.items()}))
 
     def _warn_deprecated(self) -> None:
         import warnings

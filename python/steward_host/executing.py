@@ -26,7 +26,17 @@ if TYPE_CHECKING:
 
 
 # The methods of the API that handlers have without an address of the server (`src/deploy/ask.rs`).
-ASKED = frozenset({"get_param", "get_facts", "list_params", "set_param", "set_parameters"})
+ASKED = frozenset(
+    {
+        "discovered_resource_create",
+        "discovered_resource_create_batch",
+        "get_facts",
+        "get_param",
+        "list_params",
+        "set_param",
+        "set_parameters",
+    }
+)
 
 
 class EventLoop:

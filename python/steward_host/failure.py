@@ -20,7 +20,7 @@ def describe(error: BaseException, files: set[str]) -> Failure:
 
     name = type(error).__name__
     if isinstance(error, PluginException):
-        kind = "plugin"
+        kind, name = "plugin", f"{type(error).__module__}.{type(error).__qualname__}"
     elif isinstance(error, AttributeError):
         # A missing attribute of an instance is a compile exception too, but what leaves a plugin is Python's own.
         kind, name = "external", "AttributeError"

@@ -9,7 +9,6 @@ from steward_host.pipe import Closed, Pipe
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Any
 
 PROTOCOL = 1
@@ -18,11 +17,16 @@ PROTOCOL = 1
 TICK = 1.0
 
 
+def hello() -> dict[str, Any]:
+    """The first message of a host: who it is."""
+    version = ".".join(str(part) for part in sys.version_info[:3])
+    return {"protocol": PROTOCOL, "python": version, "pid": os.getpid()}
+
+
 def serve(mode: str, pipe: Pipe) -> int:
     """Says hello and serves until `stop` or the end of the pipe; the exit status."""
-    version = ".".join(str(part) for part in sys.version_info[:3])
     try:
-        pipe.send("hello", {"protocol": PROTOCOL, "python": version, "pid": os.getpid()})
+        pipe.send("hello", hello())
         return _compile(pipe) if mode == "compile" else _execute(pipe)
     except Closed:
         # Not the status of a fork that is done: whoever waits for it is to end, too.
@@ -36,16 +40,7 @@ def _compile(pipe: Pipe) -> int:
 
     said = Said(pipe)
     compiling = Compiling(pipe, said)
-    served: dict[str, Callable[[Any], None]] = {
-        "call": compiling.call,
-        "again": compiling.again,
-        "map": compiling.map,
-        "load_compile": compiling.load,
-        "depend": compiling.depend,
-        "collect": compiling.collect,
-        "serialize": compiling.serialize,
-        "finalize": compiling.finalize,
-    }
+    served = compiling.served
     receive = pipe.receive
     while True:
         name, fields = receive()

@@ -8,6 +8,9 @@ from importlib.machinery import ModuleSpec, SourceFileLoader, SourcelessFileLoad
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
     from steward_host.messages import PythonModule
 
 ROOT = "inmanta_plugins"
@@ -63,6 +66,66 @@ class Finder:
         return spec
 
 
+class Imports:
+    """Notes which module of the language imports which, in whatever way, while it is entered."""
+
+    def __init__(self) -> None:
+        # (importing, imported), in order.
+        self.found: dict[tuple[str, str], None] = {}
+
+    def __enter__(self) -> Imports:
+        import builtins
+        import importlib
+
+        self._import, self._import_module = builtins.__import__, importlib.import_module
+        builtins.__import__ = self._statement
+        importlib.import_module = self._function
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        import builtins
+        import importlib
+
+        builtins.__import__, importlib.import_module = self._import, self._import_module
+
+    def _statement(
+        self,
+        name: str,
+        globals: Any = None,
+        locals: Any = None,
+        fromlist: Sequence[str] | None = (),
+        level: int = 0,
+    ) -> Any:
+        if level or name.startswith(ROOT):
+            absolute = name
+            if level and globals:
+                package = (globals.get("__package__") or "").split(".")
+                base = package[: len(package) - level + 1]
+                absolute = ".".join([*base, name] if name else base)
+            for target in (f"{absolute}.{part}" for part in fromlist or ("",)):
+                self._note(target, 2)
+        return self._import(name, globals, locals, fromlist or (), level)
+
+    def _function(self, name: str, package: str | None = None) -> Any:
+        made = self._import_module(name, package)
+        self._note(made.__name__, 2)
+        return made
+
+    def _note(self, target: str, depth: int) -> None:
+        parts = target.split(".")
+        if parts[0] != ROOT or len(parts) < 2 or not parts[1]:
+            return
+        # A library may do the importing.
+        frame = sys._getframe(depth)
+        while frame is not None:
+            importing = str(frame.f_globals.get("__name__")).split(".")
+            if importing[0] == ROOT and len(importing) > 1:
+                if importing[1] != parts[1]:
+                    self.found[importing[1], parts[1]] = None
+                return
+            frame = frame.f_back  # type: ignore[assignment]
+
+
 class BuiltinStd:
     """Finds our own `inmanta_plugins.std` where no published one is installed; the last of all finders."""
 
@@ -82,21 +145,50 @@ def _installed() -> list[str]:
     return [path for path in (os.path.join(entry, ROOT) for entry in sys.path) if os.path.isdir(path)]
 
 
-def install(modules: list[PythonModule]) -> Finder:
-    """Puts a finder for these modules in front; modules imported by an earlier one are forgotten."""
+def install(modules: list[PythonModule], keep: bool = False) -> Finder:
+    """Puts a finder for these modules in front; modules imported by an earlier one are forgotten.
+
+    `keep`: only those that came from another file.
+    """
+    finder = Finder()
+    finder.add(modules)
+    paths = finder.paths()
     for name, module in list(sys.modules.items()):
         if name == ROOT or name.startswith(ROOT + "."):
             for attribute, function in list(vars(module).items()):
                 if attribute.startswith("inmanta_reset_state") and callable(function):
                     function()
-            del sys.modules[name]
+            if not keep or (file := getattr(module, "__file__", None)) is not None and file not in paths:
+                del sys.modules[name]
     if sys.pycache_prefix is None:
         # A checkout of a commit stays as the commit has it.
         sys.dont_write_bytecode = True
     sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, (Finder, BuiltinStd))]
-    finder = Finder()
-    finder.add(modules)
     sys.meta_path.insert(0, finder)
     # `find_spec` of a namespace package that has no directories at all would not get to the end of the list.
     sys.meta_path.append(BuiltinStd())
     return finder
+
+
+class files_read:
+    """Notes the files below a directory that are read from now on, other than Python's own."""
+
+    def __init__(self, directory: str) -> None:
+        self._directory = os.path.join(directory, "")
+        self._found: set[str] | None = set()
+        sys.addaudithook(self._noted)
+
+    def _noted(self, event: str, arguments: tuple[Any, ...]) -> None:
+        if self._found is None or event not in ("open", "os.listdir", "os.scandir") or not arguments:
+            return
+        path = arguments[0]
+        if isinstance(path, bytes):
+            path = os.fsdecode(path)
+        if isinstance(path, str) and not path.endswith((".py", ".pyc")):
+            path = os.path.abspath(path)
+            if path.startswith(self._directory) and not os.path.isdir(path):
+                self._found.add(path)
+
+    def stop(self) -> set[str]:
+        found, self._found = self._found, None
+        return found or set()

@@ -141,6 +141,18 @@ class Loading(Compiling):
         self.assertEqual(annotations, [{"model": "string"}, {"model": "string?"}])
         self.assertEqual(described["returns"], {"list": {"model": "int"}})
 
+    def test_who_imports_whom_is_noted_however_it_is_done(self) -> None:
+        self.host(
+            ("a", ""),
+            ("b", "import importlib\ndef load(name):\n    return importlib.import_module(f'inmanta_plugins.{name}')\n"),
+            ("c", "from inmanta_plugins import a\nimport json, os.path\n"),
+            ("d", "from ..b import load\nload('a')\n"),
+            ("e", "def later():\n    import inmanta_plugins.a\nimport inmanta_plugins.c as c\n"),
+            ("f", "from inmanta_plugins.f import *\n__import__('inmanta_' + 'plugins.b')\n"),
+        )
+        found = [tuple(pair) for pair in self.loaded["imports"]]
+        self.assertEqual(found, [("c", "a"), ("d", "b"), ("b", "a"), ("e", "c"), ("f", "b")])
+
     def test_a_module_that_cannot_be_imported_is_named(self) -> None:
         modules = Modules(self).write("good", "").write("bad", "import good_heavens\n")
         host = Host(self, "compile")
@@ -488,7 +500,7 @@ class Calls(Compiling):
 
     def test_exceptions_have_their_kind(self) -> None:
         plugin = self.failure("fail", "plugin")
-        self.assertEqual((plugin["kind"], plugin["type_name"], plugin["message"]), ("plugin", "Mine", "my message"))
+        self.assertEqual((plugin["kind"], plugin["type_name"], plugin["message"]), ("plugin", "inmanta_plugins.net.Mine", "my message"))
         self.assertEqual(self.failure("fail", "compile")["kind"], "compile")
         external = self.failure("fail", "external")
         self.assertEqual((external["kind"], external["type_name"]), ("external", "KeyError"))
@@ -597,8 +609,9 @@ class Calls(Compiling):
     def test_37_plugins_can_be_called_by_name_with_and_without_context(self) -> None:
         self.net.entities["net::Port"] = {"name": "net::Port", "attributes": [], "parents": []}
         self.check(5, "through", "net::add")
-        name, result = self.net.call("net::through", "net::context")
-        self.assertEqual((name, result[-1]), ("result", "x"))
+        # Who calls one by name gives the Context, too.
+        name, body = self.net.call("net::through", "net::context")
+        self.assertEqual((name, body["type_name"]), ("failed", "AttributeError"))
         self.check("x", "in_context")
 
 

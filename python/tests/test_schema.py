@@ -6,7 +6,7 @@ import os
 import re
 import unittest
 
-from steward_host import host, msgpack, pipe
+from steward_host import attached, compiling, host, msgpack, pipe
 from tests.support import ACTION, PACKAGE, Host, Modules, instance
 
 SCHEMA = os.path.join(os.path.dirname(PACKAGE), "compiler", "src", "protocol.rs")
@@ -81,8 +81,10 @@ class Schema(unittest.TestCase):
         self.assertEqual(steward_std._PLUGINS | set(steward_std._RENAMED.values()), natives)
 
     def test_every_request_is_understood(self) -> None:
-        with open(host.__file__, encoding="utf-8") as file:
-            source = file.read()
+        source = ""
+        for part in (host, compiling, attached):
+            with open(part.__file__, encoding="utf-8") as file:
+                source += file.read()
         # Answers to the host's own questions are no requests.
         for name in self.enums["ToHost"].keys() - {"got", "entity_info", "instance_list", "place", "typedef_info", "api_answer"}:
             self.assertIn(f'"{name}"', source)

@@ -10,6 +10,7 @@ use super::desired::contains;
 use super::environment::scope;
 use super::error::ApiError;
 use super::{Answer, Body, answer, page, with};
+use crate::deploy;
 use crate::domain::ResourceId;
 use crate::server::App;
 use crate::store::{Discovered, Environment};
@@ -33,7 +34,23 @@ pub(super) fn routes(app: &App) -> BoxedFilter<(Body,)> {
         .and(with(app))
         .and(args::body())
         .then(|app, args| answer(forget_all(app, args)));
+    let make = warp::path!("api" / "v2" / "discovered" / Segment).and(warp::post());
+    let make = make
+        .and(with(app))
+        .and(args::body())
+        .then(|id, app, args| answer(create(id, app, args)));
+    let make_all = warp::path!("api" / "v2" / "discovered" / ..)
+        .and(warp::path::end())
+        .and(warp::post());
+    let make_all = make_all
+        .and(with(app))
+        .and(args::body())
+        .then(|app, args| answer(create_all(app, args)));
     list.or(one)
+        .unify()
+        .or(make_all)
+        .unify()
+        .or(make)
         .unify()
         .or(batch)
         .unify()
@@ -97,6 +114,31 @@ async fn list_discovered(app: App, args: Args) -> Result<Answer, ApiError> {
     page::page(&args, "/api/v2/discovered", shown, key, false, |found| {
         shape(found, &managed)
     })
+}
+
+async fn create(id: Segment, app: App, args: Args) -> Result<Answer, ApiError> {
+    let found = json!({
+        "discovered_resource_id": id.0,
+        "discovery_resource_id": args.value("discovery_resource_id"),
+        "values": args.value("values"),
+    });
+    keep(&app, &args, &[found]).await
+}
+
+async fn create_all(app: App, args: Args) -> Result<Answer, ApiError> {
+    let found = args.value("discovered_resources");
+    let found = found.and_then(Value::as_array);
+    let found = found
+        .ok_or_else(|| ApiError::bad_request("Field 'discovered_resources' has to be a list"))?;
+    keep(&app, &args, found).await
+}
+
+async fn keep(app: &App, args: &Args, found: &[Value]) -> Result<Answer, ApiError> {
+    let environment = scope(app, args).await?.id;
+    let found: Result<Vec<_>, String> = found.iter().map(deploy::discovered_input).collect();
+    let found = found.map_err(ApiError::bad_request)?;
+    app.store.discovered_set(environment, &found).await?;
+    Ok(Answer::Empty)
 }
 
 fn unknown(id: &str) -> ApiError {

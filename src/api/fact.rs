@@ -9,7 +9,7 @@ use super::desired::contains;
 use super::environment::scope;
 use super::error::ApiError;
 use super::{Answer, Body, answer, page, with};
-use crate::deploy::{FACT_EXPIRE, fact_json as fact};
+use crate::deploy::fact_json as fact;
 use crate::domain::{EnvironmentId, ParameterId, Timestamp};
 use crate::server::App;
 use crate::store::{CompileRequest, Environment, Fact};
@@ -148,7 +148,7 @@ async fn get_param(name: Segment, app: App, args: Args) -> Result<Answer, ApiErr
     let resource_id = args.text("resource_id")?.unwrap_or_default();
     let found = app.store.fact_fetch(environment, &resource_id, &name.0);
     let now = Timestamp::now();
-    let is_known = |fact: &Fact| !fact.expires || now.since(fact.updated) < FACT_EXPIRE;
+    let is_known = |fact: &Fact| !fact.expires || now.since(fact.updated) < app.facts.expire;
     if let Some(found) = found.await?.filter(is_known) {
         return Ok(Answer::Whole(
             json!({"parameter": fact(environment, &found)}),
@@ -272,7 +272,7 @@ async fn list_params(app: App, args: Args) -> Result<Answer, ApiError> {
         .collect();
     Ok(Answer::Whole(json!({
         "parameters": shown,
-        "expire": FACT_EXPIRE.as_secs(),
+        "expire": app.facts.expire.as_secs(),
         "now": Timestamp::now().to_string(),
     })))
 }

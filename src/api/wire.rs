@@ -106,6 +106,7 @@ fn compile_error(diagnostic: &Value) -> Value {
         }
         _ => ("runtime_error", "inmanta.ast"),
     };
+    let own = explicit(diagnostic, kind);
     let number = |name: &str| diagnostic[name].as_i64();
     let location = match (diagnostic["file"].as_str(), number("line")) {
         (Some(file), Some(line)) => {
@@ -121,12 +122,31 @@ fn compile_error(diagnostic: &Value) -> Value {
         }
         _ => Value::Null,
     };
+    let (category, type_name, message) = match own {
+        Some((type_name, message)) => ("plugin_exception", type_name.to_owned(), message),
+        None => {
+            let message = diagnostic["message"].as_str().unwrap_or_default();
+            (category, format!("{module}.{kind}"), message)
+        }
+    };
     json!({
         "category": category,
-        "type": format!("{module}.{kind}"),
-        "message": diagnostic["message"],
+        "type": type_name,
+        "message": message,
         "location": location,
     })
+}
+
+/// Class and text of what a plugin raised on purpose, without the line that says where.
+fn explicit<'a>(diagnostic: &'a Value, kind: &str) -> Option<(&'a str, &'a str)> {
+    if kind != "ExplicitPluginException" {
+        return None;
+    }
+    let message = diagnostic["message"].as_str().unwrap_or_default();
+    let own = message.split_once('\n').map_or(message, |(_, own)| own);
+    // Compiles of before did not say what was raised.
+    let raised = diagnostic["raised"].as_str();
+    Some((raised.unwrap_or("inmanta.ast.PluginException"), own))
 }
 
 pub(super) fn version(version: &Version, active: Option<i64>) -> Value {

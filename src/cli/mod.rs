@@ -1,5 +1,6 @@
 //! The command line: one file a command.
 
+mod attached;
 mod check;
 mod compile;
 mod confined;
@@ -69,6 +70,18 @@ enum Command {
         /// How long a Python handler may take for one resource.
         #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..))]
         handler_timeout: u64,
+    },
+    /// Compile for the process at the other end of standard input, which is the Python host of the compile.
+    #[command(hide = true)]
+    Attached {
+        #[arg(long, value_name = "DIR")]
+        project: PathBuf,
+        /// The Python environment with its modules [default: that of the project].
+        #[arg(long, value_name = "DIR")]
+        environment: Option<PathBuf>,
+        /// Facts and parameters.
+        #[arg(long, value_name = "JSON", default_value = "{}")]
+        inputs: String,
     },
     /// Run another program with less rights.
     #[command(hide = true)]
@@ -264,6 +277,11 @@ pub fn main() -> ExitCode {
                 ..Default::default()
             })
         }
+        Command::Attached {
+            project,
+            environment,
+            inputs,
+        } => attached::run(project, environment.as_deref(), &inputs),
         Command::Confined { policy, command } => confined::run(&policy, &command),
         Command::Tied {
             parent,

@@ -108,6 +108,7 @@ fn configure(arguments: &UpArguments) -> Result<Config, String> {
             ..PoolOptions::default()
         },
         housekeeping: HOUSEKEEPING,
+        facts: Default::default(),
         environments: vec![environment],
     })
 }

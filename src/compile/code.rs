@@ -1,20 +1,29 @@
 //! Which Python code the handlers of a compiled model need, kept by content for the version that is made of it.
 //!
-//! An executor gets the modules of the types of its resources, of their references and mutators, the modules that provide
-//! for such a type, and all that these import. What a module imports is read off its text, rather too much than too little:
-//! one that is not needed only costs time. Source: deploy.md 5.1; issue 4, 6.
+//! A resource type needs its module, those of the references and mutators of its resources, the modules that provide for
+//! such a type, and all that these import. What a module imported while it was loaded the Python host has seen, however it
+//! was done; what it may import later is read off its text, rather too much than too little: one that is not needed only
+//! costs time. Source: deploy.md 5.1; issue 4, 6.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 
-use steward_compiler::Resource;
 use steward_compiler::protocol::PythonModule;
+use steward_compiler::{Compiled, Resource};
 
 use crate::deploy::{CodeFile, CodeModule, Content};
 use crate::files::Files;
 
 const ROOT: &str = "inmanta_plugins";
+
+/// The code of a version.
+#[derive(Default)]
+pub(super) struct Kept {
+    pub(super) modules: Vec<CodeModule>,
+    /// The names of the modules that each resource type needs.
+    pub(super) types: BTreeMap<String, Vec<String>>,
+}
 
 /// A module, its files, and what it says of others.
 struct Source<'a> {
@@ -34,30 +43,37 @@ struct Mentions {
     types: BTreeSet<String>,
 }
 
-/// Keeps the code that `resources` need of `modules`.
+/// Keeps the code that `resources` need of the modules of their compile.
 ///
 /// # Errors
 /// A file cannot be read, or not be kept.
-pub(super) fn keep(
-    modules: &[PythonModule],
-    resources: &[Resource],
-    store: &Files,
-) -> io::Result<Vec<CodeModule>> {
+pub(super) fn keep(compiled: &Compiled, resources: &[Resource], store: &Files) -> io::Result<Kept> {
     let typed = resources
         .iter()
         .map(|resource| (resource.entity_type.as_str(), resource.attributes.as_str()));
     let types = types_of(typed);
     if types.is_empty() {
-        return Ok(Vec::new());
+        return Ok(Kept::default());
     }
+    let modules = &compiled.python_modules;
     let names: BTreeSet<&str> = modules.iter().map(|module| module.name.as_str()).collect();
     let sources = modules.iter().map(|module| read(module, &names));
-    let sources: Vec<Source<'_>> = sources.collect::<io::Result<_>>()?;
-    let needed = needed(&sources, &types);
+    let mut sources: Vec<Source<'_>> = sources.collect::<io::Result<_>>()?;
+    for source in &mut sources {
+        let imports = compiled.python_imports.iter();
+        let seen = imports.filter(|(importing, _)| *importing == source.module.name);
+        let seen = seen.map(|(_, imported)| imported.clone());
+        source.mentions.modules.extend(seen);
+    }
+    let by_type = types
+        .iter()
+        .map(|(resource_type, types)| (*resource_type, needed(&sources, types)));
+    let by_type: BTreeMap<&str, BTreeSet<&str>> = by_type.collect();
+    let needed: BTreeSet<&str> = by_type.values().flatten().copied().collect();
     let kept = sources
         .iter()
         .filter(|source| needed.contains(source.module.name.as_str()));
-    kept.map(|source| {
+    let kept = kept.map(|source| {
         let files = source.module.files.iter().zip(&source.files);
         let files = files.map(|(file, content)| {
             Ok(CodeFile {
@@ -70,8 +86,16 @@ pub(super) fn keep(
             name: source.module.name.clone(),
             files: files.collect::<io::Result<_>>()?,
         })
+    });
+    let modules = kept.collect::<io::Result<_>>()?;
+    let types = by_type.into_iter().map(|(resource_type, needed)| {
+        let needed = needed.into_iter().map(str::to_owned).collect();
+        (resource_type.to_owned(), needed)
+    });
+    Ok(Kept {
+        modules,
+        types: types.collect(),
     })
-    .collect()
 }
 
 fn read<'a>(module: &'a PythonModule, names: &BTreeSet<&str>) -> io::Result<Source<'a>> {
@@ -90,11 +114,14 @@ fn read<'a>(module: &'a PythonModule, names: &BTreeSet<&str>) -> io::Result<Sour
     })
 }
 
-/// The types of resources, given with their attributes, and of the references and mutators in them.
-fn types_of<'a>(resources: impl Iterator<Item = (&'a str, &'a str)>) -> BTreeSet<&'a str> {
+/// For each type of the resources, given with their attributes, itself and those of the references and mutators in them.
+fn types_of<'a>(
+    resources: impl Iterator<Item = (&'a str, &'a str)>,
+) -> BTreeMap<&'a str, BTreeSet<&'a str>> {
     const KEY: &str = "\"type\": \"";
-    let mut types = BTreeSet::new();
+    let mut by_type: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for (entity_type, attributes) in resources {
+        let types = by_type.entry(entity_type).or_default();
         types.insert(entity_type);
         let has_some = ["\"references\": [{", "\"mutators\": [{"]
             .iter()
@@ -104,7 +131,7 @@ fn types_of<'a>(resources: impl Iterator<Item = (&'a str, &'a str)>) -> BTreeSet
             types.extend(found.filter_map(|rest| rest.split_once('"').map(|(name, _)| name)));
         }
     }
-    types
+    by_type
 }
 
 /// The names of the modules that are needed for `types`.
@@ -149,6 +176,7 @@ impl Mentions {
                 }
             }
         }
+        self.all |= imports_what_it_computes(text);
         if is_open {
             let words = text.split(|c| !is_word(c));
             let named = words.filter(|word| names.contains(word));
@@ -161,6 +189,34 @@ impl Mentions {
             self.types.extend(types.map(str::to_owned));
         }
     }
+}
+
+/// Whether a text has a function that imports what it is told, and does not tell it by a plain text.
+fn imports_what_it_computes(text: &str) -> bool {
+    const OTHERS: &[&str] = &[
+        "exec_module",
+        "load_module",
+        "spec_from_",
+        "runpy",
+        "pkgutil",
+    ];
+    let functions = ["import_module", "__import__"].into_iter();
+    let mut uses = functions.flat_map(|function| {
+        let found = text.match_indices(function);
+        found.map(move |(at, _)| (&text[..at], text[at + function.len()..].trim_start()))
+    });
+    uses.any(|(before, rest)| match rest.strip_prefix('(') {
+        Some(argument) => !begins_with_text(argument.trim_start()),
+        // Anything but its own import hands it on to somebody.
+        None => !before.trim_end().ends_with(" import") || rest.starts_with("as "),
+    }) || OTHERS.iter().any(|other| text.contains(other))
+}
+
+/// Whether the first argument is a text and no more.
+fn begins_with_text(arguments: &str) -> bool {
+    let quote = arguments.chars().next().filter(|c| ['"', '\''].contains(c));
+    let behind = quote.and_then(|quote| arguments[1..].split_once(quote));
+    behind.is_some_and(|(_, behind)| behind.trim_start().starts_with([',', ')']))
 }
 
 fn is_word(c: char) -> bool {
@@ -186,6 +242,12 @@ mod tests {
             "importlib.import_module(f'inmanta_plugins.{name}')",
             "importlib.import_module('inmanta_plugins.' + name)",
             "pkgutil.iter_modules(inmanta_plugins.__path__)",
+            "importlib.import_module(ROOT + name)",
+            "importlib.import_module(\n    name)",
+            "__import__(name)",
+            "importlib.import_module('inmanta' + rest)",
+            "load = importlib.import_module",
+            "from importlib import import_module as load",
         ] {
             assert!(imports(text), "{text}");
         }
@@ -194,6 +256,8 @@ mod tests {
             "import inmanta_plugins.network",
             "from inmanta_plugins import network",
             "x = 'net'",
+            "from importlib import import_module\nimport_module('json')",
+            "importlib.import_module('yaml', None)",
         ] {
             assert!(!imports(text), "{text}");
         }
@@ -228,8 +292,12 @@ mod tests {
             })
             .collect();
         let attributes = "{\"references\": [{\"args\": [], \"type\": \"refs::Secret\"}]}";
-        let types = types_of([("net::Row", attributes)].into_iter());
-        let found: Vec<&str> = needed(&sources, &types).into_iter().collect();
+        let types = types_of([("net::Row", attributes), ("util::Row", "{}")].into_iter());
+        let found: Vec<&str> = needed(&sources, &types["net::Row"]).into_iter().collect();
+        assert_eq!(
+            Vec::from_iter(needed(&sources, &types["util::Row"])),
+            ["util"]
+        );
         assert_eq!(found, ["extra", "net", "refs", "util"]);
     }
 }

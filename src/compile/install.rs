@@ -92,13 +92,11 @@ pub async fn restore_modules(
         let environments = environments(data, environment.id, pool, stop);
         let (data, dir) = (data.to_owned(), checkouts(data, environment.id));
         blocking(move || {
-            let checked_out = || {
-                let repository = source.repository_path(&data)?;
-                let commit = commit.parse().map_err(|_| git::Error::EmptyRepository {
-                    url: commit.clone(),
-                })?;
-                git::checkout(&repository, commit, &dir)
-            };
+            let id = commit.parse();
+            let id = id.map_err(|_| {
+                format!("{commit} is no id of a commit: the version cannot be checked out")
+            })?;
+            let checked_out = || git::checkout(&source.repository_path(&data)?, id, &dir);
             let project = checked_out().map_err(|error: git::Error| chain(&error))?;
             let ensured = environments.ensure(&project, &python.interpreter);
             ensured.map(|_| ()).map_err(|error| chain(&error))
@@ -125,7 +123,7 @@ pub(super) fn policy(context: &Context<'_>) -> Policy {
             data.join("runtime"),
             environments,
         ],
-        hidden: hidden(&data, context.pool),
+        hidden: [hidden(&data, context.pool), modules::credentials()].concat(),
         scratch,
         writable: Vec::new(),
         // That of the worker, which starts it.

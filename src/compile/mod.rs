@@ -6,6 +6,7 @@
 
 mod code;
 mod install;
+mod leftovers;
 mod next;
 mod python;
 mod run;
@@ -14,6 +15,7 @@ mod source;
 mod worker;
 
 pub use install::restore_modules;
+pub use leftovers::forget_environments;
 pub use python::{interpreter, python_runtime};
 pub use run::forget_checkouts;
 pub use service::{Compiler, Options};

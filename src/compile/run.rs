@@ -12,7 +12,7 @@ use super::install::{install, policy};
 use super::next::inputs_digest;
 use super::source::Head;
 use super::worker::{Job, JobDone, Pool, PoolError};
-use crate::deploy::{FACT_EXPIRE, Python};
+use crate::deploy::Python;
 use crate::domain::chain;
 use crate::domain::{EnvironmentId, Timestamp};
 use crate::files::folders;
@@ -27,6 +27,8 @@ pub(super) struct Context<'a> {
     pub(super) pool: &'a Pool,
     pub(super) data: &'a Path,
     pub(super) environment: EnvironmentId,
+    /// A fact that is older is not known.
+    pub(super) fact_expire: Duration,
 }
 
 /// How a compile ended.
@@ -294,7 +296,7 @@ async fn inputs(context: &Context<'_>) -> Result<steward_compiler::Inputs, Failu
     for fact in facts {
         if fact.resource_id.is_empty() {
             inputs.parameters.insert(fact.name, fact.value.into());
-        } else if !fact.expires || now.since(fact.updated) < FACT_EXPIRE {
+        } else if !fact.expires || now.since(fact.updated) < context.fact_expire {
             let of = inputs.facts.entry(fact.resource_id).or_default();
             of.insert(fact.name, fact.value);
         }

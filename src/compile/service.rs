@@ -38,6 +38,8 @@ pub struct Options {
     /// How often to look without being told; zero: never.
     pub poll: Duration,
     pub credentials: Credentials,
+    /// A fact that is older is not known.
+    pub fact_expire: Duration,
     /// Held for reading while a compile uses a checkout that no version names yet.
     pub checkouts: Arc<RwLock<()>>,
     pub shutdown: CancellationToken,
@@ -234,6 +236,7 @@ impl Loop {
                     pool: &self.options.pool,
                     data: &self.options.data,
                     environment: id,
+                    fact_expire: self.options.fact_expire,
                 };
                 let checkouts = Arc::clone(&self.options.checkouts);
                 let _in_use = checkouts.read().await;

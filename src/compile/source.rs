@@ -115,6 +115,14 @@ impl Source {
         }
     }
 
+    /// Where its commits are kept below a server's directory.
+    pub(super) fn place(&self, data: &Path) -> PathBuf {
+        match self {
+            Self::Repository { url, .. } => Mirror::place(&data.join("mirrors"), url),
+            Self::Folder { repository, .. } => repository.clone(),
+        }
+    }
+
     /// For people: no secrets.
     pub fn display(&self) -> String {
         match self {

@@ -13,8 +13,8 @@ use serde::{Deserialize, Serialize};
 use steward_compiler::{Compiled, Export, PythonRuntime, Severity, Variables, WarmHosts, protocol};
 use tokio::process::{Child, ChildStdin, ChildStdout};
 
-use super::code;
-use crate::deploy::{CodeModule, Python, VersionCode};
+use super::code::{self, Kept};
+use crate::deploy::{Python, VersionCode};
 use crate::files::Files;
 use crate::process;
 
@@ -315,8 +315,11 @@ fn compile(job: Job, hosts: &Arc<WarmHosts>) -> JobDone {
         colored: steward_compiler::render(diagnostic, &world, true),
     };
     let mut diagnostics: Vec<Reported> = compiled.diagnostics.iter().map(report).collect();
-    let kept = store.map_or(Ok(Vec::new()), |store| keep(&compiled, &Files::new(store)));
-    let modules = kept.unwrap_or_else(|error| {
+    let kept = store.map_or_else(
+        || Ok(Kept::default()),
+        |store| keep(&compiled, &Files::new(store)),
+    );
+    let kept = kept.unwrap_or_else(|error| {
         let text = format!("what the resources need can not be kept: {error}");
         diagnostics.push(Reported {
             is_error: true,
@@ -325,7 +328,7 @@ fn compile(job: Job, hosts: &Arc<WarmHosts>) -> JobDone {
             plain: text.clone(),
             colored: text,
         });
-        Vec::new()
+        Kept::default()
     });
     let mut printed = std::mem::take(&mut *printed.lock().unwrap_or_else(PoisonError::into_inner));
     printed.push_str(&compiled.plugin_output);
@@ -334,17 +337,18 @@ fn compile(job: Job, hosts: &Arc<WarmHosts>) -> JobDone {
         export: compiled.export,
         code: VersionCode {
             interpreter: job.environment.map(|path| path.join("bin/python")),
-            modules,
+            modules: kept.modules,
+            types: Some(kept.types),
         },
         printed,
     }
 }
 
 /// Keeps what resources upload, and the code of their handlers.
-fn keep(compiled: &Compiled, store: &Files) -> std::io::Result<Vec<CodeModule>> {
+fn keep(compiled: &Compiled, store: &Files) -> std::io::Result<Kept> {
     store.keep_all(&compiled.files)?;
     match &compiled.export {
-        Some(export) => code::keep(&compiled.python_modules, &export.resources, store),
-        None => Ok(Vec::new()),
+        Some(export) => code::keep(compiled, &export.resources, store),
+        None => Ok(Kept::default()),
     }
 }

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::{Config, Database, EnvironmentConfig, Error, WebhookConfig};
 use crate::compile::PoolOptions;
-use crate::domain::check_setting;
+use crate::domain::{FactTimes, check_setting};
 use crate::git::Credentials;
 
 /// A configuration has no reason to be larger.
@@ -30,7 +30,18 @@ struct File {
     /// How often what nothing needs any more is removed.
     housekeeping: Option<String>,
     #[serde(default)]
+    facts: FactsSection,
+    #[serde(default)]
     environments: Vec<EnvironmentSection>,
+}
+
+/// How long facts are good.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FactsSection {
+    expire: Option<String>,
+    renew: Option<String>,
+    resource_block: Option<String>,
 }
 
 /// A value that is secret: written in place, or read from elsewhere.
@@ -224,6 +235,7 @@ fn parse(text: &str, path: &str) -> Result<Config, Error> {
         .housekeeping
         .map(|pause| check.some_duration("housekeeping", &pause))
         .transpose()?;
+    let facts = check.facts(&file.facts)?;
     let data = file
         .data
         .or_else(|| std::env::var_os("STATE_DIRECTORY").map(PathBuf::from));
@@ -262,6 +274,7 @@ fn parse(text: &str, path: &str) -> Result<Config, Error> {
         api_token,
         pool,
         housekeeping: housekeeping.unwrap_or(super::HOUSEKEEPING),
+        facts,
         environments,
     })
 }
@@ -402,6 +415,29 @@ impl Check<'_> {
 
     /// `90`, `90s`, `15m`, `2h`, `1d`.
     /// One that is not zero.
+    /// Source: deploy.md 5.7.
+    fn facts(&self, section: &FactsSection) -> Result<FactTimes, Error> {
+        let mut times = FactTimes::default();
+        if let Some(expire) = &section.expire {
+            times.expire = self.some_duration("facts.expire", expire)?;
+            times.renew = times.expire / 3;
+        }
+        if let Some(renew) = &section.renew {
+            times.renew = self.some_duration("facts.renew", renew)?;
+        }
+        if times.renew >= times.expire {
+            let message = format!(
+                "less than facts.expire ({} s) is needed",
+                times.expire.as_secs()
+            );
+            return Err(self.field("facts.renew", &message));
+        }
+        if let Some(block) = &section.resource_block {
+            times.resource_block = self.duration("facts.resource_block", block)?;
+        }
+        Ok(times)
+    }
+
     fn some_duration(&self, field: &str, text: &str) -> Result<Duration, Error> {
         let duration = self.duration(field, text)?;
         if duration.is_zero() {
@@ -471,6 +507,19 @@ environments:
             "30"
         );
         assert!(!format!("{config:?}").contains("correct-horse"));
+        assert_eq!(config.facts, crate::domain::FactTimes::default());
+        let facts = |text: &str| parse(&format!("{GOOD}facts: {text}\n"), "f");
+        let times = facts("{expire: 10m, resource_block: 0s}").unwrap().facts;
+        let seconds = [times.expire, times.renew, times.resource_block].map(|time| time.as_secs());
+        assert_eq!(seconds, [600, 200, 0]);
+        for bad in [
+            "{expire: 0s}",
+            "{expire: 1m, renew: 1m}",
+            "{renew: 2h}",
+            "{other: 1s}",
+        ] {
+            assert!(facts(bad).is_err(), "{bad}");
+        }
     }
 
     #[track_caller]

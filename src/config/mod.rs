@@ -10,6 +10,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::compile::PoolOptions;
+use crate::domain::FactTimes;
 use crate::forge::Forge;
 use crate::git::{Credentials, Login};
 
@@ -24,6 +25,7 @@ pub struct Config {
     pub pool: PoolOptions,
     /// How often what nothing needs any more is removed.
     pub housekeeping: Duration,
+    pub facts: FactTimes,
     pub environments: Vec<EnvironmentConfig>,
 }
 

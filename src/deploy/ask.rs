@@ -4,9 +4,8 @@
 use serde_json::{Map, Value, json};
 
 use super::engine::Loop;
-use super::facts::FACT_EXPIRE;
-use crate::domain::{EnvironmentId, ParameterId, Timestamp, chain};
-use crate::store::{self, Fact};
+use crate::domain::{EnvironmentId, ParameterId, ResourceId, Timestamp, chain};
+use crate::store::{self, Discovered, Fact};
 
 /// A fact or a parameter as the API shows it.
 pub fn fact_json(environment: EnvironmentId, fact: &Fact) -> Value {
@@ -20,6 +19,32 @@ pub fn fact_json(environment: EnvironmentId, fact: &Fact) -> Value {
         "metadata": fact.metadata,
         "resource_id": fact.resource_id,
         "expires": fact.expires,
+    })
+}
+
+/// What somebody says to have found; the error is why it is nothing of the kind.
+pub fn discovered_input(value: &Value) -> Result<Discovered, String> {
+    let id = |name: &str| {
+        let text = value[name].as_str().unwrap_or_default();
+        let is_id = ResourceId::parse(text).is_some();
+        is_id.then(|| text.to_owned()).ok_or_else(|| {
+            format!(
+                "Field '{name}' has to be the id of a resource, got {}",
+                value[name]
+            )
+        })
+    };
+    if !value["values"].is_object() {
+        return Err(format!(
+            "Field 'values' has to be an object, got {}",
+            value["values"]
+        ));
+    }
+    Ok(Discovered {
+        resource_id: id("discovered_resource_id")?,
+        discovery_resource_id: id("discovery_resource_id")?,
+        values: value["values"].clone(),
+        discovered: Timestamp::now(),
     })
 }
 
@@ -39,6 +64,15 @@ impl Loop {
                 Some(parameters) => self.set_params(parameters).await,
                 None => Ok((400, json!({"message": "Field 'parameters' is required"}))),
             },
+            "discovered_resource_create" => {
+                self.set_discovered(&[Value::Object(arguments.clone())])
+                    .await
+            }
+            "discovered_resource_create_batch" => {
+                let found = arguments.get("discovered_resources");
+                let found = found.and_then(Value::as_array).map(Vec::as_slice);
+                self.set_discovered(found.unwrap_or_default()).await
+            }
             _ => Ok((
                 404,
                 json!({"message": format!("handlers cannot call {method}")}),
@@ -60,7 +94,8 @@ impl Loop {
             .fact_fetch(self.environment, &resource_id, &name)
             .await?;
         let now = Timestamp::now();
-        let is_known = |fact: &Fact| !fact.expires || now.since(fact.updated) < FACT_EXPIRE;
+        let expire = self.facts.times.expire;
+        let is_known = |fact: &Fact| !fact.expires || now.since(fact.updated) < expire;
         if let Some(fact) = found.filter(is_known) {
             let parameter = fact_json(self.environment, &fact);
             return Ok((200, json!({"parameter": parameter})));
@@ -88,7 +123,7 @@ impl Loop {
         let facts = self.store.fact_list(self.environment).await?;
         let body = json!({
             "parameters": self.shown(&facts),
-            "expire": FACT_EXPIRE.as_secs(),
+            "expire": self.facts.times.expire.as_secs(),
             "now": Timestamp::now().to_string(),
         });
         Ok((200, body))
@@ -99,6 +134,17 @@ impl Loop {
         facts
             .map(|fact| fact_json(self.environment, fact))
             .collect()
+    }
+
+    async fn set_discovered(&self, found: &[Value]) -> Result<(u16, Value), store::Error> {
+        let found: Result<Vec<_>, String> = found.iter().map(discovered_input).collect();
+        match found {
+            Ok(found) => {
+                self.store.discovered_set(self.environment, &found).await?;
+                Ok((200, json!({})))
+            }
+            Err(message) => Ok((400, json!({"message": message}))),
+        }
     }
 
     async fn set_params(&mut self, parameters: &[Value]) -> Result<(u16, Value), store::Error> {

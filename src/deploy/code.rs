@@ -1,9 +1,12 @@
-//! The Python code that a version's handlers are made of. Source: deploy.md 5.1, 5.2; issue 4, 6.
+//! The Python code that a version's handlers are made of, and what of it an agent gets: the modules that the types of its
+//! resources need. Source: deploy.md 5.1, 5.2; issue 4, 6.
 //!
 //! A version names the content of each Python file, which is in the file store (`files`): neither a checkout nor a
 //! repository is needed to run it.
 
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -18,6 +21,9 @@ pub struct VersionCode {
     /// That of the environment with the packages that the modules need; without one, the server's.
     pub interpreter: Option<PathBuf>,
     pub modules: Vec<CodeModule>,
+    /// The names of the modules that each resource type needs. `None`, as versions of before have it: all of them.
+    #[serde(default)]
+    pub types: Option<BTreeMap<String, Vec<String>>>,
 }
 
 /// The Python code of one module.
@@ -73,11 +79,82 @@ impl VersionCode {
     }
 }
 
-/// The Python code of the version in force.
+/// The Python code of a version, by agent.
 #[derive(Default)]
 pub(super) struct Code {
+    version: VersionCode,
+    agents: HashMap<String, Arc<AgentCode>>,
+    /// For an agent that is not known.
+    whole: Arc<AgentCode>,
+}
+
+/// The Python code of an agent. Agents whose types need the same share it.
+#[derive(Debug, Default)]
+pub(super) struct AgentCode {
+    /// The same for the same code.
     pub(super) key: String,
-    pub(super) version: VersionCode,
+    pub(super) interpreter: Option<PathBuf>,
+    pub(super) modules: Vec<CodeModule>,
+}
+
+impl Code {
+    fn new(version: VersionCode) -> Self {
+        let whole = Arc::new(AgentCode::of(&version, |_| true));
+        Self {
+            version,
+            agents: HashMap::new(),
+            whole,
+        }
+    }
+
+    /// With the agents and the types of all resources of the version.
+    pub(super) fn for_agents<'a>(
+        mut self,
+        resources: impl Iterator<Item = (&'a str, &'a str)>,
+    ) -> Self {
+        self.agents.clear();
+        let Some(needed) = &self.version.types else {
+            return self;
+        };
+        let mut types: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+        for (agent, resource_type) in resources {
+            types.entry(agent).or_default().insert(resource_type);
+        }
+        let mut known: HashMap<BTreeSet<&str>, Arc<AgentCode>> = HashMap::new();
+        for (agent, types) in types {
+            let modules = types.iter().filter_map(|name| needed.get(*name)).flatten();
+            let modules: BTreeSet<&str> = modules.map(String::as_str).collect();
+            let code = known.entry(modules).or_insert_with_key(|modules| {
+                Arc::new(AgentCode::of(&self.version, |name| modules.contains(name)))
+            });
+            self.agents.insert(agent.to_owned(), Arc::clone(code));
+        }
+        self
+    }
+
+    pub(super) fn of(&self, agent: &str) -> &Arc<AgentCode> {
+        self.agents.get(agent).unwrap_or(&self.whole)
+    }
+}
+
+impl AgentCode {
+    fn of(version: &VersionCode, is_needed: impl Fn(&str) -> bool) -> Self {
+        use sha2::{Digest, Sha256};
+        let modules = version.modules.iter();
+        let modules: Vec<CodeModule> = modules
+            .filter(|module| is_needed(&module.name))
+            .cloned()
+            .collect();
+        // Agents without Python code have no use for an environment of packages.
+        let interpreter = version.interpreter.clone();
+        let interpreter = interpreter.filter(|_| !modules.is_empty());
+        let text = serde_json::to_vec(&(&interpreter, &modules)).unwrap_or_default();
+        Self {
+            key: hex::encode(Sha256::digest(text)),
+            interpreter,
+            modules,
+        }
+    }
 }
 
 pub(super) async fn code_of(
@@ -85,13 +162,10 @@ pub(super) async fn code_of(
     environment: EnvironmentId,
     version: i64,
 ) -> Result<Code, store::Error> {
-    use sha2::{Digest, Sha256};
     let Some(version) = store.version_fetch(environment, version).await? else {
         return Ok(Code::default());
     };
-    let key = hex::encode(Sha256::digest(version.modules.to_string()));
-    let version = VersionCode::read(version.modules);
-    Ok(Code { key, version })
+    Ok(Code::new(VersionCode::read(version.modules)))
 }
 
 /// What stored versions need of what is kept beside the store.
@@ -100,7 +174,7 @@ pub struct Needed {
     /// Virtual environments.
     pub environments: Vec<PathBuf>,
     /// Contents of the file store.
-    pub contents: std::collections::BTreeSet<String>,
+    pub contents: BTreeSet<String>,
 }
 
 /// What the code of all stored versions needs.

@@ -12,6 +12,7 @@ mod results;
 pub use handle::{Engine, Method, Options, RequestError, Scheduled};
 
 use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
@@ -97,12 +98,12 @@ impl Loop {
             None => (Vec::new(), Vec::new(), Code::default()),
             Some(version) => {
                 let resources = store.resource_list(environment, version).await?;
-                let intents = resources.into_iter().map(Intent::from).collect();
-                (
-                    intents,
-                    store.state_list(environment).await?,
-                    code_of(&store, environment, version).await?,
-                )
+                let intents: Vec<Intent> = resources.into_iter().map(Intent::from).collect();
+                let code = code_of(&store, environment, version).await?;
+                let types = intents.iter();
+                let code =
+                    code.for_agents(types.map(|of| (of.agent.as_str(), of.resource_type.as_str())));
+                (intents, store.state_list(environment).await?, code)
             }
         };
         let schedule = Schedule::restore(
@@ -126,7 +127,7 @@ impl Loop {
             halted,
             open: HashMap::new(),
             dry_runs: HashMap::new(),
-            facts: Facts::new(unknowns, options.recompile.clone()),
+            facts: Facts::new(unknowns, options.recompile.clone(), options.facts),
             shutdown: options.shutdown.clone(),
             starts: Vec::new(),
             ends: Vec::new(),
@@ -247,7 +248,7 @@ impl Loop {
         let changed = changed.into_iter().map(Intent::from).collect();
         let unknowns = facts::unknowns(&self.store, self.environment, Some(number)).await?;
         let activation = self.schedule.apply(number, changed, &removed, now);
-        self.code = code;
+        self.code = code.for_agents(self.schedule.types());
         self.facts.set_unknowns(unknowns);
         // The schedule has moved on; the store must follow before anything runs, however long that takes.
         let mut pause = Duration::from_millis(100);
@@ -321,9 +322,10 @@ impl Loop {
                 resource_id: run.intent.resource_id.clone(),
                 started,
             });
+            let code = Arc::clone(self.code.of(&run.intent.agent));
             let task = Task {
                 action: run.action,
-                code: self.code.key.clone(),
+                code: code.key.clone(),
                 agent: run.intent.agent.clone(),
                 resource_id: run.intent.resource_id.clone(),
                 resource_type: run.intent.resource_type.clone(),
@@ -336,7 +338,7 @@ impl Loop {
                 reason: run.reason.clone(),
             };
             self.open.insert(run.action, Open { run, started });
-            self.executor.run(task, &self.code.version).await;
+            self.executor.run(task, &code).await;
         }
     }
 

@@ -15,7 +15,8 @@ use tokio::sync::mpsc;
 use crate::domain::{ActionId, EnvironmentId, Timestamp};
 use crate::process;
 
-use super::{CodeModule, VersionCode};
+use super::CodeModule;
+use super::code::AgentCode;
 
 /// What the server says to an executor.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -170,7 +171,7 @@ impl Executor {
     }
 
     /// Hands a task over. What cannot be handed over comes back as done, `unavailable`.
-    pub(super) async fn run(&mut self, task: Task, code: &VersionCode) {
+    pub(super) async fn run(&mut self, task: Task, code: &AgentCode) {
         let now = Timestamp::now().0;
         let open = (task.resource_id.clone(), task.dry_run, now);
         let action = task.action;
@@ -189,12 +190,12 @@ impl Executor {
     async fn send(
         &mut self,
         task: Task,
-        version: &VersionCode,
+        agent_code: &AgentCode,
         open: (String, bool, i64),
     ) -> std::io::Result<()> {
         let environment_id = self.environment;
         let mut python = self.python.as_ref().map(Python::from);
-        if let (Some(python), Some(interpreter)) = (&mut python, &version.interpreter) {
+        if let (Some(python), Some(interpreter)) = (&mut python, &agent_code.interpreter) {
             python.interpreter.clone_from(interpreter);
         }
         let running = self.start()?;
@@ -202,7 +203,7 @@ impl Executor {
             let code = task.code.clone();
             let command = ExecutorCommand::Code {
                 code: code.clone(),
-                modules: version.modules.clone(),
+                modules: agent_code.modules.clone(),
                 python,
                 environment_id,
             };

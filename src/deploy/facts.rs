@@ -5,22 +5,15 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use steward_compiler::protocol::HandlerOutcome;
 use tokio::sync::Notify;
 
 use super::engine::{Loop, messages_json};
 use super::executor::{Task, TaskDone};
-use crate::domain::{ActionId, EnvironmentId, HandlerStatus, Timestamp, chain};
+use crate::domain::{ActionId, EnvironmentId, FactTimes, HandlerStatus, Timestamp, chain};
 use crate::store::{self, ActionEnd, ActionStart, CompileRequest, Store};
-
-/// A fact older than this counts as unknown, if it may expire.
-pub const FACT_EXPIRE: Duration = Duration::from_secs(3600);
-/// From this age on, the handler is asked again.
-pub const FACT_RENEW: Duration = Duration::from_secs(1200);
-/// A resource is asked once within this time, however often somebody wants to know.
-const ASK_AGAIN: Duration = Duration::from_secs(60);
 
 /// (resource, name of the fact)
 pub(super) type Unknown = (String, String);
@@ -33,16 +26,22 @@ pub(super) struct Facts {
     open: HashSet<ActionId>,
     unknowns: BTreeSet<Unknown>,
     recompile: Arc<Notify>,
+    pub(super) times: FactTimes,
 }
 
 impl Facts {
-    pub(super) fn new(unknowns: BTreeSet<Unknown>, recompile: Arc<Notify>) -> Self {
+    pub(super) fn new(
+        unknowns: BTreeSet<Unknown>,
+        recompile: Arc<Notify>,
+        times: FactTimes,
+    ) -> Self {
         Self {
             asked: HashMap::new(),
             renewed: HashMap::new(),
             open: HashSet::new(),
             unknowns,
             recompile,
+            times,
         }
     }
 
@@ -53,8 +52,8 @@ impl Facts {
 
     /// Those of `wanted` that were not asked lately; a handler that has no answer is not asked all the time.
     fn renewable(&mut self, wanted: BTreeSet<String>, now: Instant) -> Vec<String> {
-        self.renewed
-            .retain(|_, at| now.duration_since(*at) < FACT_RENEW);
+        let renew = self.times.renew;
+        self.renewed.retain(|_, at| now.duration_since(*at) < renew);
         let mut wanted: Vec<String> = wanted.into_iter().collect();
         wanted.retain(|resource_id| !self.renewed.contains_key(resource_id));
         let noted = wanted.iter().map(|resource_id| (resource_id.clone(), now));
@@ -69,8 +68,8 @@ impl Facts {
 
     /// Whether the resource is to be asked now, which is noted.
     fn may_ask(&mut self, resource_id: &str, now: Instant) -> bool {
-        self.asked
-            .retain(|_, at| now.duration_since(*at) < ASK_AGAIN);
+        let block = self.times.resource_block;
+        self.asked.retain(|_, at| now.duration_since(*at) < block);
         if self.asked.contains_key(resource_id) {
             return false;
         }
@@ -103,7 +102,7 @@ pub(super) fn facts_of(outcome: &HandlerOutcome) -> Vec<(String, String, bool)> 
 impl Loop {
     /// Asks for what grows old, and for what the model waits for.
     pub(super) async fn renew_facts(&mut self, now: Timestamp) -> Result<(), store::Error> {
-        let before = Timestamp(now.0 - FACT_RENEW.as_micros() as i64);
+        let before = Timestamp(now.0 - self.facts.times.renew.as_micros() as i64);
         let outdated = self.store.fact_outdated(self.environment, before).await?;
         let unknown = self.facts.unknowns.iter().map(|(id, _)| id.clone());
         let wanted = outdated.into_iter().chain(unknown).collect();
@@ -140,9 +139,10 @@ impl Loop {
             return;
         }
         self.facts.open.insert(action);
+        let code = Arc::clone(self.code.of(&intent.agent));
         let task = Task {
             action,
-            code: self.code.key.clone(),
+            code: code.key.clone(),
             agent: intent.agent,
             resource_id: intent.resource_id,
             resource_type: intent.resource_type,
@@ -154,7 +154,7 @@ impl Loop {
             facts: true,
             reason: "its facts were asked for".to_owned(),
         };
-        self.executor.run(task, &self.code.version).await;
+        self.executor.run(task, &code).await;
     }
 
     /// Writes what a handler answered. The state of the resource is as it was.
@@ -231,9 +231,9 @@ mod tests {
 
     #[test]
     fn a_resource_is_asked_now_and_then() {
-        let mut facts = Facts::new(BTreeSet::new(), Arc::default());
+        let mut facts = Facts::new(BTreeSet::new(), Arc::default(), FactTimes::default());
         let began = Instant::now();
-        let at = |seconds| began + Duration::from_secs(seconds);
+        let at = |seconds| began + std::time::Duration::from_secs(seconds);
         assert!(facts.may_ask("a", at(0)) && facts.may_ask("b", at(0)));
         assert!(!facts.may_ask("a", at(59)));
         assert!(facts.may_ask("a", at(60)));

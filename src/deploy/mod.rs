@@ -12,11 +12,10 @@ mod facts;
 mod intent;
 mod schedule;
 
-pub use ask::fact_json;
+pub use ask::{discovered_input, fact_json};
 pub use code::{
     CodeFile, CodeModule, Content, Needed, VersionCode, interpreter_of, needed_by_code, sweep,
 };
 pub use engine::{Engine, Method, Options, RequestError, Scheduled};
 pub use executor::{ExecutorCommand, ExecutorReply, Python, Task, TaskDone};
-pub use facts::{FACT_EXPIRE, FACT_RENEW};
 pub use intent::Intent;

@@ -180,6 +180,12 @@ impl Schedule {
         Some(&self.entry(*index).intent)
     }
 
+    /// Agent and type of each resource.
+    pub fn types(&self) -> impl Iterator<Item = (&str, &str)> {
+        let intents = self.entries.iter().flatten().map(|entry| &entry.intent);
+        intents.map(|intent| (intent.agent.as_str(), intent.resource_type.as_str()))
+    }
+
     pub fn states(&self) -> impl Iterator<Item = &ResourceState> {
         self.entries.iter().flatten().map(|entry| &entry.state)
     }

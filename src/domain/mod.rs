@@ -1,6 +1,7 @@
 //! Ids, states and settings: plain data, and the one place that reads the clock.
 
 mod error;
+mod facts;
 mod ids;
 mod interval;
 mod resource_id;
@@ -9,6 +10,7 @@ mod state;
 mod time;
 
 pub use error::chain;
+pub use facts::FactTimes;
 pub use ids::{ActionId, CompileId, DryRunId, EnvironmentId, ParameterId, ProjectId};
 pub use interval::{Interval, IntervalError};
 pub use resource_id::ResourceId;

@@ -87,8 +87,7 @@ impl Deref for Mirror {
 impl Mirror {
     /// The mirror of `url` in the folder `dir`, made empty when there is none yet. Asks no remote.
     pub fn open_or_create(dir: &Path, url: &RepositoryUrl) -> Result<Mirror, Error> {
-        let digest = hex::encode(Sha256::digest(url.as_str()));
-        let path = dir.join(&digest[..16]);
+        let path = Self::place(dir, url);
         let mirror = Mirror {
             repository: Repository::at(&path),
             url: url.clone(),
@@ -99,6 +98,12 @@ impl Mirror {
             create_bare(&path)?;
         }
         Ok(mirror)
+    }
+
+    /// Where the mirror of a repository is, below the folder of all.
+    pub fn place(dir: &Path, url: &RepositoryUrl) -> PathBuf {
+        let digest = hex::encode(Sha256::digest(url.as_str()));
+        dir.join(&digest[..16])
     }
 
     pub fn url(&self) -> &RepositoryUrl {

@@ -17,6 +17,9 @@ use tempfile::{NamedTempFile, TempDir};
 use tokio_util::sync::CancellationToken;
 
 use super::Error;
+use super::credentials::{self, OF_PIP};
+use super::repositories::Repositories;
+use super::said::good;
 use crate::process::{self, Ended, Policy};
 
 /// What holds an installation on a server.
@@ -68,16 +71,6 @@ const SYSTEM: &[&str] = &[
     "XDG_CONFIG_DIRS",
 ];
 
-/// What git, ssh and pip look for in the home directory of their user.
-const OF_GIT: &[&str] = &[
-    ".netrc",
-    ".gitconfig",
-    ".git-credentials",
-    ".config/git",
-    ".ssh",
-];
-const OF_PIP: &[&str] = &[".config/pip", ".pip"];
-
 /// Runs the programs of one installation.
 pub(super) struct Runner {
     uses_system_config: bool,
@@ -88,6 +81,7 @@ struct Held {
     launcher: Vec<OsString>,
     /// Home and temporary files.
     scratch: TempDir,
+    repositories: Repositories,
     cache: PathBuf,
     deadline: Instant,
     limit: Duration,
@@ -127,26 +121,32 @@ impl Runner {
             .prefix("pip-")
             .tempdir_in(real(folders.builds)?)
             .map_err(failed())?;
-        let mut readable = vec![real(folders.project)?];
-        if let Some(home) = std::env::var_os("HOME").map(PathBuf::from) {
-            let of_pip: &[&str] = if uses_system_config { OF_PIP } else { &[] };
-            for name in OF_GIT.iter().chain(of_pip) {
-                let Ok(path) = std::fs::canonicalize(home.join(name)) else {
-                    continue;
-                };
-                let link = scratch.path().join(name);
-                let below = link.parent().unwrap_or(scratch.path());
-                std::fs::create_dir_all(below).map_err(failed())?;
+        let repositories = Repositories::new(confinement, &real(folders.builds)?, scratch.path())?;
+        let mut hidden = confinement.hidden.clone();
+        hidden.extend(credentials::all(uses_system_config));
+        let mut readable = vec![
+            real(folders.project)?,
+            repositories.copies.path().to_owned(),
+        ];
+        let of_pip: &[&str] = if uses_system_config { OF_PIP } else { &[] };
+        for (name, path) in credentials::present(of_pip) {
+            let link = scratch.path().join(name);
+            let below = link.parent().unwrap_or(scratch.path());
+            std::fs::create_dir_all(below).map_err(failed())?;
+            if !link.exists() {
                 symlink(&path, link).map_err(failed())?;
-                // The home of a service may be its data directory. What the configuration names as a secret stays one.
-                let hides = |hidden: &PathBuf| hidden.starts_with(&path);
-                if !confinement.hidden.iter().any(hides) {
-                    readable.push(path);
-                }
+            }
+            // The home of a service may be its data directory. What the configuration names as a secret stays one.
+            if !confinement
+                .hidden
+                .iter()
+                .any(|hidden| hidden.starts_with(&path))
+            {
+                readable.push(path);
             }
         }
         let policy = Policy {
-            hidden: confinement.hidden.clone(),
+            hidden,
             readable,
             scratch: scratch.path().to_owned(),
             writable: vec![real(folders.environment)?, real(folders.cache)?],
@@ -160,6 +160,7 @@ impl Runner {
             held: Some(Held {
                 launcher,
                 scratch,
+                repositories,
                 cache: folders.cache.to_owned(),
                 deadline: Instant::now() + confinement.limit,
                 limit: confinement.limit,
@@ -190,14 +191,7 @@ impl Runner {
                 command
             }
         };
-        command
-            .env(
-                "PATH",
-                "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-            )
-            .env("LANG", "C.UTF-8")
-            .env("GIT_TERMINAL_PROMPT", "0");
-        pass(&mut command, NETWORK);
+        plain(&mut command);
         if !self.uses_system_config {
             command.env("PIP_CONFIG_FILE", "/dev/null");
         } else if self.is_confined() {
@@ -210,6 +204,7 @@ impl Runner {
         }
         if let Some(held) = &self.held {
             command.env("PIP_CACHE_DIR", &held.cache);
+            held.repositories.prepare(&mut command);
         }
         Ok(command)
     }
@@ -226,6 +221,22 @@ impl Runner {
         .map_err(failed())?;
         file.write_all(text.as_bytes()).map_err(failed())?;
         Ok(file)
+    }
+
+    /// Has a copy made of the repository that a command failed to get, with the credentials of our user. False: that was
+    /// not why, and there is no use in trying again.
+    pub(super) fn fetch(&self) -> Result<bool, Error> {
+        let Some(held) = &self.held else {
+            return Ok(false);
+        };
+        let Some(url) = held.repositories.wanted() else {
+            return Ok(false);
+        };
+        let mut command = held.repositories.copying(&url)?;
+        plain(&mut command);
+        good(self.run(&mut command, "copying a git repository")?)?;
+        held.repositories.copied(url)?;
+        Ok(true)
     }
 
     /// Runs a command to its end. `what`: in words, for whoever waits for it.
@@ -253,6 +264,18 @@ impl Runner {
             Ended::Stopped => Err(Error::Machine(format!("{what} was stopped"))),
         }
     }
+}
+
+/// What every program gets.
+fn plain(command: &mut Command) {
+    command
+        .env(
+            "PATH",
+            "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+        )
+        .env("LANG", "C.UTF-8")
+        .env("GIT_TERMINAL_PROMPT", "0");
+    pass(command, NETWORK);
 }
 
 fn pass(command: &mut Command, names: &[&str]) {

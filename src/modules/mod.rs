@@ -6,14 +6,17 @@
 
 mod command;
 mod copy;
+mod credentials;
 mod environment;
 mod links;
 mod lock;
 mod pip;
 mod project;
+mod repositories;
 mod said;
 
 pub use command::Confinement;
+pub use credentials::credentials;
 pub use environment::{Environments, sweep};
 pub use lock::{LOCK_FILE, Lock, Package, Source};
 pub use pip::Offline;

@@ -165,7 +165,14 @@ impl<'a> Pip<'a> {
     }
 
     fn run(&self, command: &mut Command, what: &str) -> Result<Output, Error> {
-        good(self.job.runner.run(command, what)?)
+        loop {
+            let output = self.job.runner.run(command, what)?;
+            let is_git =
+                |said: &str| said.contains("git ") && said.contains("did not run successfully");
+            if output.status.success() || !is_git(&said(&output)) || !self.job.runner.fetch()? {
+                return good(output);
+            }
+        }
     }
 
     /// Chooses versions for all that is asked for; installs nothing.

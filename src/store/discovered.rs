@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use super::macros::{read, write};
-use super::{Result, Store, document};
+use super::macros::{read, transaction, write};
+use super::{Result, Store, document, storable};
 use crate::domain::{EnvironmentId, Timestamp};
 
 #[derive(Debug, Clone, PartialEq)]
@@ -35,6 +35,27 @@ fn discovered((resource_id, found, discovery_resource_id, at): Row) -> Result<Di
 }
 
 impl Store {
+    /// All or nothing; each overwrites what was known of it.
+    pub async fn discovered_set(
+        &self,
+        environment: EnvironmentId,
+        found: &[Discovered],
+    ) -> Result<()> {
+        transaction!(self.db, tx => {
+            for found in found {
+                sqlx::query(SET)
+                    .bind(environment.to_string())
+                    .bind(storable(&found.resource_id))
+                    .bind(found.values.to_string())
+                    .bind(storable(&found.discovery_resource_id))
+                    .bind(found.discovered.0)
+                    .execute(&mut *tx)
+                    .await?;
+            }
+        });
+        Ok(())
+    }
+
     /// By resource id.
     pub async fn discovered_list(&self, environment: EnvironmentId) -> Result<Vec<Discovered>> {
         const SQL: &str = "SELECT resource_id, found, discovery_resource_id, discovered_us FROM discovered_resource \

@@ -185,6 +185,131 @@ fn a_server_installs_from_git_what_is_built_confined() {
     assert!(running.stop().success());
 }
 
+/// Serves the files of a folder to who has the password, and says its port.
+const SERVER: &str = r#"
+import base64, functools, http.server, sys
+wanted = "Basic " + base64.b64encode(sys.argv[2].encode()).decode()
+class Handler(http.server.SimpleHTTPRequestHandler):
+    def do_GET(self):
+        if self.headers.get("Authorization") == wanted:
+            return super().do_GET()
+        self.send_response(401)
+        self.send_header("WWW-Authenticate", 'Basic realm="git"')
+        self.end_headers()
+    def log_message(self, *_):
+        pass
+server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Handler, directory=sys.argv[1]))
+print(server.server_port, flush=True)
+server.serve_forever()
+"#;
+
+/// A repository that is served over HTTP to who has the password.
+struct Private {
+    child: std::process::Child,
+    port: u16,
+}
+
+impl Private {
+    fn serve(repository: &Path) -> Self {
+        use std::io::BufRead;
+        let git = repository.join(".git");
+        let status = std::process::Command::new("git")
+            .arg("-C")
+            .arg(&git)
+            .arg("update-server-info")
+            .status();
+        assert!(status.unwrap().success());
+        let mut child = std::process::Command::new("python3")
+            .args(["-c", SERVER])
+            .arg(repository)
+            .arg("user:a-password")
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        let stdout = child.stdout.take().unwrap();
+        std::io::BufReader::new(stdout)
+            .read_line(&mut line)
+            .unwrap();
+        let port = line.trim().parse().unwrap();
+        Self { child, port }
+    }
+}
+
+impl Drop for Private {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn a_private_repository_is_installed_from_and_nobody_of_it_reads_the_credentials() {
+    let home = tempfile::tempdir().unwrap();
+    let write = |path: &str, text: &str| {
+        let path = home.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    };
+    let secrets = [
+        ".netrc",
+        ".git-credentials",
+        ".gitconfig",
+        ".ssh/id_rsa",
+        ".aws/credentials",
+    ];
+    for path in secrets {
+        write(path, "secret\n");
+    }
+    write(".gitconfig", "[credential]\n\thelper = store\n");
+    write("plain", "not a secret\n");
+    // Raises if anything can be read, by what the build's home says and by where it really is.
+    let probe = format!(
+        "import os\nfor home in (os.environ['HOME'], {home:?}):\n    for name in {secrets:?}:\n        try:\n            \
+         text = open(os.path.join(home, name)).read()\n        except (PermissionError, FileNotFoundError):\n            \
+         continue\n        raise Exception('read ' + name)\nopen({plain:?}).read()\n",
+        home = home.path(),
+        plain = home.path().join("plain"),
+    );
+    let module = Repo::new("");
+    source_folder(module.path(), "1.0");
+    let wheel = fs::read_to_string(module.path().join("wheel.py")).unwrap();
+    module.write("wheel.py", &format!("{wheel}\n{probe}"));
+    let plugins = "__init__.py";
+    let text = fs::read_to_string(module.path().join(plugins)).unwrap();
+    module.write(plugins, &format!("{text}\n{probe}"));
+    let commit = module.commit("version 1.0");
+    let private = Private::serve(module.path());
+    let url = format!("http://127.0.0.1:{}/.git", private.port);
+    let credentials = url.replace("http://", "http://user:a-password@");
+    write(".git-credentials", &format!("{credentials}\n"));
+    let repo = Repo::new("import greet\nstd::print(greet::version())\n");
+    repo.write("requirements.txt", &format!("--no-index\ngit+{url}@main\n"));
+    repo.commit("asks for a private module");
+    let host = Host::new();
+    let mut command = host.up(repo.path());
+    command.env("HOME", home.path());
+    let mut running = Running::start(command);
+    running.settled(1);
+    let [mark] = marks(&host.data()).try_into().unwrap();
+    let lock = fs::read_to_string(mark).unwrap();
+    assert!(
+        lock.contains(commit.trim()) && lock.contains(&url),
+        "{lock}"
+    );
+    assert!(!lock.contains("a-password"), "{lock}");
+    assert!(running.stop().success());
+
+    // Without the credentials there is nothing to install.
+    let host = Host::new();
+    let mut command = host.up(repo.path());
+    command.env("HOME", host.root());
+    let mut running = Running::start(command);
+    let compiled = running.wait_for(|event| event["event"] == "compiled");
+    assert_eq!(compiled["success"], false);
+    assert!(running.stop().success());
+}
+
 #[test]
 fn an_environment_that_is_gone_is_made_again_when_the_server_starts() {
     let hanging = Hanging::new();

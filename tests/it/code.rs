@@ -245,6 +245,87 @@ fn an_executor_gets_what_its_handlers_import_and_one_that_does_not_load_fails_al
     assert!(running.stop().success());
 }
 
+#[test]
+fn what_a_module_imports_by_a_name_that_it_makes_is_there() {
+    let main = format!(
+        "root = std::get_env(\"ROOT\")\nimport early\nimport late\nimport unused\nstd::print(unused::name())\n{}",
+        thing("maker", "made")
+    );
+    let repo = repo(&main);
+    // While it is loaded, by a function that no text shows; and later, when its handler runs.
+    let head = "import importlib\nPLACE = 'inmanta' + '_plugins.'\n\
+        EARLY = getattr(importlib, 'import_' + 'module')(PLACE + 'early').TEXT\nTEXT = EARLY + ' '";
+    let code = handler("maker", head).replace(
+        "            file.write(TEXT)\n",
+        "            file.write(TEXT + importlib.import_module(PLACE + 'late').TEXT)\n",
+    );
+    add_module(&repo, "maker", &[("__init__.py", &code)]);
+    add_module(&repo, "early", &[("__init__.py", "TEXT = 'early'\n")]);
+    add_module(&repo, "late", &[("__init__.py", "TEXT = 'late'\n")]);
+    add_module(
+        &repo,
+        "unused",
+        &[("__init__.py", &handler("unused", "TEXT = ''"))],
+    );
+    repo.commit("modules");
+    let host = Host::new();
+    let mut running = Running::start(host.up(repo.path()));
+    let (ran, _) = running.settled(1);
+    assert_eq!(ran, ["made deployed created"]);
+    assert_eq!(host.read("made"), "early late");
+    assert!(running.stop().success());
+}
+
+#[test]
+fn an_agent_gets_the_code_of_its_resources() {
+    let of = |module: &str, agent: &str| {
+        format!(
+            "import {module}\n{module}::Thing(path=\"{{{{root}}}}/{module}\", agent=\"{agent}\")\n"
+        )
+    };
+    let main = format!(
+        "root = std::get_env(\"ROOT\")\n{}{}{}",
+        of("one", "a"),
+        of("two", "a"),
+        of("three", "b")
+    );
+    let repo = repo(&main);
+    // What a process of handlers has imported.
+    let head = "import sys\ndef text():\n    found = {name.split('.')[1] for name in sys.modules if name.startswith('inmanta' + '_plugins.')}\n    return ' '.join(sorted(found))";
+    for module in ["one", "two", "three"] {
+        let code = handler(module, head).replace("file.write(TEXT)", "file.write(text())");
+        add_module(&repo, module, &[("__init__.py", &code)]);
+    }
+    repo.commit("modules");
+    let host = Host::new();
+    let mut running = Running::start(host.up(repo.path()));
+    let (mut ran, _) = running.settled(1);
+    ran.sort();
+    assert_eq!(
+        ran,
+        [
+            "one deployed created",
+            "three deployed created",
+            "two deployed created"
+        ]
+    );
+    let texts = ["one", "two", "three"].map(|name| host.read(name));
+    assert_eq!(texts, ["one two", "one two", "three"]);
+
+    // A change of one agent's code is nothing to the other's.
+    let code = |data: &Path| fs::read_dir(data.join("code")).unwrap().count();
+    assert_eq!(code(&host.data()), 2);
+    repo.write("libs/three/plugins/more.py", "");
+    repo.write("main.cf", &main.replace("}}/", "}}/new_"));
+    repo.commit("more");
+    wait_until("the next commit is deployed", || {
+        let new = ["one", "two", "three"].map(|name| host.file(&format!("new_{name}")));
+        new.iter().all(|file| file.exists())
+    });
+    assert_eq!(code(&host.data()), 3);
+    assert!(running.stop().success());
+}
+
 /// Sets the times of all that is in the folders of a folder to long ago.
 fn age(folder: &Path) -> usize {
     let then = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000);

@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::{Host, Repo, Running, segment, wait_until};
+use crate::harness::{Host, Repo, Running, request, segment, wait_until};
+use crate::serve::serve;
 
 const MODEL: &str = r#"
 entity Box extends std::PurgeableResource:
@@ -357,10 +358,67 @@ fn what_a_discovery_finds_is_kept() {
         200
     );
     assert_eq!(running.get(&format!("/api/v2/discovered/{id}")).0, 404);
+    // Clients tell what they found, too; the newest report counts.
+    let path = format!("/api/v2/discovered/{id}");
+    let found = json!({"discovery_resource_id": box_of("a"), "values": {"n": 1}});
+    assert_eq!(running.call("POST", &path, Some(&found)).0, 200);
+    let found = json!({"discovered_resource_id": box_of("b"), "discovery_resource_id": box_of("a"), "values": {"n": 2}});
+    let all = |found: &[&Value]| {
+        let body = json!({"discovered_resources": found});
+        running.call("POST", "/api/v2/discovered/", Some(&body)).0
+    };
+    assert_eq!(all(&[&found]), 200);
+    assert_eq!(running.get_ok(&path)["data"]["values"], json!({"n": 2}));
+    for (name, bad) in [
+        ("discovered_resource_id", json!("no id")),
+        ("values", json!([])),
+    ] {
+        let mut other = found.clone();
+        other["values"] = json!({"n": 3});
+        let mut wrong = found.clone();
+        wrong[name] = bad;
+        assert_eq!(all(&[&other, &wrong]), 400, "{name}");
+    }
+    assert_eq!(running.get_ok(&path)["data"]["values"], json!({"n": 2}));
+    assert_eq!(running.call("DELETE", &path, None).0, 200);
     let both = json!({"discovered_resource_ids": [box_of("c"), "unknown"]});
     assert_eq!(
         running.call("DELETE", "/api/v2/discovered/", Some(&both)).0,
         200
     );
     assert_eq!(list(""), 1);
+}
+
+#[test]
+fn the_configuration_says_how_long_facts_are_good() {
+    let dir = tempfile::tempdir().unwrap();
+    let repo = Repo::new("x = 1\n");
+    repo.commit("first");
+    let config = format!(
+        "facts: {{expire: 2s, renew: 1s}}\nenvironments:\n- {{project: p, name: e, repository: {}}}\n",
+        repo.path().display()
+    );
+    let served = serve(dir.path(), &config);
+    let environment = served.environment("e");
+    let call = |method: &str, path: &str, body: &Value| {
+        let url = format!("{}{path}", served.api);
+        request(method, &url, Some(&environment), Some(body))
+    };
+    let path = "/api/v1/parameter/size";
+    for (name, expires) in [("a", true), ("b", false)] {
+        let body = json!({"source": "user", "value": "5", "resource_id": box_of(name), "expires": expires});
+        assert_eq!(call("PUT", path, &body).0, 200);
+    }
+    let status = |name: &str| {
+        let url = format!(
+            "{}{path}?resource_id={}",
+            served.api,
+            segment(&box_of(name))
+        );
+        request("GET", &url, Some(&environment), None).0
+    };
+    assert_eq!(status("a"), 200);
+    wait_until("the fact expires", || status("a") == 503);
+    assert_eq!(status("b"), 200);
+    assert_eq!(call("POST", "/api/v1/parameter", &json!({})).1["expire"], 2);
 }

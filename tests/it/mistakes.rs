@@ -96,6 +96,39 @@ fn a_bad_commit_is_told_with_file_line_and_caret_and_the_old_version_stays() {
         )
     );
 
+    // What a plugin raises on purpose is of a category of its own, with its class and its text.
+    repo.write(
+        "libs/picky/module.yml",
+        "name: picky\nversion: 1.0.0\nlicense: X\n",
+    );
+    repo.write("project.yml", "name: test\nmodulepath: libs\n");
+    repo.write("libs/picky/model/_init.cf", "");
+    let plugin = "from inmanta.plugins import plugin, PluginException\nclass Refused(PluginException):\n    pass\n\
+        @plugin\ndef refuse() -> \"int\":\n    raise Refused(\"not\\nthat\")\n";
+    repo.write("libs/picky/plugins/__init__.py", plugin);
+    repo.write("main.cf", "import picky\nx = picky::refuse()\n");
+    repo.commit("refused");
+    running.wait_for(|event| {
+        event["event"] == "compiled" && event["diagnostics"][0]["kind"] == "ExplicitPluginException"
+    });
+    let report = running.get_ok("/api/v2/compilereport?limit=1")["data"][0].clone();
+    let path = format!("/api/v2/compilereport/{}", report["id"].as_str().unwrap());
+    let error = running.get_ok(&path)["data"]["compile_data"]["errors"][0].clone();
+    assert_eq!(
+        (
+            &error["category"],
+            &error["type"],
+            &error["message"],
+            &error["location"]["range"]["start"]["line"]
+        ),
+        (
+            &json!("plugin_exception"),
+            &json!("inmanta_plugins.picky.Refused"),
+            &json!("not\nthat"),
+            &json!(1)
+        )
+    );
+
     // A later good commit goes on from there.
     repo.write("main.cf", &files(&[("a", "three")]));
     repo.commit("good");

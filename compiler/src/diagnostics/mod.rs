@@ -23,6 +23,8 @@ pub struct Failure {
     pub notes: Vec<(String, Loc)>,
     pub help: Option<String>,
     pub causes: Vec<Failure>,
+    /// Full name of the exception that a plugin raised on purpose.
+    pub raised: Option<String>,
     /// Only a mistake because of another one that is reported already: nobody is told.
     pub follows: bool,
 }
@@ -35,6 +37,7 @@ pub fn fail(kind: &'static str, loc: Loc, message: impl Into<String>) -> Fail {
         notes: Vec::new(),
         help: None,
         causes: Vec::new(),
+        raised: None,
         follows: false,
     })
 }
@@ -64,6 +67,12 @@ impl Failure {
 
     pub fn help(mut self: Box<Self>, help: impl Into<String>) -> Box<Self> {
         self.help = Some(help.into());
+        self
+    }
+
+    /// Names the exception that a plugin raised on purpose.
+    pub fn raised(mut self: Box<Self>, type_name: impl Into<String>) -> Box<Self> {
+        self.raised = Some(type_name.into());
         self
     }
 
@@ -144,6 +153,7 @@ impl Failure {
             location: sources.location(self.loc),
             notes: into_notes(self.notes, sources),
             help: self.help,
+            raised: self.raised,
             causes: self
                 .causes
                 .into_iter()
@@ -179,6 +189,7 @@ impl Warning {
             location: sources.location(self.loc),
             notes: into_notes(self.notes, sources),
             help: None,
+            raised: None,
             causes: Vec::new(),
         }
     }
@@ -207,6 +218,9 @@ impl Diagnostic {
         }
         if let Some(help) = &self.help {
             object.insert("help".into(), help.clone().into());
+        }
+        if let Some(raised) = &self.raised {
+            object.insert("raised".into(), raised.clone().into());
         }
         if !self.causes.is_empty() {
             object.insert(

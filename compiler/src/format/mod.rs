@@ -50,6 +50,7 @@ fn own(message: String) -> Diagnostic {
         location: None,
         notes: Vec::new(),
         help: None,
+        raised: None,
         causes: Vec::new(),
     }
 }

@@ -20,6 +20,8 @@ pub struct Python {
     pub host: Option<Box<dyn PluginHost>>,
     pub has_finalizers: bool,
     pub has_dependency_managers: bool,
+    /// Which module imported which.
+    pub imports: Vec<(String, String)>,
     /// About annotations that say less than they seem to.
     pub warnings: Vec<String>,
 }
@@ -37,18 +39,20 @@ pub fn load_python(
         .iter()
         .filter_map(|module| module.python(world))
         .collect();
-    if modules.is_empty() {
+    let is_attached = options.python.attached().is_some();
+    if modules.is_empty() && !is_attached {
         return Ok(Python::default());
     }
     let names: Vec<String> = modules.iter().map(|module| module.name.clone()).collect();
-    let Some(mut runtime) = options.python.get() else {
+    let mut runtime = options.python.get();
+    if runtime.is_none() && !is_attached {
         let message = format!(
             "Unable to load all plug-ins for module {}: this compile has no Python",
             names.join(", ")
         );
         return Err(fail("CompilerException", Loc::NONE, message)
             .help("these modules have Python code: give the compiler a Python interpreter"));
-    };
+    }
     let broken = |reason: String| {
         let message = format!(
             "Unable to load all plug-ins for module {}: {reason}",
@@ -58,7 +62,9 @@ pub fn load_python(
     };
     // What the modules need is installed in the project's own environment, if it has one.
     let own = crate::project::environment(world).map(|directory| format!("{directory}/bin/python"));
-    if let Some(own) = own.filter(|own| world.is_file(own)) {
+    if let Some(runtime) = &mut runtime
+        && let Some(own) = own.filter(|own| world.is_file(own))
+    {
         runtime.interpreter = world.absolute(&own).into();
     }
     let request = ToHost::LoadCompile {
@@ -84,6 +90,7 @@ pub fn load_python(
             resources,
             has_finalizers,
             has_dependency_managers,
+            imports,
             warnings,
             dataclasses,
             ..
@@ -97,6 +104,7 @@ pub fn load_python(
             host: Some(Box::new(session)),
             has_finalizers,
             has_dependency_managers,
+            imports,
             warnings,
         }),
         FromHost::LoadFailed {

@@ -81,7 +81,7 @@ pub enum PluginError {
         message: String,
         traceback: Option<String>,
     },
-    /// The plugin says what is wrong.
+    /// The plugin says what is wrong; the full name of the class that it raised.
     Explicit {
         type_name: String,
         message: String,

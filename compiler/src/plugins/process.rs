@@ -1,7 +1,9 @@
 //! The process of a Python host: its pipes, its limit in time, and what it says on its standard error.
 
-use std::io::{BufReader, BufWriter, Read};
-use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Stdio};
+use std::io::{BufReader, BufWriter, Read, Write};
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
+use std::process::{Child, ChildStderr, Stdio};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -150,8 +152,31 @@ struct Watched {
     is_dropped: bool,
 }
 
+/// Who is at the other end.
+enum Peer {
+    Child(Child),
+    /// A process that we do not own.
+    Attached(UnixStream),
+}
+
+impl Peer {
+    fn lives(&mut self) -> bool {
+        match self {
+            Peer::Child(child) => matches!(child.try_wait(), Ok(None)),
+            Peer::Attached(_) => true,
+        }
+    }
+
+    fn stop(&mut self) {
+        let _ = match self {
+            Peer::Child(child) => child.kill(),
+            Peer::Attached(stream) => stream.shutdown(Shutdown::Both),
+        };
+    }
+}
+
 impl Watchdog {
-    fn start(child: Arc<Mutex<Child>>) -> Self {
+    fn start(child: Arc<Mutex<Peer>>) -> Self {
         let shared = Arc::new((Mutex::new(Watched::default()), Condvar::new()));
         let watched = Arc::clone(&shared);
         std::thread::spawn(move || watch(&watched, &child));
@@ -175,7 +200,7 @@ impl Drop for Watchdog {
     }
 }
 
-fn watch(shared: &(Mutex<Watched>, Condvar), child: &Mutex<Child>) {
+fn watch(shared: &(Mutex<Watched>, Condvar), peer: &Mutex<Peer>) {
     let mut state = shared.0.lock().unwrap_or_else(PoisonError::into_inner);
     while !state.is_dropped {
         let left = state
@@ -188,8 +213,8 @@ fn watch(shared: &(Mutex<Watched>, Condvar), child: &Mutex<Child>) {
             Some(Duration::ZERO) => {
                 state.is_over = true;
                 state.end = None;
-                let mut child = child.lock().unwrap_or_else(PoisonError::into_inner);
-                let _ = child.kill();
+                let mut peer = peer.lock().unwrap_or_else(PoisonError::into_inner);
+                peer.stop();
             }
             Some(left) => {
                 let woken = shared.1.wait_timeout(state, left);
@@ -200,9 +225,9 @@ fn watch(shared: &(Mutex<Watched>, Condvar), child: &Mutex<Child>) {
 }
 
 pub(super) struct Process {
-    child: Arc<Mutex<Child>>,
-    stdin: Option<BufWriter<ChildStdin>>,
-    stdout: BufReader<ChildStdout>,
+    peer: Arc<Mutex<Peer>>,
+    stdin: Option<BufWriter<Box<dyn Write + Send>>>,
+    stdout: BufReader<Box<dyn Read + Send>>,
     watchdog: Watchdog,
     limit: Option<TimeLimit>,
     pub(super) output: Output,
@@ -229,21 +254,50 @@ impl Process {
         let output = Output::default();
         let followed = output.clone();
         std::thread::spawn(move || followed.follow(stderr));
-        let child = Arc::new(Mutex::new(child));
-        Ok(Process {
-            watchdog: Watchdog::start(Arc::clone(&child)),
-            child,
+        Ok(Process::of(
+            Peer::Child(child),
+            Box::new(stdin),
+            Box::new(stdout),
+            output,
+        ))
+    }
+
+    /// A host that runs already, and has its standard error to itself.
+    pub(super) fn attach(stream: &UnixStream) -> Result<Process, HostError> {
+        let end = || {
+            let end = stream.try_clone();
+            end.map_err(|error| HostError::ended(format!("the Python host has no end: {error}")))
+        };
+        let output = Output::default();
+        output.kept().is_closed = true;
+        Ok(Process::of(
+            Peer::Attached(end()?),
+            Box::new(end()?),
+            Box::new(end()?),
+            output,
+        ))
+    }
+
+    fn of(
+        peer: Peer,
+        stdin: Box<dyn Write + Send>,
+        stdout: Box<dyn Read + Send>,
+        output: Output,
+    ) -> Process {
+        let peer = Arc::new(Mutex::new(peer));
+        Process {
+            watchdog: Watchdog::start(Arc::clone(&peer)),
+            peer,
             stdin: Some(BufWriter::new(stdin)),
             stdout: BufReader::new(stdout),
             limit: None,
             output,
             n_ended: 0,
-        })
+        }
     }
 
     /// Reads who the host is; an error if we can not work with it.
-    pub(super) fn greet(&mut self, runtime: &PythonRuntime) -> Result<(), HostError> {
-        let interpreter = runtime.interpreter.display();
+    pub(super) fn greet(&mut self, interpreter: &str) -> Result<(), HostError> {
         match self.receive()? {
             FromHost::Hello {
                 protocol: protocol::VERSION,
@@ -270,8 +324,8 @@ impl Process {
     }
 
     pub(super) fn is_alive(&self) -> bool {
-        let mut child = self.child.lock().unwrap_or_else(PoisonError::into_inner);
-        matches!(child.try_wait(), Ok(None))
+        let mut peer = self.peer.lock().unwrap_or_else(PoisonError::into_inner);
+        peer.lives()
     }
 
     pub(super) fn receive(&mut self) -> Result<FromHost, HostError> {
@@ -334,7 +388,10 @@ impl Drop for Process {
     fn drop(&mut self) {
         // A host whose pipe is closed ends by itself; one that does not is ended.
         drop(self.stdin.take());
-        let mut child = self.child.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut peer = self.peer.lock().unwrap_or_else(PoisonError::into_inner);
+        let Peer::Child(child) = &mut *peer else {
+            return;
+        };
         for _ in 0..50 {
             if matches!(child.try_wait(), Ok(Some(_)) | Err(_)) {
                 return;

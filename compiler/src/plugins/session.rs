@@ -137,14 +137,16 @@ impl Session {
     /// A host with the modules of a request, and what they declare (or why they can not be loaded).
     pub(super) fn begin(
         options: &Options,
-        runtime: PythonRuntime,
+        runtime: Option<PythonRuntime>,
         request: ToHost,
         limit: Option<TimeLimit>,
         output: &Output,
         questions: &mut dyn HostCallbacks,
     ) -> Result<(Session, FromHost), HostError> {
         let hosts = options.hosts.as_ref();
-        let keep = hosts.and_then(|hosts| Some((Arc::clone(hosts), key(&runtime, &request)?)));
+        let hosts = hosts.zip(runtime.as_ref());
+        let keep =
+            hosts.and_then(|(hosts, runtime)| Some((Arc::clone(hosts), key(runtime, &request)?)));
         if let Some((hosts, key)) = &keep
             && let Some(mut warm) = hosts.take(key)
             && let ToHost::LoadCompile { inputs, .. } = &request
@@ -162,9 +164,16 @@ impl Session {
                 return Ok((session, warm.loaded));
             }
         }
-        let mut process = Process::start(&runtime)?;
+        let (mut process, name) = match (&runtime, options.python.attached()) {
+            (_, Some(stream)) => (Process::attach(stream)?, "the attached Python".to_owned()),
+            (Some(runtime), None) => {
+                let name = runtime.interpreter.display().to_string();
+                (Process::start(runtime)?, name)
+            }
+            (None, None) => return Err(HostError::ended("this compile has no Python")),
+        };
         process.limit(limit);
-        process.greet(&runtime)?;
+        process.greet(&name)?;
         let mut session = Session {
             process: Some(process),
             keep: None,

@@ -319,13 +319,16 @@ impl Machine<'_> {
                 error
             }
             PluginError::Explicit {
-                message, traceback, ..
+                type_name,
+                message,
+                traceback,
             } => {
                 let mut error = fail(
                     "ExplicitPluginException",
                     loc,
                     format!("PluginException {place}\n{message}"),
-                );
+                )
+                .raised(type_name);
                 if let Some(traceback) = traceback {
                     error = error.note(traceback, Loc::NONE);
                 }

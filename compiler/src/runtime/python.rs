@@ -446,11 +446,12 @@ impl Machine<'_> {
                 }
             }
             PluginError::Explicit {
+                type_name,
                 message: text,
                 traceback,
-                ..
             } => {
-                let error = fail("ExplicitPluginException", loc, format!("{message}\n{text}"));
+                let error = fail("ExplicitPluginException", loc, format!("{message}\n{text}"))
+                    .raised(type_name);
                 match traceback {
                     Some(traceback) => error.note(traceback, Loc::NONE),
                     None => error,
@@ -542,6 +543,22 @@ impl Machine<'_> {
             }
         }
         Ok(contents)
+    }
+
+    /// Lets the process that has the compile run look at the model; whether it wants the export.
+    pub fn show(&mut self, export: Option<serde_json::Value>) -> Result<bool, Fail> {
+        // Names are those of the whole model now.
+        self.python_site = None;
+        let id = self.next_request();
+        match self.ask(ToHost::Show { id, export }) {
+            Ok(FromHost::Result { value, .. }) => Ok(value.as_bool().unwrap_or_default()),
+            // It is gone.
+            Err(_) => Ok(false),
+            Ok(answer) => {
+                let error = self.refusal(answer);
+                Err(dependency_failure(error, "The model can not be shown"))
+            }
+        }
     }
 
     /// Runs the finalizers; their errors count only after a success.

@@ -20,8 +20,15 @@ pub(super) enum Name {
 impl Machine<'_> {
     /// A name as the statement of the running call sees it. Source: language.md 3.4, 10.8.
     pub(super) fn name_at_call(&self, name: &str) -> Option<Name> {
-        let site = self.python_site?;
         let program = self.program;
+        let Some(site) = self.python_site else {
+            // After the run: a full name.
+            let (namespace, name) = name.rsplit_once("::")?;
+            let namespace = program.names.find(namespace)?;
+            let mut namespaces = program.namespaces.iter();
+            let at = namespaces.position(|known| known.name == namespace)?;
+            return self.root_variable(NamespaceId(at as u32), program.names.find(name)?);
+        };
         let call = &program.calls[site.call?.index()];
         if let Some((namespace, name)) = name.rsplit_once("::") {
             let seen = &program.namespaces[call.namespace.index()].visible;

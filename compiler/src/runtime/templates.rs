@@ -263,7 +263,7 @@ impl Machine<'_> {
                 Some(Wish::Unknown) => return Err(PluginError::Unknown),
                 Some(Wish::Reference(Some(name), value)) => {
                     return Err(PluginError::Explicit {
-                        type_name: "PluginException".to_owned(),
+                        type_name: "inmanta.ast.PluginException".to_owned(),
                         message: format!(
                             "Encountered reference in Jinja template for variable {name} (= `{}`)",
                             self.heap.repr(value, self)

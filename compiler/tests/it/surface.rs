@@ -19,9 +19,11 @@ use crate::meaning::{Meaning, oracle};
 
 /// Names of rank S and N that we do not have: nobody but test tools and the reference's own server uses them.
 const NOT_BUILT: &[&str] = &[
-    // Test tools drive the reference's own loading with these; ours is in Rust.
+    // A picture of the reference's own graph of dataflow: a tool of its debugging.
     "inmanta.compiler show_dataflow_graphic",
+    // Works on the sources of modules (build, install): no module calls it.
     "inmanta.moduletool ModuleTool",
+    // The reference's own server, in its own process.
     "inmanta.server.protocol Server",
 ];
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from inmanta.config import Option
+from inmanta.config import Option, state_dir
 
-state_dir = Option("config", "state_dir", "/var/lib/inmanta", "The directory where the server keeps its state")
+__all__ = ["environment", "state_dir"]
+
 environment = Option("config", "environment", None, "The environment of this agent")

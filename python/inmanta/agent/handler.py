@@ -660,19 +660,15 @@ class CRUDHandler(ResourceHandler[P]):
     ResourcePurged. The three others get the desired state.
     """
 
-    @abstractmethod
     def read_resource(self, ctx: HandlerContext, resource: P) -> None:
         """Turns `resource` into the actual state; ResourcePurged if there is nothing."""
 
-    @abstractmethod
     def create_resource(self, ctx: HandlerContext, resource: P) -> None:
         """Makes the thing. Calls `ctx.set_created()`."""
 
-    @abstractmethod
     def delete_resource(self, ctx: HandlerContext, resource: P) -> None:
         """Removes the thing. Calls `ctx.set_purged()`."""
 
-    @abstractmethod
     def update_resource(self, ctx: HandlerContext, changes: Changes, resource: P) -> None:
         """Changes the thing; `changes` is attribute -> {current, desired}. Calls `ctx.set_updated()`."""
 

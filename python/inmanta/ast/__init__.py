@@ -7,6 +7,8 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
     from typing import Self
 
+    from inmanta.execute.resolver import Variable
+
 
 class Location:
     """A line of a source file."""
@@ -133,6 +135,15 @@ class Namespace:
             return self.name
         return f"{self.parent.get_full_name()}::{self.name}"
 
+    def get_child(self, name: str) -> Namespace:
+        return Namespace(name, self)
+
+    def lookup(self, name: str) -> Variable:
+        """A variable of the model that is compiled. NotFoundException if there is none."""
+        from inmanta.execute.resolver import Variable
+
+        return Variable.of(f"{self.get_full_name()}::{name}")
+
     def to_path(self) -> list[str]:
         return [] if self.parent is None else [*self.parent.to_path(), self.name]
 
@@ -197,6 +208,30 @@ class TypeNotFoundException(RuntimeException):
         super().__init__(None, f"could not find type {type} in namespace {ns}")
         self.type = type
         self.ns = ns
+
+
+class MissingImportException(TypeNotFoundException):
+    """A type of a namespace that is not imported."""
+
+
+class AmbiguousTypeException(TypeNotFoundException):
+    """A name that several types have."""
+
+
+class DirectExecuteException(TypingException):
+    """A statement that cannot run where its value is needed at once."""
+
+
+class DataClassException(TypingException):
+    """A dataclass of Python that its entity cannot be paired with."""
+
+
+class DataClassMismatchException(DataClassException):
+    """A dataclass of Python and an entity of other attributes."""
+
+
+class KeyException(RuntimeException):
+    """A dictionary without the key."""
 
 
 class NotFoundException(RuntimeException):

@@ -1,10 +1,18 @@
-"""Finalizers: functions that run when a compile is over."""
+"""Compiles that Python code starts, and finalizers: functions that run when a compile is over.
+
+Steward runs the model; this process is the Python host of the compile (`steward_host.attached`). Source: python-sdk.md 2.4, 7.
+"""
 
 from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+    from inmanta.ast import Namespace
+    from inmanta.ast.entity import Entity
+    from inmanta.module import Project
 
 _finalizers: list[Callable[[], object]] = []
 
@@ -28,14 +36,72 @@ def finalize() -> None:
         _finalizers.pop(0)()
 
 
-def do_compile(refs: dict[str, object] | None = None) -> tuple[dict[str, object], object]:
-    """Not available: Steward compiles outside of Python."""
-    raise NotImplementedError("Steward compiles outside of Python: use `steward compile`")
+def do_compile(refs: Mapping[str, Any] | None = None) -> tuple[dict[str, Entity], Namespace]:
+    """Compiles the current project (`Project.get()`): its entities by full name, and the root of its namespaces.
+
+    `refs["facts"]`, resource id -> name -> value, is what `std::getfact` gives. What is wrong with the model is raised.
+    Instances can be read until another compile begins.
+    """
+    from inmanta import plugins
+    from inmanta.ast import CompilerException, Namespace
+    from inmanta.module import Project
+    from steward_host.attached import Attached, current
+    from steward_host.world import Types
+
+    if plugins.Runtime.is_hosted:
+        raise CompilerException("a compile cannot start another one in its own process")
+    project = Project.get()
+    facts = dict((refs or {}).get("facts") or {})
+    attached = current(project)
+    if attached is None or attached.is_complete or attached.facts != facts:
+        attached = Attached(project, facts)
+    attached.run()
+    return Types(), Namespace("__root__")
 
 
 class ProjectLoader:
-    """Kept for test tools."""
+    """Loads one project after the other into one process, as test tools do.
+
+    Python modules stay imported, so that classes keep their identity, except for those of dynamic modules; each load calls
+    their functions `inmanta_reset_state…`.
+    """
+
+    _dynamic_modules: set[str] = set()
 
     @classmethod
-    def load(cls, project: object) -> None:
-        raise NotImplementedError("Steward loads projects outside of Python: use `steward compile`")
+    def load(cls, project: Project) -> None:
+        """Makes a project the current one and loads it."""
+        from inmanta.module import Project
+
+        cls._unload_dynamic_modules()
+        Project.set(project, clean=False)
+        project.load()
+
+    @classmethod
+    def reset(cls) -> None:
+        """Forgets what earlier loads registered, and which modules are dynamic."""
+        from steward_host import registry
+
+        cls._dynamic_modules = set()
+        registry.forget()
+
+    @classmethod
+    def register_dynamic_module(cls, module_name: str) -> None:
+        """Has a module imported anew with each load."""
+        cls._dynamic_modules.add(module_name)
+
+    @classmethod
+    def clear_dynamic_modules(cls) -> None:
+        cls._unload_dynamic_modules()
+        cls._dynamic_modules = set()
+
+    @classmethod
+    def _unload_dynamic_modules(cls) -> None:
+        from inmanta.module import Project, ProjectNotFoundException
+
+        try:
+            project = Project.get()
+        except ProjectNotFoundException:
+            return
+        for name in cls._dynamic_modules & project.modules.keys():
+            project.modules[name].unload()

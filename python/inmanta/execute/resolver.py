@@ -25,6 +25,16 @@ class Variable:
     def __init__(self, name: str) -> None:
         self.attribute = name
 
+    @classmethod
+    def of(cls, name: str) -> Variable:
+        """The variable of this full name; NotFoundException if there is none."""
+        from inmanta.execute import runtime
+
+        kind, text = runtime.world.lookup(name)
+        if kind == "no_attribute":
+            raise NotFoundException(None, name, text)
+        return cls(name)
+
     def get_value(self) -> object:
         """The value; UnsetException, OptionalValueException or NotFoundException if there is none."""
         from inmanta.execute import runtime

@@ -130,3 +130,12 @@ class ClientCall:
     def all_sync(self, *, timeout: int = 120, ioloop: object = None) -> Iterator[Any]:
         """As `all`, in code that is not async."""
         return self.sync(timeout=timeout).all_sync()
+
+
+def json_encode(value: object) -> str:
+    """JSON as the API writes it."""
+    import json
+
+    from inmanta.util import api_boundary_json_encoder
+
+    return json.dumps(value, default=api_boundary_json_encoder).replace("</", "<\\/")

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from inmanta.config import Option
+from inmanta.config import state_dir
 
-state_dir = Option("config", "state_dir", "/var/lib/inmanta", "The directory where the server keeps its state")
+__all__ = ["state_dir"]

@@ -1,6 +1,7 @@
 //! What a version would change.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use super::{Loop, RequestError, blocked_ids};
 use crate::deploy::Intent;
@@ -25,6 +26,8 @@ impl Loop {
         let resources = self.store.resource_list(self.environment, version).await?;
         let code = code_of(&self.store, self.environment, version).await?;
         let intents: Vec<Intent> = resources.into_iter().map(Intent::from).collect();
+        let types = intents.iter();
+        let code = code.for_agents(types.map(|of| (of.agent.as_str(), of.resource_type.as_str())));
         let undefined = blocked_ids(&intents);
         let paused: BTreeSet<String> = self
             .schedule
@@ -58,6 +61,7 @@ impl Loop {
         {
             let action = ActionId::generate();
             self.dry_runs.insert(action, id);
+            let code = Arc::clone(code.of(&intent.agent));
             let task = Task {
                 action,
                 code: code.key.clone(),
@@ -76,7 +80,7 @@ impl Loop {
                 facts: false,
                 reason: "a dry run was requested".to_owned(),
             };
-            self.executor.run(task, &code.version).await;
+            self.executor.run(task, &code).await;
         }
         Ok(id)
     }

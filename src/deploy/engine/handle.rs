@@ -10,7 +10,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use super::live;
-use crate::domain::{DryRunId, EnvironmentId, chain};
+use crate::domain::{DryRunId, EnvironmentId, FactTimes, chain};
 use crate::observe::Bus;
 use crate::store::{self, Store};
 
@@ -93,6 +93,7 @@ pub struct Options {
     pub recompile: Arc<tokio::sync::Notify>,
     /// Ends it even while it waits for a database that is away.
     pub shutdown: CancellationToken,
+    pub facts: FactTimes,
 }
 
 impl Engine {

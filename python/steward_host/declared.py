@@ -1,0 +1,151 @@
+"""What the modules of a compile declare: plugins, dataclasses, resources, as the compiler is told of them."""
+
+from __future__ import annotations
+
+import sys
+
+from inmanta import plugins, resources
+from steward_host import annotations as hints, loader
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from steward_host.messages import Annotation, PythonModule
+    from steward_host.values import Values
+
+
+class Declared:
+    """The declarations of one load."""
+
+    def __init__(self, values: Values) -> None:
+        self._values = values
+        self.plugins: dict[str, plugins.Plugin] = {}
+        self.classes: list[tuple[str, type[resources.Resource], dict[str, str]]] = []
+        self.warnings: list[str] = []
+
+    def plugin(self, name: str, cls: type[plugins.Plugin]) -> dict[str, Any]:
+        plugin = cls()
+        self.plugins[name] = plugin
+        parameters = []
+        dataclasses = set()
+        everything = [*plugin.args, plugin.var_args, *plugin.kwargs.values(), plugin.var_kwargs]
+        for argument in everything:
+            if argument is None:
+                continue
+            if self._converts(argument.annotation):
+                dataclasses.add(argument.name)
+            parameters.append(
+                {
+                    "name": argument.name,
+                    "kind": argument.kind,
+                    "annotation": self._annotation(name, argument.name, argument.annotation),
+                    "has_default": argument.has_default,
+                }
+            )
+        if dataclasses:
+            self._values.dataclasses[name] = dataclasses
+        function = cls.__dict__["__function__"].__func__
+        while hasattr(function, "__wrapped__"):
+            function = function.__wrapped__
+        code = getattr(function, "__code__", None)
+        returns = self._annotation(name, "return", plugin.return_type)
+        return {
+            "name": name,
+            "file": code.co_filename if code is not None else "",
+            "line": code.co_firstlineno if code is not None else 0,
+            "parameters": parameters,
+            "returns": "any" if returns == "missing" else returns,
+            "allow_unknown": plugin.is_accept_unknowns(),
+            "takes_context": plugin._context >= 0,
+            "emits_statements": bool(cls.opts.get("emits_statements", False)),
+            "commands": list(cls.opts.get("commands") or ()),
+            "deprecated": (cls.replaced_by or "") if cls.deprecated else None,
+            "docstring": function.__doc__,
+        }
+
+    def describe_dataclasses(self, modules: list[PythonModule]) -> list[dict[str, Any]]:
+        """The frozen dataclasses of the modules, which are paired with the entities of the same full names."""
+        self._values.paired.clear()
+        described = []
+        for file in (file for module in modules for file in module["files"]):
+            python_module = sys.modules[file["module"]]
+            for cls in list(vars(python_module).values()):
+                if not isinstance(cls, type) or cls.__module__ != file["module"]:
+                    continue
+                entity = "::".join([*file["module"].split(".")[1:], cls.__name__])
+                described.append(self._describe_class(entity, cls, file["path"]))
+        return described
+
+    def _describe_class(self, entity: str, cls: Any, path: str) -> dict[str, Any]:
+        """What the compiler compares with an entity of the same name that is a dataclass."""
+        described: dict[str, Any] = {"entity": entity, "fields": [], "file": path, "line": getattr(cls, "__firstlineno__", 0)}
+        if not hasattr(cls, "__dataclass_fields__"):
+            return {**described, "problem": "a dataclass"}
+        if not cls.__dataclass_params__.frozen:
+            return {**described, "problem": "frozen"}
+        self._values.paired[entity] = cls
+        described["fields"] = [
+            {"name": field.name, "annotation": hints.describe(hints.evaluated(field.type, cls))}
+            for field in cls.__dataclass_fields__.values()
+            if field._field_type.name == "_FIELD"
+        ]
+        return described
+
+    def _converts(self, annotation: object) -> bool:
+        """Whether arguments of this annotation come as dataclasses; ModelType[..] asks for the instance."""
+        if isinstance(annotation, str):
+            return any(name.rsplit("::", 1)[-1] in annotation for name in self._values.paired)
+        if hasattr(annotation, "__metadata__"):
+            return False
+        if hints.dataclass_entity(annotation) is not None:
+            return True
+        return any(self._converts(inner) for inner in getattr(annotation, "__args__", ()) or ())
+
+    def _annotation(self, plugin: str, argument: str, annotation: object) -> Annotation:
+        described = hints.describe(annotation)
+        if hints.is_cast(annotation):
+            self.warnings.append(
+                f"Python type {annotation} was implicitly cast to 'Any' because no matching type was found in the"
+                " Inmanta DSL. Please refer to the documentation for an overview of supported types at the plugin"
+                " boundary."
+            )
+        if isinstance(described, dict) and str(described.get("bad", "")).startswith("expected"):
+            return {"bad": f"Bad annotation in plugin {plugin} for {argument}, {described['bad']}"}
+        return described
+
+    def describe_resources(self, modules: set[str]) -> list[dict[str, Any]]:
+        self.classes = []
+        described = []
+        for entity, (cls, options) in list(resources.resource._resources.items()):
+            if not _belongs(cls.__module__, modules):
+                continue
+            self.classes.append((entity, cls, options))
+            module = sys.modules.get(cls.__module__)
+            described.append(
+                {
+                    "entity": entity,
+                    "id_attribute": options["name"],
+                    "agent": options["agent"],
+                    "python_class": f"{cls.__module__}.{cls.__qualname__}",
+                    "fields": [{"name": field, "getter": _has_getter(cls, field)} for field in cls.fields],
+                    "id_getter": _has_getter(cls, options["name"]),
+                    "file": getattr(module, "__file__", None) or "",
+                    "line": getattr(cls, "__firstlineno__", 0),
+                }
+            )
+        return described
+
+
+def _belongs(python_module: str, modules: set[str]) -> bool:
+    """Whether code is that of one of these modules, or of none at all."""
+    parts = python_module.split(".")
+    return parts[0] != loader.ROOT or (len(parts) > 1 and parts[1] in modules)
+
+
+def _has_getter(cls: type[resources.Resource], field: str) -> bool:
+    """Whether a class computes a field itself, other than by the getters of our own base classes."""
+    for base in cls.__mro__:
+        if "get_" + field in base.__dict__:
+            return base.__module__ != "inmanta.resources"
+    return field in cls.map

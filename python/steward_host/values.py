@@ -1,0 +1,251 @@
+"""Values of the model on their way to Python and back: extension types, references, dataclasses, arguments of plugins."""
+
+from __future__ import annotations
+
+from inmanta import resources
+from inmanta.ast import PluginTypeException, RuntimeException, UnknownException
+from inmanta.execute import proxy, runtime
+from inmanta.execute.proxy import DynamicProxy, ProxyContext
+from inmanta.execute.util import NoneValue, Unknown
+from steward_host import annotations as hints, msgpack
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from inmanta import plugins
+    from inmanta.references import Reference
+
+PLAIN = frozenset({str, int, float, bool, type(None)})
+
+
+class Objects:
+    """Python objects that the compiler holds on to without knowing what they are."""
+
+    def __init__(self) -> None:
+        self._by_id: dict[int, object] = {}
+        self._ids: dict[int, int] = {}
+        # Equal references are one object.
+        self._references: dict[object, int] = {}
+
+    def keep(self, value: object) -> int:
+        known = self._ids.get(id(value))
+        if known is None:
+            known = self._ids[id(value)] = len(self._by_id)
+            self._by_id[known] = value
+        return known
+
+    def keep_reference(self, value: object) -> int:
+        try:
+            number = self._references.setdefault(value, len(self._by_id))
+        except TypeError:
+            # A class with an equality of its own and no hash.
+            return self.keep(value)
+        self._by_id.setdefault(number, value)
+        return number
+
+    def __getitem__(self, number: int) -> Any:
+        return self._by_id[number]
+
+
+class Values:
+    """What a compile knows of the values that it exchanges. Making one sets how frames hold values."""
+
+    def __init__(self) -> None:
+        self.objects = Objects()
+        # Entities that have a dataclass in Python.
+        self.paired: dict[str, Any] = {}
+        # Plugins with parameters whose arguments come as dataclasses.
+        self.dataclasses: dict[str, set[str]] = {}
+        # References made by the compiler's own plugins, by its number, and the numbers by the object.
+        self._native: dict[int, object] = {}
+        self._numbers: dict[int, int] = {}
+        # Whether a dataclass becomes an instance: in results of plugins, not in fields of resources.
+        self.constructs = False
+        msgpack.ext_decoders[msgpack.EXT_UNKNOWN] = lambda payload: Unknown()
+        msgpack.ext_decoders[msgpack.EXT_INSTANCE] = _decode_instance
+        msgpack.ext_decoders[msgpack.EXT_KNOWN_INSTANCE] = _decode_known_instance
+        msgpack.ext_decoders[msgpack.EXT_OPAQUE] = lambda payload: self.objects[int.from_bytes(payload, "big")]
+        msgpack.ext_decoders[msgpack.EXT_DATACLASS] = self._decode_dataclass
+        msgpack.ext_decoders[msgpack.EXT_REFERENCE] = self._decode_reference
+        msgpack.ext_encoder = self._encode
+
+    def _encode(self, value: Any) -> tuple[int, bytes]:
+        if isinstance(value, DynamicProxy):
+            value = value._get_instance()
+        if isinstance(value, runtime.Instance):
+            return msgpack.EXT_INSTANCE, value.id.to_bytes(4, "big") + value.entity_name.encode()
+        if isinstance(value, Unknown):
+            return msgpack.EXT_UNKNOWN, b""
+        if _is_reference(value):
+            return self._encode_reference(value)
+        entity = hints.dataclass_entity(type(value)) if self.constructs else None
+        if entity in self.paired:
+            fields = {name: DynamicProxy.unwrap(getattr(value, name)) for name in value.__dataclass_fields__}
+            return msgpack.EXT_DATACLASS, msgpack.pack([self.objects.keep(value), entity, fields, False])
+        return msgpack.EXT_OPAQUE, self.objects.keep(value).to_bytes(4, "big")
+
+    def _encode_reference(self, value: Reference[Any]) -> tuple[int, bytes]:
+        number = self._numbers.get(id(value))
+        if number is not None:
+            return msgpack.EXT_REFERENCE, msgpack.pack([number])
+        of = value._model_type or value.get_reference_type()
+        if of is None:
+            raise RuntimeException(
+                None,
+                f"Could not determine the reference type of {value}, make sure the reference extends"
+                " Reference[concrete_type] or override `get_reference_type`",
+            )
+        entity = hints.dataclass_entity(of)
+        if entity in self.paired and self.constructs:
+            fields = {name: _attribute_of(value, name) for name in of.__dataclass_fields__}
+            return msgpack.EXT_DATACLASS, msgpack.pack([self.objects.keep(value), entity, fields, True])
+        described = hints.describe(of)
+        cls = type(value)
+        parts = [
+            self.objects.keep_reference(value),
+            value.type,
+            f"{cls.__module__}.{cls.__qualname__}",
+            described["model"] if isinstance(described, dict) and "model" in described else "any",
+            None if cls.__str__ is object.__str__ else str(value),
+            None if cls.__repr__ is object.__repr__ else repr(value),
+        ]
+        return msgpack.EXT_REFERENCE, msgpack.pack(parts)
+
+    def _decode_reference(self, payload: bytes) -> object:
+        (number, *rest), _ = msgpack.unpack(payload)
+        if not rest:
+            return self.objects[number]
+        made = self._native.get(number)
+        if made is None:
+            from inmanta.references import reference
+
+            kind, arguments = rest
+            made = self._native[number] = reference.get_class(kind)(**arguments)
+            self._numbers[id(made)] = number
+        return made
+
+    def _decode_dataclass(self, payload: bytes) -> runtime.Instance:
+        (kept, number, entity), _ = msgpack.unpack(payload)
+        found = runtime.instance(number, entity)
+        found.dataclass_self = self.objects[kept]
+        return found
+
+    def argument(self, value: object, parameter: plugins.Argument | None, plugin: str) -> object:
+        """The value as the plugin gets it. Its type was checked by the compiler."""
+        if isinstance(value, Unknown):
+            # Only a plugin that allows them is called with one.
+            return value
+        path = "<argument>" if parameter is None else parameter.name
+        if parameter is not None and parameter.name in self.dataclasses.get(plugin, ()):
+            whole = _Argument(value, parameter, plugin)
+            if isinstance(value, runtime.Instance) and value.entity_name in self.paired:
+                return self._to_dataclass(value, whole)
+            if isinstance(value, list):
+                paired = [isinstance(v, runtime.Instance) and v.entity_name in self.paired for v in value]
+                if any(paired):
+                    return [
+                        self._to_dataclass(v, whole) if convert else DynamicProxy.return_value(v)
+                        for v, convert in zip(value, paired)
+                    ]
+        return DynamicProxy.return_value(value, context=ProxyContext(path=path))
+
+    def _to_dataclass(self, instance: runtime.Instance, argument: _Argument) -> object:
+        """The object that an instance is paired with: the one it was made from, or a new one."""
+        kept = instance.dataclass_self
+        if kept is not None and (not _is_reference(kept) or _takes_reference(argument.parameter)):
+            return kept
+        cls = self.paired[instance.entity_name]
+        values = {}
+        for name, field in cls.__dataclass_fields__.items():
+            value = instance.get_attribute(name).get_value()
+            if isinstance(value, Unknown):
+                raise argument.wrong(
+                    f"Encountered unknown in field '{name}'. Unknowns are not currently supported in dataclass"
+                    " instances in the Python domain."
+                )
+            declared = hints.describe(hints.evaluated(field.type, cls))
+            if _is_reference(value) and "reference" not in str(declared):
+                raise argument.refused()
+            value = DynamicProxy.return_value(value)
+            values[name] = resources.to_json(value) if isinstance(value, DynamicProxy) else value
+        made = cls(**values)
+        if kept is None:
+            instance.dataclass_self = made
+        return made
+
+
+def _decode_instance(payload: bytes) -> runtime.Instance:
+    return runtime.instance(int.from_bytes(payload[:4], "big"), payload[4:].decode())
+
+
+def _decode_known_instance(payload: bytes) -> runtime.Instance:
+    (number, entity, known), _ = msgpack.unpack(payload)
+    found = runtime.instance(number, entity)
+    # Variables are assigned once: what is known stays true.
+    found._values.update(known)
+    return found
+
+
+def _takes_reference(parameter: plugins.Argument | None) -> bool:
+    return parameter is not None and "reference" in str(hints.describe(parameter.annotation))
+
+
+class _Argument:
+    """An argument that is about to be converted, for the errors about it."""
+
+    def __init__(self, value: object, parameter: plugins.Argument, plugin: str) -> None:
+        self.parameter = parameter
+        self._text = f"Value {value} for argument {parameter.name} of plugin {plugin}"
+
+    def refused(self) -> Exception:
+        return PluginTypeException(
+            None,
+            f"{self._text} contains a reference. To allow references, use `| Reference[...]` in your type annotation.",
+        )
+
+    def wrong(self, reason: str) -> Exception:
+        wanted = hints.describe(self.parameter.annotation)
+        wanted = wanted.get("model", wanted) if isinstance(wanted, dict) else wanted
+        return PluginTypeException(None, f"{self._text} has incompatible type. Expected type: {wanted}: {reason}")
+
+
+def _is_reference(value: object) -> bool:
+    return getattr(type(value), "_is_inmanta_reference", False)
+
+
+def _attribute_of(value: Reference[Any], name: str) -> Reference[Any]:
+    """The reference to one field of what a reference to a dataclass stands for."""
+    from inmanta.references import AttributeReference
+
+    made: Reference[Any] = AttributeReference(value, name)
+    cls = value.get_reference_type()
+    made._model_type = hints.plain(hints.evaluated(cls.__dataclass_fields__[name].type, cls))
+    return made
+
+
+def exported(value: Any) -> Any:
+    """A field's value as it is exported: plain data, an instance left as it is, UnknownException for an Unknown."""
+    if type(value) in PLAIN:
+        return value
+    if isinstance(value, proxy.SequenceProxy):
+        return [exported(item) for item in value]
+    if isinstance(value, proxy.DictProxy):
+        return {key: exported(item) for key, item in value.items()}
+    if isinstance(value, Unknown):
+        raise UnknownException(value)
+    if isinstance(value, DynamicProxy):
+        return value._get_instance()
+    if isinstance(value, (list, tuple)):
+        return [exported(item) for item in value]
+    if isinstance(value, dict):
+        return {resources._key(key): exported(item) for key, item in value.items()}
+    if isinstance(value, NoneValue):
+        return None
+    if _is_reference(value):
+        return value
+    if isinstance(value, (str, int, float)) and not hasattr(value, "name"):
+        return value
+    from inmanta.util import internal_json_encoder
+
+    return exported(internal_json_encoder(value))

@@ -1,0 +1,93 @@
+"""The model of a compile, as proxies ask about it over the pipe."""
+
+from __future__ import annotations
+
+from inmanta.ast import MultiUnsetException, UnsetException
+from inmanta.execute import runtime
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from inmanta.ast.entity import Entity
+    from steward_host.messages import EntityInfo
+    from steward_host.pipe import Pipe
+
+    _Types = dict[str, Entity]
+else:
+    _Types = dict
+
+# Stands for an instance where a variable is given by its number (protocol.rs).
+_NUMBERED = (1 << 32) - 2
+
+
+class World(runtime.World):
+    """Answers the questions of proxies over the pipe."""
+
+    def __init__(self, pipe: Pipe) -> None:
+        self._pipe = pipe
+
+    def get(self, instance_id: int, attribute: str) -> tuple[str, Any]:
+        outcome = self._pipe.request("get", {"instance": instance_id, "attribute": attribute}, "got")["outcome"]
+        return (outcome, None) if type(outcome) is str else outcome.popitem()
+
+    def lookup(self, name: str) -> tuple[str, Any]:
+        outcome = self._pipe.request("lookup", {"name": name}, "got")["outcome"]
+        return (outcome, None) if type(outcome) is str else outcome.popitem()
+
+    def entity(self, name: str) -> EntityInfo | None:
+        info: EntityInfo = self._pipe.request("entity", {"name": name}, "entity_info")
+        return info if info["name"] == name else None
+
+    def instances(self, name: str) -> list[runtime.Instance]:
+        found: list[runtime.Instance] = self._pipe.request("instances", {"entity": name}, "instance_list")["instances"]
+        return found
+
+    def native(self, plugin: str, args: list[object], kwargs: list[list[object]]) -> tuple[str, Any]:
+        request = {"plugin": plugin, "args": args, "kwargs": kwargs}
+        outcome = self._pipe.request("native", request, "got")["outcome"]
+        return (outcome, None) if type(outcome) is str else outcome.popitem()
+
+    def typedef(self, name: str) -> str | None:
+        base: str | None = self._pipe.request("typedef", {"name": name}, "typedef_info")["base"]
+        return base
+
+    def validate(self, typedef: str, value: object) -> tuple[str, Any]:
+        outcome = self._pipe.request("validate", {"typedef": typedef, "value": value}, "got")["outcome"]
+        return (outcome, None) if type(outcome) is str else outcome.popitem()
+
+    def place(self, instance_id: int) -> tuple[str | None, int]:
+        answer = self._pipe.request("where", {"instance": instance_id}, "place")
+        return answer["file"], answer["line"]
+
+
+class Types(_Types):
+    """The entities of the model by full name, looked up when they are asked for."""
+
+    def __missing__(self, name: str) -> Entity:
+        found = runtime.entity(name)
+        if found is None:
+            raise KeyError(name)
+        self[name] = found
+        return found
+
+    def __contains__(self, name: object) -> bool:
+        try:
+            self[str(name)]
+        except KeyError:
+            return False
+        return True
+
+    def get(self, name: str, default: Any = None) -> Any:
+        return self[name] if name in self else default
+
+
+def variables(error: UnsetException | MultiUnsetException) -> list[list[object]]:
+    """The variables that an exception waits for, as frames name them."""
+    found: list[Any]
+    if isinstance(error, MultiUnsetException):
+        found = [*error.result_variables]
+    else:
+        found = [error.get_result_variable()]
+    numbers: list[list[object]] = [[_NUMBERED, str(v.number)] for v in found if isinstance(v, runtime.CompilerVariable)]
+    return numbers + [[v.myself.id, v.attribute] for v in found if hasattr(v, "myself")]

@@ -1,0 +1,149 @@
+//! What environments that are deleted leave on disk: checkouts, the links to them, Python environments, package caches and
+//! scratch folders at once; mirrors and what was recorded of folders when they are old, since another environment may
+//! come to follow the same. Source: deploy.md 1.2.
+
+use std::collections::HashSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::Source;
+use super::run::blocking;
+use crate::domain::EnvironmentId;
+use crate::files::{entries, is_older};
+use crate::store::{self, Store};
+
+/// Folders with an entry for each environment, by its id.
+const BY_ID: &[&str] = &[
+    "checkouts",
+    "projects",
+    "python/scratch",
+    "python/environments",
+    "python/packages",
+];
+/// Folders with an entry for each source, and a lock file beside it.
+const BY_SOURCE: &[&str] = &["mirrors", "folders"];
+
+/// Removes what belongs to no environment; how much that was. `age`: when something of a source is old. `in_use`: as for
+/// checkouts.
+///
+/// # Errors
+/// The store does not answer.
+pub async fn forget_environments(
+    store: &Store,
+    data: &Path,
+    in_use: &tokio::sync::RwLock<()>,
+    age: Duration,
+) -> Result<usize, store::Error> {
+    let _alone = in_use.write().await;
+    // Before it is asked what there is: an environment that is made meanwhile has nothing among it.
+    let listed = data.to_owned();
+    let found = blocking(move || Found::below(&listed, age)).await;
+    let environments = store.environment_list().await?;
+    let ids: HashSet<EnvironmentId> = environments.iter().map(|known| known.id).collect();
+    let sources = environments
+        .iter()
+        .filter_map(|known| Source::from_stored(&known.repo_url, &known.repo_branch, data).ok());
+    let places: HashSet<PathBuf> = sources.map(|source| source.place(data)).collect();
+    Ok(blocking(move || found.remove(&ids, &places)).await)
+}
+
+/// What may be left over.
+struct Found {
+    of_environments: Vec<(EnvironmentId, PathBuf)>,
+    /// Old ones.
+    of_sources: Vec<PathBuf>,
+}
+
+impl Found {
+    fn below(data: &Path, age: Duration) -> Self {
+        let of_environments = BY_ID.iter().flat_map(|folder| entries(&data.join(folder)));
+        let of_environments = of_environments.filter_map(|path| {
+            let name = path.file_name()?.to_str()?;
+            Some((name.parse().ok()?, path))
+        });
+        let of_sources = BY_SOURCE
+            .iter()
+            .flat_map(|folder| entries(&data.join(folder)));
+        Self {
+            of_environments: of_environments.collect(),
+            of_sources: of_sources.filter(|path| is_older(path, age)).collect(),
+        }
+    }
+
+    fn remove(self, ids: &HashSet<EnvironmentId>, places: &HashSet<PathBuf>) -> usize {
+        let of_none = self.of_environments.into_iter();
+        let of_none = of_none
+            .filter(|(id, _)| !ids.contains(id))
+            .map(|(_, path)| path);
+        // The lock file of a source has its name, too.
+        let is_of_none = |path: &PathBuf| !places.contains(&path.with_extension(""));
+        let unused = self.of_sources.into_iter().filter(is_of_none);
+        let removed = of_none.chain(unused).filter(|path| {
+            let is_folder = fs::symlink_metadata(path).is_ok_and(|meta| meta.is_dir());
+            let removed = match is_folder {
+                true => fs::remove_dir_all(path),
+                false => fs::remove_file(path),
+            };
+            if let Err(error) = &removed {
+                tracing::warn!(%error, "cannot remove {}, which nothing needs", path.display());
+            }
+            removed.is_ok()
+        });
+        removed.count()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::ProjectId;
+    use crate::store::NewEnvironment;
+
+    #[tokio::test]
+    async fn what_deleted_environments_leave_goes_and_what_others_have_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let data = dir.path();
+        let store = Store::open_sqlite(&data.join("steward.db")).await.unwrap();
+        let project = ProjectId::generate();
+        store.project_create(project, "p").await.unwrap();
+        let (kept, deleted) = (EnvironmentId::generate(), EnvironmentId::generate());
+        for (id, name) in [(kept, "kept"), (deleted, "deleted")] {
+            let new = NewEnvironment {
+                id,
+                project_id: project,
+                name: name.to_owned(),
+                description: String::new(),
+                icon: String::new(),
+                variables: Default::default(),
+                repo_url: format!("https://example.org/{name}.git"),
+                repo_branch: String::new(),
+            };
+            store.environment_create(&new).await.unwrap();
+            for folder in BY_ID.iter().filter(|folder| **folder != "projects") {
+                fs::create_dir_all(data.join(folder).join(id.to_string()).join("one")).unwrap();
+            }
+            fs::create_dir_all(data.join("projects")).unwrap();
+            let link = data.join("projects").join(id.to_string());
+            std::os::unix::fs::symlink(data.join("checkouts"), link).unwrap();
+            let source = Source::from_stored(&new.repo_url, &new.repo_branch, data).unwrap();
+            let place = source.place(data);
+            fs::create_dir_all(&place).unwrap();
+            fs::write(place.with_extension("lock"), "").unwrap();
+        }
+        fs::create_dir_all(data.join("checkouts/of nobody")).unwrap();
+        let in_use = tokio::sync::RwLock::new(());
+        let forget = |age| forget_environments(&store, data, &in_use, age);
+        assert_eq!(forget(Duration::ZERO).await.unwrap(), 0);
+        store.environment_delete(deleted).await.unwrap();
+        assert_eq!(forget(Duration::from_secs(3600)).await.unwrap(), 5);
+        for folder in BY_ID {
+            assert!(fs::symlink_metadata(data.join(folder).join(kept.to_string())).is_ok());
+            assert!(fs::symlink_metadata(data.join(folder).join(deleted.to_string())).is_err());
+        }
+        assert_eq!(entries(&data.join("mirrors")).len(), 4);
+        assert_eq!(forget(Duration::ZERO).await.unwrap(), 2);
+        assert_eq!(entries(&data.join("mirrors")).len(), 2);
+        assert!(data.join("checkouts/of nobody").exists());
+    }
+}

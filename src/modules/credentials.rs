@@ -1,0 +1,65 @@
+//! What the user of this process logs in elsewhere with: files that no code of a repository may read.
+
+use std::path::{Path, PathBuf};
+
+/// What git and ssh look for in the home directory of their user.
+pub(super) const OF_GIT: &[&str] = &[
+    ".netrc",
+    ".gitconfig",
+    ".git-credentials",
+    ".config/git",
+    ".ssh",
+];
+pub(super) const OF_PIP: &[&str] = &[".config/pip", ".pip"];
+const OTHERS: &[&str] = &[
+    ".pypirc",
+    ".gnupg",
+    ".pgpass",
+    ".aws",
+    ".azure",
+    ".config/gcloud",
+    ".config/gh",
+    ".docker",
+    ".kube",
+];
+
+/// The home directories: what `HOME` says, and what ssh goes by.
+fn homes() -> Vec<PathBuf> {
+    let user = rustix::process::geteuid().as_raw().to_string();
+    let known = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let of_user = known.lines().find_map(|line| {
+        let fields: Vec<&str> = line.split(':').collect();
+        (fields.get(2) == Some(&user.as_str())).then(|| fields.get(5).map(PathBuf::from))?
+    });
+    let said = std::env::var_os("HOME").map(PathBuf::from);
+    let mut homes: Vec<PathBuf> = said.into_iter().chain(of_user).collect();
+    homes.dedup();
+    homes
+}
+
+/// Those of `names` that are in a home directory: name, and path without links.
+pub(super) fn present(names: &[&'static str]) -> Vec<(&'static str, PathBuf)> {
+    let homes = homes();
+    let in_home = |home: &PathBuf| {
+        let found = names.iter().filter_map(|name| {
+            let path = std::fs::canonicalize(home.join(name)).ok()?;
+            Some((*name, path))
+        });
+        found.collect::<Vec<_>>()
+    };
+    homes.iter().flat_map(in_home).collect()
+}
+
+/// All credentials of the user, as paths without links; `reads_pip`: but those of pip.
+pub(super) fn all(reads_pip: bool) -> impl Iterator<Item = PathBuf> {
+    let of_pip: &[&str] = if reads_pip { &[] } else { OF_PIP };
+    let lists = [OF_GIT, OTHERS, of_pip].map(present);
+    // The root of all is no credential, whatever a link says.
+    let paths = lists.into_iter().flatten().map(|(_, path)| path);
+    paths.filter(|path| path != Path::new("/"))
+}
+
+/// All credentials of the user, as paths without links.
+pub fn credentials() -> Vec<PathBuf> {
+    all(false).collect()
+}

@@ -1,0 +1,186 @@
+//! Repositories that packages come from and that need credentials.
+//!
+//! What pip builds does not see the credentials of the server's user, and nor does the git that pip runs. A repository that
+//! this git cannot have is copied by a git of ours, which runs nothing of it; then pip runs again, and finds the copy in the
+//! repository's place. What pip's git is asked for is read in its trace.
+
+use std::cell::RefCell;
+use std::ffi::OsString;
+use std::io::{Read, Seek};
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::Command;
+
+use tempfile::{NamedTempFile, TempDir};
+
+use super::credentials::{self, OF_GIT};
+use super::{Confinement, Error};
+use crate::process::{self, Policy};
+
+/// More are not copied for one installation.
+const MOST: usize = 64;
+/// No trace is read further.
+const TRACE_BYTES: u64 = 4 << 20;
+/// A build may write what looks like a trace: files of this machine are not copied for it.
+const PROTOCOLS: &str = "https:http:ssh:git";
+
+pub(super) struct Repositories {
+    /// Runs git with the credentials.
+    launcher: Vec<OsString>,
+    /// Its home.
+    _home: TempDir,
+    /// A folder for each, and git's configuration that puts them in their places. Builds read it.
+    pub(super) copies: TempDir,
+    trace: RefCell<NamedTempFile>,
+    known: RefCell<Vec<String>>,
+}
+
+impl Repositories {
+    /// `builds` is where their folders are made, `scratch` where builds write. All exist, and are without links.
+    pub(super) fn new(
+        confinement: &Confinement,
+        builds: &Path,
+        scratch: &Path,
+    ) -> Result<Self, Error> {
+        let failed = || Error::io("cannot make a scratch folder");
+        let folder = |prefix: &str| tempfile::Builder::new().prefix(prefix).tempdir_in(builds);
+        let (home, copies) = (
+            folder("git-").map_err(failed())?,
+            folder("copies-").map_err(failed())?,
+        );
+        let mut readable = Vec::new();
+        for (name, path) in credentials::present(OF_GIT) {
+            let link = home.path().join(name);
+            let below = link.parent().unwrap_or(home.path());
+            std::fs::create_dir_all(below).map_err(failed())?;
+            if !link.exists() {
+                symlink(&path, link).map_err(failed())?;
+            }
+            // The home of a service may be its data directory. What the configuration names as a secret stays one.
+            if !confinement
+                .hidden
+                .iter()
+                .any(|hidden| hidden.starts_with(&path))
+            {
+                readable.push(path);
+            }
+        }
+        let policy = Policy {
+            hidden: confinement.hidden.clone(),
+            readable,
+            scratch: home.path().to_owned(),
+            writable: vec![copies.path().to_owned()],
+            memory_bytes: Some(confinement.memory_bytes),
+        };
+        let launcher = policy
+            .launcher()
+            .map_err(Error::io("cannot run this program again"))?;
+        std::fs::write(
+            copies.path().join("config"),
+            "[safe]\n\tdirectory = *\n[protocol \"file\"]\n\tallow = always\n",
+        )
+        .map_err(failed())?;
+        let trace = tempfile::Builder::new()
+            .prefix("trace-")
+            .tempfile_in(scratch);
+        Ok(Self {
+            launcher,
+            _home: home,
+            copies,
+            trace: RefCell::new(trace.map_err(failed())?),
+            known: RefCell::default(),
+        })
+    }
+
+    /// What pip's git needs.
+    pub(super) fn prepare(&self, command: &mut Command) {
+        command
+            .env("GIT_CONFIG_GLOBAL", self.copies.path().join("config"))
+            .env("GIT_TRACE", self.trace.borrow().path());
+    }
+
+    /// The repository that git was asked for last, unless there is a copy of it.
+    pub(super) fn wanted(&self) -> Option<String> {
+        let mut text = Vec::new();
+        // Through the file that we have open: its name may be another's by now.
+        let mut trace = self.trace.borrow_mut();
+        let file = trace.as_file_mut();
+        file.rewind().ok()?;
+        file.take(TRACE_BYTES).read_to_end(&mut text).ok()?;
+        let known = self.known.borrow();
+        let wanted = last_cloned(&String::from_utf8_lossy(&text))?;
+        (known.len() < MOST && !known.contains(&wanted)).then_some(wanted)
+    }
+
+    /// The command that copies a repository.
+    pub(super) fn copying(&self, url: &str) -> Result<Command, Error> {
+        let mut command = process::tied_command(&self.launcher)
+            .map_err(Error::io("cannot run this program again"))?;
+        command
+            .arg("git")
+            .args(["clone", "--quiet", "--mirror", "--", url])
+            .arg(
+                self.copies
+                    .path()
+                    .join(self.known.borrow().len().to_string()),
+            )
+            .env_clear()
+            .env("GIT_TERMINAL_PROMPT", "0")
+            .env("GIT_ALLOW_PROTOCOL", PROTOCOLS);
+        Ok(command)
+    }
+
+    /// From now on the copy stands for the repository.
+    pub(super) fn copied(&self, url: String) -> Result<(), Error> {
+        use std::io::Write;
+        let mut known = self.known.borrow_mut();
+        let place = self.copies.path().join(known.len().to_string());
+        let entry = format!(
+            "[url \"file://{}\"]\n\tinsteadOf = \"{url}\"\n",
+            place.display()
+        );
+        known.push(url);
+        let config = std::fs::OpenOptions::new()
+            .append(true)
+            .open(self.copies.path().join("config"));
+        config
+            .and_then(|mut file| file.write_all(entry.as_bytes()))
+            .map_err(Error::io("cannot write git's configuration"))
+    }
+}
+
+/// The URL of the last `git clone` in a trace.
+fn last_cloned(trace: &str) -> Option<String> {
+    let mut clones = trace.lines().filter(|line| line.contains(" git clone "));
+    let last = clones.next_back()?;
+    let mut words = last.split_whitespace().map(|word| word.trim_matches('\''));
+    let is_url = |word: &&str| {
+        let (before, behind) = word.split_once("://").unwrap_or_default();
+        let is_plain = |c: char| c.is_ascii_graphic() && !['"', '\\', '\''].contains(&c);
+        PROTOCOLS.split(':').any(|known| known == before) && behind.chars().all(is_plain)
+    };
+    words.find(is_url).map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::last_cloned;
+
+    #[test]
+    fn the_last_repository_of_a_trace_is_wanted() {
+        let trace = "12:00:00.1 git.c:460 trace: built-in: git version\n\
+            12:00:00.2 git.c:460 trace: built-in: git clone --filter=blob:none --quiet https://host/a.git /tmp/x\n\
+            12:00:00.3 git.c:460 trace: built-in: git clone --quiet 'ssh://git@host:22/b' /tmp/y\n\
+            12:00:00.4 run-command.c:655 trace: run_command: ssh -p 22 git@host\n";
+        assert_eq!(last_cloned(trace).unwrap(), "ssh://git@host:22/b");
+        for other in [
+            "",
+            " git clone /root/.ssh /tmp/x",
+            " git clone file:///root /tmp/x",
+            " git clone ext::sh /tmp/x",
+            " git clone 'https://host/\"x' /tmp/x",
+        ] {
+            assert_eq!(last_cloned(other), None, "{other}");
+        }
+    }
+}
