@@ -22,8 +22,14 @@ impl Builder<'_> {
     ) -> Result<ExprId, Fail> {
         let entity = self.constructed_entity(scope, name, expected)?;
         let owners = std::iter::once(&entity).chain(&self.program.entity(entity).ancestors);
+        // Whoever inherits an index in several ways has it more than once.
         let mut indexes: Vec<&Index> = owners
-            .flat_map(|owner| &self.program.entity(*owner).own_indexes)
+            .flat_map(|owner| {
+                let own = &self.program.entity(*owner).own_indexes;
+                let times = 1 + usize::from(self.inherits_in_several_ways(entity, *owner));
+                own.iter()
+                    .flat_map(move |index| std::iter::repeat_n(index, times))
+            })
             .collect();
         indexes.sort_by_key(|index| index.order);
         // As for those of one entity: an index counts again unless it is written as a known one is sorted.
@@ -139,6 +145,24 @@ impl Builder<'_> {
         });
         let id = ConstructId(self.program.constructs.len() as u32 - 1);
         Ok(self.add_expr(ExprKind::Construct(id), loc))
+    }
+
+    fn inherits_in_several_ways(&self, entity: EntityId, owner: EntityId) -> bool {
+        let mut entity = entity;
+        while entity != owner {
+            let parents = self.program.entity(entity).parents.iter();
+            let mut ways = parents.filter(|parent| {
+                **parent == owner || self.program.entity(**parent).ancestors.contains(&owner)
+            });
+            let Some(first) = ways.next() else {
+                return false;
+            };
+            if ways.next().is_some() {
+                return true;
+            }
+            entity = *first;
+        }
+        false
     }
 
     /// What the indexes want and neither an argument nor a default gives: as often as an index wants it. It is an error
