@@ -239,10 +239,15 @@ impl Machine<'_> {
                     );
                     return Err(typing(query.loc, message));
                 };
-                let Some(attr) = program.find_attribute(self.instance(instance).entity, relation)
-                else {
-                    self.slot_or_fail(instance, relation, query.loc)?;
-                    return Err(typing(query.loc, "short index lookup needs a relation"));
+                let entity = self.instance(instance).entity;
+                let Some(attr) = program.find_attribute(entity, relation) else {
+                    let message = format!(
+                        "short index lookup is only possible on relations, {} has no attribute {}",
+                        program.entity_name(entity),
+                        program.text(relation)
+                    );
+                    let similar = program.similar_attribute(entity, relation);
+                    return Err(typing(query.loc, message).did_you_mean(similar));
                 };
                 let owner = program.entity_name(program.attribute(attr).entity);
                 let name = format!("{owner}.{}", program.text(relation));
