@@ -115,6 +115,14 @@ impl Parser<'_> {
         let span = begin.to(self.last_span());
         match self.ast.expr(expression).kind {
             ExprKind::Var(target) => {
+                // What is wrong with the name counts once the statement has its end.
+                let goes_on = match self.kind() {
+                    Kind::Punct(mark) => !b"([{".contains(&mark),
+                    kind => matches!(kind, Kind::PlusEquals | Kind::Rel),
+                };
+                if goes_on {
+                    return Err(self.unexpected());
+                }
                 if append {
                     let text = self.names.text(target.symbol);
                     return self.error(
