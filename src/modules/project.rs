@@ -232,6 +232,27 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_requirement_names_its_repository() {
+        for (line, url) in [
+            ("git+https://host/a.git", "https://host/a.git"),
+            ("a @ git+https://host/a.git@main", "https://host/a.git"),
+            (
+                "git+ssh://git@host:22/b@1.0#subdirectory=x",
+                "ssh://git@host:22/b",
+            ),
+            (
+                "a @ git+http://host/.git ; python_version > '3'",
+                "http://host/.git",
+            ),
+        ] {
+            assert_eq!(repository(line).as_deref(), Some(url), "{line}");
+        }
+        for line in ["a ~= 1.0", "a @ https://host/a.whl", "./git/a"] {
+            assert_eq!(repository(line), None, "{line}");
+        }
+    }
+
+    #[test]
     fn a_project_says_what_it_asks_for() {
         let dir = tempfile::tempdir().unwrap();
         let write = |name: &str, text: &str| {
