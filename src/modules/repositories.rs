@@ -114,7 +114,8 @@ impl Repositories {
         file.take(TRACE_BYTES).read_to_end(&mut text).ok()?;
         let known = self.known.borrow();
         let wanted = last_cloned(&String::from_utf8_lossy(&text))?;
-        let is_named = self.named.contains(&wanted);
+        let place = without_user(&wanted);
+        let is_named = self.named.iter().any(|named| without_user(named) == place);
         (is_named && known.len() < MOST && !known.contains(&wanted)).then_some(wanted)
     }
 
@@ -155,6 +156,14 @@ impl Repositories {
     }
 }
 
+/// pip takes the user out of some URLs: a repository is the same for all of them.
+fn without_user(url: &str) -> (&str, &str) {
+    let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
+    let end = rest.find('/').unwrap_or(rest.len());
+    let host = rest[..end].rfind('@').map_or(0, |at| at + 1);
+    (scheme, &rest[host..])
+}
+
 /// The URL of the last `git clone` in a trace.
 fn last_cloned(trace: &str) -> Option<String> {
     let mut clones = trace.lines().filter(|line| line.contains(" git clone "));
@@ -170,7 +179,21 @@ fn last_cloned(trace: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::last_cloned;
+    use super::{last_cloned, without_user};
+
+    #[test]
+    fn a_repository_is_the_same_for_all_users() {
+        let place = ("ssh", "host:22/a@b");
+        for url in [
+            "ssh://host:22/a@b",
+            "ssh://git@host:22/a@b",
+            "ssh://a:b@host:22/a@b",
+        ] {
+            assert_eq!(without_user(url), place);
+        }
+        assert_ne!(without_user("https://host:22/a@b"), place);
+        assert_ne!(without_user("ssh://other:22/a@b"), place);
+    }
 
     #[test]
     fn the_last_repository_of_a_trace_is_wanted() {
