@@ -8,7 +8,6 @@
 
 use std::ffi::OsString;
 use std::io::Write;
-use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -131,22 +130,8 @@ impl Runner {
             repositories.copies.path().to_owned(),
         ];
         let of_pip: &[&str] = if uses_system_config { OF_PIP } else { &[] };
-        for (name, path) in credentials::present(of_pip) {
-            let link = scratch.path().join(name);
-            let below = link.parent().unwrap_or(scratch.path());
-            std::fs::create_dir_all(below).map_err(failed())?;
-            if !link.exists() {
-                symlink(&path, link).map_err(failed())?;
-            }
-            // The home of a service may be its data directory. What the configuration names as a secret stays one.
-            if !confinement
-                .hidden
-                .iter()
-                .any(|hidden| hidden.starts_with(&path))
-            {
-                readable.push(path);
-            }
-        }
+        let linked = credentials::link(of_pip, scratch.path(), &confinement.hidden);
+        readable.extend(linked.map_err(failed())?);
         let policy = Policy {
             hidden,
             readable,

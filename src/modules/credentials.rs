@@ -1,5 +1,6 @@
 //! What the user of this process logs in elsewhere with: files that no code of a repository may read.
 
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 /// What git and ssh look for in the home directory of their user.
@@ -38,7 +39,7 @@ fn homes() -> Vec<PathBuf> {
 }
 
 /// Those of `names` that are in a home directory: name, and path without links.
-pub(super) fn present(names: &[&'static str]) -> Vec<(&'static str, PathBuf)> {
+fn present(names: &[&'static str]) -> Vec<(&'static str, PathBuf)> {
     let homes = homes();
     let in_home = |home: &PathBuf| {
         let found = names.iter().filter_map(|name| {
@@ -48,6 +49,27 @@ pub(super) fn present(names: &[&'static str]) -> Vec<(&'static str, PathBuf)> {
         found.collect::<Vec<_>>()
     };
     homes.iter().flat_map(in_home).collect()
+}
+
+/// Links those of `names` that there are into a new home. What of them may be read there.
+pub(super) fn link(
+    names: &[&'static str],
+    home: &Path,
+    hidden: &[PathBuf],
+) -> std::io::Result<Vec<PathBuf>> {
+    let mut readable = Vec::new();
+    for (name, path) in present(names) {
+        let link = home.join(name);
+        std::fs::create_dir_all(link.parent().unwrap_or(home))?;
+        if !link.exists() {
+            symlink(&path, link)?;
+        }
+        // The home of a service may be its data directory. What the configuration names as a secret stays one.
+        if !hidden.iter().any(|hidden| hidden.starts_with(&path)) {
+            readable.push(path);
+        }
+    }
+    Ok(readable)
 }
 
 /// All credentials of the user, as paths without links; `reads_pip`: but those of pip.

@@ -8,7 +8,6 @@
 use std::cell::RefCell;
 use std::ffi::OsString;
 use std::io::{Read, Seek};
-use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Command;
 
@@ -52,23 +51,8 @@ impl Repositories {
             folder("git-").map_err(failed())?,
             folder("copies-").map_err(failed())?,
         );
-        let mut readable = Vec::new();
-        for (name, path) in credentials::present(OF_GIT) {
-            let link = home.path().join(name);
-            let below = link.parent().unwrap_or(home.path());
-            std::fs::create_dir_all(below).map_err(failed())?;
-            if !link.exists() {
-                symlink(&path, link).map_err(failed())?;
-            }
-            // The home of a service may be its data directory. What the configuration names as a secret stays one.
-            if !confinement
-                .hidden
-                .iter()
-                .any(|hidden| hidden.starts_with(&path))
-            {
-                readable.push(path);
-            }
-        }
+        let readable =
+            credentials::link(OF_GIT, home.path(), &confinement.hidden).map_err(failed())?;
         let policy = Policy {
             hidden: confinement.hidden.clone(),
             readable,
