@@ -19,10 +19,10 @@ pub(super) fn server() {
     }
 }
 
-/// Of a command for people, whose own output tells what happens.
+/// Of a command for people, whose own output tells what happens, but not why a request to its API failed.
 pub(super) fn quiet() {
     let builder = tracing_subscriber::fmt()
-        .with_env_filter(filter("off"))
+        .with_env_filter(filter("off,steward::api=error"))
         .with_writer(std::io::stderr);
     builder
         .with_target(false)

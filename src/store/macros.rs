@@ -1,5 +1,43 @@
 //! One query text, two databases: the body is compiled once for each pool.
 
+use sqlx::pool::PoolConnection;
+use sqlx::{Sqlite, SqliteConnection};
+
+/// A connection that is closed with the value, unless it was said to be in order.
+///
+/// SQLite rolls back on its own when the disk is full and the driver does not notice; and a task that is ended between
+/// the driver's `BEGIN` and its answer leaves a transaction which nobody holds. Either would fail the next transaction on
+/// the connection.
+pub(super) struct Whole {
+    connection: PoolConnection<Sqlite>,
+    is_whole: bool,
+}
+
+impl Whole {
+    pub(super) fn new(connection: PoolConnection<Sqlite>) -> Self {
+        Self {
+            connection,
+            is_whole: false,
+        }
+    }
+
+    pub(super) fn inner(&mut self) -> &mut SqliteConnection {
+        &mut self.connection
+    }
+
+    pub(super) fn keep(&mut self) {
+        self.is_whole = true;
+    }
+}
+
+impl Drop for Whole {
+    fn drop(&mut self) {
+        if !self.is_whole {
+            self.connection.close_on_drop();
+        }
+    }
+}
+
 /// Runs the body with `$pool` bound to the pool that reads.
 macro_rules! read {
     ($db:expr, $pool:ident => $body:expr) => {
@@ -23,25 +61,24 @@ macro_rules! write {
 /// Runs the body in one transaction, `$tx` its connection, and commits. A `?` or an early return of an error in the body
 /// rolls back.
 ///
-/// On SQLite the transaction takes the write lock at once: a read that turns into a write fails instead of waiting. A
-/// connection on which the database failed is closed: SQLite rolls back on its own when the disk is full, the driver does
-/// not notice, and would refuse every further transaction on it.
+/// On SQLite the transaction takes the write lock at once: a read that turns into a write fails instead of waiting. Its
+/// connection is closed unless the transaction came to its end: see [`Whole`].
 macro_rules! transaction {
     ($db:expr, $tx:ident => $body:expr) => {
         match &$db {
             $crate::store::Db::Sqlite { write, .. } => {
-                let mut connection = write.acquire().await?;
+                let mut connection = $crate::store::macros::Whole::new(write.acquire().await?);
                 let outcome = async {
                     let mut transaction =
-                        sqlx::Connection::begin_with(&mut *connection, "BEGIN IMMEDIATE").await?;
+                        sqlx::Connection::begin_with(connection.inner(), "BEGIN IMMEDIATE").await?;
                     let $tx = &mut *transaction;
                     let value = $body;
                     transaction.commit().await?;
                     Ok::<_, $crate::store::Error>(value)
                 };
                 let outcome = outcome.await;
-                if matches!(&outcome, Err($crate::store::Error::Query(_))) {
-                    connection.close_on_drop();
+                if !matches!(&outcome, Err($crate::store::Error::Query(_))) {
+                    connection.keep();
                 }
                 outcome?
             }

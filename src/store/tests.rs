@@ -643,3 +643,24 @@ async fn a_full_disk_stops_writes_with_an_error_and_they_go_on_when_there_is_roo
         .unwrap();
     assert_eq!(store.state_list(id).await.unwrap().len(), 2000);
 }
+
+#[tokio::test]
+async fn a_task_that_is_ended_in_a_transaction_leaves_the_next_one_in_peace() {
+    check(|store| async move {
+        for polls in 0..40 {
+            let id = environment(&store).await;
+            let mut ended = Box::pin(store.environment_delete(id));
+            for _ in 0..polls {
+                if futures_util::poll!(&mut ended).is_ready() {
+                    break;
+                }
+                // Time for the connection's own thread.
+                tokio::time::sleep(std::time::Duration::from_micros(200)).await;
+            }
+            drop(ended);
+            store.environment_delete(id).await.unwrap();
+            assert!(store.environment_fetch(id).await.unwrap().is_none());
+        }
+    })
+    .await;
+}
