@@ -5,6 +5,7 @@
 mod bind;
 mod host;
 mod process;
+mod python_text;
 mod scan;
 mod session;
 mod signature;
