@@ -342,6 +342,9 @@ if true:
     f = 2
     g = g
 end
+for h in [1]:
+    h = h
+end
 ";
     let entity = |line: u32| format!("__config__::A (instantiated at ./main.cf:{line})");
     let stuck = |at: u32, word: &str, text: &str| {

@@ -73,13 +73,14 @@ impl Walker<'_, '_> {
         }
     }
 
-    /// A variable whose only value is made of itself.
-    pub(super) fn self_assignment(&mut self, block: BlockId, stmt: StmtId) {
+    /// A variable whose only value is made of itself. That of a loop, the first of its body, has one already.
+    pub(super) fn self_assignment(&mut self, block: BlockId, is_loop: bool, stmt: StmtId) {
         let stmt = &self.program.stmts[stmt.index()];
         let StmtKind::Assign { target, value } = stmt.kind else {
             return;
         };
-        if !self.needs(value, target) || self.is_assigned_again(block, target) {
+        let is_given = is_loop && target == Ref::Local { up: 0, index: 0 };
+        if is_given || !self.needs(value, target) || self.is_assigned_again(block, target) {
             return;
         }
         let loc = self.program.expr(value).loc;

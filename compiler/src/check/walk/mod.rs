@@ -109,7 +109,7 @@ impl Walker<'_, '_> {
     fn stmts(&mut self, block: BlockId, iterable: Option<ExprId>) {
         self.frames.push(Frame::Block(block, iterable));
         for stmt in &self.program.blocks[block.index()].stmts {
-            self.self_assignment(block, *stmt);
+            self.self_assignment(block, iterable.is_some(), *stmt);
             self.stmt(*stmt);
         }
         self.frames.pop();
