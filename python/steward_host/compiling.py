@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from inmanta import export
+    from inmanta._signature import Argument
     from inmanta.module import Project
     from steward_host.messages import (
         Again,
@@ -95,6 +96,7 @@ class Compiling:
             from steward_host import registry
 
             registry.save()
+        plugins.Runtime.values = self._values
         plugins.Runtime.environment_id = request["environment_id"]
         plugins.Runtime.project_dir = request["project_dir"]
         plugins.Runtime.inputs = request.get("inputs") or {}
@@ -350,7 +352,7 @@ class Compiling:
         root.setLevel(logging.INFO)
 
 
-def _by_name(plugin: plugins.Plugin, name: str) -> plugins.Argument | None:
+def _by_name(plugin: plugins.Plugin, name: str) -> Argument | None:
     for argument in plugin.args:
         if argument.name == name:
             return argument

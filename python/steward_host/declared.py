@@ -49,7 +49,7 @@ class Declared:
         while hasattr(function, "__wrapped__"):
             function = function.__wrapped__
         code = getattr(function, "__code__", None)
-        returns = self._annotation(name, "return", plugin.return_type)
+        returns = self._annotation(name, "return", plugin.return_type.annotation)
         return {
             "name": name,
             "file": code.co_filename if code is not None else "",

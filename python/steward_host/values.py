@@ -13,7 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from inmanta import plugins
+    from inmanta._signature import Argument
     from inmanta.references import Reference
 
 PLAIN = frozenset({str, int, float, bool, type(None)})
@@ -131,7 +131,7 @@ class Values:
         found.dataclass_self = self.objects[kept]
         return found
 
-    def argument(self, value: object, parameter: plugins.Argument | None, plugin: str) -> object:
+    def argument(self, value: object, parameter: Argument | None, plugin: str) -> object:
         """The value as the plugin gets it. Its type was checked by the compiler."""
         if isinstance(value, Unknown):
             # Only a plugin that allows them is called with one.
@@ -187,14 +187,14 @@ def _decode_known_instance(payload: bytes) -> runtime.Instance:
     return found
 
 
-def _takes_reference(parameter: plugins.Argument | None) -> bool:
+def _takes_reference(parameter: Argument | None) -> bool:
     return parameter is not None and "reference" in str(hints.describe(parameter.annotation))
 
 
 class _Argument:
     """An argument that is about to be converted, for the errors about it."""
 
-    def __init__(self, value: object, parameter: plugins.Argument, plugin: str) -> None:
+    def __init__(self, value: object, parameter: Argument, plugin: str) -> None:
         self.parameter = parameter
         self._text = f"Value {value} for argument {parameter.name} of plugin {plugin}"
 

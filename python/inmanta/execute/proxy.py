@@ -128,7 +128,7 @@ class DynamicProxy:
                     got = f"got {key} of type {type(key)} with dict value {item[key]!r}"
                     raise RuntimeException(None, f"dict keys should be strings, {got}")
             return {key: cls.unwrap(element, dynamic_context=dynamic_context) for key, element in item.items()}
-        return item
+        return None if isinstance(item, NoneValue) else item
 
     @classmethod
     def return_value(cls, value: object, *, context: ProxyContext | None = None) -> Any:
