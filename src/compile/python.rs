@@ -6,11 +6,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use include_dir::{Dir, DirEntry, include_dir};
 use sha2::{Digest, Sha256};
 use steward_compiler::PythonRuntime;
 
-static PACKAGE: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/python");
+/// What `build.rs` packed: the contents one after the other, and for each a line `LENGTH PATH`.
+static CONTENTS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/python.contents"));
+static NAMES: &str = include_str!(concat!(env!("OUT_DIR"), "/python.names"));
 
 /// Finds Python and unpacks our package below `cache`. `None` for the interpreter that is missing: models without Python
 /// do not need it, and the compiler says so where one is needed.
@@ -69,14 +70,9 @@ fn recent(candidate: &Path) -> Option<PathBuf> {
 
 /// The directory with our package's present content; written once.
 fn unpack(cache: &Path) -> io::Result<PathBuf> {
-    let mut files = Vec::new();
-    collect(&PACKAGE, &mut files);
     let mut hasher = Sha256::new();
-    for (path, content) in &files {
-        hasher.update(path.to_string_lossy().as_bytes());
-        hasher.update((content.len() as u64).to_be_bytes());
-        hasher.update(content);
-    }
+    hasher.update(NAMES);
+    hasher.update(CONTENTS);
     let digest = hex::encode(hasher.finalize());
     let target = cache.join(format!("python-{}", &digest[..16]));
     if target.is_dir() {
@@ -86,7 +82,7 @@ fn unpack(cache: &Path) -> io::Result<PathBuf> {
     let temporary = tempfile::Builder::new()
         .prefix(".python-")
         .tempdir_in(cache)?;
-    for (path, content) in &files {
+    for (path, content) in files() {
         let path = temporary.path().join(path);
         fs::create_dir_all(path.parent().unwrap_or(cache))?;
         fs::write(path, content)?;
@@ -103,22 +99,15 @@ fn unpack(cache: &Path) -> io::Result<PathBuf> {
     }
 }
 
-/// Our Python sources, tests and caches left out.
-fn collect(dir: &Dir<'static>, files: &mut Vec<(PathBuf, &'static [u8])>) {
-    for entry in dir.entries() {
-        match entry {
-            DirEntry::Dir(dir) if dir.path() != Path::new("tests") => collect(dir, files),
-            DirEntry::File(file)
-                if file
-                    .path()
-                    .extension()
-                    .is_some_and(|extension| extension == "py") =>
-            {
-                files.push((file.path().to_owned(), file.contents()));
-            }
-            DirEntry::Dir(_) | DirEntry::File(_) => {}
-        }
-    }
+/// Our Python sources: path below the package, content.
+fn files() -> impl Iterator<Item = (&'static str, &'static [u8])> {
+    let mut rest = CONTENTS;
+    NAMES.lines().filter_map(move |line| {
+        let (length, path) = line.split_once(' ')?;
+        let content;
+        (content, rest) = rest.split_at_checked(length.parse().ok()?)?;
+        Some((path, content))
+    })
 }
 
 #[cfg(test)]
@@ -134,5 +123,20 @@ mod tests {
         );
         assert_eq!(super::unpack(cache.path()).unwrap(), first);
         assert_eq!(std::fs::read_dir(cache.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn the_binary_carries_the_sources_and_nothing_that_running_them_leaves() {
+        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("python");
+        let mut n_bytes = 0;
+        for (path, content) in super::files() {
+            assert!(
+                path.ends_with(".py") && !path.starts_with("tests/"),
+                "{path}"
+            );
+            assert_eq!(std::fs::read(root.join(path)).unwrap(), content, "{path}");
+            n_bytes += content.len();
+        }
+        assert_eq!(n_bytes, super::CONTENTS.len());
     }
 }

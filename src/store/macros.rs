@@ -1,27 +1,27 @@
 //! One query text, two databases: the body is compiled once for each pool.
 
+use sqlx::Database;
 use sqlx::pool::PoolConnection;
-use sqlx::{Sqlite, SqliteConnection};
 
 /// A connection that is closed with the value, unless it was said to be in order.
 ///
-/// SQLite rolls back on its own when the disk is full and the driver does not notice; and a task that is ended between
-/// the driver's `BEGIN` and its answer leaves a transaction which nobody holds. Either would fail the next transaction on
-/// the connection.
-pub(super) struct Whole {
-    connection: PoolConnection<Sqlite>,
+/// A task that is ended between the driver's `BEGIN` and its answer leaves a transaction which nobody holds: the next one
+/// on the connection fails (SQLite), or what is written next is never committed (PostgreSQL). And SQLite rolls back on its
+/// own when the disk is full, which the driver does not notice.
+pub(super) struct Whole<D: Database> {
+    connection: PoolConnection<D>,
     is_whole: bool,
 }
 
-impl Whole {
-    pub(super) fn new(connection: PoolConnection<Sqlite>) -> Self {
+impl<D: Database> Whole<D> {
+    pub(super) fn new(connection: PoolConnection<D>) -> Self {
         Self {
             connection,
             is_whole: false,
         }
     }
 
-    pub(super) fn inner(&mut self) -> &mut SqliteConnection {
+    pub(super) fn inner(&mut self) -> &mut D::Connection {
         &mut self.connection
     }
 
@@ -30,7 +30,7 @@ impl Whole {
     }
 }
 
-impl Drop for Whole {
+impl<D: Database> Drop for Whole<D> {
     fn drop(&mut self) {
         if !self.is_whole {
             self.connection.close_on_drop();
@@ -61,39 +61,34 @@ macro_rules! write {
 /// Runs the body in one transaction, `$tx` its connection, and commits. A `?` or an early return of an error in the body
 /// rolls back.
 ///
-/// On SQLite the transaction takes the write lock at once: a read that turns into a write fails instead of waiting. Its
+/// On SQLite the transaction takes the write lock at once: a read that turns into a write fails instead of waiting. The
 /// connection is closed unless the transaction came to its end: see [`Whole`].
 macro_rules! transaction {
     ($db:expr, $tx:ident => $body:expr) => {
         match &$db {
             $crate::store::Db::Sqlite { write, .. } => {
-                let mut connection = $crate::store::macros::Whole::new(write.acquire().await?);
-                let outcome = async {
-                    let mut transaction =
-                        sqlx::Connection::begin_with(connection.inner(), "BEGIN IMMEDIATE").await?;
-                    let $tx = &mut *transaction;
-                    let value = $body;
-                    transaction.commit().await?;
-                    Ok::<_, $crate::store::Error>(value)
-                };
-                let outcome = outcome.await;
-                if !matches!(&outcome, Err($crate::store::Error::Query(_))) {
-                    connection.keep();
-                }
-                outcome?
+                $crate::store::macros::transaction!(write, "BEGIN IMMEDIATE", $tx => $body)
             }
             $crate::store::Db::Postgres(pool) => {
-                let outcome = async {
-                    let mut transaction = pool.begin().await?;
-                    let $tx = &mut *transaction;
-                    let value = $body;
-                    transaction.commit().await?;
-                    Ok::<_, $crate::store::Error>(value)
-                };
-                outcome.await?
+                $crate::store::macros::transaction!(pool, "BEGIN", $tx => $body)
             }
         }
     };
+    ($pool:expr, $begin:literal, $tx:ident => $body:expr) => {{
+        let mut connection = $crate::store::macros::Whole::new($pool.acquire().await?);
+        let outcome = async {
+            let mut transaction = sqlx::Connection::begin_with(connection.inner(), $begin).await?;
+            let $tx = &mut *transaction;
+            let value = $body;
+            transaction.commit().await?;
+            Ok::<_, $crate::store::Error>(value)
+        };
+        let outcome = outcome.await;
+        if !matches!(&outcome, Err($crate::store::Error::Query(_))) {
+            connection.keep();
+        }
+        outcome?
+    }};
 }
 
 pub(super) use {read, transaction, write};

@@ -1,6 +1,6 @@
 //! The model text of the built-in modules `std`, `fs` and `exec`.
 
-const SOURCES: &[(&str, &str, &str)] = &[
+pub const SOURCES: &[(&str, &str, &str)] = &[
     ("std", "std/model/_init.cf", include_str!("std.cf")),
     (
         "std::testing",

@@ -206,15 +206,7 @@ impl Builder<'_> {
         let loc = self.loc(node.span);
         let kind = match &node.kind {
             ast::ExprKind::Literal(literal) => ExprKind::Const(self.literal(literal)),
-            ast::ExprKind::Regex(pattern) => match crate::types::regex::compile(pattern, true) {
-                Ok(regex) => ExprKind::Regex(Box::new(regex)),
-                Err(reason) => {
-                    return Err(runtime(
-                        loc,
-                        format!("invalid regular expression: {reason}"),
-                    ));
-                }
-            },
+            ast::ExprKind::Regex(pattern) => ExprKind::Regex(pattern.clone()),
             ast::ExprKind::Interpolated(parts) => {
                 let mut lowered = Vec::with_capacity(parts.len());
                 for part in parts {

@@ -314,7 +314,7 @@ pub enum ExprKind {
     Dict(Vec<(crate::types::StrId, ExprId)>),
     Lookup(ExprId, ExprId),
     Format(Vec<FormatPart>),
-    Regex(Box<fancy_regex::Regex>),
+    Regex(crate::types::regex::Pattern),
     Construct(ConstructId),
     Call(CallId),
     Cast(CallId),

@@ -36,7 +36,7 @@ impl Builder<'_> {
                 });
                 text::quoted(&parts.collect::<String>())
             }
-            ExprKind::Regex(pattern) => format!("/{pattern}/"),
+            ExprKind::Regex(pattern) => format!("/{}/", pattern.text()),
             ExprKind::Var(name) => self.text(name.symbol).to_owned(),
             ExprKind::Attr(object, name) => format!("{}.{}", sub(*object), self.text(name.symbol)),
             ExprKind::Call { function, args } => {

@@ -125,7 +125,13 @@ impl Loader<'_> {
         }
         // The language ends the last line itself.
         let file = self.sources.add_file(name, text + "\n");
-        let parsed = syntax::parse(file, &self.sources.files[file.0 as usize].text, self.names);
+        let text = &self.sources.files[file.0 as usize].text;
+        // Nobody else's module can have that name.
+        let parsed = if is_std {
+            syntax::parse_builtin(file, text, self.names)
+        } else {
+            syntax::parse(file, text, self.names)
+        };
         for (message, span) in parsed.warnings {
             let loc = self.sources.loc(span);
             self.warnings.push(Warning {

@@ -4,7 +4,7 @@ use super::Machine;
 use crate::diagnostics::{Fail, fail, runtime, typing};
 use crate::hir::{AttributeKind, Callee, ExprId, ExprKind, MetAt, Ref};
 use crate::span::Loc;
-use crate::types::{EntityId, LiteralValue, Type, TypeId, TypedefId, Value, regex};
+use crate::types::{EntityId, LiteralValue, Type, TypeId, TypedefId, Value};
 
 impl Machine<'_> {
     /// An error unless the value has the type. Unknown has every type.
@@ -258,7 +258,7 @@ impl Machine<'_> {
                         format!("Regex pattern can only be applied to strings, not to '{text}'"),
                     ));
                 };
-                match regex::is_match(pattern, self.heap.str(id)) {
+                match pattern.is_match(self.heap.str(id)) {
                     Some(matches) => Ok(Value::Bool(matches)),
                     None => Err(runtime(
                         loc,

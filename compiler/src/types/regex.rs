@@ -1,9 +1,36 @@
 //! Python's regular expressions by way of `fancy_regex`.
 
+use std::sync::{Arc, OnceLock};
+
 use fancy_regex::{CompileError, Error, Regex, RegexBuilder};
 
-pub fn check(pattern: &str) -> Result<(), String> {
-    compile(pattern, true).map(|_| ())
+/// The pattern of `matching /…/`: cheap to clone, compiled at most once.
+#[derive(Debug, Clone)]
+pub struct Pattern(Arc<(Box<str>, OnceLock<Option<Regex>>)>);
+
+impl Pattern {
+    /// # Errors
+    /// What is wrong with it, in words for the author of the model.
+    pub fn checked(pattern: &str) -> Result<Self, String> {
+        let regex = compile(pattern, true)?;
+        Ok(Self(Arc::new((pattern.into(), Some(regex).into()))))
+    }
+
+    /// One of ours, compiled when the first value is matched: most models use few of them.
+    pub fn builtin(pattern: &str) -> Self {
+        Self(Arc::new((pattern.into(), OnceLock::new())))
+    }
+
+    pub fn text(&self) -> &str {
+        &self.0.0
+    }
+
+    /// As `re.match`. `None`: matching took too many steps.
+    pub fn is_match(&self, text: &str) -> Option<bool> {
+        let (pattern, compiled) = &*self.0;
+        let regex = compiled.get_or_init(|| compile(pattern, true).ok());
+        is_match(regex.as_ref()?, text)
+    }
 }
 
 /// Steps of one match; a hostile pattern ends after some milliseconds.
@@ -195,6 +222,24 @@ mod tests {
         let regex = compile(pattern, true).expect("it is a pattern");
         let text = "a".repeat(20_000) + "!";
         assert_eq!(is_match(&regex, &text), wanted, "{pattern}");
+    }
+
+    #[test]
+    fn patterns_of_builtin_modules_are_right() {
+        let mut n_patterns = 0;
+        for (namespace, ..) in crate::builtin::SOURCES {
+            let (_, text) = crate::builtin::source(namespace).expect("it is there");
+            for token in crate::syntax::tokens(text) {
+                if token.kind == crate::syntax::token::Kind::Regex {
+                    let literal = &text[token.start as usize..token.end as usize];
+                    let pattern = &literal[literal.find('/').expect("it starts with one") + 1..];
+                    let pattern = &pattern[..pattern.len() - 1];
+                    assert_eq!(compile(pattern, true).err(), None, "{pattern}");
+                    n_patterns += 1;
+                }
+            }
+        }
+        assert!(n_patterns >= 5);
     }
 
     #[test]

@@ -7,6 +7,7 @@ use super::super::ast::{
 use super::super::token::{Keyword, Kind};
 use super::{Mark, Parse, Parser, SyntaxError};
 use crate::span::Span;
+use crate::types::regex::Pattern;
 
 impl Parser<'_> {
     pub(super) fn import(&mut self) -> Parse<Item> {
@@ -450,9 +451,16 @@ impl Parser<'_> {
         };
         let literal = &text[slash..];
         let pattern = &literal[1..literal.len().max(2) - 1];
-        if let Err(reason) = crate::types::regex::check(pattern) {
-            return self.error(span, format!("Regex error in {literal}: '{reason}'"));
-        }
-        self.add(ExprKind::Regex(pattern.into()), span)
+        let pattern = if self.is_builtin {
+            Pattern::builtin(pattern)
+        } else {
+            match Pattern::checked(pattern) {
+                Ok(pattern) => pattern,
+                Err(reason) => {
+                    return self.error(span, format!("Regex error in {literal}: '{reason}'"));
+                }
+            }
+        };
+        self.add(ExprKind::Regex(pattern), span)
     }
 }

@@ -61,12 +61,17 @@ pub type Marks = crate::hash::Map<u32, Mark>;
 /// A file and what its tokens are for.
 pub fn parse_marked(file: FileId, text: &str, names: &mut Interner) -> (Parsed, Marks) {
     let mut marks = Marks::default();
-    let parsed = parse_with(file, text, names, Some(&mut marks));
+    let parsed = parse_with(file, text, names, Some(&mut marks), false);
     (parsed, marks)
 }
 
 pub fn parse(file: FileId, text: &str, names: &mut Interner) -> Parsed {
-    parse_with(file, text, names, None)
+    parse_with(file, text, names, None, false)
+}
+
+/// A file of ours: what takes time to check is known to be right.
+pub fn parse_builtin(file: FileId, text: &str, names: &mut Interner) -> Parsed {
+    parse_with(file, text, names, None, true)
 }
 
 fn parse_with<'a>(
@@ -74,6 +79,7 @@ fn parse_with<'a>(
     text: &'a str,
     names: &'a mut Interner,
     marks: Option<&'a mut Marks>,
+    is_builtin: bool,
 ) -> Parsed {
     let tokens = tokens(text)
         .into_iter()
@@ -89,6 +95,7 @@ fn parse_with<'a>(
         depths: Vec::new(),
         nesting: 0,
         marks,
+        is_builtin,
         errors: Vec::new(),
         warnings: Vec::new(),
     };
@@ -123,6 +130,7 @@ struct Parser<'a> {
     depths: Vec<u32>,
     nesting: u32,
     marks: Option<&'a mut Marks>,
+    is_builtin: bool,
     errors: Vec<SyntaxError>,
     warnings: Vec<(String, Span)>,
 }

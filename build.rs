@@ -1,0 +1,46 @@
+//! Packs our Python sources for the binary: their contents in one file, names and lengths in another.
+//!
+//! Sources only: a working copy also has what running them leaves behind, and a binary must be the same with and without.
+
+use std::path::{Path, PathBuf};
+use std::{env, fs, io};
+
+/// Below `python/`, what the binary carries.
+const PACKAGES: [&str; 3] = ["inmanta", "steward_host", "steward_std"];
+
+fn main() -> io::Result<()> {
+    println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-changed=migrations");
+    let root = Path::new("python");
+    let mut files = Vec::new();
+    for package in PACKAGES {
+        println!("cargo::rerun-if-changed=python/{package}");
+        collect(&root.join(package), &mut files)?;
+    }
+    files.sort();
+    let (mut contents, mut names) = (Vec::new(), String::new());
+    for path in &files {
+        let content = fs::read(path)?;
+        let name = path.strip_prefix(root).map_err(io::Error::other)?;
+        let name = name
+            .to_str()
+            .ok_or_else(|| io::Error::other(format!("{} is not UTF-8", path.display())))?;
+        names.push_str(&format!("{} {name}\n", content.len()));
+        contents.extend(content);
+    }
+    let out = PathBuf::from(env::var_os("OUT_DIR").ok_or_else(|| io::Error::other("no OUT_DIR"))?);
+    fs::write(out.join("python.names"), names)?;
+    fs::write(out.join("python.contents"), contents)
+}
+
+fn collect(dir: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
+    for entry in fs::read_dir(dir)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            collect(&path, files)?;
+        } else if path.extension().is_some_and(|extension| extension == "py") {
+            files.push(path);
+        }
+    }
+    Ok(())
+}
