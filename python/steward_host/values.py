@@ -6,7 +6,7 @@ from inmanta import resources
 from inmanta.ast import PluginTypeException, RuntimeException, UnknownException
 from inmanta.execute import proxy, runtime
 from inmanta.execute.proxy import DynamicProxy, ProxyContext
-from inmanta.execute.util import NoneValue, Unknown
+from inmanta.execute.util import Unknown
 from steward_host import annotations as hints, msgpack
 
 TYPE_CHECKING = False
@@ -240,12 +240,6 @@ def exported(value: Any) -> Any:
         return [exported(item) for item in value]
     if isinstance(value, dict):
         return {resources._key(key): exported(item) for key, item in value.items()}
-    if isinstance(value, NoneValue):
-        return None
     if _is_reference(value):
         return value
-    if isinstance(value, (str, int, float)) and not hasattr(value, "name"):
-        return value
-    from inmanta.util import internal_json_encoder
-
-    return exported(internal_json_encoder(value))
+    return exported(resources.simplified(value))

@@ -143,7 +143,7 @@ class DiscoveryHandler(HandlerAPI[R], Subscripted2[R, Found]):
             for rid, value in found.items():
                 if not hasattr(value, "model_dump"):
                     raise TypeError(f"discover_resources gave a {type(value).__name__} for {rid}, not a model object")
-                if not Id.is_resource_id(str(rid)):
+                if not Id.is_resource_id(str(rid)) or Id.is_resource_version_id(str(rid)):
                     raise ValueError(f"discover_resources gave {rid}, which is no resource id")
                 values[str(rid)] = value.model_dump()
             ctx._discovered.update(values)

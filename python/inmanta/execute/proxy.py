@@ -150,7 +150,11 @@ class DynamicProxy:
             return None
         if isinstance(value, Unknown):
             raise UnknownException(value)
-        return value
+        if isinstance(value, (str, tuple, int, float)) or _is_reference(value) or hasattr(value, "__dataclass_fields__"):
+            return value
+        # Objects that only Python knows.
+        kind = SequenceProxy if hasattr(value, "__len__") else CallProxy if callable(value) else DynamicProxy
+        return kind(value, context=context)  # type: ignore[arg-type]  # what it is, it does not say
 
     def _return_value(self, value: object, *, relative_path: str) -> Any:
         """The gate of all nested reading: refuses undeclared references, then `return_value`."""
@@ -225,6 +229,14 @@ class DynamicProxy:
 
     def __str__(self) -> str:
         return f"@{_shown(self._get_instance())}"
+
+    def __copy__(self) -> Self:
+        return type(self)(self._get_instance(), context=self._get_context())
+
+    def __deepcopy__(self, memo: dict[int, object]) -> Self:
+        import copy
+
+        return type(self)(copy.deepcopy(self._get_instance(), memo), context=self._get_context())
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a value of the model cannot be pickled")
