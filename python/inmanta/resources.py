@@ -268,10 +268,13 @@ class Resource(metaclass=ResourceMeta):
         return copy
 
     def is_type(self, type_name: str) -> bool:
-        return self.id.entity_type == type_name
+        """Whether the instance that the resource was made of is of this entity itself, by its full name."""
+        entity = self.id.entity_type if self.model is None else self.model._type().get_full_name()
+        return entity == type_name
 
     def set_version(self, version: int) -> None:
-        self.id = self.id.copy(version=version)
+        """Gives a version to a resource whose id has none yet."""
+        self.id.set_version(version)
 
     @property
     def version(self) -> int:

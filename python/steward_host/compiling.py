@@ -264,6 +264,8 @@ class Compiling:
             made = [self._resource(described) for described in request["resources"]]
             known = {resource.id: resource for resource in made}
             before = [set(resource.requires) for resource in made]
+            for resource in made:
+                resource.resource_requires = {known[required] for required in resource.requires if required in known}
             with proxy.exportcontext:
                 export.manage_dependencies(Types(), known)
             changed = []

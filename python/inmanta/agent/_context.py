@@ -81,14 +81,15 @@ class HandlerContext(LoggerABC):
 
     def set_status(self, status: ResourceState) -> None:
         """Sets the result; a state that a handler cannot give counts as failed, with a warning."""
+        self._status = status
         try:
-            self.set_resource_state(HandlerResourceState(word_of(status)))
+            self._resource_state = HandlerResourceState(word_of(status))
         except ValueError:
+            self._resource_state = HandlerResourceState.failed
             self.warning(
                 "Called set_status with unsupported status %(status)s, the resource is marked failed",
                 status=word_of(status),
             )
-            self.set_resource_state(HandlerResourceState.failed)
 
     def set_resource_state(self, new_state: HandlerResourceState) -> None:
         """Sets the result. InvalidOperation for `non_compliant` without any difference."""
@@ -110,7 +111,6 @@ class HandlerContext(LoggerABC):
             "resource_id": self._resource.id.resource_str(),
             "expires": expires,
         }
-        self._facts = [known for known in self._facts if known["id"] != fact_id]
         self._facts.append(fact)
 
     @property
@@ -148,7 +148,8 @@ class HandlerContext(LoggerABC):
 
     @property
     def changed(self) -> bool:
-        return self._change is not const.Change.nochange
+        # As the three methods above say, whatever code has made of `_change`.
+        return self._created or self._updated or self._purged
 
     @property
     def change(self) -> const.Change:

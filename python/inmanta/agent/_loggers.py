@@ -42,6 +42,7 @@ class PythonLogger(LoggerABC):
         self.logger = logger
 
     def _log_msg(self, level: int, msg: str, *args: object, exc_info: bool = False, **kwargs: object) -> None:
+        if args:
+            raise Exception("Args not supported")
         # The logging package takes one mapping for named places.
-        values = args if args else ((kwargs,) if kwargs else ())
-        self.logger.log(level, msg, *values, exc_info=exc_info)
+        self.logger.log(level, msg, *((kwargs,) if kwargs else ()), exc_info=exc_info)
