@@ -223,9 +223,10 @@ def _resource(exported: dict[str, Any]) -> Resource:
 
 def __getattr__(name: str) -> object:
     if name == "cfg_env":
-        from inmanta.config import Option
+        from inmanta.config import Option, is_uuid_opt
 
-        made = globals()["cfg_env"] = Option("config", "environment", None, "The environment of this model")
+        text = "The environment of this model"
+        made = globals()["cfg_env"] = Option("config", "environment", None, text, is_uuid_opt)
         return made
     if name in ("Id", "IgnoreResourceException", "Resource", "resource"):
         from inmanta import resources

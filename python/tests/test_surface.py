@@ -293,7 +293,7 @@ class Options(unittest.TestCase):
         self.assertEqual(Config.get("my-section", "my_name"), "true")
         self.assertIs(Config.getboolean("my-section", "my-name"), True)
         self.assertEqual(Option("my-section", "my-name", 1, "", str.upper).get(), "TRUE")
-        self.assertEqual(Option("my-section", "other", lambda: 5).get(), 5)
+        self.assertEqual(Option("my-section", "other", lambda: 5, "", int).get(), 5)
         self.assertEqual(Config.get("my-section", "other", "default"), "default")
 
 
