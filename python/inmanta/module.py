@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import enum
 import os
+from collections.abc import ItemsView, KeysView, ValuesView
 
 from inmanta.ast import CompilerException, WrappingRuntimeException
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import Any
 
     from steward_host.messages import PythonFile, PythonModule
+
+    _ByName = dict[str, "Module"]
+else:
+    _ByName = dict
 
 
 class InvalidModuleException(CompilerException):
@@ -283,6 +289,59 @@ class ModuleV2(Module):
         )
 
 
+class _Modules(_ByName):
+    """The modules of a project by name. Those without Python code, which no request tells, are looked up when asked for."""
+
+    def __init__(self, project: Project) -> None:
+        super().__init__()
+        self._project = project
+        self._is_complete = False
+
+    def known(self) -> list[str]:
+        """The names of those that are here without looking any up."""
+        return [*super().__iter__()]
+
+    def _complete(self) -> None:
+        if self._project.loaded and not self._is_complete:
+            self._is_complete = True
+            for name in self._project._module_names():
+                self.get(name)
+
+    def __missing__(self, name: str) -> Module:
+        found = self._project._find_module(name) if name.isidentifier() else None
+        if found is None:
+            raise KeyError(name)
+        self[name] = found
+        return found
+
+    def __contains__(self, name: object) -> bool:
+        try:
+            self[str(name)]
+        except KeyError:
+            return False
+        return True
+
+    def get(self, name: str, default: Any = None) -> Any:
+        return self[name] if name in self else default
+
+    def __iter__(self) -> Iterator[str]:
+        self._complete()
+        return super().__iter__()
+
+    def __len__(self) -> int:
+        self._complete()
+        return super().__len__()
+
+    def keys(self) -> KeysView[str]:  # type: ignore[override]  # a view as that of a dict
+        return KeysView(self)
+
+    def values(self) -> ValuesView[Module]:  # type: ignore[override]
+        return ValuesView(self)
+
+    def items(self) -> ItemsView[str, Module]:  # type: ignore[override]
+        return ItemsView(self)
+
+
 class Project:
     """The project that is compiled. `modules` is name -> Module."""
 
@@ -290,7 +349,7 @@ class Project:
 
     def __init__(self, path: str, autostd: bool = True, main_file: str = "main.cf", **kwargs: object) -> None:
         self._path = os.path.abspath(path)
-        self.modules: dict[str, Module] = {}
+        self.modules = _Modules(self)
         self._metadata: ProjectMetadata | None = None
         self.main_file = main_file
         # Whether its modules are imported.
@@ -350,6 +409,24 @@ class Project:
 
     def get_modules(self) -> dict[str, Module]:
         return self.modules
+
+    def _find_module(self, name: str) -> Module | None:
+        """A module of the module path, or of the environment; of no other project than one that is compiled."""
+        if not self.loaded:
+            return None
+        for directory in self.modulepath:
+            path = os.path.join(directory, name)
+            for kind in (ModuleV1, ModuleV2):
+                if any(os.path.isfile(os.path.join(path, file)) for file in kind.FILES):
+                    return kind(self, path, name)
+        return ModuleV2Source().get_installed_module(self, name)
+
+    def _module_names(self) -> Iterator[str]:
+        """The names of those that no request tells: what is in the module path, and `std`."""
+        yield "std"
+        for directory in self.modulepath:
+            if os.path.isdir(directory):
+                yield from sorted(os.listdir(directory))
 
     def get_all_constraints(self) -> str:
         """The versions that the project asks of modules, as lines of a file of constraints for their packages."""

@@ -136,7 +136,7 @@ class Compiling:
         if self._project is None:
             self._attach_logging()
         else:
-            registry.restore(set(project.modules))
+            registry.restore(set(project.modules.known()))
         try:
             dataclasses = self._declared.describe_dataclasses(request["modules"])
             names = {module["name"] for module in request["modules"]}

@@ -139,16 +139,25 @@ class Values:
         path = "<argument>" if parameter is None else parameter.name
         if parameter is not None and parameter.name in self.dataclasses.get(plugin, ()):
             whole = _Argument(value, parameter, plugin)
-            if isinstance(value, runtime.Instance) and value.entity_name in self.paired:
-                return self._to_dataclass(value, whole)
-            if isinstance(value, list):
-                paired = [isinstance(v, runtime.Instance) and v.entity_name in self.paired for v in value]
-                if any(paired):
-                    return [
-                        self._to_dataclass(v, whole) if convert else DynamicProxy.return_value(v)
-                        for v, convert in zip(value, paired)
-                    ]
+            if self._has_paired(value):
+                return self._with_dataclasses(value, whole)
         return DynamicProxy.return_value(value, context=ProxyContext(path=path))
+
+    def _has_paired(self, value: object) -> bool:
+        """Whether an instance that is paired with a dataclass is in a value."""
+        if isinstance(value, (list, dict)):
+            return any(map(self._has_paired, value.values() if isinstance(value, dict) else value))
+        return isinstance(value, runtime.Instance) and value.entity_name in self.paired
+
+    def _with_dataclasses(self, value: object, argument: _Argument) -> object:
+        """The value with objects for all such instances; lists and dicts are Python's own then."""
+        if isinstance(value, list):
+            return [self._with_dataclasses(item, argument) for item in value]
+        if isinstance(value, dict):
+            return {key: self._with_dataclasses(item, argument) for key, item in value.items()}
+        if isinstance(value, runtime.Instance) and value.entity_name in self.paired:
+            return self._to_dataclass(value, argument)
+        return DynamicProxy.return_value(value)
 
     def _to_dataclass(self, instance: runtime.Instance, argument: _Argument) -> object:
         """The object that an instance is paired with: the one it was made from, or a new one."""
