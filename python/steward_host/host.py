@@ -39,6 +39,7 @@ def _compile(pipe: Pipe) -> int:
     from steward_host.said import Said
 
     said = Said(pipe)
+    pipe.take_turns()
     compiling = Compiling(pipe, said)
     served = compiling.served
     receive = pipe.receive

@@ -34,6 +34,8 @@ class Pipe:
         self.read_fd = read_fd
         self._write_fd = write_fd
         self._buffer = b""
+        # Where this process may run, if it has a choice and Steward takes it away while the process waits.
+        self._processors: set[int] | None = None
         # Whether this process may write: not a child that module code has forked.
         self._is_ours = True
         if hasattr(os, "register_at_fork"):
@@ -82,6 +84,12 @@ class Pipe:
     def _forked(self) -> None:
         self._is_ours = False
 
+    def take_turns(self) -> None:
+        """From now on Steward has this process woken where it runs itself (see the compiler's `turns`)."""
+        if hasattr(os, "sched_getaffinity"):
+            processors = os.sched_getaffinity(0)
+            self._processors = processors if len(processors) > 1 else None
+
     def has_buffered(self) -> bool:
         """Whether bytes were read that no message has used, so that waiting on the descriptor would be wrong."""
         return bool(self._buffer or self._pending)
@@ -121,4 +129,7 @@ class Pipe:
         chunk = os.read(self.read_fd, size)
         if not chunk:
             raise Closed
+        if self._processors is not None:
+            # What module code starts may run anywhere.
+            os.sched_setaffinity(0, self._processors)
         return chunk

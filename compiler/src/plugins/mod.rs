@@ -9,6 +9,8 @@ mod scan;
 mod session;
 mod signature;
 mod std;
+#[cfg(target_os = "linux")]
+mod turns;
 
 pub use bind::{Bound, Check, bind};
 pub use host::load_python;

@@ -233,6 +233,8 @@ pub(super) struct Process {
     pub(super) output: Output,
     /// Sessions that this process has had to their end.
     n_ended: u64,
+    #[cfg(target_os = "linux")]
+    turns: Option<super::turns::Turns>,
 }
 
 impl Process {
@@ -293,6 +295,8 @@ impl Process {
             limit: None,
             output,
             n_ended: 0,
+            #[cfg(target_os = "linux")]
+            turns: None,
         }
     }
 
@@ -328,8 +332,30 @@ impl Process {
         peer.lives()
     }
 
+    /// From now on there are calls, and we wait for their results. `is_fork`: forks of our child take them.
+    pub(super) fn take_turns(&mut self, is_fork: bool) {
+        #[cfg(target_os = "linux")]
+        {
+            let peer = self.peer.lock().unwrap_or_else(PoisonError::into_inner);
+            self.turns = match &*peer {
+                Peer::Child(child) => super::turns::Turns::of(child.id(), is_fork),
+                Peer::Attached(_) => None,
+            };
+        }
+        #[cfg(not(target_os = "linux"))]
+        let _ = is_fork;
+    }
+
     pub(super) fn receive(&mut self) -> Result<FromHost, HostError> {
-        match protocol::read_frame(&mut self.stdout) {
+        let stdout = &mut self.stdout;
+        #[cfg(target_os = "linux")]
+        let message = match &mut self.turns {
+            Some(turns) => turns.wait(|| protocol::read_frame(stdout)),
+            None => protocol::read_frame(stdout),
+        };
+        #[cfg(not(target_os = "linux"))]
+        let message = protocol::read_frame(stdout);
+        match message {
             Ok(Some(FromHost::Ended { status })) => {
                 Err(HostError::ended(format!("the Python host ended: {status}")))
             }
@@ -343,6 +369,10 @@ impl Process {
         let Some(stdin) = &mut self.stdin else {
             return Err(self.end("the Python host ended"));
         };
+        #[cfg(target_os = "linux")]
+        if let Some(turns) = &mut self.turns {
+            turns.wake();
+        }
         protocol::write_frame(stdin, message)
             .map_err(|error| self.end(&format!("the Python host does not listen: {error}")))
     }

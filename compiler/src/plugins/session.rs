@@ -155,6 +155,7 @@ impl Session {
             let inputs = inputs.clone();
             // One that does not listen has ended since: there will be a new one.
             if warm.process.send(&ToHost::Again { inputs }).is_ok() {
+                warm.process.take_turns(true);
                 let session = Session {
                     process: Some(warm.process),
                     keep: Some((Arc::clone(hosts), *key, warm.loaded.clone())),
@@ -181,6 +182,9 @@ impl Session {
             output: output.clone(),
         };
         let answer = session.request(request, questions)?;
+        if let (FromHost::Loaded { forks, .. }, Some(process)) = (&answer, &mut session.process) {
+            process.take_turns(*forks);
+        }
         if let FromHost::Loaded {
             forks: true, read, ..
         } = &answer

@@ -239,7 +239,7 @@ mod tests {
                 }
             }
         }
-        assert!(n_patterns >= 5);
+        assert!(n_patterns > 0);
     }
 
     #[test]

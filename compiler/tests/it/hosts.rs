@@ -235,3 +235,51 @@ def flood() -> "string":
         assert!(warnings[1].contains("UserWarning: a warning of Python"));
     }
 }
+
+/// Notes, from a thread of its own, where the main thread of the host may run: while it waits for the next call, too.
+#[cfg(target_os = "linux")]
+const PROCESSORS: &str = r#"
+import os, subprocess, threading, time
+from inmanta.plugins import plugin
+WAITING = set()
+
+def look(main):
+    while True:
+        WAITING.add(len(os.sched_getaffinity(main)))
+        time.sleep(0.0001)
+
+@plugin
+def start() -> "int":
+    threading.Thread(target=look, args=[threading.get_native_id()], daemon=True).start()
+    return 0
+
+@plugin
+def own(i: "int") -> "int":
+    return len(os.sched_getaffinity(0))
+
+@plugin
+def of_child() -> "int":
+    return int(subprocess.check_output(["nproc"]))
+
+@plugin
+def waiting(everywhere: "bool") -> "string":
+    return f"{everywhere}, waiting {min(WAITING)}"
+"#;
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_host_waits_where_it_is_asked_and_runs_wherever_it_may() {
+    let n_processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let main =
+        "import m\nnow = m::start()\nfrom_us = [m::own(i + now) for i in std::sequence(2000)]\n\
+                std::print(m::waiting(from_us == [PROCESSORS for i in std::sequence(2000)]))\n\
+                std::print(m::of_child() == PROCESSORS)"
+            .replace("PROCESSORS", &n_processors.to_string());
+    let disk = project(&main, PROCESSORS);
+    for options in [Options::default(), warm()] {
+        let text = printed(&disk, &options);
+        let mut lines: Vec<&str> = text.lines().collect();
+        lines.sort_unstable();
+        assert_eq!(lines, ["True", "True, waiting 1"]);
+    }
+}
