@@ -110,6 +110,7 @@ class Compiling:
         export.reset()
         compiler.reset()
         runtime.reset()
+        proxy.richer.clear()
         self._exporter = export.Exporter()
         project = self._project or Project(request["project_dir"])
         project.set_modules(request["modules"])
@@ -207,7 +208,7 @@ class Compiling:
         if plugin.opts["commands"]:
             plugin.check_requirements()
         for index, value in enumerate(args):
-            if type(value) not in PLAIN:
+            if type(value) not in PLAIN or proxy.richer:
                 parameter = plugin.args[index] if index < len(plugin.args) else plugin.var_args
                 args[index] = self._values.argument(value, parameter, name)
         if plugin._context >= 0:
@@ -218,7 +219,7 @@ class Compiling:
             args.insert(plugin._context, plugins.Context(Resolver(), None, owner, plugin, outcome))
         named = {}
         for key, value in kwargs:
-            if type(value) not in PLAIN:
+            if type(value) not in PLAIN or proxy.richer:
                 value = self._values.argument(value, plugin.kwargs.get(key) or _by_name(plugin, key), name)
             named[key] = value
         result = plugin.call(*args, **named)
