@@ -108,7 +108,7 @@ class HandlerAPI(Subscripted[R], ABC):
             self.pre(ctx, resource)
             return self.facts(ctx, resource) or {}
         finally:
-            run_post(self, ctx, resource)
+            run_post(self, ctx, resource, "getting facts about")
 
     def facts(self, ctx: HandlerContext, resource: R) -> dict[str, object]:
         """The facts of a resource, by name."""
@@ -184,12 +184,12 @@ def fail(ctx: HandlerContext, resource: Resource, error: BaseException) -> None:
         )
 
 
-def run_post(handler: HandlerAPI[R], ctx: HandlerContext, resource: R) -> None:
+def run_post(handler: HandlerAPI[R], ctx: HandlerContext, resource: R, after: str = "deployment of") -> None:
     try:
         handler.post(ctx, resource)
     except Exception as error:
         ctx.exception(
-            "An error occurred after deployment of %(resource_id)s (exception: %(exception)s)",
+            f"An error occurred after {after} %(resource_id)s (exception: %(exception)s)",
             resource_id=resource.id.resource_str(),
             exception=f"{type(error).__name__}('{error}')",
         )
