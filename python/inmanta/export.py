@@ -134,11 +134,11 @@ class Exporter:
         self._file_store[digest] = data
         return digest
 
-    def get_environment_id(self) -> str | None:
-        """The environment that is compiled; None outside of one."""
+    def get_environment_id(self) -> str:
+        """The id of the environment that is compiled; the text "None" outside of one, as with the reference."""
         from inmanta.plugins import Runtime
 
-        return Runtime.environment_id
+        return str(Runtime.environment_id)
 
     @property
     def client(self) -> SyncClient:

@@ -165,8 +165,18 @@ class Resource(metaclass=ResourceMeta):
                 raise ResourceException(f"Resource {cls.__name__} has a field with the reserved name {field}")
 
     @classmethod
-    def map_field(cls, exporter: Exporter | None, entity_name: str, field_name: str, model_object: Any) -> Any:
-        """The value of one field: from `get_<field>`, else from `map`, else from the attribute of the instance."""
+    def map_field(
+        cls,
+        exporter: Exporter | None,
+        entity_name: str,
+        field_name: str,
+        model_object: Any,
+        reference_collector: object = None,
+    ) -> Any:
+        """The value of one field: from `get_<field>`, else from `map`, else from the attribute of the instance.
+
+        References are collected from the result; `reference_collector` is for classes that hand on what they get.
+        """
         getter = getattr(cls, "get_" + field_name, None)
         if getter is not None:
             return getter(exporter, model_object)
