@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from inmanta.agent._tasks import HandlerAPI
 
 
+# The flag of code with a parameter `*args`.
+_TAKES_ANY = 0x04
+
+
 def cache(
     func: Callable[..., Any] | None = None,
     ignore: Sequence[str] = (),
@@ -45,13 +49,14 @@ def cache(
 
         @functools.wraps(method)
         def cached(self: HandlerAPI[Any], *args: object, **kwargs: object) -> object:
-            if len(args) > len(names):
+            # What is beyond the named ones counts by its position, if the method takes any such.
+            beyond = {f"*{index}": value for index, value in enumerate(args[len(names) :])}
+            if beyond and not code.co_flags & _TAKES_ANY:
                 raise TypeError(f"{method.__name__}() takes {len(names)} arguments but {len(args)} were given")
-            bound = {**by_default, **dict(zip(names, args))}
-            bound.update(kwargs)
+            bound = {**by_default, **dict(zip(names, args)), **beyond, **kwargs}
 
-            def produce(**arguments: object) -> object:
-                return method(self, **arguments)
+            def produce(**_: object) -> object:
+                return method(self, *args, **kwargs)
 
             return self.cache.get_or_else(
                 method.__name__,
