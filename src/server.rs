@@ -580,6 +580,7 @@ async fn clean_up(app: &App) -> Result<(), store::Error> {
     let data = app.data.clone();
     let swept = tokio::task::spawn_blocking(move || {
         deploy::sweep(&data, UNUSED);
+        compile::sweep_python(&data, UNUSED);
         modules::sweep(&data, &needed.environments, UNUSED)
     });
     if let Ok(n_environments @ 1..) = swept.await {
