@@ -46,7 +46,10 @@ struct FactsSection {
 
 /// A value that is secret: written in place, or read from elsewhere.
 #[derive(Deserialize)]
-#[serde(untagged, expecting = "expected a text, or one of `file:` and `credential:`")]
+#[serde(
+    untagged,
+    expecting = "expected a text, or one of `file:` and `credential:`"
+)]
 enum Secret {
     Text(String),
     From(SecretFrom),
