@@ -239,15 +239,7 @@ impl Server {
             looks: Arc::new(looks),
             checkouts: Arc::default(),
         };
-        let (routes, stop) = (api::routes(app.clone()), app.shutdown.clone());
-        let serving = tokio::spawn(async move {
-            let graceful = async move { stop.cancelled().await };
-            warp::serve(routes)
-                .incoming(listener)
-                .graceful(graceful)
-                .run()
-                .await;
-        });
+        let serving = tokio::spawn(api::serve(app.clone(), listener));
         let housekeeping = tokio::spawn(housekeeping(app.clone(), config.housekeeping));
         Ok(Self {
             app,
@@ -287,6 +279,11 @@ impl App {
         self.locked()
             .get(&id)
             .map(|running| running.compiler.clone())
+    }
+
+    /// Cancelled when the server stops.
+    pub fn stop_signal(&self) -> CancellationToken {
+        self.shutdown.clone()
     }
 
     pub fn data(&self) -> &Path {
@@ -580,6 +577,7 @@ async fn clean_up(app: &App) -> Result<(), store::Error> {
     let data = app.data.clone();
     let swept = tokio::task::spawn_blocking(move || {
         deploy::sweep(&data, UNUSED);
+        compile::sweep_python(&data, UNUSED);
         modules::sweep(&data, &needed.environments, UNUSED)
     });
     if let Ok(n_environments @ 1..) = swept.await {

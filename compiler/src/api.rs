@@ -169,6 +169,9 @@ pub struct PythonRuntime {
 }
 
 impl PythonRuntime {
+    /// Below the package: the bytecode of all that its hosts import.
+    pub const BYTECODE: &str = ".pycache";
+
     /// The command of a Python host, with nothing of our environment; `mode` is `compile` or `executor`.
     ///
     /// No user site, no path of the working directory; hash seeds are fixed, so that sets of module code come in one
@@ -193,7 +196,7 @@ impl PythonRuntime {
             )
             .env("LANG", "C.UTF-8")
             .env("PYTHONHASHSEED", "0")
-            .env("STEWARD_PYCACHE", self.package.join(".pycache"));
+            .env("STEWARD_PYCACHE", self.package.join(Self::BYTECODE));
         command
     }
 }

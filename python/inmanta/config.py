@@ -6,7 +6,9 @@ import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
+    from typing import Any
+    from uuid import UUID
 
 _TRUE = {"true", "1", "yes", "on"}
 _FALSE = {"false", "0", "no", "off"}
@@ -28,6 +30,75 @@ def is_bool(value: object) -> bool:
     raise ValueError(f"Not a boolean: {value}")
 
 
+def is_int(value: str | int) -> int:
+    """int"""
+    return int(value)
+
+
+def is_int_opt(value: str | int | None) -> int | None:
+    """optional int"""
+    return None if value is None else int(value)
+
+
+def is_float(value: str | float) -> float:
+    """float"""
+    return float(value)
+
+
+def is_time(value: str | int) -> int:
+    """seconds"""
+    return int(value)
+
+
+def is_lower_bounded_int(lower_bound: int) -> Callable[[str | int], int]:
+    """A validator of integers that are not lower."""
+
+    def inner(value: str | int) -> int:
+        if int(value) < lower_bound:
+            raise ValueError(f"Value can not be lower than {lower_bound}")
+        return int(value)
+
+    inner.__doc__ = f"int >= {lower_bound}"
+    return inner
+
+
+def is_str(value: object) -> str:
+    """str"""
+    return str(value)
+
+
+def is_str_opt(value: object) -> str | None:
+    """optional str"""
+    return None if value is None else str(value)
+
+
+def is_uuid_opt(value: str | UUID | None) -> UUID | None:
+    """optional uuid"""
+    import uuid
+
+    return uuid.UUID(value) if isinstance(value, str) else value
+
+
+def is_list(value: str | list[str]) -> list[str]:
+    """texts between commas"""
+    if isinstance(value, list):
+        return value
+    return [part.strip() for part in value.split(",")] if value else []
+
+
+def is_map(value: str | Mapping[str, str] | None) -> Mapping[str, str]:
+    """`key=value` between commas; what is no such pair is left out"""
+    if value is not None and not isinstance(value, str):
+        return value
+    pairs = (part.partition("=") for part in (value or "").split(","))
+    found = ((key.strip(), text.strip()) for key, _, text in pairs)
+    return {key: text for key, text in found if key and text}
+
+
+def _variable(section: str, name: str) -> str:
+    return f"INMANTA_{section}_{name}".replace("-", "_").upper()
+
+
 class Config:
     """All options of this process, by section and name; `-` and `_` in a name are the same."""
 
@@ -43,8 +114,7 @@ class Config:
 
     @classmethod
     def _lookup(cls, section: str, name: str) -> object | None:
-        variable = f"INMANTA_{section}_{name}".replace("-", "_").upper()
-        value = os.environ.get(variable)
+        value = os.environ.get(_variable(section, name))
         return value if value is not None else cls._values.get(section, {}).get(_normal(name))
 
     @classmethod
@@ -69,7 +139,7 @@ class Config:
 
 
 class Option:
-    """An option with default and validator; `default` may be a function."""
+    """An option with default and validator, which the default passes too; `default` may be a function."""
 
     def __init__(
         self,
@@ -77,7 +147,7 @@ class Option:
         name: str,
         default: object,
         documentation: str = "",
-        validator: Callable[[object], object] = lambda value: value,
+        validator: Callable[[Any], Any] = is_str,
         predecessor_option: Option | None = None,
     ) -> None:
         self.section = section
@@ -87,17 +157,46 @@ class Option:
         self.validator = validator
         self.predecessor_option = predecessor_option
 
-    def get(self) -> object:
+    def get_full_name(self) -> str:
+        return f"{self.section}.{self.name}"
+
+    def get_environment_variable(self) -> str:
+        return _variable(self.section, self.name)
+
+    def get_raw(self) -> object | None:
+        """The value as it was set, maybe by the option's old name; None if it was not."""
         found = Config._lookup(self.section, self.name)
-        if found is None:
-            found = self.default() if callable(self.default) else self.default
-        return None if found is None else self.validator(found)
+        if found is None and self.predecessor_option is not None:
+            found = self.predecessor_option.get_raw()
+            if found is not None:
+                import warnings
+
+                old = self.predecessor_option.name
+                warnings.warn(f"Config option {old} is deprecated. Use {self.name} instead.", DeprecationWarning)
+        return found
+
+    def get(self) -> Any:
+        found = self.get_raw()
+        return self.validate(self.get_default_value() if found is None else found)
+
+    def validate(self, value: object) -> Any:
+        return self.validator(value)
 
     def set(self, value: object) -> None:
         Config.set(self.section, self.name, value)
 
     def get_default_value(self) -> object:
         return self.default() if callable(self.default) else self.default
+
+
+def option_as_default(opt: Option) -> Callable[[], Any]:
+    """The value of another option, for the default of one."""
+
+    def default() -> Any:
+        return opt.get()
+
+    default.__doc__ = f"the value of {opt.get_full_name()}"
+    return default
 
 
 state_dir = Option("config", "state_dir", "/var/lib/inmanta", "The directory where the server keeps its state")

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from enum import Enum, IntEnum
+from enum import Enum
 
 PLUGINS_PACKAGE = "inmanta_plugins"
+MODULE_PKG_NAME_PREFIX = "inmanta-module-"
 ENVIRON_FORCE_TTY = "FORCE_TTY"
-NAME_RESOURCE_ACTION_LOGGER = "resource_action_logger"
+NAME_RESOURCE_ACTION_LOGGER = "inmanta.resource_action"
 AGENT_SCHEDULER_ID = "$__scheduler"
 DATETIME_MIN_UTC_TEXT = "0001-01-01T00:00:00+00:00"
+TIME_LOGFMT = "%Y-%m-%d %H:%M:%S%z"
 TIME_ISOFMT = "%Y-%m-%dT%H:%M:%S.%f"
 META_DATA_MESSAGE = "message"
 UNKNOWN_STRING = "<<undefined>>"
@@ -40,21 +42,22 @@ class ResourceState(_Text):
     failed = "failed"
     deploying = "deploying"
     available = "available"
+    # Of older releases: a deployment that a newer version cut off.
+    cancelled = "cancelled"
     undefined = "undefined"
     skipped_for_undefined = "skipped_for_undefined"
     non_compliant = "non_compliant"
-    orphaned = "orphaned"
 
 
 class HandlerResourceState(_Text):
     """What a handler can make of a resource."""
 
-    deployed = "deployed"
     skipped = "skipped"
-    skipped_for_dependency = "skipped_for_dependency"
+    deployed = "deployed"
     failed = "failed"
-    unavailable = "unavailable"
     dry = "dry"
+    skipped_for_dependency = "skipped_for_dependency"
+    unavailable = "unavailable"
     non_compliant = "non_compliant"
 
 
@@ -74,7 +77,6 @@ class ResourceAction(_Text):
     deploy = "deploy"
     dryrun = "dryrun"
     getfact = "getfact"
-    discovery = "discovery"
     other = "other"
 
 
@@ -131,15 +133,14 @@ class ParameterSource(_Text):
     fact = "fact"
     plugin = "plugin"
     user = "user"
-    form = "form"
     report = "report"
 
 
-class VersionState(IntEnum):
-    success = 1
-    failed = 2
-    deploying = 3
-    pending = 4
+class VersionState(_Text):
+    success = "success"
+    failed = "failed"
+    deploying = "deploying"
+    pending = "pending"
 
 
 class DesiredStateVersionStatus(_Text):
@@ -165,12 +166,12 @@ UNDEPLOYABLE_STATES = [ResourceState.undefined, ResourceState.skipped_for_undefi
 DONE_STATES = [
     ResourceState.unavailable,
     ResourceState.skipped,
-    ResourceState.dry,
     ResourceState.deployed,
     ResourceState.failed,
-    ResourceState.undefined,
-    ResourceState.skipped_for_undefined,
+    ResourceState.cancelled,
     ResourceState.non_compliant,
+    *UNDEPLOYABLE_STATES,
 ]
+NOT_DONE_STATES = [ResourceState.available, ResourceState.deploying]
 UNDEPLOYABLE_NAMES = [state.value for state in UNDEPLOYABLE_STATES]
-INITIAL_STATES = [ResourceState.available, *UNDEPLOYABLE_STATES]
+INITIAL_STATES = [ResourceState.available]

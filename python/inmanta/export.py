@@ -134,11 +134,11 @@ class Exporter:
         self._file_store[digest] = data
         return digest
 
-    def get_environment_id(self) -> str | None:
-        """The environment that is compiled; None outside of one."""
+    def get_environment_id(self) -> str:
+        """The id of the environment that is compiled; the text "None" outside of one, as with the reference."""
         from inmanta.plugins import Runtime
 
-        return Runtime.environment_id
+        return str(Runtime.environment_id)
 
     @property
     def client(self) -> SyncClient:
@@ -223,9 +223,10 @@ def _resource(exported: dict[str, Any]) -> Resource:
 
 def __getattr__(name: str) -> object:
     if name == "cfg_env":
-        from inmanta.config import Option
+        from inmanta.config import Option, is_uuid_opt
 
-        made = globals()["cfg_env"] = Option("config", "environment", None, "The environment of this model")
+        text = "The environment of this model"
+        made = globals()["cfg_env"] = Option("config", "environment", None, text, is_uuid_opt)
         return made
     if name in ("Id", "IgnoreResourceException", "Resource", "resource"):
         from inmanta import resources

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import enum
 import os
+from collections.abc import ItemsView, KeysView, ValuesView
 
 from inmanta.ast import CompilerException, WrappingRuntimeException
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import Any
 
     from steward_host.messages import PythonFile, PythonModule
+
+    _ByName = dict[str, "Module"]
+else:
+    _ByName = dict
 
 
 class InvalidModuleException(CompilerException):
@@ -42,6 +48,13 @@ class InstallMode(str, enum.Enum):
     master = "master"
 
 
+class ModuleGeneration(enum.Enum):
+    """The older kind of modules, a folder with `module.yml`, and the newer one, a package."""
+
+    V1 = 1
+    V2 = 2
+
+
 class ModuleRepoType(enum.Enum):
     git = "git"
     package = "package"
@@ -65,8 +78,7 @@ class ModuleMetadata:
                 except (OSError, ValueError) as error:
                     raise InvalidModuleException(f"{file} cannot be read: {error}") from error
                 if said:
-                    own = str(said.get("name", name)).removeprefix("inmanta-module-").replace("-", "_")
-                    return cls(own, str(said.get("version", "0.0.0")))
+                    return cls(str(said.get("name", name)), str(said.get("version", "0.0.0")))
         return cls(name)
 
 
@@ -126,14 +138,41 @@ class ProjectMetadata:
 
     def __init__(self, name: str = "", **kwargs: object) -> None:
         self.name = name
+        self.description: str | None = None
         self.modulepath: list[str] = []
         self.requires: list[str] = []
+        self.install_mode = InstallMode.release
+        self.relation_precedence_policy: list[str] = []
         self.pip = ProjectPipConfig()
         self.__dict__.update(kwargs)
 
+    @classmethod
+    def of_directory(cls, path: str) -> ProjectMetadata:
+        """What the file of a project says; a directory without one has its name and nothing else."""
+        from inmanta import _project_file
+
+        try:
+            said = _project_file.read(path)
+        except (OSError, ValueError) as error:
+            raise InvalidMetadata(str(error)) from error
+        if said is None:
+            return cls(os.path.basename(path))
+        if not isinstance(said.get("name"), str):
+            raise InvalidMetadata(f"{os.path.join(path, _project_file.NAME)} has no name")
+        for name in ("modulepath", "requires", "relation_precedence_policy"):
+            given = said.get(name) or []
+            said[name] = [given] if isinstance(given, str) else [str(item) for item in given]
+        said["modulepath"] = [os.path.join(path, item) for item in said["modulepath"]]
+        said["install_mode"] = InstallMode(said.get("install_mode") or "release")
+        said["pip"] = ProjectPipConfig(**(said.get("pip") or {}))
+        return cls(**said)
+
     def model_dump(self, mode: str = "python") -> dict[str, object]:
-        """As a project file has it."""
-        return {**vars(self), "pip": self.pip.model_dump(mode)}
+        """As a project file has it: what differs from a file without it, and what is always there."""
+        always = ("name", "modulepath", "requires", "pip")
+        plain = vars(ProjectMetadata())
+        said = {name: value for name, value in vars(self).items() if name in always or value != plain.get(name)}
+        return {**said, "pip": self.pip.model_dump(mode)}
 
 
 class ModuleV2Source:
@@ -173,7 +212,8 @@ class Module:
         self._project = project
         self._path = os.path.abspath(path)
         self._metadata: ModuleMetadata | None = None
-        self.name = name if name is not None else self.metadata.name
+        package = self.metadata.name.removeprefix("inmanta-module-").replace("-", "_") if name is None else name
+        self.name = package
         self._files = files or []
 
     @property
@@ -193,12 +233,15 @@ class Module:
 
     @classmethod
     def from_path(cls, path: str) -> Module | None:
-        """The module in a directory; None if it holds none."""
-        if os.path.isfile(os.path.join(path, "module.yml")):
-            return ModuleV1(None, path)
-        if any(os.path.isfile(os.path.join(path, file)) for file in ("setup.cfg", "pyproject.toml")):
-            return ModuleV2(None, path)
+        """The module in a directory; None if it holds none, or one of the other kind than that of the class."""
+        for kind in (ModuleV1, ModuleV2):
+            if any(os.path.isfile(os.path.join(path, file)) for file in kind.FILES):
+                return kind(None, path) if issubclass(kind, cls) else None
         return None
+
+    @property
+    def model_dir(self) -> str:
+        return os.path.join(self._path, "model")
 
     def get_plugin_dir(self) -> str | None:
         for candidate in (os.path.join(self._path, "inmanta_plugins", self.name), os.path.join(self._path, "plugins")):
@@ -208,7 +251,16 @@ class Module:
 
     def get_plugin_files(self) -> Iterator[tuple[str, str]]:
         """(path, dotted name) of every Python file."""
-        return ((file["path"], file["module"]) for file in self._files)
+        if self._files:
+            yield from ((file["path"], file["module"]) for file in self._files)
+            return
+        top = self.get_plugin_dir()
+        for directory, _, files in os.walk(top or os.devnull):
+            inner = [part for part in os.path.relpath(directory, top).split(os.sep) if part != "."]
+            for file in files:
+                if file.endswith(".py"):
+                    parts = [*inner, file[:-3]] if file != "__init__.py" else inner
+                    yield os.path.join(directory, file), ".".join(["inmanta_plugins", self.name, *parts])
 
     def unload(self) -> None:
         """Forgets the module's Python code."""
@@ -220,15 +272,74 @@ class Module:
 class ModuleV1(Module):
     """A module with `module.yml`."""
 
+    GENERATION = ModuleGeneration.V1
+    FILES = ("module.yml",)
+
 
 class ModuleV2(Module):
     """A module that is a Python package."""
+
+    GENERATION = ModuleGeneration.V2
+    FILES = ("setup.cfg", "pyproject.toml")
 
     def is_editable(self) -> bool:
         """Whether it runs from its sources."""
         return os.path.isfile(os.path.join(self._path, "pyproject.toml")) or os.path.isfile(
             os.path.join(self._path, "setup.cfg")
         )
+
+
+class _Modules(_ByName):
+    """The modules of a project by name. Those without Python code, which no request tells, are looked up when asked for."""
+
+    def __init__(self, project: Project) -> None:
+        super().__init__()
+        self._project = project
+        self._is_complete = False
+
+    def known(self) -> list[str]:
+        """The names of those that are here without looking any up."""
+        return [*super().__iter__()]
+
+    def _complete(self) -> None:
+        if self._project.loaded and not self._is_complete:
+            self._is_complete = True
+            for name in self._project._module_names():
+                self.get(name)
+
+    def __missing__(self, name: str) -> Module:
+        found = self._project._find_module(name) if name.isidentifier() else None
+        if found is None:
+            raise KeyError(name)
+        self[name] = found
+        return found
+
+    def __contains__(self, name: object) -> bool:
+        try:
+            self[str(name)]
+        except KeyError:
+            return False
+        return True
+
+    def get(self, name: str, default: Any = None) -> Any:
+        return self[name] if name in self else default
+
+    def __iter__(self) -> Iterator[str]:
+        self._complete()
+        return super().__iter__()
+
+    def __len__(self) -> int:
+        self._complete()
+        return super().__len__()
+
+    def keys(self) -> KeysView[str]:  # type: ignore[override]  # a view as that of a dict
+        return KeysView(self)
+
+    def values(self) -> ValuesView[Module]:  # type: ignore[override]
+        return ValuesView(self)
+
+    def items(self) -> ItemsView[str, Module]:  # type: ignore[override]
+        return ItemsView(self)
 
 
 class Project:
@@ -238,17 +349,22 @@ class Project:
 
     def __init__(self, path: str, autostd: bool = True, main_file: str = "main.cf", **kwargs: object) -> None:
         self._path = os.path.abspath(path)
-        self.modules: dict[str, Module] = {}
-        self.metadata = ProjectMetadata(os.path.basename(self._path))
+        self.modules = _Modules(self)
+        self._metadata: ProjectMetadata | None = None
         self.main_file = main_file
         # Whether its modules are imported.
         self.loaded = False
 
     @classmethod
     def get(cls, main_file: str = "main.cf", strict_deps_check: bool | None = None) -> Project:
-        """The current project; ProjectNotFoundException outside of a compile."""
+        """The current project; outside of a compile, that of the working directory, else ProjectNotFoundException."""
         if cls._project is None:
-            raise ProjectNotFoundException("There is no project outside of a compile")
+            from inmanta import _project_file
+
+            found = _project_file.above(os.curdir)
+            if found is None:
+                raise ProjectNotFoundException("There is no project here, and nothing is compiled")
+            cls._project = cls(found)
         return cls._project
 
     @classmethod
@@ -273,14 +389,54 @@ class Project:
         return self._path
 
     @property
+    def metadata(self) -> ProjectMetadata:
+        """What `project.yml` says. Read when it is first asked for, which few modules do."""
+        if self._metadata is None:
+            self._metadata = ProjectMetadata.of_directory(self._path)
+        return self._metadata
+
+    @metadata.setter
+    def metadata(self, metadata: ProjectMetadata) -> None:
+        self._metadata = metadata
+
+    @property
+    def modulepath(self) -> list[str]:
+        return self.metadata.modulepath
+
+    @property
     def name(self) -> str:
         return self.metadata.name
 
     def get_modules(self) -> dict[str, Module]:
         return self.modules
 
-    def get_all_constraints(self) -> list[str]:
-        return []
+    def _find_module(self, name: str) -> Module | None:
+        """A module of the module path, or of the environment; of no other project than one that is compiled."""
+        if not self.loaded:
+            return None
+        for directory in self.modulepath:
+            path = os.path.join(directory, name)
+            for kind in (ModuleV1, ModuleV2):
+                if any(os.path.isfile(os.path.join(path, file)) for file in kind.FILES):
+                    return kind(self, path, name)
+        return ModuleV2Source().get_installed_module(self, name)
+
+    def _module_names(self) -> Iterator[str]:
+        """The names of those that no request tells: what is in the module path, and `std`."""
+        yield "std"
+        for directory in self.modulepath:
+            if os.path.isdir(directory):
+                yield from sorted(os.listdir(directory))
+
+    def get_all_constraints(self) -> str:
+        """The versions that the project asks of modules, as lines of a file of constraints for their packages."""
+        lines = []
+        for required in self.metadata.requires:
+            text = "".join(required.split())
+            end = next((index for index, character in enumerate(text) if character in "<>=!~"), len(text))
+            if end < len(text):
+                lines.append(f"inmanta-module-{text[:end].replace('_', '-')}{text[end:]}")
+        return "\n".join(sorted(lines))
 
     def load(self, install: bool = False) -> None:
         """Imports the Python code of its modules; what is wrong with the project is raised.

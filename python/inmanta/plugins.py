@@ -10,7 +10,17 @@ from __future__ import annotations
 import os
 
 from inmanta import const
-from inmanta.ast import Location, Namespace, PluginException, PluginTypeException, UnknownException
+from inmanta._signature import MISSING, Argument, Declared, signature
+from inmanta.ast import (
+    Location,
+    MultiUnsetException,
+    Namespace,
+    PluginException,
+    PluginTypeException,
+    RuntimeException,
+    UnexpectedReference,
+    UnsetException,
+)
 from inmanta.execute.proxy import DynamicProxy, ProxyContext
 from inmanta.execute.util import Unknown
 
@@ -23,6 +33,7 @@ if TYPE_CHECKING:
     from inmanta.ast.type import Type
     from inmanta.protocol.endpoints import Client, SyncClient
     from steward_host.messages import Inputs
+    from steward_host.values import Values
 
     T = TypeVar("T")
 
@@ -51,7 +62,13 @@ class ModelType:
         return cls(key)
 
     def __repr__(self) -> str:
-        return f"ModelType[{self.model_type!r}]"
+        return f"ModelType(model_type={self.model_type!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ModelType) and self.model_type == other.model_type
+
+    def __hash__(self) -> int:
+        return hash(self.model_type)
 
 
 def allow_reference_values(instance: T) -> T:
@@ -86,6 +103,8 @@ class Runtime:
     refs: dict[str, Any] = {}
     # What the compile was given besides the project: environment, server, parameters, facts, services.
     inputs: Inputs = {}
+    # How values of the model become arguments.
+    values: Values | None = None
     # Of an executor: what the server answers to a method of the API; None: this it is not asked there.
     ask: Callable[[str, dict[str, Any]], tuple[int, dict[str, Any] | None] | None] | None = None
     # Of an executor: the directory of the file store.
@@ -231,94 +250,6 @@ class PluginMeta(type):
             }
 
 
-class Argument:
-    """A parameter of a plugin. `kind` is `positional`, `keyword_only`, `var_positional` or `var_keyword`."""
-
-    __slots__ = ("name", "kind", "annotation", "has_default", "default")
-
-    def __init__(self, name: str, kind: str, annotation: object, has_default: bool, default: object) -> None:
-        self.name = name
-        self.kind = kind
-        self.annotation = annotation
-        self.has_default = has_default
-        self.default = default
-
-    arg_name = property(lambda self: self.name)
-    default_value = property(lambda self: self.default)
-
-
-class MISSING:
-    """Stands for an annotation that is not there."""
-
-
-def signature(function: Callable[..., Any]) -> tuple[list[Argument], object]:
-    """The parameters of a function and its return annotation (MISSING where there is none).
-
-    Reads the code object, which is far cheaper than `inspect`; wrapped functions go the long way.
-    """
-    code = getattr(function, "__code__", None)
-    if code is None or hasattr(function, "__wrapped__") or hasattr(function, "__signature__"):
-        return _inspected(function)
-    annotations = {name: _resolve(function, hint) for name, hint in function.__annotations__.items()}
-    names = code.co_varnames
-    defaults = function.__defaults__ or ()
-    keyword_defaults = function.__kwdefaults__ or {}
-    arguments = []
-    first_default = code.co_argcount - len(defaults)
-    for index, name in enumerate(names[: code.co_argcount]):
-        has_default = index >= first_default
-        default = defaults[index - first_default] if has_default else None
-        arguments.append(Argument(name, "positional", annotations.get(name, MISSING), has_default, default))
-    end = code.co_argcount + code.co_kwonlyargcount
-    next_name = end
-    if code.co_flags & 0x04:
-        name = names[next_name]
-        next_name += 1
-        arguments.append(Argument(name, "var_positional", annotations.get(name, MISSING), False, None))
-    for name in names[code.co_argcount : end]:
-        has_default = name in keyword_defaults
-        annotation = annotations.get(name, MISSING)
-        arguments.append(Argument(name, "keyword_only", annotation, has_default, keyword_defaults.get(name)))
-    if code.co_flags & 0x08:
-        name = names[next_name]
-        arguments.append(Argument(name, "var_keyword", annotations.get(name, MISSING), False, None))
-    return arguments, annotations.get("return", MISSING)
-
-
-def _inspected(function: Callable[..., Any]) -> tuple[list[Argument], object]:
-    import inspect
-
-    found = inspect.signature(function)
-    innermost = inspect.unwrap(function)
-    kinds: dict[object, str] = {
-        inspect.Parameter.VAR_POSITIONAL: "var_positional",
-        inspect.Parameter.VAR_KEYWORD: "var_keyword",
-        inspect.Parameter.KEYWORD_ONLY: "keyword_only",
-    }
-
-    def annotation(value: object) -> object:
-        return MISSING if value is inspect.Parameter.empty else _resolve(innermost, value)
-
-    arguments = []
-    for parameter in found.parameters.values():
-        has_default = parameter.default is not inspect.Parameter.empty
-        default = parameter.default if has_default else None
-        kind = kinds.get(parameter.kind, "positional")
-        arguments.append(Argument(parameter.name, kind, annotation(parameter.annotation), has_default, default))
-    return arguments, annotation(found.return_annotation)
-
-
-def _resolve(function: Callable[..., Any], annotation: object) -> object:
-    """Evaluates an annotation that `from __future__ import annotations` has turned into text."""
-    code = getattr(function, "__code__", None)
-    if not isinstance(annotation, str) or code is None or not code.co_flags & 0x1000000:
-        return annotation
-    try:
-        return eval(annotation, function.__globals__)
-    except Exception:
-        return annotation
-
-
 class Null:
     """The type of null in annotations."""
 
@@ -345,13 +276,17 @@ class Plugin(metaclass=PluginMeta):
         self.kwargs: dict[str, Argument] = {}
         self.var_args: Argument | None = None
         self.var_kwargs: Argument | None = None
-        self.return_type: object = MISSING
+        self.all_args: dict[str, Argument] = {}
+        self.return_type = Declared(MISSING)
         if self.__function__ is not None:
             self._load_signature(self.__function__)
 
     def _load_signature(self, function: Callable[..., Any]) -> None:
-        arguments, self.return_type = signature(function)
+        arguments, returned = signature(function)
+        self.return_type = Declared(returned)
+        self.return_type.namespace = self.namespace.get_full_name()
         for index, argument in enumerate(arguments):
+            argument.namespace = self.return_type.namespace
             if argument.kind == "var_positional":
                 self.var_args = argument
             elif argument.kind == "var_keyword":
@@ -364,6 +299,7 @@ class Plugin(metaclass=PluginMeta):
                 self._context = index
             else:
                 self.args.append(argument)
+        self.all_args = {argument.name: argument for argument in (*self.args, *self.kwargs.values())}
 
     def get_full_name(self) -> str:
         return self.__fq_plugin_name__
@@ -374,13 +310,13 @@ class Plugin(metaclass=PluginMeta):
     def is_accept_unknowns(self) -> bool:
         return bool(self.opts.get("allow_unknown", False))
 
-    def get_signature(self) -> str:
-        """`name(a: 'string', b: 'int' = 0) -> 'any'`, as messages show it."""
+    def get_signature(self, *, use_dsl_types: bool = False) -> str:
+        """`name(a: 'string', b: 'int' = 0) -> 'any'`, as messages show it; `use_dsl_types`: with the types of the model."""
 
         def shown(argument: Argument, prefix: str = "") -> str:
-            text = prefix + argument.name
-            if argument.annotation is not MISSING:
-                text += f": {argument.annotation!r}"
+            if use_dsl_types:
+                return f"{prefix}{argument.name}: {argument.resolved_type.type_string_internal()}"
+            text = f"{prefix}{argument.name}: {argument.annotation!r}"
             return f"{text} = {argument.default!s}" if argument.has_default else text
 
         parts = [shown(argument) for argument in self.args]
@@ -391,8 +327,9 @@ class Plugin(metaclass=PluginMeta):
         parts += [shown(argument) for argument in self.kwargs.values()]
         if self.var_kwargs is not None:
             parts.append(shown(self.var_kwargs, "**"))
-        returns = "" if self.return_type in (MISSING, None) else f" -> {self.return_type!r}"
-        return f"{self.__function_name__}({', '.join(parts)}){returns}"
+        expression = self.return_type.type_expression
+        returns = f" -> {self.return_type.resolved_type if use_dsl_types else repr(expression)}"
+        return f"{self.__function_name__}({', '.join(parts)}){'' if expression is None else returns}"
 
     def check_requirements(self) -> None:
         """An exception for the first of the declared commands that is not on the path."""
@@ -403,44 +340,66 @@ class Plugin(metaclass=PluginMeta):
                 raise Exception(f"{self.__function_name__} requires {command} to be available in $PATH")
 
     def check_args(self, args: list[Any], kwargs: dict[str, Any]) -> CheckedArgs:
-        """Converts internal values into what the body gets. TypeError for a number or a name that does not fit.
+        """Converts internal values into what the body gets.
 
-        The compiler has checked the types of the arguments of a call in the model; calls by other Python code are
-        checked for their shape only.
+        RuntimeException for a number or a name that does not fit, PluginTypeException for a value of another type.
         """
         name = self.get_full_name()
         if self.var_args is None and len(args) > len(self.args):
-            raise TypeError(f"{name}() takes {len(self.args)} positional arguments but {len(args)} were given")
-        taken = {argument.name for argument in self.args[: len(args)]}
-        known = {argument.name for argument in self.args} | self.kwargs.keys()
-        for key in kwargs:
-            if key in taken:
-                raise TypeError(f"{name}() got multiple values for argument '{key}'")
-            if key not in known and self.var_kwargs is None:
-                raise TypeError(f"{name}() got an unexpected keyword argument: '{key}'")
-        missing = [a.name for a in self.args[len(args) :] if not a.has_default and a.name not in kwargs]
-        missing += [a.name for a in self.kwargs.values() if not a.has_default and a.name not in kwargs]
-        if missing:
-            plural = "s" if len(missing) > 1 else ""
-            listed = " and ".join(f"'{m}'" for m in missing)
-            raise TypeError(f"{name}() missing {len(missing)} required argument{plural}: {listed}")
-        unknowns = False
+            raise RuntimeException(
+                None, f"{name}() takes {len(self.args)} positional arguments but {len(args)} were given"
+            )
+        positional = [a for a in self.args[len(args) :] if not a.has_default and a.name not in kwargs]
+        by_name = [a for a in self.kwargs.values() if not a.has_default and a.name not in kwargs]
+        for kind, missing in (("positional", positional), ("keyword-only", by_name)):
+            if missing:
+                plural = "s" if len(missing) > 1 else ""
+                listed = " and ".join(f"'{argument.name}'" for argument in missing)
+                raise RuntimeException(None, f"{name}() missing {len(missing)} required {kind} argument{plural}: {listed}")
         converted = []
         for index, value in enumerate(args):
-            unknowns |= isinstance(value, Unknown)
             argument = self.args[index] if index < len(self.args) else self.var_args
             assert argument is not None, "the number of arguments was checked"
-            converted.append(_to_python(value, argument.name))
+            converted.append(self._to_python(value, argument))
+        taken = {argument.name for argument in self.args[: len(args)]}
         named = {}
         for key, value in kwargs.items():
-            unknowns |= isinstance(value, Unknown)
-            named[key] = _to_python(value, key)
-        return CheckedArgs(converted, named, unknowns and not self.is_accept_unknowns())
+            found = self.all_args.get(key) or self.var_kwargs
+            if found is None:
+                raise RuntimeException(None, f"{name}() got an unexpected keyword argument: '{key}'")
+            if key in taken:
+                raise RuntimeException(None, f"{name}() got multiple values for argument '{key}'")
+            named[key] = self._to_python(value, found)
+        return CheckedArgs(converted, named, any(isinstance(value, Unknown) for value in (*args, *kwargs.values())))
+
+    def _to_python(self, value: object, argument: Argument) -> object:
+        """An internal value as the body gets it; an Unknown stays one."""
+        if isinstance(value, Unknown):
+            return value
+        self._check(argument, value, f"Value {value!r} for argument {argument.name} of plugin")
+        if Runtime.values is not None:
+            return Runtime.values.argument(value, argument, self.get_full_name())
+        return DynamicProxy.return_value(value, context=ProxyContext(path=argument.name))
+
+    def _check(self, declared: Declared, value: object, what: str) -> None:
+        """PluginTypeException for a value of another type than the declared one."""
+        try:
+            declared.validate(value)
+        except (UnsetException, MultiUnsetException):
+            raise
+        except RuntimeException as error:
+            text = f"{what} {self.get_full_name()}"
+            if isinstance(error, UnexpectedReference) and isinstance(declared, Argument):
+                wanted = "To allow references, use `| Reference[...]` in your type annotation."
+                raise PluginTypeException(None, f"{text} contains a reference. {wanted}") from error
+            expected = declared.resolved_type.type_string_internal()
+            raise PluginTypeException(None, f"{text} has incompatible type. Expected type: {expected}") from error
 
     def __call__(self, *args: object, **kwargs: object) -> object:
-        """Calls the body with values that are plugin values already, as template filters do.
+        """Calls the body with values that are plugin values already, as template filters do, and gives the internal result.
 
-        A Context comes from the caller, if the body wants one. UnknownException for an Unknown that it does not allow.
+        A Context comes from the caller, if the body wants one. UnknownException for an Unknown that it does not allow,
+        PluginTypeException for a result of another type than the declared one.
         """
         if self.deprecated:
             self._warn_deprecated()
@@ -452,7 +411,13 @@ class Plugin(metaclass=PluginMeta):
             return DynamicProxy.return_value(value)
 
         values = [given(value) for value in args]
-        return DynamicProxy.unwrap(self.call(*values, **{name: given(value) for name, value in kwargs.items()}))
+        return self._result(self.call(*values, **{name: given(value) for name, value in kwargs.items()}))
+
+    def _result(self, returned: object) -> object:
+        """The internal value of what the body returned, which has the declared type."""
+        value: object = DynamicProxy.unwrap(returned)
+        self._check(self.return_type, value, f"Return value {value} of plugin")
+        return value
 
     def _warn_deprecated(self) -> None:
         import warnings
@@ -470,26 +435,17 @@ class Plugin(metaclass=PluginMeta):
         """Calls the body for a statement at `location` and gives the internal result. Exceptions of the body pass.
 
         `processed_args` are the body's own: converted, and with a Context at its place if the body wants one.
+        PluginTypeException for a result of another type than the declared one.
         """
-        if self.opts.get("commands"):
-            self.check_requirements()
-        if processed_args.unknowns:
-            return Unknown(source=self)
-        try:
-            return DynamicProxy.unwrap(self.call(*processed_args.args, **processed_args.kwargs))
-        except UnknownException as error:
-            return error.unknown
+        if self.deprecated:
+            self._warn_deprecated()
+        self.check_requirements()
+        return self._result(self.call(*processed_args.args, **processed_args.kwargs))
 
 
 def is_context(annotation: object) -> bool:
     """Whether an annotation asks for the Context."""
     return annotation is Context or (isinstance(annotation, type) and issubclass(annotation, Context))
-
-
-def _to_python(value: object, argument: str) -> object:
-    if isinstance(value, Unknown):
-        return value
-    return DynamicProxy.return_value(value, context=ProxyContext(path=argument))
 
 
 def plugin(

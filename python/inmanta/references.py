@@ -78,6 +78,10 @@ class Argument:
     def to_dict(self) -> dict[str, Any]:
         return {"type": self.type, "name": self.name, **_jsonable(self._fields)}
 
+    def model_dump(self, mode: str = "python") -> dict[str, Any]:
+        """As `to_dict`, by the name that models have it under."""
+        return self.to_dict()
+
     def __repr__(self) -> str:
         return f"Argument({self.to_dict()})"
 
@@ -285,10 +289,10 @@ def is_reference_of(instance: object, type_class: object) -> bool:
     return isinstance(instance, Reference) and (type_class is None or instance.get_reference_type() == type_class)
 
 
-def unwrap_reference(annotation: Any) -> object | None:
-    """T of the annotation Reference[T]; None for another annotation."""
-    origin = getattr(annotation, "__origin__", None)
-    return annotation.__args__[0] if isinstance(origin, type) and issubclass(origin, Reference) else None
+def unwrap_reference(value: object) -> Reference[Any] | None:
+    """The reference that a value is, or that an instance stands for which was made of one; None for another value."""
+    found = getattr(value, "dataclass_self", None) if not isinstance(value, Reference) else value
+    return found if isinstance(found, Reference) else None
 
 
 # --- export ----------------------------------------------------------------------------------------------------------

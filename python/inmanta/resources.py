@@ -7,8 +7,10 @@ Source: language reference 12.1 to 12.3.
 
 from __future__ import annotations
 
+from inmanta import const
 from inmanta.ast import AttributeException, CompilerException, NotFoundException
 from inmanta.execute import proxy
+from inmanta.execute.util import NoneValue, Unknown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -163,8 +165,18 @@ class Resource(metaclass=ResourceMeta):
                 raise ResourceException(f"Resource {cls.__name__} has a field with the reserved name {field}")
 
     @classmethod
-    def map_field(cls, exporter: Exporter | None, entity_name: str, field_name: str, model_object: Any) -> Any:
-        """The value of one field: from `get_<field>`, else from `map`, else from the attribute of the instance."""
+    def map_field(
+        cls,
+        exporter: Exporter | None,
+        entity_name: str,
+        field_name: str,
+        model_object: Any,
+        reference_collector: object = None,
+    ) -> Any:
+        """The value of one field: from `get_<field>`, else from `map`, else from the attribute of the instance.
+
+        References are collected from the result; `reference_collector` is for classes that hand on what they get.
+        """
         getter = getattr(cls, "get_" + field_name, None)
         if getter is not None:
             return getter(exporter, model_object)
@@ -266,10 +278,13 @@ class Resource(metaclass=ResourceMeta):
         return copy
 
     def is_type(self, type_name: str) -> bool:
-        return self.id.entity_type == type_name
+        """Whether the instance that the resource was made of is of this entity itself, by its full name."""
+        entity = self.id.entity_type if self.model is None else self.model._type().get_full_name()
+        return entity == type_name
 
     def set_version(self, version: int) -> None:
-        self.id = self.id.copy(version=version)
+        """Gives a version to a resource whose id has none yet."""
+        self.id.set_version(version)
 
     @property
     def version(self) -> int:
@@ -462,9 +477,8 @@ class Id:
 
     @classmethod
     def is_resource_id(cls, value: str) -> bool:
-        """Whether a text is an id without version."""
-        found = _pattern().fullmatch(value)
-        return found is not None and found[5] is None
+        """Whether a text is an id, with a version or without."""
+        return _pattern().fullmatch(value) is not None
 
     @classmethod
     def is_resource_version_id(cls, value: str) -> bool:
@@ -513,11 +527,34 @@ def to_json(value: Any) -> Any:
         return [to_json(item) for item in value]
     if isinstance(value, dict):
         return {_key(key): to_json(item) for key, item in value.items()}
-    if isinstance(value, (str, int, float)) and not hasattr(value, "name"):
-        return value
+    return to_json(simplified(value))
+
+
+def simplified(value: Any) -> Any:
+    """A value that is none of JSON's own types, one step nearer to them; TypeError if there is none.
+
+    More is taken here than by the encoders of `inmanta.util`: sets, in an order that is the same in every run, and dates.
+    """
+    if isinstance(value, str):
+        # Members of enumerations among them: what counts is the text, not the name.
+        return str.__str__(value)
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, float):
+        return float(value)
+    if isinstance(value, (set, frozenset)):
+        return sorted(value, key=lambda item: (type(item).__name__, str(item)))
+    if isinstance(value, NoneValue):
+        return None
+    if isinstance(value, Unknown):
+        return const.UNKNOWN_STRING
+    import datetime
+
+    if isinstance(value, (datetime.date, datetime.time)) and not isinstance(value, datetime.datetime):
+        return value.isoformat()
     from inmanta.util import internal_json_encoder
 
-    return to_json(internal_json_encoder(value))
+    return internal_json_encoder(value)
 
 
 def _key(key: object) -> str:

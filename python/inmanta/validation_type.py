@@ -27,6 +27,15 @@ class Regex:
 
     __call__ = validate
 
+    def __repr__(self) -> str:
+        return f"Regex(pattern={self.pattern.pattern!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Regex) and self.pattern == other.pattern
+
+    def __hash__(self) -> int:
+        return hash(self.pattern)
+
     def __get_pydantic_core_schema__(self, source: object, handler: Any) -> Any:
         from pydantic_core import core_schema
 

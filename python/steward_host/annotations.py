@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import sys
 
-from inmanta.plugins import MISSING, ModelType
+from inmanta._signature import MISSING
+from inmanta.plugins import ModelType
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

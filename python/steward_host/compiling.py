@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from inmanta import export
+    from inmanta._signature import Argument
     from inmanta.module import Project
     from steward_host.messages import (
         Again,
@@ -95,6 +96,7 @@ class Compiling:
             from steward_host import registry
 
             registry.save()
+        plugins.Runtime.values = self._values
         plugins.Runtime.environment_id = request["environment_id"]
         plugins.Runtime.project_dir = request["project_dir"]
         plugins.Runtime.inputs = request.get("inputs") or {}
@@ -108,6 +110,7 @@ class Compiling:
         export.reset()
         compiler.reset()
         runtime.reset()
+        proxy.richer.clear()
         self._exporter = export.Exporter()
         project = self._project or Project(request["project_dir"])
         project.set_modules(request["modules"])
@@ -134,7 +137,7 @@ class Compiling:
         if self._project is None:
             self._attach_logging()
         else:
-            registry.restore(set(project.modules))
+            registry.restore(set(project.modules.known()))
         try:
             dataclasses = self._declared.describe_dataclasses(request["modules"])
             names = {module["name"] for module in request["modules"]}
@@ -205,7 +208,7 @@ class Compiling:
         if plugin.opts["commands"]:
             plugin.check_requirements()
         for index, value in enumerate(args):
-            if type(value) not in PLAIN:
+            if type(value) not in PLAIN or proxy.richer:
                 parameter = plugin.args[index] if index < len(plugin.args) else plugin.var_args
                 args[index] = self._values.argument(value, parameter, name)
         if plugin._context >= 0:
@@ -216,7 +219,7 @@ class Compiling:
             args.insert(plugin._context, plugins.Context(Resolver(), None, owner, plugin, outcome))
         named = {}
         for key, value in kwargs:
-            if type(value) not in PLAIN:
+            if type(value) not in PLAIN or proxy.richer:
                 value = self._values.argument(value, plugin.kwargs.get(key) or _by_name(plugin, key), name)
             named[key] = value
         result = plugin.call(*args, **named)
@@ -262,6 +265,8 @@ class Compiling:
             made = [self._resource(described) for described in request["resources"]]
             known = {resource.id: resource for resource in made}
             before = [set(resource.requires) for resource in made]
+            for resource in made:
+                resource.resource_requires = {known[required] for required in resource.requires if required in known}
             with proxy.exportcontext:
                 export.manage_dependencies(Types(), known)
             changed = []
@@ -350,7 +355,7 @@ class Compiling:
         root.setLevel(logging.INFO)
 
 
-def _by_name(plugin: plugins.Plugin, name: str) -> plugins.Argument | None:
+def _by_name(plugin: plugins.Plugin, name: str) -> Argument | None:
     for argument in plugin.args:
         if argument.name == name:
             return argument

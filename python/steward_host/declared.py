@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from steward_host.values import Values
 
 
+# What finds the value of a field, if a class has no way of its own.
+_MAP_FIELD = vars(resources.Resource)["map_field"].__func__
+
+
 class Declared:
     """The declarations of one load."""
 
@@ -49,7 +53,7 @@ class Declared:
         while hasattr(function, "__wrapped__"):
             function = function.__wrapped__
         code = getattr(function, "__code__", None)
-        returns = self._annotation(name, "return", plugin.return_type)
+        returns = self._annotation(name, "return", plugin.return_type.annotation)
         return {
             "name": name,
             "file": code.co_filename if code is not None else "",
@@ -145,6 +149,8 @@ def _belongs(python_module: str, modules: set[str]) -> bool:
 
 def _has_getter(cls: type[resources.Resource], field: str) -> bool:
     """Whether a class computes a field itself, other than by the getters of our own base classes."""
+    if getattr(cls.map_field, "__func__", None) is not _MAP_FIELD:
+        return True
     for base in cls.__mro__:
         if "get_" + field in base.__dict__:
             return base.__module__ != "inmanta.resources"

@@ -338,7 +338,8 @@ def report(context: HandlerContext) -> HandlerOutcome:
         ],
         "facts": [
             {"name": fact["id"], "value": _fact(fact["value"]), "expires": bool(fact["expires"])}
-            for fact in context.facts
+            # Of several values of one fact the last counts.
+            for fact in {fact["id"]: fact for fact in context.facts}.values()
         ],
         "discovered": [
             {"resource_id": rid, "values": loggable(values)} for rid, values in context._discovered.items()

@@ -6,14 +6,14 @@ from inmanta import resources
 from inmanta.ast import PluginTypeException, RuntimeException, UnknownException
 from inmanta.execute import proxy, runtime
 from inmanta.execute.proxy import DynamicProxy, ProxyContext
-from inmanta.execute.util import NoneValue, Unknown
+from inmanta.execute.util import Unknown
 from steward_host import annotations as hints, msgpack
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from inmanta import plugins
+    from inmanta._signature import Argument
     from inmanta.references import Reference
 
 PLAIN = frozenset({str, int, float, bool, type(None)})
@@ -131,7 +131,7 @@ class Values:
         found.dataclass_self = self.objects[kept]
         return found
 
-    def argument(self, value: object, parameter: plugins.Argument | None, plugin: str) -> object:
+    def argument(self, value: object, parameter: Argument | None, plugin: str) -> object:
         """The value as the plugin gets it. Its type was checked by the compiler."""
         if isinstance(value, Unknown):
             # Only a plugin that allows them is called with one.
@@ -139,16 +139,25 @@ class Values:
         path = "<argument>" if parameter is None else parameter.name
         if parameter is not None and parameter.name in self.dataclasses.get(plugin, ()):
             whole = _Argument(value, parameter, plugin)
-            if isinstance(value, runtime.Instance) and value.entity_name in self.paired:
-                return self._to_dataclass(value, whole)
-            if isinstance(value, list):
-                paired = [isinstance(v, runtime.Instance) and v.entity_name in self.paired for v in value]
-                if any(paired):
-                    return [
-                        self._to_dataclass(v, whole) if convert else DynamicProxy.return_value(v)
-                        for v, convert in zip(value, paired)
-                    ]
+            if self._has_paired(value):
+                return self._with_dataclasses(value, whole)
         return DynamicProxy.return_value(value, context=ProxyContext(path=path))
+
+    def _has_paired(self, value: object) -> bool:
+        """Whether an instance that is paired with a dataclass is in a value."""
+        if isinstance(value, (list, dict)):
+            return any(map(self._has_paired, value.values() if isinstance(value, dict) else value))
+        return isinstance(value, runtime.Instance) and value.entity_name in self.paired
+
+    def _with_dataclasses(self, value: object, argument: _Argument) -> object:
+        """The value with objects for all such instances; lists and dicts are Python's own then."""
+        if isinstance(value, list):
+            return [self._with_dataclasses(item, argument) for item in value]
+        if isinstance(value, dict):
+            return {key: self._with_dataclasses(item, argument) for key, item in value.items()}
+        if isinstance(value, runtime.Instance) and value.entity_name in self.paired:
+            return self._to_dataclass(value, argument)
+        return DynamicProxy.return_value(value)
 
     def _to_dataclass(self, instance: runtime.Instance, argument: _Argument) -> object:
         """The object that an instance is paired with: the one it was made from, or a new one."""
@@ -187,14 +196,14 @@ def _decode_known_instance(payload: bytes) -> runtime.Instance:
     return found
 
 
-def _takes_reference(parameter: plugins.Argument | None) -> bool:
+def _takes_reference(parameter: Argument | None) -> bool:
     return parameter is not None and "reference" in str(hints.describe(parameter.annotation))
 
 
 class _Argument:
     """An argument that is about to be converted, for the errors about it."""
 
-    def __init__(self, value: object, parameter: plugins.Argument, plugin: str) -> None:
+    def __init__(self, value: object, parameter: Argument, plugin: str) -> None:
         self.parameter = parameter
         self._text = f"Value {value} for argument {parameter.name} of plugin {plugin}"
 
@@ -240,12 +249,6 @@ def exported(value: Any) -> Any:
         return [exported(item) for item in value]
     if isinstance(value, dict):
         return {resources._key(key): exported(item) for key, item in value.items()}
-    if isinstance(value, NoneValue):
-        return None
     if _is_reference(value):
         return value
-    if isinstance(value, (str, int, float)) and not hasattr(value, "name"):
-        return value
-    from inmanta.util import internal_json_encoder
-
-    return exported(internal_json_encoder(value))
+    return exported(resources.simplified(value))

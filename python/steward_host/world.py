@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import ItemsView, KeysView, ValuesView
+
 from inmanta.ast import MultiUnsetException, UnsetException
 from inmanta.execute import runtime
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Any
 
     from inmanta.ast.entity import Entity
@@ -19,6 +22,9 @@ else:
 
 # Stands for an instance where a variable is given by its number (protocol.rs).
 _NUMBERED = (1 << 32) - 2
+
+# What all entities extend.
+ROOT = "std::Entity"
 
 
 class World(runtime.World):
@@ -62,7 +68,26 @@ class World(runtime.World):
 
 
 class Types(_Types):
-    """The entities of the model by full name, looked up when they are asked for."""
+    """The entities of the model by full name, looked up when they are asked for.
+
+    Going over them gives those that have instances, with all that these extend, and those that become resources.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._is_complete = False
+
+    def _complete(self) -> None:
+        if self._is_complete:
+            return
+        self._is_complete = True
+        from inmanta import resources
+
+        names = dict.fromkeys(instance.entity_name for instance in runtime.world.instances(ROOT))
+        for name in [*names]:
+            names.update(dict.fromkeys(self[name].get_all_parent_names()))
+        for name in (*names, *resources.resource._resources):
+            self.get(name)
 
     def __missing__(self, name: str) -> Entity:
         found = runtime.entity(name)
@@ -80,6 +105,23 @@ class Types(_Types):
 
     def get(self, name: str, default: Any = None) -> Any:
         return self[name] if name in self else default
+
+    def __iter__(self) -> Iterator[str]:
+        self._complete()
+        return super().__iter__()
+
+    def __len__(self) -> int:
+        self._complete()
+        return super().__len__()
+
+    def keys(self) -> KeysView[str]:  # type: ignore[override]  # a view as that of a dict
+        return KeysView(self)
+
+    def values(self) -> ValuesView[Entity]:  # type: ignore[override]
+        return ValuesView(self)
+
+    def items(self) -> ItemsView[str, Entity]:  # type: ignore[override]
+        return ItemsView(self)
 
 
 def variables(error: UnsetException | MultiUnsetException) -> list[list[object]]:

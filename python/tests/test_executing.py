@@ -23,7 +23,7 @@ from inmanta.agent.handler import Commander
 from inmanta.data.model import AttributeStateChange
 from inmanta.resources import Id, PurgeableResource
 from steward_host import pipe
-from steward_host.executing import Executing
+from steward_host.executing import Executing, report
 from tests.support import ACTION, Host, Modules
 
 
@@ -146,12 +146,15 @@ class Context(unittest.TestCase):
     def test_a_status_that_no_handler_gives_is_failed(self) -> None:
         with self.assertLogs("inmanta.agent.handler", "WARNING"):
             self.ctx.set_status(const.ResourceState.available)
-        self.assertEqual((self.ctx.status, self.ctx.logs[0].level), ("failed", "WARNING"))
+        self.assertEqual((self.ctx.status, self.ctx.resource_state), ("available", "failed"))
+        self.assertEqual(self.ctx.logs[0].level, "WARNING")
 
     def test_facts_and_scratch_values(self) -> None:
         self.ctx.set_fact("size", "1")
         self.ctx.set_fact("size", "2", expires=False)
-        self.assertEqual([(fact["id"], fact["value"], fact["expires"]) for fact in self.ctx.facts], [("size", "2", False)])
+        self.assertEqual([(fact["id"], fact["value"]) for fact in self.ctx.facts], [("size", "1"), ("size", "2")])
+        # The last one is sent.
+        self.assertEqual(report(self.ctx)["facts"], [{"name": "size", "value": "2", "expires": False}])
         self.ctx.set("k", 1)
         self.assertEqual((self.ctx.get("k"), self.ctx.contains("k"), self.ctx.contains("x")), (1, True, False))
 

@@ -84,7 +84,8 @@ class Ids(unittest.TestCase):
         self.assertEqual(len({plain, Id.parse_id(str(plain)), versioned}), 2)
         self.assertEqual(Id.parse_id(str(versioned), version=9).version, 9)
         self.assertTrue(Id.is_resource_id(str(plain)) and Id.is_resource_version_id(str(versioned)))
-        self.assertFalse(Id.is_resource_id(str(versioned)) or Id.is_resource_version_id(str(plain)))
+        self.assertTrue(Id.is_resource_id(str(versioned)))
+        self.assertFalse(Id.is_resource_version_id(str(plain)))
         self.assertEqual(plain.get_inmanta_module(), "net")
         for wrong in ("", "Port[a,b=c]", "net::Port[a,b]", "net::Port[a,b=]", "net::Port[a,b=c],v=", "net::Port[a,b=c] "):
             with self.assertRaises(ValueError):

@@ -37,6 +37,8 @@ impl FromStr for Segment {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Args {
     values: Map<String, Value>,
+    /// Of the query string, as they came.
+    pairs: Vec<String>,
     pub(super) headers: HeaderMap,
 }
 
@@ -76,6 +78,7 @@ fn body_up_to(limit: usize) -> impl Filter<Extract = (Args,), Error = Rejection>
                     let mut args = Args {
                         values: object(&bytes)?,
                         headers,
+                        ..Args::default()
                     };
                     args.add_query(&query);
                     Ok(args)
@@ -186,6 +189,7 @@ fn object(bytes: &[u8]) -> Result<Map<String, Value>, ApiError> {
 impl Args {
     fn add_query(&mut self, query: &str) {
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+            self.pairs.push(pair.to_owned());
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             let decode = |text: &str| {
                 let text = text.replace('+', " ");
@@ -202,6 +206,16 @@ impl Args {
                 }
             }
         }
+    }
+
+    /// The query string without what is about pages: filters and the like, each with a `&` before it.
+    pub(super) fn of_the_list(&self) -> String {
+        let about_pages = ["limit", "start", "end"];
+        let pairs = self.pairs.iter().filter(|pair| {
+            let name = pair.split_once('=').map_or(pair.as_str(), |(name, _)| name);
+            !about_pages.contains(&name)
+        });
+        pairs.map(|pair| format!("&{pair}")).collect()
     }
 
     pub(super) fn value(&self, name: &str) -> Option<&Value> {

@@ -12,6 +12,7 @@ mod error;
 mod fact;
 mod files;
 mod guard;
+mod listen;
 mod page;
 mod project;
 mod report;
@@ -29,6 +30,7 @@ use warp::{Filter, Reply, filters::BoxedFilter};
 
 use crate::server::App;
 use error::ApiError;
+pub use listen::serve;
 
 pub(crate) type Body = warp::reply::Response;
 

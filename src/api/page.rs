@@ -55,7 +55,7 @@ pub(super) fn page<T, K: Ord + Display + FromStr>(
         percent_encoding::utf8_percent_encode(text, percent_encoding::NON_ALPHANUMERIC).to_string()
     };
     let size = if limit == usize::MAX { 0 } else { limit };
-    let base = format!("{path}?limit={size}");
+    let base = format!("{path}?limit={size}{}", args.of_the_list());
     let mut links = json!({"self": base});
     if after > 0
         && let Some(row) = rows_of_page.last()
@@ -121,6 +121,20 @@ mod tests {
             backwards.insert(0, last["data"].clone());
         }
         (forwards, backwards)
+    }
+
+    #[test]
+    fn links_keep_what_the_list_was_filtered_by() {
+        let query = "filter.agent=a%20b&limit=1&filter.status=x&filter.status=y&start=0";
+        let args = Args::from_query(query);
+        let key = |n: &i64| *n;
+        let Ok(Answer::Whole(page)) = page(&args, "/p", vec![1, 2, 3], key, false, |n| json!(n))
+        else {
+            unreachable!()
+        };
+        let kept = "/p?limit=1&filter.agent=a%20b&filter.status=x&filter.status=y";
+        assert_eq!(page["links"]["self"], kept);
+        assert_eq!(page["links"]["next"], format!("{kept}&start=1"));
     }
 
     #[test]

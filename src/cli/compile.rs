@@ -63,7 +63,7 @@ pub(super) fn run(arguments: &CompileArguments) -> ExitCode {
         Some(sink) => compile_to(&world, &options, sink),
         None => compile(&world, &options),
     };
-    let _ = stdout
+    let printed = stdout
         .lock()
         .unwrap_or_else(PoisonError::into_inner)
         .flush();
@@ -71,6 +71,13 @@ pub(super) fn run(arguments: &CompileArguments) -> ExitCode {
     report(&compiled, &world, arguments.message_format);
     if !compiled.succeeded() {
         return ExitCode::from(FAILED);
+    }
+    // A reader that is gone needs no text.
+    if let Err(error) = printed
+        && error.kind() != std::io::ErrorKind::BrokenPipe
+    {
+        eprintln!("steward: cannot write what the model prints: {error}");
+        return ExitCode::from(TROUBLE);
     }
     let model = compiled.model.clone();
     let written = [

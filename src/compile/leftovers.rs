@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::Source;
 use super::run::blocking;
 use crate::domain::EnvironmentId;
-use crate::files::{entries, is_older};
+use crate::files::{entries, folders, is_older};
 use crate::store::{self, Store};
 
 /// Folders with an entry for each environment, by its id.
@@ -48,6 +48,55 @@ pub async fn forget_environments(
     Ok(blocking(move || found.remove(&ids, &places)).await)
 }
 
+/// What Python code leaves in its own temporary folder is let lie this long.
+const TEMPORARY: Duration = Duration::from_secs(24 * 3600);
+
+/// Removes what is old of the folders that plugins may write to (their home and place for temporary files), and packages of
+/// ours that servers of other versions have unpacked. Blocks.
+pub fn sweep_python(data: &Path, age: Duration) {
+    for home in folders(&data.join("python/scratch")) {
+        for path in entries(&home) {
+            let name = path.file_name().and_then(|name| name.to_str());
+            let is_temporary = name.is_some_and(|name| name.starts_with("tmp"));
+            let age = if is_temporary {
+                age.min(TEMPORARY)
+            } else {
+                age
+            };
+            if name != Some("pycache") && is_older(&path, age) {
+                remove(&path);
+            }
+        }
+    }
+    for unpacked in folders(&data.join("runtime")) {
+        // One that is in use was touched when the server started, or has been there for longer than its hosts.
+        let is_newest = folders(&data.join("runtime"))
+            .iter()
+            .all(|other| *other == unpacked || !is_newer(other, &unpacked));
+        if !is_newest && is_older(&unpacked, age) {
+            remove(&unpacked);
+        }
+    }
+}
+
+fn is_newer(path: &Path, other: &Path) -> bool {
+    let modified = |path: &Path| fs::metadata(path).and_then(|meta| meta.modified()).ok();
+    modified(path) > modified(other)
+}
+
+/// Whether it is gone.
+fn remove(path: &Path) -> bool {
+    let is_folder = fs::symlink_metadata(path).is_ok_and(|meta| meta.is_dir());
+    let removed = match is_folder {
+        true => fs::remove_dir_all(path),
+        false => fs::remove_file(path),
+    };
+    if let Err(error) = &removed {
+        tracing::warn!(%error, "cannot remove {}, which nothing needs", path.display());
+    }
+    removed.is_ok()
+}
+
 /// What may be left over.
 struct Found {
     of_environments: Vec<(EnvironmentId, PathBuf)>,
@@ -79,18 +128,7 @@ impl Found {
         // The lock file of a source has its name, too.
         let is_of_none = |path: &PathBuf| !places.contains(&path.with_extension(""));
         let unused = self.of_sources.into_iter().filter(is_of_none);
-        let removed = of_none.chain(unused).filter(|path| {
-            let is_folder = fs::symlink_metadata(path).is_ok_and(|meta| meta.is_dir());
-            let removed = match is_folder {
-                true => fs::remove_dir_all(path),
-                false => fs::remove_file(path),
-            };
-            if let Err(error) = &removed {
-                tracing::warn!(%error, "cannot remove {}, which nothing needs", path.display());
-            }
-            removed.is_ok()
-        });
-        removed.count()
+        of_none.chain(unused).filter(|path| remove(path)).count()
     }
 }
 
@@ -99,6 +137,32 @@ mod tests {
     use super::*;
     use crate::domain::ProjectId;
     use crate::store::NewEnvironment;
+
+    #[test]
+    fn what_plugins_leave_in_their_home_goes_and_so_do_packages_of_other_servers() {
+        let dir = tempfile::tempdir().unwrap();
+        let data = dir.path();
+        let home = data.join("python/scratch/one");
+        let all = ["tmpabc", "pycache", ".cache", "../two/tmpx"];
+        for name in all {
+            fs::create_dir_all(home.join(name)).unwrap();
+        }
+        std::os::unix::fs::symlink("/nowhere", home.join("tmplink")).unwrap();
+        for name in ["python-1", "python-2"] {
+            fs::create_dir_all(data.join("runtime").join(name)).unwrap();
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        sweep_python(data, Duration::from_secs(60));
+        assert_eq!(entries(&home).len(), 4);
+        assert_eq!(entries(&data.join("runtime")).len(), 2);
+        sweep_python(data, Duration::ZERO);
+        assert_eq!(entries(&home), [home.join("pycache")]);
+        assert_eq!(entries(&data.join("python/scratch/two")).len(), 0);
+        assert_eq!(
+            entries(&data.join("runtime")),
+            [data.join("runtime/python-2")]
+        );
+    }
 
     #[tokio::test]
     async fn what_deleted_environments_leave_goes_and_what_others_have_stays() {

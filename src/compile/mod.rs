@@ -15,7 +15,7 @@ mod source;
 mod worker;
 
 pub use install::restore_modules;
-pub use leftovers::forget_environments;
+pub use leftovers::{forget_environments, sweep_python};
 pub use python::{interpreter, python_runtime};
 pub use run::forget_checkouts;
 pub use service::{Compiler, Options};

@@ -9,6 +9,8 @@ use std::process::{Command, Stdio};
 use sha2::{Digest, Sha256};
 use steward_compiler::PythonRuntime;
 
+use crate::files::touch;
+
 /// What `build.rs` packed: the contents one after the other, and for each a line `LENGTH PATH`.
 static CONTENTS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/python.contents"));
 static NAMES: &str = include_str!(concat!(env!("OUT_DIR"), "/python.names"));
@@ -76,6 +78,8 @@ fn unpack(cache: &Path) -> io::Result<PathBuf> {
     let digest = hex::encode(hasher.finalize());
     let target = cache.join(format!("python-{}", &digest[..16]));
     if target.is_dir() {
+        // It is in use: see `sweep_python`.
+        let _ = touch(&target);
         return Ok(target);
     }
     fs::create_dir_all(cache)?;

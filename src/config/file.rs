@@ -18,7 +18,7 @@ const MAX_BYTES: u64 = 4 << 20;
 const DEFAULT_POLL: Duration = Duration::from_secs(60);
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "keys such as `environments:`")]
 struct File {
     #[serde(default = "default_listen")]
     listen: String,
@@ -46,7 +46,10 @@ struct FactsSection {
 
 /// A value that is secret: written in place, or read from elsewhere.
 #[derive(Deserialize)]
-#[serde(untagged)]
+#[serde(
+    untagged,
+    expecting = "expected a text, or one of `file:` and `credential:`"
+)]
 enum Secret {
     Text(String),
     From(SecretFrom),
@@ -92,7 +95,7 @@ struct EnvironmentSection {
 
 /// YAML reads `8080` as a number; as a variable it is text.
 #[derive(Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "expected a text, a number, true or false")]
 enum Plain {
     Text(String),
     Number(serde_json::Number),
@@ -161,13 +164,13 @@ fn secret_files(value: &serde_yaml::Value, found: &mut Vec<PathBuf>) {
 }
 
 fn parse(text: &str, path: &str) -> Result<Config, Error> {
-    // Into a value first: a repeated key is an error there, and silently wins in a map.
+    // Into a value first: a repeated key is an error there, and silently wins in a map. A value has no lines.
     let syntax = |error: serde_yaml::Error| Error::Syntax {
         path: path.to_owned(),
         message: error.to_string(),
     };
-    let value: serde_yaml::Value = serde_yaml::from_str(text).map_err(syntax)?;
-    let file: File = serde_yaml::from_value(value).map_err(syntax)?;
+    serde_yaml::from_str::<serde_yaml::Value>(text).map_err(syntax)?;
+    let file: File = serde_yaml::from_str(text).map_err(syntax)?;
     let check = Check { path };
     let listen: SocketAddr = file.listen.parse().map_err(|_| {
         check.field(
@@ -567,5 +570,9 @@ environments:
             "duplicate",
         );
         check_error("    env:", "   env:", "line");
+        // What has a wrong type, too, names its place.
+        check_error("poll: 5m", "poll: [5]", "environments[0].poll");
+        check_error("poll: 5m", "poll: [5]", "line");
+        check_error("secret: correct-horse", "secret: []", "a text, or one of");
     }
 }

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use steward_compiler::PythonRuntime;
 
 use crate::domain::EnvironmentId;
 use crate::files;
@@ -194,11 +195,28 @@ pub async fn needed_by_code(store: &Store) -> Result<Needed, store::Error> {
     Ok(needed)
 }
 
-/// Removes what executors laid out of the code of versions, and did not start a host with for `age`. Blocks.
+/// Removes what executors laid out of the code of versions, and did not start a host with for `age`, and the bytecode of
+/// it. Blocks.
 pub fn sweep(data: &Path, age: Duration) {
-    for folder in files::folders(&data.join("code")) {
+    let code = data.join("code");
+    for folder in files::folders(&code) {
         if files::is_older(&folder, age) {
             let _ = std::fs::remove_dir_all(folder);
+        }
+    }
+    let absolute = std::path::absolute(&code).unwrap_or_else(|_| code.clone());
+    for runtime in files::folders(&data.join("runtime")) {
+        // Python keeps the bytecode of `/a/b.py` in `a` of the cache.
+        let cache = runtime
+            .join(PythonRuntime::BYTECODE)
+            .join(absolute.strip_prefix("/").unwrap_or(&absolute));
+        for folder in files::folders(&cache) {
+            let is_there = folder
+                .file_name()
+                .is_some_and(|name| code.join(name).exists());
+            if !is_there {
+                let _ = std::fs::remove_dir_all(folder);
+            }
         }
     }
 }
@@ -216,4 +234,30 @@ pub async fn interpreter_of(
         .await?
         .version
         .interpreter)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn code_that_nothing_uses_goes_with_its_bytecode() {
+        let dir = tempfile::tempdir().unwrap();
+        let data = dir.path();
+        let cache = data.join("runtime/python-1").join(PythonRuntime::BYTECODE);
+        let bytecode = cache.join(data.strip_prefix("/").unwrap()).join("code");
+        for name in ["used", "unused"] {
+            std::fs::create_dir_all(data.join("code").join(name)).unwrap();
+            std::fs::create_dir_all(bytecode.join(name).join("m")).unwrap();
+        }
+        std::fs::create_dir_all(cache.join("usr/lib")).unwrap();
+        sweep(data, Duration::from_secs(60));
+        assert_eq!(files::folders(&bytecode).len(), 2);
+        std::fs::remove_dir(data.join("code/unused")).unwrap();
+        sweep(data, Duration::from_secs(60));
+        assert_eq!(files::folders(&bytecode), [bytecode.join("used")]);
+        assert!(cache.join("usr/lib").exists());
+        sweep(data, Duration::ZERO);
+        assert_eq!(files::folders(&bytecode).len(), 0);
+    }
 }

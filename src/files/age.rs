@@ -25,7 +25,7 @@ pub fn touch(path: &Path) -> io::Result<()> {
 
 /// Whether it is there, and was not touched for `age`.
 pub fn is_older(path: &Path, age: Duration) -> bool {
-    fs::metadata(path)
+    fs::symlink_metadata(path)
         .and_then(|meta| meta.modified())
         .is_ok_and(|at| at.elapsed().is_ok_and(|since| since > age))
 }

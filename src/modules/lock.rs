@@ -65,6 +65,8 @@ pub struct Present {
     pub version: String,
     /// Of those from git.
     pub commit: Option<String>,
+    /// Files of it that are not as they were installed, some of them, below where packages lie.
+    pub changed: Vec<String>,
 }
 
 impl Lock {
@@ -120,6 +122,23 @@ impl Lock {
         format!("{HEAD}{body}")
     }
 
+    /// What the lock that an environment was installed by says otherwise of packages of the same version.
+    pub(super) fn other_sources(&self, installed: &Lock) -> Vec<String> {
+        let other = |package: &&Package| {
+            let was = installed.packages.iter();
+            let mut was =
+                was.filter(|was| was.name == package.name && was.version == package.version);
+            was.any(|was| was.source != package.source)
+        };
+        let told = self.packages.iter().filter(other).map(|package| {
+            format!(
+                "{} was installed from something else than what the lock says",
+                package.name
+            )
+        });
+        told.collect()
+    }
+
     /// How what is installed differs, and the folders that changed.
     ///
     /// # Errors
@@ -144,6 +163,12 @@ impl Lock {
                             "{name} is installed from {now}, the lock says {commit}"
                         ));
                     }
+                    let changed = found.changed.iter();
+                    all.extend(
+                        changed.map(|file| {
+                            format!("{name} was changed after it was installed: {file}")
+                        }),
+                    );
                 }
             }
             all.extend(package.folder_difference(project)?);
@@ -264,6 +289,7 @@ mod tests {
             name: name.to_owned(),
             version: version.to_owned(),
             commit: commit.map(str::to_owned),
+            changed: Vec::new(),
         };
         let good = [
             present("a", "1.0", Some("c0ffee")),
@@ -271,6 +297,13 @@ mod tests {
             present("z", "1.0", None),
         ];
         assert!(lock().differences(dir.path(), &good).unwrap().is_empty());
+        let mut changed = good.clone();
+        changed[1].changed.push("m/__init__.py".to_owned());
+        let told = lock().differences(dir.path(), &changed).unwrap();
+        assert_eq!(
+            told,
+            ["m was changed after it was installed: m/__init__.py"]
+        );
         let bad = [present("a", "1.0", Some("dead")), present("z", "2.0", None)];
         let told = lock().differences(dir.path(), &bad).unwrap();
         assert_eq!(

@@ -12,6 +12,7 @@ mod links;
 mod lock;
 mod pip;
 mod project;
+mod record;
 mod repositories;
 mod said;
 
@@ -118,6 +119,8 @@ pub fn install(
         None => (pip.resolve()?, true),
     };
     pip.install(&lock)?;
+    // For `verify`: an index tells no digest of what is installed.
+    lock.write(&environment)?;
     if is_new_lock {
         lock.write(project)?;
     }
@@ -148,5 +151,9 @@ pub fn verify(project: &Path) -> Result<Vec<String>, Error> {
     let environment = project.join(PROJECT_ENVIRONMENT);
     let installed = pip::installed(&environment)?;
     differences.extend(lock.differences(project, &installed)?);
+    // As it was when it was installed; the environment of an older Steward has none.
+    if let Ok(Some(was)) = Lock::read(&environment) {
+        differences.extend(lock.other_sources(&was));
+    }
     Ok(differences)
 }

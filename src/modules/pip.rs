@@ -9,7 +9,7 @@ use serde::Deserialize;
 use super::command::Runner;
 use super::lock::{Lock, Package, Present, Source, folder_digest, normalized};
 use super::said::{good, said};
-use super::{Error, Requirements};
+use super::{Error, Requirements, record};
 
 /// Where packages are looked for instead of an index.
 #[derive(Debug, Clone, Default)]
@@ -354,6 +354,7 @@ pub(super) fn installed(environment: &Path) -> Result<Vec<Present>, Error> {
     #[derive(Deserialize)]
     struct Distribution {
         metadata: Metadata,
+        metadata_location: Option<PathBuf>,
         direct_url: Option<Origin>,
     }
     let python = environment.join("bin/python");
@@ -381,6 +382,9 @@ pub(super) fn installed(environment: &Path) -> Result<Vec<Present>, Error> {
         commit: distribution
             .direct_url
             .and_then(|origin| Some(origin.vcs_info?.commit_id)),
+        changed: distribution
+            .metadata_location
+            .map_or_else(Vec::new, |directory| record::changed(&directory)),
     };
     Ok(inspected.installed.into_iter().map(present).collect())
 }

@@ -1,6 +1,6 @@
 //! What a project asks for.
 
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
@@ -56,8 +56,14 @@ impl Requirements {
     /// A file is unreadable, or `project.yml` is not one.
     pub fn read(project: &Path) -> Result<Self, Error> {
         let path = project.join("project.yml");
-        let text = std::fs::read_to_string(&path)
-            .map_err(Error::io(format!("cannot read {}", path.display())))?;
+        let text = std::fs::read_to_string(&path).map_err(|error| match error.kind() {
+            // Not something that comes back by itself, as long as the project is there.
+            ErrorKind::NotFound if project.is_dir() => Error::Project(
+                "there is no project.yml: a project has one beside its main.cf".to_owned(),
+            ),
+            ErrorKind::InvalidData => Error::Project("project.yml is not UTF-8".to_owned()),
+            _ => Error::io(format!("cannot read {}", path.display()))(error),
+        })?;
         let file: ProjectFile = serde_yaml::from_str(&text)
             .map_err(|error| Error::Project(format!("project.yml: {error}")))?;
         let constraints = strings(file.requires.as_ref())
@@ -230,6 +236,17 @@ fn strings(value: Option<&Value>) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_project_without_its_file_is_a_mistake_and_a_folder_that_is_gone_is_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let of = |project: &Path| Requirements::read(project).err().unwrap();
+        assert!(!of(dir.path()).is_transient());
+        assert!(of(dir.path()).to_string().contains("no project.yml"));
+        assert!(of(&dir.path().join("gone")).is_transient());
+        std::fs::write(dir.path().join("project.yml"), b"\xff").unwrap();
+        assert!(!of(dir.path()).is_transient());
+    }
 
     #[test]
     fn a_requirement_names_its_repository() {

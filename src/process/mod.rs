@@ -4,9 +4,11 @@
 //! a process group of its own, has none of our environment, dies with us, and is killed when its handle is dropped.
 
 mod confine;
+mod peer;
 mod whole;
 
 pub use confine::{Force, Policy, available, confine};
+pub use peer::may_be_confined;
 pub use whole::{Ended, run_whole, tied_command};
 
 use std::ffi::{OsStr, OsString};

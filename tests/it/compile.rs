@@ -225,3 +225,22 @@ fn facts_and_the_environment_come_from_the_file_of_inputs() {
     let (code, ..) = compile(dir.path(), &["--inputs", "/no/such/file"]);
     assert_eq!(code, Some(2));
 }
+
+#[test]
+#[cfg(target_os = "linux")]
+fn text_that_cannot_be_written_is_told() {
+    let dir = project("std::print(\"text\")\n");
+    let mut command = steward();
+    command
+        .args(["compile", "--project"])
+        .arg(dir.path())
+        .stdout(std::fs::File::create("/dev/full").unwrap())
+        .stderr(std::process::Stdio::piped());
+    let output = command.spawn().unwrap().wait_with_output().unwrap();
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert!(!output.status.success(), "{told}");
+    assert!(
+        told.contains("cannot write what the model prints"),
+        "{told}"
+    );
+}

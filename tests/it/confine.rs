@@ -96,6 +96,52 @@ fn plugins_do_not_get_out_and_do_what_plugins_do() {
     assert!(report.contains("['27 attempts']"), "{report}");
 }
 
+/// Looks for servers on this machine and asks them what environments they have.
+const ASKS_SERVERS: &str = r#"
+import json, urllib.request
+from inmanta.plugins import plugin
+
+@plugin
+def reached() -> "string":
+    answered, n_tried = [], 0
+    for line in open("/proc/net/tcp").readlines()[1:]:
+        fields = line.split()
+        if fields[3] != "0A":
+            continue
+        port = int(fields[1].split(":")[1], 16)
+        n_tried += 1
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/v2/environment", timeout=2) as answer:
+                answered += [found["name"] for found in json.load(answer)["data"]]
+        except (OSError, ValueError):
+            pass
+    return f"tried {n_tried > 0}, answered by {answered}"
+"#;
+
+#[test]
+fn a_plugin_does_not_reach_the_api_of_a_server_without_a_token() {
+    if !can_confine() {
+        return;
+    }
+    let home = tempfile::tempdir().unwrap();
+    let repo = Repo::new("import asks\nstd::print(asks::reached())\n");
+    repo.write("project.yml", "name: test\nmodulepath: libs\n");
+    repo.write(
+        "libs/asks/module.yml",
+        "name: asks\nversion: '1.0'\nlicense: MIT\n",
+    );
+    repo.write("libs/asks/model/_init.cf", "");
+    repo.write("libs/asks/plugins/__init__.py", ASKS_SERVERS);
+    repo.commit("asks the servers of this machine");
+    let config = format!(
+        "environments:\n- project: p\n  name: e\n  repository: {}\n",
+        repo.path().display()
+    );
+    let served = serve(home.path(), &config);
+    let report = first_report(&served);
+    assert!(report.contains("tried True, answered by []"), "{report}");
+}
+
 /// A file of another environment's repository.
 fn other_checkout(data: &Path) {
     let file = data.join("checkouts/other/main.cf");

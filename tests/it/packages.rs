@@ -134,6 +134,37 @@ fn the_newest_that_fits_is_installed_and_locked_and_the_lock_is_kept_to() {
 }
 
 #[test]
+fn what_is_changed_after_it_was_installed_is_told() {
+    let wheels = Wheels::new();
+    wheels.module("greet", "1.0", &[]);
+    let repo = project("", "inmanta-module-greet\n");
+    good(run(repo.path(), &["project", "install"], Some(&wheels)));
+    good(run(repo.path(), &["project", "verify"], None));
+    let lock = fs::read_to_string(repo.path().join("steward.lock")).unwrap();
+    let digest = lock.split("sha256: ").nth(1).unwrap();
+    repo.write("steward.lock", &lock.replace(&digest[..8], "deadbeef"));
+    let told = run(repo.path(), &["project", "verify"], None);
+    assert_eq!(told.status.code(), Some(1), "{told:?}");
+    assert!(format!("{told:?}").contains("something else"), "{told:?}");
+    repo.write("steward.lock", &lock);
+    let packages = fs::read_dir(repo.path().join(".env/lib")).unwrap();
+    let packages = packages
+        .flatten()
+        .next()
+        .unwrap()
+        .path()
+        .join("site-packages");
+    let code = packages.join("inmanta_plugins/greet/__init__.py");
+    fs::write(&code, fs::read_to_string(&code).unwrap() + "# more\n").unwrap();
+    let told = run(repo.path(), &["project", "verify"], None);
+    assert_eq!(told.status.code(), Some(1), "{told:?}");
+    assert!(
+        format!("{told:?}").contains("greet/__init__.py"),
+        "{told:?}"
+    );
+}
+
+#[test]
 fn an_archive_that_is_not_the_locked_one_is_refused() {
     let wheels = Wheels::new();
     wheels.module("greet", "1.0", &[]);

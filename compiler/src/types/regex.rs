@@ -160,7 +160,7 @@ fn translate(pattern: &str, ascii: bool, multiline: bool) -> String {
                 let closed = chars.get(at + 1 + rest.chars().count()) == Some(&'}');
                 let bounds = rest.chars().all(|c| c.is_ascii_digit() || c == ',')
                     && rest.matches(',').count() <= 1;
-                if closed && bounds && rest != "," && !rest.is_empty() {
+                if closed && bounds && !rest.is_empty() {
                     out.push_str(if rest.starts_with(',') { "{0" } else { "{" });
                 } else {
                     out.push_str(r"\{");

@@ -21,6 +21,12 @@ fn is_installed(oracle: &Path, module: &str) -> bool {
 
 #[track_caller]
 fn check(module: &str) {
+    check_with(module, &[]);
+}
+
+/// The same, with variables in the environment of the compile.
+#[track_caller]
+fn check_with(module: &str, variables: &[(&str, &str)]) {
     let Some(oracle) = oracle(module) else {
         return;
     };
@@ -48,8 +54,8 @@ fn check(module: &str) {
     // Their Python, with all that they require.
     let environment = oracle.ancestors().nth(2).expect("bin/python is below");
     std::os::unix::fs::symlink(environment, disk.path().join(".env")).expect("a link");
-    let ours = Meaning::ours(&disk, &[]);
-    assert_eq!(ours, Meaning::of_reference(&oracle, &project, &[]));
+    let ours = Meaning::ours(&disk, variables);
+    assert_eq!(ours, Meaning::of_reference(&oracle, &project, variables));
 }
 
 #[test]
@@ -75,6 +81,11 @@ fn fs() {
 #[test]
 fn git_ops() {
     check("git_ops");
+}
+
+#[test]
+fn git_ops_that_changes_its_slices() {
+    check_with("git_ops", &[("INMANTA_GIT_OPS_COMPILE_MODE", "update")]);
 }
 
 #[test]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from inmanta.config import Option, state_dir
+from inmanta.config import Option, is_uuid_opt, state_dir
 
 __all__ = ["environment", "state_dir"]
 
-environment = Option("config", "environment", None, "The environment of this agent")
+environment = Option("config", "environment", None, "The environment of this agent", is_uuid_opt)

@@ -97,6 +97,22 @@ class LocatableString(str):
         self.namespace = namespace
         return self
 
+    @property
+    def lnr(self) -> int:
+        return self.location.lnr if self.location is not None else 0
+
+    @property
+    def elnr(self) -> int:
+        return getattr(self.location, "end_lnr", self.lnr)
+
+    @property
+    def start(self) -> int:
+        return getattr(self.location, "start_char", 0)
+
+    @property
+    def end(self) -> int:
+        return getattr(self.location, "end_char", 0)
+
     def get_value(self) -> str:
         return self.value
 
@@ -176,6 +192,12 @@ class CompilerException(Exception):
         location = self.get_location()
         return self.get_message() if location is None else f"{self.get_message()} ({location})"
 
+    def format_trace(self, indent: str = "", indent_level: int = 0) -> str:
+        """The text with place, and below it, further to the right, those of its causes."""
+        causes = [cause.format_trace(indent, indent_level + 1) for cause in self.get_causes()]
+        lines = [indent * indent_level + line for line in self.format().split("\n")]
+        return "\n".join([*lines, *(f"{indent * indent_level}caused by:\n{cause}" for cause in causes)])
+
     def __str__(self) -> str:
         return self.format()
 
@@ -195,6 +217,17 @@ class RuntimeException(CompilerException):
             get_location = getattr(stmt, "get_location", None)
             if get_location is not None:
                 self.set_location(get_location())
+
+
+class WrappingRuntimeException(RuntimeException):
+    """A mistake that another one caused."""
+
+    def __init__(self, stmt: object, msg: str, cause: BaseException | None = None) -> None:
+        super().__init__(stmt, msg)
+        self.__cause__ = cause
+
+    def get_causes(self) -> Sequence[CompilerException]:
+        return [self.__cause__] if isinstance(self.__cause__, CompilerException) else []
 
 
 class TypingException(RuntimeException):
@@ -266,7 +299,7 @@ class CycleException(TypingException):
     """A type that contains itself."""
 
 
-class AttributeException(RuntimeException):
+class AttributeException(WrappingRuntimeException):
     """An attribute of an instance could not be set or read."""
 
     def __init__(
@@ -294,14 +327,6 @@ class OptionalValueException(RuntimeException):
         super().__init__(None, msg)
         self.instance = instance
         self.attribute = attribute
-
-
-class WrappingRuntimeException(RuntimeException):
-    """A mistake that another one caused."""
-
-    def __init__(self, stmt: object, msg: str, cause: BaseException | None = None) -> None:
-        super().__init__(stmt, msg)
-        self.__cause__ = cause
 
 
 class ExternalException(RuntimeException):
@@ -335,7 +360,7 @@ class PluginException(Exception):
         self.message = message
 
 
-class PluginTypeException(TypingException):
+class PluginTypeException(WrappingRuntimeException):
     """An argument or a result of a plugin that does not fit its annotation."""
 
     def __init__(self, stmt: object | None, msg: str, cause: BaseException | None = None) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from inmanta.ast import Namespace, RuntimeException
 from inmanta.ast.attribute import Attribute, RelationAttribute
 from inmanta.ast.type import Type
+from inmanta.execute.util import AnyType
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -110,10 +111,14 @@ class Entity(Type):
         return True
 
     def validate(self, value: object) -> bool:
-        entity = value.get_type() if hasattr(value, "get_type") else None
-        if isinstance(entity, Entity) and (entity == self or entity.is_subclass(self)):
+        """True for an instance, or for a dataclass or a reference that becomes one where a plugin's result is taken."""
+        entity = _entity_of(value)
+        if isinstance(value, AnyType) or (entity is not None and entity.issubtype(self)):
             return True
         raise RuntimeException(None, f"Invalid class type for {value}, should be {self.full_name}")
+
+    def issubtype(self, other: Type) -> bool:
+        return super().issubtype(other) or (isinstance(other, Entity) and self.is_subclass(other))
 
     def type_string(self) -> str:
         return self.full_name
@@ -130,3 +135,17 @@ class Entity(Type):
 
     def __hash__(self) -> int:
         return hash(self.full_name)
+
+
+def _entity_of(value: object) -> Entity | None:
+    from inmanta.ast._composed import is_reference, referenced
+    from inmanta.execute import runtime
+    from steward_host import annotations
+
+    if isinstance(value, runtime.Instance):
+        return value.get_type()
+    if is_reference(value):
+        found = referenced(value)
+        return found if isinstance(found, Entity) else None
+    name = annotations.dataclass_entity(type(value))
+    return None if name is None else runtime.entity(name)

@@ -1,351 +1,57 @@
-"""The types of the modelling language, as values: what `validate` accepts and how they are written."""
+"""The types of the modelling language, as values: what `validate` accepts and how they are written.
+
+`parse` reads a type as the model writes it, `of_annotation` as a plugin does in Python.
+"""
 
 from __future__ import annotations
 
-from inmanta.ast import RuntimeException
-from inmanta.execute.util import AnyType, NoneValue, Unknown
+from inmanta.ast._composed import (
+    Dict,
+    List,
+    Literal,
+    LiteralDict,
+    LiteralList,
+    NullableType,
+    OrReferenceType,
+    ReferenceType,
+    TypedDict,
+    TypedList,
+    Union,
+    create_union,
+)
+from inmanta.ast._primitives import Any, Bool, Float, Integer, Null, Number, Primitive, String, Type
+from inmanta.execute.util import AnyType
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any as Dynamic, NoReturn
-
-__all__ = ["AnyType"]
-
-
-class Type:
-    """Base of all types."""
-
-    def validate(self, value: object) -> bool:
-        """True, or a RuntimeException that says what is wrong. Unknown always passes."""
-        return True
-
-    def cast(self, value: Dynamic) -> object:
-        self._no_cast(value)
-
-    def _no_cast(self, value: object) -> NoReturn:
-        raise RuntimeException(None, f"Failed to cast '{value}' to {self}")
-
-    def type_string(self) -> str | None:
-        """How the model writes this type; None if it cannot."""
-        return None
-
-    def type_string_internal(self) -> str:
-        return type(self).__name__
-
-    def is_primitive(self) -> bool:
-        return False
-
-    def is_entity(self) -> bool:
-        return False
-
-    def get_base_type(self) -> Type:
-        return self
-
-    def with_base_type(self, base_type: Type) -> Type:
-        return base_type
-
-    def normalize(self) -> None:
-        pass
-
-    def get_location(self) -> None:
-        return None
-
-    def supports_references(self) -> bool:
-        return False
-
-    def _refuse(self, value: object) -> bool:
-        expected = self.type_string() or self.type_string_internal()
-        raise RuntimeException(None, f"Invalid value '{value}', expected {expected}")
-
-    def __str__(self) -> str:
-        return self.type_string() or self.type_string_internal()
-
-    def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and self.__dict__ == other.__dict__
-
-    def __hash__(self) -> int:
-        return hash(str(self))
-
-
-class Any(Type):
-    """Every value."""
-
-    def type_string(self) -> str:
-        return "any"
-
-    type_string_internal = type_string
-
-
-class Null(Type):
-    """Null only."""
-
-    def validate(self, value: object) -> bool:
-        return value is None or isinstance(value, (NoneValue, Unknown)) or self._refuse(value)
-
-    def type_string(self) -> str:
-        return "null"
-
-    type_string_internal = type_string
-
-
-class Primitive(Type):
-    """Base of the primitive types."""
-
-    name = ""
-
-    def is_primitive(self) -> bool:
-        return True
-
-    def type_string(self) -> str:
-        return self.name
-
-    type_string_internal = type_string
-
-    def supports_references(self) -> bool:
-        return True
-
-
-class Number(Primitive):
-    name = "number"
-
-    def validate(self, value: object) -> bool:
-        if isinstance(value, Unknown):
-            return True
-        return isinstance(value, (int, float)) and not isinstance(value, bool) or self._refuse(value)
-
-    def cast(self, value: Dynamic) -> int | float:
-        if isinstance(value, (bool, int)):
-            return int(value)
-        if isinstance(value, float):
-            return value
-        try:
-            return int(value)
-        except (TypeError, ValueError):
-            pass
-        try:
-            return float(value)
-        except (TypeError, ValueError):
-            self._no_cast(value)
-
-
-class Integer(Number):
-    name = "int"
-
-    def validate(self, value: object) -> bool:
-        if isinstance(value, Unknown):
-            return True
-        return isinstance(value, int) and not isinstance(value, bool) or self._refuse(value)
-
-    def cast(self, value: Dynamic) -> int:
-        try:
-            return int(value)
-        except (TypeError, ValueError):
-            self._no_cast(value)
-
-
-class Float(Number):
-    name = "float"
-
-    def validate(self, value: object) -> bool:
-        if isinstance(value, Unknown):
-            return True
-        return isinstance(value, (int, float)) and not isinstance(value, bool) or self._refuse(value)
-
-    def cast(self, value: Dynamic) -> float:
-        try:
-            return float(value)
-        except (TypeError, ValueError):
-            self._no_cast(value)
-
-
-class Bool(Primitive):
-    name = "bool"
-
-    def validate(self, value: object) -> bool:
-        return isinstance(value, (bool, Unknown)) or self._refuse(value)
-
-    def cast(self, value: object) -> bool:
-        return False if isinstance(value, NoneValue) else bool(value)
-
-
-class String(Primitive):
-    name = "string"
-
-    def validate(self, value: object) -> bool:
-        return isinstance(value, (str, Unknown)) or self._refuse(value)
-
-    def cast(self, value: object) -> str:
-        if isinstance(value, bool):
-            return "true" if value else "false"
-        return str(value)
-
-
-class List(Type):
-    """Any list."""
-
-    def validate(self, value: object) -> bool:
-        return isinstance(value, (list, Unknown)) or self._refuse(value)
-
-    def type_string(self) -> str | None:
-        return "list"
-
-    def type_string_internal(self) -> str:
-        return "list"
-
-    def get_base_type(self) -> Type:
-        return self
-
-
-class TypedList(List):
-    """A list whose elements all have one type."""
-
-    def __init__(self, element_type: Type) -> None:
-        self.element_type = element_type
-
-    def validate(self, value: object) -> bool:
-        if isinstance(value, Unknown):
-            return True
-        if not isinstance(value, list):
-            return List().validate(value)
-        return all([self.element_type.validate(element) for element in value])
-
-    def type_string(self) -> str | None:
-        inner = self.element_type.type_string()
-        return None if inner is None else f"{inner}[]"
-
-    def type_string_internal(self) -> str:
-        return f"{self.element_type.type_string_internal()}[]"
-
-    def get_base_type(self) -> Type:
-        return self.element_type
-
-    def with_base_type(self, base_type: Type) -> Type:
-        return TypedList(base_type)
-
-    def is_primitive(self) -> bool:
-        return self.element_type.is_primitive()
-
-
-class LiteralList(TypedList):
-    """A list of anything but instances."""
-
-    def __init__(self) -> None:
-        super().__init__(Literal())
-
-    def type_string(self) -> str:
-        return "list"
-
-
-class Dict(Type):
-    """Any dict with text keys."""
-
-    def validate(self, value: object) -> bool:
-        if isinstance(value, Unknown):
-            return True
-        return isinstance(value, dict) and all(isinstance(key, str) for key in value) or self._refuse(value)
-
-    def type_string(self) -> str | None:
-        return "dict"
-
-    def type_string_internal(self) -> str:
-        return "Dict"
-
-
-class TypedDict(Dict):
-    """A dict whose values all have one type."""
-
-    def __init__(self, element_type: Type) -> None:
-        self.element_type = element_type
-
-    def validate(self, value: object) -> bool:
-        if isinstance(value, Unknown):
-            return True
-        if not isinstance(value, dict) or not Dict().validate(value):
-            return Dict().validate(value)
-        return all([self.element_type.validate(element) for element in value.values()])
-
-    def type_string(self) -> str | None:
-        return None
-
-    def type_string_internal(self) -> str:
-        return f"dict[string, {self.element_type.type_string_internal()}]"
-
-
-class LiteralDict(TypedDict):
-    """A dict of anything but instances."""
-
-    def __init__(self) -> None:
-        super().__init__(Literal())
-
-    def type_string(self) -> str:
-        return "dict"
-
-
-class NullableType(Type):
-    """Null or a value of the inner type."""
-
-    def __init__(self, element_type: Type) -> None:
-        self.element_type = element_type
-
-    def validate(self, value: object) -> bool:
-        return value is None or isinstance(value, NoneValue) or self.element_type.validate(value)
-
-    def cast(self, value: object) -> object:
-        return value if value is None or isinstance(value, NoneValue) else self.element_type.cast(value)
-
-    def type_string(self) -> str | None:
-        inner = self.element_type.type_string()
-        return None if inner is None else f"{inner}?"
-
-    def type_string_internal(self) -> str:
-        return f"{self.element_type.type_string_internal()}?"
-
-    def is_primitive(self) -> bool:
-        return self.element_type.is_primitive()
-
-    def get_base_type(self) -> Type:
-        return self.element_type.get_base_type()
-
-    def with_base_type(self, base_type: Type) -> Type:
-        return NullableType(self.element_type.with_base_type(base_type))
-
-
-class Union(Type):
-    """A value of one of several types."""
-
-    def __init__(self, types: list[Type]) -> None:
-        self.types = list(types)
-
-    def validate(self, value: object) -> bool:
-        for member in self.types:
-            try:
-                if member.validate(value):
-                    return True
-            except RuntimeException:
-                continue
-        return self._refuse(value)
-
-    def type_string_internal(self) -> str:
-        return f"Union[{','.join(member.type_string_internal() for member in self.types)}]"
-
-
-class Literal(Union):
-    """Any value without instances in it."""
-
-    def __init__(self) -> None:
-        self.types = [Null(), Number(), Bool(), String()]
-
-    def validate(self, value: object) -> bool:
-        if isinstance(value, Unknown):
-            return True
-        if isinstance(value, list):
-            return all([self.validate(element) for element in value])
-        if isinstance(value, dict):
-            return all([self.validate(element) for element in value.values()])
-        return super().validate(value)
-
-    def type_string_internal(self) -> str:
-        return "Literal"
+    from steward_host.messages import Annotation
+
+__all__ = [
+    "TYPES",
+    "Any",
+    "AnyType",
+    "Bool",
+    "ConstraintType",
+    "Dict",
+    "Float",
+    "Integer",
+    "List",
+    "Literal",
+    "LiteralDict",
+    "LiteralList",
+    "Null",
+    "NullableType",
+    "Number",
+    "OrReferenceType",
+    "Primitive",
+    "ReferenceType",
+    "String",
+    "Type",
+    "TypedDict",
+    "TypedList",
+    "Union",
+    "create_union",
+]
 
 
 class ConstraintType(Type):
@@ -358,6 +64,8 @@ class ConstraintType(Type):
     def validate(self, value: object) -> bool:
         from inmanta.execute import proxy, runtime
 
+        if isinstance(value, AnyType):
+            return True
         return runtime.validate(self.name, proxy.DynamicProxy.unwrap(value))
 
     def type_string(self) -> str:
@@ -368,24 +76,11 @@ class ConstraintType(Type):
     def is_primitive(self) -> bool:
         return self.basetype is None or self.basetype.is_primitive()
 
-    def get_base_type(self) -> Type:
-        return self
+    def is_attribute_type(self) -> bool:
+        return True
 
-
-class ReferenceType(Type):
-    """A reference to a value of the element type."""
-
-    def __init__(self, element_type: Type) -> None:
-        self.element_type = element_type
-
-    def validate(self, value: object) -> bool:
-        return getattr(type(value), "_is_inmanta_reference", False) or self._refuse(value)
-
-    def is_primitive(self) -> bool:
-        return self.element_type.is_primitive()
-
-    def type_string_internal(self) -> str:
-        return f"Reference[{self.element_type.type_string_internal()}]"
+    def issubtype(self, other: Type) -> bool:
+        return self == other or (self.basetype is not None and self.basetype.issubtype(other))
 
 
 TYPES: dict[str, Type] = {
@@ -399,15 +94,81 @@ TYPES: dict[str, Type] = {
 }
 
 
+# Of plugins: alone, and not as part of another type, these take instances too.
+_CONTAINERS: dict[str, Type] = {"list": List(), "dict": TypedDict(Any())}
+
+
 def parse(text: str) -> Type:
     """The type of a text such as `string[]?`; names that are no primitives become typedefs."""
+    found = _modified(text, "") or TYPES.get(text.strip())
+    return found or ConstraintType(text.strip())
+
+
+def _modified(text: str, namespace: str | None) -> Type | None:
+    """The type of a text that is more than a name: of `T?`, `T[]`, `any`, `null`."""
     text = text.strip()
+
+    def inner(name: str) -> Type:
+        return parse(name) if namespace == "" else of_model(name, namespace)
+
     if text.endswith("?"):
-        return NullableType(parse(text[:-1]))
+        return NullableType(inner(text[:-1]))
     if text.endswith("[]"):
-        return TypedList(parse(text[:-2]))
+        return TypedList(inner(text[:-2]))
     if text in ("any", "expression"):
         return Any()
-    if text == "null":
-        return Null()
-    return TYPES.get(text) or ConstraintType(text)
+    return Null() if text == "null" else None
+
+
+def of_model(text: str, namespace: str | None) -> Type:
+    """The type that a plugin of a namespace means by a text of the model.
+
+    The compiler has found each of them when it loaded the plugin; what it found by the name of an import is not found
+    here, and counts as any.
+    """
+    from inmanta.execute import runtime
+
+    text = text.strip()
+    found = _modified(text, namespace) or TYPES.get(text)
+    if found is not None:
+        return found
+    own = f"{namespace}::{text}" if namespace else text
+    return runtime.model_type(text) or (runtime.model_type(own) if own != text else None) or Any()
+
+
+def of_annotation(annotation: object, namespace: str | None = None) -> Type:
+    """The type that an annotation of a plugin means: Python's, or a text of the model."""
+    from steward_host import annotations
+
+    return _described(annotations.describe(annotation), namespace)
+
+
+def _described(described: Annotation, namespace: str | None) -> Type:
+    if isinstance(described, str):
+        return Null() if described == "null" else Any()
+    ((kind, inner),) = described.items()
+    if kind == "model":
+        return _CONTAINERS.get(inner) or of_model(inner, namespace)
+    if kind == "union":
+        return create_union(_described(member, namespace) for member in inner)
+    if kind == "list":
+        return TypedList(_described(inner, namespace))
+    if kind == "dict":
+        return TypedDict(_described(inner, namespace))
+    if kind == "reference":
+        return ReferenceType(_described(inner, namespace))
+    return OneOf(inner) if kind == "literal" else Any()
+
+
+class OneOf(Type):
+    """One of the values of a `typing.Literal`."""
+
+    def __init__(self, values: list[object]) -> None:
+        self.values = values
+
+    def validate(self, value: object) -> bool:
+        same = (isinstance(value, AnyType), *(type(value) is type(known) and value == known for known in self.values))
+        return any(same) or self._refuse(value)
+
+    def type_string_internal(self) -> str:
+        return f"Literal[{', '.join(map(repr, self.values))}]"

@@ -5,6 +5,7 @@ from __future__ import annotations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import builtins
+    from collections.abc import Sequence
 
 # Aliases of text, for annotations.
 ResourceIdStr = str
@@ -48,7 +49,23 @@ class AttributeStateChange(_Record):
     desired: object
 
     def __init__(self, current: object = None, desired: object = None) -> None:
-        super().__init__(current=current, desired=desired)
+        """A value that has no form in JSON becomes text; under test it is an exception."""
+        super().__init__(current=_with_json(current), desired=_with_json(desired))
+
+
+def _with_json(value: object) -> object:
+    if value is None or type(value) in (str, int, float, bool):
+        return value
+    import inmanta
+    from inmanta.protocol.common import json_encode
+
+    try:
+        json_encode(value)
+    except TypeError as error:
+        if inmanta.RUNNING_TESTS:
+            raise Exception(f"Failed to serialize attribute {value}") from error
+        return str(value)
+    return value
 
 
 class DiscoveredResourceInput(_Record):
@@ -61,8 +78,14 @@ class PipConfig(_Record):
     """The `pip` section of a project."""
 
     _fields = ("index_url", "extra_index_url", "pre", "use_system_config")
-    extra_index_url = ()
+    index_url: str | None
+    extra_index_url: Sequence[str] = ()
+    pre: bool | None
     use_system_config = False
+
+    def has_source(self) -> bool:
+        """Whether packages can come from anywhere."""
+        return bool(self.index_url) or bool(self.use_system_config)
 
 
 class Project(_Record):

@@ -35,6 +35,9 @@ __all__ = [
 
 
 _PLAIN = frozenset({str, int, float, bool, type(None)})
+# Texts that plugins gave as objects of classes of their own, which carry more than their text: text -> object. The model
+# knows the text only, so what Python reads of it is the object again.
+richer: dict[str, str] = {}
 _get = object.__getattribute__
 _set = object.__setattr__
 
@@ -128,13 +131,16 @@ class DynamicProxy:
                     got = f"got {key} of type {type(key)} with dict value {item[key]!r}"
                     raise RuntimeException(None, f"dict keys should be strings, {got}")
             return {key: cls.unwrap(element, dynamic_context=dynamic_context) for key, element in item.items()}
-        return item
+        if isinstance(item, str) and getattr(item, "__dict__", None) and not hasattr(item, "_value_"):
+            # With attributes of its own, and no member of an enumeration.
+            richer[str.__str__(item)] = item
+        return None if isinstance(item, NoneValue) else item
 
     @classmethod
     def return_value(cls, value: object, *, context: ProxyContext | None = None) -> Any:
         """What a plugin gets for an internal value; UnknownException for an Unknown."""
         if type(value) in _PLAIN:
-            return value
+            return richer.get(value, value) if richer and type(value) is str else value
         if isinstance(value, Instance):
             if context is not None and context.validated:
                 # The attributes of an instance were not looked at when the argument was checked.
@@ -150,12 +156,16 @@ class DynamicProxy:
             return None
         if isinstance(value, Unknown):
             raise UnknownException(value)
-        return value
+        if isinstance(value, (str, tuple, int, float)) or _is_reference(value) or hasattr(value, "__dataclass_fields__"):
+            return value
+        # Objects that only Python knows.
+        kind = SequenceProxy if hasattr(value, "__len__") else CallProxy if callable(value) else DynamicProxy
+        return kind(value, context=context)  # type: ignore[arg-type]  # what it is, it does not say
 
     def _return_value(self, value: object, *, relative_path: str) -> Any:
         """The gate of all nested reading: refuses undeclared references, then `return_value`."""
         if type(value) in _PLAIN:
-            return value
+            return richer.get(value, value) if richer and type(value) is str else value
         context = self._get_context()
         if _is_reference(value) and not (
             context.should_allow_references() if context is not None else exportcontext.active
@@ -225,6 +235,14 @@ class DynamicProxy:
 
     def __str__(self) -> str:
         return f"@{_shown(self._get_instance())}"
+
+    def __copy__(self) -> Self:
+        return type(self)(self._get_instance(), context=self._get_context())
+
+    def __deepcopy__(self, memo: dict[int, object]) -> Self:
+        import copy
+
+        return type(self)(copy.deepcopy(self._get_instance(), memo), context=self._get_context())
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a value of the model cannot be pickled")
@@ -338,7 +356,7 @@ class IteratorProxy(DynamicProxy):
     def __next__(self) -> Any:
         position, value = next(_get(self, "__elements"))
         if type(value) in _PLAIN:
-            return value
+            return richer.get(value, value) if richer and type(value) is str else value
         return self._return_value(value, relative_path=f"[{position}]")
 
     def __getattr__(self, attribute: str) -> NoReturn:

@@ -197,6 +197,10 @@ class Instance:
     def get_attribute(self, name: str) -> ResultVariable:
         return ResultVariable(self, name)
 
+    def __deepcopy__(self, memo: dict[int, object]) -> Instance:
+        # There is one handle of each instance.
+        return self
+
     def get_type(self) -> Entity:
         found = entity(self.entity_name)
         assert found is not None, "an instance has an entity"

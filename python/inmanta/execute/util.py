@@ -7,7 +7,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-class Unknown:
+class AnyType:
+    """Base of values that every type takes."""
+
+    __slots__ = ()
+
+
+class Unknown(AnyType):
     """A value that only becomes known later, such as a fact; `source` is what is waited for."""
 
     __slots__ = ("source",)
@@ -37,13 +43,3 @@ class NoneValue:
         return "null"
 
     __repr__ = __str__
-
-
-class AnyType:
-    """Equal to any value, for tests."""
-
-    def __eq__(self, other: object) -> bool:
-        return True
-
-    def __hash__(self) -> int:
-        return 0

@@ -56,7 +56,7 @@ class ShutdownInProgress(ServiceUnavailable):
     """The server is about to end."""
 
 
-_CLASSES = (BadRequest, UnauthorizedException, Forbidden, NotFound, Conflict, ServerError, ServiceUnavailable)
+_CLASSES = (BadRequest, UnauthorizedException, Forbidden, NotFound, Conflict, ServerError, ShutdownInProgress)
 
 
 def of_status(status: int, message: str) -> BaseHttpException:

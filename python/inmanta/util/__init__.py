@@ -31,13 +31,18 @@ def hash_file(content: bytes) -> str:
 
 
 def internal_json_encoder(o: object) -> object:
-    """`default=` for `json.dumps`: dates, UUIDs, enums, exceptions, models and proxies. TypeError for the rest."""
-    return _simplify(o)
+    """`default=` for `json.dumps`: UUIDs, enums, exceptions, models, dataclasses, proxies, and times, which are local if
+    they have no zone. TypeError for the rest."""
+    import datetime
+
+    return _simplify(o if not isinstance(o, datetime.datetime) or o.tzinfo is not None else o.astimezone())
 
 
-def api_boundary_json_encoder(o: object) -> object:
-    """As `internal_json_encoder`, but an enum is its value: the form of the REST API."""
-    return _simplify(o)
+def api_boundary_json_encoder(o: object, tz_aware: bool = True) -> object:
+    """As `internal_json_encoder`, but a time without zone is UTC; `tz_aware=False`: all are written so."""
+    import datetime
+
+    return datetime_iso_format(o, tz_aware=tz_aware) if isinstance(o, datetime.datetime) else _simplify(o)
 
 
 def _simplify(o: object) -> object:
@@ -47,32 +52,23 @@ def _simplify(o: object) -> object:
 
     if isinstance(o, JSONSerializable):
         return o.json_serialization_step()
-    if isinstance(o, uuid.UUID):
+    if isinstance(o, uuid.UUID) or type(o).__module__.split(".")[0] in ("pydantic", "pydantic_core"):
+        # Of pydantic, its own values are meant: addresses and secrets, whose text hides them.
         return str(o)
     if isinstance(o, datetime.datetime):
-        # A naive time is UTC.
-        return (o if o.tzinfo else o.replace(tzinfo=datetime.timezone.utc)).isoformat(timespec="microseconds")
-    if isinstance(o, (datetime.date, datetime.time)):
-        return o.isoformat()
-    if isinstance(o, enum.Enum):
-        return o.name
+        return o.isoformat(timespec="microseconds")
     if hasattr(o, "to_dict"):
         return o.to_dict()
-    if hasattr(o, "model_dump"):
-        return o.model_dump(by_alias=True)
-    if hasattr(o, "__dataclass_fields__"):
-        return {name: getattr(o, name) for name in o.__dataclass_fields__}
-    if isinstance(o, (set, frozenset)):
-        # Sorted, or the hash of a resource would change from run to run.
-        return sorted(o, key=lambda item: (type(item).__name__, str(item)))
+    if isinstance(o, enum.Enum):
+        return o.name
     if isinstance(o, Exception):
         return str(o)
-    from inmanta.execute.util import NoneValue, Unknown
+    if hasattr(o, "model_dump"):
+        return o.model_dump(by_alias=True)
+    if hasattr(o, "__dataclass_fields__") and not isinstance(o, type):
+        import dataclasses
 
-    if isinstance(o, NoneValue):
-        return None
-    if isinstance(o, Unknown):
-        return "<<undefined>>"
+        return dataclasses.asdict(o)  # type: ignore[call-overload]  # its fields say that it is one
     raise TypeError(f"{o!r} is not JSON serializable")
 
 

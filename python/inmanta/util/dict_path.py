@@ -146,6 +146,11 @@ class WildDictPath:
         """A path without wildcards for each element that is meant."""
         raise NotImplementedError
 
+    def _resolved(self, container: object) -> list[tuple[DictPath, object]]:
+        """The paths without wildcards, each with the element that it was made for."""
+        paths = self.resolve_wild_cards(container)
+        return [(path, element) for path in paths for element in path.get_elements(container)[:1]]
+
     def get_path_sections(self) -> Sequence[WildDictPath]:
         """The sections of the path."""
         return [self]
@@ -233,11 +238,16 @@ class WildKeyedList(WildDictPath):
                 "Can not call resolve_wild_cards on this path because it uses wild cards (`*`) for some of its keys:"
                 f" `{self}`."
             )
-        found: list[DictPath] = []
-        for item in self._matching(self._items(container, make=False)):
-            pairs = [(key.value, str(item[key.value])) for key, _ in self.key_value_pairs]
-            found.append(KeyedList(self.relation.value, pairs))
-        return found
+        return [self._path_of(item) for item in self._matching(self._items(container, make=False))]
+
+    def _resolved(self, container: object) -> list[tuple[DictPath, object]]:
+        # Items that are alike in these keys have the same path, so that each of their paths leads to all of them.
+        items = self._items(container, make=False)
+        return [(path, item) for path in map(self._path_of, self._matching(items)) for item in path._matching(items)]
+
+    def _path_of(self, item: Mapping[Any, Any]) -> KeyedList:
+        pairs = [(key.value, str(item[key.value])) for key, _ in self.key_value_pairs]
+        return KeyedList(self.relation.value, pairs)
 
     def to_str(self) -> str:
         pairs = "".join(f"[{key.escape()}={value.escape()}]" for key, value in self.key_value_pairs)
@@ -312,7 +322,9 @@ class WildComposedPath(WildDictPath):
         if path is None:
             if path_str is None:
                 raise ValueError("Either path or path_str should be set")
-            path = [_parse_section(text, self._parts) for text in _split(path_str)]
+            path = [_parse_section(text, self._parts) for text in _split(path_str) if text]
+            if not path:
+                raise InvalidPathException(f"{path_str!r} has no section")
         self.expanded_path: list[Any] = [section for part in path for section in part.get_path_sections()]
 
     @classmethod
@@ -328,14 +340,18 @@ class WildComposedPath(WildDictPath):
 
     def resolve_wild_cards(self, container: object) -> list[DictPath]:
         _not_none(container)
+        if not self.expanded_path:
+            return [ComposedPath(path=[])]
+        *outer_sections, last = self.expanded_path
         found: list[tuple[list[DictPath], object]] = [([], container)]
-        for section in self.expanded_path:
+        for section in outer_sections:
             longer: list[tuple[list[DictPath], object]] = []
             for path, outer in found:
-                for resolved in section.resolve_wild_cards(outer):
-                    longer += [([*path, resolved], element) for element in resolved.get_elements(outer)[:1]]
+                longer += [([*path, resolved], element) for resolved, element in section._resolved(outer)]
             found = longer
-        return [ComposedPath(path=path) for path, _ in found]
+        return [
+            ComposedPath(path=[*path, resolved]) for path, outer in found for resolved in last.resolve_wild_cards(outer)
+        ]
 
     def get_path_sections(self) -> Sequence[WildDictPath]:
         return list(self.expanded_path)
@@ -461,12 +477,11 @@ class KeyedList(DictPath, WildKeyedList):
         _dict(container)
         items = self._items(container, make=True)
         found = self._matching(items)
-        if len(found) > 1:
-            raise KeyError(f"Found no or multiple items matching {self} in {container}: {found}")
-        if found and isinstance(items, MutableSequence):
+        # Of several items none is meant, so that a further one is added.
+        if len(found) == 1 and isinstance(items, MutableSequence):
             items[next(index for index, item in enumerate(items) if item is found[0])] = value
             return
-        if found:
+        if len(found) == 1:
             _remove(items, found[0])
         _append(items, value)
 
@@ -560,13 +575,15 @@ def _to_path(text: str, null: Callable[[], Path], composed: Callable[..., Path])
 
 
 def _split(text: str) -> list[str]:
-    """The sections of a path: dots count outside of brackets, where they are not escaped."""
+    """The sections of a path, empty ones too: dots count outside of brackets, where they are not escaped."""
     sections = [""]
     depth = 0
     characters = iter(text)
     for character in characters:
         if character == "\\":
-            sections[-1] += character + next(characters, "")
+            escaped = next(characters, "")
+            # One at the end escapes nothing.
+            sections[-1] += character + escaped if escaped else ""
             continue
         depth += (character == "[") - (character == "]")
         if character == "." and depth <= 0:
