@@ -108,6 +108,33 @@ pub(super) fn split(parameters: &str) -> Vec<&str> {
     parts
 }
 
+/// Of the inside of a dict: its keys and values as arguments, where keys of several kinds may be equal; `None`: keys are
+/// texts, or it is no such thing.
+pub(super) fn entries(inner: &str) -> Option<String> {
+    let mut arguments = Vec::new();
+    let mut is_mixed = false;
+    for entry in split(inner) {
+        let (key, value) = entry.split_at(colon(entry)?);
+        is_mixed |= !key.trim_start().starts_with(['"', '\'']);
+        arguments.push(format!("({key}), ({})", &value[1..]));
+    }
+    is_mixed.then(|| arguments.join(", "))
+}
+
+fn colon(text: &str) -> Option<usize> {
+    let mut at = 0;
+    while let Some(c) = text[at..].chars().next() {
+        let rest = &text[at..];
+        at += match c {
+            ':' => return Some(at),
+            '"' | '\'' => string_end(rest),
+            '(' | '[' | '{' => group_end(rest).unwrap_or(rest.len()),
+            c => c.len_utf8(),
+        };
+    }
+    None
+}
+
 fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split(|c| !is_word(c)).filter(|word| !word.is_empty())
 }

@@ -18,6 +18,13 @@ pub(super) fn register(engine: &mut Environment<'static>) {
     engine.add_function("__tuple__", |items: Rest<Jinja>| Sequence::tuple(items.0));
     engine.add_function("__list__", |items: Rest<Jinja>| Sequence::list(items.0));
     engine.add_function("__dict__", |entries: Jinja| Dict::copy_of(&entries));
+    engine.add_function("__entries__", |items: Rest<Jinja>| {
+        let mut entries = Vec::new();
+        for pair in items.chunks_exact(2) {
+            Dict::set(&mut entries, pair[0].clone(), pair[1].clone());
+        }
+        Dict::of(entries)
+    });
     engine.add_function("__plus__", plus);
     engine.add_function("__macro__", Macro::around);
     engine.add_function("dict", |args: Rest<Jinja>| dict(&args));

@@ -235,7 +235,10 @@ pub(super) fn expression(text: &str) -> String {
                 let inner = expression(&text[at + 1..at + length - 1]);
                 out.push_str(&match c {
                     '[' => format!("__list__({inner})"),
-                    _ => format!("__dict__({{{inner}}})"),
+                    _ => match jinja_macros::entries(&inner) {
+                        Some(entries) => format!("__entries__({entries})"),
+                        None => format!("__dict__({{{inner}}})"),
+                    },
                 });
                 at += length;
             }
