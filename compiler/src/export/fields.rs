@@ -4,7 +4,7 @@ use super::json::{NotJson, is_json, write_json};
 use super::plan::{FieldPlan, Plan, plans, read};
 use super::registry::registrations;
 use crate::Location;
-use crate::diagnostics::{Fail, fail};
+use crate::diagnostics::{Fail, Failure, fail};
 use crate::plugins::{PluginError, reported};
 use crate::runtime::{Machine, ReadError, VarId};
 use crate::span::Loc;
@@ -28,7 +28,7 @@ pub(super) fn write_id(
         None => {
             let name = &registration.id_attribute;
             read(machine, instance, plan.id_slot, name).map_err(|error| match plan.id_slot {
-                None => no_attribute(machine, plan, name, error),
+                None => no_attribute(machine, plan, name, *error),
                 Some(_) => error,
             })?
         }
@@ -197,7 +197,7 @@ pub(super) fn check(
         }
         let value = value_of(machine, field, instance, computed).map_err(|error| {
             match (field.slot, field.missing) {
-                (None, None) => no_attribute(machine, plan, &field.field.name, error),
+                (None, None) => no_attribute(machine, plan, &field.field.name, *error),
                 _ => error,
             }
         })?;
@@ -224,10 +224,10 @@ pub(super) fn check(
 }
 
 /// A resource is made of what its entity does not have: says which class wants it.
-fn no_attribute(machine: &Machine, plan: &Plan, name: &str, cause: Fail) -> Fail {
+fn no_attribute(machine: &Machine, plan: &Plan, name: &str, cause: Failure) -> Fail {
     let entity = machine.program.entity_name(plan.registration.entity);
     let message = format!("Failed to get attribute '{name}' for export on '{entity}'");
-    let error = fail("ExternalException", cause.loc, message).cause(*cause);
+    let error = fail("ExternalException", cause.loc, message).cause(cause);
     let classes = &machine.program.resource_classes;
     let class = plan.registration.class;
     let Some(class) = class.and_then(|at| classes.get(at as usize)) else {

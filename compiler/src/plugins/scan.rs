@@ -75,6 +75,7 @@ const HARMLESS: &[&str] = &[
     "contextmanager",
     "dataclass",
     "dependency_manager",
+    "deprecated",
     "getter",
     "lru_cache",
     "mutator",
@@ -401,7 +402,7 @@ def no_plugin(a): pass
         let plain =
             "from inmanta.plugins import plugin, Context\nfrom inmanta.resources import resource\n";
         let plugin = "@plugin(  # the plugin\n    \"a\",\n)\ndef f(a: int) -> None:\n    \"\"\"\n@plugin\n    \"\"\"\n";
-        let resource = "@resource(\"q::A\", agent=\"a\")\nclass A:\n    @property\n    def plugin_name(self): pass\n";
+        let resource = "@resource(\"q::A\", agent=\"a\")\nclass A:\n    @plugins.deprecated(replaced_by=\"x\")\n    @property\n    def plugin_name(self): pass\n";
         may_have_more(&format!("{plain}{plugin}{resource}"), false);
         for trick in [
             "from x import *\n",
