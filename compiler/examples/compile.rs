@@ -1,4 +1,5 @@
-//! Compiles a project directory by hand: `cargo run --example compile -- DIR [--export] [--dump] [--json] [--without-tiles]`.
+//! Compiles a project directory by hand: `cargo run --example compile -- DIR [--export] [--dump] [--json]
+//! [--without-tiles] [--check]`.
 
 use std::path::PathBuf;
 
@@ -10,11 +11,13 @@ fn main() {
     let mut directory = PathBuf::from(".");
     let mut options = Options::default();
     let mut json = false;
+    let mut only_check = false;
     for argument in std::env::args().skip(1) {
         match argument.as_str() {
             "--export" => options.export = true,
             "--dump" => options.dump_model = true,
             "--json" => json = true,
+            "--check" => only_check = true,
             "--without-tiles" => options.tiling.large = usize::MAX,
             other => directory = PathBuf::from(other),
         }
@@ -35,7 +38,10 @@ fn main() {
     });
     let started = std::time::Instant::now();
     let mut writer = JsonWriter::new(std::io::stdout());
-    let compiled = compile_to(&world, &options, &mut writer);
+    let compiled = match only_check {
+        true => steward_compiler::check(&world),
+        false => compile_to(&world, &options, &mut writer),
+    };
     for diagnostic in &compiled.diagnostics {
         if json {
             eprintln!("{}", diagnostic.to_json());

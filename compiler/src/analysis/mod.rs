@@ -50,9 +50,7 @@ pub fn analyze(world: &dyn World) -> Analysis {
     let mut plugins = Vec::new();
     for module in &loaded.modules {
         let (mut scanned, mut namespaces) = scan(world, module);
-        python
-            .plugins
-            .extend(scanned.iter().map(|scanned| scanned.info.clone()));
+        python.plugins.extend(scanned.iter().map(Scanned::callable));
         python.open_namespaces.append(&mut namespaces);
         plugins.append(&mut scanned);
     }

@@ -21,6 +21,8 @@ pub struct Failure {
     pub message: String,
     pub loc: Loc,
     pub notes: Vec<(String, Loc)>,
+    /// About files that are no sources of the model.
+    pub outside: Vec<Note>,
     pub help: Option<String>,
     pub causes: Vec<Failure>,
     /// Full name of the exception that a plugin raised on purpose.
@@ -35,6 +37,7 @@ pub fn fail(kind: &'static str, loc: Loc, message: impl Into<String>) -> Fail {
         message: message.into(),
         loc,
         notes: Vec::new(),
+        outside: Vec::new(),
         help: None,
         causes: Vec::new(),
         raised: None,
@@ -62,6 +65,19 @@ pub fn duplicate(loc: Loc, first: Loc, message: impl Into<String>) -> Fail {
 impl Failure {
     pub fn note(mut self: Box<Self>, message: impl Into<String>, loc: Loc) -> Box<Self> {
         self.notes.push((message.into(), loc));
+        self
+    }
+
+    /// A note about a file that is no source of the model.
+    pub fn note_outside(
+        mut self: Box<Self>,
+        message: impl Into<String>,
+        location: Option<Location>,
+    ) -> Box<Self> {
+        self.outside.push(Note {
+            message: message.into(),
+            location,
+        });
         self
     }
 
@@ -146,12 +162,14 @@ impl Failure {
     }
 
     pub fn into_diagnostic(self, sources: &Sources) -> Diagnostic {
+        let mut notes = into_notes(self.notes, sources);
+        notes.extend(self.outside);
         Diagnostic {
             severity: Severity::Error,
             kind: self.kind.to_owned(),
             message: self.message,
             location: sources.location(self.loc),
-            notes: into_notes(self.notes, sources),
+            notes,
             help: self.help,
             raised: self.raised,
             causes: self

@@ -3,8 +3,9 @@
 use super::json::{NotJson, is_json, write_json};
 use super::plan::{FieldPlan, Plan, plans, read};
 use super::registry::registrations;
+use crate::Location;
 use crate::diagnostics::{Fail, fail};
-use crate::plugins::PluginError;
+use crate::plugins::{PluginError, reported};
 use crate::runtime::{Machine, ReadError, VarId};
 use crate::span::Loc;
 use crate::types::{InstId, Value};
@@ -24,7 +25,13 @@ pub(super) fn write_id(
     let registration = &plan.registration;
     let value = match computed {
         Some(value) => value,
-        None => read(machine, instance, plan.id_slot, &registration.id_attribute)?,
+        None => {
+            let name = &registration.id_attribute;
+            read(machine, instance, plan.id_slot, name).map_err(|error| match plan.id_slot {
+                None => no_attribute(machine, plan, name, error),
+                Some(_) => error,
+            })?
+        }
     };
     let loc = machine.instance(instance).loc;
     let Some(agent) = agent(machine, plan, instance)? else {
@@ -188,7 +195,12 @@ pub(super) fn check(
         {
             continue;
         }
-        let value = value_of(machine, field, instance, computed)?;
+        let value = value_of(machine, field, instance, computed).map_err(|error| {
+            match (field.slot, field.missing) {
+                (None, None) => no_attribute(machine, plan, &field.field.name, error),
+                _ => error,
+            }
+        })?;
         if field.slot.is_some()
             && field.slot == plan.managed_slot
             && matches!(value, Value::Bool(false))
@@ -209,6 +221,53 @@ pub(super) fn check(
         }
     }
     Ok(true)
+}
+
+/// A resource is made of what its entity does not have: says which class wants it.
+fn no_attribute(machine: &Machine, plan: &Plan, name: &str, cause: Fail) -> Fail {
+    let entity = machine.program.entity_name(plan.registration.entity);
+    let message = format!("Failed to get attribute '{name}' for export on '{entity}'");
+    let error = fail("ExternalException", cause.loc, message).cause(*cause);
+    let classes = &machine.program.resource_classes;
+    let class = plan.registration.class;
+    let Some(class) = class.and_then(|at| classes.get(at as usize)) else {
+        return error;
+    };
+    let short = class.python_class.rsplit('.').next().unwrap_or_default();
+    let written = class_line(machine, &class.file, short);
+    // Where the interpreter knows it, that of its first decorator.
+    let line = written.or((class.line > 0).then_some(class.line));
+    let place = line.map(|line| Location {
+        file: reported(machine.world, &class.file),
+        line,
+        column: None,
+        end_line: None,
+        end_column: None,
+    });
+    let role = if name == class.id_attribute {
+        "is identified by"
+    } else {
+        "has the field"
+    };
+    error
+        .note_outside(
+            format!("the resource class `{short}` of `{entity}` {role} `{name}`"),
+            place,
+        )
+        .help(format!(
+            "add an attribute `{name}` to `{entity}`, or a method `get_{name}` to the class"
+        ))
+}
+
+fn class_line(machine: &Machine, file: &str, class: &str) -> Option<u32> {
+    let text = machine.world.read_text(file).ok()?;
+    let mut lines = text.lines();
+    let at = lines.position(|line| {
+        let rest = line.strip_prefix("class ").map(str::trim_start);
+        rest.and_then(|rest| rest.strip_prefix(class))
+            .is_some_and(|rest| rest.trim_start().starts_with(['(', ':']))
+    })?;
+    u32::try_from(at + 1).ok()
 }
 
 /// Appends all fields as canonical JSON. True: one is Unknown.

@@ -38,7 +38,7 @@ impl Builder<'_> {
         let callee = match Type::primitive(&text) {
             Some(Type::List | Type::Dict) => return Err(not_callable()),
             Some(_) => Callee::Cast(self.find_type(scope.namespace, function.symbol, loc)?),
-            None => match self.find_def(scope.namespace, function.symbol, loc)? {
+            None => match self.find_callee(scope.namespace, function.symbol, loc)? {
                 Def::Plugin(plugin) => Callee::Plugin(plugin),
                 _ => return Err(not_callable()),
             },

@@ -386,7 +386,9 @@ impl Builder<'_> {
                     };
                     let loc = self.loc(*span);
                     let defined = self.define_index(id, attributes, loc);
-                    self.keep(defined);
+                    if self.keep(defined).is_none() {
+                        self.program.half_defined.insert(id);
+                    }
                 }
             }
         }
@@ -572,6 +574,9 @@ impl Builder<'_> {
         }
         if implement.parents {
             self.program.entities[entity.index()].implement_parents = true;
+        }
+        if using.len() < implement.using.len() {
+            self.program.half_defined.insert(entity);
         }
         if using.is_empty() {
             return Ok(());

@@ -68,6 +68,8 @@ pub struct Program {
     pub unresolved: Map<(Symbol, Loc), String>,
     /// Entities of which something is not understood.
     pub broken: Set<EntityId>,
+    /// Entities of which an `implement` or an `index` is not understood.
+    pub half_defined: Set<EntityId>,
     pub n_tables: u32,
     pub precedence: Vec<PrecedenceRule>,
     /// Root directory of each loaded module.
@@ -274,7 +276,7 @@ pub struct Promise {
 }
 
 /// What a variable name means where it stands.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Ref {
     /// A variable of the block `up` levels out.
     Local {

@@ -115,9 +115,7 @@ impl Builder<'_> {
                 .copied();
             return found.ok_or_else(|| {
                 let similar = self.similar_def(namespace, name);
-                self.type_not_found(target, name, loc)
-                    .did_you_mean(similar)
-                    .following(self.may_be_plugin(target, last))
+                self.type_not_found(target, name, loc).did_you_mean(similar)
             });
         }
         let mut at = Some(namespace);
@@ -131,22 +129,29 @@ impl Builder<'_> {
         let similar = self.similar_def(namespace, name);
         Err(self
             .type_not_found(namespace, name, loc)
-            .did_you_mean(similar)
-            .following(self.may_be_plugin(namespace, name)))
+            .did_you_mean(similar))
     }
 
-    /// Whether a namespace may have a plugin of that name, as far as is known.
+    /// What a call names. Nobody is told of a missing one where the module's Python may declare it.
+    pub fn find_callee(
+        &mut self,
+        namespace: NamespaceId,
+        name: Symbol,
+        loc: Loc,
+    ) -> Result<Def, Fail> {
+        self.find_def(namespace, name, loc)
+            .map_err(|error| error.following(self.may_be_plugin(namespace, name)))
+    }
+
+    /// Whether a name may be that of a plugin of which nothing is known.
     fn may_be_plugin(&self, namespace: NamespaceId, name: Symbol) -> bool {
-        let mut at = Some(namespace);
-        while let Some(id) = at {
-            if self.open.contains(&id) {
-                return !self
-                    .text(name)
-                    .starts_with(|c: char| c.is_ascii_uppercase());
-            }
-            at = self.program.namespaces[id.index()].parent;
+        if let Some((qualifier, _)) = self.text(name).rsplit_once("::") {
+            let qualifier = self.program.names.find(qualifier);
+            let target = qualifier.and_then(|qualifier| self.visible(namespace, qualifier));
+            return target.is_some_and(|target| self.open.contains(&target));
         }
-        false
+        let parent = |id: &NamespaceId| self.program.namespaces[id.index()].parent;
+        std::iter::successors(Some(namespace), parent).any(|id| self.open.contains(&id))
     }
 
     pub fn find_entity(&mut self, namespace: NamespaceId, name: Name) -> Result<EntityId, Fail> {

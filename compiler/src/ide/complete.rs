@@ -4,6 +4,7 @@ use super::scope::Scope;
 use super::{Ide, Position};
 use crate::analysis::Static;
 use crate::hir::{Def, NamespaceId};
+use crate::protocol::ParameterKind;
 use crate::syntax::token::{Keyword, Kind, Token};
 use crate::syntax::tokens;
 use crate::types::EntityId;
@@ -257,7 +258,10 @@ impl Ide {
             }
             Def::Plugin(plugin) => {
                 let plugin = &self.program().plugins[plugin.index()];
-                let parameters = plugin.parameters.iter();
+                let parameters = plugin.parameters.iter().filter(|parameter| {
+                    use ParameterKind::{KeywordOnly, Positional};
+                    matches!(parameter.kind, Positional | KeywordOnly)
+                });
                 found.extend(
                     parameters
                         .filter(|parameter| !given.contains(&parameter.name.as_str()))

@@ -125,15 +125,19 @@ pub fn load_python(
     }
 }
 
+/// A file as places name it: those of the project relative to it.
+pub fn reported(world: &dyn World, path: &str) -> String {
+    let root = world.absolute("");
+    let below = path.strip_prefix(root.trim_end_matches('/'));
+    let name = below.map_or(path, |rest| rest.trim_start_matches('/'));
+    name.to_owned()
+}
+
 /// The line of a Python file as a place.
 fn python_loc(world: &dyn World, sources: &mut Sources, failure: &Failure) -> Loc {
     let (Some(path), Some(line)) = (&failure.file, failure.line) else {
         return Loc::NONE;
     };
-    let root = world.absolute("");
-    let name = path
-        .strip_prefix(root.trim_end_matches('/'))
-        .map_or(path.as_str(), |rest| rest.trim_start_matches('/'));
     let Ok(text) = world.read_text(path) else {
         return Loc::NONE;
     };
@@ -143,7 +147,7 @@ fn python_loc(world: &dyn World, sources: &mut Sources, failure: &Failure) -> Lo
         .map(str::len)
         .sum();
     let length = text[start..].lines().next().map_or(0, str::len);
-    let file = sources.add_file(name.to_owned(), text);
+    let file = sources.add_file(reported(world, path), text);
     sources.loc(Span {
         file,
         start: start as u32,

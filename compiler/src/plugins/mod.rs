@@ -5,6 +5,7 @@
 mod bind;
 mod host;
 mod process;
+mod python_text;
 mod scan;
 mod session;
 mod signature;
@@ -13,7 +14,7 @@ mod std;
 mod turns;
 
 pub use bind::{Bound, Check, bind};
-pub use host::load_python;
+pub use host::{load_python, reported};
 pub use process::{HostError, Output};
 pub use scan::{Scanned, scan};
 pub use session::WarmHosts;

@@ -1,6 +1,8 @@
 //! Plugins of Python modules as their text declares them, without running any Python: for tools that must not execute
-//! what they look at. It sees `@plugin` before a `def`; what is made in other ways stays unseen.
+//! what they look at. It sees `@plugin` before a `def`; what is made in other ways stays unseen, and a file in which there
+//! may be such is open.
 
+use super::python_text::{LogicalLine, blanked, logical_lines};
 use crate::project::Module;
 use crate::protocol::{Annotation, Parameter, ParameterKind, PluginInfo};
 use crate::world::World;
@@ -9,14 +11,41 @@ pub struct Scanned {
     pub info: PluginInfo,
     /// `(a: "string", b: int = 3) -> "bool"`, as it is written.
     pub signature: String,
+    /// No other decorator stands between, which could change what it takes.
+    pub is_certain: bool,
+}
+
+impl Scanned {
+    /// As a call may use it: where the parameters are not certain, anything goes.
+    pub fn callable(&self) -> PluginInfo {
+        let mut info = self.info.clone();
+        if self.is_certain {
+            return info;
+        }
+        for parameter in &mut info.parameters {
+            parameter.has_default = true;
+            if parameter.kind == ParameterKind::Positional {
+                parameter.kind = ParameterKind::KeywordOnly;
+            }
+        }
+        for kind in [ParameterKind::VarPositional, ParameterKind::VarKeyword] {
+            info.parameters.push(Parameter {
+                name: String::new(),
+                kind,
+                annotation: Annotation::Any,
+                has_default: false,
+            });
+        }
+        info
+    }
 }
 
 /// The plugins of a module, and the namespaces that may have more.
 pub fn scan(world: &dyn World, module: &Module) -> (Vec<Scanned>, Vec<String>) {
     let mut scanned = Vec::new();
-    let mut namespaces = Vec::new();
+    let mut open = Vec::new();
     let Some(python) = module.python(world) else {
-        return (scanned, namespaces);
+        return (scanned, open);
     };
     let root = world.absolute("");
     for file in &python.files {
@@ -26,85 +55,170 @@ pub fn scan(world: &dyn World, module: &Module) -> (Vec<Scanned>, Vec<String>) {
             continue;
         };
         let namespace = namespace.replace('.', "::");
-        if let Ok(text) = world
+        let text = world
             .read_text(path)
-            .or_else(|_| world.read_text(&file.path))
-        {
-            scan_file(&text, path, &namespace, &mut scanned);
+            .or_else(|_| world.read_text(&file.path));
+        let is_complete = text.is_ok_and(|text| scan_file(&text, path, &namespace, &mut scanned));
+        if !is_complete {
+            open.push(namespace);
         }
-        namespaces.push(namespace);
     }
-    (scanned, namespaces)
+    (scanned, open)
 }
 
-fn scan_file(text: &str, file: &str, namespace: &str, scanned: &mut Vec<Scanned>) {
-    let lines: Vec<&str> = text.lines().collect();
-    let mut at = 0;
-    while at < lines.len() {
-        let Some(given) = decorator(lines[at]) else {
-            at += 1;
-            continue;
-        };
-        // Other decorators and the rest of this one's arguments may lie between.
-        let Some(ahead) = lines[at + 1..]
-            .iter()
-            .take(30)
-            .position(|line| line.starts_with("def ") || line.starts_with("async def "))
-        else {
-            at += 1;
-            continue;
-        };
-        let line = at + 1 + ahead;
-        if let Some((name, signature)) = definition(&lines[line..]) {
-            let (parameters, takes_context) = parameters(&signature);
-            let name = given.unwrap_or(name);
-            scanned.push(Scanned {
-                info: PluginInfo {
-                    name: format!("{namespace}::{name}"),
-                    file: file.to_owned(),
-                    line: line as u32 + 1,
-                    parameters,
-                    returns: Annotation::Any,
-                    allow_unknown: true,
-                    takes_context,
-                    emits_statements: false,
-                    commands: Vec::new(),
-                    deprecated: None,
-                    docstring: docstring(&lines[line..]),
-                },
-                signature,
+/// Decorators that make no plugin.
+const HARMLESS: &[&str] = &[
+    "abstractmethod",
+    "cache",
+    "cached_property",
+    "classmethod",
+    "contextmanager",
+    "dataclass",
+    "dependency_manager",
+    "getter",
+    "lru_cache",
+    "mutator",
+    "overload",
+    "override",
+    "property",
+    "provider",
+    "reference",
+    "resource",
+    "setter",
+    "staticmethod",
+    "total_ordering",
+    "wraps",
+];
+
+/// Words of which a plugin may be made that no `@plugin` shows.
+const TRICKS: &[&str] = &[
+    "FunctionType",
+    "Plugin",
+    "PluginMeta",
+    "__import__",
+    "__module__",
+    "eval",
+    "exec",
+    "globals",
+    "plugin",
+];
+
+struct Decorator {
+    name: Option<String>,
+    is_certain: bool,
+}
+
+/// Finds the plugins of a file; whether there are surely no others.
+fn scan_file(text: &str, file: &str, namespace: &str, scanned: &mut Vec<Scanned>) -> bool {
+    let code = blanked(text);
+    let mut is_complete = true;
+    let mut decorator: Option<Decorator> = None;
+    for line in logical_lines(text, &code) {
+        if line.code.starts_with('@') {
+            let (path, last) = decorator_path(line.code);
+            if last != "plugin" {
+                is_complete &= HARMLESS.contains(&last);
+                if let Some(decorator) = &mut decorator {
+                    decorator.is_certain = false;
+                }
+                continue;
+            }
+            let given = given_name(&line, path);
+            is_complete &= line.indent == 0 && given.is_ok() && decorator.is_none();
+            decorator = (line.indent == 0).then(|| Decorator {
+                name: given.unwrap_or(None),
+                is_certain: true,
             });
+            continue;
         }
-        at = line + 1;
+        let is_def = line.code.starts_with("def ") || line.code.starts_with("async def ");
+        let Some(decorator) = decorator.take() else {
+            is_complete &= !is_trick(&line);
+            continue;
+        };
+        let definition = definition(&line).filter(|_| is_def);
+        is_complete &= definition.is_some();
+        let Some((name, signature)) = definition else {
+            continue;
+        };
+        let (parameters, takes_context) = parameters(&signature);
+        let name = decorator.name.unwrap_or(name);
+        scanned.push(Scanned {
+            info: PluginInfo {
+                name: format!("{namespace}::{name}"),
+                file: file.to_owned(),
+                line: line.number,
+                parameters,
+                returns: Annotation::Any,
+                allow_unknown: true,
+                takes_context,
+                emits_statements: false,
+                commands: Vec::new(),
+                deprecated: None,
+                docstring: line
+                    .code
+                    .ends_with(':')
+                    .then(|| docstring(line.rest))
+                    .flatten(),
+            },
+            is_certain: decorator.is_certain && !words(line.code).any(|word| word == "lambda"),
+            signature,
+        });
+    }
+    is_complete && decorator.is_none()
+}
+
+/// Of `@a.b(…)`: `a.b`, and `b`.
+fn decorator_path(code: &str) -> (&str, &str) {
+    let text = &code[1..];
+    let path = text.split('(').next().unwrap_or(text);
+    (path, path.rsplit('.').next().unwrap_or(path).trim())
+}
+
+/// The name that `@plugin(…)` gives, if it gives one; `Err`: it is computed.
+fn given_name(line: &LogicalLine, path: &str) -> Result<Option<String>, ()> {
+    let at = 1 + path.len();
+    let arguments = without_comments(&line.raw[at..], &line.code[at..]);
+    let arguments = arguments.trim_start_matches('(');
+    let first = arguments.split([',', ')']).next().unwrap_or("").trim();
+    let quoted = match first.split_once('=') {
+        None => first,
+        Some((key, value)) if key.trim() == "name" => value.trim(),
+        Some(_) if line.code.contains("name") => return Err(()),
+        Some(_) => return Ok(None),
+    };
+    match quoted.chars().next() {
+        None => Ok(None),
+        Some(quote @ ('"' | '\'')) => Ok(Some(quoted.trim_matches(quote).to_owned())),
+        Some(_) => Err(()),
     }
 }
 
-/// Of `@plugin` and its like: the name it gives, if it gives one.
-fn decorator(line: &str) -> Option<Option<String>> {
-    let text = line.strip_prefix('@')?;
-    let (path, arguments) = text.split_once('(').unwrap_or((text, ""));
-    let last = path.trim().rsplit('.').next()?;
-    if last.split_whitespace().next()? != "plugin" {
-        return None;
+/// Whether a line may make a plugin in another way than by `@plugin`, or give what is known of plugins another name.
+fn is_trick(line: &LogicalLine) -> bool {
+    let mut words = words(line.code);
+    if !matches!(words.clone().next(), Some("from" | "import")) {
+        return words.any(|word| TRICKS.contains(&word));
     }
-    let first = arguments.split([',', ')']).next()?.trim();
-    let first = first.strip_prefix("name=").unwrap_or(first);
-    let quoted = first.starts_with(['"', '\'']);
-    Some(quoted.then(|| first.trim_matches(['"', '\'']).to_owned()))
+    let names_plugins = words
+        .clone()
+        .any(|word| matches!(word, "plugin" | "Context"));
+    line.code.contains('*') || (names_plugins && words.any(|word| word == "as"))
+}
+
+fn words(code: &str) -> impl Iterator<Item = &str> + Clone {
+    code.split(|c: char| !c.is_alphanumeric() && c != '_')
+        .filter(|word| !word.is_empty())
 }
 
 /// Name, and the text from the opening bracket to the colon.
-fn definition(lines: &[&str]) -> Option<(String, String)> {
-    let text = lines
-        .iter()
-        .take(100)
-        .copied()
-        .collect::<Vec<_>>()
-        .join("\n");
-    let after = text.split_once("def ")?.1;
-    let (name, rest) = after.split_once('(')?;
-    let mut depth = 1;
-    let close = rest.char_indices().find(|(_, c)| {
+fn definition(line: &LogicalLine) -> Option<(String, String)> {
+    let open = line.code.find('(')?;
+    let name = line.code[..open].split_once("def ")?.1;
+    // Of `def f[T](…)`.
+    let name = name.split('[').next()?.trim();
+    let mut depth = 0;
+    let close = line.code[open..].char_indices().find(|(_, c)| {
         match c {
             '(' | '[' | '{' => depth += 1,
             ')' | ']' | '}' => depth -= 1,
@@ -112,35 +226,56 @@ fn definition(lines: &[&str]) -> Option<(String, String)> {
         }
         depth == 0
     })?;
-    let parameters = &rest[..close.0];
-    let returns = rest[close.0 + 1..].split(':').next().unwrap_or("").trim();
-    let flat: Vec<&str> = parameters.split_whitespace().collect();
+    let close = open + close.0;
+    let after = &line.code[close + 1..];
+    let colon = after.find(':')?;
+    let returns = line.raw[close + 1..close + 1 + colon].trim();
+    let written = without_comments(&line.raw[open + 1..close], &line.code[open + 1..close]);
+    let flat: Vec<&str> = written.split_whitespace().collect();
     let mut signature = format!("({})", flat.join(" ").trim_end_matches(','));
     if !returns.is_empty() {
         signature.push(' ');
         signature.push_str(returns);
     }
-    Some((name.trim().to_owned(), signature))
+    Some((name.to_owned(), signature))
+}
+
+/// A `#` that the code does not show, and that is in no string, begins a comment.
+fn without_comments(raw: &str, code: &str) -> String {
+    let is_comment = |at: usize| {
+        let line = code[..at].rfind('\n').map_or(0, |newline| newline + 1);
+        let n_quotes = code[line..at].matches(['"', '\'']).count();
+        n_quotes.is_multiple_of(2)
+    };
+    let mut kept = String::new();
+    let mut at = 0;
+    for line in raw.split_inclusive('\n') {
+        let mut hashes = line.match_indices('#').map(|(hash, _)| hash);
+        let end = hashes.find(|hash| is_comment(at + hash));
+        kept.push_str(&line[..end.unwrap_or(line.len())]);
+        kept.push(' ');
+        at += line.len();
+    }
+    kept
 }
 
 fn parameters(signature: &str) -> (Vec<Parameter>, bool) {
+    let code = blanked(signature);
     let mut depth = 0;
-    let mut parts = vec![String::new()];
-    for c in signature.chars() {
+    let mut parts = Vec::new();
+    let mut start = 1;
+    for (at, c) in code.char_indices() {
         match c {
             '(' | '[' | '{' => depth += 1,
             ')' | ']' | '}' => depth -= 1,
             _ => {}
         }
-        match c {
-            '(' if depth == 1 => {}
-            ')' if depth == 0 => break,
-            ',' if depth == 1 => parts.push(String::new()),
-            c => {
-                if let Some(part) = parts.last_mut() {
-                    part.push(c);
-                }
-            }
+        if (c == ',' && depth == 1) || depth == 0 {
+            parts.push(&signature[start..at]);
+            start = at + 1;
+        }
+        if depth == 0 {
+            break;
         }
     }
     let mut parameters = Vec::new();
@@ -181,13 +316,8 @@ fn parameters(signature: &str) -> (Vec<Parameter>, bool) {
 }
 
 /// The string that a body begins with.
-fn docstring(lines: &[&str]) -> Option<String> {
-    let body = lines
-        .iter()
-        .position(|line| line.trim_end().ends_with(':'))?
-        + 1;
-    let text = lines.get(body..)?.join("\n");
-    let text = text.trim_start();
+fn docstring(body: &str) -> Option<String> {
+    let text = body.trim_start();
     for quotes in ["\"\"\"", "'''"] {
         if let Some(rest) = text.strip_prefix(quotes) {
             let inner = rest.split(quotes).next()?;
@@ -227,7 +357,9 @@ def named(
 def no_plugin(a): pass
 "#;
         let mut scanned = Vec::new();
-        scan_file(text, "x.py", "m", &mut scanned);
+        let is_complete = scan_file(text, "x.py", "m", &mut scanned);
+        assert!(!is_complete, "nobody knows what `@cached` does");
+        assert!(scanned[0].is_certain && !scanned[1].is_certain);
         let names: Vec<&str> = scanned.iter().map(|s| s.info.name.as_str()).collect();
         assert_eq!(names, ["m::simple", "m::other"]);
         let simple = &scanned[0];
@@ -256,5 +388,48 @@ def no_plugin(a): pass
                 ("more", ParameterKind::VarKeyword, false),
             ]
         );
+    }
+
+    #[track_caller]
+    fn may_have_more(text: &str, expected: bool) {
+        let mut scanned = Vec::new();
+        assert_eq!(scan_file(text, "x.py", "m", &mut scanned), !expected);
+    }
+
+    #[test]
+    fn what_makes_plugins_out_of_sight_is_noticed() {
+        let plain =
+            "from inmanta.plugins import plugin, Context\nfrom inmanta.resources import resource\n";
+        let plugin = "@plugin(  # the plugin\n    \"a\",\n)\ndef f(a: int) -> None:\n    \"\"\"\n@plugin\n    \"\"\"\n";
+        let resource = "@resource(\"q::A\", agent=\"a\")\nclass A:\n    @property\n    def plugin_name(self): pass\n";
+        may_have_more(&format!("{plain}{plugin}{resource}"), false);
+        for trick in [
+            "from x import *\n",
+            "from inmanta.plugins import plugin as p\n",
+            "g = plugin(f)\n",
+            "def plugin(f): pass\n",
+            "if x:\n    @plugin\n    def g(): pass\n",
+            "class G(plugins.Plugin): pass\n",
+            "exec(\"@plugin\")\n",
+            "@registered\ndef g(): pass\n",
+            "@plugin(NAME)\ndef g(): pass\n",
+            "@plugin\nclass G: pass\n",
+        ] {
+            may_have_more(&format!("{plain}{plugin}{trick}"), true);
+        }
+    }
+
+    #[test]
+    fn parameters_are_told_from_their_defaults_and_comments() {
+        let text = "@plugin\ndef f(\n    a: \"string\" = \"x, (y\",  # not b: this\n    /, *, c: int,  # one, two\n): pass\n";
+        let mut scanned = Vec::new();
+        scan_file(text, "x.py", "m", &mut scanned);
+        let names: Vec<_> = scanned[0]
+            .info
+            .parameters
+            .iter()
+            .map(|p| (p.name.as_str(), p.has_default))
+            .collect();
+        assert_eq!(names, [("a", true), ("c", false)]);
     }
 }

@@ -238,10 +238,16 @@ impl Loader<'_> {
                         import,
                         format!("Failed to load module {namespace}"),
                     );
+                    let error = error.cause(*cause);
+                    let requires = &self.project.requires;
+                    let advice =
+                        super::requirements::advice(self.world, requires, &self.modules, top);
+                    if let Some(advice) = advice {
+                        return Err(error.help(advice));
+                    }
                     let known = super::modules::names(self.world, self.project);
                     let similar = closest(top, known.iter().map(String::as_str));
                     return Err(error
-                        .cause(*cause)
                         .did_you_mean(similar.map(|similar| namespace.replacen(top, similar, 1)))
                         .or_help("a module is a directory of the module path with a module.yml, setup.cfg or pyproject.toml"));
                 };

@@ -82,6 +82,47 @@ pub(super) fn check(
     ))
 }
 
+/// What to do about a module that is asked for, but not there; `None`: nobody asks for it.
+pub(super) fn advice(
+    world: &dyn World,
+    requires: &[String],
+    modules: &[Module],
+    name: &str,
+) -> Option<String> {
+    let asks = |all: Vec<Requirement>| all.iter().any(|one| one.module == name);
+    let read = |file: &str| world.read_text(file).unwrap_or_default();
+    let of_cfg = |text: &str| of_packages(option(text, "options", "install_requires").lines());
+    let install = |who: &str| {
+        format!("{who} asks for it, but it is not installed: run `steward project install`")
+    };
+    if asks(of_packages(read("requirements.txt").lines())) {
+        return Some(install("requirements.txt"));
+    }
+    let asking = modules.iter().find(|module| match &module.found {
+        Found::Builtin => false,
+        Found::V1(root) => asks(of_packages(
+            read(&format!("{root}/requirements.txt")).lines(),
+        )),
+        Found::V2 { root, .. } => asks(of_cfg(&read(&format!("{root}/setup.cfg")))),
+    });
+    if let Some(module) = asking {
+        return Some(install(&format!("the module {}", module.name)));
+    }
+    let own = requires.iter().filter_map(|text| parse(text).ok());
+    let file = if asks(own.collect()) {
+        "project.yml"
+    } else if asks(of_cfg(&read("setup.cfg"))) {
+        "setup.cfg"
+    } else {
+        return None;
+    };
+    // Those two say which versions fit.
+    let package = format!("{PACKAGE}{}", name.replace('_', "-"));
+    Some(format!(
+        "{file} asks for it, but it is not installed: add `{package}` to requirements.txt and run `steward project install`"
+    ))
+}
+
 /// `net ~= 1.2, != 1.3`, with the name of a module or of its package.
 pub(super) fn parse(text: &str) -> Result<Requirement, String> {
     let plain = text.split(['#', ';']).next().unwrap_or("").trim();

@@ -295,6 +295,9 @@ impl Machine<'_> {
         };
         match error {
             PluginError::Compile(error) if error.kind == "PluginTypeException" => error.at(loc),
+            PluginError::Compile(cause) if cause.kind == "PythonException" => {
+                fail("ExternalException", loc, format!("Exception {place}")).cause(*cause)
+            }
             PluginError::Compile(cause) => fail(
                 "WrappingRuntimeException",
                 loc,

@@ -210,15 +210,23 @@ fn found(shared: &Shared, slot: &Slot, found: Found) -> Jinja {
 impl Object for Root {
     fn get_value(self: &Arc<Self>, key: &Jinja) -> Option<Jinja> {
         let mut slot = lock(&self.shared);
-        let result = slot.name(key.as_str()?)?;
-        Some(found(&self.shared, &slot, result))
+        let name = key.as_str()?;
+        let result = slot.name(name);
+        if matches!(result, None | Some(Found::Nothing)) {
+            slot.miss_name(name);
+        }
+        Some(found(&self.shared, &slot, result?))
     }
 }
 
 impl Object for InstanceObject {
     fn get_value(self: &Arc<Self>, key: &Jinja) -> Option<Jinja> {
         let mut slot = lock(&self.shared);
-        let result = slot.attribute(self.id, key.as_str()?);
+        let name = key.as_str()?;
+        let result = slot.attribute(self.id, name);
+        if matches!(result, Found::Nothing) {
+            slot.miss_attribute(self.id, name);
+        }
         Some(found(&self.shared, &slot, result))
     }
 
@@ -269,7 +277,11 @@ impl Object for DictObject {
 
     fn get_value(self: &Arc<Self>, key: &Jinja) -> Option<Jinja> {
         let mut slot = lock(&self.shared);
-        let value = slot.heap.dict_get(self.id, key.as_str()?)?;
+        let name = key.as_str()?;
+        let Some(value) = slot.heap.dict_get(self.id, name) else {
+            slot.miss_key(self.id, name);
+            return None;
+        };
         Some(element(&self.shared, &mut slot, value))
     }
 

@@ -334,6 +334,11 @@ impl Machine<'_> {
             .iter()
             .map(|(name, value)| format!("('{name}', {})", self.heap.repr(*value, self)))
             .collect();
+        self.no_index_of(entity, &shown, loc)
+    }
+
+    /// No index has just the attributes that are given as `('name', value)`.
+    pub(crate) fn no_index_of(&self, entity: EntityId, shown: &[String], loc: Loc) -> Fail {
         let name = self.program.entity_name(entity);
         not_found(
             loc,

@@ -22,6 +22,7 @@ mod jinja_format;
 mod jinja_macros;
 mod jinja_markup;
 mod jinja_methods;
+mod jinja_missing;
 mod jinja_objects;
 mod jinja_order;
 mod jinja_syntax;

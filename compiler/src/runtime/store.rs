@@ -32,15 +32,23 @@ impl Machine<'_> {
     }
 
     fn double_set(&self, old: Value, set_at: Loc, new: Value, loc: Loc) -> Fail {
+        let texts = (self.heap.to_text(old, self), self.heap.to_text(new, self));
+        self.double_set_of(texts, set_at, loc)
+    }
+
+    /// The same, of an old and a new value as they are shown.
+    pub(crate) fn double_set_of(
+        &self,
+        (old, new): (String, String),
+        set_at: Loc,
+        loc: Loc,
+    ) -> Fail {
         let sources = &self.program.sources;
+        let (was, is) = (sources.brief(set_at), sources.brief(loc));
         let message = format!(
-            "value set twice:\n\told value: {}\n\t\tset at {}\n\tnew value: {}\n\t\tset at {}\n",
-            self.heap.to_text(old, self),
-            sources.brief(set_at),
-            self.heap.to_text(new, self),
-            sources.brief(loc)
+            "value set twice:\n\told value: {old}\n\t\tset at {was}\n\tnew value: {new}\n\t\tset at {is}\n"
         );
-        let first = format!("it was set to `{}` here", self.heap.to_text(old, self));
+        let first = format!("it was set to `{old}` here");
         let mut error = fail("DoubleSetException", loc, message).note(first, set_at);
         if set_at == loc {
             error = error.help("the same statement ran twice with different values");

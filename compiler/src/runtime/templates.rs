@@ -5,21 +5,24 @@
 //! a template) aborts the rendering with a wish; the machine grants it, remembers the answer and renders again.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use minijinja::{Environment, ErrorKind};
 
 use super::calls::Site;
 use super::{InstId, Instance, Machine, Scope, ScopeId, VarId, VarKind, Vars};
-use crate::diagnostics::not_found;
+use crate::Location;
+use crate::diagnostics::{Fail, fail, not_found};
 use crate::hir::{CallId, PluginId, Program, Ref};
 use crate::intern::Symbol;
 use crate::plugins::{Body, PluginError, external};
 use crate::span::Loc;
 use crate::types::text::Instances;
-use crate::types::{Heap, Type, TypeId, Value};
+use crate::types::{DictId, Heap, Type, TypeId, Value};
 
 use super::jinja::{environment, rewrite};
+use super::jinja_missing::{Culprit, Missing};
 use super::jinja_syntax::adapt;
 
 /// A template that asks for more than this many things will never end.
@@ -57,6 +60,8 @@ pub(super) struct Slot {
     keywords: Option<HashMap<String, Value>>,
     call: Option<CallId>,
     scope: ScopeId,
+    /// What was not found.
+    missing: Missing,
 }
 
 pub(super) type Shared = Arc<Mutex<Slot>>;
@@ -170,6 +175,89 @@ impl Slot {
     }
 }
 
+/// What is not found, beside what there is.
+impl Slot {
+    pub fn miss_name(&mut self, name: &str) {
+        let program = Arc::clone(&self.program);
+        let text = |symbol: &Symbol| program.text(*symbol);
+        let slots = self.slot_names(self.instance());
+        self.missing.name(name, || {
+            if let Some(keywords) = &self.keywords {
+                return keywords.keys().map(String::as_str).collect();
+            }
+            let Some(call) = self.call.map(|call| &program.calls[call.index()]) else {
+                return Vec::new();
+            };
+            let root = program.namespaces[call.namespace.index()].root;
+            let visible = call.scope.iter().flat_map(|scope| scope.refs.keys());
+            let variables = &program.blocks[root.index()].variables;
+            visible.chain(variables).chain(&slots).map(text).collect()
+        });
+    }
+
+    pub fn miss_attribute(&mut self, instance: InstId, name: &str) {
+        let slots = self.slot_names(instance);
+        let program = &self.program;
+        self.missing.attribute(name, || {
+            slots.iter().map(|name| program.text(*name)).collect()
+        });
+    }
+
+    pub fn miss_key(&mut self, dict: DictId, name: &str) {
+        let heap = &self.heap;
+        let keys = || {
+            heap.dict(dict)
+                .entries
+                .iter()
+                .map(|(key, _)| heap.str(*key))
+        };
+        self.missing.attribute(name, || keys().collect());
+    }
+
+    fn instance(&self) -> InstId {
+        self.scopes
+            .get(self.scope.index())
+            .map_or(InstId::NONE, |scope| scope.instance)
+    }
+
+    fn slot_names(&self, instance: InstId) -> Vec<Symbol> {
+        let Some(instance) = self.instances.get(instance.index()) else {
+            return Vec::new();
+        };
+        let slots = self.program.entity(instance.entity).slots.iter();
+        slots
+            .map(|attr| self.program.attribute(*attr).name)
+            .collect()
+    }
+}
+
+/// What the engine was busy with, in the template as it reads it: the line, if no more is known.
+fn place_of(error: &minijinja::Error) -> Option<(&str, Range<usize>)> {
+    let text = error.template_source()?;
+    let line = || {
+        let mut start = 0;
+        let mut lines = text.split_inclusive('\n');
+        for _ in 1..error.line()? {
+            start += lines.next()?.len();
+        }
+        Some(start..start + lines.next()?.len())
+    };
+    let place = error.range().or_else(line)?;
+    text.get(place.clone()).map(|_| (text, place))
+}
+
+/// The error of the included template in which it is.
+fn innermost(error: &minijinja::Error) -> &minijinja::Error {
+    let mut error = error;
+    while matches!(error.kind(), ErrorKind::BadInclude | ErrorKind::EvalBlock)
+        && let Some(source) = std::error::Error::source(error)
+        && let Some(inner) = source.downcast_ref()
+    {
+        error = inner;
+    }
+    error
+}
+
 impl Instances for Slot {
     fn instance_text(&self, id: InstId) -> String {
         let instance = &self.instances[id.index()];
@@ -227,6 +315,7 @@ impl Machine<'_> {
                 keywords: None,
                 call: None,
                 scope: ScopeId::NONE,
+                missing: Missing::default(),
             };
             let shared = Arc::new(Mutex::new(slot));
             (environment(&shared), shared)
@@ -258,7 +347,12 @@ impl Machine<'_> {
             self.take_back(shared);
             let wish = lock(shared).wish.take();
             match wish {
-                None => return self.rendered(rendered, path),
+                None => {
+                    let mut missing = std::mem::take(&mut lock(shared).missing);
+                    // The engine asks for its own after ours.
+                    missing.forget(|name| engine.globals().any(|(global, _)| global == name));
+                    return self.rendered(rendered, path, &missing);
+                }
                 Some(Wish::Unset(var)) => return Err(PluginError::Unset(vec![var.0])),
                 Some(Wish::Unknown) => return Err(PluginError::Unknown),
                 Some(Wish::Reference(Some(name), value)) => {
@@ -290,6 +384,7 @@ impl Machine<'_> {
 
     fn lend(&mut self, shared: &Shared) {
         let mut slot = lock(shared);
+        slot.missing.clear();
         slot.heap = std::mem::take(&mut self.heap);
         slot.vars = std::mem::take(&mut self.vars);
         slot.instances = std::mem::take(&mut self.instances);
@@ -310,54 +405,100 @@ impl Machine<'_> {
         &mut self,
         rendered: Result<String, minijinja::Error>,
         path: &str,
+        missing: &Missing,
     ) -> Result<Value, PluginError> {
         let error = match rendered {
             Ok(text) => return Ok(self.heap.new_str(&text)),
             Err(error) => error,
         };
-        let place = match (error.name(), error.line()) {
-            (Some(name), Some(line)) => format!(" ({name}:{line})"),
-            _ => String::new(),
-        };
+        let error = innermost(&error);
         let detail = error
             .detail()
             .map(str::to_owned)
             .unwrap_or_else(|| error.kind().to_string());
-        match error.kind() {
-            ErrorKind::TemplateNotFound => external("jinja2.exceptions.TemplateNotFound", path),
-            ErrorKind::SyntaxError => external(
-                "jinja2.exceptions.TemplateSyntaxError",
-                format!("{detail}{place}"),
-            ),
-            ErrorKind::UndefinedError | ErrorKind::UnknownMethod => Err(PluginError::Compile(
-                not_found(Loc::NONE, format!("{detail}{place}")),
-            )),
-            ErrorKind::UnknownFilter | ErrorKind::UnknownTest => external(
-                "jinja2.exceptions.TemplateAssertionError",
-                format!("{detail}{place}"),
-            ),
-            _ => external(
-                "jinja2.exceptions.TemplateRuntimeError",
-                format!("{detail}{place}"),
-            ),
+        let culprit = place_of(error).and_then(|(text, range)| missing.of(text, range));
+        let is_missing = match error.kind() {
+            ErrorKind::UndefinedError | ErrorKind::UnknownMethod => true,
+            ErrorKind::InvalidOperation => {
+                let is_operand = detail.contains("undefined") && !detail.contains("convert");
+                is_operand && culprit.is_some()
+            }
+            ErrorKind::UnknownFunction => culprit.is_some(),
+            _ => false,
+        };
+        if is_missing {
+            let message = match &culprit {
+                Some(culprit) => format!("'{}' is undefined", culprit.path),
+                None => detail,
+            };
+            let similar = culprit.as_ref().and_then(|it| it.similar.as_ref());
+            let failure = not_found(Loc::NONE, message).did_you_mean(similar);
+            let failure = self.in_template(failure, error, culprit.as_ref());
+            return Err(PluginError::Compile(failure));
         }
+        let type_name = match error.kind() {
+            ErrorKind::TemplateNotFound => {
+                return external("jinja2.exceptions.TemplateNotFound", path);
+            }
+            ErrorKind::SyntaxError => "TemplateSyntaxError",
+            ErrorKind::UnknownFilter | ErrorKind::UnknownTest => "TemplateAssertionError",
+            _ => "TemplateRuntimeError",
+        };
+        let message = format!("jinja2.exceptions.{type_name}: {detail}");
+        let failure = fail("PythonException", Loc::NONE, message);
+        Err(PluginError::Compile(self.in_template(failure, error, None)))
+    }
+
+    /// Says where in a template it is.
+    fn in_template(
+        &self,
+        failure: Fail,
+        error: &minijinja::Error,
+        culprit: Option<&Culprit>,
+    ) -> Fail {
+        let (Some(name), Some(line)) = (error.name(), error.line()) else {
+            return failure;
+        };
+        // What the engine reads has the lines of what is written.
+        let read = error.template_source().unwrap_or("");
+        let start = culprit.and_then(|culprit| read.get(..culprit.start?));
+        let line = start.map_or(line, |before| 1 + before.matches('\n').count());
+        let text = self.template_source(name).unwrap_or_default();
+        let written = text.lines().nth(line - 1).unwrap_or("");
+        let at = culprit.and_then(|culprit| {
+            let mut places = written.match_indices(&culprit.path);
+            let column = written[..places.next()?.0].chars().count();
+            let n_chars = culprit.path.chars().count();
+            places.next().is_none().then_some((column, n_chars))
+        });
+        let line = line as u32;
+        let place = self.template_path(name).map(|file| Location {
+            file,
+            line,
+            column: at.map(|(start, _)| start as u32 + 1),
+            end_line: at.map(|_| line),
+            end_column: at.map(|(start, length)| (start + length) as u32 + 1),
+        });
+        failure.note_outside(format!("in the template {name}, line {line}"), place)
     }
 
     fn template_source(&self, name: &str) -> Option<String> {
+        let path = self.template_path(name)?;
+        self.world.read_text(&path).ok()
+    }
+
+    fn template_path(&self, name: &str) -> Option<String> {
         if name.split('/').any(|part| part == "..") {
             return None;
         }
-        let path = match name.strip_prefix('/') {
+        Some(match name.strip_prefix('/') {
             Some(rest) => format!("templates/{rest}"),
             None => {
                 let (module, rest) = name.split_once('/')?;
-                format!(
-                    "{}/templates/{rest}",
-                    self.program.module_roots.get(module)?
-                )
+                let root = self.program.module_roots.get(module)?;
+                format!("{root}/templates/{rest}")
             }
-        };
-        self.world.read_text(&path).ok()
+        })
     }
 
     fn call_filter(

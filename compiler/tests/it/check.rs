@@ -134,7 +134,7 @@ implement Base using reads when false
 
 #[test]
 fn python_plugins_are_known_by_their_text_and_never_run() {
-    let plugins = "from inmanta.plugins import plugin\n@plugin\ndef known(a: \"string\") -> \"string\":\n    raise SystemExit\n";
+    let plugins = "from inmanta.plugins import plugin\n@plugin\ndef known(a: \"string\") -> \"string\":\n    raise SystemExit\nplugin(\"made_elsewhere\")(known)\n";
     let world = world("import m\nimport n\na = m::known(\"x\")\nb = m::made_elsewhere()\nc = n::known()\nd = m::Known()\n")
         .file("libs/m/module.yml", "name: m\nversion: 1.0.0\nlicense: x")
         .file("libs/m/model/_init.cf", "")
@@ -184,4 +184,187 @@ fn kinds_of_other_modules_may_have_what_nothing_constructs_here() {
     finds(&model(""), &[typo]);
     let missing = "5 warning NotFoundException: could not find attribute with name: parent in type __config__::Element";
     finds(&model("e = Element()\n"), &[missing, typo]);
+}
+
+/// A project that imports a module `q`.
+fn with_module(main: &str, model: &str, python: Option<&str>) -> MemWorld {
+    let world = world(&format!("import q\n{main}"))
+        .file("libs/q/module.yml", "name: q\nversion: 1.0.0\nlicense: x")
+        .file("libs/q/model/_init.cf", model);
+    match python {
+        Some(python) => world.file("libs/q/plugins/__init__.py", python),
+        None => world,
+    }
+}
+
+#[test]
+fn python_declares_neither_types_nor_implementations() {
+    let model = "
+entity A:
+    string n
+    nope x
+end
+entity B:
+end
+typedef z as nope matching self > 1
+implementation i for A:
+end
+implementation j for Nobody:
+end
+implement A using i
+implement A using nope
+implement B using nope
+index A(nope)
+";
+    let expected = [
+        "8 error TypeNotFoundException: could not find type nope in namespace q",
+        "4 error TypeNotFoundException: could not find type nope in namespace q",
+        "11 error TypeNotFoundException: could not find type Nobody in namespace q",
+        "14 error TypeNotFoundException: could not find type nope in namespace q",
+        "15 error TypeNotFoundException: could not find type nope in namespace q",
+    ];
+    // Whether all plugins are known, or some may be missing.
+    let some = "from helpers import *\n";
+    for python in [None, Some("import os\n"), Some(some)] {
+        let checked = check(&with_module("q::A(n=\"1\")\nq::B()\n", model, python));
+        let mut found = lines(&checked.diagnostics);
+        found.sort();
+        let mut expected = expected.map(str::to_owned);
+        expected.sort();
+        assert_eq!(found, expected, "{python:?}");
+    }
+}
+
+#[test]
+fn calls_of_python_plugins_fit_their_text() {
+    let python = "
+from inmanta.plugins import plugin, Context
+
+@plugin
+def known(context: Context, a: \"string\", *, flag: \"bool\" = False) -> \"string\":
+    ...
+
+@plugin(\"other\")
+def inner(a: int, b: int = 1) -> None:
+    ...
+";
+    let main = "
+a = q::known(\"x\", flag=true)
+b = q::knwon(\"x\")
+c = q::inner(1)
+q::other(1, 2, 3)
+q::other(b=1)
+q::other(1, x=2)
+for i in [1]:
+    q::known()
+end
+";
+    let expected = [
+        "4 error TypeNotFoundException: could not find type q::knwon in namespace q did you mean `q::known`?",
+        "5 error TypeNotFoundException: could not find type q::inner in namespace q",
+        "6 error RuntimeException: q::other() takes 2 positional arguments but 3 were given",
+        "7 error RuntimeException: q::other() missing 1 required positional argument: 'a'",
+        "8 error RuntimeException: q::other() got an unexpected keyword argument: 'x'",
+        "10 warning RuntimeException: q::known() missing 1 required positional argument: 'a'",
+    ];
+    let found = lines(&check(&with_module(main, "", Some(python))).diagnostics);
+    assert_eq!(found, expected);
+    // Who knows what the others do.
+    let python = python.replace("@plugin\n", "@plugin\n@wrapping\n");
+    let found = lines(&check(&with_module(main, "", Some(&python))).diagnostics);
+    assert_eq!(found, expected[2..5]);
+}
+
+#[test]
+fn a_lookup_needs_an_index_of_its_attributes() {
+    finds(
+        "
+entity A:
+    string n
+    string m
+end
+entity B extends A:
+end
+entity Owner:
+end
+A.owner [1] -- Owner.parts [0:]
+index B(n, m)
+index A(owner, n)
+implement A using std::none
+implement B using std::none
+implement Owner using std::none
+o = Owner()
+a = A(n=\"1\", m=\"2\", owner=o)
+b = A[n=3]
+c = B[m=\"2\", n=\"1\"]
+d = o.parts[n=\"1\"]
+e = o.parts[m=o]
+if false:
+    f = Owner[x=1]
+end
+",
+        &[
+            "18 error NotFoundException: No index defined on __config__::A for this lookup: [('n', 3)] there is an index `A(n, owner)`",
+            "21 error NotFoundException: No index defined on __config__::A for this lookup: [('owner', …), ('m', …)] there is an index `A(n, owner)`",
+            "23 warning NotFoundException: No index defined on __config__::Owner for this lookup: [('x', 1)] `Owner` has no index: define one with `index Owner(…)`",
+        ],
+    );
+}
+
+#[test]
+fn one_variable_has_one_value() {
+    let twice = |old: &str, was: u32, new: &str, is: u32| {
+        format!(
+            "value set twice:\n\told value: {old}\n\t\tset at ./main.cf:{was}\n\tnew value: {new}\n\t\tset at ./main.cf:{is}"
+        )
+    };
+    let model = "
+entity A:
+    string n
+end
+implement A using std::none
+x = 1
+x = 2
+y = 1
+y = 1.0
+z = [1, 2]
+z = [2, 1]
+a = A(n=\"1\")
+a = A(n=\"1\")
+b = b
+c = \"c{{c}}\"
+d = d.n + 1
+e = e
+e = 1
+f = true ? 1 : f
+if true:
+    f = 1
+    f = 2
+    g = g
+end
+for h in [1]:
+    h = h
+end
+";
+    let entity = |line: u32| format!("__config__::A (instantiated at ./main.cf:{line})");
+    let stuck = |at: u32, word: &str, text: &str| {
+        format!(
+            "{at} {word} RuntimeException: not all statements executed: [{text}] its value is the variable itself"
+        )
+    };
+    let error = |at: u32, text: String| format!("{at} error DoubleSetException: {text}");
+    let expected = [
+        error(7, twice("1", 6, "2", 7)),
+        error(11, twice("[1, 2]", 10, "[2, 1]", 11)),
+        error(13, twice(&entity(12), 12, &entity(13), 13)),
+        stuck(14, "error", "b"),
+        stuck(15, "error", "\"c{{c}}\""),
+        stuck(16, "error", "+"),
+        "21 warning VariableShadowWarning: Variable `f` shadowed: originally declared at ./main.cf:19, shadowed at ./main.cf:21,./main.cf:22".to_owned(),
+        // As a compile does: what is last in a block comes first.
+        format!("21 warning DoubleSetException: {}", twice("2", 22, "1", 21)),
+        stuck(23, "warning", "g"),
+    ];
+    let found = lines(&check(&world(model)).diagnostics);
+    assert_eq!(found, expected);
 }

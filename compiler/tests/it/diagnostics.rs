@@ -278,3 +278,50 @@ fn other_programs_get_an_object_with_the_reference_s_names() {
         }])
     );
 }
+
+#[test]
+fn an_error_of_a_template_shows_its_line() {
+    let world =
+        world("hostname = \"a\"\nd = {\"a\": {\"key\": 1}}\nx = std::template(\"/t.j2\")\n").file(
+            "templates/t.j2",
+            "ok\n{% if true %}\n  {{ d[\"a\"].kee }}\n{% endif %}\n",
+        );
+    let compiled = compile(&world, &Options::default());
+    let [error] = compiled.diagnostics.as_slice() else {
+        panic!("{:?}", compiled.diagnostics);
+    };
+    let rendered = "
+error[WrappingRuntimeException]: Exception in plugin std::template
+ --> main.cf:3:5
+  |
+3 | x = std::template(\"/t.j2\")
+  |     ^^^^^^^^^^^^^
+  |
+caused by: NotFoundException: 'd[\"a\"].kee' is undefined
+  |
+  = help: did you mean `key`?
+note: in the template /t.j2, line 3
+ --> templates/t.j2:3:6
+  |
+3 |   {{ d[\"a\"].kee }}
+  |      ^^^^^^^^^^
+";
+    assert_eq!(render(error, &world, false).trim(), rendered.trim());
+    assert_eq!(
+        error.to_json()["causes"][0]["notes"][0],
+        serde_json::json!({
+            "message": "in the template /t.j2, line 3",
+            "file": "templates/t.j2",
+            "line": 3,
+            "column": 6,
+            "end_line": 3,
+            "end_column": 16,
+        })
+    );
+    // Where no more than the line is known, it is shown.
+    let world = self::world("x = std::template(\"/t.j2\")\n")
+        .file("templates/t.j2", "ok\n{{ 1 | nofilter }}\n");
+    let compiled = compile(&world, &Options::default());
+    let rendered = render(&compiled.diagnostics[0], &world, false);
+    assert!(rendered.contains("2 | {{ 1 | nofilter }}"), "{rendered}");
+}

@@ -394,3 +394,100 @@ fn a_module_without_a_model_is_told() {
         "{error}"
     );
 }
+
+#[test]
+fn a_module_that_is_asked_for_and_not_there_is_to_be_installed() {
+    let help_of = |files: &[(&str, &str)]| {
+        let mut world = MemWorld::default()
+            .file("project.yml", "name: case\nmodulepath: libs\n")
+            .file("main.cf", "import far_away\n")
+            .file(
+                "libs/far_awey/module.yml",
+                "name: far_awey\nversion: 1.0\nlicense: A\n",
+            )
+            .file("libs/far_awey/model/_init.cf", "");
+        for (name, text) in files {
+            world = world.file(name, text);
+        }
+        let compiled = compile(&world, &Options::default());
+        let error = compiled.diagnostics.into_iter().next().expect("an error");
+        assert_eq!(error.kind, "ModuleLoadingException");
+        error.help.unwrap_or_default()
+    };
+    let install = "asks for it, but it is not installed: run `steward project install`";
+    let add = "asks for it, but it is not installed: add `inmanta-module-far-away` to requirements.txt and run `steward project install`";
+    let package = "# all\ninmanta-module-far-away ~= 1.0\n";
+    assert_eq!(help_of(&[]), "did you mean `far_awey`?");
+    assert_eq!(
+        help_of(&[("requirements.txt", package)]),
+        format!("requirements.txt {install}")
+    );
+    let cfg = "[options]\ninstall_requires =\n    inmanta-module-far-away\n";
+    assert_eq!(help_of(&[("setup.cfg", cfg)]), format!("setup.cfg {add}"));
+    let project = "name: case\nmodulepath: libs\nrequires:\n  - far_away\n";
+    assert_eq!(
+        help_of(&[("project.yml", project)]),
+        format!("project.yml {add}")
+    );
+    // Of a module that is there.
+    let near = [
+        ("main.cf", "import near\n"),
+        (
+            "libs/near/module.yml",
+            "name: near\nversion: 1.0\nlicense: A\n",
+        ),
+        ("libs/near/model/_init.cf", "import far_away\n"),
+        ("libs/near/requirements.txt", package),
+    ];
+    assert_eq!(help_of(&near), format!("the module near {install}"));
+}
+
+const RESOURCES: &str = "from inmanta.resources import Resource, resource
+
+
+@resource(\"m::A\", agent=\"n\", id_attribute=\"n\")
+class AResource(Resource):
+    fields = (\"n\", \"owner\")
+";
+
+#[test]
+fn a_field_without_an_attribute_names_its_resource_class() {
+    let files = [
+        ("project.yml", "name: case\nmodulepath: libs\n"),
+        ("main.cf", "import m\na = m::A(n=\"a\")\n"),
+        ("libs/m/module.yml", "name: m\nversion: 1.0\nlicense: A\n"),
+        (
+            "libs/m/model/_init.cf",
+            "entity A extends std::Resource:\n    string n\nend\nimplement A using std::none\n",
+        ),
+        ("libs/m/plugins/__init__.py", RESOURCES),
+    ];
+    let files = files.map(|(name, text)| (name.to_owned(), text.to_owned()));
+    let options = Options {
+        export: true,
+        ..Options::default()
+    };
+    let compiled = Disk::new(&files).run(&options, &[]).compiled;
+    let [error] = compiled.diagnostics.as_slice() else {
+        panic!("{:?}", compiled.diagnostics);
+    };
+    assert_eq!(
+        chain(error),
+        "ExternalException: Failed to get attribute 'owner' for export on 'm::A' <- \
+         NotFoundException: could not find attribute with name: owner in type m::A"
+    );
+    assert_eq!(error.location.as_ref().map(|at| at.line), Some(2));
+    assert_eq!(
+        error.notes[0].message,
+        "the resource class `AResource` of `m::A` has the field `owner`"
+    );
+    let place = error.notes[0].location.as_ref().expect("a place");
+    assert_eq!(
+        (place.file.as_str(), place.line),
+        ("libs/m/plugins/__init__.py", 5)
+    );
+    assert_eq!(
+        error.help.as_deref(),
+        Some("add an attribute `owner` to `m::A`, or a method `get_owner` to the class")
+    );
+}

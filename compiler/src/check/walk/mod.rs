@@ -1,14 +1,18 @@
 //! Goes through the resolved program: names that mean nothing, attributes that no entity has, values that no attribute
 //! takes, arguments that no plugin has. Only what is certain to fail where it runs.
 
+mod assignments;
+mod calls;
+
+use assignments::Assigned;
+
 use crate::analysis::{Frame, Infer, Static};
-use crate::diagnostics::{Fail, Failure, closest, fail, not_found, runtime, typing};
+use crate::diagnostics::{Fail, Failure, fail, not_found, runtime, typing};
 use crate::hir::{
-    AttributeKind, BlockId, CallId, Callee, ConstructId, ExprId, ExprKind, FormatPart, NamespaceId,
-    Program, Promise, QueryKind, Ref, StmtId, StmtKind,
+    AttributeKind, BlockId, ConstructId, ExprId, ExprKind, FormatPart, NamespaceId, Program,
+    Promise, Ref, StmtId, StmtKind,
 };
 use crate::intern::Symbol;
-use crate::plugins::Body;
 use crate::runtime::Machine;
 use crate::span::Loc;
 use crate::types::{EntityId, Value};
@@ -30,6 +34,7 @@ pub(super) fn walk(machine: &mut Machine) -> Found {
         frames: Vec::new(),
         entity: None,
         certain: true,
+        root_variables: Assigned::default(),
     };
     for (at, namespace) in program.namespaces.iter().enumerate() {
         if !namespace.is_std {
@@ -63,13 +68,19 @@ struct Walker<'m, 'p> {
     entity: Option<EntityId>,
     /// What is looked at runs in every compile.
     certain: bool,
+    /// Of all files: one can assign to those of another.
+    root_variables: Assigned,
 }
 
 impl Walker<'_, '_> {
     fn root(&mut self, namespace: NamespaceId) {
         self.entity = None;
         self.certain = true;
-        self.block(self.program.namespaces[namespace.index()].root, None);
+        let root = self.program.namespaces[namespace.index()].root;
+        let mut assigned = std::mem::take(&mut self.root_variables);
+        self.assignments(root, &mut assigned);
+        self.root_variables = assigned;
+        self.stmts(root, None);
     }
 
     fn report(&mut self, error: Fail) {
@@ -91,8 +102,14 @@ impl Walker<'_, '_> {
     }
 
     fn block(&mut self, block: BlockId, iterable: Option<ExprId>) {
+        self.assignments(block, &mut Assigned::default());
+        self.stmts(block, iterable);
+    }
+
+    fn stmts(&mut self, block: BlockId, iterable: Option<ExprId>) {
         self.frames.push(Frame::Block(block, iterable));
         for stmt in &self.program.blocks[block.index()].stmts {
+            self.self_assignment(block, iterable.is_some(), *stmt);
             self.stmt(*stmt);
         }
         self.frames.pop();
@@ -189,6 +206,13 @@ impl Walker<'_, '_> {
         let broken = &self.program.broken;
         let known = self.program.entity(entity);
         broken.contains(&entity) || known.ancestors.iter().any(|one| broken.contains(one))
+    }
+
+    /// Whether it may have implementations or indexes that are not understood, of its own or of its ancestors.
+    fn is_half_defined(&self, entity: EntityId) -> bool {
+        let ancestors = &self.program.entity(entity).ancestors;
+        let mut all = ancestors.iter().chain(std::iter::once(&entity));
+        self.is_broken(entity) || all.any(|one| self.program.half_defined.contains(one))
     }
 
     fn no_attribute(&self, entity: EntityId, name: Symbol, loc: Loc) -> Fail {
@@ -304,45 +328,12 @@ impl Walker<'_, '_> {
         for spread in &construct.spreads {
             self.expr(*spread);
         }
-        if entity.entries.is_empty() && !self.is_broken(construct.entity) {
+        if entity.entries.is_empty() && !self.is_half_defined(construct.entity) {
             let short = self.program.text(entity.short);
             let message = format!("Unable to select implementation for entity {short}");
             self.report(runtime(loc, message).help(format!(
                 "add `implement {short} using std::none`, or an implementation of its own"
             )));
-        }
-    }
-
-    fn call(&mut self, id: CallId) {
-        let call = &self.program.calls[id.index()];
-        for value in call.positional.iter().chain(&call.spreads) {
-            self.expr(*value);
-        }
-        for (_, value) in &call.named {
-            self.expr(*value);
-        }
-        let Callee::Plugin(plugin) = call.callee else {
-            return;
-        };
-        let plugin = &self.program.plugins[plugin.index()];
-        if !call.spreads.is_empty() || !matches!(plugin.body, Body::Native(_)) {
-            return;
-        }
-        let positional = vec![Value::Null; call.positional.len()];
-        let named: Vec<(String, Value)> = call
-            .named
-            .iter()
-            .map(|(name, _)| (self.program.text(*name).to_owned(), Value::Null))
-            .collect();
-        let name = self.program.text(plugin.name);
-        let (bound, _) = crate::plugins::bind(name, plugin, &positional, &named);
-        if let Err(message) = bound {
-            let known = || plugin.parameters.iter().map(|parameter| &*parameter.name);
-            let similar = named
-                .iter()
-                .filter(|(keyword, _)| known().all(|name| name != keyword))
-                .find_map(|(keyword, _)| closest(keyword, known()));
-            self.report(runtime(call.loc, message).did_you_mean(similar));
         }
     }
 
@@ -377,21 +368,7 @@ impl Walker<'_, '_> {
             ExprKind::Format(parts) => self.parts(parts),
             ExprKind::Construct(id) => self.construct(*id),
             ExprKind::Call(id) | ExprKind::Cast(id) => self.call(*id),
-            ExprKind::Query(id) => {
-                let query = &self.program.queries[id.index()];
-                if let QueryKind::Relation(object, name) = query.kind {
-                    self.expr(object);
-                    if let Static::Entity(entity) = self.infer(object)
-                        && !self.may_have(entity, name)
-                    {
-                        self.report(self.no_attribute(entity, name, query.loc));
-                    }
-                }
-                let values = query.args.iter().map(|(_, value)| value);
-                for value in values.chain(&query.spreads) {
-                    self.expr(*value);
-                }
-            }
+            ExprKind::Query(id) => self.query(*id),
             ExprKind::Comprehension(id) => {
                 let comprehension = &self.program.comprehensions[id.index()];
                 self.expr(comprehension.iterable);
