@@ -6,7 +6,7 @@
 
 use std::fs;
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Whether the connection from `client` to our address `server` may be that of a confined process: one holds it, or nobody
 /// does any more. Blocks for some milliseconds; meant for loopback. False on systems that do not confine.
@@ -14,10 +14,13 @@ pub fn may_be_confined(client: SocketAddr, server: SocketAddr) -> bool {
     let Some(ours) = n_filters(Path::new("/proc/self/status")) else {
         return false;
     };
-    let confined: Vec<_> = crate::files::entries(Path::new("/proc"))
-        .into_iter()
-        .filter(|process| n_filters(&process.join("status")).is_some_and(|theirs| theirs > ours))
-        .collect();
+    let Ok(processes) = fs::read_dir("/proc") else {
+        return false;
+    };
+    let is_confined =
+        |process: &PathBuf| n_filters(&process.join("status")).is_some_and(|theirs| theirs > ours);
+    let processes = processes.flatten().map(|entry| entry.path());
+    let confined: Vec<PathBuf> = processes.filter(is_confined).collect();
     if confined.is_empty() {
         return false;
     }
