@@ -46,6 +46,7 @@ mod run;
 mod schedule;
 mod steps;
 mod store;
+mod template_errors;
 mod templates;
 mod tiles;
 mod units;
