@@ -134,6 +134,8 @@ class Declared:
                     "python_class": f"{cls.__module__}.{cls.__qualname__}",
                     "fields": [{"name": field, "getter": _has_getter(cls, field)} for field in cls.fields],
                     "id_getter": _has_getter(cls, options["name"]),
+                    "identifies": resources.identifies(cls),
+                    "assembles": not resources.is_plain(cls),
                     "file": getattr(module, "__file__", None) or "",
                     "line": getattr(cls, "__firstlineno__", 0),
                 }

@@ -233,6 +233,17 @@ def _attribute_of(value: Reference[Any], name: str) -> Reference[Any]:
     return made
 
 
+def copied(value: Any) -> Any:
+    """A copy of what is stored of a resource, of JSON types and Unknowns; TypeError for what has no such form."""
+    if type(value) in PLAIN or isinstance(value, Unknown):
+        return value
+    if isinstance(value, (list, tuple)):
+        return [copied(item) for item in value]
+    if isinstance(value, dict):
+        return {resources._key(key): copied(item) for key, item in value.items()}
+    return copied(resources.simplified(value))
+
+
 def exported(value: Any) -> Any:
     """A field's value as it is exported: plain data, an instance left as it is, UnknownException for an Unknown."""
     if type(value) in PLAIN:

@@ -196,7 +196,13 @@ impl HostCallbacks for NoModel<'_> {
         }
     }
 
-    fn native(&mut self, plugin: &str, _: &[rmpv::Value], _: &[(String, rmpv::Value)]) -> Got {
+    fn native(
+        &mut self,
+        plugin: &str,
+        _: &[rmpv::Value],
+        _: &[(String, rmpv::Value)],
+        _: Option<String>,
+    ) -> Got {
         Got::NoAttribute(format!("there is no model yet, so no plugin {plugin}"))
     }
 

@@ -158,12 +158,13 @@ pub trait HostCallbacks {
     fn validate(&mut self, typedef: &str, value: &rmpv::Value) -> crate::protocol::Got;
     /// Where an instance was made.
     fn place(&mut self, instance: u32) -> crate::protocol::ToHost;
-    /// Calls a native plugin for Python code.
+    /// Calls a native plugin for Python code. `identity`: of the resource that its first argument becomes, if it is known.
     fn native(
         &mut self,
         plugin: &str,
         args: &[rmpv::Value],
         kwargs: &[(String, rmpv::Value)],
+        identity: Option<String>,
     ) -> crate::protocol::Got;
     fn log(&mut self, level: &str, message: &str);
     /// A line that Python printed.
