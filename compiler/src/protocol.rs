@@ -262,6 +262,7 @@ pub struct Parameter {
 pub struct PluginInfo {
     pub name: String,
     pub file: String,
+    /// Of its `def`, if it has one decorator.
     pub line: u32,
     pub parameters: Vec<Parameter>,
     pub returns: Annotation,

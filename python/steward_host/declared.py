@@ -57,7 +57,7 @@ class Declared:
         return {
             "name": name,
             "file": code.co_filename if code is not None else "",
-            "line": code.co_firstlineno if code is not None else 0,
+            "line": code.co_firstlineno + 1 if code is not None else 0,
             "parameters": parameters,
             "returns": "any" if returns == "missing" else returns,
             "allow_unknown": plugin.is_accept_unknowns(),

@@ -57,6 +57,8 @@ pub struct PluginDef {
     /// It sets its result itself; what it returns does not count.
     pub emits_statements: bool,
     pub deprecated: Option<Option<String>>,
+    /// Of Python.
+    pub declared_at: Option<crate::Location>,
     pub body: Body,
 }
 

@@ -335,3 +335,16 @@ fn facts_are_those_of_the_ids_that_classes_make() {
         .collect();
     assert_eq!(asked, ["m::Numbered[abd,nr=3]"]);
 }
+
+#[test]
+fn an_annotation_that_names_no_type_is_an_error_at_the_plugin() {
+    let plugins = "from inmanta.plugins import plugin\n\n@plugin\ndef f(a: \"nope\") -> \"int\":\n    return 1\n";
+    let outcome = project("import m", plugins).run(&Options::default(), &[]);
+    let error = &outcome.compiled.diagnostics[0];
+    assert_eq!(error.message, "could not find type nope in namespace m");
+    let place = error.location.as_ref().expect("a place");
+    assert_eq!(
+        (place.file.as_str(), place.line),
+        ("libs/m/plugins/__init__.py", 4)
+    );
+}
