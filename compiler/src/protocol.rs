@@ -17,7 +17,7 @@
 //! | 3 | u32 instance id, then the full entity name (UTF-8) | an instance of the model; attributes by `get` |
 //! | 4 | u32 id | an opaque Python object that the host keeps for this connection |
 //! | 5 | array of object id, entity name, map of fields, whether it is a reference to one; from us: object id, u32 instance id, entity name | a dataclass of Python and the instance that it is paired with |
-//! | 6 | from Python: array of object id, kind, class, type, text or nil, repr or nil, or of our number alone; from us: array of object id, or of our number, kind and map of arguments | a reference |
+//! | 6 | from Python: array of object id, kind, class, type, text or nil, repr or nil, id of the first object that it equals, or of our number alone; from us: array of object id, or of our number, kind and map of arguments | a reference |
 //!
 //! A connection starts with the host's `hello`. It is synchronous: one request of ours at a time; while a
 //! `call` or `map` is open the host may ask (`get`, `lookup`, `entity`, …; we answer with `got`, `entity_info`, …) and send
@@ -106,13 +106,14 @@ pub enum ToHost {
         /// Namespace of the calling statement.
         namespace: String,
     },
-    /// Runs `get_<field>` getters of a resource class on an instance, in order. Answer: `mapped`, `ignored`,
-    /// `failed`, `unset`.
+    /// Makes the id of an instance's resource, if asked to, then runs `get_<field>` getters of its class, in order.
+    /// Answer: `mapped`, `ignored`, `failed`, `unset`; `result` if something of the id is Unknown.
     Map {
         id: u64,
         /// Index into `loaded.resources`.
         class: u32,
         instance: rmpv::Value,
+        identify: bool,
         fields: Vec<String>,
     },
     /// Answer to `get`.
@@ -134,10 +135,11 @@ pub enum ToHost {
     ApiAnswer { code: u16, body: serde_json::Value },
     /// Answer to `where`; no file: it is not known.
     Place { file: Option<String>, line: u32 },
-    /// Runs the registered dependency managers over all resources. Answer: `depended` or `failed`.
-    Depend {
+    /// Makes the objects of resources, runs the registered dependency managers over them, and serializes them. Answer:
+    /// `assembled` or `failed`.
+    Assemble {
         id: u64,
-        resources: Vec<DependResource>,
+        resources: Vec<Unassembled>,
     },
     /// Asks for the exported form of a reference that Python made. Answer: `serialized` or `failed`.
     Serialize {
@@ -260,6 +262,7 @@ pub struct Parameter {
 pub struct PluginInfo {
     pub name: String,
     pub file: String,
+    /// Of its `def`, if it has one decorator.
     pub line: u32,
     pub parameters: Vec<Parameter>,
     pub returns: Annotation,
@@ -286,6 +289,12 @@ pub struct ResourceClassInfo {
     /// The class computes the id attribute, which need not be a field.
     #[serde(default)]
     pub id_getter: bool,
+    /// The class has an `object_to_id` of its own.
+    #[serde(default)]
+    pub identifies: bool,
+    /// The class has its own way to make an object of the fields or to serialize it.
+    #[serde(default)]
+    pub assembles: bool,
     pub file: String,
     pub line: u32,
 }
@@ -339,17 +348,50 @@ pub enum FailureKind {
     External,
 }
 
-/// An exported resource as dependency managers see it.
+/// The id of a resource that its class made.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct DependResource {
-    /// Index into `loaded.resources`.
-    pub class: u32,
+pub struct OwnId {
+    pub entity_type: String,
+    pub agent: String,
+    pub attribute: String,
+    pub value: String,
+}
+
+impl std::fmt::Display for OwnId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self {
+            entity_type,
+            agent,
+            attribute,
+            value,
+        } = self;
+        write!(f, "{entity_type}[{agent},{attribute}={value}]")
+    }
+}
+
+/// A resource of which Python makes an object.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Unassembled {
+    /// Index into `loaded.resources`; none: it is Steward's own.
+    pub class: Option<u32>,
     /// Without version.
     pub id: String,
-    pub attributes: serde_json::Map<String, serde_json::Value>,
+    /// A map of its fields.
+    pub attributes: rmpv::Value,
     /// Ids without version.
     pub requires: Vec<String>,
     pub instance: rmpv::Value,
+}
+
+/// What has become of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Assembled {
+    /// Position among the resources.
+    pub resource: u32,
+    /// All ids that it requires now.
+    pub requires: Vec<String>,
+    /// A map of all that is stored of it, if that has changed.
+    pub attributes: Option<rmpv::Value>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -424,6 +466,9 @@ pub enum FromHost {
         id: u64,
         /// In the order asked for.
         values: Vec<rmpv::Value>,
+        /// If it was asked for.
+        #[serde(default)]
+        identity: Option<OwnId>,
     },
     /// The exported form of a reference.
     Serialized {
@@ -433,10 +478,10 @@ pub enum FromHost {
         /// That of itself and of all references that its arguments need.
         models: Vec<serde_json::Value>,
     },
-    /// For each resource whose requirements changed: its position and all ids it requires now.
-    Depended {
+    /// The resources that have changed.
+    Assembled {
         id: u64,
-        requires: Vec<(u32, Vec<String>)>,
+        resources: Vec<Assembled>,
     },
     Collected {
         id: u64,
@@ -462,6 +507,9 @@ pub enum FromHost {
         plugin: String,
         args: Vec<rmpv::Value>,
         kwargs: Vec<(String, rmpv::Value)>,
+        /// The id of the resource that the first argument becomes, if its class computes it.
+        #[serde(default)]
+        identity: Option<String>,
     },
     /// All instances of an entity so far. Answer: `instance_list`.
     Instances {

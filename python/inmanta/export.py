@@ -211,12 +211,8 @@ def _resource(exported: dict[str, Any]) -> Resource:
     from inmanta import resources
 
     attributes = json.loads(exported["attributes"])
-    cls, _ = resources.resource.get_class(exported["entity_type"])
-    if cls is None:
-        cls = type("Resource", (resources.Resource,), {"fields": tuple(attributes)})
-        options = {"agent": "", "name": exported["id_attribute"]}
-        resources.resource.add_resource(exported["entity_type"], cls, options)
-    made: Resource = cls(resources.Id.parse_id(exported["id"], version=0))
+    made_id = resources.Id.parse_id(exported["id"], version=0)
+    made = resources.class_of(made_id, attributes)(made_id)
     made.populate({**attributes, "requires": exported["requires"]}, force_fields=True)
     return made
 

@@ -451,7 +451,7 @@ def _reference_object(resource: Resource, number: str, logger: LoggerABC) -> Ref
             made: Reference[Any] = cls(**_arguments(resource, model["args"], logger))
             resource._references_model[number] = made
             return made
-    raise ReferenceMissingError(f"{resource.id} has no reference {number}")
+    raise KeyError(f"The reference with id {number} is not defined in resource {resource.id}")
 
 
 _PYTHON_TYPES = {"str": str, "int": int, "float": float, "bool": bool}

@@ -148,8 +148,10 @@ class Resource(metaclass=ResourceMeta):
         self.id = _id
         self.requires = set()
         self.resource_requires: set[Resource] = set()
+        # Names of the attributes that were ever set to an Unknown.
         self.unknowns: set[str] = set()
         self.model = None
+        self.__dict__.update(dict.fromkeys(type(self).fields))
         # Reference id -> Reference; clones share it, so that one task resolves a reference once.
         self._references_model: dict[str, Reference[Any]] = {}
         self._resolved = False
@@ -219,8 +221,10 @@ class Resource(metaclass=ResourceMeta):
             raise TypeError(f"No resource class registered for entity {entity_name}")
         with proxy.exportcontext:
             made = resource_class(cls_id(resource_class, model_object, entity_name, options))
+            values = {}
             for field in resource_class.fields:
-                setattr(made, field, resource_class.map_field(exporter, entity_name, field, model_object))
+                values[field] = resource_class.map_field(exporter, entity_name, field, model_object)
+            made.populate(values)
         made.model = model_object
         return made
 
@@ -230,22 +234,35 @@ class Resource(metaclass=ResourceMeta):
 
     # --- as data -----------------------------------------------------------------------------------------------------
 
-    def populate(self, obj_map: dict[str, Any], force_fields: bool = False) -> None:
+    def populate(self, fields: dict[str, Any], force_fields: bool = False) -> None:
         """Takes the fields out of an exported map; an exception for a missing one that has no default."""
         defaults = self._defaults
+        values = {}
         for field in type(self).fields:
-            if field in obj_map:
-                value = obj_map[field]
+            if field in fields:
+                values[field] = fields[field]
             elif field in defaults:
                 value = defaults[field]
-                value = list(value) if isinstance(value, tuple) else value
-            elif force_fields:
-                continue
-            else:
-                raise Exception(f"Resource with id {obj_map.get('id')} does not have field {field}")
-            setattr(self, field, value)
-        requires = obj_map.get("requires", ())
-        self.requires = {required if isinstance(required, Id) else Id.parse_id(required) for required in requires}
+                values[field] = list(value) if isinstance(value, tuple) else value
+            elif not force_fields:
+                raise Exception(f"Resource with id {fields.get('id')} does not have field {field}")
+        self._set(values)
+        for required in fields.get("requires", ()):
+            self.requires.add(required if isinstance(required, Id) else Id.parse_id(required))
+
+    def _set(self, values: dict[str, Any]) -> None:
+        if type(self).__setattr__ is _SET:
+            # What setting them one by one would do.
+            self.unknowns.update([name for name, value in values.items() if isinstance(value, Unknown)])
+            self.__dict__.update(values)
+        else:
+            for name, value in values.items():
+                setattr(self, name, value)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if isinstance(value, Unknown):
+            self.unknowns.add(name)
+        self.__dict__[name] = value
 
     @classmethod
     def deserialize(cls, obj_map: dict[str, Any], force_fields: bool = False) -> Resource:
@@ -259,18 +276,23 @@ class Resource(metaclass=ResourceMeta):
         return made
 
     def serialize(self) -> dict[str, Any]:
-        """A map of JSON types: the fields, `requires` as sorted ids, and `id`."""
-        made = {field: to_json(getattr(self, field)) for field in type(self).fields}
+        """A map of the fields as they are, `requires` as sorted ids, and `id`."""
+        made = {field: getattr(self, field) for field in type(self).fields}
         made["requires"] = sorted(str(required) for required in self.requires)
         made["id"] = self.id.resource_version_str()
         return made
 
     def clone(self, **kwargs: object) -> Self:
         """A copy with some fields replaced. As with the reference, the values of the others are shared, not copied."""
-        copy = type(self)(self.id)
-        for field in type(self).fields:
-            setattr(copy, field, kwargs.pop(field) if field in kwargs else getattr(self, field))
-        copy.requires = set(self.requires)
+        kind = type(self)
+        copy: Self
+        if is_plain(kind):
+            # The same, without reading the texts of ids.
+            copy = kind(self.id)
+            copy._set({field: self.__dict__[field] for field in kind.fields})
+            copy.requires = set(self.requires)
+        else:
+            copy = Resource.deserialize(self.serialize())  # type: ignore[assignment]  # of the class that is registered
         copy._references_model = self._references_model
         copy._resolved = self._resolved
         for name, value in kwargs.items():
@@ -320,6 +342,12 @@ class Resource(metaclass=ResourceMeta):
             raise KeyError(key)
         setattr(self, key, value)
 
+    def __delitem__(self, key: str) -> None:
+        raise Exception("A resource has all its fields: none can be deleted")
+
+    def clear(self) -> None:
+        raise Exception("A resource has all its fields: none can be deleted")
+
     def __contains__(self, key: object) -> bool:
         return key in type(self).fields
 
@@ -333,6 +361,23 @@ class Resource(metaclass=ResourceMeta):
         return str(self.id)
 
     __repr__ = __str__
+
+
+# What makes the object of a resource and the form that is stored, unless a class has ways of its own.
+_SET = Resource.__setattr__
+_FORM = ("__init__", "__setattr__", "populate", "serialize")
+_OWN_FORM = [vars(Resource)[name] for name in _FORM]
+_OBJECT_TO_ID = vars(Resource)["object_to_id"].__func__
+
+
+def is_plain(cls: type[Resource]) -> bool:
+    """Whether objects of a class are made and stored as those of Resource are."""
+    return all(getattr(cls, name) is own for name, own in zip(_FORM, _OWN_FORM))
+
+
+def identifies(cls: type[Resource]) -> bool:
+    """Whether a class makes the ids of its resources itself."""
+    return getattr(cls.object_to_id, "__func__", None) is not _OBJECT_TO_ID
 
 
 class PurgeableResource(Resource):
@@ -497,6 +542,26 @@ class Id:
 
     def __hash__(self) -> int:
         return hash(str(self))
+
+
+def class_of(resource_id: Id, attributes: Iterable[str]) -> type[Resource]:
+    """The class of an id's type; one with these fields is registered if there is none: Python does not know all types."""
+    cls, _ = resource.get_class(resource_id.entity_type)
+    if cls is None:
+        cls = type("Resource", (Resource,), {"fields": tuple(attributes)})
+        resource.add_resource(resource_id.entity_type, cls, {"agent": "", "name": resource_id.attribute})
+    return cls
+
+
+def own_id(entity: proxy.DynamicProxy) -> str | None:
+    """As `to_id`, but None, too, if the id follows from the attributes alone, so that the compiler knows it."""
+    found = entity._type()
+    for name in (found.get_full_name(), *found.get_all_parent_names()):
+        cls, options = resource.get_class(name)
+        if cls is not None and options is not None:
+            computed = identifies(cls) or options["name"] in cls.map or hasattr(cls, "get_" + options["name"])
+            return cls_id(cls, entity, name, options).resource_str() if computed else None
+    return None
 
 
 def to_id(entity: proxy.DynamicProxy) -> str | None:

@@ -17,7 +17,7 @@ from inmanta.execute.util import Unknown
 from steward_host import failure, forks, loader, msgpack
 from steward_host.declared import Declared
 from steward_host.pipe import Closed, Pipe
-from steward_host.values import PLAIN, Values, exported
+from steward_host.values import PLAIN, Values, copied, exported
 from steward_host.world import Types, World, variables
 
 TYPE_CHECKING = False
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
     from steward_host.messages import (
         Again,
         Call,
-        Depend,
-        DependResource,
+        Assemble,
         LoadCompile,
         Map,
         Numbered,
         Serialize,
+        Unassembled,
     )
     from steward_host.said import Said
 
@@ -62,7 +62,7 @@ class Compiling:
             "again": self.again,
             "map": self.map,
             "load_compile": self.load,
-            "depend": self.depend,
+            "assemble": self.assemble,
             "collect": self.collect,
             "serialize": self.serialize,
             "finalize": self.finalize,
@@ -235,13 +235,16 @@ class Compiling:
         field = None
         self._values.constructs = False
         try:
-            entity, cls, _ = self._declared.classes[request["class"]]
+            entity, cls, options = self._declared.classes[request["class"]]
             instance = DynamicProxy.return_value(request["instance"])
-            values = []
+            mapped: dict[str, object] = {"id": number}
+            if request["identify"]:
+                mapped["identity"] = _identity(cls, resources.cls_id(cls, instance, entity, options))
+            values = mapped["values"] = []
             with proxy.exportcontext:
                 for field in request["fields"]:
                     values.append(self._field(cls, entity, field, instance))
-            self._pipe.send_packed(msgpack.pack({"mapped": {"id": number, "values": values}}))
+            self._pipe.send_packed(msgpack.pack({"mapped": mapped}))
         except Closed:
             raise
         except resources.IgnoreResourceException as error:
@@ -256,34 +259,48 @@ class Compiling:
         except UnknownException as error:
             return error.unknown if isinstance(error.unknown, Unknown) else Unknown()
 
-    def depend(self, request: Depend) -> None:
-        """Runs the dependency managers; answers the requirements of the resources that have others now."""
+    def assemble(self, request: Assemble) -> None:
+        """Makes the objects of resources and runs the dependency managers; answers what is stored of those that changed."""
         from inmanta import export
 
         number = request["id"]
+        # A field may hold any object of Python's, but none that becomes an instance.
+        self._values.constructs = False
         try:
-            made = [self._resource(described) for described in request["resources"]]
+            made = [self._resource(given) for given in request["resources"]]
             known = {resource.id: resource for resource in made}
-            before = [set(resource.requires) for resource in made]
             for resource in made:
                 resource.resource_requires = {known[required] for required in resource.requires if required in known}
-            with proxy.exportcontext:
-                export.manage_dependencies(Types(), known)
+            managed = export.has_dependency_managers()
+            if managed:
+                with proxy.exportcontext:
+                    export.manage_dependencies(Types(), known)
             changed = []
-            for index, (resource, old) in enumerate(zip(made, before)):
-                now = export.required_ids(resource, known)
-                if now != old:
-                    changed.append([index, sorted(required.resource_str() for required in now)])
+            for index, (resource, given) in enumerate(zip(made, request["resources"])):
+                if managed:
+                    resource.requires = export.required_ids(resource, known)
+                attributes, requires = _stored(resource)
+                is_same = msgpack.pack(attributes) == msgpack.pack(given["attributes"])
+                if not is_same or requires != sorted(given["requires"]):
+                    kept = None if is_same else attributes
+                    changed.append({"resource": index, "requires": requires, "attributes": kept})
+            self._pipe.send_packed(msgpack.pack({"assembled": {"id": number, "resources": changed}}))
+        except Closed:
+            raise
         except BaseException as error:
             self._fail(number, error)
-            return
-        self._pipe.send("depended", {"id": number, "requires": changed})
 
-    def _resource(self, described: DependResource) -> resources.Resource:
-        _, cls, _ = self._declared.classes[described["class"]]
-        made = cls(resources.Id.parse_id(described["id"], version=0))
-        made.populate({**described["attributes"], "requires": described["requires"]}, force_fields=True)
-        made.model = DynamicProxy.return_value(described["instance"])
+    def _resource(self, given: Unassembled) -> resources.Resource:
+        made_id = resources.Id.parse_id(given["id"], version=0)
+        if given["class"] is None:
+            cls = resources.class_of(made_id, given["attributes"])
+        else:
+            _, cls, _ = self._declared.classes[given["class"]]
+        made = cls(made_id)
+        # Not those of the request: what changes is compared with them.
+        made.populate(copied(given["attributes"]))
+        made.requires = {resources.Id.parse_id(required, version=0) for required in given["requires"]}
+        made.model = DynamicProxy.return_value(given["instance"])
         return made
 
     def serialize(self, request: Serialize) -> None:
@@ -353,6 +370,32 @@ class Compiling:
         root = logging.getLogger()
         root.handlers[:] = [Handler()]
         root.setLevel(logging.INFO)
+
+
+def _identity(cls: type[resources.Resource], made: object) -> dict[str, str]:
+    """The parts of an id that a class has made."""
+    if not isinstance(made, resources.Id):
+        raise resources.ResourceException(f"{cls.__name__}.object_to_id gave {made!r}, an Id was expected")
+    return {
+        "entity_type": made.entity_type,
+        "agent": made.agent_name,
+        "attribute": made.attribute,
+        "value": made.attribute_value,
+    }
+
+
+def _stored(resource: resources.Resource) -> tuple[dict[str, Any], list[str]]:
+    """What is stored of a resource, and the ids without version that it requires."""
+    stored = dict(resource.serialize())
+    own = stored.pop("id", None)
+    if own is not None and resources.Id.parse_id(str(own), version=0) != resource.id.copy(version=0):
+        raise resources.ResourceException(
+            f"{type(resource).__name__}.serialize gave {resource.id} the id {own}: `object_to_id` makes ids"
+        )
+    requires = stored.pop("requires", resource.requires)
+    stored.pop("version", None)
+    ids = {resources.Id.parse_id(str(required), version=0).resource_str() for required in requires}
+    return copied(stored), sorted(ids)
 
 
 def _by_name(plugin: plugins.Plugin, name: str) -> Argument | None:

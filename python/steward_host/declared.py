@@ -57,7 +57,7 @@ class Declared:
         return {
             "name": name,
             "file": code.co_filename if code is not None else "",
-            "line": code.co_firstlineno if code is not None else 0,
+            "line": code.co_firstlineno + 1 if code is not None else 0,
             "parameters": parameters,
             "returns": "any" if returns == "missing" else returns,
             "allow_unknown": plugin.is_accept_unknowns(),
@@ -134,6 +134,8 @@ class Declared:
                     "python_class": f"{cls.__module__}.{cls.__qualname__}",
                     "fields": [{"name": field, "getter": _has_getter(cls, field)} for field in cls.fields],
                     "id_getter": _has_getter(cls, options["name"]),
+                    "identifies": resources.identifies(cls),
+                    "assembles": not resources.is_plain(cls),
                     "file": getattr(module, "__file__", None) or "",
                     "line": getattr(cls, "__firstlineno__", 0),
                 }

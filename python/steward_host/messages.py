@@ -54,16 +54,16 @@ class LoadExecutor(TypedDict):
 Call = tuple[int, str, list[Any], list[tuple[str, Any]], str, int, str]
 
 # `class` is no name in Python.
-Map = TypedDict("Map", {"class": int, "id": int, "instance": Any, "fields": list[str]})
-DependResource = TypedDict(
-    "DependResource",
-    {"class": int, "id": str, "attributes": dict[str, Any], "requires": list[str], "instance": Any},
+Map = TypedDict("Map", {"class": int, "id": int, "instance": Any, "identify": bool, "fields": list[str]})
+Unassembled = TypedDict(
+    "Unassembled",
+    {"class": int | None, "id": str, "attributes": dict[str, Any], "requires": list[str], "instance": Any},
 )
 
 
-class Depend(TypedDict):
+class Assemble(TypedDict):
     id: int
-    resources: list[DependResource]
+    resources: list[Unassembled]
 
 
 class Numbered(TypedDict):

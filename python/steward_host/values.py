@@ -25,7 +25,7 @@ class Objects:
     def __init__(self) -> None:
         self._by_id: dict[int, object] = {}
         self._ids: dict[int, int] = {}
-        # Equal references are one object.
+        # The first of equal references.
         self._references: dict[object, int] = {}
 
     def keep(self, value: object) -> int:
@@ -35,14 +35,14 @@ class Objects:
             self._by_id[known] = value
         return known
 
-    def keep_reference(self, value: object) -> int:
+    def keep_reference(self, value: object) -> tuple[int, int]:
+        """The number of a reference, and that of the first one that it equals: they may differ in what is hidden."""
+        number = self.keep(value)
         try:
-            number = self._references.setdefault(value, len(self._by_id))
+            return number, self._references.setdefault(value, number)
         except TypeError:
             # A class with an equality of its own and no hash.
-            return self.keep(value)
-        self._by_id.setdefault(number, value)
-        return number
+            return number, number
 
     def __getitem__(self, number: int) -> Any:
         return self._by_id[number]
@@ -102,13 +102,15 @@ class Values:
             return msgpack.EXT_DATACLASS, msgpack.pack([self.objects.keep(value), entity, fields, True])
         described = hints.describe(of)
         cls = type(value)
+        number, equal = self.objects.keep_reference(value)
         parts = [
-            self.objects.keep_reference(value),
+            number,
             value.type,
             f"{cls.__module__}.{cls.__qualname__}",
             described["model"] if isinstance(described, dict) and "model" in described else "any",
             None if cls.__str__ is object.__str__ else str(value),
             None if cls.__repr__ is object.__repr__ else repr(value),
+            equal,
         ]
         return msgpack.EXT_REFERENCE, msgpack.pack(parts)
 
@@ -231,6 +233,17 @@ def _attribute_of(value: Reference[Any], name: str) -> Reference[Any]:
     cls = value.get_reference_type()
     made._model_type = hints.plain(hints.evaluated(cls.__dataclass_fields__[name].type, cls))
     return made
+
+
+def copied(value: Any) -> Any:
+    """A copy of what is stored of a resource, of JSON types and Unknowns; TypeError for what has no such form."""
+    if type(value) in PLAIN or isinstance(value, Unknown):
+        return value
+    if isinstance(value, (list, tuple)):
+        return [copied(item) for item in value]
+    if isinstance(value, dict):
+        return {resources._key(key): copied(item) for key, item in value.items()}
+    return copied(resources.simplified(value))
 
 
 def exported(value: Any) -> Any:

@@ -49,8 +49,10 @@ class World(runtime.World):
         found: list[runtime.Instance] = self._pipe.request("instances", {"entity": name}, "instance_list")["instances"]
         return found
 
-    def native(self, plugin: str, args: list[object], kwargs: list[list[object]]) -> tuple[str, Any]:
-        request = {"plugin": plugin, "args": args, "kwargs": kwargs}
+    def native(
+        self, plugin: str, args: list[object], kwargs: list[list[object]], identity: str | None
+    ) -> tuple[str, Any]:
+        request = {"plugin": plugin, "args": args, "kwargs": kwargs, "identity": identity}
         outcome = self._pipe.request("native", request, "got")["outcome"]
         return (outcome, None) if type(outcome) is str else outcome.popitem()
 

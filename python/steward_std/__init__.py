@@ -22,6 +22,9 @@ _RENAMED = {
     "printf": "print",
 }
 
+# Those that name the resource that their first argument becomes.
+_OF_RESOURCES = frozenset(("getfact", "create_fact_reference"))
+
 _PLUGINS = frozenset(
     (
         *("add_to_ip", "at", "attr", "capitalize", "contains", "count", "create_environment_reference"),
@@ -48,9 +51,16 @@ def __getattr__(name: str) -> Callable[..., object]:
         from inmanta.execute.util import Unknown
         from inmanta.plugins import Context
 
-        given = [DynamicProxy.unwrap(value) for value in args if not isinstance(value, Context)]
+        values = [value for value in args if not isinstance(value, Context)]
+        identity = None
+        if plugin in _OF_RESOURCES:
+            from inmanta.resources import own_id
+
+            resource = values[0] if values else kwargs.get("resource")
+            identity = own_id(resource) if isinstance(resource, DynamicProxy) else None
+        given = [DynamicProxy.unwrap(value) for value in values]
         named = [[key, DynamicProxy.unwrap(value)] for key, value in kwargs.items()]
-        value = runtime.native(f"std::{plugin}", given, named)
+        value = runtime.native(f"std::{plugin}", given, named, identity)
         return value if isinstance(value, Unknown) else DynamicProxy.return_value(value)
 
     call.__name__ = call.__qualname__ = name

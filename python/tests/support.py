@@ -163,8 +163,9 @@ class Host:
         assert body["id"] == 7
         return name, body[{"result": "value", "failed": "failure", "unset": "variables"}[name]]
 
-    def map(self, class_index: int, value: object, *fields: str) -> tuple[str, dict]:
-        return self.ask("map", {"id": 9, "class": class_index, "instance": value, "fields": list(fields)})
+    def map(self, class_index: int, value: object, *fields: str, identify: bool = False) -> tuple[str, dict]:
+        request = {"id": 9, "class": class_index, "instance": value, "identify": identify, "fields": list(fields)}
+        return self.ask("map", request)
 
     def load_executor(self, modules: Modules, agent: str = "agent", **fields: object) -> dict:
         request = {"modules": modules.described, "environment_id": "e", "agent": agent, **fields}
@@ -238,3 +239,14 @@ def use_world(case: unittest.TestCase, values: dict[int, dict[str, object]]) -> 
 
     case.addCleanup(restore)
     return runtime.world
+
+
+class Compiling(unittest.TestCase):
+    def host(self, *modules: tuple[str, str], **request: object) -> Host:
+        written = Modules(self)
+        for name, code in modules:
+            written.write(name, code)
+        host = Host(self, "compile")
+        self.loaded = host.load(written, **request)
+        self.path = written.path
+        return host

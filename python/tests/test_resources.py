@@ -165,14 +165,14 @@ class AsData(Registered):
     def test_11_the_serialized_form_does_not_depend_on_hashes(self) -> None:
         code = """if True:
             import json
-            from inmanta.resources import Id, Resource, resource
+            from inmanta.resources import Id, Resource, resource, to_json
             @resource("net::Port", agent="a", id_attribute="name")
             class Port(Resource):
                 fields = ("name", "tags")
             made = Port(Id("net::Port", "a", "name", "x"))
             made.populate({"name": "x", "tags": {f"t{n}" for n in range(20)}})
             made.requires = {Id("net::Port", "a", "name", f"y{n}") for n in range(20)}
-            print(json.dumps(made.serialize()))
+            print(json.dumps(to_json(made.serialize())))
         """
         seen = set()
         for seed in ("1", "2", "3"):

@@ -20,6 +20,8 @@ pub struct Failure {
     pub kind: &'static str,
     pub message: String,
     pub loc: Loc,
+    /// Its place if that is in no source of the model.
+    pub place: Option<Location>,
     pub notes: Vec<(String, Loc)>,
     /// About files that are no sources of the model.
     pub outside: Vec<Note>,
@@ -36,6 +38,7 @@ pub fn fail(kind: &'static str, loc: Loc, message: impl Into<String>) -> Fail {
         kind,
         message: message.into(),
         loc,
+        place: None,
         notes: Vec::new(),
         outside: Vec::new(),
         help: None,
@@ -168,7 +171,7 @@ impl Failure {
             severity: Severity::Error,
             kind: self.kind.to_owned(),
             message: self.message,
-            location: sources.location(self.loc),
+            location: sources.location(self.loc).or(self.place),
             notes,
             help: self.help,
             raised: self.raised,

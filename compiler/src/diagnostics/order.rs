@@ -1,6 +1,7 @@
 //! Several mistakes of one run: which count, and which is told first.
 
 use super::{Fail, Failure};
+use crate::Location;
 use crate::span::{Sources, Span};
 
 /// More errors than this help nobody.
@@ -30,8 +31,9 @@ pub fn in_order(found: Vec<Fail>, sources: &Sources) -> Vec<Fail> {
 }
 
 /// The same place may have several numbers.
-type Identity = (&'static str, Option<Span>, String);
+type Identity = (&'static str, Option<Span>, Option<Location>, String);
 
 pub fn identity(error: &Failure, sources: &Sources) -> Identity {
-    (error.kind, sources.span(error.loc), error.message.clone())
+    let span = sources.span(error.loc);
+    (error.kind, span, error.place.clone(), error.message.clone())
 }

@@ -1,11 +1,12 @@
 //! Ids and fields of one resource. Source: language.md 12.1, 12.2.
 
-use super::json::{NotJson, is_json, write_json};
+use super::json::{is_json, write_json, write_text};
 use super::plan::{FieldPlan, Plan, plans, read};
 use super::registry::registrations;
 use crate::Location;
 use crate::diagnostics::{Fail, Failure, fail};
 use crate::plugins::{PluginError, reported};
+use crate::protocol::OwnId;
 use crate::runtime::{Machine, ReadError, VarId};
 use crate::span::Loc;
 use crate::types::{InstId, Value};
@@ -69,6 +70,26 @@ pub(super) fn write_id(
         out.push_str(part);
     }
     Ok(Some(agent.len()))
+}
+
+/// Appends an id that its class made, and returns the length of the agent's name.
+pub(super) fn write_own_id(own: &OwnId, loc: Loc, out: &mut String) -> Result<usize, Fail> {
+    let kind = &own.entity_type;
+    let is_name = |part: &str| {
+        let mut characters = part.chars();
+        !part.is_empty() && characters.all(|c| c.is_alphanumeric() || "_-".contains(c))
+    };
+    if !kind.contains("::") || !kind.split("::").all(is_name) {
+        let problem = format!("`{kind}` is no full name of an entity");
+        return Err(fail(
+            "ResourceException",
+            loc,
+            format!("{INVALID_ID}{problem}"),
+        ));
+    }
+    check_id(&own.agent, &own.attribute, &own.value, loc)?;
+    out.push_str(&own.to_string());
+    Ok(own.agent.len())
 }
 
 /// How messages about ids begin that could not be read back.
@@ -289,16 +310,37 @@ pub(super) fn write(
             out.push_str(", ");
         }
         out.push_str(&field.key);
-        let start = out.len();
-        if let Err(NotJson::Unknown | NotJson::Object) = write_json(&machine.heap, value, true, out)
-        {
-            out.truncate(start);
-            out.push_str("\"<<undefined>>\"");
-            undefined = true;
-        }
+        undefined |= write_value(machine, value, out);
     }
     out.push('}');
     Ok(undefined)
+}
+
+/// Appends what Python made of the fields, all of which have a JSON form. True: one is Unknown.
+pub(super) fn write_shaped(machine: &Machine, fields: &Computed, out: &mut String) -> bool {
+    let mut undefined = false;
+    out.push('{');
+    for (at, (name, value)) in fields.iter().enumerate() {
+        if at > 0 {
+            out.push_str(", ");
+        }
+        write_text(name, out);
+        out.push_str(": ");
+        undefined |= write_value(machine, *value, out);
+    }
+    out.push('}');
+    undefined
+}
+
+/// Appends a value. True: it is Unknown.
+fn write_value(machine: &Machine, value: Value, out: &mut String) -> bool {
+    let start = out.len();
+    let is_unknown = write_json(&machine.heap, value, true, out).is_err();
+    if is_unknown {
+        out.truncate(start);
+        out.push_str("\"<<undefined>>\"");
+    }
+    is_unknown
 }
 
 /// The id of the resource that an instance is exported as, for `std::getfact`. `Ok(None)`: it is none.
@@ -317,6 +359,11 @@ pub fn resource_id(machine: &mut Machine, instance: InstId) -> Result<Option<Str
         return Ok(None);
     };
     let plan = plans.swap_remove(nearest);
+    if let Some(class) = plan.registration.class
+        && plan.registration.computes_id()
+    {
+        return machine.identify(instance, class).map(Some);
+    }
     let mut at = Value::Instance(instance);
     // What the id needs may not be known yet.
     for (name, _) in &plan.agent {

@@ -1,5 +1,7 @@
 //! Instances to resources: fields, ids, requires, hashes, sets. Source: language.md 12.
 
+mod assemble;
+mod catalog;
 mod dependencies;
 mod dump;
 mod fields;

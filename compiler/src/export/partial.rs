@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::resources::{Catalog, Requires};
+use super::catalog::{Catalog, Requires};
 use super::sets::Sets;
 use crate::diagnostics::{Fail, runtime};
 use crate::runtime::Machine;

@@ -18,6 +18,19 @@ pub struct Registration {
     pub class: Option<u32>,
     /// Python computes the id attribute, which is no field.
     pub id_getter: Option<Field>,
+    /// Its class makes the whole id.
+    pub identifies: bool,
+    /// Its class has its own way to make an object of the fields, or to serialize it.
+    pub assembles: bool,
+}
+
+impl Registration {
+    /// Whether the id follows from more than the attributes of the instance.
+    pub fn computes_id(&self) -> bool {
+        let is_id = |field: &&Field| field.name == self.id_attribute;
+        let own = self.fields.iter().find(is_id);
+        self.identifies || self.id_getter.is_some() || own.is_some_and(|field| field.getter)
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -199,6 +212,8 @@ pub fn registrations(program: &Program) -> Vec<Registration> {
             special: native.special,
             class: None,
             id_getter: None,
+            identifies: false,
+            assembles: false,
         });
     }
     for (class, info) in program.resource_classes.iter().enumerate() {
@@ -229,6 +244,8 @@ pub fn registrations(program: &Program) -> Vec<Registration> {
                 name: info.id_attribute.clone(),
                 getter: true,
             }),
+            identifies: info.identifies,
+            assembles: info.assembles,
         };
         match all.iter_mut().find(|known| known.entity == entity) {
             Some(known) => *known = registration,

@@ -3,118 +3,29 @@
 //! First all is found out that may go wrong, with little more memory than the ids; then one resource after the other is
 //! written to the sink.
 
+use super::assemble::assemble;
+use super::catalog::{Catalog, Fate, Found, Requires};
 use super::dependencies;
-use super::fields::{Computed, check, write, write_id};
+use super::fields::{Computed, check, write_id, write_own_id};
 use super::partial;
-use super::plan::{Plan, plans};
+use super::plan::Plan;
 use super::references;
-use super::registry::{check_names, registrations};
+use super::registry::check_names;
 use super::sets::Sets;
 use super::sink::{ResourceRef, ResourceSink};
 use crate::diagnostics::{Fail, Warning, fail};
-use crate::hash::{FastHasher, Map, spread};
+use crate::hash::{FastHasher, spread};
 use crate::pages;
-use crate::runtime::{Machine, VarId, WARMED};
-use crate::types::{EntityId, InstId, Value};
-
-pub(super) type Requires = smallvec::SmallVec<[u32; 4]>;
-
-/// What happened to an instance that could be a resource.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fate {
-    /// It is no resource.
-    Other,
-    Exported(u32),
-    /// Not exported on purpose, or because its id is Unknown.
-    Dropped,
-}
-
-/// A resource that will be written.
-struct Found {
-    owner: InstId,
-    /// Which plan of its entity.
-    plan: u32,
-    /// End of its id among the ids.
-    end: usize,
-    agent_length: u32,
-}
-
-/// Room for the id of a resource, at first.
-const ID_BYTES: usize = 64;
-
-/// All resources of an export.
-pub(super) struct Catalog {
-    /// By entity.
-    plans: Vec<Vec<Plan>>,
-    found: Vec<Found>,
-    ids: String,
-    computed: Map<u32, Computed>,
-    /// By instance.
-    fates: Vec<Fate>,
-}
-
-impl Catalog {
-    pub fn len(&self) -> usize {
-        self.found.len()
-    }
-
-    pub fn owner(&self, at: usize) -> InstId {
-        self.found[at].owner
-    }
-
-    pub fn fate(&self, instance: InstId) -> Fate {
-        self.fates[instance.index()]
-    }
-
-    pub fn id(&self, at: usize) -> &str {
-        let start = match at {
-            0 => 0,
-            at => self.found[at - 1].end,
-        };
-        &self.ids[start..self.found[at].end]
-    }
-
-    pub fn plan(&self, machine: &Machine, at: usize) -> &Plan {
-        let found = &self.found[at];
-        &self.plans[machine.instance(found.owner).entity.index()][found.plan as usize]
-    }
-
-    pub fn entity_type<'m>(&self, machine: &'m Machine, at: usize) -> &'m str {
-        let program = machine.program;
-        program.entity_name(self.plan(machine, at).registration.entity)
-    }
-
-    /// The agent's name and the value of the id attribute, out of the id.
-    pub fn agent_and_value(&self, machine: &Machine, at: usize) -> (&str, &str) {
-        let id = self.id(at);
-        let attribute = &self.plan(machine, at).registration.id_attribute;
-        let start = self.entity_type(machine, at).len() + 1;
-        let end = start + self.found[at].agent_length as usize;
-        let value = end + 1 + attribute.len() + 1;
-        (&id[start..end], &id[value..id.len() - 1])
-    }
-
-    /// The canonical attributes. True: one is Unknown.
-    pub fn attributes(&self, machine: &Machine, at: usize, out: &mut String) -> Result<bool, Fail> {
-        let none = Computed::new();
-        let computed = self.computed.get(&(at as u32)).unwrap_or(&none);
-        write(
-            machine,
-            self.plan(machine, at),
-            self.found[at].owner,
-            computed,
-            out,
-        )
-    }
-}
+use crate::runtime::{Machine, Mapped, VarId, WARMED};
+use crate::types::{InstId, Value};
 
 pub fn export(machine: &mut Machine, sink: &mut dyn ResourceSink) -> Result<Vec<String>, Fail> {
     machine.forget_execution();
     check_names(machine.program)?;
-    let catalog = collect(machine)?;
+    let mut catalog = collect(machine)?;
     let mut requires = direct_requires(machine, &catalog);
     dependencies::add(machine, &catalog, &mut requires);
-    dependencies::ask_python(machine, &catalog, &mut requires)?;
+    assemble(machine, &mut catalog, &mut requires)?;
     let mut sets = Sets::assign(machine, &catalog)?;
     check_cycles(&catalog, &requires)?;
     if let Some(partial) = &machine.options.partial {
@@ -139,7 +50,7 @@ pub fn export(machine: &mut Machine, sink: &mut dyn ResourceSink) -> Result<Vec<
             id,
             entity_type: catalog.entity_type(machine, at),
             agent,
-            id_attribute: &catalog.plan(machine, at).registration.id_attribute,
+            id_attribute: catalog.id_attribute(machine, at),
             id_value,
             attributes: &attributes,
             requires: &required,
@@ -151,18 +62,7 @@ pub fn export(machine: &mut Machine, sink: &mut dyn ResourceSink) -> Result<Vec<
 }
 
 fn collect(machine: &mut Machine) -> Result<Catalog, Fail> {
-    let all = registrations(machine.program);
-    let empty_list = machine.empty_list();
-    let program = machine.program;
-    let mut catalog = Catalog {
-        plans: (0..program.entities.len() as u32)
-            .map(|entity| plans(program, &all, EntityId(entity), empty_list))
-            .collect(),
-        found: pages::with_capacity(machine.instances.len()),
-        ids: pages::text_with_capacity(ID_BYTES * machine.instances.len()),
-        computed: Map::default(),
-        fates: vec![Fate::Other; machine.instances.len()],
-    };
+    let mut catalog = Catalog::new(machine);
     // With the hashes of the ids, so that it grows without a look at them.
     let mut by_id: hashbrown::HashTable<(u32, u32)> = hashbrown::HashTable::new();
     let instances = machine.in_order_of_creation();
@@ -174,16 +74,16 @@ fn collect(machine: &mut Machine) -> Result<Catalog, Fail> {
         let entity = machine.instance(instance).entity;
         for which in 0..catalog.plans[entity.index()].len() {
             let plan = &catalog.plans[entity.index()][which];
-            let computed = match plan.registration.class {
+            let mapped = match plan.registration.class {
                 Some(class) => from_python(machine, plan, class, instance)?,
-                None => Some(Computed::new()),
+                None => Some(Mapped::default()),
             };
             let start = catalog.ids.len();
-            let agent_length = match &computed {
-                Some(computed) => find(machine, plan, instance, computed, &mut catalog.ids)?,
+            let agent_length = match &mapped {
+                Some(mapped) => find(machine, plan, instance, mapped, &mut catalog.ids)?,
                 None => None,
             };
-            let (Some(agent_length), Some(mut computed)) = (agent_length, computed) else {
+            let (Some(agent_length), Some(mapped)) = (agent_length, mapped) else {
                 catalog.ids.truncate(start);
                 if catalog.fates[at] == Fate::Other {
                     catalog.fates[at] = Fate::Dropped;
@@ -197,6 +97,9 @@ fn collect(machine: &mut Machine) -> Result<Catalog, Fail> {
                 end: catalog.ids.len(),
                 agent_length: agent_length as u32,
             });
+            if let Some(own) = mapped.identity {
+                catalog.own_ids.insert(index, own);
+            }
             let id = catalog.id(index as usize);
             let hash = hash_of(id);
             let same = by_id.find(spread(hash), |(of, other)| {
@@ -213,7 +116,9 @@ fn collect(machine: &mut Machine) -> Result<Catalog, Fail> {
             }
             by_id.insert_unique(spread(hash), (hash, index), |(of, _)| spread(*of));
             catalog.fates[at] = Fate::Exported(index);
+            let mut computed = mapped.computed;
             if machine.heap.has_references() {
+                let plan = &catalog.plans[entity.index()][which];
                 let id = catalog.id(index as usize);
                 references::take_out(machine, plan, instance, id, &mut computed)?;
             }
@@ -237,23 +142,38 @@ fn find(
     machine: &Machine,
     plan: &Plan,
     instance: InstId,
-    computed: &Computed,
+    mapped: &Mapped,
     ids: &mut String,
 ) -> Result<Option<usize>, Fail> {
-    let agent_length = write_id(machine, plan, instance, id_of(plan, computed), ids)?;
-    if agent_length.is_none() || !check(machine, plan, instance, computed)? {
+    let agent_length = write_mapped_id(machine, plan, instance, mapped, ids)?;
+    if agent_length.is_none() || !check(machine, plan, instance, &mapped.computed)? {
         return Ok(None);
     }
     Ok(agent_length)
 }
 
-/// The fields that Python has to compute: those with getters, and those that hold Python's own objects.
+/// Appends the id: its class's own, or the one that follows from the attributes.
+fn write_mapped_id(
+    machine: &Machine,
+    plan: &Plan,
+    instance: InstId,
+    mapped: &Mapped,
+    ids: &mut String,
+) -> Result<Option<usize>, Fail> {
+    match &mapped.identity {
+        Some(own) => write_own_id(own, machine.instance(instance).loc, ids).map(Some),
+        None => write_id(machine, plan, instance, id_of(plan, &mapped.computed), ids),
+    }
+}
+
+/// What Python has to compute: ids of classes that make them, fields with getters, and those that hold Python's own
+/// objects.
 fn from_python(
     machine: &mut Machine,
     plan: &Plan,
     class: u32,
     instance: InstId,
-) -> Result<Option<Computed>, Fail> {
+) -> Result<Option<Mapped>, Fail> {
     let mut asked: Vec<&super::registry::Field> = plan.registration.id_getter.iter().collect();
     // In the order of the class: a getter that ignores the resource keeps those after it from running.
     for field in &plan.registration.fields {
@@ -265,10 +185,11 @@ fn from_python(
             return Ok(None);
         }
     }
-    if asked.is_empty() {
-        Ok(Some(Computed::new()))
+    let identify = plan.registration.identifies;
+    if asked.is_empty() && !identify {
+        Ok(Some(Mapped::default()))
     } else {
-        machine.map_fields(instance, class, &asked)
+        machine.map_fields(instance, class, identify, &asked)
     }
 }
 
@@ -286,16 +207,16 @@ fn unmanaged(
         let mut computed = plan.registration.fields.iter().filter(|field| field.getter);
         asked.extend(computed.find(is_id));
     }
-    let computed = if asked.is_empty() {
-        Computed::new()
+    let identify = plan.registration.identifies;
+    let mapped = if asked.is_empty() && !identify {
+        Mapped::default()
     } else {
-        match machine.map_fields(instance, class, &asked)? {
-            Some(computed) => computed,
+        match machine.map_fields(instance, class, identify, &asked)? {
+            Some(mapped) => mapped,
             None => return Ok(()),
         }
     };
-    let of_id = id_of(plan, &computed);
-    write_id(machine, plan, instance, of_id, &mut String::new()).map(|_| ())
+    write_mapped_id(machine, plan, instance, &mapped, &mut String::new()).map(|_| ())
 }
 
 /// The value of the id attribute, if Python computed it.

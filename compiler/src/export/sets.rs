@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::resources::{Catalog, Fate};
+use super::catalog::{Catalog, Fate};
 use crate::diagnostics::{Fail, Warning, fail};
 use crate::hir::Program;
 use crate::runtime::Machine;

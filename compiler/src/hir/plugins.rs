@@ -2,6 +2,7 @@
 
 use super::build::Builder;
 use super::{Def, NamespaceId, PluginId};
+use crate::Location;
 use crate::diagnostics::{Fail, fail, runtime, typing};
 use crate::plugins::{Body, Parameter, PluginDef, PythonPlugins, natives, parse_signature};
 use crate::protocol::{Annotation, PluginInfo};
@@ -30,6 +31,7 @@ impl Builder<'_> {
                 deprecated: native
                     .deprecated
                     .map(|by| (!by.is_empty()).then(|| by.to_owned())),
+                declared_at: None,
                 body: Body::Native(native.body),
             });
         }
@@ -67,6 +69,13 @@ impl Builder<'_> {
             context: plugin.takes_context,
             emits_statements: plugin.emits_statements,
             deprecated: plugin.deprecated,
+            declared_at: (plugin.line > 0).then_some(Location {
+                file: plugin.file,
+                line: plugin.line,
+                column: Some(1),
+                end_line: None,
+                end_column: None,
+            }),
             body: Body::Python,
         });
     }
@@ -90,7 +99,10 @@ impl Builder<'_> {
 
     pub fn resolve_plugins(&mut self) {
         for at in 0..self.program.plugins.len() {
-            let resolved = self.resolve_plugin(at);
+            let resolved = self.resolve_plugin(at).map_err(|mut error| {
+                error.place = self.program.plugins[at].declared_at.clone();
+                error
+            });
             self.keep(resolved);
         }
     }

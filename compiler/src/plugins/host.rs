@@ -86,7 +86,7 @@ pub fn load_python(
     let (session, answer) = begun.map_err(|error| broken(error.message))?;
     match answer {
         FromHost::Loaded {
-            plugins,
+            mut plugins,
             resources,
             has_finalizers,
             has_dependency_managers,
@@ -94,19 +94,24 @@ pub fn load_python(
             warnings,
             dataclasses,
             ..
-        } => Ok(Python {
-            plugins: PythonPlugins {
-                plugins,
-                resources,
-                dataclasses,
-                open_namespaces: Vec::new(),
-            },
-            host: Some(Box::new(session)),
-            has_finalizers,
-            has_dependency_managers,
-            imports,
-            warnings,
-        }),
+        } => {
+            for plugin in &mut plugins {
+                plugin.file = reported(world, &plugin.file);
+            }
+            Ok(Python {
+                plugins: PythonPlugins {
+                    plugins,
+                    resources,
+                    dataclasses,
+                    open_namespaces: Vec::new(),
+                },
+                host: Some(Box::new(session)),
+                has_finalizers,
+                has_dependency_managers,
+                imports,
+                warnings,
+            })
+        }
         FromHost::LoadFailed {
             module,
             python_module,
@@ -196,7 +201,13 @@ impl HostCallbacks for NoModel<'_> {
         }
     }
 
-    fn native(&mut self, plugin: &str, _: &[rmpv::Value], _: &[(String, rmpv::Value)]) -> Got {
+    fn native(
+        &mut self,
+        plugin: &str,
+        _: &[rmpv::Value],
+        _: &[(String, rmpv::Value)],
+        _: Option<String>,
+    ) -> Got {
         Got::NoAttribute(format!("there is no model yet, so no plugin {plugin}"))
     }
 

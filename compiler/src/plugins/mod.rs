@@ -57,6 +57,8 @@ pub struct PluginDef {
     /// It sets its result itself; what it returns does not count.
     pub emits_statements: bool,
     pub deprecated: Option<Option<String>>,
+    /// Of Python.
+    pub declared_at: Option<crate::Location>,
     pub body: Body,
 }
 
@@ -158,12 +160,13 @@ pub trait HostCallbacks {
     fn validate(&mut self, typedef: &str, value: &rmpv::Value) -> crate::protocol::Got;
     /// Where an instance was made.
     fn place(&mut self, instance: u32) -> crate::protocol::ToHost;
-    /// Calls a native plugin for Python code.
+    /// Calls a native plugin for Python code. `identity`: of the resource that its first argument becomes, if it is known.
     fn native(
         &mut self,
         plugin: &str,
         args: &[rmpv::Value],
         kwargs: &[(String, rmpv::Value)],
+        identity: Option<String>,
     ) -> crate::protocol::Got;
     fn log(&mut self, level: &str, message: &str);
     /// A line that Python printed.

@@ -22,7 +22,9 @@ impl Scanned {
         if self.is_certain {
             return info;
         }
+        info.returns = Annotation::Any;
         for parameter in &mut info.parameters {
+            parameter.annotation = Annotation::Any;
             parameter.has_default = true;
             if parameter.kind == ParameterKind::Positional {
                 parameter.kind = ParameterKind::KeywordOnly;
@@ -143,6 +145,9 @@ fn scan_file(text: &str, file: &str, namespace: &str, scanned: &mut Vec<Scanned>
             continue;
         };
         let (parameters, takes_context) = parameters(&signature);
+        let returns = signature
+            .rsplit_once("->")
+            .map_or("", |(_, returns)| returns);
         let name = decorator.name.unwrap_or(name);
         scanned.push(Scanned {
             info: PluginInfo {
@@ -150,7 +155,7 @@ fn scan_file(text: &str, file: &str, namespace: &str, scanned: &mut Vec<Scanned>
                 file: file.to_owned(),
                 line: line.number,
                 parameters,
-                returns: Annotation::Any,
+                returns: model_type(returns.trim()),
                 allow_unknown: true,
                 takes_context,
                 emits_statements: false,
@@ -286,8 +291,9 @@ fn parameters(signature: &str) -> (Vec<Parameter>, bool) {
         let part = part.trim();
         let (declared, default) = part.split_once('=').unwrap_or((part, ""));
         let (name, annotation) = declared.split_once(':').unwrap_or((declared, ""));
-        let annotation = annotation.trim().trim_matches(['"', '\'']);
-        if annotation.rsplit('.').next() == Some("Context") {
+        let annotation = annotation.trim();
+        let class = annotation.trim_matches(['"', '\'']);
+        if class.rsplit('.').next() == Some("Context") {
             takes_context = true;
             continue;
         }
@@ -309,11 +315,25 @@ fn parameters(signature: &str) -> (Vec<Parameter>, bool) {
         parameters.push(Parameter {
             name: name.to_owned(),
             kind,
-            annotation: Annotation::Any,
+            annotation: model_type(annotation),
             has_default: !default.is_empty(),
         });
     }
     (parameters, takes_context)
+}
+
+/// What an annotation says that is a string: a type of the model. Others may be anything.
+fn model_type(annotation: &str) -> Annotation {
+    for quote in ['"', '\''] {
+        let inner = annotation.strip_prefix(quote);
+        if let Some(inner) = inner.and_then(|rest| rest.strip_suffix(quote))
+            && !inner.is_empty()
+            && !inner.contains(['"', '\'', '\\'])
+        {
+            return Annotation::Model(inner.to_owned());
+        }
+    }
+    Annotation::Any
 }
 
 /// The string that a body begins with.

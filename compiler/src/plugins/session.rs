@@ -255,8 +255,9 @@ impl PluginHost for Session {
                     plugin,
                     args,
                     kwargs,
+                    identity,
                 } => {
-                    let outcome = callbacks.native(&plugin, &args, &kwargs);
+                    let outcome = callbacks.native(&plugin, &args, &kwargs, identity);
                     self.send(&ToHost::Got { outcome })?;
                 }
                 FromHost::Log { level, message } => callbacks.log(&level, &message),

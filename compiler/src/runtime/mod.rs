@@ -37,6 +37,7 @@ mod needs;
 mod numbers;
 mod promises;
 mod python;
+mod python_export;
 mod questions;
 mod reads;
 mod ready;
@@ -70,6 +71,7 @@ use crate::{Options, UnknownParameter};
 use delayed::Delayed;
 use memory::{ARENA_BYTES, arena};
 pub use model::ReadError;
+pub use python_export::Mapped;
 use steps::{Action, Pending, Step, Unit};
 pub use tiles::Tiling;
 use var::Chain;
@@ -237,6 +239,8 @@ pub struct Machine<'a> {
     /// Why an annotation failed.
     annotation_errors: Vec<(EntityId, Fail)>,
     n_requests: u64,
+    /// Of the resource that the first argument of a native plugin becomes, if Python calls it and knows.
+    identity: Option<String>,
     pub has_dependency_managers: bool,
     templates: templates::TemplateCache,
     shared_program: std::sync::Arc<Program>,
@@ -317,6 +321,7 @@ impl<'a> Machine<'a> {
             empty_list,
             annotation_errors: Vec::new(),
             n_requests: 0,
+            identity: None,
             has_dependency_managers: false,
             templates: templates::TemplateCache::default(),
             shared_program: std::sync::Arc::clone(program),

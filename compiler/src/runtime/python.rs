@@ -1,14 +1,11 @@
 //! Calls that Python answers: values over the wire, getters of resources. What a running call asks is in `questions`.
 
-use std::collections::BTreeMap;
-
 use rmpv::Value as Wire;
 
 use super::calls::Site;
 use super::questions::{Name, Questions};
 use super::{Machine, ScopeId, VarId, VarKind};
 use crate::diagnostics::{Fail, fail, runtime};
-use crate::export::Field;
 use crate::hir::PluginId;
 use crate::plugins::{Body, Bound, PluginError, external};
 use crate::protocol::{
@@ -187,7 +184,7 @@ impl Machine<'_> {
         })
     }
 
-    fn ask(&mut self, message: ToHost) -> Result<FromHost, PluginError> {
+    pub(super) fn ask(&mut self, message: ToHost) -> Result<FromHost, PluginError> {
         let Some(mut host) = self.host.take() else {
             return external("RuntimeError", "there is no Python host");
         };
@@ -196,7 +193,7 @@ impl Machine<'_> {
         answer.or_else(|error| external(error.type_name, error.message))
     }
 
-    fn next_request(&mut self) -> u64 {
+    pub(super) fn next_request(&mut self) -> u64 {
         self.n_requests += 1;
         self.n_requests
     }
@@ -314,7 +311,7 @@ impl Machine<'_> {
     }
 
     /// An answer that is no value.
-    fn refusal(&mut self, answer: FromHost) -> PluginError {
+    pub(super) fn refusal(&mut self, answer: FromHost) -> PluginError {
         match answer {
             FromHost::Unset { variables, .. } => {
                 let mut waiting = Vec::new();
@@ -376,246 +373,6 @@ impl Machine<'_> {
                 message: format!("the Python host answered {other:?}"),
                 traceback: None,
             },
-        }
-    }
-
-    /// The values of fields that Python computes; `None`: the instance is not exported.
-    pub fn map_fields(
-        &mut self,
-        instance: InstId,
-        class: u32,
-        fields: &[&Field],
-    ) -> Result<Option<Vec<(String, Value)>>, Fail> {
-        let id = self.next_request();
-        let message = ToHost::Map {
-            id,
-            class,
-            instance: self.to_wire(Value::Instance(instance)),
-            fields: fields.iter().map(|field| field.name.clone()).collect(),
-        };
-        let loc = self.instance(instance).loc;
-        let entity = self
-            .program
-            .entity_name(self.instance(instance).entity)
-            .to_owned();
-        let answer = match self.ask(message) {
-            Ok(answer) => answer,
-            Err(error) => return Err(self.export_failure(error, "", &entity, loc)),
-        };
-        match answer {
-            FromHost::Mapped { values, .. } => {
-                let mut computed = Vec::with_capacity(values.len());
-                for (field, value) in fields.iter().zip(&values) {
-                    let value = self.value_of(value, 0).map_err(|error| error.at(loc))?;
-                    computed.push((field.name.clone(), value));
-                }
-                Ok(Some(computed))
-            }
-            FromHost::Ignored { .. } => Ok(None),
-            FromHost::Result { .. } => Ok(None),
-            answer => {
-                let field = match &answer {
-                    FromHost::Failed {
-                        field: Some(field), ..
-                    } => field.clone(),
-                    _ => fields
-                        .first()
-                        .map(|field| field.name.clone())
-                        .unwrap_or_default(),
-                };
-                let error = self.refusal(answer);
-                Err(self.export_failure(error, &field, &entity, loc))
-            }
-        }
-    }
-
-    fn export_failure(&mut self, error: PluginError, field: &str, entity: &str, loc: Loc) -> Fail {
-        let message = format!("Failed to get attribute '{field}' for export on '{entity}'");
-        match error {
-            PluginError::Compile(error) => error.at(loc),
-            PluginError::External {
-                type_name,
-                message: text,
-                traceback,
-            } => {
-                let cause = fail("PythonException", Loc::NONE, format!("{type_name}: {text}"));
-                let error = fail("ExternalException", loc, message).cause(*cause);
-                match traceback {
-                    Some(traceback) => error.note(traceback, Loc::NONE),
-                    None => error,
-                }
-            }
-            PluginError::Explicit {
-                type_name,
-                message: text,
-                traceback,
-            } => {
-                let error = fail("ExplicitPluginException", loc, format!("{message}\n{text}"))
-                    .raised(type_name);
-                match traceback {
-                    Some(traceback) => error.note(traceback, Loc::NONE),
-                    None => error,
-                }
-            }
-            PluginError::Unset(_) => fail(
-                "UnsetException",
-                loc,
-                format!("{message}: a value is not set"),
-            ),
-            PluginError::Unknown => runtime(loc, format!("{message}: a value is Unknown")),
-        }
-    }
-
-    /// The id of a reference that Python made, and by id its exported form and those of all that it needs.
-    pub fn serialize_reference(
-        &mut self,
-        object: u32,
-        loc: Loc,
-    ) -> Result<
-        (
-            String,
-            std::collections::BTreeMap<String, serde_json::Value>,
-        ),
-        Fail,
-    > {
-        let id = self.next_request();
-        let error = match self.ask(ToHost::Serialize { id, object }) {
-            Ok(FromHost::Serialized {
-                reference, models, ..
-            }) => {
-                let by_id = models.into_iter().filter_map(|model| {
-                    let id = model.get("id")?.as_str()?.to_owned();
-                    Some((id, model))
-                });
-                return Ok((reference, by_id.collect()));
-            }
-            Ok(answer) => self.refusal(answer),
-            Err(error) => error,
-        };
-        Err(dependency_failure(error, "A reference can not be exported").at(loc))
-    }
-
-    /// Lets dependency managers of Python modules add to what resources require.
-    pub fn manage_dependencies(
-        &mut self,
-        resources: Vec<crate::protocol::DependResource>,
-    ) -> Result<Vec<(u32, Vec<String>)>, Fail> {
-        let id = self.next_request();
-        match self.ask(ToHost::Depend { id, resources }) {
-            Ok(FromHost::Depended { requires, .. }) => Ok(requires),
-            Ok(answer) => {
-                let error = self.refusal(answer);
-                Err(dependency_failure(error, "A dependency manager failed"))
-            }
-            Err(error) => Err(dependency_failure(error, "A dependency manager failed")),
-        }
-    }
-
-    /// What getters found besides values: unknown parameters stay here, the contents of files are the result.
-    pub fn collect(&mut self) -> Result<BTreeMap<String, Vec<u8>>, Fail> {
-        let mut contents = BTreeMap::new();
-        if self.host.is_none() {
-            return Ok(contents);
-        }
-        let id = self.next_request();
-        let answer = match self.ask(ToHost::Collect { id }) {
-            Ok(FromHost::Collected {
-                unknowns, files, ..
-            }) => Ok((unknowns, files)),
-            Ok(answer) => Err(self.refusal(answer)),
-            Err(error) => Err(error),
-        };
-        let what = "What the resources upload can not be collected";
-        let (unknowns, files) = answer.map_err(|error| dependency_failure(error, what))?;
-        for (name, content) in files {
-            if let Wire::Binary(content) = content {
-                contents.insert(name, content);
-            }
-        }
-        for unknown in unknowns {
-            let parameter = crate::UnknownParameter {
-                resource: unknown.resource,
-                parameter: unknown.parameter,
-                source: unknown.source,
-            };
-            if !self.unknown_parameters.contains(&parameter) {
-                self.unknown_parameters.push(parameter);
-            }
-        }
-        Ok(contents)
-    }
-
-    /// Lets the process that has the compile run look at the model; whether it wants the export.
-    pub fn show(&mut self, export: Option<serde_json::Value>) -> Result<bool, Fail> {
-        // Names are those of the whole model now.
-        self.python_site = None;
-        let id = self.next_request();
-        match self.ask(ToHost::Show { id, export }) {
-            Ok(FromHost::Result { value, .. }) => Ok(value.as_bool().unwrap_or_default()),
-            // It is gone.
-            Err(_) => Ok(false),
-            Ok(answer) => {
-                let error = self.refusal(answer);
-                Err(dependency_failure(error, "The model can not be shown"))
-            }
-        }
-    }
-
-    /// Runs the finalizers; their errors count only after a success.
-    pub fn finalize(&mut self) -> Vec<Fail> {
-        let mut errors = Vec::new();
-        // Each answer is the error of one of them, and the next request goes on behind it.
-        while errors.len() < 100 {
-            let id = self.next_request();
-            let error = match self.ask(ToHost::Finalize { id }) {
-                Ok(FromHost::Result { .. }) => return errors,
-                Ok(answer) => self.refusal(answer),
-                Err(error) => error,
-            };
-            let ended = matches!(&error, PluginError::External { type_name, .. } if type_name == "ConnectionError");
-            let text = match error {
-                PluginError::External { message, .. } | PluginError::Explicit { message, .. } => {
-                    message
-                }
-                PluginError::Compile(error) => error.message,
-                PluginError::Unset(_) | PluginError::Unknown => "a value is not known".to_owned(),
-            };
-            let message = format!("Finalizer failed: {text}");
-            errors.push(fail("CompilerException", Loc::NONE, message));
-            if ended {
-                break;
-            }
-        }
-        errors
-    }
-}
-
-fn dependency_failure(error: PluginError, what: &str) -> Fail {
-    match error {
-        PluginError::Compile(error) => error,
-        PluginError::External {
-            type_name,
-            message,
-            traceback,
-        }
-        | PluginError::Explicit {
-            type_name,
-            message,
-            traceback,
-        } => {
-            let cause = fail(
-                "PythonException",
-                Loc::NONE,
-                format!("{type_name}: {message}"),
-            );
-            let error = fail("ExternalException", Loc::NONE, what).cause(*cause);
-            match traceback {
-                Some(traceback) => error.note(traceback, Loc::NONE),
-                None => error,
-            }
-        }
-        PluginError::Unset(_) | PluginError::Unknown => {
-            runtime(Loc::NONE, format!("{what}: it reads what is not known"))
         }
     }
 }

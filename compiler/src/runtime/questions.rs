@@ -178,8 +178,17 @@ impl HostCallbacks for Questions<'_, '_> {
         }
     }
 
-    fn native(&mut self, plugin: &str, args: &[Wire], kwargs: &[(String, Wire)]) -> Got {
-        match self.machine.call_native(plugin, args, kwargs) {
+    fn native(
+        &mut self,
+        plugin: &str,
+        args: &[Wire],
+        kwargs: &[(String, Wire)],
+        identity: Option<String>,
+    ) -> Got {
+        self.machine.identity = identity;
+        let answer = self.machine.call_native(plugin, args, kwargs);
+        self.machine.identity = None;
+        match answer {
             Ok(value) => Got::Value(self.machine.to_wire(value)),
             Err(PluginError::Unset(variables)) => Got::Waits(variables),
             Err(PluginError::Unknown) => Got::Value(Wire::Ext(EXT_UNKNOWN, Vec::new())),

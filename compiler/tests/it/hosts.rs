@@ -283,3 +283,68 @@ fn a_host_waits_where_it_is_asked_and_runs_wherever_it_may() {
         assert_eq!(lines, ["True", "True, waiting 1"]);
     }
 }
+
+const OWN_IDS: &str = r#"
+from inmanta.plugins import plugin
+from inmanta.resources import Id, PurgeableResource, resource
+
+@resource("m::Own", agent="name", id_attribute="name")
+class Own(PurgeableResource):
+    fields = ("name",)
+    @classmethod
+    def object_to_id(cls, instance, entity, attribute, agent):
+        return Id(entity, "own", attribute, instance.name * 2)
+
+@resource("m::Numbered", agent="name", id_attribute="nr")
+class Numbered(PurgeableResource):
+    fields = ("name",)
+    @staticmethod
+    def get_nr(exporter, instance):
+        return len(instance.name)
+
+@plugin
+def fact(of: "std::Entity", name: "string") -> "any":
+    import inmanta_plugins.std as std
+    return std.getfact(of, name)
+"#;
+
+#[test]
+fn facts_are_those_of_the_ids_that_classes_make() {
+    let main = "import m\no = m::Own(name=\"a\")\nn = m::Numbered(name=later)\n\
+                std::print(std::getfact(o, \"f\"))\nstd::print(m::fact(o, \"f\"))\n\
+                std::print(std::getfact(n, \"f\"))\nstd::print(m::fact(n, \"f\"))\n\
+                later = std::replace(\"abc\", \"c\", \"d\")\nstd::getfact(n, \"absent\")";
+    let disk = project(main, OWN_IDS);
+    let entities = "entity Own extends std::PurgeableResource:\n    string name\nend\n\
+                    entity Numbered extends std::PurgeableResource:\n    string name\nend\n\
+                    implement Own using std::none\nimplement Numbered using std::none\n";
+    std::fs::write(disk.path().join("libs/m/model/_init.cf"), entities).expect("the model");
+    let facts =
+        r#"{"facts": {"m::Own[own,name=aa]": {"f": "1"}, "m::Numbered[abd,nr=3]": {"f": "2"}}}"#;
+    let options = Options {
+        inputs: serde_json::from_str(facts).expect("inputs"),
+        export: true,
+        ..Options::default()
+    };
+    assert_eq!(printed(&disk, &options), "1\n1\n2\n2\n");
+    let compiled = disk.run(&options, &[]).compiled;
+    let asked = compiled.export.expect("an export").unknowns;
+    let asked: Vec<&str> = asked
+        .iter()
+        .map(|unknown| unknown.resource.as_str())
+        .collect();
+    assert_eq!(asked, ["m::Numbered[abd,nr=3]"]);
+}
+
+#[test]
+fn an_annotation_that_names_no_type_is_an_error_at_the_plugin() {
+    let plugins = "from inmanta.plugins import plugin\n\n@plugin\ndef f(a: \"nope\") -> \"int\":\n    return 1\n";
+    let outcome = project("import m", plugins).run(&Options::default(), &[]);
+    let error = &outcome.compiled.diagnostics[0];
+    assert_eq!(error.message, "could not find type nope in namespace m");
+    let place = error.location.as_ref().expect("a place");
+    assert_eq!(
+        (place.file.as_str(), place.line),
+        ("libs/m/plugins/__init__.py", 4)
+    );
+}

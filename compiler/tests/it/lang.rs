@@ -392,21 +392,19 @@ fn a_check_finds_the_same_definition_errors_and_none_in_what_compiles() {
 
 /// Whether an error comes before anything runs, other than from Python.
 fn is_static(error: &Diagnostic) -> bool {
-    let is_python = error.kind == "TypeNotFoundException" && error.location.is_none();
-    !is_python
-        && matches!(
-            error.kind.as_str(),
-            "ParserException"
-                | "HyphenException"
-                | "InvalidNamespaceAccess"
-                | "ModuleLoadingException"
-                | "InvalidMetadata"
-                | "TypeNotFoundException"
-                | "MissingImportException"
-                | "CycleException"
-                | "AmbiguousTypeException"
-                | "IndexException"
-                | "InvalidRelationPrecedenceRuleError"
-                | "CycleInRelationPrecedencePolicyError"
-        )
+    matches!(
+        error.kind.as_str(),
+        "ParserException"
+            | "HyphenException"
+            | "InvalidNamespaceAccess"
+            | "ModuleLoadingException"
+            | "InvalidMetadata"
+            | "TypeNotFoundException"
+            | "MissingImportException"
+            | "CycleException"
+            | "AmbiguousTypeException"
+            | "IndexException"
+            | "InvalidRelationPrecedenceRuleError"
+            | "CycleInRelationPrecedencePolicyError"
+    )
 }

@@ -41,7 +41,9 @@ class World:
     def instances(self, name: str) -> list[Instance]:
         raise RuntimeError("no model: instances exist only while Steward compiles one")
 
-    def native(self, plugin: str, args: list[object], kwargs: list[list[object]]) -> tuple[str, Any]:
+    def native(
+        self, plugin: str, args: list[object], kwargs: list[list[object]], identity: str | None
+    ) -> tuple[str, Any]:
         raise RuntimeError(f"{plugin} exists only while Steward compiles a model")
 
     def typedef(self, name: str) -> str | None:
@@ -103,9 +105,12 @@ def validate(typedef: str, value: object) -> bool:
     return bool(_outcome(typedef, *world.validate(typedef, value)))
 
 
-def native(plugin: str, args: list[object], kwargs: list[list[object]]) -> object:
-    """What a plugin of the compiler itself gives, with internal values; its error as an exception."""
-    kind, value = world.native(plugin, args, kwargs)
+def native(plugin: str, args: list[object], kwargs: list[list[object]], identity: str | None = None) -> object:
+    """What a plugin of the compiler itself gives, with internal values; its error as an exception.
+
+    `identity`: the id of the resource that the first argument becomes, if the compiler does not know it.
+    """
+    kind, value = world.native(plugin, args, kwargs, identity)
     if kind == "raised":
         value["message"] = f"{plugin}: {value['message']}"
     return _outcome(plugin, kind, value)
