@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from inmanta.agent.handler import LoggerABC
     from inmanta.export import Exporter
+    from inmanta._arguments import ReferenceModel
     from inmanta.references import Reference
 
 _FORBIDDEN = frozenset(
@@ -152,8 +153,9 @@ class Resource(metaclass=ResourceMeta):
         self.unknowns: set[str] = set()
         self.model = None
         self.__dict__.update(dict.fromkeys(type(self).fields))
-        # Reference id -> Reference; clones share it, so that one task resolves a reference once.
-        self._references_model: dict[str, Reference[Any]] = {}
+        # By id; clones share them, so that one task resolves a reference once.
+        self._references_model: dict[object, ReferenceModel] = {}
+        self._references: dict[object, Reference[Any]] = {}
         self._resolved = False
 
     # --- in the compiler ---------------------------------------------------------------------------------------------
@@ -295,6 +297,7 @@ class Resource(metaclass=ResourceMeta):
         else:
             copy = Resource.deserialize(self.serialize())  # type: ignore[assignment]  # of the class that is registered
         copy._references_model = self._references_model
+        copy._references = self._references
         copy._resolved = self._resolved
         for name, value in kwargs.items():
             setattr(copy, name, value)
