@@ -196,7 +196,7 @@ class Loading(Compiling):
         )
         (described,) = self.loaded["resources"]
         self.assertEqual((described["entity"], described["agent"], described["id_attribute"]), ("net::Port", "host.name", "uri"))
-        self.assertTrue(described["id_getter"])
+        self.assertEqual(described["identify"], "value")
         self.assertEqual(
             [(field["name"], field["getter"]) for field in described["fields"]],
             [
