@@ -343,6 +343,8 @@ class Compiling:
             self._pipe.send("serialized", {"id": number, "reference": str(model.id), "models": needed})
         except Closed:
             raise
+        except resources.IgnoreResourceException as error:
+            self._pipe.send("ignored", {"id": number, "reason": str(error)})
         except BaseException as error:
             self._fail(number, error)
 
