@@ -149,6 +149,7 @@ class Compiling:
                 else:
                     # Of an installed module that a listed one imports: no part of the model, but of Python's world.
                     self._declared.plugins[name] = cls()
+            classes = self._declared.describe_resources(names)
         except Exception as error:
             self._pipe.send(
                 "load_failed", {"module": "", "python_module": "", "failure": failure.describe(error, self._files)}
@@ -164,7 +165,7 @@ class Compiling:
             "loaded",
             {
                 "plugins": described,
-                "resources": self._declared.describe_resources(names),
+                "resources": classes,
                 "warnings": self._declared.warnings,
                 "dataclasses": dataclasses,
                 "imports": [list(pair) for pair in imports.found],
