@@ -38,6 +38,9 @@ class World:
     def entity(self, name: str) -> EntityInfo | None:
         raise RuntimeError("no model: entities exist only while Steward compiles one")
 
+    def entities(self) -> list[str]:
+        raise RuntimeError("no model: entities exist only while Steward compiles one")
+
     def instances(self, name: str) -> list[Instance]:
         raise RuntimeError("no model: instances exist only while Steward compiles one")
 
