@@ -224,7 +224,7 @@ class PluginMeta(type):
 
     def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> type[Plugin]:
         cls: Any = super().__new__(mcs, name, bases, namespace)
-        if cls.__dict__.get("__function_name__"):
+        if getattr(cls, "__function_name__", None):
             mcs.add_function(cls)
         made: type[Plugin] = cls
         return made
@@ -278,8 +278,9 @@ class Plugin(metaclass=PluginMeta):
         self.var_kwargs: Argument | None = None
         self.all_args: dict[str, Argument] = {}
         self.return_type = Declared(MISSING)
-        if self.__function__ is not None:
-            self._load_signature(self.__function__)
+        function = type(self).__function__
+        if function is not None:
+            self._load_signature(function)
 
     def _load_signature(self, function: Callable[..., Any]) -> None:
         arguments, returned = signature(function)
@@ -335,7 +336,7 @@ class Plugin(metaclass=PluginMeta):
         """An exception for the first of the declared commands that is not on the path."""
         import shutil
 
-        for command in self.opts.get("commands") or ():
+        for command in self.opts.get("bin") or ():
             if shutil.which(command) is None:
                 raise Exception(f"{self.__function_name__} requires {command} to be available in $PATH")
 
@@ -437,10 +438,26 @@ class Plugin(metaclass=PluginMeta):
         `processed_args` are the body's own: converted, and with a Context at its place if the body wants one.
         PluginTypeException for a result of another type than the declared one.
         """
-        if self.deprecated:
+        if self.deprecated and not Runtime.is_hosted:
             self._warn_deprecated()
         self.check_requirements()
         return self._result(self.call(*processed_args.args, **processed_args.kwargs))
+
+    def _has_own_ways(self) -> bool:
+        """Whether a call goes through a method that is another than this class had when it was made."""
+        cls = type(self)
+        return (
+            cls.call_in_context is not _call_in_context
+            or cls.check_args is not _check_args
+            or cls.check_requirements is not _check_requirements
+            or "call_in_context" in self.__dict__
+        )
+
+
+# Modules may put others in their place; the calls of a model go past them as long as they are these.
+_call_in_context = Plugin.call_in_context
+_check_args = Plugin.check_args
+_check_requirements = Plugin.check_requirements
 
 
 def is_context(annotation: object) -> bool:
@@ -481,8 +498,7 @@ def plugin(
                 "__fq_plugin_name__": "::".join([*parts[1:], name]),
                 "__function__": staticmethod(fnc),
                 "opts": {
-                    "bound": False,
-                    "commands": commands,
+                    "bin": commands,
                     "emits_statements": emits_statements,
                     "allow_unknown": allow_unknown,
                 },

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 from inmanta import plugins, resources
+from inmanta.ast import Namespace
 from steward_host import annotations as hints, loader
 
 TYPE_CHECKING = False
@@ -19,6 +20,11 @@ if TYPE_CHECKING:
 _MAP_FIELD = vars(resources.Resource)["map_field"].__func__
 
 
+def made(name: str, cls: type[plugins.Plugin]) -> plugins.Plugin:
+    """The one instance of a plugin's class, in the namespace that its full name says."""
+    return cls(Namespace.of(name.rsplit("::", 1)[0]))
+
+
 class Declared:
     """The declarations of one load."""
 
@@ -29,8 +35,7 @@ class Declared:
         self.warnings: list[str] = []
 
     def plugin(self, name: str, cls: type[plugins.Plugin]) -> dict[str, Any]:
-        plugin = cls()
-        self.plugins[name] = plugin
+        plugin = self.plugins[name] = made(name, cls)
         parameters = []
         dataclasses = set()
         everything = [*plugin.args, plugin.var_args, *plugin.kwargs.values(), plugin.var_kwargs]
@@ -49,7 +54,7 @@ class Declared:
             )
         if dataclasses:
             self._values.dataclasses[name] = dataclasses
-        function = cls.__dict__["__function__"].__func__
+        function: Any = cls.__function__
         while hasattr(function, "__wrapped__"):
             function = function.__wrapped__
         code = getattr(function, "__code__", None)
@@ -63,7 +68,7 @@ class Declared:
             "allow_unknown": plugin.is_accept_unknowns(),
             "takes_context": plugin._context >= 0,
             "emits_statements": bool(cls.opts.get("emits_statements", False)),
-            "commands": list(cls.opts.get("commands") or ()),
+            "commands": list(cls.opts.get("bin") or ()),
             "deprecated": (cls.replaced_by or "") if cls.deprecated else None,
             "docstring": function.__doc__,
         }
