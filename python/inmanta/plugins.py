@@ -119,7 +119,20 @@ class _Compiler:
         return Runtime.refs
 
     def get_plugins(self) -> dict[str, Plugin]:
+        """All plugins by full name, those of std included."""
+        if Runtime.plugins:
+            load_std()
         return Runtime.plugins
+
+
+def load_std() -> None:
+    """Adds those of std, which are no Python of a project without the published package and come when somebody asks."""
+    import importlib
+
+    importlib.import_module("inmanta_plugins.std")
+    for name, cls in PluginMeta.get_functions().items():
+        if name.startswith("std::") and name not in Runtime.plugins:
+            Runtime.plugins[name] = cls(Namespace.of("std"))
 
 
 class Context:
@@ -262,6 +275,8 @@ class Plugin(metaclass=PluginMeta):
     __function__: Callable[..., Any] | None = None
     opts: dict[str, Any] = {}
     call: Callable[..., Any]
+    # The one that `@plugin` has made.
+    _own_call: Callable[..., Any] | None = None
     deprecated = False
     replaced_by: str | None = None
 
@@ -443,15 +458,18 @@ class Plugin(metaclass=PluginMeta):
         self.check_requirements()
         return self._result(self.call(*processed_args.args, **processed_args.kwargs))
 
-    def _has_own_ways(self) -> bool:
-        """Whether a call goes through a method that is another than this class had when it was made."""
-        cls = type(self)
+    @classmethod
+    def _has_other_ways(cls) -> bool:
+        """Whether calls go through methods that are others than this class had when it was made."""
         return (
             cls.call_in_context is not _call_in_context
             or cls.check_args is not _check_args
             or cls.check_requirements is not _check_requirements
-            or "call_in_context" in self.__dict__
         )
+
+    def _is_replaced(self) -> bool:
+        """Whether a module has put something else in the place of what a function is called by."""
+        return type(self).call is not type(self)._own_call or self._has_other_ways()
 
 
 # Modules may put others in their place; the calls of a model go past them as long as they are these.
@@ -503,6 +521,7 @@ def plugin(
                     "allow_unknown": allow_unknown,
                 },
                 "call": call,
+                "_own_call": call,
             },
         )
         return fnc
@@ -534,6 +553,10 @@ def __getattr__(name: str) -> object:
     # The exceptions of a compile can be had from here as well.
     import inmanta.ast
 
+    if name == "PluginDeprecationWarning":
+        from inmanta.warnings import PluginDeprecationWarning
+
+        return PluginDeprecationWarning
     try:
         return getattr(inmanta.ast, name)
     except AttributeError:

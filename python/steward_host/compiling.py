@@ -104,6 +104,7 @@ class Compiling:
         # What tests of modules inject is what a compile is given.
         plugins.Runtime.refs = {"facts": plugins.Runtime.inputs.get("facts") or {}}
         self._declared.plugins.clear()
+        plugins.Runtime.plugins = self._declared.plugins
         self._declared.warnings.clear()
         PluginMeta.clear()
         resources.resource.reset()
@@ -111,7 +112,6 @@ class Compiling:
         export.reset()
         compiler.reset()
         runtime.reset()
-        proxy.richer.clear()
         self._exporter = export.Exporter()
         project = self._project or Project(request["project_dir"])
         project.set_modules(request["modules"])
@@ -149,6 +149,8 @@ class Compiling:
                 else:
                     # Of an installed module that a listed one imports: no part of the model, but of Python's world.
                     self._declared.plugins[name] = made(name, cls)
+            if "std" not in names:
+                described += self._declared.replaced_std()
         except Exception as error:
             self._pipe.send(
                 "load_failed", {"module": "", "python_module": "", "failure": failure.describe(error, self._files)}
@@ -157,7 +159,6 @@ class Compiling:
         if self._project is None:
             # What was imported stays; the collector need not look at it again.
             gc.freeze()
-        plugins.Runtime.plugins = self._declared.plugins
         self.forks = read is not None and forks.can_fork()
         self._said.before_answer()
         self._pipe.send(
@@ -193,11 +194,13 @@ class Compiling:
         try:
             self._values.constructs = True
             result = self._call(request)
-            if type(result) not in PLAIN:
-                result = DynamicProxy.unwrap(result)
+            if type(result) in PLAIN:
+                packed = msgpack.pack_behind(_RESULT, number, result)
+            else:
+                packed = self._values.packed(_RESULT, number, DynamicProxy.unwrap(result))
             if self._said.has_text:
                 self._said.before_answer()
-            self._pipe.send_packed(msgpack.pack_behind(_RESULT, number, result))
+            self._pipe.send_packed(packed)
         except Closed:
             raise
         except BaseException as error:
@@ -207,12 +210,12 @@ class Compiling:
         _, name, args, kwargs, file, line, namespace = request
         plugin = self._plugins[name]
         opts = plugin.opts
-        if plugin._has_own_ways() and not opts["emits_statements"]:
+        if plugin._has_other_ways() and not opts["emits_statements"]:
             return self._call_in_context(plugin, request)
         if opts["bin"]:
             plugin.check_requirements()
         for index, value in enumerate(args):
-            if type(value) not in PLAIN or proxy.richer:
+            if type(value) not in PLAIN:
                 parameter = plugin.args[index] if index < len(plugin.args) else plugin.var_args
                 args[index] = self._values.argument(value, parameter, name)
         if plugin._context >= 0:
@@ -220,7 +223,7 @@ class Compiling:
             args.insert(plugin._context, context)
         named = {}
         for key, value in kwargs:
-            if type(value) not in PLAIN or proxy.richer:
+            if type(value) not in PLAIN:
                 value = self._values.argument(value, plugin.kwargs.get(key) or _by_name(plugin, key), name)
             named[key] = value
         result = plugin.call(*args, **named)

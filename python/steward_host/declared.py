@@ -58,7 +58,7 @@ class Declared:
         while hasattr(function, "__wrapped__"):
             function = function.__wrapped__
         code = getattr(function, "__code__", None)
-        returns = self._annotation(name, "return", plugin.return_type.annotation)
+        returns = self._annotation(name, "return value", plugin.return_type.annotation)
         return {
             "name": name,
             "file": code.co_filename if code is not None else "",
@@ -72,6 +72,13 @@ class Declared:
             "deprecated": (cls.replaced_by or "") if cls.deprecated else None,
             "docstring": function.__doc__,
         }
+
+    def replaced_std(self) -> list[dict[str, Any]]:
+        """The compiler's own plugins in whose place modules have put something of theirs: calls of them come here."""
+        if plugins.Plugin._has_other_ways():
+            plugins.load_std()
+        of_std = [name for name, plugin in self.plugins.items() if name.startswith("std::") and plugin._is_replaced()]
+        return [self.plugin(name, type(self.plugins[name])) for name in of_std]
 
     def describe_dataclasses(self, modules: list[PythonModule]) -> list[dict[str, Any]]:
         """The frozen dataclasses of the modules, which are paired with the entities of the same full names."""
@@ -112,10 +119,11 @@ class Declared:
         return any(self._converts(inner) for inner in getattr(annotation, "__args__", ()) or ())
 
     def _annotation(self, plugin: str, argument: str, annotation: object) -> Annotation:
-        described = hints.describe(annotation)
-        if hints.is_cast(annotation):
+        casts: list[object] = []
+        described = hints.describe(annotation, casts)
+        for cast in casts:
             self.warnings.append(
-                f"Python type {annotation} was implicitly cast to 'Any' because no matching type was found in the"
+                f"Python type {cast} was implicitly cast to 'Any' because no matching type was found in the"
                 " Inmanta DSL. Please refer to the documentation for an overview of supported types at the plugin"
                 " boundary."
             )

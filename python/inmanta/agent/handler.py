@@ -122,6 +122,13 @@ _ELSEWHERE = {
     "hash_file": "inmanta.util",
     "json_encode": "inmanta.protocol",
 }
+# The type variables of the bases, and what each is bound to.
+_VARIABLES = {
+    "TDiscovered": ("inmanta.data.model", "BaseModel"),
+    "TDiscovery": ("inmanta.resources", "DiscoveryResource"),
+    "TPurgeableResource": ("inmanta.resources", "PurgeableResource"),
+    "TResource": ("inmanta.resources", "Resource"),
+}
 _MODULES = ("const", "data", "protocol", "resources", "tracing")
 
 
@@ -130,6 +137,12 @@ def __getattr__(name: str) -> object:
 
     if name in _ELSEWHERE:
         return getattr(importlib.import_module(_ELSEWHERE[name]), name)
+    if name in _VARIABLES:
+        from typing import TypeVar
+
+        module, bound = _VARIABLES[name]
+        made = globals()[name] = TypeVar(name, bound=getattr(importlib.import_module(module), bound))
+        return made
     if name in _MODULES:
         return importlib.import_module(f"inmanta.{name}")
     if name == "LOGGER":
