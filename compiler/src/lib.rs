@@ -177,7 +177,6 @@ fn compile_with(
     let mut machine = runtime::Machine::new(&program, heap, world, options);
     machine.warnings = warnings;
     machine.host = python.host;
-    machine.has_dependency_managers = python.has_dependency_managers;
     let mut compiled = Compiled {
         python_modules,
         python_imports: python.imports,
@@ -205,7 +204,7 @@ fn compile_with(
         }
         machine.complete()
     });
-    if python.has_finalizers {
+    if machine.host.is_some() {
         let failed = machine.finalize();
         if completed.is_ok() && !failed.is_empty() {
             completed = Err(failed);

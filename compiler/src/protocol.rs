@@ -17,7 +17,7 @@
 //! | 3 | u32 instance id, then the full entity name (UTF-8) | an instance of the model; attributes by `get` |
 //! | 4 | u32 id | an opaque Python object that the host keeps for this connection |
 //! | 5 | array of object id, entity name, map of fields, whether it is a reference to one; from us: object id, u32 instance id, entity name | a dataclass of Python and the instance that it is paired with |
-//! | 6 | from Python: array of object id, kind, class, type, text or nil, repr or nil, or of our number alone; from us: array of object id, or of our number, kind and map of arguments | a reference |
+//! | 6 | from Python: array of object id, kind, class, type, text or nil, repr or nil, id of the first object that it equals, or of our number alone; from us: array of object id, or of our number, kind and map of arguments | a reference |
 //!
 //! A connection starts with the host's `hello`. It is synchronous: one request of ours at a time; while a
 //! `call` or `map` is open the host may ask (`get`, `lookup`, `entity`, …; we answer with `got`, `entity_info`, …) and send
@@ -109,14 +109,18 @@ pub enum ToHost {
         /// Namespace of the calling statement.
         namespace: String,
     },
-    /// Makes the id of an instance's resource, if asked to, then runs `get_<field>` getters of its class, in order.
-    /// Answer: `mapped`, `ignored`, `failed`, `unset`; `result` if something of the id is Unknown.
+    /// Before the first `map` of an export: modules may have registered or changed something since they were loaded.
+    /// Answer: `export_begun`, or `failed` if a class is not valid.
+    BeginExport { id: u64 },
+    /// Makes the id of an instance's resource, or the value of the id attribute, if asked to; then runs `get_<field>`
+    /// getters of its class, in order. Answer: `mapped`, `ignored`, `failed`, `unset`; `result` if something of the id is
+    /// Unknown.
     Map {
         id: u64,
         /// Index into `loaded.resources`.
         class: u32,
         instance: rmpv::Value,
-        identify: bool,
+        identify: Identify,
         fields: Vec<String>,
     },
     /// Answer to `get`.
@@ -138,8 +142,8 @@ pub enum ToHost {
     ApiAnswer { code: u16, body: serde_json::Value },
     /// Answer to `where`; no file: it is not known.
     Place { file: Option<String>, line: u32 },
-    /// Makes the objects of resources, runs the registered dependency managers over them, and serializes them. Answer:
-    /// `assembled` or `failed`.
+    /// Makes the objects of resources, runs the registered dependency managers and the configured export functions over
+    /// them, and serializes them. Answer: `assembled` or `failed`.
     Assemble {
         id: u64,
         resources: Vec<Unassembled>,
@@ -289,12 +293,9 @@ pub struct ResourceClassInfo {
     /// Merged over the class hierarchy, first seen order. `getter`: the class computes it (by `get_<name>` or `map`),
     /// other than by the built-in getters of the base classes.
     pub fields: Vec<FieldInfo>,
-    /// The class computes the id attribute, which need not be a field.
+    /// What of the ids the class makes itself.
     #[serde(default)]
-    pub id_getter: bool,
-    /// The class has an `object_to_id` of its own.
-    #[serde(default)]
-    pub identifies: bool,
+    pub identify: Identify,
     /// The class has its own way to make an object of the fields or to serialize it.
     #[serde(default)]
     pub assembles: bool,
@@ -349,6 +350,19 @@ pub enum FailureKind {
     Compile,
     /// Any other exception.
     External,
+}
+
+/// What of a resource's id Python makes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Identify {
+    /// Nothing: it follows from the attributes.
+    #[default]
+    No,
+    /// The value of the id attribute, which need not be a field.
+    Value,
+    /// All of it, by an `object_to_id` of the class.
+    Whole,
 }
 
 /// The id of a resource that its class made.
@@ -416,9 +430,6 @@ pub enum FromHost {
     Loaded {
         plugins: Vec<PluginInfo>,
         resources: Vec<ResourceClassInfo>,
-        has_finalizers: bool,
-        #[serde(default)]
-        has_dependency_managers: bool,
         /// About annotations that say less than they seem to.
         #[serde(default)]
         warnings: Vec<String>,
@@ -469,9 +480,12 @@ pub enum FromHost {
         id: u64,
         /// In the order asked for.
         values: Vec<rmpv::Value>,
-        /// If it was asked for.
+        /// If the whole id was asked for.
         #[serde(default)]
         identity: Option<OwnId>,
+        /// If the value of the id attribute was asked for.
+        #[serde(default)]
+        id_value: Option<rmpv::Value>,
     },
     /// The exported form of a reference.
     Serialized {
@@ -480,6 +494,13 @@ pub enum FromHost {
         reference: String,
         /// That of itself and of all references that its arguments need.
         models: Vec<serde_json::Value>,
+    },
+    ExportBegun {
+        id: u64,
+        /// All classes, if they are not what `loaded` said.
+        resources: Option<Vec<ResourceClassInfo>>,
+        /// Dependency managers or export functions want to see all resources.
+        wants_all: bool,
     },
     /// The resources that have changed.
     Assembled {

@@ -99,23 +99,47 @@ def _variable(section: str, name: str) -> str:
     return f"INMANTA_{section}_{name}".replace("-", "_").upper()
 
 
+def _read_project() -> dict[str, dict[str, str]]:
+    """What the file `.inmanta` says in the directory of the project, which is the working directory outside of a compile."""
+    from inmanta.plugins import Runtime
+
+    path = os.path.join(Runtime.project_dir or os.getcwd(), ".inmanta")
+    if not os.path.isfile(path):
+        return {}
+    from configparser import ConfigParser
+
+    parser = ConfigParser(interpolation=None)
+    parser.read(path, encoding="utf-8")
+    return {section: {_normal(name): value for name, value in parser[section].items()} for section in parser}
+
+
 class Config:
     """All options of this process, by section and name; `-` and `_` in a name are the same."""
 
     _values: dict[str, dict[str, object]] = {}
+    # Those of the project's file `.inmanta`, by section and name; None: nobody has asked yet.
+    _of_project: dict[str, dict[str, str]] | None = None
 
     @classmethod
     def load_config(cls, *args: object, **kwargs: object) -> None:
-        """Nothing is read: Steward gives a host what it needs in its environment."""
+        """Reads `.inmanta` of the project again. No other file: a host is given what it needs in its environment."""
+        cls._of_project = None
 
     @classmethod
     def _reset(cls) -> None:
         cls._values = {}
+        cls._of_project = None
 
     @classmethod
     def _lookup(cls, section: str, name: str) -> object | None:
-        value = os.environ.get(_variable(section, name))
-        return value if value is not None else cls._values.get(section, {}).get(_normal(name))
+        value: object = os.environ.get(_variable(section, name))
+        if value is None:
+            value = cls._values.get(section, {}).get(_normal(name))
+        if value is None:
+            if cls._of_project is None:
+                cls._of_project = _read_project()
+            value = cls._of_project.get(section, {}).get(_normal(name))
+        return value
 
     @classmethod
     def get(cls, section: str | None = None, name: str | None = None, default_value: object = None) -> object:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from typing import Any, TypeVar
 
     from inmanta.ast.entity import Entity
+    from inmanta.config import Option
     from inmanta.protocol.endpoints import SyncClient
     from inmanta.resources import Id, Resource
 
@@ -70,6 +71,42 @@ def manage_dependencies(types: dict[str, Entity], resources: dict[Id, Resource])
             logging.getLogger(__name__).debug("The dependency manager %s met an unknown value", function)
 
 
+def check_managed(made: list[Resource], ids: list[str], known: dict[Id, Resource]) -> None:
+    """CompilerException if dependency managers have added, taken away or renamed resources: those are the model's."""
+    what = "A dependency manager changes fields and requirements: resources come from the model"
+    added = [str(found) for found in known if found.resource_str() not in ids]
+    if added:
+        raise CompilerException(f"A dependency manager added the resource {added[0]}. {what}")
+    if len(known) < len(ids):
+        gone = next(resource for resource in made if resource.id not in known)
+        raise CompilerException(f"A dependency manager took the resource {gone.id} away. {what}")
+    for resource, own in zip(made, ids):
+        if resource.id.resource_str() != own:
+            raise CompilerException(f"A dependency manager renamed the resource {own} to {resource.id}. {what}")
+
+
+def wanted_functions(exporter: Exporter | None) -> list[str]:
+    """The export functions that run in this export: the one it was asked for, else those of the option `config.export`."""
+    if not _export_functions and not _is_configured():
+        return []
+    if exporter is not None and exporter.export_plugin is not None:
+        return [exporter.export_plugin]
+    return [name for name in cfg_export().get() if name]
+
+
+def _is_configured() -> bool:
+    from inmanta.config import Config
+
+    return Config.is_set("config", "export")
+
+
+def cfg_export() -> Option:
+    """The option `config.export`: names of export functions, with commas between them."""
+    from inmanta.config import Option, is_list
+
+    return Option("config", "export", "", "The export functions that run at the end of an export", is_list)
+
+
 def required_ids(resource: Resource, resources: dict[Id, Resource]) -> set[Id]:
     """The requirements of a resource as ids: managers also add resources and texts.
 
@@ -124,6 +161,9 @@ class Exporter:
     def __init__(self, options: object = None) -> None:
         self.options = options
         self._file_store: dict[str, bytes] = {}
+        self._resources: dict[Id, Resource] = {}
+        # The export function that was asked for, in place of those of the configuration.
+        self.export_plugin: str | None = None
 
     def upload_file(self, content: str | bytes | None = None) -> str:
         """Keeps a content for the server's file store and gives its SHA-1; the same content is kept once."""
@@ -147,6 +187,20 @@ class Exporter:
 
         return endpoints.SyncClient("compiler")
 
+    def run_export_plugin(self, name: str) -> None:
+        """Calls an export function with the exporter and, if it named types, their instances as `types`."""
+        from inmanta.execute import proxy, runtime
+
+        if name not in _export_functions:
+            raise Exception(f"Export function {name} does not exist.")
+        types, function = _export_functions[name]
+        with proxy.exportcontext:
+            if types:
+                found = {of: [DynamicProxy.return_value(one) for one in runtime.world.instances(of)] for of in types}
+                function(self, types=found)
+            else:
+                function(self)
+
     def add_resource(self, resource: Resource) -> None:
         raise CompilerException("Resources come from the model: Steward cannot add one by hand")
 
@@ -157,6 +211,7 @@ class Exporter:
         metadata: dict[str, str] | None = None,
         no_commit: bool = False,
         include_status: bool = False,
+        export_plugin: str | None = None,
         **options: object,
     ) -> tuple[Any, ...]:
         """The resources of the model that `do_compile` gave, by id, behind the version 0; with their states if wanted.
@@ -172,6 +227,7 @@ class Exporter:
             raise CompilerException("there is no model to export: `inmanta.compiler.do_compile` makes one")
         if not no_commit:
             raise CompilerException("Steward stores what it compiles itself: export with `no_commit`")
+        self.export_plugin = export_plugin
         made = {}
         states = {}
         exports = attached.export(self)["resources"]

@@ -7,13 +7,29 @@ The executor runs the mutators before the handler sees the resource.
 
 from __future__ import annotations
 
+from inmanta._arguments import (
+    Argument,
+    GetArgument,
+    JsonArgument,
+    LiteralArgument,
+    MutatedJsonArgument,
+    MutatorModel,
+    PythonTypeArgument,
+    ReferenceArgument,
+    ReferenceModel,
+    ResourceArgument,
+    SerializedReferenceLike,
+    id_of,
+    parse_destination,
+    write,
+)
 from inmanta._generic import Subscripted, T
 from inmanta.ast import CompilerException
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from typing import Any, ClassVar, TypeVar
+    from typing import Any, ClassVar, Self, TypeVar
     from uuid import UUID
 
     from inmanta.agent.handler import LoggerABC
@@ -49,78 +65,56 @@ def _named(reference: Reference[Any]) -> str:
     return f"<{cls.__module__}.{cls.__qualname__} object>"
 
 
-class ReferenceMissingError(Exception):
+class ReferenceMissingError(TypeError):
     """The code of a reference type is not loaded."""
 
 
-class MutatorMissingError(Exception):
+class MutatorMissingError(TypeError):
     """The code of a mutator type is not loaded."""
 
 
 class ReferenceLike:
-    """A value that is needed as it is, or a reference to one."""
-
-
-class Argument:
-    """An argument of a reference or a mutator in its exported form; `type` says of which kind."""
-
-    def __init__(self, type: str, name: str, **fields: object) -> None:
-        self.type = type
-        self.name = name
-        self._fields = fields
-
-    def __getattr__(self, name: str) -> object:
-        try:
-            return self.__dict__["_fields"][name]
-        except KeyError:
-            raise AttributeError(name) from None
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"type": self.type, "name": self.name, **_jsonable(self._fields)}
-
-    def model_dump(self, mode: str = "python") -> dict[str, Any]:
-        """As `to_dict`, by the name that models have it under."""
-        return self.to_dict()
-
-    def __repr__(self) -> str:
-        return f"Argument({self.to_dict()})"
-
-
-class ReferenceModel:
-    """The exported form of a reference: id, type and arguments."""
-
-    def __init__(self, id: UUID, type: str, args: list[Argument]) -> None:
-        self.id = id
-        self.type = type
-        self.args = args
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"id": str(self.id), "type": self.type, "args": [argument.to_dict() for argument in self.args]}
-
-    model_dump = to_dict
-
-
-class Base:
     """What references and mutators share: their public attributes are their constructor arguments."""
 
     type = ""
+
+    def __init__(self) -> None:
+        # The exported form, once it was made.
+        self._model: Any = None
+        # What the model takes a reference to be of.
+        self._model_type: Any = None
 
     @property
     def arguments(self) -> dict[str, object]:
         """The constructor arguments: all attributes without a leading underscore, in the order they were set."""
         return {name: value for name, value in vars(self).items() if not name.startswith("_")}
 
+    def serialize(self) -> SerializedReferenceLike:
+        """The exported form."""
+        raise NotImplementedError
+
     def serialize_arguments(self) -> tuple[UUID, list[Argument]]:
         """The arguments in exported form, and the id that follows from type and arguments."""
         arguments = [argument_of(name, value) for name, value in self.arguments.items()]
-        return _id_of(self.type, arguments), arguments
+        return id_of(self.type, arguments), arguments
+
+    @classmethod
+    def deserialize(cls, ref: SerializedReferenceLike, resource: Resource, logger: LoggerABC) -> Self:
+        """The object of an exported form, in the executor: arguments that are references have their values."""
+        return cls(**{argument.name: argument.get_arg_value(resource, logger) for argument in ref.args})
 
     def resolve_other(self, value: Any, logger: LoggerABC) -> Any:
         """The value itself, or what it resolves to if it is a reference."""
         return value.get(logger) if isinstance(value, Reference) else value
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ReferenceLike) and type(self) is type(other) and self.arguments == other.arguments
 
-class Reference(Base, Subscripted[T]):
+    def __hash__(self) -> int:
+        return hash((type(self).__name__, *(str(value) for value in self.arguments.values())))
+
+
+class Reference(ReferenceLike, Subscripted[T]):
     """Base of all reference types, `class Secret(Reference[str])`, under `@reference`.
 
     `__init__` calls `super().__init__()` and keeps its arguments as attributes of the same names. `resolve(logger)`
@@ -130,11 +124,10 @@ class Reference(Base, Subscripted[T]):
     _is_inmanta_reference = True
 
     def __init__(self) -> None:
+        super().__init__()
         self._reference_value: Any = None
         self._reference_value_cached = False
-        self._reference_model: ReferenceModel | None = None
         self._serializing = False
-        self._model_type: Any = None
 
     def resolve(self, logger: LoggerABC) -> T:
         """Computes the value."""
@@ -142,7 +135,9 @@ class Reference(Base, Subscripted[T]):
 
     def get(self, logger: LoggerABC) -> T:
         """The value, computed at most once."""
-        if not self._reference_value_cached:
+        if self._reference_value_cached:
+            logger.debug("Using cached value for reference %(reference)s", reference=repr(self))
+        else:
             self._reference_value = self.resolve(logger)
             self._reference_value_cached = True
         value: T = self._reference_value
@@ -150,19 +145,20 @@ class Reference(Base, Subscripted[T]):
 
     def serialize(self) -> ReferenceModel:
         """The exported form, made once. ReferenceCycleException if it needs itself."""
-        if self._reference_model is None:
+        if self._model is None:
             if self._serializing:
                 raise ReferenceCycleException(self)
             self._serializing = True
             try:
                 number, arguments = self.serialize_arguments()
-                self._reference_model = ReferenceModel(number, self.type, arguments)
+                self._model = ReferenceModel(id=number, type=_checked(self.type), args=arguments)
             except ReferenceCycleException as cycle:
                 cycle.add(self)
                 raise
             finally:
                 self._serializing = False
-        return self._reference_model
+        model: ReferenceModel = self._model
+        return model
 
     @classmethod
     def get_reference_type(cls) -> Any:
@@ -178,18 +174,20 @@ class Reference(Base, Subscripted[T]):
     def is_dataclass_reference(cls) -> bool:
         return hasattr(cls.get_reference_type(), "__dataclass_fields__")
 
-    def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and self.arguments == other.arguments
-
-    def __hash__(self) -> int:
-        return hash((type(self).__name__, *(str(value) for value in self.arguments.values())))
-
     def __bool__(self) -> bool:
         raise NotImplementedError(f"{self!r} is a reference: only the executor knows its value, and so its truth")
 
 
-class Mutator(Base):
+class Mutator(ReferenceLike):
     """Base of what changes a resource before its handler sees it, under `@mutator`."""
+
+    def serialize(self) -> MutatorModel:
+        """The exported form, made once."""
+        if self._model is None:
+            _, arguments = self.serialize_arguments()
+            self._model = MutatorModel(type=_checked(self.type), args=arguments)
+        model: MutatorModel = self._model
+        return model
 
     def run(self, logger: LoggerABC) -> None:
         raise NotImplementedError
@@ -266,16 +264,13 @@ class ReplaceValue(Mutator):
     """Writes a resolved reference into a resource, at `destination`."""
 
     def __init__(self, resource: Resource, value: object, destination: str) -> None:
+        super().__init__()
         self.resource = resource
         self.value = value
         self.destination = destination
 
     def run(self, logger: LoggerABC) -> None:
-        steps = parse_destination(self.destination)
-        target: Any = self.resource
-        for step in steps[:-1]:
-            target = target[step]
-        target[steps[-1]] = self.resolve_other(self.value, logger)
+        write(self.resource, self.destination, self.resolve_other(self.value, logger))
 
 
 def reset() -> None:
@@ -289,8 +284,16 @@ def is_reference_of(instance: object, type_class: object) -> bool:
     return isinstance(instance, Reference) and (type_class is None or instance.get_reference_type() == type_class)
 
 
+def maybe_reference(value: object) -> bool:
+    """Whether a value can say itself which reference it stands for."""
+    return hasattr(value, "unwrap_reference")
+
+
 def unwrap_reference(value: object) -> Reference[Any] | None:
     """The reference that a value is, or that an instance stands for which was made of one; None for another value."""
+    if maybe_reference(value):
+        stands_for: Reference[Any] | None = value.unwrap_reference()  # type: ignore[attr-defined]
+        return stands_for
     found = getattr(value, "dataclass_self", None) if not isinstance(value, Reference) else value
     return found if isinstance(found, Reference) else None
 
@@ -320,14 +323,12 @@ class Collector:
     def _take(self, found: Reference[Any], path: str) -> None:
         model = self._add(found)
         arguments = [
-            Argument("resource", "resource", id=self._resource_id),
-            Argument("reference", "value", id=str(model.id)),
-            Argument("literal", "destination", value=path),
+            ResourceArgument(name="resource", id=self._resource_id),
+            ReferenceArgument(name="value", id=model.id),
+            LiteralArgument(name="destination", value=path),
         ]
-        self._mutators[str(_id_of("core::Replace", arguments))] = {
-            "type": "core::Replace",
-            "args": [argument.to_dict() for argument in arguments],
-        }
+        replace = MutatorModel(type="core::Replace", args=arguments)
+        self._mutators[str(replace.get_id())] = replace.to_dict()
 
     def _add(self, found: Reference[Any]) -> ReferenceModel:
         model = found.serialize()
@@ -361,69 +362,41 @@ def _destination_step(key: int | str) -> str:
     return ".'" + key.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
-def parse_destination(text: str) -> list[str | int]:
-    """The steps of `field`, `field[0].'key'`: what a Replace writes to. ValueError for another text."""
-    import re
-
-    first = re.match(r"[^.\[]+", text)
-    if first is None:
-        raise ValueError(f"Invalid destination {text!r}")
-    steps: list[str | int] = [first[0]]
-    position = first.end()
-    step = re.compile(r"\[(\d+)\]|\.'((?:[^'\\]|\\.)*)'|\.([^.\['\"]+)")
-    while position < len(text):
-        found = step.match(text, position)
-        if found is None:
-            raise ValueError(f"Invalid destination {text!r}")
-        if found[1] is not None:
-            steps.append(int(found[1]))
-        elif found[2] is not None:
-            steps.append(re.sub(r"\\(.)", r"\1", found[2]))
-        else:
-            steps.append(found[3])
-        position = found.end()
-    return steps
-
-
 def argument_of(name: str, value: object) -> Argument:
     """The exported form of one constructor argument. TypeError for what has none."""
     from inmanta.execute.proxy import DynamicProxy
 
+    from inmanta.resources import Resource
+
     value = DynamicProxy.unwrap(value)
     if isinstance(value, Reference):
-        return Argument("reference", name, id=str(value.serialize().id))
+        return ReferenceArgument(name=name, id=value.serialize().id)
     if value is None or isinstance(value, (str, int, float, bool)):
-        return Argument("literal", name, value=value)
+        return LiteralArgument(name=name, value=value)
+    if isinstance(value, Resource):
+        return ResourceArgument(name=name, id=value.id.resource_str())
     if isinstance(value, type) and value in (str, int, float, bool):
-        return Argument("python_type", name, value=value.__name__)
+        return PythonTypeArgument(name=name, value=value.__name__)
     if isinstance(value, (list, dict, tuple)):
-        inner: dict[str, dict[str, Any]] = {}
+        inner: dict[str, ReferenceArgument] = {}
 
         def take(found: Reference[Any], path: str) -> None:
-            inner[path] = {"type": "reference", "name": path, "id": str(found.serialize().id)}
+            inner[path] = ReferenceArgument(name=path, id=found.serialize().id)
 
         plain = _without_references(value, "$", take, _destination_step)
         if inner:
-            return Argument("mjson", name, value=plain, references=inner)
-        return Argument("json", name, value=plain)
+            return MutatedJsonArgument(name=name, value=plain, references=inner)
+        return JsonArgument(name=name, value=plain)
     raise TypeError(f"Unable to serialize argument `{name}` of a reference, of type {type(value).__name__}")
 
 
-def _id_of(type_name: str, arguments: list[Argument]) -> UUID:
-    import hashlib
-    import json
-    import uuid
+def _checked(name: str) -> str:
+    """The name that a class is registered under; ValueError for one that no other code could be found by."""
+    import re
 
-    text = json.dumps({"type": type_name, "args": [argument.to_dict() for argument in arguments]}, sort_keys=True)
-    digest = hashlib.md5(text.encode()).digest()
-    return uuid.UUID(bytes=hashlib.md5(uuid.NAMESPACE_OID.bytes + digest).digest(), version=3)
-
-
-def _jsonable(fields: dict[str, object]) -> dict[str, Any]:
-    from inmanta.resources import to_json
-
-    made: dict[str, Any] = to_json(fields)
-    return made
+    if re.fullmatch(r"([a-z0-9_]+::)+[A-Z][A-Za-z0-9_-]*", name) is None:
+        raise ValueError(f"{name!r} is no name for a reference or mutator: register it as `module::Name`")
+    return name
 
 
 # --- executor --------------------------------------------------------------------------------------------------------
@@ -431,65 +404,28 @@ def _jsonable(fields: dict[str, object]) -> dict[str, Any]:
 
 def resolve(resource: Resource, logger: LoggerABC) -> None:
     """Runs the mutators of a resource in order."""
-    for model in resource.mutators:
-        cls = mutator.get_class(model["type"])
-        cls(**_arguments(resource, model["args"], logger)).run(logger)
+    for exported in resource.mutators:
+        cls = mutator.get_class(exported["type"])
+        cls.deserialize(MutatorModel(type=exported["type"], args=exported["args"]), resource, logger).run(logger)
 
 
 def value_of(resource: Resource, id: object, logger: LoggerABC) -> Any:
-    """The value of one of the references of a resource."""
-    return _reference_object(resource, str(id), logger).get(logger)
-
-
-def _reference_object(resource: Resource, number: str, logger: LoggerABC) -> Reference[Any]:
-    known = resource._references_model.get(number)
-    if known is not None:
-        return known
-    for model in resource.references:
-        if str(model["id"]) == number:
-            cls = reference.get_class(model["type"])
-            made: Reference[Any] = cls(**_arguments(resource, model["args"], logger))
-            resource._references_model[number] = made
-            return made
-    raise KeyError(f"The reference with id {number} is not defined in resource {resource.id}")
-
-
-_PYTHON_TYPES = {"str": str, "int": int, "float": float, "bool": bool}
-
-
-def _arguments(resource: Resource, arguments: list[dict[str, Any]], logger: LoggerABC) -> dict[str, object]:
-    return {argument["name"]: _argument_value(resource, argument, logger) for argument in arguments}
-
-
-def _argument_value(resource: Resource, argument: dict[str, Any], logger: LoggerABC) -> Any:
-    kind = argument["type"]
-    if kind in ("literal", "json"):
-        return argument["value"]
-    if kind == "reference":
-        return _reference_object(resource, str(argument["id"]), logger)
-    if kind == "python_type":
-        return _PYTHON_TYPES[argument["value"]]
-    if kind == "resource":
-        if argument["id"] != resource.id.resource_str():
-            raise ValueError(f"A mutator of {resource.id} names the resource {argument['id']}")
-        return resource
-    if kind == "mjson":
-        holder = {"$": argument["value"]}
-        for path, inner in argument["references"].items():
-            steps = parse_destination(path)
-            target: Any = holder
-            for step in steps[:-1]:
-                target = target[step]
-            target[steps[-1]] = _argument_value(resource, inner, logger)
-        return holder["$"]
-    if kind == "get":
-        return getattr(resource, argument["dict_path_expression"])
-    raise TypeError(f"Unknown kind of argument {kind}")
+    """The value of one of the references of a resource, by its id. KeyError if it has none."""
+    made = resource._references.get(id)
+    if made is None:
+        if not resource._references_model:
+            models = [ReferenceModel(**exported) for exported in resource.references]
+            resource._references_model.update({model.id: model for model in models})
+        model = resource._references_model.get(id)
+        if model is None:
+            raise KeyError(f"The reference with id {id} is not defined in resource {resource.id}")
+        made = resource._references[id] = reference.get_class(model.type).deserialize(model, resource, logger)
+    return made.get(logger)
 
 
 def __getattr__(name: str) -> object:
     # Types for annotations: made when somebody asks, because `typing` takes its time.
-    if name in ("PrimitiveTypes", "ArgumentTypes"):
+    if name in ("PrimitiveTypes", "ArgumentTypes", "RefValue", "StrictJson"):
         import typing
 
         made: object = typing.Union[str, float, int, bool, None] if name == "PrimitiveTypes" else typing.Any

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from inmanta.agent.handler import LoggerABC
     from inmanta.export import Exporter
+    from inmanta._arguments import ReferenceModel
     from inmanta.references import Reference
 
 _FORBIDDEN = frozenset(
@@ -60,6 +61,8 @@ class resource:
         self._options = {"agent": agent, "name": id_attribute}
 
     def __call__(self, cls: type) -> type:
+        if not (isinstance(cls, type) and issubclass(cls, Resource)):
+            raise ResourceException(f"@resource({self._name!r}) stands over {cls!r}, which is no subclass of Resource")
         resource.add_resource(self._name, cls, self._options)
         return cls
 
@@ -99,6 +102,9 @@ class ResourceMeta(type):
         own = namespace.get("fields", ())
         if not isinstance(own, (tuple, list)):
             raise Exception(f"fields attribute of {name} should be a tuple or list")
+        for field in own:
+            if not isinstance(field, str):
+                raise ResourceException(f"The fields of {name} should be names, got {field!r}")
         fields: dict[str, None] = {}
         for base in bases:
             fields.update(dict.fromkeys(getattr(base, "fields", ())))
@@ -152,8 +158,9 @@ class Resource(metaclass=ResourceMeta):
         self.unknowns: set[str] = set()
         self.model = None
         self.__dict__.update(dict.fromkeys(type(self).fields))
-        # Reference id -> Reference; clones share it, so that one task resolves a reference once.
-        self._references_model: dict[str, Reference[Any]] = {}
+        # By id; clones share them, so that one task resolves a reference once.
+        self._references_model: dict[object, ReferenceModel] = {}
+        self._references: dict[object, Reference[Any]] = {}
         self._resolved = False
 
     # --- in the compiler ---------------------------------------------------------------------------------------------
@@ -222,8 +229,9 @@ class Resource(metaclass=ResourceMeta):
         with proxy.exportcontext:
             made = resource_class(cls_id(resource_class, model_object, entity_name, options))
             values = {}
+            collector = ReferenceCollector()
             for field in resource_class.fields:
-                values[field] = resource_class.map_field(exporter, entity_name, field, model_object)
+                values[field] = resource_class.map_field(exporter, entity_name, field, model_object, collector)
             made.populate(values)
         made.model = model_object
         return made
@@ -286,7 +294,7 @@ class Resource(metaclass=ResourceMeta):
         """A copy with some fields replaced. As with the reference, the values of the others are shared, not copied."""
         kind = type(self)
         copy: Self
-        if is_plain(kind):
+        if _is_plain(kind):
             # The same, without reading the texts of ids.
             copy = kind(self.id)
             copy._set({field: self.__dict__[field] for field in kind.fields})
@@ -294,6 +302,7 @@ class Resource(metaclass=ResourceMeta):
         else:
             copy = Resource.deserialize(self.serialize())  # type: ignore[assignment]  # of the class that is registered
         copy._references_model = self._references_model
+        copy._references = self._references
         copy._resolved = self._resolved
         for name, value in kwargs.items():
             setattr(copy, name, value)
@@ -363,23 +372,6 @@ class Resource(metaclass=ResourceMeta):
     __repr__ = __str__
 
 
-# What makes the object of a resource and the form that is stored, unless a class has ways of its own.
-_SET = Resource.__setattr__
-_FORM = ("__init__", "__setattr__", "populate", "serialize")
-_OWN_FORM = [vars(Resource)[name] for name in _FORM]
-_OBJECT_TO_ID = vars(Resource)["object_to_id"].__func__
-
-
-def is_plain(cls: type[Resource]) -> bool:
-    """Whether objects of a class are made and stored as those of Resource are."""
-    return all(getattr(cls, name) is own for name, own in zip(_FORM, _OWN_FORM))
-
-
-def identifies(cls: type[Resource]) -> bool:
-    """Whether a class makes the ids of its resources itself."""
-    return getattr(cls.object_to_id, "__func__", None) is not _OBJECT_TO_ID
-
-
 class PurgeableResource(Resource):
     """A resource that can be asked to be absent."""
 
@@ -407,6 +399,78 @@ class DiscoveryResource(Resource):
     """A resource whose handler reports what exists."""
 
     fields: tuple[str, ...] = ()
+
+
+# What makes the object of a resource and the form that is stored, unless a module has ways of its own.
+_SET = Resource.__setattr__
+_FORM = ("__init__", "__setattr__", "populate", "serialize")
+_OWN_FORM = [vars(Resource)[name] for name in _FORM]
+_OBJECT_TO_ID = vars(Resource)["object_to_id"].__func__
+_MAP_FIELD = vars(Resource)["map_field"].__func__
+_CREATE = vars(Resource)["create_from_model"].__func__
+_VALIDATE = vars(Resource)["validate"].__func__
+_VALIDATE_ALL = vars(resource)["validate"].__func__
+# Getters of our own base classes, which the compiler stands in for.
+_GETTERS = {
+    name: getattr(base, name)
+    for base in (Resource, PurgeableResource, ManagedResource)
+    for name in vars(base)
+    if name.startswith("get_") and isinstance(vars(base)[name], staticmethod)
+}
+
+
+def is_plain(cls: type[Resource]) -> bool:
+    """Whether objects of a class are made, read and stored as those of Resource are."""
+    return all(getattr(cls, name) is own for name, own in zip(_FORM, _OWN_FORM)) and not any(
+        isinstance(getattr(cls, field, None), property) for field in cls.fields
+    )
+
+
+def creates() -> bool:
+    """Whether a module has put a function of its own in the place of `Resource.create_from_model`."""
+    return getattr(Resource.create_from_model, "__func__", None) is not _CREATE
+
+
+def identifies(cls: type[Resource]) -> bool:
+    """Whether a class makes the ids of its resources itself."""
+    return getattr(cls.object_to_id, "__func__", None) is not _OBJECT_TO_ID or creates()
+
+
+def has_getter(cls: type[Resource], field: str) -> bool:
+    """Whether a class computes a field itself, other than by the getters of our own base classes."""
+    if getattr(cls.map_field, "__func__", None) is not _MAP_FIELD or creates():
+        return True
+    getter = getattr(cls, "get_" + field, None)
+    if getter is not None:
+        return getter is not _GETTERS.get("get_" + field)
+    return field in cls.map
+
+
+def validate() -> None:
+    """What modules have to say about resource classes: the compiler knows the rules of our own."""
+    if getattr(resource.validate, "__func__", None) is not _VALIDATE_ALL or any(
+        getattr(cls.validate, "__func__", None) is not _VALIDATE for _, cls in resource.get_resources()
+    ):
+        resource.validate()
+
+
+# Of classes whose objects were cloned. Handlers clone each resource that they get.
+_plain: dict[type[Resource], bool] = {}
+
+
+def _is_plain(cls: type[Resource]) -> bool:
+    found = _plain.get(cls)
+    if found is None:
+        found = _plain[cls] = is_plain(cls)
+    return found
+
+
+class ReferenceCollector:
+    """What `map_field` gets as `reference_collector`. The compiler takes references out of what is returned."""
+
+    def collect_references(self, value: Any, path: str) -> Any:
+        """The value itself."""
+        return value
 
 
 class Id:
@@ -559,7 +623,7 @@ def own_id(entity: proxy.DynamicProxy) -> str | None:
     for name in (found.get_full_name(), *found.get_all_parent_names()):
         cls, options = resource.get_class(name)
         if cls is not None and options is not None:
-            computed = identifies(cls) or options["name"] in cls.map or hasattr(cls, "get_" + options["name"])
+            computed = identifies(cls) or has_getter(cls, options["name"])
             return cls_id(cls, entity, name, options).resource_str() if computed else None
     return None
 

@@ -62,6 +62,7 @@ class Compiling:
             "call": self.call,
             "again": self.again,
             "map": self.map,
+            "begin_export": self.begin_export,
             "load_compile": self.load,
             "assemble": self.assemble,
             "collect": self.collect,
@@ -151,6 +152,7 @@ class Compiling:
                     self._declared.plugins[name] = made(name, cls)
             if "std" not in names:
                 described += self._declared.replaced_std()
+            classes = self._declared.describe_resources(names)
         except Exception as error:
             self._pipe.send(
                 "load_failed", {"module": "", "python_module": "", "failure": failure.describe(error, self._files)}
@@ -165,9 +167,7 @@ class Compiling:
             "loaded",
             {
                 "plugins": described,
-                "resources": self._declared.describe_resources(names),
-                "has_finalizers": compiler.has_finalizers(),
-                "has_dependency_managers": export.has_dependency_managers(),
+                "resources": classes,
                 "warnings": self._declared.warnings,
                 "dataclasses": dataclasses,
                 "imports": [list(pair) for pair in imports.found],
@@ -185,6 +185,9 @@ class Compiling:
 
     def again(self, request: Again) -> None:
         """Another compile with the modules that were imported for an earlier one. No answer."""
+        from inmanta.config import Config
+
+        Config.load_config()
         plugins.Runtime.inputs = request["inputs"]
         plugins.Runtime.refs = {"facts": request["inputs"].get("facts") or {}}
 
@@ -245,6 +248,19 @@ class Compiling:
             checked.args.insert(plugin._context, context)
         return plugin.call_in_context(checked, context.resolver, context.queue, place)
 
+    def begin_export(self, request: Numbered) -> None:
+        """Tells what modules have registered or changed since they were loaded."""
+        from inmanta import export
+
+        try:
+            resources.validate()
+            changed = self._declared.changed_resources()
+            wants_all = export.has_dependency_managers() or bool(export.wanted_functions(self._exporter))
+        except BaseException as error:
+            self._fail(request["id"], error)
+            return
+        self._pipe.send("export_begun", {"id": request["id"], "resources": changed, "wants_all": wants_all})
+
     def map(self, request: Map) -> None:
         """Runs the getters of a resource class on an instance."""
         number = request["id"]
@@ -254,8 +270,17 @@ class Compiling:
             entity, cls, options = self._declared.classes[request["class"]]
             instance = DynamicProxy.return_value(request["instance"])
             mapped: dict[str, object] = {"id": number}
-            if request["identify"]:
+            if resources.creates():
+                created = resources.Resource.create_from_model(self._exporter, entity, instance)
+                mapped["identity"] = _identity(cls, created.id)
+                mapped["values"] = [_or_unknown(getattr(created, field)) for field in request["fields"]]
+                self._pipe.send_packed(msgpack.pack({"mapped": mapped}))
+                return
+            if request["identify"] == "whole":
                 mapped["identity"] = _identity(cls, resources.cls_id(cls, instance, entity, options))
+            elif request["identify"] == "value":
+                field = options["name"]
+                mapped["id_value"] = _or_unknown(cls.map_field(None, entity, field, instance))
             values = mapped["values"] = []
             with proxy.exportcontext:
                 for field in request["fields"]:
@@ -271,7 +296,7 @@ class Compiling:
 
     def _field(self, cls: type[resources.Resource], entity: str, field: str, instance: object) -> object:
         try:
-            return exported(cls.map_field(self._exporter, entity, field, instance))
+            return exported(cls.map_field(self._exporter, entity, field, instance, _COLLECTOR))
         except UnknownException as error:
             return error.unknown if isinstance(error.unknown, Unknown) else Unknown()
 
@@ -287,10 +312,16 @@ class Compiling:
             known = {resource.id: resource for resource in made}
             for resource in made:
                 resource.resource_requires = {known[required] for required in resource.requires if required in known}
-            managed = export.has_dependency_managers()
+            functions = export.wanted_functions(self._exporter)
+            managed = export.has_dependency_managers() or bool(functions)
             if managed:
                 with proxy.exportcontext:
                     export.manage_dependencies(Types(), known)
+                export.check_managed(made, [given["id"] for given in request["resources"]], known)
+                if self._exporter is not None:
+                    self._exporter._resources = known
+                    for name in functions:
+                        self._exporter.run_export_plugin(name)
             changed = []
             for index, (resource, given) in enumerate(zip(made, request["resources"])):
                 if managed:
@@ -329,6 +360,8 @@ class Compiling:
             self._pipe.send("serialized", {"id": number, "reference": str(model.id), "models": needed})
         except Closed:
             raise
+        except resources.IgnoreResourceException as error:
+            self._pipe.send("ignored", {"id": number, "reason": str(error)})
         except BaseException as error:
             self._fail(number, error)
 
@@ -386,6 +419,18 @@ class Compiling:
         root = logging.getLogger()
         root.handlers[:] = [Handler()]
         root.setLevel(logging.INFO)
+
+
+# References are taken out by the compiler.
+_COLLECTOR = resources.ReferenceCollector()
+
+
+def _or_unknown(value: object) -> object:
+    """A value as it is exported, an Unknown as such."""
+    try:
+        return exported(value)
+    except UnknownException as error:
+        return error.unknown if isinstance(error.unknown, Unknown) else Unknown()
 
 
 def _identity(cls: type[resources.Resource], made: object) -> dict[str, str]:

@@ -16,10 +16,6 @@ if TYPE_CHECKING:
     from steward_host.values import Values
 
 
-# What finds the value of a field, if a class has no way of its own.
-_MAP_FIELD = vars(resources.Resource)["map_field"].__func__
-
-
 def made(name: str, cls: type[plugins.Plugin]) -> plugins.Plugin:
     """The one instance of a plugin's class, in the namespace that its full name says."""
     return cls(Namespace.of(name.rsplit("::", 1)[0]))
@@ -32,6 +28,9 @@ class Declared:
         self._values = values
         self.plugins: dict[str, plugins.Plugin] = {}
         self.classes: list[tuple[str, type[resources.Resource], dict[str, str]]] = []
+        # As the compiler was told of the classes.
+        self.described: list[dict[str, Any]] = []
+        self._names: set[str] = set()
         self.warnings: list[str] = []
 
     def plugin(self, name: str, cls: type[plugins.Plugin]) -> dict[str, Any]:
@@ -131,9 +130,16 @@ class Declared:
             return {"bad": f"Bad annotation in plugin {plugin} for {argument}, {described['bad']}"}
         return described
 
+    def changed_resources(self) -> list[dict[str, Any]] | None:
+        """The resource classes, if they are others than the compiler was told."""
+        told = self.described
+        now = self.describe_resources(self._names)
+        return None if now == told else now
+
     def describe_resources(self, modules: set[str]) -> list[dict[str, Any]]:
+        self._names = modules
         self.classes = []
-        described = []
+        described = self.described = []
         for entity, (cls, options) in list(resources.resource._resources.items()):
             if not _belongs(cls.__module__, modules):
                 continue
@@ -145,9 +151,8 @@ class Declared:
                     "id_attribute": options["name"],
                     "agent": options["agent"],
                     "python_class": f"{cls.__module__}.{cls.__qualname__}",
-                    "fields": [{"name": field, "getter": _has_getter(cls, field)} for field in cls.fields],
-                    "id_getter": _has_getter(cls, options["name"]),
-                    "identifies": resources.identifies(cls),
+                    "fields": [{"name": field, "getter": resources.has_getter(cls, field)} for field in cls.fields],
+                    "identify": _identify(cls, options["name"]),
                     "assembles": not resources.is_plain(cls),
                     "file": getattr(module, "__file__", None) or "",
                     "line": getattr(cls, "__firstlineno__", 0),
@@ -162,11 +167,7 @@ def _belongs(python_module: str, modules: set[str]) -> bool:
     return parts[0] != loader.ROOT or (len(parts) > 1 and parts[1] in modules)
 
 
-def _has_getter(cls: type[resources.Resource], field: str) -> bool:
-    """Whether a class computes a field itself, other than by the getters of our own base classes."""
-    if getattr(cls.map_field, "__func__", None) is not _MAP_FIELD:
-        return True
-    for base in cls.__mro__:
-        if "get_" + field in base.__dict__:
-            return base.__module__ != "inmanta.resources"
-    return field in cls.map
+def _identify(cls: type[resources.Resource], id_attribute: str) -> str:
+    if resources.identifies(cls):
+        return "whole"
+    return "value" if resources.has_getter(cls, id_attribute) else "no"

@@ -54,7 +54,7 @@ class LoadExecutor(TypedDict):
 Call = tuple[int, str, list[Any], list[tuple[str, Any]], str, int, str]
 
 # `class` is no name in Python.
-Map = TypedDict("Map", {"class": int, "id": int, "instance": Any, "identify": bool, "fields": list[str]})
+Map = TypedDict("Map", {"class": int, "id": int, "instance": Any, "identify": str, "fields": list[str]})
 Unassembled = TypedDict(
     "Unassembled",
     {"class": int | None, "id": str, "attributes": dict[str, Any], "requires": list[str], "instance": Any},

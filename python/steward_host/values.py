@@ -25,7 +25,7 @@ class Objects:
     def __init__(self) -> None:
         self._by_id: dict[int, object] = {}
         self._ids: dict[int, int] = {}
-        # Equal references are one object.
+        # The first of equal references.
         self._references: dict[object, int] = {}
 
     def keep(self, value: object) -> int:
@@ -35,14 +35,14 @@ class Objects:
             self._by_id[known] = value
         return known
 
-    def keep_reference(self, value: object) -> int:
+    def keep_reference(self, value: object) -> tuple[int, int]:
+        """The number of a reference, and that of the first one that it equals: they may differ in what is hidden."""
+        number = self.keep(value)
         try:
-            number = self._references.setdefault(value, len(self._by_id))
+            return number, self._references.setdefault(value, number)
         except TypeError:
             # A class with an equality of its own and no hash.
-            return self.keep(value)
-        self._by_id.setdefault(number, value)
-        return number
+            return number, number
 
     def __getitem__(self, number: int) -> Any:
         return self._by_id[number]
@@ -112,13 +112,15 @@ class Values:
             fields = {name: _attribute_of(value, name) for name in of.__dataclass_fields__}
             return msgpack.EXT_DATACLASS, msgpack.pack([self.objects.keep(value), entity, fields, True])
         cls = type(value)
+        number, equal = self.objects.keep_reference(value)
         parts = [
-            self.objects.keep_reference(value),
+            number,
             value.type,
             f"{cls.__module__}.{cls.__qualname__}",
             hints.model_type(of),
             None if cls.__str__ is object.__str__ else str(value),
             None if cls.__repr__ is object.__repr__ else repr(value),
+            equal,
         ]
         return msgpack.EXT_REFERENCE, msgpack.pack(parts)
 

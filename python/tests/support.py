@@ -163,7 +163,7 @@ class Host:
         assert body["id"] == 7
         return name, body[{"result": "value", "failed": "failure", "unset": "variables"}[name]]
 
-    def map(self, class_index: int, value: object, *fields: str, identify: bool = False) -> tuple[str, dict]:
+    def map(self, class_index: int, value: object, *fields: str, identify: str = "no") -> tuple[str, dict]:
         request = {"id": 9, "class": class_index, "instance": value, "identify": identify, "fields": list(fields)}
         return self.ask("map", request)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import unittest
 
 from steward_host import msgpack
@@ -102,8 +103,9 @@ class Mapping(Compiling):
     def test_31_references_are_serialized_by_their_overrides(self) -> None:
         _, body = self.net.map(0, self.port, "secret", "name")
         first, second = body["values"][0]["it's"]
-        self.assertEqual((first, body["values"][1]), (second, "eth0"))
-        number = msgpack.unpack(first.payload)[0][0]
+        number, equal = (msgpack.unpack(reference.payload)[0] for reference in (first, second))
+        self.assertEqual((number[1:], body["values"][1]), (equal[1:], "eth0"))
+        number = number[0]
         name, body = self.net.ask("serialize", {"id": 3, "object": number})
         self.assertEqual(name, "serialized")
         (model,) = body["models"]
@@ -168,7 +170,7 @@ class Dependencies(Compiling):
 
     #: sdk 9
     def test_09_a_manager_may_add_an_id_a_resource_and_a_text(self) -> None:
-        self.assertTrue(self.loaded["has_dependency_managers"])
+        self.assertTrue(self.net.ask("begin_export", {"id": 1})[1]["wants_all"])
         name, body = self.assemble(a="resource b", b="id c", c="text z", d="model", z="", y="")
         self.assertEqual(name, "assembled")
         a, b, c, z = (f"net::Port[a,name={name}]" for name in "abcz")
@@ -232,12 +234,12 @@ class Forms(Compiling):
         self.port = instance(5, "net::Port")
 
     def test_which_classes_have_their_own(self) -> None:
-        own = {info["entity"]: (info["identifies"], info["assembles"]) for info in self.loaded["resources"]}
-        self.assertEqual(own, {"net::Port": (True, False), "net::Link": (False, True), "net::Plain": (False, False)})
+        own = {info["entity"]: (info["identify"], info["assembles"]) for info in self.loaded["resources"]}
+        self.assertEqual(own, {"net::Port": ("whole", False), "net::Link": ("no", True), "net::Plain": ("no", False)})
 
     def test_an_id_is_made_before_the_fields(self) -> None:
         self.net.model[5] = {"name": "x"}
-        name, body = self.net.map(0, self.port, "name", identify=True)
+        name, body = self.net.map(0, self.port, "name", identify="whole")
         made = {"entity_type": "net::Port2", "agent": "agent", "attribute": "name", "value": "xx"}
         self.assertEqual((name, body["identity"], body["values"]), ("mapped", made, ["x"]))
 
@@ -245,9 +247,9 @@ class Forms(Compiling):
         for number, given in enumerate(("ignored", "unknown", "number"), start=6):
             self.net.model[number] = {"name": given}
         ignored, unknown, odd = (instance(number, "net::Port") for number in (6, 7, 8))
-        self.assertEqual(self.net.map(0, ignored, identify=True)[0], "ignored")
-        self.assertEqual(self.net.map(0, unknown, identify=True), ("result", {"id": 9, "value": UNKNOWN}))
-        name, body = self.net.map(0, odd, identify=True)
+        self.assertEqual(self.net.map(0, ignored, identify="whole")[0], "ignored")
+        self.assertEqual(self.net.map(0, unknown, identify="whole"), ("result", {"id": 9, "value": UNKNOWN}))
+        name, body = self.net.map(0, odd, identify="whole")
         self.assertEqual((name, body["failure"]["message"]), ("failed", "Port.object_to_id gave 5, an Id was expected"))
 
     def link(self, name: str) -> tuple[str, dict]:
@@ -272,6 +274,109 @@ class Forms(Compiling):
         self.assertIn("the id net::Link[a,name=else]", body["failure"]["message"])
 
 
+class Late(Compiling):
+    """What modules register or replace while the model runs."""
+
+    CODE = """
+        from inmanta import export, resources
+        from inmanta.compiler import finalizer
+        from inmanta.config import Option
+        from inmanta.plugins import plugin
+        from inmanta.resources import resource, Id, Resource, ResourceException
+
+        @resource("net::Port", agent="agent", id_attribute="name")
+        class Port(Resource):
+            fields = ("name",)
+
+        @plugin
+        def late(what: "string") -> "any":
+            if what == "manager":
+                export.dependency_manager(lambda types, resources: None)
+            elif what == "getter":
+                Resource.get_send_event = staticmethod(lambda exporter, o: True)
+            elif what == "class":
+                @resource("net::Link", agent="agent", id_attribute="name")
+                class Link(Port):
+                    fields = ("ends",)
+            elif what == "property":
+                Port.name = property(lambda self: 77, lambda self, value: None)
+            elif what == "validate":
+                def validate(cls):
+                    raise ResourceException("no, " + cls.__name__)
+                Port.validate = classmethod(validate)
+            elif what == "create":
+                def create(cls, exporter, entity, o):
+                    made = Port(Id("net::Made", "a", "name", o.name))
+                    made.populate({"name": "made of " + o.name})
+                    return made
+                Resource.create_from_model = classmethod(create)
+            elif what == "option":
+                return Option("net", "speed", "slow").get()
+            elif what == "function":
+                @export.export("told", "net::Port")
+                def told(exporter, types):
+                    names = [port.name for port in types["net::Port"]]
+                    print("told", names, sorted(str(found) for found in exporter._resources))
+
+        @finalizer
+        def done():
+            finalizer(lambda: print("more is done"))
+    """
+
+    def setUp(self) -> None:
+        self.net = self.host(("net", self.CODE))
+        self.net.entities["net::Port"] = {"name": "net::Port", "attributes": [], "parents": []}
+        self.port = instance(5, "net::Port")
+        self.net.model[5] = {"name": "x"}
+
+    def begun(self, what: str) -> dict:
+        self.assertEqual(self.net.call("net::late", what), ("result", None))
+        name, body = self.net.ask("begin_export", {"id": 3})
+        return body if name == "export_begun" else body["failure"]
+
+    def test_nothing(self) -> None:
+        self.assertEqual(self.begun("nothing"), {"id": 3, "resources": None, "wants_all": False})
+
+    def test_a_manager(self) -> None:
+        self.assertEqual(self.begun("manager"), {"id": 3, "resources": None, "wants_all": True})
+
+    def test_a_getter_of_a_base(self) -> None:
+        (port,) = self.begun("getter")["resources"]
+        self.assertEqual([field["name"] for field in port["fields"] if field["getter"]], ["send_event"])
+        self.assertEqual(self.net.map(0, self.port, "send_event")[1]["values"], [True])
+
+    def test_a_class(self) -> None:
+        self.assertEqual([cls["entity"] for cls in self.begun("class")["resources"]], ["net::Port", "net::Link"])
+
+    def test_a_property(self) -> None:
+        (port,) = self.begun("property")["resources"]
+        self.assertTrue(port["assembles"])
+        attributes = {**BASE, "name": "x"}
+        given = {"class": 0, "id": "net::Port[a,name=x]", "instance": self.port, "attributes": attributes, "requires": []}
+        _, body = self.net.ask("assemble", {"id": 2, "resources": [given]})
+        self.assertEqual(body["resources"][0]["attributes"]["name"], 77)
+
+    def test_a_class_that_is_not_valid(self) -> None:
+        self.assertEqual(self.begun("validate")["message"], "no, Port")
+
+    def test_another_way_to_make_resources(self) -> None:
+        (port,) = self.begun("create")["resources"]
+        self.assertEqual((port["identify"], {field["getter"] for field in port["fields"]}), ("whole", {True}))
+        _, body = self.net.map(0, self.port, "name", "send_event", identify="whole")
+        self.assertEqual((body["identity"]["entity_type"], body["values"]), ("net::Made", ["made of x", False]))
+
+    def test_options_of_the_project(self) -> None:
+        with open(os.path.join(self.path, ".inmanta"), "w", encoding="utf-8") as file:
+            file.write("[net]\nspeed = 50%\n[config]\nexport = told\n")
+        self.assertEqual(self.net.call("net::late", "option"), ("result", "50%"))
+        self.assertTrue(self.begun("function")["wants_all"])
+
+    def test_finalizers(self) -> None:
+        self.assertEqual(self.net.ask("finalize", {"id": 1})[0], "result")
+        self.net.close()
+        self.assertIn("more is done", self.net.printed)
+
+
 class Finalizers(Compiling):
     #: sdk 38
     def test_38_all_finalizers_run_and_every_error_is_told(self) -> None:
@@ -292,7 +397,6 @@ class Finalizers(Compiling):
                 """,
             )
         )
-        self.assertTrue(self.loaded["has_finalizers"])
         name, body = host.ask("finalize", {"id": 1})
         self.assertEqual((name, body["failure"]["message"]), ("failed", "first"))
         name, body = host.ask("finalize", {"id": 2})
@@ -303,7 +407,6 @@ class Finalizers(Compiling):
 
     def test_without_finalizers_there_is_nothing_to_do(self) -> None:
         host = self.host(("net", ""))
-        self.assertFalse(self.loaded["has_finalizers"])
         self.assertEqual(host.ask("finalize", {"id": 1}), ("result", {"id": 1, "value": None}))
 
 

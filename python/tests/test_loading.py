@@ -179,6 +179,17 @@ class Loading(Compiling):
         with self.assertRaisesRegex(Exception, "inmanta_plugins"):
             plugin(f)
 
+    def test_a_class_that_can_be_no_resource_fails_where_it_is(self) -> None:
+        for code, message in (
+            ("@resource('net::Port', agent='a', id_attribute='n')\nclass Port:\n    fields = ('n',)", "no subclass of Resource"),
+            ("class Port(Resource):\n    fields = ('n', 5)", "The fields of Port should be names, got 5"),
+        ):
+            with self.assertRaises(AssertionError) as raised:
+                self.host(("net", f"from inmanta.resources import resource, Resource\n{code}\n"))
+            (refused,) = raised.exception.args
+            self.assertIn(message, refused["failure"]["message"])
+            self.assertEqual(refused["python_module"], "inmanta_plugins.net")
+
     def test_resource_classes_are_described(self) -> None:
         self.host(
             (
@@ -196,7 +207,7 @@ class Loading(Compiling):
         )
         (described,) = self.loaded["resources"]
         self.assertEqual((described["entity"], described["agent"], described["id_attribute"]), ("net::Port", "host.name", "uri"))
-        self.assertTrue(described["id_getter"])
+        self.assertEqual(described["identify"], "value")
         self.assertEqual(
             [(field["name"], field["getter"]) for field in described["fields"]],
             [

@@ -238,12 +238,13 @@ class References(Registered):
     def test_the_references_of_std_are_built_in(self) -> None:
         os.environ["STEWARD_TEST_NUMBER"] = "12"
         self.addCleanup(os.environ.pop, "STEWARD_TEST_NUMBER")
-        environment = {"id": "1", "type": "std::Environment", "args": []}
+        environment = {"id": "a459d418-008c-30ab-8ff9-193b8a940b9f", "type": "std::Environment", "args": []}
         environment["args"] = [{"type": "literal", "name": "name", "value": "STEWARD_TEST_NUMBER"}]
-        number = {"id": "2", "type": "std::IntReference", "args": [{"type": "reference", "name": "value", "id": "1"}]}
+        number = {"id": "aedd3e74-58e3-3615-ad69-164deb545847", "type": "std::IntReference", "args": []}
+        number["args"] = [{"type": "reference", "name": "value", "id": "a459d418-008c-30ab-8ff9-193b8a940b9f"}]
         arguments = [
             {"type": "resource", "name": "resource", "id": "net::Port[a,name=eth0]"},
-            {"type": "reference", "name": "value", "id": "2"},
+            {"type": "reference", "name": "value", "id": "aedd3e74-58e3-3615-ad69-164deb545847"},
             {"type": "literal", "name": "destination", "value": "speeds"},
         ]
         replace = {"type": "core::Replace", "args": arguments}

@@ -8,17 +8,18 @@ use crate::protocol::Unassembled;
 use crate::runtime::Machine;
 use crate::types::Value;
 
-/// Asks Python. Dependency managers see all resources; without them only those whose classes want it are asked for.
+/// Asks Python. Dependency managers and export functions see all resources; without them only those whose classes want it are asked for.
 pub(super) fn assemble(
     machine: &mut Machine,
     catalog: &mut Catalog,
+    wants_all: bool,
     requires: &mut [Requires],
 ) -> Result<(), Fail> {
     let mut asked = Vec::new();
     let mut given = Vec::new();
     for (at, required) in requires.iter().enumerate() {
         let registration = &catalog.plan(machine, at).registration;
-        if !machine.has_dependency_managers && !registration.assembles {
+        if !wants_all && !registration.assembles {
             continue;
         }
         asked.push(at);

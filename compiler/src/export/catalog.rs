@@ -54,7 +54,7 @@ impl Catalog {
     /// An empty one, with room for all instances.
     pub fn new(machine: &Machine) -> Self {
         let program = machine.program;
-        let all = registrations(program);
+        let all = registrations(program, machine.resource_classes());
         let empty_list = machine.empty_list();
         Catalog {
             plans: (0..program.entities.len() as u32)

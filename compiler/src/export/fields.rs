@@ -6,7 +6,7 @@ use super::registry::registrations;
 use crate::Location;
 use crate::diagnostics::{Fail, Failure, fail};
 use crate::plugins::{PluginError, reported};
-use crate::protocol::OwnId;
+use crate::protocol::{Identify, OwnId};
 use crate::runtime::{Machine, ReadError, VarId};
 use crate::span::Loc;
 use crate::types::{InstId, Value};
@@ -51,6 +51,12 @@ pub(super) fn write_id(
             return Err(fail("ResourceException", loc, message));
         }
         Value::Str(id) => machine.heap.str(id),
+        // As Python writes what a getter sees.
+        Value::Null => "None",
+        Value::List(_) | Value::Dict(_) => {
+            text = format!("@{}", machine.heap.repr(value, machine));
+            &text
+        }
         value => {
             text = machine.heap.to_text(value, machine);
             &text
@@ -249,7 +255,7 @@ fn no_attribute(machine: &Machine, plan: &Plan, name: &str, cause: Failure) -> F
     let entity = machine.program.entity_name(plan.registration.entity);
     let message = format!("Failed to get attribute '{name}' for export on '{entity}'");
     let error = fail("ExternalException", cause.loc, message).cause(cause);
-    let classes = &machine.program.resource_classes;
+    let classes = machine.resource_classes();
     let class = plan.registration.class;
     let Some(class) = class.and_then(|at| classes.get(at as usize)) else {
         return error;
@@ -346,7 +352,7 @@ fn write_value(machine: &Machine, value: Value, out: &mut String) -> bool {
 /// The id of the resource that an instance is exported as, for `std::getfact`. `Ok(None)`: it is none.
 pub fn resource_id(machine: &mut Machine, instance: InstId) -> Result<Option<String>, PluginError> {
     let entity = machine.instance(instance).entity;
-    let all = registrations(machine.program);
+    let all = registrations(machine.program, machine.resource_classes());
     let mut plans = plans(machine.program, &all, entity, machine.empty_list());
     let nearest = std::iter::once(&entity)
         .chain(&machine.program.entity(entity).ancestors)
@@ -360,7 +366,7 @@ pub fn resource_id(machine: &mut Machine, instance: InstId) -> Result<Option<Str
     };
     let plan = plans.swap_remove(nearest);
     if let Some(class) = plan.registration.class
-        && plan.registration.computes_id()
+        && plan.registration.identify != Identify::No
     {
         return machine.identify(instance, class).map(Some);
     }

@@ -2,6 +2,7 @@
 
 use crate::diagnostics::{Fail, fail};
 use crate::hir::Program;
+use crate::protocol::{Identify, ResourceClassInfo};
 use crate::span::Loc;
 use crate::types::EntityId;
 
@@ -16,21 +17,10 @@ pub struct Registration {
     pub special: Special,
     /// Of Python: index of the class among `loaded.resources`.
     pub class: Option<u32>,
-    /// Python computes the id attribute, which is no field.
-    pub id_getter: Option<Field>,
-    /// Its class makes the whole id.
-    pub identifies: bool,
+    /// What of the id its class makes.
+    pub identify: Identify,
     /// Its class has its own way to make an object of the fields, or to serialize it.
     pub assembles: bool,
-}
-
-impl Registration {
-    /// Whether the id follows from more than the attributes of the instance.
-    pub fn computes_id(&self) -> bool {
-        let is_id = |field: &&Field| field.name == self.id_attribute;
-        let own = self.fields.iter().find(is_id);
-        self.identifies || self.id_getter.is_some() || own.is_some_and(|field| field.getter)
-    }
 }
 
 #[derive(Debug, Clone)]
@@ -142,6 +132,11 @@ const NATIVE: &[Native] = &[
     },
 ];
 
+/// Fields that are what the export collects, whatever else has their names.
+pub(super) fn is_collected(field: &str) -> bool {
+    matches!(field, "references" | "mutators")
+}
+
 /// Field names that mean something else. Source: language.md 12.1.
 const RESERVED: &[&str] = &[
     "id",
@@ -156,8 +151,8 @@ const RESERVED: &[&str] = &[
 ];
 
 /// No class may call a field what an export calls something else.
-pub fn check_names(program: &Program) -> Result<(), Fail> {
-    for class in &program.resource_classes {
+pub fn check_names(classes: &[ResourceClassInfo]) -> Result<(), Fail> {
+    for class in classes {
         let short = class.python_class.rsplit('.').next().unwrap_or_default();
         for field in &class.fields {
             let name = &field.name;
@@ -177,7 +172,7 @@ pub fn check_names(program: &Program) -> Result<(), Fail> {
 }
 
 /// All registrations whose entity is part of the compile. A project's own module replaces the built-in one.
-pub fn registrations(program: &Program) -> Vec<Registration> {
+pub fn registrations(program: &Program, classes: &[ResourceClassInfo]) -> Vec<Registration> {
     let find = |name: &str| {
         let symbol = program.names.find(name)?;
         let at = program
@@ -211,12 +206,11 @@ pub fn registrations(program: &Program) -> Vec<Registration> {
             fields,
             special: native.special,
             class: None,
-            id_getter: None,
-            identifies: false,
+            identify: Identify::No,
             assembles: false,
         });
     }
-    for (class, info) in program.resource_classes.iter().enumerate() {
+    for (class, info) in classes.iter().enumerate() {
         let Some(entity) = find(&info.entity) else {
             continue;
         };
@@ -225,7 +219,7 @@ pub fn registrations(program: &Program) -> Vec<Registration> {
             .iter()
             .map(|field| Field {
                 name: field.name.clone(),
-                getter: field.getter,
+                getter: field.getter && !is_collected(&field.name),
             })
             .collect();
         let registration = Registration {
@@ -235,16 +229,7 @@ pub fn registrations(program: &Program) -> Vec<Registration> {
             fields,
             special: Special::None,
             class: Some(class as u32),
-            id_getter: (info.id_getter
-                && !info
-                    .fields
-                    .iter()
-                    .any(|field| field.name == info.id_attribute))
-            .then(|| Field {
-                name: info.id_attribute.clone(),
-                getter: true,
-            }),
-            identifies: info.identifies,
+            identify: info.identify,
             assembles: info.assembles,
         };
         match all.iter_mut().find(|known| known.entity == entity) {

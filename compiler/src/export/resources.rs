@@ -6,7 +6,7 @@
 use super::assemble::assemble;
 use super::catalog::{Catalog, Fate, Found, Requires};
 use super::dependencies;
-use super::fields::{Computed, check, write_id, write_own_id};
+use super::fields::{check, write_id, write_own_id};
 use super::partial;
 use super::plan::Plan;
 use super::references;
@@ -16,16 +16,18 @@ use super::sink::{ResourceRef, ResourceSink};
 use crate::diagnostics::{Fail, Warning, fail};
 use crate::hash::{FastHasher, spread};
 use crate::pages;
+use crate::protocol::Identify;
 use crate::runtime::{Machine, Mapped, VarId, WARMED};
 use crate::types::{InstId, Value};
 
 pub fn export(machine: &mut Machine, sink: &mut dyn ResourceSink) -> Result<Vec<String>, Fail> {
     machine.forget_execution();
-    check_names(machine.program)?;
+    let wants_all = machine.begin_export()?;
+    check_names(machine.resource_classes())?;
     let mut catalog = collect(machine)?;
     let mut requires = direct_requires(machine, &catalog);
     dependencies::add(machine, &catalog, &mut requires);
-    assemble(machine, &mut catalog, &mut requires)?;
+    assemble(machine, &mut catalog, wants_all, &mut requires)?;
     let mut sets = Sets::assign(machine, &catalog)?;
     check_cycles(&catalog, &requires)?;
     if let Some(partial) = &machine.options.partial {
@@ -74,7 +76,7 @@ fn collect(machine: &mut Machine) -> Result<Catalog, Fail> {
         let entity = machine.instance(instance).entity;
         for which in 0..catalog.plans[entity.index()].len() {
             let plan = &catalog.plans[entity.index()][which];
-            let mapped = match plan.registration.class {
+            let mut mapped = match plan.registration.class {
                 Some(class) => from_python(machine, plan, class, instance)?,
                 None => Some(Mapped::default()),
             };
@@ -83,7 +85,15 @@ fn collect(machine: &mut Machine) -> Result<Catalog, Fail> {
                 Some(mapped) => find(machine, plan, instance, mapped, &mut catalog.ids)?,
                 None => None,
             };
-            let (Some(agent_length), Some(mapped)) = (agent_length, mapped) else {
+            let is_left_out = match (&mut mapped, agent_length) {
+                (Some(mapped), Some(_)) if machine.heap.has_references() => {
+                    let (id, computed) = (&catalog.ids[start..], &mut mapped.computed);
+                    !references::take_out(machine, plan, instance, id, computed)?
+                }
+                _ => false,
+            };
+            let (Some(agent_length), Some(mapped), false) = (agent_length, mapped, is_left_out)
+            else {
                 catalog.ids.truncate(start);
                 if catalog.fates[at] == Fate::Other {
                     catalog.fates[at] = Fate::Dropped;
@@ -116,12 +126,7 @@ fn collect(machine: &mut Machine) -> Result<Catalog, Fail> {
             }
             by_id.insert_unique(spread(hash), (hash, index), |(of, _)| spread(*of));
             catalog.fates[at] = Fate::Exported(index);
-            let mut computed = mapped.computed;
-            if machine.heap.has_references() {
-                let plan = &catalog.plans[entity.index()][which];
-                let id = catalog.id(index as usize);
-                references::take_out(machine, plan, instance, id, &mut computed)?;
-            }
+            let computed = mapped.computed;
             if !computed.is_empty() {
                 catalog.computed.insert(index, computed);
             }
@@ -162,7 +167,7 @@ fn write_mapped_id(
 ) -> Result<Option<usize>, Fail> {
     match &mapped.identity {
         Some(own) => write_own_id(own, machine.instance(instance).loc, ids).map(Some),
-        None => write_id(machine, plan, instance, id_of(plan, &mapped.computed), ids),
+        None => write_id(machine, plan, instance, mapped.id_value, ids),
     }
 }
 
@@ -174,7 +179,7 @@ fn from_python(
     class: u32,
     instance: InstId,
 ) -> Result<Option<Mapped>, Fail> {
-    let mut asked: Vec<&super::registry::Field> = plan.registration.id_getter.iter().collect();
+    let mut asked: Vec<&super::registry::Field> = Vec::new();
     // In the order of the class: a getter that ignores the resource keeps those after it from running.
     for field in &plan.registration.fields {
         let value = || machine.read_attribute(instance, &field.name).ok();
@@ -185,8 +190,8 @@ fn from_python(
             return Ok(None);
         }
     }
-    let identify = plan.registration.identifies;
-    if asked.is_empty() && !identify {
+    let identify = plan.registration.identify;
+    if asked.is_empty() && identify == Identify::No {
         Ok(Some(Mapped::default()))
     } else {
         machine.map_fields(instance, class, identify, &asked)
@@ -201,29 +206,16 @@ fn unmanaged(
     instance: InstId,
     asked: &[&super::registry::Field],
 ) -> Result<(), Fail> {
-    let mut asked = asked.to_vec();
-    let is_id = |field: &&super::registry::Field| field.name == plan.registration.id_attribute;
-    if !asked.iter().any(is_id) {
-        let mut computed = plan.registration.fields.iter().filter(|field| field.getter);
-        asked.extend(computed.find(is_id));
-    }
-    let identify = plan.registration.identifies;
-    let mapped = if asked.is_empty() && !identify {
+    let identify = plan.registration.identify;
+    let mapped = if asked.is_empty() && identify == Identify::No {
         Mapped::default()
     } else {
-        match machine.map_fields(instance, class, identify, &asked)? {
+        match machine.map_fields(instance, class, identify, asked)? {
             Some(mapped) => mapped,
             None => return Ok(()),
         }
     };
     write_mapped_id(machine, plan, instance, &mapped, &mut String::new()).map(|_| ())
-}
-
-/// The value of the id attribute, if Python computed it.
-fn id_of(plan: &Plan, computed: &Computed) -> Option<Value> {
-    let mut fields = computed.iter();
-    let found = fields.find(|(name, _)| *name == plan.registration.id_attribute);
-    found.map(|(_, value)| *value)
 }
 
 /// The members of a list relation.

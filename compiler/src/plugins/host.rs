@@ -18,8 +18,6 @@ use crate::world::World;
 pub struct Python {
     pub plugins: PythonPlugins,
     pub host: Option<Box<dyn PluginHost>>,
-    pub has_finalizers: bool,
-    pub has_dependency_managers: bool,
     /// Which module imported which.
     pub imports: Vec<(String, String)>,
     /// About annotations that say less than they seem to.
@@ -88,8 +86,6 @@ pub fn load_python(
         FromHost::Loaded {
             mut plugins,
             resources,
-            has_finalizers,
-            has_dependency_managers,
             imports,
             warnings,
             dataclasses,
@@ -106,8 +102,6 @@ pub fn load_python(
                     open_namespaces: Vec::new(),
                 },
                 host: Some(Box::new(session)),
-                has_finalizers,
-                has_dependency_managers,
                 imports,
                 warnings,
             })

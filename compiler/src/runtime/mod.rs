@@ -62,6 +62,7 @@ use crate::hash::{Map, Set};
 use crate::hir::{AttrId, BlockId, ComprehensionId, NamespaceId, Program, StmtId};
 use crate::intern::Symbol;
 use crate::plugins::PluginHost;
+use crate::protocol::ResourceClassInfo;
 use crate::span::Loc;
 use crate::types::{EntityId, Heap, InstId, Value, index};
 use crate::world::World;
@@ -240,7 +241,8 @@ pub struct Machine<'a> {
     n_requests: u64,
     /// Of the resource that the first argument of a native plugin becomes, if Python calls it and knows.
     identity: Option<String>,
-    pub has_dependency_managers: bool,
+    /// Of Python, if an export found others than the program has.
+    resource_classes: Option<Vec<ResourceClassInfo>>,
     templates: templates::TemplateCache,
     shared_program: std::sync::Arc<Program>,
     deprecated_seen: Set<u32>,
@@ -323,7 +325,7 @@ impl<'a> Machine<'a> {
             annotation_errors: Vec::new(),
             n_requests: 0,
             identity: None,
-            has_dependency_managers: false,
+            resource_classes: None,
             templates: templates::TemplateCache::default(),
             shared_program: std::sync::Arc::clone(program),
             deprecated_seen: Set::default(),

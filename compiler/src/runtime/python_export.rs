@@ -6,9 +6,9 @@ use rmpv::Value as Wire;
 
 use super::Machine;
 use crate::diagnostics::{Fail, fail, runtime};
-use crate::export::Field;
+use crate::export::{Field, NoModel};
 use crate::plugins::{PluginError, external};
-use crate::protocol::{FromHost, OwnId, ToHost, Unassembled};
+use crate::protocol::{FromHost, Identify, OwnId, ResourceClassInfo, ToHost, Unassembled};
 use crate::span::Loc;
 use crate::types::{InstId, Value};
 
@@ -17,6 +17,7 @@ use crate::types::{InstId, Value};
 pub struct Mapped {
     pub computed: Vec<(String, Value)>,
     pub identity: Option<OwnId>,
+    pub id_value: Option<Value>,
 }
 
 /// A resource that has changed while Python had it as an object.
@@ -34,7 +35,7 @@ impl Machine<'_> {
         &mut self,
         instance: InstId,
         class: u32,
-        identify: bool,
+        identify: Identify,
         fields: &[&Field],
     ) -> Result<Option<Mapped>, Fail> {
         let id = self.next_request();
@@ -56,14 +57,25 @@ impl Machine<'_> {
         };
         match answer {
             FromHost::Mapped {
-                values, identity, ..
+                values,
+                identity,
+                id_value,
+                ..
             } => {
+                let id_value = match id_value {
+                    Some(value) => Some(self.value_of(&value, 0).map_err(|error| error.at(loc))?),
+                    None => None,
+                };
                 let mut computed = Vec::with_capacity(values.len());
                 for (field, value) in fields.iter().zip(&values) {
                     let value = self.value_of(value, 0).map_err(|error| error.at(loc))?;
                     computed.push((field.name.clone(), value));
                 }
-                Ok(Some(Mapped { computed, identity }))
+                Ok(Some(Mapped {
+                    computed,
+                    identity,
+                    id_value,
+                }))
             }
             FromHost::Ignored { .. } => Ok(None),
             FromHost::Result { .. } => Ok(None),
@@ -72,7 +84,7 @@ impl Machine<'_> {
                     FromHost::Failed {
                         field: Some(field), ..
                     } => field.clone(),
-                    FromHost::Failed { .. } if identify => {
+                    FromHost::Failed { .. } if identify == Identify::Whole => {
                         let error = self.refusal(answer);
                         let what = format!("Failed to make the resource id of a {entity}");
                         return Err(python_failure(error, &what).at(loc));
@@ -130,7 +142,7 @@ impl Machine<'_> {
         &mut self,
         object: u32,
         loc: Loc,
-    ) -> Result<(String, BTreeMap<String, serde_json::Value>), Fail> {
+    ) -> Result<(String, BTreeMap<String, serde_json::Value>), NoModel> {
         let id = self.next_request();
         let error = match self.ask(ToHost::Serialize { id, object }) {
             Ok(FromHost::Serialized {
@@ -142,10 +154,42 @@ impl Machine<'_> {
                 });
                 return Ok((reference, by_id.collect()));
             }
+            Ok(FromHost::Ignored { .. }) => return Err(NoModel::Ignored),
+            Ok(FromHost::Result { .. }) => return Err(NoModel::Unknown),
             Ok(answer) => self.refusal(answer),
             Err(error) => error,
         };
-        Err(python_failure(error, "A reference can not be exported").at(loc))
+        let error = python_failure(error, "A reference can not be exported").at(loc);
+        Err(NoModel::Failed(error))
+    }
+
+    /// The classes of Python's resources.
+    pub fn resource_classes(&self) -> &[ResourceClassInfo] {
+        match &self.resource_classes {
+            Some(classes) => classes,
+            None => &self.program.resource_classes,
+        }
+    }
+
+    /// Asks which resource classes there are by now; whether Python wants to see all resources.
+    pub fn begin_export(&mut self) -> Result<bool, Fail> {
+        if self.host.is_none() {
+            return Ok(false);
+        }
+        let id = self.next_request();
+        let error = match self.ask(ToHost::BeginExport { id }) {
+            Ok(FromHost::ExportBegun {
+                resources,
+                wants_all,
+                ..
+            }) => {
+                self.resource_classes = resources;
+                return Ok(wants_all);
+            }
+            Ok(answer) => self.refusal(answer),
+            Err(error) => error,
+        };
+        Err(python_failure(error, "The resources can not be exported"))
     }
 
     /// The id of an instance's resource, of a class that computes it.
@@ -158,7 +202,7 @@ impl Machine<'_> {
             id,
             class,
             instance: self.to_wire(Value::Instance(instance)),
-            identify: true,
+            identify: Identify::Whole,
             fields: Vec::new(),
         };
         match self.ask(message)? {
@@ -174,10 +218,6 @@ impl Machine<'_> {
 
     /// Lets Python make objects of resources: dependency managers change them, and classes serialize in their own ways.
     pub fn assemble(&mut self, resources: Vec<Unassembled>) -> Result<Vec<Reassembled>, Fail> {
-        let what = match self.has_dependency_managers {
-            true => "A dependency manager failed",
-            false => "A resource can not be serialized",
-        };
         let id = self.next_request();
         let error = match self.ask(ToHost::Assemble { id, resources }) {
             Ok(FromHost::Assembled { resources, .. }) => {
@@ -198,7 +238,7 @@ impl Machine<'_> {
             Ok(answer) => self.refusal(answer),
             Err(error) => error,
         };
-        Err(python_failure(error, what))
+        Err(python_failure(error, "The resources can not be assembled"))
     }
 
     fn fields_of(&mut self, entries: &[(Wire, Wire)]) -> Result<Vec<(String, Value)>, Fail> {

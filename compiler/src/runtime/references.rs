@@ -279,6 +279,11 @@ impl Machine<'_> {
             of,
             origin: Origin::Python {
                 object: number,
+                equal: parts
+                    .get(6)
+                    .and_then(Wire::as_u64)
+                    .and_then(|equal| u32::try_from(equal).ok())
+                    .unwrap_or(number),
                 text: text(4).map(Into::into),
                 repr: text(5).map(Into::into),
             },

@@ -26,6 +26,8 @@ pub enum Origin {
     /// An object that the Python host keeps; its texts, where its class says how it is written.
     Python {
         object: u32,
+        /// The first object that this one equals, maybe itself. Equal ones may differ in what they hide.
+        equal: u32,
         text: Option<Box<str>>,
         repr: Option<Box<str>>,
     },
@@ -53,11 +55,20 @@ impl Heap {
         !self.references.is_empty()
     }
 
+    /// As Python compares them.
+    pub(super) fn equal_references(&self, a: RefId, b: RefId) -> bool {
+        a == b
+            || match (&self.reference(a).origin, &self.reference(b).origin) {
+                (Origin::Python { equal: a, .. }, Origin::Python { equal: b, .. }) => a == b,
+                _ => false,
+            }
+    }
+
     pub fn knows_reference(&self, id: RefId) -> bool {
         id.index() < self.references.len()
     }
 
-    /// Equal references are one value: those of one kind with equal arguments, and one Python object.
+    /// One value each: native references of one kind with equal arguments, and a Python object.
     pub fn new_reference(&mut self, reference: Reference) -> Value {
         let key = match &reference.origin {
             Origin::Native(arguments) => {

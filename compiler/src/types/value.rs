@@ -249,7 +249,7 @@ impl Heap {
             (Instance(a), Instance(b)) => a == b,
             (Unknown(a), Unknown(b)) => a == b,
             (Opaque(a), Opaque(b)) => a == b,
-            (Reference(a), Reference(b)) => a == b,
+            (Reference(a), Reference(b)) => self.equal_references(a, b),
             (List(a), List(b)) => {
                 let (a, b) = (self.list(a), self.list(b));
                 a.len() == b.len() && a.iter().zip(b).all(|(a, b)| self.equal(*a, *b))
