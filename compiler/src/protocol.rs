@@ -42,6 +42,9 @@ pub const EXT_DATACLASS: i8 = 5;
 pub const EXT_REFERENCE: i8 = 6;
 /// An instance with what is known of it: `[id, entity, {attribute: value}]`.
 pub const EXT_KNOWN_INSTANCE: i8 = 7;
+/// A text that is more than a text in Python, such as a member of an enumeration: `[opaque id, text]`. It goes back as
+/// `EXT_OPAQUE`.
+pub const EXT_TEXT: i8 = 8;
 
 /// One module of the project whose Python code the host must be able to import.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
