@@ -42,6 +42,9 @@ pub const EXT_DATACLASS: i8 = 5;
 pub const EXT_REFERENCE: i8 = 6;
 /// An instance with what is known of it: `[id, entity, {attribute: value}]`.
 pub const EXT_KNOWN_INSTANCE: i8 = 7;
+/// A text that is more than a text in Python, such as a member of an enumeration: `[opaque id, text]`. It goes back as
+/// `EXT_OPAQUE`.
+pub const EXT_TEXT: i8 = 8;
 
 /// One module of the project whose Python code the host must be able to import.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -133,6 +136,8 @@ pub enum ToHost {
     },
     /// Answer to `typedef`: what it is made of, `string[]?`; nothing: there is no typedef of that name.
     TypedefInfo { base: Option<String> },
+    /// Answer to `entities`: the full names of all, in the order of their definitions.
+    EntityNames { names: Vec<String> },
     /// Answer to `instances`.
     InstanceList { instances: Vec<rmpv::Value> },
     /// Answer to `api`: the HTTP status and the body that the API would give.
@@ -532,6 +537,8 @@ pub enum FromHost {
         #[serde(default)]
         identity: Option<String>,
     },
+    /// Which entities there are. Answer: `entity_names`.
+    Entities {},
     /// All instances of an entity so far. Answer: `instance_list`.
     Instances {
         entity: String,

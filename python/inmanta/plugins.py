@@ -119,7 +119,20 @@ class _Compiler:
         return Runtime.refs
 
     def get_plugins(self) -> dict[str, Plugin]:
+        """All plugins by full name, those of std included."""
+        if Runtime.plugins:
+            load_std()
         return Runtime.plugins
+
+
+def load_std() -> None:
+    """Adds those of std, which are no Python of a project without the published package and come when somebody asks."""
+    import importlib
+
+    importlib.import_module("inmanta_plugins.std")
+    for name, cls in PluginMeta.get_functions().items():
+        if name.startswith("std::") and name not in Runtime.plugins:
+            Runtime.plugins[name] = cls(Namespace.of("std"))
 
 
 class Context:
@@ -224,7 +237,7 @@ class PluginMeta(type):
 
     def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> type[Plugin]:
         cls: Any = super().__new__(mcs, name, bases, namespace)
-        if cls.__dict__.get("__function_name__"):
+        if getattr(cls, "__function_name__", None):
             mcs.add_function(cls)
         made: type[Plugin] = cls
         return made
@@ -262,6 +275,8 @@ class Plugin(metaclass=PluginMeta):
     __function__: Callable[..., Any] | None = None
     opts: dict[str, Any] = {}
     call: Callable[..., Any]
+    # The one that `@plugin` has made.
+    _own_call: Callable[..., Any] | None = None
     deprecated = False
     replaced_by: str | None = None
 
@@ -278,8 +293,9 @@ class Plugin(metaclass=PluginMeta):
         self.var_kwargs: Argument | None = None
         self.all_args: dict[str, Argument] = {}
         self.return_type = Declared(MISSING)
-        if self.__function__ is not None:
-            self._load_signature(self.__function__)
+        function = type(self).__function__
+        if function is not None:
+            self._load_signature(function)
 
     def _load_signature(self, function: Callable[..., Any]) -> None:
         arguments, returned = signature(function)
@@ -335,7 +351,7 @@ class Plugin(metaclass=PluginMeta):
         """An exception for the first of the declared commands that is not on the path."""
         import shutil
 
-        for command in self.opts.get("commands") or ():
+        for command in self.opts.get("bin") or ():
             if shutil.which(command) is None:
                 raise Exception(f"{self.__function_name__} requires {command} to be available in $PATH")
 
@@ -437,10 +453,29 @@ class Plugin(metaclass=PluginMeta):
         `processed_args` are the body's own: converted, and with a Context at its place if the body wants one.
         PluginTypeException for a result of another type than the declared one.
         """
-        if self.deprecated:
+        if self.deprecated and not Runtime.is_hosted:
             self._warn_deprecated()
         self.check_requirements()
         return self._result(self.call(*processed_args.args, **processed_args.kwargs))
+
+    @classmethod
+    def _has_other_ways(cls) -> bool:
+        """Whether calls go through methods that are others than this class had when it was made."""
+        return (
+            cls.call_in_context is not _call_in_context
+            or cls.check_args is not _check_args
+            or cls.check_requirements is not _check_requirements
+        )
+
+    def _is_replaced(self) -> bool:
+        """Whether a module has put something else in the place of what a function is called by."""
+        return type(self).call is not type(self)._own_call or self._has_other_ways()
+
+
+# Modules may put others in their place; the calls of a model go past them as long as they are these.
+_call_in_context = Plugin.call_in_context
+_check_args = Plugin.check_args
+_check_requirements = Plugin.check_requirements
 
 
 def is_context(annotation: object) -> bool:
@@ -481,12 +516,12 @@ def plugin(
                 "__fq_plugin_name__": "::".join([*parts[1:], name]),
                 "__function__": staticmethod(fnc),
                 "opts": {
-                    "bound": False,
-                    "commands": commands,
+                    "bin": commands,
                     "emits_statements": emits_statements,
                     "allow_unknown": allow_unknown,
                 },
                 "call": call,
+                "_own_call": call,
             },
         )
         return fnc
@@ -518,6 +553,10 @@ def __getattr__(name: str) -> object:
     # The exceptions of a compile can be had from here as well.
     import inmanta.ast
 
+    if name == "PluginDeprecationWarning":
+        from inmanta.warnings import PluginDeprecationWarning
+
+        return PluginDeprecationWarning
     try:
         return getattr(inmanta.ast, name)
     except AttributeError:

@@ -61,6 +61,8 @@ class resource:
         self._options = {"agent": agent, "name": id_attribute}
 
     def __call__(self, cls: type) -> type:
+        if not (isinstance(cls, type) and issubclass(cls, Resource)):
+            raise ResourceException(f"@resource({self._name!r}) stands over {cls!r}, which is no subclass of Resource")
         resource.add_resource(self._name, cls, self._options)
         return cls
 
@@ -100,6 +102,9 @@ class ResourceMeta(type):
         own = namespace.get("fields", ())
         if not isinstance(own, (tuple, list)):
             raise Exception(f"fields attribute of {name} should be a tuple or list")
+        for field in own:
+            if not isinstance(field, str):
+                raise ResourceException(f"The fields of {name} should be names, got {field!r}")
         fields: dict[str, None] = {}
         for base in bases:
             fields.update(dict.fromkeys(getattr(base, "fields", ())))

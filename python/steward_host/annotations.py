@@ -7,6 +7,7 @@ counterparts; a class that has none is "any".
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping, Sequence, Set
 
 from inmanta._signature import MISSING
 from inmanta.plugins import ModelType
@@ -17,53 +18,88 @@ if TYPE_CHECKING:
 
     from steward_host.messages import Annotation
 
+# `numbers.Number`: the model's `number`, which is deprecated only where it is written so.
+NUMBER = "numbers.Number"
 _SIMPLE = {str: "string", int: "int", float: "float", bool: "bool"}
-_ARRAYS = {"list", "Sequence", "MutableSequence", "Collection", "Iterable"}
-_MAPS = {"dict", "Mapping", "MutableMapping"}
 
 
-def describe(annotation: Any) -> Annotation:
-    """The annotation in the form of protocol.rs: a bare name, or a map of one entry."""
+def describe(annotation: Any, casts: list[object] | None = None) -> Annotation:
+    """The annotation in the form of protocol.rs: a bare name, or a map of one entry.
+
+    `casts` gets the classes in it without counterpart in the model, which mean "any".
+    """
     if annotation is MISSING:
         return "missing"
     if isinstance(annotation, str):
         return {"model": annotation.strip()}
+    typing = sys.modules.get("typing")
+    if typing is not None and annotation is typing.Union:
+        return {"bad": f"Union type must be subscripted, got {annotation}"}
+    if not _is_type(annotation):
+        return {"bad": f"expected str or python type but got {type(annotation).__name__} ({annotation})"}
+    return _described(annotation, [] if casts is None else casts)
+
+
+def _is_type(annotation: object) -> bool:
+    """Whether an annotation is one of Python's types, which a text, a type variable and a NewType are not."""
+    if annotation is None or isinstance(annotation, type) or type(annotation).__name__ in ("TypeAliasType", "UnionType"):
+        return True
+    return getattr(annotation, "__origin__", None) is not None
+
+
+def _described(annotation: Any, casts: list[object]) -> Annotation:
+    """A type of Python, also as a part of another, where a text is no type of the model."""
     if annotation is None or annotation is type(None):
         return "null"
-    if annotation is object:
-        return "any"
-    simple = _SIMPLE.get(annotation) if isinstance(annotation, type) else None
-    if simple is not None:
-        return {"model": simple}
-    if isinstance(annotation, type) and annotation.__module__ == "numbers" and annotation.__name__ == "Number":
-        return {"model": "number"}
-    if isinstance(annotation, ModelType):
-        return {"model": annotation.model_type}
+    if type(annotation).__name__ == "TypeAliasType":
+        return _described(annotation.__value__, casts)
     typing = sys.modules.get("typing")
-    if typing is not None and annotation is typing.Any:
+    if annotation is object or (typing is not None and annotation is typing.Any):
         return "any"
     if hasattr(annotation, "__metadata__"):
-        return _annotated(annotation)
-    if type(annotation).__name__ == "TypeAliasType":
-        return describe(annotation.__value__)
-    if hasattr(annotation, "__supertype__"):
-        return describe(annotation.__supertype__)
+        return _annotated(annotation, casts)
     origin = getattr(annotation, "__origin__", None)
     arguments = getattr(annotation, "__args__", ())
     if _is_union(annotation, origin):
-        return {"union": [describe(member) for member in arguments]}
+        return {"union": [_described(member, casts) for member in arguments]}
     if typing is not None and origin is typing.Literal:
         return {"literal": list(arguments)}
     if _is_reference(origin if origin is not None else annotation):
-        return {"reference": _referenced(origin, annotation, arguments)}
-    return _container(annotation, origin, arguments)
+        return {"reference": _referenced(annotation, arguments, casts)}
+    if isinstance(annotation, type) and origin is None:
+        return _class(annotation, casts)
+    found = _container(annotation, origin, arguments, casts) if isinstance(origin, type) else None
+    return _cast(annotation, casts) if found is None else found
 
 
-def _annotated(annotation: Any) -> Annotation:
-    for item in annotation.__metadata__:
+def _cast(annotation: object, casts: list[object]) -> Annotation:
+    casts.append(annotation)
+    return "any"
+
+
+def _class(annotation: type, casts: list[object]) -> Annotation:
+    simple = _SIMPLE.get(annotation)
+    if simple is not None:
+        return {"model": simple}
+    if annotation in (list, Sequence):
+        return {"model": "list"}
+    if annotation in (dict, Mapping):
+        return {"dict": "any"}
+    if annotation.__module__ == "numbers" and annotation.__name__ == "Number":
+        return {"model": NUMBER}
+    if hasattr(annotation, "__dataclass_fields__"):
+        entity = dataclass_entity(annotation)
+        if entity is None:
+            return {"bad": f"invalid type {annotation}, this dataclass has no associated inmanta entity"}
+        return {"model": entity}
+    return _cast(annotation, casts)
+
+
+def _annotated(annotation: Any, casts: list[object]) -> Annotation:
+    for item in reversed(annotation.__metadata__):
         if isinstance(item, ModelType):
             return {"model": item.model_type}
-    return describe(annotation.__origin__)
+    return _described(annotation.__origin__, casts)
 
 
 def _is_union(annotation: object, origin: object) -> bool:
@@ -75,52 +111,50 @@ def _is_reference(candidate: object) -> bool:
     return getattr(candidate, "_is_inmanta_reference", False)
 
 
-def _referenced(origin: object, annotation: Any, arguments: tuple[Any, ...]) -> Annotation:
+def _referenced(annotation: Any, arguments: tuple[Any, ...], casts: list[object]) -> Annotation:
     """What a reference stands for: T of Reference[T], or of the class that a subclass was made from."""
     if arguments:
-        return describe(arguments[0])
+        return _described(arguments[0], casts)
     found = getattr(annotation, "get_reference_type")() if isinstance(annotation, type) else None
-    return "any" if found is None else describe(found)
+    return "any" if found is None else _described(found, casts)
 
 
-def _container(annotation: object, origin: object, arguments: tuple[Any, ...]) -> Annotation:
-    outer = origin if origin is not None else annotation
-    name = getattr(outer, "__name__", None)
-    if outer is set:
-        return {"bad": f"invalid type {annotation}, set is not supported on the plugin boundary"}
-    if getattr(outer, "__module__", None) in ("builtins", "typing", "collections.abc"):
-        if name in _ARRAYS:
-            return {"list": describe(arguments[0])} if _is_subscripted(arguments) else {"model": "list"}
-        if name in _MAPS:
-            return _map(annotation, arguments)
-    entity = dataclass_entity(annotation)
-    if entity is not None:
-        return {"model": entity}
-    if isinstance(annotation, type) or origin is not None or type(annotation).__name__ == "TypeVar":
-        return "any"
-    return {"bad": f"expected str or python type but got {type(annotation).__name__} ({annotation})"}
+def _container(
+    annotation: object, origin: type, arguments: tuple[Any, ...], casts: list[object]
+) -> Annotation | None:
+    if origin in (list, Sequence):
+        return {"list": _described(arguments[0], casts)} if arguments else {"model": "list"}
+    if origin in (dict, Mapping):
+        return _map(annotation, arguments, casts)
+    if origin is tuple:
+        return None
+    for kind, wrong in _UNFIT.items():
+        if issubclass(origin, kind):
+            return {"bad": f"invalid type {annotation}, {wrong}"}
+    return None
 
 
-def _map(annotation: object, arguments: tuple[Any, ...]) -> Annotation:
-    if not _is_subscripted(arguments):
-        return {"model": "dict"}
-    if arguments[0] is not str:
+_UNFIT: dict[type, str] = {
+    Mapping: "dictionary types should be Mapping or dict",
+    Sequence: "list types should be Sequence or list",
+    Set: "set is not supported on the plugin boundary",
+}
+
+
+def _map(annotation: object, arguments: tuple[Any, ...], casts: list[object]) -> Annotation:
+    if not arguments:
+        return {"dict": "any"}
+    if not isinstance(arguments[0], type) or not issubclass(arguments[0], str):
         got = f"the keys of any dict should be 'str', got {arguments[0]} instead"
         return {"bad": f"invalid type {annotation}, {got}"}
-    return {"dict": describe(arguments[1]) if len(arguments) > 1 else "any"}
+    return {"dict": _described(arguments[1], casts) if len(arguments) > 1 else "any"}
 
 
-def is_cast(annotation: object) -> bool:
-    """Whether an annotation is a class without counterpart in the model, so that it means "any"."""
-    if isinstance(annotation, str) or annotation is object or describe(annotation) != "any":
-        return False
-    typing = sys.modules.get("typing")
-    return not hasattr(annotation, "__metadata__") and (typing is None or annotation is not typing.Any)
-
-
-def _is_subscripted(arguments: tuple[Any, ...]) -> bool:
-    # `typing.List` without brackets has a type variable as argument on old Pythons.
-    return bool(arguments) and type(arguments[0]).__name__ != "TypeVar"
+def model_type(annotation: object) -> str:
+    """The text of the model for an annotation; any for what is more than a name."""
+    described = describe(annotation)
+    found = described.get("model") if isinstance(described, dict) else None
+    return "number" if found == NUMBER else found if isinstance(found, str) else "any"
 
 
 def evaluated(annotation: object, cls: type) -> object:

@@ -15,7 +15,7 @@ from inmanta.execute import proxy, runtime
 from inmanta.execute.proxy import DynamicProxy
 from inmanta.execute.util import Unknown
 from steward_host import failure, forks, loader, msgpack
-from steward_host.declared import Declared
+from steward_host.declared import Declared, made
 from steward_host.pipe import Closed, Pipe
 from steward_host.values import PLAIN, Values, copied, exported
 from steward_host.world import Types, World, variables
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from inmanta import export
     from inmanta._signature import Argument
+    from inmanta.execute.resolver import Result
     from inmanta.module import Project
     from steward_host.messages import (
         Again,
@@ -104,6 +105,7 @@ class Compiling:
         # What tests of modules inject is what a compile is given.
         plugins.Runtime.refs = {"facts": plugins.Runtime.inputs.get("facts") or {}}
         self._declared.plugins.clear()
+        plugins.Runtime.plugins = self._declared.plugins
         self._declared.warnings.clear()
         PluginMeta.clear()
         resources.resource.reset()
@@ -111,7 +113,6 @@ class Compiling:
         export.reset()
         compiler.reset()
         runtime.reset()
-        proxy.richer.clear()
         self._exporter = export.Exporter()
         project = self._project or Project(request["project_dir"])
         project.set_modules(request["modules"])
@@ -148,7 +149,10 @@ class Compiling:
                     described.append(self._declared.plugin(name, cls))
                 else:
                     # Of an installed module that a listed one imports: no part of the model, but of Python's world.
-                    self._declared.plugins[name] = cls()
+                    self._declared.plugins[name] = made(name, cls)
+            if "std" not in names:
+                described += self._declared.replaced_std()
+            classes = self._declared.describe_resources(names)
         except Exception as error:
             self._pipe.send(
                 "load_failed", {"module": "", "python_module": "", "failure": failure.describe(error, self._files)}
@@ -157,14 +161,13 @@ class Compiling:
         if self._project is None:
             # What was imported stays; the collector need not look at it again.
             gc.freeze()
-        plugins.Runtime.plugins = self._declared.plugins
         self.forks = read is not None and forks.can_fork()
         self._said.before_answer()
         self._pipe.send(
             "loaded",
             {
                 "plugins": described,
-                "resources": self._declared.describe_resources(names),
+                "resources": classes,
                 "warnings": self._declared.warnings,
                 "dataclasses": dataclasses,
                 "imports": [list(pair) for pair in imports.found],
@@ -194,11 +197,13 @@ class Compiling:
         try:
             self._values.constructs = True
             result = self._call(request)
-            if type(result) not in PLAIN:
-                result = DynamicProxy.unwrap(result)
+            if type(result) in PLAIN:
+                packed = msgpack.pack_behind(_RESULT, number, result)
+            else:
+                packed = self._values.packed(_RESULT, number, DynamicProxy.unwrap(result))
             if self._said.has_text:
                 self._said.before_answer()
-            self._pipe.send_packed(msgpack.pack_behind(_RESULT, number, result))
+            self._pipe.send_packed(packed)
         except Closed:
             raise
         except BaseException as error:
@@ -207,29 +212,41 @@ class Compiling:
     def _call(self, request: Call) -> object:
         _, name, args, kwargs, file, line, namespace = request
         plugin = self._plugins[name]
-        if plugin.opts["commands"]:
+        opts = plugin.opts
+        if plugin._has_other_ways() and not opts["emits_statements"]:
+            return self._call_in_context(plugin, request)
+        if opts["bin"]:
             plugin.check_requirements()
         for index, value in enumerate(args):
-            if type(value) not in PLAIN or proxy.richer:
+            if type(value) not in PLAIN:
                 parameter = plugin.args[index] if index < len(plugin.args) else plugin.var_args
                 args[index] = self._values.argument(value, parameter, name)
         if plugin._context >= 0:
-            owner = plugins.Owner(namespace, Location(file, line))
-            from inmanta.execute.resolver import Resolver, Result
-
-            outcome = Result()
-            args.insert(plugin._context, plugins.Context(Resolver(), None, owner, plugin, outcome))
+            context, outcome = _context(plugin, Location(file, line), namespace)
+            args.insert(plugin._context, context)
         named = {}
         for key, value in kwargs:
-            if type(value) not in PLAIN or proxy.richer:
+            if type(value) not in PLAIN:
                 value = self._values.argument(value, plugin.kwargs.get(key) or _by_name(plugin, key), name)
             named[key] = value
         result = plugin.call(*args, **named)
-        if plugin.opts["emits_statements"]:
+        if opts["emits_statements"]:
             if plugin._context < 0:
                 raise RuntimeException(None, f"plugin {name} emits statements, so it needs a Context to set its result")
             return [result, outcome.get_value()]
         return result
+
+    def _call_in_context(self, plugin: plugins.Plugin, request: Call) -> object:
+        """A call through all methods of a plugin's class, some of which are a module's own."""
+        _, _, args, kwargs, file, line, namespace = request
+        checked = plugin.check_args(args, dict(kwargs))
+        if checked.unknowns and not plugin.is_accept_unknowns():
+            return Unknown()
+        place = Location(file, line)
+        context, _ = _context(plugin, place, namespace)
+        if plugin._context >= 0:
+            checked.args.insert(plugin._context, context)
+        return plugin.call_in_context(checked, context.resolver, context.queue, place)
 
     def begin_export(self, request: Numbered) -> None:
         """Tells what modules have registered or changed since they were loaded."""
@@ -343,6 +360,8 @@ class Compiling:
             self._pipe.send("serialized", {"id": number, "reference": str(model.id), "models": needed})
         except Closed:
             raise
+        except resources.IgnoreResourceException as error:
+            self._pipe.send("ignored", {"id": number, "reason": str(error)})
         except BaseException as error:
             self._fail(number, error)
 
@@ -438,6 +457,14 @@ def _stored(resource: resources.Resource) -> tuple[dict[str, Any], list[str]]:
     stored.pop("version", None)
     ids = {resources.Id.parse_id(str(required), version=0).resource_str() for required in requires}
     return copied(stored), sorted(ids)
+
+
+def _context(plugin: plugins.Plugin, place: Location, namespace: str) -> tuple[plugins.Context, Result]:
+    """The context of a call, and where a plugin that sets its result itself puts it."""
+    from inmanta.execute.resolver import Resolver, Result
+
+    outcome = Result()
+    return plugins.Context(Resolver(), None, plugins.Owner(namespace, place), plugin, outcome), outcome
 
 
 def _by_name(plugin: plugins.Plugin, name: str) -> Argument | None:

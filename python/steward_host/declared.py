@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 from inmanta import plugins, resources
+from inmanta.ast import Namespace
 from steward_host import annotations as hints, loader
 
 TYPE_CHECKING = False
@@ -13,6 +14,11 @@ if TYPE_CHECKING:
 
     from steward_host.messages import Annotation, PythonModule
     from steward_host.values import Values
+
+
+def made(name: str, cls: type[plugins.Plugin]) -> plugins.Plugin:
+    """The one instance of a plugin's class, in the namespace that its full name says."""
+    return cls(Namespace.of(name.rsplit("::", 1)[0]))
 
 
 class Declared:
@@ -28,8 +34,7 @@ class Declared:
         self.warnings: list[str] = []
 
     def plugin(self, name: str, cls: type[plugins.Plugin]) -> dict[str, Any]:
-        plugin = cls()
-        self.plugins[name] = plugin
+        plugin = self.plugins[name] = made(name, cls)
         parameters = []
         dataclasses = set()
         everything = [*plugin.args, plugin.var_args, *plugin.kwargs.values(), plugin.var_kwargs]
@@ -48,11 +53,11 @@ class Declared:
             )
         if dataclasses:
             self._values.dataclasses[name] = dataclasses
-        function = cls.__dict__["__function__"].__func__
+        function: Any = cls.__function__
         while hasattr(function, "__wrapped__"):
             function = function.__wrapped__
         code = getattr(function, "__code__", None)
-        returns = self._annotation(name, "return", plugin.return_type.annotation)
+        returns = self._annotation(name, "return value", plugin.return_type.annotation)
         return {
             "name": name,
             "file": code.co_filename if code is not None else "",
@@ -62,10 +67,17 @@ class Declared:
             "allow_unknown": plugin.is_accept_unknowns(),
             "takes_context": plugin._context >= 0,
             "emits_statements": bool(cls.opts.get("emits_statements", False)),
-            "commands": list(cls.opts.get("commands") or ()),
+            "commands": list(cls.opts.get("bin") or ()),
             "deprecated": (cls.replaced_by or "") if cls.deprecated else None,
             "docstring": function.__doc__,
         }
+
+    def replaced_std(self) -> list[dict[str, Any]]:
+        """The compiler's own plugins in whose place modules have put something of theirs: calls of them come here."""
+        if plugins.Plugin._has_other_ways():
+            plugins.load_std()
+        of_std = [name for name, plugin in self.plugins.items() if name.startswith("std::") and plugin._is_replaced()]
+        return [self.plugin(name, type(self.plugins[name])) for name in of_std]
 
     def describe_dataclasses(self, modules: list[PythonModule]) -> list[dict[str, Any]]:
         """The frozen dataclasses of the modules, which are paired with the entities of the same full names."""
@@ -106,10 +118,11 @@ class Declared:
         return any(self._converts(inner) for inner in getattr(annotation, "__args__", ()) or ())
 
     def _annotation(self, plugin: str, argument: str, annotation: object) -> Annotation:
-        described = hints.describe(annotation)
-        if hints.is_cast(annotation):
+        casts: list[object] = []
+        described = hints.describe(annotation, casts)
+        for cast in casts:
             self.warnings.append(
-                f"Python type {annotation} was implicitly cast to 'Any' because no matching type was found in the"
+                f"Python type {cast} was implicitly cast to 'Any' because no matching type was found in the"
                 " Inmanta DSL. Please refer to the documentation for an overview of supported types at the plugin"
                 " boundary."
             )

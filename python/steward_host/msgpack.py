@@ -35,6 +35,8 @@ EXT_DATACLASS = 5
 # A reference; the payload is an array that compiling.py knows.
 EXT_REFERENCE = 6
 EXT_KNOWN_INSTANCE = 7
+# A text of a class of its own: an array of the opaque id of the object, and the text.
+EXT_TEXT = 8
 
 _U16 = Struct(">H").unpack_from
 _U32 = Struct(">I").unpack_from
@@ -244,6 +246,8 @@ def _refuse(value: object) -> tuple[int, bytes]:
 
 
 ext_encoder: Callable[[Any], tuple[int, bytes]] = _refuse
+# For texts of other classes than `str`; without it they are plain texts.
+text_encoder: Callable[[Any], tuple[int, bytes]] | None = None
 
 
 def pack(value: object) -> bytes:
@@ -393,6 +397,8 @@ _MAX_KEYS = 4096
 
 def _key(key: object, put: Put) -> None:
     parts: list[bytes] = []
+    if isinstance(key, str):
+        key = str.__str__(key)
     _ENCODERS.get(type(key), _other)(key, parts.append)
     packed = b"".join(parts)
     if type(key) is str and len(_KEYS) < _MAX_KEYS and len(packed) < 64:
@@ -406,6 +412,9 @@ def _other(value: object, put: Put) -> None:
     )
     for base, encode in kinds:
         if isinstance(value, base):
+            if base is str and text_encoder is not None:
+                put(pack_ext(*text_encoder(value)))
+                return
             encode(base.__str__(value) if base is str else value, put)
             return
     put(pack_ext(*ext_encoder(value)))

@@ -59,7 +59,7 @@ def restore(modules: set[str]) -> None:
 
         for name, cls in _providers.items():
             if name not in Commander.get_handlers() and _is_there(cls, modules):
-                Commander.add_provider(name, None, cls)
+                Commander.add_provider(name, cls)
     _before(export._dependency_managers, _managers, modules)
     _before(compiler._finalizers, _finalizers, modules)
 

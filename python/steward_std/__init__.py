@@ -1,18 +1,21 @@
 """The Python side of the module `std`, as `inmanta_plugins.std`, for projects without the published package.
 
-The plugins are Steward's own: a call goes to the compiler that waits for us. They exist in a compile only; references
-work in an executor too. What needs jinja2 (`JinjaDynamicProxy`) is in the published package alone.
+Calls of a model go to the compiler's own plugins, unless a module has put something else in their place. These functions
+are for Python code: they check no types, and give and raise what Python gives and raises. What depends on the compile asks
+the compiler (`_project`), which is there in a compile only; references work in an executor too. What needs jinja2
+(`JinjaDynamicProxy`) is in the published package alone.
 """
 
 from __future__ import annotations
 
 from inmanta._std import EnvironmentReference, FactReference, IntReference
+from inmanta.plugins import deprecated, plugin
+
+from . import _lists, _network, _project, _text, _values
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-__all__ = ["EnvironmentReference", "FactReference", "IntReference"]
+    from types import ModuleType
 
 # The functions of Python that have another name than their plugin.
 _RENAMED = {
@@ -21,48 +24,38 @@ _RENAMED = {
     "list_len": "len",
     "printf": "print",
 }
-
-# Those that name the resource that their first argument becomes.
-_OF_RESOURCES = frozenset(("getfact", "create_fact_reference"))
-
-_PLUGINS = frozenset(
-    (
-        *("add_to_ip", "at", "attr", "capitalize", "contains", "count", "create_environment_reference"),
-        *("create_fact_reference", "create_int_reference", "dict_get", "dict_keys", "environment", "environment_name"),
-        *("environment_server", "equals", "familyof", "file", "filter", "flatten", "format", "generate_password"),
-        *("get_env", "get_env_int", "getfact", "hostname", "inlineif", "invert", "ip_address_from_interface"),
-        *("ipindex", "is_base64_encoded", "is_instance", "is_unknown", "isset", "item", "json_dumps", "json_loads"),
-        *("key_sort", "length", "limit", "list_files", "lower", "netmask", "network_address", "objid", "password"),
-        *("prefixlen", "prefixlength_to_netmask", "replace", "select", "sequence", "server_ca", "server_port"),
-        *("server_ssl", "server_token", "source", "split", "template", "timestamp", "unique", "unique_file", "upper"),
-        "validate_type",
-    )
-)
+_ALLOW_UNKNOWN = frozenset(("getattribute", "is_unknown"))
+# Deprecated ones, with what replaces them.
+_REPLACED_BY = {
+    "contains": "the `<key> in <dict>` construct",
+    "dict_get": "using the `<dict>[<key>]` construct",
+    "equals": "the `==` binary operator",
+    "filter": "using a list comprehension",
+    "get_env_int": "int(std::get_env(...))",
+    "invert": "the `not` unary operator",
+    "select": "using a list comprehension",
+}
 
 
-def __getattr__(name: str) -> Callable[..., object]:
-    plugin = _RENAMED.get(name, name)
-    if name not in _RENAMED and name not in _PLUGINS:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+def _register(*parts: ModuleType) -> list[str]:
+    """Makes plugins of this module of all functions of its parts; their names in Python."""
+    names = []
+    for part in parts:
+        for name, function in vars(part).items():
+            if name[0] == "_" or getattr(function, "__module__", None) != part.__name__ or isinstance(function, type):
+                continue
+            function.__module__ = "inmanta_plugins.std"
+            plugin(_RENAMED.get(name, name), allow_unknown=name in _ALLOW_UNKNOWN)(function)
+            if name in _REPLACED_BY:
+                deprecated(function, replaced_by=_REPLACED_BY[name])
+            globals()[name] = function
+            names.append(name)
+    return names
 
-    def call(*args: object, **kwargs: object) -> object:
-        from inmanta.execute import runtime
-        from inmanta.execute.proxy import DynamicProxy
-        from inmanta.execute.util import Unknown
-        from inmanta.plugins import Context
 
-        values = [value for value in args if not isinstance(value, Context)]
-        identity = None
-        if plugin in _OF_RESOURCES:
-            from inmanta.resources import own_id
-
-            resource = values[0] if values else kwargs.get("resource")
-            identity = own_id(resource) if isinstance(resource, DynamicProxy) else None
-        given = [DynamicProxy.unwrap(value) for value in values]
-        named = [[key, DynamicProxy.unwrap(value)] for key, value in kwargs.items()]
-        value = runtime.native(f"std::{plugin}", given, named, identity)
-        return value if isinstance(value, Unknown) else DynamicProxy.return_value(value)
-
-    call.__name__ = call.__qualname__ = name
-    globals()[name] = call
-    return call
+__all__ = [
+    "EnvironmentReference",
+    "FactReference",
+    "IntReference",
+    *_register(_text, _lists, _values, _network, _project),
+]

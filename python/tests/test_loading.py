@@ -88,9 +88,9 @@ class Loading(Compiling):
                 "g": "any",
                 "h": "any",
                 "i": {"union": [{"model": "float"}, {"reference": {"model": "float"}}]},
-                "j": {"model": "dict"},
+                "j": {"dict": "any"},
                 "k": {"list": {"model": "bool"}},
-                "l": {"model": "number"},
+                "l": {"model": "numbers.Number"},
                 "m": {"model": "net::Pair"},
                 "n": {"union": [text, "null"]},
                 "o": {"reference": text},
@@ -178,6 +178,17 @@ class Loading(Compiling):
 
         with self.assertRaisesRegex(Exception, "inmanta_plugins"):
             plugin(f)
+
+    def test_a_class_that_can_be_no_resource_fails_where_it_is(self) -> None:
+        for code, message in (
+            ("@resource('net::Port', agent='a', id_attribute='n')\nclass Port:\n    fields = ('n',)", "no subclass of Resource"),
+            ("class Port(Resource):\n    fields = ('n', 5)", "The fields of Port should be names, got 5"),
+        ):
+            with self.assertRaises(AssertionError) as raised:
+                self.host(("net", f"from inmanta.resources import resource, Resource\n{code}\n"))
+            (refused,) = raised.exception.args
+            self.assertIn(message, refused["failure"]["message"])
+            self.assertEqual(refused["python_module"], "inmanta_plugins.net")
 
     def test_resource_classes_are_described(self) -> None:
         self.host(

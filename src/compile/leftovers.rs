@@ -68,20 +68,15 @@ pub fn sweep_python(data: &Path, age: Duration) {
             }
         }
     }
-    for unpacked in folders(&data.join("runtime")) {
-        // One that is in use was touched when the server started, or has been there for longer than its hosts.
-        let is_newest = folders(&data.join("runtime"))
-            .iter()
-            .all(|other| *other == unpacked || !is_newer(other, &unpacked));
-        if !is_newest && is_older(&unpacked, age) {
-            remove(&unpacked);
+    // One that is in use was touched when the server started, or has been there for longer than its hosts.
+    let mut unpacked = folders(&data.join("runtime"));
+    unpacked.sort_by_cached_key(|path| fs::metadata(path).and_then(|meta| meta.modified()).ok());
+    unpacked.pop();
+    for path in unpacked {
+        if is_older(&path, age) {
+            remove(&path);
         }
     }
-}
-
-fn is_newer(path: &Path, other: &Path) -> bool {
-    let modified = |path: &Path| fs::metadata(path).and_then(|meta| meta.modified()).ok();
-    modified(path) > modified(other)
 }
 
 /// Whether it is gone.

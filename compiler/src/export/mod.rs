@@ -18,7 +18,7 @@ pub use dump::dump;
 pub use fields::resource_id;
 pub use json::{JsonWriter, NotJson, export_json, write_json, write_text};
 pub use partial::{PartialError, merge_partial};
-pub use references::Models as ReferenceModels;
+pub use references::{Models as ReferenceModels, NoModel};
 pub use registry::Field;
 pub use resources::export;
 pub use sink::{ResourceRef, ResourceSink};

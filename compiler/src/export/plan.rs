@@ -1,6 +1,6 @@
 //! How the instances of one entity become resources, worked out once.
 
-use super::registry::{Field, Registration, Special};
+use super::registry::{Field, Registration, Special, is_collected};
 use crate::diagnostics::{Fail, fail, not_found};
 use crate::hir::Program;
 use crate::intern::Symbol;
@@ -70,7 +70,7 @@ impl Plan {
                 FieldPlan {
                     field: field.clone(),
                     key,
-                    slot: slot(&field.name),
+                    slot: slot(&field.name).filter(|_| !is_collected(&field.name)),
                     missing,
                 }
             })

@@ -28,34 +28,57 @@ pub type Models = HashMap<RefId, Model>;
 /// References found in the fields of one resource, each with the path to its place.
 type Places = Vec<(String, RefId)>;
 
+/// Why a reference has no exported form.
+pub enum NoModel {
+    Failed(Fail),
+    /// The resource is not exported, says its class.
+    Ignored,
+    /// The field that holds it is Unknown.
+    Unknown,
+}
+
 /// Puts null in the places of the references in a resource's fields, and what is known of them into `references` and
-/// `mutators`.
+/// `mutators`. False: the resource is not exported.
 pub(super) fn take_out(
     machine: &mut Machine,
     plan: &Plan,
     instance: InstId,
     resource: &str,
     computed: &mut Computed,
-) -> Result<(), Fail> {
-    let mut places = Places::new();
+) -> Result<bool, Fail> {
+    let loc = machine.instance(instance).loc;
+    let mut places = Vec::new();
     for field in &plan.fields {
         let value = value_of(machine, field, instance, computed)?;
         if !machine.heap.holds_reference(value) {
             continue;
         }
         let name = &field.field.name;
-        let value = take(&mut machine.heap, value, name, &mut places);
+        let mut found = Places::new();
+        let mut value = take(&mut machine.heap, value, name, &mut found);
+        let mut models = Vec::with_capacity(found.len());
+        for (path, reference) in found {
+            match model_of(machine, reference, loc) {
+                Ok(model) => models.push((path, model)),
+                Err(NoModel::Failed(error)) => return Err(error),
+                Err(NoModel::Ignored) => return Ok(false),
+                Err(NoModel::Unknown) => {
+                    value = machine.heap.new_unknown();
+                    models.clear();
+                    break;
+                }
+            }
+        }
+        places.extend(models);
         computed.retain(|(known, _)| known != name);
         computed.push((name.clone(), value));
     }
     if places.is_empty() {
-        return Ok(());
+        return Ok(true);
     }
-    let loc = machine.instance(instance).loc;
     let mut references = BTreeMap::new();
     let mut mutators = BTreeMap::new();
-    for (path, reference) in &places {
-        let model = model_of(machine, *reference, loc)?;
+    for (path, model) in places {
         let arguments = json!([
             {"type": "resource", "name": "resource", "id": resource},
             {"type": "reference", "name": "value", "id": model.id},
@@ -73,7 +96,7 @@ pub(super) fn take_out(
         let list = machine.heap.new_list(&items);
         computed.push((name.to_owned(), list));
     }
-    Ok(())
+    Ok(true)
 }
 
 /// The value with null in place of references.
@@ -105,7 +128,7 @@ fn take(heap: &mut Heap, value: Value, path: &str, places: &mut Places) -> Value
     }
 }
 
-fn model_of(machine: &mut Machine, id: RefId, loc: Loc) -> Result<Model, Fail> {
+fn model_of(machine: &mut Machine, id: RefId, loc: Loc) -> Result<Model, NoModel> {
     if let Some(known) = machine.reference_models.get(&id) {
         return Ok(known.clone());
     }
@@ -138,7 +161,7 @@ fn argument(
     value: Value,
     closure: &mut BTreeMap<String, Json>,
     loc: Loc,
-) -> Result<Json, Fail> {
+) -> Result<Json, NoModel> {
     let mut places = Places::new();
     let plain = take(&mut machine.heap, value, "$", &mut places);
     let mut inner = Map::new();
@@ -161,7 +184,7 @@ fn argument(
     else {
         let text = machine.heap.to_text(value, machine);
         let message = format!("Unable to serialize argument `{name}` of `{text}`");
-        return Err(runtime(loc, message));
+        return Err(NoModel::Failed(runtime(loc, message)));
     };
     Ok(match (&value, inner.is_empty()) {
         (Json::Array(_) | Json::Object(_), true) => {

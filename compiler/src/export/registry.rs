@@ -132,6 +132,11 @@ const NATIVE: &[Native] = &[
     },
 ];
 
+/// Fields that are what the export collects, whatever else has their names.
+pub(super) fn is_collected(field: &str) -> bool {
+    matches!(field, "references" | "mutators")
+}
+
 /// Field names that mean something else. Source: language.md 12.1.
 const RESERVED: &[&str] = &[
     "id",
@@ -214,7 +219,7 @@ pub fn registrations(program: &Program, classes: &[ResourceClassInfo]) -> Vec<Re
             .iter()
             .map(|field| Field {
                 name: field.name.clone(),
-                getter: field.getter,
+                getter: field.getter && !is_collected(&field.name),
             })
             .collect();
         let registration = Registration {

@@ -76,7 +76,7 @@ fn collect(machine: &mut Machine) -> Result<Catalog, Fail> {
         let entity = machine.instance(instance).entity;
         for which in 0..catalog.plans[entity.index()].len() {
             let plan = &catalog.plans[entity.index()][which];
-            let mapped = match plan.registration.class {
+            let mut mapped = match plan.registration.class {
                 Some(class) => from_python(machine, plan, class, instance)?,
                 None => Some(Mapped::default()),
             };
@@ -85,7 +85,15 @@ fn collect(machine: &mut Machine) -> Result<Catalog, Fail> {
                 Some(mapped) => find(machine, plan, instance, mapped, &mut catalog.ids)?,
                 None => None,
             };
-            let (Some(agent_length), Some(mapped)) = (agent_length, mapped) else {
+            let is_left_out = match (&mut mapped, agent_length) {
+                (Some(mapped), Some(_)) if machine.heap.has_references() => {
+                    let (id, computed) = (&catalog.ids[start..], &mut mapped.computed);
+                    !references::take_out(machine, plan, instance, id, computed)?
+                }
+                _ => false,
+            };
+            let (Some(agent_length), Some(mapped), false) = (agent_length, mapped, is_left_out)
+            else {
                 catalog.ids.truncate(start);
                 if catalog.fates[at] == Fate::Other {
                     catalog.fates[at] = Fate::Dropped;
@@ -118,12 +126,7 @@ fn collect(machine: &mut Machine) -> Result<Catalog, Fail> {
             }
             by_id.insert_unique(spread(hash), (hash, index), |(of, _)| spread(*of));
             catalog.fates[at] = Fate::Exported(index);
-            let mut computed = mapped.computed;
-            if machine.heap.has_references() {
-                let plan = &catalog.plans[entity.index()][which];
-                let id = catalog.id(index as usize);
-                references::take_out(machine, plan, instance, id, &mut computed)?;
-            }
+            let computed = mapped.computed;
             if !computed.is_empty() {
                 catalog.computed.insert(index, computed);
             }

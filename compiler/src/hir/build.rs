@@ -132,7 +132,7 @@ impl<'a> Builder<'a> {
         self.lay_out();
         self.define_indexes();
         self.define_implements();
-        self.resolve_plugins();
+        self.resolve_plugins(classes);
         self.check_entities();
         let checked = self.check_dataclasses(classes);
         self.keep(checked);

@@ -479,7 +479,6 @@ impl Program {
                     text => format!("{text}[]"),
                 },
             },
-            Type::DictOf(item) if self.types[item.index()] == Type::Any => "dict".to_owned(),
             Type::DictOf(item) => format!("dict[string, {}]", self.type_text(*item)),
             Type::Nullable(inner) => match self.type_text(*inner) {
                 text if text.contains(" | ") => format!("({text})?"),

@@ -5,7 +5,7 @@ use super::{Def, NamespaceId, PluginId};
 use crate::Location;
 use crate::diagnostics::{Fail, fail, runtime, typing};
 use crate::plugins::{Body, Parameter, PluginDef, PythonPlugins, natives, parse_signature};
-use crate::protocol::{Annotation, PluginInfo};
+use crate::protocol::{Annotation, DataclassInfo, PluginInfo};
 use crate::span::Loc;
 use crate::types::{LiteralValue, Type, TypeId, Value};
 
@@ -94,12 +94,22 @@ impl Builder<'_> {
         self.program.plugins.push(plugin);
         let id = PluginId(self.program.plugins.len() as u32 - 1);
         let short = self.intern(short);
+        let defs = &mut self.program.namespaces[namespace.index()].defs;
+        if let Some(Def::Plugin(known)) = defs.get(&short)
+            && matches!(self.program.plugins[known.index()].body, Body::Native(_))
+        {
+            // A module has put something else in its place; that one may still call the native one.
+            defs.insert(short, Def::Plugin(id));
+            return;
+        }
         self.register_def(namespace, short, Def::Plugin(id), Loc::NONE);
     }
 
-    pub fn resolve_plugins(&mut self) {
+    /// `classes`: the dataclasses of Python.
+    pub fn resolve_plugins(&mut self, classes: &[DataclassInfo]) {
         for at in 0..self.program.plugins.len() {
-            let resolved = self.resolve_plugin(at).map_err(|mut error| {
+            let resolved = self.resolve_plugin(at).map_err(|error| {
+                let mut error = without_entity(&error, classes).unwrap_or(error);
                 error.place = self.program.plugins[at].declared_at.clone();
                 error
             });
@@ -146,12 +156,10 @@ impl Builder<'_> {
                 return Err(runtime(Loc::NONE, message));
             }
             Annotation::Bad(reason) => {
-                // The reference says where only for what is no annotation at all.
                 if reason.starts_with("invalid type") {
                     return Err(typing(Loc::NONE, reason.clone()));
                 }
-                let message = format!("Bad annotation in plugin {plugin} for {what}, {reason}");
-                return Err(runtime(Loc::NONE, message));
+                return Err(fail("InvalidTypeAnnotation", Loc::NONE, reason.clone()));
             }
             Annotation::Model(text) => return self.model_annotation(namespace, text),
             Annotation::Union(members) => {
@@ -204,6 +212,8 @@ impl Builder<'_> {
             "null" => Some(Type::Null),
             "list" => Some(Type::AnyList),
             "dict" => Some(Type::AnyDict),
+            // Of Python: not deprecated as the model's own name is.
+            "numbers.Number" => Some(Type::Number),
             _ => None,
         };
         if let Some(special) = special {
@@ -230,4 +240,21 @@ impl Builder<'_> {
         self.find_type(namespace, symbol, Loc::NONE)
             .map_err(|error| fail(error.kind, Loc::NONE, error.message))
     }
+}
+
+/// The error of a type that nobody has, when it is the name of a dataclass of Python.
+fn without_entity(error: &Fail, classes: &[DataclassInfo]) -> Option<Fail> {
+    let (name, _) = error
+        .message
+        .strip_prefix("could not find type ")?
+        .split_once(" in namespace ")?;
+    let class = classes.iter().find(|class| class.entity == name)?;
+    if class.problem.as_deref() == Some("a dataclass") {
+        return None;
+    }
+    let python = class.entity.replace("::", ".");
+    let message = format!(
+        "invalid type <class 'inmanta_plugins.{python}'>, this dataclass has no associated inmanta entity"
+    );
+    Some(typing(Loc::NONE, message))
 }

@@ -17,6 +17,8 @@ pub(super) struct Turns {
     all: CpuSet,
     /// The process that we started.
     child: Pid,
+    /// A fork of it answers.
+    is_fork: bool,
     /// The process that answers; `None`: a fork of our child that is not found yet.
     host: Option<Pid>,
     n_looks: u32,
@@ -32,6 +34,7 @@ impl Turns {
         (all.count() > 1).then_some(Turns {
             all,
             child,
+            is_fork,
             host: (!is_fork).then_some(child),
             n_looks: 0,
             here: None,
@@ -46,6 +49,10 @@ impl Turns {
         let mut here = CpuSet::new();
         here.set(sched_getcpu());
         self.here = sched_setaffinity(Some(host), &here).is_ok().then_some(here);
+        if self.here.is_none() && self.is_fork {
+            // That of another session, which has ended.
+            self.host = None;
+        }
     }
 
     /// Waits for the host by way of `receive`.

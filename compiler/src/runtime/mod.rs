@@ -259,6 +259,8 @@ pub struct Machine<'a> {
     python_site: Option<calls::Site>,
     /// Instances that Python knows with what was known of them.
     told_python: Set<u32>,
+    /// Texts that are objects of Python with more to them: the opaque ids.
+    python_texts: Map<u32, u32>,
 }
 
 impl<'a> Machine<'a> {
@@ -335,6 +337,7 @@ impl<'a> Machine<'a> {
             python_loc: Loc::NONE,
             python_site: None,
             told_python: Set::default(),
+            python_texts: Map::default(),
         }
     }
 

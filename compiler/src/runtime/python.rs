@@ -10,7 +10,7 @@ use crate::hir::PluginId;
 use crate::plugins::{Body, Bound, PluginError, external};
 use crate::protocol::{
     EXT_BIGINT, EXT_DATACLASS, EXT_INSTANCE, EXT_KNOWN_INSTANCE, EXT_OPAQUE, EXT_REFERENCE,
-    EXT_UNKNOWN, FailureKind, FromHost, ToHost,
+    EXT_TEXT, EXT_UNKNOWN, FailureKind, FromHost, ToHost,
 };
 use crate::span::Loc;
 use crate::types::{InstId, Value};
@@ -34,7 +34,11 @@ impl Machine<'_> {
             Value::Int(value) => Wire::from(value),
             Value::Big(id) => Wire::Ext(EXT_BIGINT, self.heap.big(id).to_string().into_bytes()),
             Value::Float(value) => Wire::F64(value),
-            Value::Str(id) => Wire::from(self.heap.str(id)),
+            Value::Str(id) if self.python_texts.is_empty() => Wire::from(self.heap.str(id)),
+            Value::Str(id) => match self.python_texts.get(&id.0) {
+                Some(object) => Wire::Ext(EXT_OPAQUE, object.to_be_bytes().to_vec()),
+                None => Wire::from(self.heap.str(id)),
+            },
             Value::List(id) => Wire::Array(
                 self.heap
                     .list(id)
@@ -177,6 +181,16 @@ impl Machine<'_> {
             Wire::Ext(EXT_REFERENCE, payload) => self
                 .reference_of(payload)
                 .map_err(|reason| runtime(Loc::NONE, reason))?,
+            Wire::Ext(EXT_TEXT, payload) => match rmpv::decode::read_value(&mut &payload[..]) {
+                Ok(Wire::Array(parts)) if parts.len() == 2 => {
+                    let (object, text) = (parts[0].as_u64(), parts[1].as_str());
+                    let id = self.heap.add_str(text.unwrap_or(""));
+                    self.python_texts
+                        .extend(object.map(|object| (id.0, object as u32)));
+                    Value::Str(id)
+                }
+                _ => return unreadable("a text that can not be read"),
+            },
             Wire::Ext(EXT_DATACLASS, payload) => self.dataclass_of(payload, depth)?,
             Wire::Ext(..) | Wire::Binary(_) => {
                 return unreadable("a value of no kind that the model knows");

@@ -6,7 +6,7 @@ use rmpv::Value as Wire;
 
 use super::Machine;
 use crate::diagnostics::{Fail, fail, runtime};
-use crate::export::Field;
+use crate::export::{Field, NoModel};
 use crate::plugins::{PluginError, external};
 use crate::protocol::{FromHost, Identify, OwnId, ResourceClassInfo, ToHost, Unassembled};
 use crate::span::Loc;
@@ -142,7 +142,7 @@ impl Machine<'_> {
         &mut self,
         object: u32,
         loc: Loc,
-    ) -> Result<(String, BTreeMap<String, serde_json::Value>), Fail> {
+    ) -> Result<(String, BTreeMap<String, serde_json::Value>), NoModel> {
         let id = self.next_request();
         let error = match self.ask(ToHost::Serialize { id, object }) {
             Ok(FromHost::Serialized {
@@ -154,10 +154,13 @@ impl Machine<'_> {
                 });
                 return Ok((reference, by_id.collect()));
             }
+            Ok(FromHost::Ignored { .. }) => return Err(NoModel::Ignored),
+            Ok(FromHost::Result { .. }) => return Err(NoModel::Unknown),
             Ok(answer) => self.refusal(answer),
             Err(error) => error,
         };
-        Err(python_failure(error, "A reference can not be exported").at(loc))
+        let error = python_failure(error, "A reference can not be exported").at(loc);
+        Err(NoModel::Failed(error))
     }
 
     /// The classes of Python's resources.

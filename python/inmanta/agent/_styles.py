@@ -84,7 +84,7 @@ class CRUDHandler(ResourceHandler[P]):
 
     def calculate_diff(self, ctx: HandlerContext, current: P, desired: P) -> Changes:
         """The attributes that differ, as attribute -> {current, desired}. A desired null never differs."""
-        return _difference(current, desired)
+        return self._diff(current, desired)
 
     def execute(self, ctx: HandlerContext, resource: P, dry_run: bool = False) -> None:
         try:

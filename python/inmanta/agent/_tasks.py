@@ -67,11 +67,9 @@ class HandlerAPI(Subscripted[R], ABC):
 
     def deploy(self, ctx: HandlerContext, resource: R, requires: Mapping[str, ResourceState]) -> None:
         """Runs `execute` if the states of the dependencies allow it, then `do_reload` if one has changed."""
-        if getattr(resource, "report_only", False):
-            # Only looks, so the state of others does not matter and nothing is reloaded.
-            self.execute(ctx, resource, dry_run=False)
-        elif not self._blocked(ctx, requires):
-            self.execute(ctx, resource, dry_run=False)
+        # What is only looked at does not care about the state of others.
+        if getattr(resource, "report_only", False) or not self._blocked(ctx, requires):
+            self.execute(ctx, resource)
             if self.can_reload() and self._did_dependency_change(resource):
                 ctx.info("Reloading because a dependency has changed")
                 self.do_reload(ctx, resource)

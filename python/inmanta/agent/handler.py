@@ -54,14 +54,16 @@ __all__ = [
 
 
 class provider:
-    """`@provider("net::Port")` over a handler class. Of several classes for a type the last one counts."""
+    """`@provider("net::Port")` over a handler class. Of several classes for a type the last one counts.
+
+    `name` is of older modules, and says nothing.
+    """
 
     def __init__(self, resource_type: str, name: str | None = None) -> None:
         self._resource_type = resource_type
-        self._name = name
 
     def __call__(self, cls: C) -> C:
-        Commander.add_provider(self._resource_type, self._name, cls)
+        Commander.add_provider(self._resource_type, cls)
         return cls
 
 
@@ -71,7 +73,7 @@ class Commander:
     __command_functions: dict[str, type[HandlerAPI[Any]]] = {}
 
     @classmethod
-    def add_provider(cls, resource: str, name: str | None, provider: type[HandlerAPI[Any]]) -> None:
+    def add_provider(cls, resource: str, provider: type[HandlerAPI[Any]]) -> None:
         cls.__command_functions[resource] = provider
 
     @classmethod
@@ -120,6 +122,13 @@ _ELSEWHERE = {
     "hash_file": "inmanta.util",
     "json_encode": "inmanta.protocol",
 }
+# The type variables of the bases, and what each is bound to.
+_VARIABLES = {
+    "TDiscovered": ("inmanta.data.model", "BaseModel"),
+    "TDiscovery": ("inmanta.resources", "DiscoveryResource"),
+    "TPurgeableResource": ("inmanta.resources", "PurgeableResource"),
+    "TResource": ("inmanta.resources", "Resource"),
+}
 _MODULES = ("const", "data", "protocol", "resources", "tracing")
 
 
@@ -128,6 +137,12 @@ def __getattr__(name: str) -> object:
 
     if name in _ELSEWHERE:
         return getattr(importlib.import_module(_ELSEWHERE[name]), name)
+    if name in _VARIABLES:
+        from typing import TypeVar
+
+        module, bound = _VARIABLES[name]
+        made = globals()[name] = TypeVar(name, bound=getattr(importlib.import_module(module), bound))
+        return made
     if name in _MODULES:
         return importlib.import_module(f"inmanta.{name}")
     if name == "LOGGER":

@@ -384,12 +384,14 @@ class UnexpectedReference(RuntimeException):
 class UnsetException(RuntimeException):
     """A variable was read that has no value yet. It must leave the plugin, which is then called again."""
 
-    def __init__(self, msg: str, result_variable: object | None = None) -> None:
+    def __init__(self, msg: str, instance: object | None = None, attribute: object | None = None) -> None:
         super().__init__(None, msg)
-        self.result_variable = result_variable
+        # The variable that has no value.
+        self.instance = instance
+        self.attribute = attribute
 
     def get_result_variable(self) -> object | None:
-        return self.result_variable
+        return self.instance
 
 
 class MultiUnsetException(RuntimeException):

@@ -95,7 +95,7 @@ TYPES: dict[str, Type] = {
 
 
 # Of plugins: alone, and not as part of another type, these take instances too.
-_CONTAINERS: dict[str, Type] = {"list": List(), "dict": TypedDict(Any())}
+_CONTAINERS: dict[str, Type] = {"list": List(), "dict": TypedDict(Any()), "numbers.Number": Number()}
 
 
 def parse(text: str) -> Type:

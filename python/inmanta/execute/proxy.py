@@ -35,9 +35,6 @@ __all__ = [
 
 
 _PLAIN = frozenset({str, int, float, bool, type(None)})
-# Texts that plugins gave as objects of classes of their own, which carry more than their text: text -> object. The model
-# knows the text only, so what Python reads of it is the object again.
-richer: dict[str, str] = {}
 _get = object.__getattribute__
 _set = object.__setattr__
 
@@ -131,16 +128,13 @@ class DynamicProxy:
                     got = f"got {key} of type {type(key)} with dict value {item[key]!r}"
                     raise RuntimeException(None, f"dict keys should be strings, {got}")
             return {key: cls.unwrap(element, dynamic_context=dynamic_context) for key, element in item.items()}
-        if isinstance(item, str) and getattr(item, "__dict__", None) and not hasattr(item, "_value_"):
-            # With attributes of its own, and no member of an enumeration.
-            richer[str.__str__(item)] = item
         return None if isinstance(item, NoneValue) else item
 
     @classmethod
     def return_value(cls, value: object, *, context: ProxyContext | None = None) -> Any:
         """What a plugin gets for an internal value; UnknownException for an Unknown."""
         if type(value) in _PLAIN:
-            return richer.get(value, value) if richer and type(value) is str else value
+            return value
         if isinstance(value, Instance):
             if context is not None and context.validated:
                 # The attributes of an instance were not looked at when the argument was checked.
@@ -165,7 +159,7 @@ class DynamicProxy:
     def _return_value(self, value: object, *, relative_path: str) -> Any:
         """The gate of all nested reading: refuses undeclared references, then `return_value`."""
         if type(value) in _PLAIN:
-            return richer.get(value, value) if richer and type(value) is str else value
+            return value
         context = self._get_context()
         if _is_reference(value) and not (
             context.should_allow_references() if context is not None else exportcontext.active
@@ -356,7 +350,7 @@ class IteratorProxy(DynamicProxy):
     def __next__(self) -> Any:
         position, value = next(_get(self, "__elements"))
         if type(value) in _PLAIN:
-            return richer.get(value, value) if richer and type(value) is str else value
+            return value
         return self._return_value(value, relative_path=f"[{position}]")
 
     def __getattr__(self, attribute: str) -> NoReturn:

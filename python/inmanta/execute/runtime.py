@@ -38,6 +38,9 @@ class World:
     def entity(self, name: str) -> EntityInfo | None:
         raise RuntimeError("no model: entities exist only while Steward compiles one")
 
+    def entities(self) -> list[str]:
+        raise RuntimeError("no model: entities exist only while Steward compiles one")
+
     def instances(self, name: str) -> list[Instance]:
         raise RuntimeError("no model: instances exist only while Steward compiles one")
 
@@ -110,10 +113,7 @@ def native(plugin: str, args: list[object], kwargs: list[list[object]], identity
 
     `identity`: the id of the resource that the first argument becomes, if the compiler does not know it.
     """
-    kind, value = world.native(plugin, args, kwargs, identity)
-    if kind == "raised":
-        value["message"] = f"{plugin}: {value['message']}"
-    return _outcome(plugin, kind, value)
+    return _outcome(plugin, *world.native(plugin, args, kwargs, identity))
 
 
 def _outcome(name: str, kind: str, value: Any) -> object:
@@ -130,8 +130,20 @@ def _outcome(name: str, kind: str, value: Any) -> object:
             error = ast.RuntimeException(None, message)
             error.__class__ = raised
             raise error
-        raise ast.PluginException(message) if value["is_plugin"] else ast.RuntimeException(None, message)
+        raise ast.PluginException(message) if value["is_plugin"] else _python_exception(value["type_name"], message)
     raise AttributeNotFound(name, str(value))
+
+
+def _python_exception(name: str, message: str) -> Exception:
+    """An exception of Python's by its name; of a class that is not there, one with this name."""
+    import builtins
+
+    known = getattr(builtins, name, None)
+    if not isinstance(known, type) or not issubclass(known, Exception):
+        module, _, short = name.rpartition(".")
+        known = type(short, (Exception,), {"__module__": module or "builtins"})
+    made: Exception = known(message)
+    return made
 
 
 class CompilerVariable:
