@@ -156,6 +156,12 @@ pub enum ToHost {
         /// The number of its object.
         object: u32,
     },
+    /// Asks how an object is written that only Python knows. Answer: `described`.
+    Describe {
+        id: u64,
+        /// The number of the object.
+        object: u32,
+    },
     /// Asks for what getters collected besides values. Answer: `collected`.
     Collect { id: u64 },
     /// To an attached process, when the model is complete: it may ask about it now. `export`: resources and unknown
@@ -496,6 +502,13 @@ pub enum FromHost {
         reference: String,
         /// That of itself and of all references that its arguments need.
         models: Vec<serde_json::Value>,
+    },
+    Described {
+        id: u64,
+        /// By `str`.
+        text: String,
+        /// By `repr`.
+        repr: String,
     },
     ExportBegun {
         id: u64,

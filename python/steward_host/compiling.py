@@ -66,6 +66,7 @@ class Compiling:
             "load_compile": self.load,
             "assemble": self.assemble,
             "collect": self.collect,
+            "describe": self.describe,
             "serialize": self.serialize,
             "finalize": self.finalize,
         }
@@ -367,6 +368,19 @@ class Compiling:
         except BaseException as error:
             self._fail(number, error)
 
+    def describe(self, request: Serialize) -> None:
+        """Tells how an object is written that the compiler does not know."""
+        number = request["id"]
+        try:
+            found = self._values.objects[request["object"]]
+            texts = [_short(str(found)), _short(repr(found))]
+        except Closed:
+            raise
+        except BaseException as error:
+            self._fail(number, error)
+            return
+        self._pipe.send("described", {"id": number, "text": texts[0], "repr": texts[1]})
+
     def collect(self, request: Numbered) -> None:
         """Gives what the export found besides resources: unknown parameters and the contents of files."""
         from inmanta import export
@@ -421,6 +435,14 @@ class Compiling:
         root = logging.getLogger()
         root.handlers[:] = [Handler()]
         root.setLevel(logging.INFO)
+
+
+# Of the text of an object no more is told.
+_MOST = 10_000
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _MOST else text[:_MOST] + "…"
 
 
 # References are taken out by the compiler.

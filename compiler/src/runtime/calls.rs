@@ -203,7 +203,7 @@ impl Machine<'_> {
                 unknown = true;
                 continue;
             }
-            self.validate(ty, value, loc).map_err(|cause| {
+            self.validate_known(ty, value, loc).map_err(|cause| {
                 if let Some(error) = self.refused_reference(ty, value, parameter, name, loc) {
                     return error;
                 }
@@ -241,6 +241,12 @@ impl Machine<'_> {
         }
         let value = match &plugin.body {
             Body::Native(native) => {
+                if self.has_objects {
+                    let given = bound.values.iter().flatten().chain(&bound.var_args);
+                    for value in given.chain(bound.keywords.iter().map(|(_, value)| value)) {
+                        self.learn(*value);
+                    }
+                }
                 let mut view = super::model::View {
                     machine: self,
                     site,
@@ -262,13 +268,22 @@ impl Machine<'_> {
     }
 
     /// What a plugin returns is as its annotation says. Unknown is of every type.
+    /// Checks a type; the error says how objects of Python are written.
+    fn validate_known(&mut self, ty: TypeId, value: Value, loc: Loc) -> Result<(), Fail> {
+        self.validate(ty, value, loc)
+            .or_else(|error| match self.learn(value) {
+                true => self.validate(ty, value, loc),
+                false => Err(error),
+            })
+    }
+
     pub(super) fn check_returned(&mut self, site: Site, value: Value) -> Result<(), PluginError> {
         if matches!(value, Value::Unknown(_)) {
             return Ok(());
         }
         let program = self.program;
         let plugin = &program.plugins[site.plugin.index()];
-        self.validate(plugin.returns, value, site.loc)
+        self.validate_known(plugin.returns, value, site.loc)
             .map_err(|cause| {
                 let message = format!(
                     "Return value {} of plugin {} has incompatible type. Expected type: {}",

@@ -320,6 +320,7 @@ impl Machine<'_> {
                     if matches!(value, Value::List(_) | Value::Dict(_)) {
                         self.check_text(value, loc)?;
                     }
+                    self.learn(value);
                     self.heap.write_interpolated(value, self, out);
                 }
                 FormatPart::Field {
@@ -356,6 +357,7 @@ impl Machine<'_> {
         spec: &str,
         loc: Loc,
     ) -> Result<String, Fail> {
+        self.learn(value);
         let whole = match value {
             // Whole floats lose their fraction before anything else.
             Value::Float(float) if float.fract() == 0.0 && float.is_finite() => {

@@ -240,6 +240,8 @@ pub struct Machine<'a> {
     /// Why an annotation failed.
     annotation_errors: Vec<(EntityId, Fail)>,
     n_requests: u64,
+    /// Python has given objects that only it knows.
+    has_objects: bool,
     /// Of the resource that the first argument of a native plugin becomes, if Python calls it and knows.
     identity: Option<String>,
     /// Of Python, if an export found others than the program has.
@@ -325,6 +327,7 @@ impl<'a> Machine<'a> {
             empty_list,
             annotation_errors: Vec::new(),
             n_requests: 0,
+            has_objects: false,
             identity: None,
             resource_classes: None,
             templates: templates::TemplateCache::default(),

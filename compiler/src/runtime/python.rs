@@ -174,7 +174,10 @@ impl Machine<'_> {
             Wire::Ext(EXT_OPAQUE, payload) => {
                 let id = payload.as_slice().try_into().ok().map(u32::from_be_bytes);
                 match id {
-                    Some(id) => Value::Opaque(id),
+                    Some(id) => {
+                        self.has_objects = true;
+                        Value::Opaque(id)
+                    }
                     None => return unreadable("an object that can not be read"),
                 }
             }
@@ -196,6 +199,31 @@ impl Machine<'_> {
                 return unreadable("a value of no kind that the model knows");
             }
         })
+    }
+
+    /// Asks how the objects of Python in a value are written, before a text is made of it; whether there was one.
+    pub(super) fn learn(&mut self, value: Value) -> bool {
+        /// Nobody reads more.
+        const MOST: usize = 100;
+        if !self.has_objects || self.host.is_none() {
+            return false;
+        }
+        let mut strange = Vec::new();
+        self.heap.strange_objects(value, &mut strange);
+        strange.truncate(MOST);
+        for object in &strange {
+            let id = self.next_request();
+            let known = match self.ask(ToHost::Describe {
+                id,
+                object: *object,
+            }) {
+                Ok(FromHost::Described { text, repr, .. }) => (text.into(), repr.into()),
+                // It can not be written, or the host has ended, which its next question tells.
+                _ => ("<object>".into(), "<object>".into()),
+            };
+            self.heap.object_texts.insert(*object, known);
+        }
+        !strange.is_empty()
     }
 
     pub(super) fn ask(&mut self, message: ToHost) -> Result<FromHost, PluginError> {

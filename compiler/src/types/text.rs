@@ -119,7 +119,10 @@ impl Heap {
                 "<inmanta.execute.util.Unknown object at 0x7e{:010x}>",
                 u64::from(id.0) * 16
             ),
-            Value::Opaque(_) => "<object>".to_owned(),
+            Value::Opaque(id) => match self.object_texts.get(&id) {
+                Some((_, repr)) => repr.to_string(),
+                None => "<object>".to_owned(),
+            },
             Value::Reference(id) => self.reference_repr(id),
             Value::Skip => String::new(),
         }
@@ -131,6 +134,9 @@ impl Heap {
             Value::Str(id) => self.str(id).to_owned(),
             Value::Instance(id) => instances.instance_text(id),
             Value::Reference(id) => self.reference_text(id),
+            Value::Opaque(id) if let Some((text, _)) = self.object_texts.get(&id) => {
+                text.to_string()
+            }
             value => self.repr(value, instances),
         }
     }
