@@ -11,6 +11,7 @@ from steward_host import annotations as hints, msgpack
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from inmanta._signature import Argument
@@ -53,6 +54,8 @@ class Values:
 
     def __init__(self) -> None:
         self.objects = Objects()
+        # Objects whose texts the compiler knows.
+        self._told: set[int] = set()
         # Entities that have a dataclass in Python.
         self.paired: dict[str, Any] = {}
         # Plugins with parameters whose arguments come as dataclasses.
@@ -83,7 +86,10 @@ class Values:
         if entity in self.paired:
             fields = {name: DynamicProxy.unwrap(getattr(value, name)) for name in value.__dataclass_fields__}
             return msgpack.EXT_DATACLASS, msgpack.pack([self.objects.keep(value), entity, fields, False])
-        return msgpack.EXT_OPAQUE, self.objects.keep(value).to_bytes(4, "big")
+        number = self.objects.keep(value)
+        described = b"" if number in self._told else msgpack.pack(_described(value, number))
+        self._told.add(number)
+        return msgpack.EXT_OPAQUE, number.to_bytes(4, "big") + described
 
     def packed(self, head: bytes, number: int, value: object) -> bytes:
         """A frame with what a plugin returned: texts of classes of their own stay the objects that they are."""
@@ -229,6 +235,24 @@ class _Argument:
         wanted = hints.describe(self.parameter.annotation)
         wanted = wanted.get("model", wanted) if isinstance(wanted, dict) else wanted
         return PluginTypeException(None, f"{self._text} has incompatible type. Expected type: {wanted}: {reason}")
+
+
+def _described(value: object, number: int) -> list[object]:
+    """The texts of an object, alone and inside of a list, the name of its class, and whether plugins get a proxy of it."""
+    cls = type(value)
+    # Python's own says the address, which is another one each time.
+    unnamed = f"<{cls.__module__}.{cls.__qualname__} object at 0x7f{number * 16:010x}>"
+
+    def shown(show: Callable[[object], str], *methods: object) -> str:
+        if methods in ((object.__repr__,), (object.__str__, object.__repr__)):
+            return unnamed
+        try:
+            return show(value)
+        except Exception:
+            return unnamed
+
+    is_behind_proxy = isinstance(DynamicProxy.return_value(value), DynamicProxy)
+    return [shown(str, cls.__str__, cls.__repr__), shown(repr, cls.__repr__), cls.__name__, is_behind_proxy]
 
 
 def _is_reference(value: object) -> bool:

@@ -13,7 +13,7 @@ use crate::protocol::{
     EXT_TEXT, EXT_UNKNOWN, FailureKind, FromHost, ToHost,
 };
 use crate::span::Loc;
-use crate::types::{InstId, Value};
+use crate::types::{InstId, Object, Value};
 
 /// Of an instance that a plugin gets, no more are told ahead, and no longer texts: most plugins read a few.
 const TOLD_ATTRIBUTES: usize = 32;
@@ -171,13 +171,10 @@ impl Machine<'_> {
                     None => return unreadable("an instance that does not exist"),
                 }
             }
-            Wire::Ext(EXT_OPAQUE, payload) => {
-                let id = payload.as_slice().try_into().ok().map(u32::from_be_bytes);
-                match id {
-                    Some(id) => Value::Opaque(id),
-                    None => return unreadable("an object that can not be read"),
-                }
-            }
+            Wire::Ext(EXT_OPAQUE, payload) => match object_of(payload) {
+                Some((number, described)) => self.heap.new_object(number, described),
+                None => return unreadable("an object that can not be read"),
+            },
             Wire::Ext(EXT_REFERENCE, payload) => self
                 .reference_of(payload)
                 .map_err(|reason| runtime(Loc::NONE, reason))?,
@@ -217,19 +214,15 @@ impl Machine<'_> {
         let plugin = &program.plugins[site.plugin.index()];
         let mut args = Vec::new();
         let mut kwargs: Vec<(String, Wire)> = Vec::new();
-        // After a parameter that is left to its default the others go by name.
-        let mut by_name = false;
         let plain = plugin
             .parameters
             .iter()
             .filter(|p| p.kind == crate::protocol::ParameterKind::Positional);
-        for (parameter, value) in plain.zip(&bound.values) {
+        for (at, (parameter, value)) in plain.zip(&bound.values).enumerate() {
             match value {
-                Some(value) if by_name => {
-                    kwargs.push((parameter.name.clone(), self.argument_to_wire(*value)))
-                }
-                Some(value) => args.push(self.argument_to_wire(*value)),
-                None => by_name = true,
+                Some(value) if at < bound.n_positional => args.push(self.argument_to_wire(*value)),
+                Some(value) => kwargs.push((parameter.name.clone(), self.argument_to_wire(*value))),
+                None => {}
             }
         }
         args.extend(bound.var_args.iter().map(|value| self.to_wire(*value)));
@@ -416,4 +409,24 @@ fn known_kind(type_name: &str) -> &'static str {
         .find(|known| **known == short)
         .copied()
         .unwrap_or("RuntimeException")
+}
+
+/// The number of an object, and what Python says of it the first time: `[text, text inside of a list,
+/// class, whether plugins get it behind a proxy]`.
+fn object_of(payload: &[u8]) -> Option<(u32, Option<Object>)> {
+    let (number, mut rest) = payload.split_first_chunk()?;
+    let number = u32::from_be_bytes(*number);
+    if rest.is_empty() {
+        return Some((number, None));
+    }
+    let described = rmpv::decode::read_value(&mut rest).ok()?;
+    let parts = described.as_array()?;
+    let part = |at: usize| parts.get(at)?.as_str().map(Box::from);
+    let object = Object {
+        text: part(0)?,
+        repr: part(1)?,
+        class: part(2)?,
+        is_behind_proxy: parts.get(3)?.as_bool()?,
+    };
+    Some((number, Some(object)))
 }

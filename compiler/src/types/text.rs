@@ -119,7 +119,7 @@ impl Heap {
                 "<inmanta.execute.util.Unknown object at 0x7e{:010x}>",
                 u64::from(id.0) * 16
             ),
-            Value::Opaque(_) => "<object>".to_owned(),
+            Value::Opaque(number) => self.object_repr(number),
             Value::Reference(id) => self.reference_repr(id),
             Value::Skip => String::new(),
         }
@@ -131,6 +131,7 @@ impl Heap {
             Value::Str(id) => self.str(id).to_owned(),
             Value::Instance(id) => instances.instance_text(id),
             Value::Reference(id) => self.reference_text(id),
+            Value::Opaque(number) => self.object_text(number),
             value => self.repr(value, instances),
         }
     }
@@ -162,7 +163,8 @@ impl Heap {
             Value::Dict(_) => "dict",
             Value::Instance(_) => "Instance",
             Value::Unknown(_) => "Unknown",
-            Value::Opaque(_) | Value::Skip => "object",
+            Value::Opaque(number) => self.object_class(number),
+            Value::Skip => "object",
             Value::Reference(id) => self.reference_class(id),
         }
     }

@@ -3,6 +3,7 @@
 use num_bigint::BigInt;
 use num_traits::ToPrimitive;
 
+use super::Object;
 use super::reference::{RefId, Reference};
 use crate::hash::Map;
 use crate::pages::prefer_large;
@@ -43,6 +44,7 @@ pub struct Heap {
     wide: Vec<u64>,
     pub(super) references: Vec<Reference>,
     pub(super) known_references: Map<Box<str>, RefId>,
+    pub(super) objects: Map<u32, Object>,
 }
 
 /// How much there is.

@@ -24,6 +24,9 @@ pub(super) fn text_of(model: &dyn Model, value: Value) -> String {
     match value {
         Value::Null => "None".to_owned(),
         Value::List(_) | Value::Dict(_) | Value::Instance(_) => format!("@{}", model.repr(value)),
+        Value::Opaque(number) if model.heap_ref().is_behind_proxy(number) => {
+            format!("@{}", model.repr(value))
+        }
         value => model.text(value),
     }
 }

@@ -1,0 +1,51 @@
+//! Objects that only Python knows, as text: what it says of each when it comes for the first time.
+
+use super::{Heap, Value};
+
+pub struct Object {
+    /// By itself, as Python's `str`.
+    pub text: Box<str>,
+    /// Inside of lists and dicts.
+    pub repr: Box<str>,
+    /// The name of its class alone.
+    pub class: Box<str>,
+    /// Plugins get it behind a proxy.
+    pub is_behind_proxy: bool,
+}
+
+impl Heap {
+    /// Makes the value of an object; `described` if it is there for the first time.
+    pub fn new_object(&mut self, number: u32, described: Option<Object>) -> Value {
+        self.objects
+            .extend(described.map(|object| (number, object)));
+        Value::Opaque(number)
+    }
+
+    pub fn is_behind_proxy(&self, number: u32) -> bool {
+        let object = self.objects.get(&number);
+        object.is_some_and(|object| object.is_behind_proxy)
+    }
+
+    pub(super) fn object_text(&self, number: u32) -> String {
+        self.of_object(number, "<object>", |object| &object.text)
+            .to_owned()
+    }
+
+    pub(super) fn object_repr(&self, number: u32) -> String {
+        self.of_object(number, "<object>", |object| &object.repr)
+            .to_owned()
+    }
+
+    pub(super) fn object_class(&self, number: u32) -> &str {
+        self.of_object(number, "object", |object| &object.class)
+    }
+
+    fn of_object<'a>(
+        &'a self,
+        number: u32,
+        unknown: &'a str,
+        part: impl Fn(&'a Object) -> &'a str,
+    ) -> &'a str {
+        self.objects.get(&number).map_or(unknown, part)
+    }
+}
