@@ -285,7 +285,7 @@ fn a_host_waits_where_it_is_asked_and_runs_wherever_it_may() {
 }
 
 const OWN_IDS: &str = r#"
-from inmanta.plugins import plugin
+from inmanta.plugins import Context, plugin
 from inmanta.resources import Id, PurgeableResource, resource
 
 @resource("m::Own", agent="name", id_attribute="name")
@@ -303,9 +303,9 @@ class Numbered(PurgeableResource):
         return len(instance.name)
 
 @plugin
-def fact(of: "std::Entity", name: "string") -> "any":
+def fact(context: Context, of: "std::Entity", name: "string") -> "any":
     import inmanta_plugins.std as std
-    return std.getfact(of, name)
+    return std.getfact(context, of, name)
 "#;
 
 #[test]
