@@ -136,6 +136,8 @@ pub enum ToHost {
     },
     /// Answer to `typedef`: what it is made of, `string[]?`; nothing: there is no typedef of that name.
     TypedefInfo { base: Option<String> },
+    /// Answer to `entities`: the full names of all, in the order of their definitions.
+    EntityNames { names: Vec<String> },
     /// Answer to `instances`.
     InstanceList { instances: Vec<rmpv::Value> },
     /// Answer to `api`: the HTTP status and the body that the API would give.
@@ -535,6 +537,8 @@ pub enum FromHost {
         #[serde(default)]
         identity: Option<String>,
     },
+    /// Which entities there are. Answer: `entity_names`.
+    Entities {},
     /// All instances of an entity so far. Answer: `instance_list`.
     Instances {
         entity: String,

@@ -162,6 +162,8 @@ class Exporter:
         self.options = options
         self._file_store: dict[str, bytes] = {}
         self._resources: dict[Id, Resource] = {}
+        # All entities of the model, while export functions run.
+        self.types: dict[str, Entity] | None = None
         # The export function that was asked for, in place of those of the configuration.
         self.export_plugin: str | None = None
 

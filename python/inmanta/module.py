@@ -24,7 +24,11 @@ class InvalidModuleException(CompilerException):
     """A directory that is no module."""
 
 
-class ProjectNotFoundException(Exception):
+class ModuleMetadataFileNotFound(InvalidModuleException):
+    """A directory of a project or module without the file that says what it is."""
+
+
+class ProjectNotFoundException(CompilerException):
     """There is no project."""
 
 
@@ -348,7 +352,15 @@ class Project:
     _project: Project | None = None
 
     def __init__(self, path: str, autostd: bool = True, main_file: str = "main.cf", **kwargs: object) -> None:
+        from inmanta import plugins
+
         self._path = os.path.abspath(path)
+        # What a compile request names has been read by the compiler.
+        if not plugins.Runtime.is_hosted:
+            if not os.path.exists(path):
+                raise ProjectNotFoundException(f"The directory {path} does not exist")
+            if not os.path.exists(os.path.join(path, "project.yml")):
+                raise ModuleMetadataFileNotFound(f"{path} has no project.yml")
         self.modules = _Modules(self)
         self._metadata: ProjectMetadata | None = None
         self.main_file = main_file

@@ -315,11 +315,13 @@ class Compiling:
             functions = export.wanted_functions(self._exporter)
             managed = export.has_dependency_managers() or bool(functions)
             if managed:
+                types = Types()
                 with proxy.exportcontext:
-                    export.manage_dependencies(Types(), known)
+                    export.manage_dependencies(types, known)
                 export.check_managed(made, [given["id"] for given in request["resources"]], known)
                 if self._exporter is not None:
                     self._exporter._resources = known
+                    self._exporter.types = types
                     for name in functions:
                         self._exporter.run_export_plugin(name)
             changed = []

@@ -23,9 +23,6 @@ else:
 # Stands for an instance where a variable is given by its number (protocol.rs).
 _NUMBERED = (1 << 32) - 2
 
-# What all entities extend.
-ROOT = "std::Entity"
-
 
 class World(runtime.World):
     """Answers the questions of proxies over the pipe."""
@@ -44,6 +41,10 @@ class World(runtime.World):
     def entity(self, name: str) -> EntityInfo | None:
         info: EntityInfo = self._pipe.request("entity", {"name": name}, "entity_info")
         return info if info["name"] == name else None
+
+    def entities(self) -> list[str]:
+        found: list[str] = self._pipe.request("entities", {}, "entity_names")["names"]
+        return found
 
     def instances(self, name: str) -> list[runtime.Instance]:
         found: list[runtime.Instance] = self._pipe.request("instances", {"entity": name}, "instance_list")["instances"]
@@ -70,10 +71,7 @@ class World(runtime.World):
 
 
 class Types(_Types):
-    """The entities of the model by full name, looked up when they are asked for.
-
-    Going over them gives those that have instances, with all that these extend, and those that become resources.
-    """
+    """The entities of the model by full name, looked up when they are asked for."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -83,12 +81,7 @@ class Types(_Types):
         if self._is_complete:
             return
         self._is_complete = True
-        from inmanta import resources
-
-        names = dict.fromkeys(instance.entity_name for instance in runtime.world.instances(ROOT))
-        for name in [*names]:
-            names.update(dict.fromkeys(self[name].get_all_parent_names()))
-        for name in (*names, *resources.resource._resources):
+        for name in runtime.world.entities():
             self.get(name)
 
     def __missing__(self, name: str) -> Entity:

@@ -34,7 +34,7 @@ pub(super) fn assemble(
             instance: machine.to_wire(Value::Instance(catalog.owner(at))),
         });
     }
-    if asked.is_empty() {
+    if asked.is_empty() && !wants_all {
         return Ok(());
     }
     let changed = machine.assemble(given)?;

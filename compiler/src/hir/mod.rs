@@ -480,7 +480,10 @@ impl Program {
                 },
             },
             Type::DictOf(item) => format!("dict[string, {}]", self.type_text(*item)),
-            Type::Nullable(inner) => format!("{}?", self.type_text(*inner)),
+            Type::Nullable(inner) => match self.type_text(*inner) {
+                text if text.contains(" | ") => format!("({text})?"),
+                text => format!("{text}?"),
+            },
             Type::Typedef(id) => self.text(self.typedefs[id.index()].name).to_owned(),
             Type::Entity(id) => self.entity_name(*id).to_owned(),
             Type::Reference(inner) => format!("Reference[{}]", self.type_text(*inner)),

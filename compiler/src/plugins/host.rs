@@ -174,6 +174,10 @@ impl HostCallbacks for NoModel<'_> {
         protocol::no_entity()
     }
 
+    fn entities(&mut self) -> ToHost {
+        ToHost::EntityNames { names: Vec::new() }
+    }
+
     fn instances(&mut self, _: &str) -> ToHost {
         ToHost::InstanceList {
             instances: Vec::new(),

@@ -152,6 +152,8 @@ pub trait HostCallbacks {
     /// A name at the call that runs.
     fn lookup(&mut self, name: &str) -> crate::protocol::Got;
     fn entity(&mut self, name: &str) -> crate::protocol::ToHost;
+    /// The names of all entities.
+    fn entities(&mut self) -> crate::protocol::ToHost;
     /// All instances of an entity, those of its descendants among them, in the order in which they were made.
     fn instances(&mut self, entity: &str) -> crate::protocol::ToHost;
     /// A typedef by its full name.

@@ -235,6 +235,10 @@ impl PluginHost for Session {
                     let info = callbacks.entity(&name);
                     self.send(&info)?;
                 }
+                FromHost::Entities {} => {
+                    let names = callbacks.entities();
+                    self.send(&names)?;
+                }
                 FromHost::Instances { entity } => {
                     let found = callbacks.instances(&entity);
                     self.send(&found)?;

@@ -50,6 +50,7 @@ mod store;
 mod template_errors;
 mod templates;
 mod tiles;
+mod twice;
 mod units;
 mod validate;
 mod var;

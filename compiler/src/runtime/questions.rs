@@ -127,6 +127,16 @@ impl HostCallbacks for Questions<'_, '_> {
         }
     }
 
+    fn entities(&mut self) -> ToHost {
+        let program = self.machine.program;
+        let names = program.entities.iter();
+        ToHost::EntityNames {
+            names: names
+                .map(|entity| program.text(entity.name).to_owned())
+                .collect(),
+        }
+    }
+
     fn instances(&mut self, entity: &str) -> ToHost {
         let machine = &self.machine;
         let mut found = Vec::new();

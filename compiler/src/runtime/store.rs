@@ -28,32 +28,8 @@ impl Machine<'_> {
         if self.heap.equal(old, value) {
             return Ok(());
         }
-        Err(self.double_set(old, set_at, value, loc))
-    }
-
-    fn double_set(&self, old: Value, set_at: Loc, new: Value, loc: Loc) -> Fail {
-        let texts = (self.heap.to_text(old, self), self.heap.to_text(new, self));
-        self.double_set_of(texts, set_at, loc)
-    }
-
-    /// The same, of an old and a new value as they are shown.
-    pub(crate) fn double_set_of(
-        &self,
-        (old, new): (String, String),
-        set_at: Loc,
-        loc: Loc,
-    ) -> Fail {
-        let sources = &self.program.sources;
-        let (was, is) = (sources.brief(set_at), sources.brief(loc));
-        let message = format!(
-            "value set twice:\n\told value: {old}\n\t\tset at {was}\n\tnew value: {new}\n\t\tset at {is}\n"
-        );
-        let first = format!("it was set to `{old}` here");
-        let mut error = fail("DoubleSetException", loc, message).note(first, set_at);
-        if set_at == loc {
-            error = error.help("the same statement ran twice with different values");
-        }
-        error
+        let places = (self.written_at(id, set_at), self.written_at(id, loc));
+        Err(self.double_set((old, value), places, loc))
     }
 
     /// Stores into a slot; errors say which attribute of which instance.
@@ -192,7 +168,8 @@ impl Machine<'_> {
             if self.heap.equal(var.value(&self.heap), value) {
                 return Ok(());
             }
-            return Err(self.double_set(var.value(&self.heap), var.set_at(), value, loc));
+            let old = var.value(&self.heap);
+            return Err(self.double_set((old, value), (var.set_at(), loc), loc));
         }
         let relation = self.relation(id);
         self.check_member(relation.target, value, loc)?;
@@ -224,7 +201,8 @@ impl Machine<'_> {
             if unset {
                 return Err(self.modified_after_freeze(id, value, loc));
             }
-            return Err(self.double_set(var.value(&self.heap), var.set_at(), value, loc));
+            let old = var.value(&self.heap);
+            return Err(self.double_set((old, value), (var.set_at(), loc), loc));
         }
         if !matches!(value, Value::Null) {
             let relation = self.relation(id);

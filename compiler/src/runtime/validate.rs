@@ -88,6 +88,24 @@ impl Machine<'_> {
                 }
                 self.invalid(ty, value, loc)
             }
+            Type::DictOf(item) => {
+                if let Value::Dict(dict) = value {
+                    for at in 0..self.heap.dict(dict).entries.len() {
+                        let element = self.heap.dict(dict).entries[at].1;
+                        if !matches!(self.accepts(*item, element), Ok(true)) {
+                            return self.type_error(*item, element, loc);
+                        }
+                    }
+                }
+                self.invalid(ty, value, loc)
+            }
+            // A value, or a reference to one.
+            Type::Union(types)
+                if let [plain, reference] = types.as_slice()
+                    && program.types[reference.index()] == Type::Reference(*plain) =>
+            {
+                self.type_error(*plain, value, loc)
+            }
             _ => self.invalid(ty, value, loc),
         }
     }
@@ -97,16 +115,31 @@ impl Machine<'_> {
         let is_list = matches!(expected, Type::List | Type::AnyList | Type::ListOf(_));
         // What is no list at all is another kind of error than a wrong element.
         let kind = match value {
+            _ if self.is_plain_union(expected) => "TypingException",
             Value::List(_) => "RuntimeException",
             _ if is_list => "TypingException",
             _ => "RuntimeException",
         };
-        let message = format!(
-            "Invalid value '{}', expected {}",
-            self.heap.to_text(value, self),
-            self.program.type_text(ty)
-        );
-        fail(kind, loc, message)
+        let wanted = match expected {
+            Type::DictOf(_) => "dict".to_owned(),
+            _ => self.program.type_text(ty),
+        };
+        let text = self.heap.to_text(value, self);
+        fail(
+            kind,
+            loc,
+            format!("Invalid value '{text}', expected {wanted}"),
+        )
+    }
+
+    /// A union of an annotation, without references.
+    fn is_plain_union(&self, ty: &Type) -> bool {
+        let types = &self.program.types;
+        let Type::Union(members) = ty else {
+            return false;
+        };
+        let mut members = members.iter().map(|member| &types[member.index()]);
+        members.all(|member| !matches!(member, Type::Reference(_)))
     }
 
     fn typedef_error(&mut self, id: TypedefId, value: Value, loc: Loc) -> Fail {

@@ -2,6 +2,8 @@
 
 use steward_compiler::{MemWorld, Options, compile, render};
 
+use crate::disk::Disk;
+
 fn world(text: &str) -> MemWorld {
     MemWorld::default()
         .file("project.yml", "name: case")
@@ -38,6 +40,62 @@ error[DoubleSetException]: value set twice:
               set at ./main.cf:1
           new value: 3
               set at ./main.cf:3",
+    );
+}
+
+#[test]
+fn a_default_that_is_set_again_is_shown_where_it_is_written() {
+    let entity = "
+entity Host:
+    string name
+    int port = 80
+end
+index Host(name)
+implement Host using std::none
+";
+    check(
+        &format!("{entity}host = Host(name=\"a\")\nhost.port = 81\n"),
+        "
+error[AttributeException]: Could not set attribute `port` on instance `__config__::Host (instantiated at ./main.cf:8)`
+ --> main.cf:9:1
+  |
+9 | host.port = 81
+  | ^^^^^^^^^^^^^^
+  |
+caused by: DoubleSetException: value set twice:
+ --> main.cf:9:1
+  |
+4 |     int port = 80
+  |                -- it was set to `80` here
+...
+9 | host.port = 81
+  | ^^^^^^^^^^^^^^
+  = note: old value: 80
+              set at ./main.cf:4
+          new value: 81
+              set at ./main.cf:9",
+    );
+    // The other way round, the default is the new value.
+    check(
+        &format!("{entity}Host(name=\"a\", port=81)\nHost(name=\"a\")\n"),
+        "
+error[AttributeException]: Could not set attribute `port` on instance `__config__::Host (instantiated at ./main.cf:8,./main.cf:9)`
+ --> main.cf:9:1
+  |
+9 | Host(name=\"a\")
+  | ^^^^^^^^^^^^^^
+  |
+caused by: DoubleSetException: value set twice:
+ --> main.cf:9:1
+  |
+8 | Host(name=\"a\", port=81)
+  | ----------------------- it was set to `81` here
+9 | Host(name=\"a\")
+  | ^^^^^^^^^^^^^^
+  = note: old value: 81
+              set at ./main.cf:8
+          new value: 80
+              set at ./main.cf:4",
     );
 }
 
@@ -324,4 +382,38 @@ note: in the template /t.j2, line 3
     let compiled = compile(&world, &Options::default());
     let rendered = render(&compiled.diagnostics[0], &world, false);
     assert!(rendered.contains("2 | {{ 1 | nofilter }}"), "{rendered}");
+}
+
+#[test]
+fn what_no_type_of_a_union_takes_is_an_error_of_typing() {
+    let plugins =
+        "from inmanta.plugins import plugin\n\n\n@plugin\ndef f(x: str | int) -> None:\n    pass\n";
+    let files = [
+        ("project.yml", "name: case\nmodulepath: libs\n"),
+        ("main.cf", "import m\nm::f(5.5)\n"),
+        (
+            "libs/m/module.yml",
+            "name: m\nversion: 1.0.0\nlicense: Apache-2.0\n",
+        ),
+        ("libs/m/model/_init.cf", ""),
+        ("libs/m/plugins/__init__.py", plugins),
+    ];
+    let files = files.map(|(name, text)| (name.to_owned(), text.to_owned()));
+    let compiled = Disk::new(&files).run(&Options::default(), &[]).compiled;
+    let [error] = compiled.diagnostics.as_slice() else {
+        panic!("{:#?}", compiled.diagnostics);
+    };
+    let cause = &error.causes[0];
+    assert_eq!(
+        (
+            error.kind.as_ref(),
+            cause.kind.as_ref(),
+            cause.message.as_str()
+        ),
+        (
+            "PluginTypeException",
+            "TypingException",
+            "Invalid value '5.5', expected Union[string,int]"
+        )
+    );
 }

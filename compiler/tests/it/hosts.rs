@@ -303,9 +303,9 @@ class Numbered(PurgeableResource):
         return len(instance.name)
 
 @plugin
-def fact(ctx: Context, of: "std::Entity", name: "string") -> "any":
+def fact(context: Context, of: "std::Entity", name: "string") -> "any":
     import inmanta_plugins.std as std
-    return std.getfact(ctx, of, name)
+    return std.getfact(context, of, name)
 "#;
 
 #[test]

@@ -62,23 +62,28 @@ impl Meaning {
         files: &BTreeMap<String, String>,
         variables: &[(&str, &str)],
     ) -> Self {
-        let variables: BTreeMap<_, _> = variables.iter().copied().collect();
-        let request = json!({"files": files, "export": true, "env": variables});
-        let mut child = Command::new(oracle)
-            .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/differential/oracle.py"))
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("the reference starts");
-        let mut stdin = child.stdin.take().expect("its input");
-        writeln!(stdin, "{request}").expect("it reads");
-        drop(stdin);
-        let output = child.wait_with_output().expect("it ends");
-        let answer: Value = serde_json::from_slice(&output.stdout).expect("an answer");
+        let answer = asked(oracle, files, variables);
         assert_eq!(answer["outcome"], "accepted", "{answer:#}");
         let resources = answer["resources"].as_array().expect("resources").clone();
         Self::new(answer["output"].as_str().expect("output"), resources)
     }
+}
+
+/// The answer of the reference, whose Python is given, for the files of a project.
+pub fn asked(oracle: &Path, files: &BTreeMap<String, String>, variables: &[(&str, &str)]) -> Value {
+    let variables: BTreeMap<_, _> = variables.iter().copied().collect();
+    let request = json!({"files": files, "export": true, "env": variables});
+    let mut child = Command::new(oracle)
+        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/differential/oracle.py"))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the reference starts");
+    let mut stdin = child.stdin.take().expect("its input");
+    writeln!(stdin, "{request}").expect("it reads");
+    drop(stdin);
+    let output = child.wait_with_output().expect("it ends");
+    serde_json::from_slice(&output.stdout).expect("an answer")
 }
 
 fn without_version(id: &Value) -> String {

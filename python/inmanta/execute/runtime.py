@@ -38,6 +38,9 @@ class World:
     def entity(self, name: str) -> EntityInfo | None:
         raise RuntimeError("no model: entities exist only while Steward compiles one")
 
+    def entities(self) -> list[str]:
+        raise RuntimeError("no model: entities exist only while Steward compiles one")
+
     def instances(self, name: str) -> list[Instance]:
         raise RuntimeError("no model: instances exist only while Steward compiles one")
 
@@ -165,6 +168,17 @@ class ResultVariable:
         """The value; UnsetException, OptionalValueException or AttributeNotFound if there is none."""
         return self.myself.value(self.attribute)
 
+    @property
+    def value(self) -> object:
+        """As the model has it, null as a NoneValue; None for a relation that has no value, and will have none."""
+        from inmanta.execute.util import NoneValue
+
+        try:
+            value = self.get_value()
+        except OptionalValueException:
+            return None
+        return NoneValue() if value is None else value
+
     def is_ready(self) -> bool:
         try:
             self.get_value()
@@ -198,6 +212,8 @@ class Instance:
         values = self._values
         if name in values:
             return values[name]
+        if name == "self":
+            return self
         kind, value = world.get(self.id, name)
         if kind == "value":
             values[name] = value
@@ -210,6 +226,11 @@ class Instance:
 
     def get_attribute(self, name: str) -> ResultVariable:
         return ResultVariable(self, name)
+
+    @property
+    def slots(self) -> dict[str, ResultVariable]:
+        """Its attributes and relations by name, and itself as `self`."""
+        return {name: ResultVariable(self, name) for name in (*self.get_type().get_all_attribute_names(), "self")}
 
     def __deepcopy__(self, memo: dict[int, object]) -> Instance:
         # There is one handle of each instance.

@@ -56,7 +56,7 @@ impl Walker<'_, '_> {
             return None;
         }
         let texts = (self.definite_text(old), self.definite_text(new));
-        Some(self.machine.double_set_of(texts, set_at, loc))
+        Some(self.machine.double_set_of(texts, (set_at, loc), loc))
     }
 
     fn definite_text(&self, value: ExprId) -> String {
