@@ -509,6 +509,10 @@ pub enum FromHost {
         text: String,
         /// By `repr`.
         repr: String,
+        /// The name of its class alone.
+        class: String,
+        /// Plugins get it behind a proxy.
+        is_behind_proxy: bool,
     },
     ExportBegun {
         id: u64,

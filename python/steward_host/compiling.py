@@ -17,7 +17,7 @@ from inmanta.execute.util import Unknown
 from steward_host import failure, forks, loader, msgpack
 from steward_host.declared import Declared, made
 from steward_host.pipe import Closed, Pipe
-from steward_host.values import PLAIN, Values, copied, exported
+from steward_host.values import PLAIN, Values, copied, description, exported
 from steward_host.world import Types, World, variables
 
 TYPE_CHECKING = False
@@ -372,14 +372,13 @@ class Compiling:
         """Tells how an object is written that the compiler does not know."""
         number = request["id"]
         try:
-            found = self._values.objects[request["object"]]
-            texts = [_short(str(found)), _short(repr(found))]
+            answer = description(self._values.objects[request["object"]], request["object"])
         except Closed:
             raise
         except BaseException as error:
             self._fail(number, error)
             return
-        self._pipe.send("described", {"id": number, "text": texts[0], "repr": texts[1]})
+        self._pipe.send("described", {"id": number, **answer})
 
     def collect(self, request: Numbered) -> None:
         """Gives what the export found besides resources: unknown parameters and the contents of files."""
@@ -435,14 +434,6 @@ class Compiling:
         root = logging.getLogger()
         root.handlers[:] = [Handler()]
         root.setLevel(logging.INFO)
-
-
-# Of the text of an object no more is told.
-_MOST = 10_000
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= _MOST else text[:_MOST] + "…"
 
 
 # References are taken out by the compiler.

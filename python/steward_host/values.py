@@ -11,6 +11,7 @@ from steward_host import annotations as hints, msgpack
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from inmanta._signature import Argument
@@ -229,6 +230,34 @@ class _Argument:
         wanted = hints.describe(self.parameter.annotation)
         wanted = wanted.get("model", wanted) if isinstance(wanted, dict) else wanted
         return PluginTypeException(None, f"{self._text} has incompatible type. Expected type: {wanted}: {reason}")
+
+
+# Of the text of an object no more is told.
+_MOST = 10_000
+
+
+def description(value: object, number: int) -> dict[str, object]:
+    """The texts of an object, alone and inside of a list, the name of its class, and whether plugins get a proxy of it."""
+    cls = type(value)
+    # Python's own says the address, which is another one each time.
+    unnamed = f"<{cls.__module__}.{cls.__qualname__} object at 0x7f{number * 16:010x}>"
+
+    def shown(show: Callable[[object], str], *methods: object) -> str:
+        if methods in ((object.__repr__,), (object.__str__, object.__repr__)):
+            return unnamed
+        try:
+            text = show(value)
+        except Exception:
+            return unnamed
+        return text if len(text) <= _MOST else text[:_MOST] + "…"
+
+    is_behind_proxy = isinstance(DynamicProxy.return_value(value), DynamicProxy)
+    return {
+        "text": shown(str, cls.__str__, cls.__repr__),
+        "repr": shown(repr, cls.__repr__),
+        "class": cls.__name__,
+        "is_behind_proxy": is_behind_proxy,
+    }
 
 
 def _is_reference(value: object) -> bool:

@@ -41,17 +41,23 @@ def instance(number: int, entity: str) -> Ext:
 
 
 def sent_back(value: object) -> object:
-    """References of Python as the compiler sends them back: the numbers of their objects."""
+    """References and objects of Python as the compiler sends them back: by their numbers alone."""
     if isinstance(value, list):
         return [sent_back(item) for item in value]
+    if isinstance(value, dict):
+        return {key: sent_back(item) for key, item in value.items()}
     if isinstance(value, Ext) and value.code == msgpack.EXT_REFERENCE:
         return Ext(value.code, msgpack.pack(msgpack.unpack(value.payload)[0][:1]))
+    if isinstance(value, Ext) and value.code == msgpack.EXT_OPAQUE:
+        return Ext(value.code, value.payload[:4])
+    if isinstance(value, Ext) and value.code == msgpack.EXT_TEXT:
+        return Ext(msgpack.EXT_OPAQUE, msgpack.unpack(value.payload)[0][0].to_bytes(4, "big"))
     return value
 
 
 def ext_codec() -> None:
     """Makes this process read and write extensions as `Ext`."""
-    for code in (msgpack.EXT_UNKNOWN, msgpack.EXT_INSTANCE, msgpack.EXT_OPAQUE, msgpack.EXT_DATACLASS, msgpack.EXT_REFERENCE):
+    for code in (msgpack.EXT_UNKNOWN, msgpack.EXT_INSTANCE, msgpack.EXT_OPAQUE, msgpack.EXT_DATACLASS, msgpack.EXT_REFERENCE, msgpack.EXT_TEXT):
         msgpack.ext_decoders[code] = lambda payload, code=code: Ext(code, payload)
     msgpack.ext_encoder = lambda value: (value.code, value.payload)
 

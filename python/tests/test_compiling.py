@@ -241,7 +241,7 @@ class Calls(Compiling):
     def test_objects_that_the_model_does_not_know_come_back_as_they_went(self) -> None:
         _, value = self.net.call("net::odd")
         self.assertEqual((value["fine"], {type(value[key]) for key in ("tuple", "bytes", "set")}), ([1], {Ext}))
-        self.check({"tuple": "(1, 2)", "bytes": "@b'x'", "set": "@{1}", "fine": "@[1]"}, "shown", value)
+        self.check({"tuple": "(1, 2)", "bytes": "@b'x'", "set": "@{1}", "fine": "@[1]"}, "shown", sent_back(value))
 
     def test_attributes_are_fetched_once(self) -> None:
         self.net.model[3] = {"name": "eth0"}

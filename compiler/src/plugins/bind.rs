@@ -9,6 +9,8 @@ use crate::types::{TypeId, Value};
 pub struct Bound {
     /// Positional parameters in order; `None`: the default.
     pub values: Vec<Option<Value>>,
+    /// How many of them the call gives by position; the others have their names.
+    pub n_positional: usize,
     pub var_args: Vec<Value>,
     /// Keyword-only and `**` arguments, in the order of the call.
     pub keywords: Vec<(String, Value)>,
@@ -110,6 +112,7 @@ fn bind_each(
     }
     let mut bound = Bound {
         values: vec![None; plain.len()],
+        n_positional: positional.len().min(plain.len()),
         defaults: plain.iter().map(|parameter| parameter.default).collect(),
         ..Bound::default()
     };

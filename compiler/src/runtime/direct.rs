@@ -145,7 +145,7 @@ impl Machine<'_> {
     }
 
     /// The variable that a name or an attribute stands for, when all on the way to it has its value.
-    pub(super) fn variable_of(&self, expr: ExprId, scope: ScopeId) -> Result<VarId, Fail> {
+    pub(super) fn variable_of(&mut self, expr: ExprId, scope: ScopeId) -> Result<VarId, Fail> {
         let node = self.program.expr(expr);
         match node.kind {
             ExprKind::Var(name) => self.resolve(scope, name, node.loc),

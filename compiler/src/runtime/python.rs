@@ -13,7 +13,7 @@ use crate::protocol::{
     EXT_TEXT, EXT_UNKNOWN, FailureKind, FromHost, ToHost,
 };
 use crate::span::Loc;
-use crate::types::{InstId, Value};
+use crate::types::{InstId, Object, Value};
 
 /// Of an instance that a plugin gets, no more are told ahead, and no longer texts: most plugins read a few.
 const TOLD_ATTRIBUTES: usize = 32;
@@ -213,15 +213,27 @@ impl Machine<'_> {
         strange.truncate(MOST);
         for object in &strange {
             let id = self.next_request();
-            let known = match self.ask(ToHost::Describe {
+            let asked = self.ask(ToHost::Describe {
                 id,
                 object: *object,
-            }) {
-                Ok(FromHost::Described { text, repr, .. }) => (text.into(), repr.into()),
-                // It can not be written, or the host has ended, which its next question tells.
-                _ => ("<object>".into(), "<object>".into()),
-            };
-            self.heap.object_texts.insert(*object, known);
+            });
+            // A host that has ended is told of by its next question.
+            if let Ok(FromHost::Described {
+                text,
+                repr,
+                class,
+                is_behind_proxy,
+                ..
+            }) = asked
+            {
+                let described = Object {
+                    text: text.into(),
+                    repr: repr.into(),
+                    class: class.into(),
+                    is_behind_proxy,
+                };
+                self.heap.describe_object(*object, described);
+            }
         }
         !strange.is_empty()
     }
@@ -245,19 +257,15 @@ impl Machine<'_> {
         let plugin = &program.plugins[site.plugin.index()];
         let mut args = Vec::new();
         let mut kwargs: Vec<(String, Wire)> = Vec::new();
-        // After a parameter that is left to its default the others go by name.
-        let mut by_name = false;
         let plain = plugin
             .parameters
             .iter()
             .filter(|p| p.kind == crate::protocol::ParameterKind::Positional);
-        for (parameter, value) in plain.zip(&bound.values) {
+        for (at, (parameter, value)) in plain.zip(&bound.values).enumerate() {
             match value {
-                Some(value) if by_name => {
-                    kwargs.push((parameter.name.clone(), self.argument_to_wire(*value)))
-                }
-                Some(value) => args.push(self.argument_to_wire(*value)),
-                None => by_name = true,
+                Some(value) if at < bound.n_positional => args.push(self.argument_to_wire(*value)),
+                Some(value) => kwargs.push((parameter.name.clone(), self.argument_to_wire(*value))),
+                None => {}
             }
         }
         args.extend(bound.var_args.iter().map(|value| self.to_wire(*value)));

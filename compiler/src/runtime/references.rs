@@ -50,7 +50,7 @@ impl Machine<'_> {
         loc: Loc,
     ) -> Result<(), Fail> {
         if !self.heap.holds_reference(value) {
-            return self.validate(ty, value, loc);
+            return self.validate_known(ty, value, loc);
         }
         match self.wrong_reference(ty, value) {
             Some((ty, id)) => {

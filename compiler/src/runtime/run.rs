@@ -504,7 +504,7 @@ impl Machine<'_> {
     }
 
     pub(super) fn attribute_slot(
-        &self,
+        &mut self,
         value: Value,
         name: Symbol,
         object: ExprId,
@@ -523,6 +523,7 @@ impl Machine<'_> {
                 ))
             }
             value => {
+                self.learn(value);
                 let message = format!(
                     "can not get attribute {name_text}, {} is not an entity but a {} with value '{}'",
                     self.expr_name(object),

@@ -2,6 +2,7 @@
 
 pub mod cast;
 pub mod format;
+mod object;
 pub mod ops;
 pub mod reference;
 pub mod regex;
@@ -9,6 +10,7 @@ mod regex_syntax;
 pub mod text;
 pub mod value;
 
+pub use object::Object;
 pub use value::*;
 
 use crate::intern::Symbol;

@@ -119,10 +119,7 @@ impl Heap {
                 "<inmanta.execute.util.Unknown object at 0x7e{:010x}>",
                 u64::from(id.0) * 16
             ),
-            Value::Opaque(id) => match self.object_texts.get(&id) {
-                Some((_, repr)) => repr.to_string(),
-                None => "<object>".to_owned(),
-            },
+            Value::Opaque(number) => self.object_repr(number),
             Value::Reference(id) => self.reference_repr(id),
             Value::Skip => String::new(),
         }
@@ -134,9 +131,7 @@ impl Heap {
             Value::Str(id) => self.str(id).to_owned(),
             Value::Instance(id) => instances.instance_text(id),
             Value::Reference(id) => self.reference_text(id),
-            Value::Opaque(id) if let Some((text, _)) = self.object_texts.get(&id) => {
-                text.to_string()
-            }
+            Value::Opaque(number) => self.object_text(number),
             value => self.repr(value, instances),
         }
     }
@@ -168,7 +163,8 @@ impl Heap {
             Value::Dict(_) => "dict",
             Value::Instance(_) => "Instance",
             Value::Unknown(_) => "Unknown",
-            Value::Opaque(_) | Value::Skip => "object",
+            Value::Opaque(number) => self.object_class(number),
+            Value::Skip => "object",
             Value::Reference(id) => self.reference_class(id),
         }
     }

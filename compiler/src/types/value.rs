@@ -3,6 +3,7 @@
 use num_bigint::BigInt;
 use num_traits::ToPrimitive;
 
+use super::Object;
 use super::reference::{RefId, Reference};
 use crate::hash::Map;
 use crate::pages::prefer_large;
@@ -43,8 +44,7 @@ pub struct Heap {
     wide: Vec<u64>,
     pub(super) references: Vec<Reference>,
     pub(super) known_references: Map<Box<str>, RefId>,
-    /// How objects of Python are written: by `str`, and by `repr`. Those of which nobody has asked are not there.
-    pub object_texts: Map<u32, (Box<str>, Box<str>)>,
+    pub(super) objects: Map<u32, Object>,
 }
 
 /// How much there is.
@@ -313,24 +313,6 @@ impl Heap {
     }
 
     /// Whether a value is, or holds, an object of Python.
-    /// The objects of Python in a value of which it is not known how they are written.
-    pub fn strange_objects(&self, value: Value, found: &mut Vec<u32>) {
-        match value {
-            Value::Opaque(id) if !self.object_texts.contains_key(&id) => found.push(id),
-            Value::List(id) => {
-                for item in self.list(id) {
-                    self.strange_objects(*item, found);
-                }
-            }
-            Value::Dict(id) => {
-                for (_, item) in &self.dict(id).entries {
-                    self.strange_objects(*item, found);
-                }
-            }
-            _ => {}
-        }
-    }
-
     pub fn has_opaque(&self, value: Value) -> bool {
         match value {
             Value::Opaque(_) => true,

@@ -23,7 +23,8 @@ pub(super) fn format(
 pub(super) fn text_of(model: &dyn Model, value: Value) -> String {
     match value {
         Value::Null => "None".to_owned(),
-        Value::List(_) | Value::Dict(_) | Value::Instance(_) | Value::Opaque(_) => {
+        Value::List(_) | Value::Dict(_) | Value::Instance(_) => format!("@{}", model.repr(value)),
+        Value::Opaque(number) if model.heap_ref().is_behind_proxy(number) => {
             format!("@{}", model.repr(value))
         }
         value => model.text(value),
