@@ -234,11 +234,19 @@ class PluginMeta(type):
     """Collects the plugin classes as they are made."""
 
     __functions: dict[str, type[Plugin]] = {}
+    # Whether some class may have other ways than `Plugin`: then each call looks.
+    has_other_ways = False
+
+    def __setattr__(cls, name: str, value: object) -> None:
+        super().__setattr__(name, value)
+        if name in ("call_in_context", "check_args", "check_requirements"):
+            PluginMeta.has_other_ways = True
 
     def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> type[Plugin]:
         cls: Any = super().__new__(mcs, name, bases, namespace)
         if getattr(cls, "__function_name__", None):
             mcs.add_function(cls)
+            PluginMeta.has_other_ways |= cls._has_other_ways()
         made: type[Plugin] = cls
         return made
 

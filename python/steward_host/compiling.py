@@ -14,6 +14,7 @@ from inmanta.ast import Location, MultiUnsetException, RuntimeException, Unknown
 from inmanta.execute import proxy, runtime
 from inmanta.execute.proxy import DynamicProxy
 from inmanta.execute.util import Unknown
+from inmanta.plugins import PluginMeta
 from steward_host import failure, forks, loader, msgpack
 from steward_host.declared import Declared, made
 from steward_host.pipe import Closed, Pipe
@@ -86,8 +87,6 @@ class Compiling:
         """Imports all modules in order and describes what they register."""
         from inmanta import compiler, export, references
         from inmanta.module import Project
-        from inmanta.plugins import PluginMeta
-
         if self._project is None:
             os.environ.clear()
             if SCRATCH:
@@ -213,7 +212,7 @@ class Compiling:
         _, name, args, kwargs, file, line, namespace = request
         plugin = self._plugins[name]
         opts = plugin.opts
-        if plugin._has_other_ways() and not opts["emits_statements"]:
+        if PluginMeta.has_other_ways and plugin._has_other_ways() and not opts["emits_statements"]:
             return self._call_in_context(plugin, request)
         if opts["bin"]:
             plugin.check_requirements()

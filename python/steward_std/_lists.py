@@ -9,11 +9,17 @@ import builtins
 import itertools
 import operator
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any
 
 from inmanta.execute.util import Unknown
-from inmanta.plugins import ModelType
 from inmanta.references import Reference
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    Entity = Any
+else:
+    Entity = "std::Entity"
 
 
 def count(item_list: Sequence[object | Reference]) -> int:
@@ -64,7 +70,7 @@ def select(objects: list, attr: str) -> list:
     return [getattr(each, attr) for each in objects]
 
 
-def filter(values: list, not_item: Annotated[Any, ModelType["std::Entity"]]) -> list:
+def filter(values: list, not_item: Entity) -> list:
     """All values but one instance."""
     return [*builtins.filter(lambda value: value != not_item, values)]
 

@@ -10,14 +10,21 @@ goes by the call that it waits for.
 from __future__ import annotations
 
 import os
-from typing import Annotated, Any
 
 from inmanta._std import EnvironmentReference, FactReference, IntReference
 from inmanta.execute import runtime
 from inmanta.execute.proxy import DynamicProxy
 from inmanta.execute.util import Unknown
-from inmanta.plugins import Context, ModelType
+from inmanta.plugins import Context
 from inmanta.references import Reference
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    Resource = object
+else:
+    Resource = "std::Resource"
 
 
 def _asked(plugin: str, *values: object, of: object = None, named: dict[str, object] = {}) -> Any:
@@ -131,7 +138,7 @@ def getfact(context: Context, resource: object, fact_name: str, default_value: o
 
 
 def create_fact_reference(
-    context: Context, resource: Annotated[DynamicProxy, ModelType["std::Resource"]], fact_name: str
+    context: Context, resource: Resource, fact_name: str
 ) -> FactReference:
     found: FactReference = _asked("create_fact_reference", resource, fact_name, of=resource)
     return found

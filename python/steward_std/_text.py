@@ -5,12 +5,11 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-
 
 def unique_file(prefix: str, seed: str, suffix: str, length: int = 20) -> str:
     """A name that is always the same for a seed."""
+    import hashlib
+
     return prefix + hashlib.md5(seed.encode(), usedforsecurity=False).hexdigest() + suffix
 
 
@@ -62,10 +61,14 @@ def is_base64_encoded(s: str) -> bool:
 
 
 def json_loads(s: str) -> object:
+    import json
+
     return json.loads(s)
 
 
 def json_dumps(obj: object) -> str:
+    import json
+
     from inmanta.util import internal_json_encoder
 
     return json.dumps(obj, default=internal_json_encoder)

@@ -5,14 +5,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
-
 from inmanta.ast import OptionalValueException, RuntimeException
 from inmanta.execute.util import Unknown
-from inmanta.plugins import Context, ModelType, allow_reference_values
+from inmanta.plugins import Context, allow_reference_values
 from inmanta.references import Reference
 
-_Entity = Annotated[Any, ModelType["std::Entity"]]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    Entity = Any
+    System = Any
+else:
+    Entity, System = "std::Entity", "std::OS"
 
 
 def printf(message: object | Reference) -> object:
@@ -56,7 +61,7 @@ def attr(obj: object, attr: str) -> object | Reference:
 
 
 def getattribute(
-    entity: _Entity, attribute_name: str, default_value: object | Reference = None, no_unknown: bool = True
+    entity: Entity, attribute_name: str, default_value: object | Reference = None, no_unknown: bool = True
 ) -> object | Reference:
     """An attribute by its name; the default if the entity has none of this name."""
     try:
@@ -77,7 +82,7 @@ def is_instance(ctx: Context, obj: object, cls: str) -> bool:
     return True
 
 
-def familyof(member: Annotated[Any, ModelType["std::OS"]], family: str) -> bool:
+def familyof(member: System, family: str) -> bool:
     """Whether an operating system is of a family. The last of a chain is none: it has no family itself."""
     if member.name == family:
         return True
