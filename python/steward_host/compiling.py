@@ -214,7 +214,7 @@ class Compiling:
         opts = plugin.opts
         if PluginMeta.has_other_ways and plugin._has_other_ways() and not opts["emits_statements"]:
             return self._call_in_context(plugin, request)
-        if opts["bin"]:
+        if opts.get("bin"):
             plugin.check_requirements()
         for index, value in enumerate(args):
             if type(value) not in PLAIN:

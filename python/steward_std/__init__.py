@@ -12,6 +12,7 @@ from inmanta._std import EnvironmentReference, FactReference, IntReference
 from inmanta.plugins import deprecated, plugin
 
 from . import _lists, _network, _project, _text, _values
+from ._project import FileMarker
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ def _register(*parts: ModuleType) -> list[str]:
 __all__ = [
     "EnvironmentReference",
     "FactReference",
+    "FileMarker",
     "IntReference",
     *_register(_text, _lists, _values, _network, _project),
 ]

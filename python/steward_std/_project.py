@@ -54,10 +54,17 @@ def source(ctx: Context, path: str) -> str:
     return found
 
 
+class FileMarker(str):
+    """A text that stands for the contents of a file, as handlers of files know it."""
+
+    filename: str
+
+
 def file(ctx: Context, path: str) -> str:
     """What stands for the contents of a file."""
-    found: str = _asked("file", path)
-    return found
+    made = FileMarker(_asked("file", path))
+    made.filename = made.removeprefix("imp-module-source:file://")
+    return made
 
 
 def list_files(ctx: Context, path: str) -> list:
