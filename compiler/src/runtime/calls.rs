@@ -267,9 +267,13 @@ impl Machine<'_> {
         Ok(value)
     }
 
-    /// What a plugin returns is as its annotation says. Unknown is of every type.
     /// Checks a type; the error says how objects of Python are written.
-    pub(super) fn validate_known(&mut self, ty: TypeId, value: Value, loc: Loc) -> Result<(), Fail> {
+    pub(super) fn validate_known(
+        &mut self,
+        ty: TypeId,
+        value: Value,
+        loc: Loc,
+    ) -> Result<(), Fail> {
         self.validate(ty, value, loc)
             .or_else(|error| match self.learn(value) {
                 true => self.validate(ty, value, loc),
@@ -277,6 +281,7 @@ impl Machine<'_> {
             })
     }
 
+    /// What a plugin returns is as its annotation says. Unknown is of every type.
     pub(super) fn check_returned(&mut self, site: Site, value: Value) -> Result<(), PluginError> {
         if matches!(value, Value::Unknown(_)) {
             return Ok(());
