@@ -1,4 +1,4 @@
-"""The host of a compile: loads the modules, calls plugins and maps resources.
+"""The host of a compile: loads the modules and calls plugins; what exports ask is in `exporting`.
 
 One request is open at a time. While it is, reading an attribute of an instance asks Steward (`get`) and waits.
 """
@@ -17,9 +17,10 @@ from inmanta.execute.util import Unknown
 from inmanta.plugins import PluginMeta
 from steward_host import failure, forks, loader, msgpack
 from steward_host.declared import Declared, made
+from steward_host.exporting import Exporting
 from steward_host.pipe import Closed, Pipe
-from steward_host.values import PLAIN, Values, copied, description, exported
-from steward_host.world import Types, World, variables
+from steward_host.values import PLAIN, Values, description
+from steward_host.world import World, variables
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,16 +31,7 @@ if TYPE_CHECKING:
     from inmanta._signature import Argument
     from inmanta.execute.resolver import Result
     from inmanta.module import Project
-    from steward_host.messages import (
-        Again,
-        Call,
-        Assemble,
-        LoadCompile,
-        Map,
-        Numbered,
-        Serialize,
-        Unassembled,
-    )
+    from steward_host.messages import Again, Call, LoadCompile, Numbered, Serialize
     from steward_host.said import Said
 
 # `{"result": [`, of which two values follow.
@@ -62,13 +54,8 @@ class Compiling:
         self.served: dict[str, Callable[[Any], None]] = {
             "call": self.call,
             "again": self.again,
-            "map": self.map,
-            "begin_export": self.begin_export,
             "load_compile": self.load,
-            "assemble": self.assemble,
-            "collect": self.collect,
             "describe": self.describe,
-            "serialize": self.serialize,
             "finalize": self.finalize,
         }
         # Whether each compile has a fork of this process, and whether this is one.
@@ -79,7 +66,8 @@ class Compiling:
         self._declared = Declared(self._values)
         # The same: each call looks here.
         self._plugins = self._declared.plugins
-        self._exporter: export.Exporter | None = None
+        self._exporting = Exporting(pipe, self._values, self._declared, self._fail)
+        self.served.update(self._exporting.served)
         runtime.world = World(pipe)
 
     # --- requests ----------------------------------------------------------------------------------------------------
@@ -113,7 +101,7 @@ class Compiling:
         export.reset()
         compiler.reset()
         runtime.reset()
-        self._exporter = export.Exporter()
+        self._exporting.exporter = export.Exporter()
         project = self._project or Project(request["project_dir"])
         project.set_modules(request["modules"])
         Project.set(project)
@@ -181,7 +169,7 @@ class Compiling:
         from inmanta import export
 
         export.unknown_parameters.clear()
-        self._exporter = exporter
+        self._exporting.exporter = exporter
 
     def again(self, request: Again) -> None:
         """Another compile with the modules that were imported for an earlier one. No answer."""
@@ -248,125 +236,6 @@ class Compiling:
             checked.args.insert(plugin._context, context)
         return plugin.call_in_context(checked, context.resolver, context.queue, place)
 
-    def begin_export(self, request: Numbered) -> None:
-        """Tells what modules have registered or changed since they were loaded."""
-        from inmanta import export
-
-        try:
-            resources.validate()
-            changed = self._declared.changed_resources()
-            wants_all = export.has_dependency_managers() or bool(export.wanted_functions(self._exporter))
-        except BaseException as error:
-            self._fail(request["id"], error)
-            return
-        self._pipe.send("export_begun", {"id": request["id"], "resources": changed, "wants_all": wants_all})
-
-    def map(self, request: Map) -> None:
-        """Runs the getters of a resource class on an instance."""
-        number = request["id"]
-        field = None
-        self._values.constructs = False
-        try:
-            entity, cls, options = self._declared.classes[request["class"]]
-            instance = DynamicProxy.return_value(request["instance"])
-            mapped: dict[str, object] = {"id": number}
-            if resources.creates():
-                created = resources.Resource.create_from_model(self._exporter, entity, instance)
-                mapped["identity"] = _identity(cls, created.id)
-                mapped["values"] = [_or_unknown(getattr(created, field)) for field in request["fields"]]
-                self._pipe.send_packed(msgpack.pack({"mapped": mapped}))
-                return
-            if request["identify"] == "whole":
-                mapped["identity"] = _identity(cls, resources.cls_id(cls, instance, entity, options))
-            elif request["identify"] == "value":
-                field = options["name"]
-                mapped["id_value"] = _or_unknown(cls.map_field(None, entity, field, instance))
-            values = mapped["values"] = []
-            with proxy.exportcontext:
-                for field in request["fields"]:
-                    values.append(self._field(cls, entity, field, instance))
-            self._pipe.send_packed(msgpack.pack({"mapped": mapped}))
-        except Closed:
-            raise
-        except resources.IgnoreResourceException as error:
-            self._pipe.send("ignored", {"id": number, "reason": str(error)})
-            return
-        except BaseException as error:
-            self._fail(number, error, field)
-
-    def _field(self, cls: type[resources.Resource], entity: str, field: str, instance: object) -> object:
-        try:
-            return exported(cls.map_field(self._exporter, entity, field, instance, _COLLECTOR))
-        except UnknownException as error:
-            return error.unknown if isinstance(error.unknown, Unknown) else Unknown()
-
-    def assemble(self, request: Assemble) -> None:
-        """Makes the objects of resources and runs the dependency managers; answers what is stored of those that changed."""
-        from inmanta import export
-
-        number = request["id"]
-        # A field may hold any object of Python's, but none that becomes an instance.
-        self._values.constructs = False
-        try:
-            made = [self._resource(given) for given in request["resources"]]
-            known = {resource.id: resource for resource in made}
-            for resource in made:
-                resource.resource_requires = {known[required] for required in resource.requires if required in known}
-            functions = export.wanted_functions(self._exporter)
-            managed = export.has_dependency_managers() or bool(functions)
-            if managed:
-                types = Types()
-                with proxy.exportcontext:
-                    export.manage_dependencies(types, known)
-                export.check_managed(made, [given["id"] for given in request["resources"]], known)
-                if self._exporter is not None:
-                    self._exporter._resources = known
-                    self._exporter.types = types
-                    for name in functions:
-                        self._exporter.run_export_plugin(name)
-            changed = []
-            for index, (resource, given) in enumerate(zip(made, request["resources"])):
-                if managed:
-                    resource.requires = export.required_ids(resource, known)
-                attributes, requires = _stored(resource)
-                is_same = msgpack.pack(attributes) == msgpack.pack(given["attributes"])
-                if not is_same or requires != sorted(given["requires"]):
-                    kept = None if is_same else attributes
-                    changed.append({"resource": index, "requires": requires, "attributes": kept})
-            self._pipe.send_packed(msgpack.pack({"assembled": {"id": number, "resources": changed}}))
-        except Closed:
-            raise
-        except BaseException as error:
-            self._fail(number, error)
-
-    def _resource(self, given: Unassembled) -> resources.Resource:
-        made_id = resources.Id.parse_id(given["id"], version=0)
-        if given["class"] is None:
-            cls = resources.class_of(made_id, given["attributes"])
-        else:
-            _, cls, _ = self._declared.classes[given["class"]]
-        made = cls(made_id)
-        # Not those of the request: what changes is compared with them.
-        made.populate(copied(given["attributes"]))
-        made.requires = {resources.Id.parse_id(required, version=0) for required in given["requires"]}
-        made.model = DynamicProxy.return_value(given["instance"])
-        return made
-
-    def serialize(self, request: Serialize) -> None:
-        """Gives the exported form of a reference, and those of all that its arguments need."""
-        number = request["id"]
-        try:
-            from inmanta.references import Collector
-
-            model, needed = Collector("").closure(self._values.objects[request["object"]])
-            self._pipe.send("serialized", {"id": number, "reference": str(model.id), "models": needed})
-        except Closed:
-            raise
-        except resources.IgnoreResourceException as error:
-            self._pipe.send("ignored", {"id": number, "reason": str(error)})
-        except BaseException as error:
-            self._fail(number, error)
-
     def describe(self, request: Serialize) -> None:
         """Tells how an object is written that the compiler does not know."""
         number = request["id"]
@@ -378,18 +247,6 @@ class Compiling:
             self._fail(number, error)
             return
         self._pipe.send("described", {"id": number, **answer})
-
-    def collect(self, request: Numbered) -> None:
-        """Gives what the export found besides resources: unknown parameters and the contents of files."""
-        from inmanta import export
-
-        unknowns = [
-            {"resource": str(u["resource"]), "parameter": str(u["parameter"]), "source": str(u.get("source", "fact"))}
-            for u in export.unknown_parameters
-        ]
-        kept = {} if self._exporter is None else self._exporter._file_store
-        files = {digest: msgpack.Blob(content) for digest, content in kept.items()}
-        self._pipe.send("collected", {"id": request["id"], "unknowns": unknowns, "files": files})
 
     def finalize(self, request: Numbered) -> None:
         """Runs the finalizers in order, up to the first error, which is the answer; the next request goes on."""
@@ -433,44 +290,6 @@ class Compiling:
         root = logging.getLogger()
         root.handlers[:] = [Handler()]
         root.setLevel(logging.INFO)
-
-
-# References are taken out by the compiler.
-_COLLECTOR = resources.ReferenceCollector()
-
-
-def _or_unknown(value: object) -> object:
-    """A value as it is exported, an Unknown as such."""
-    try:
-        return exported(value)
-    except UnknownException as error:
-        return error.unknown if isinstance(error.unknown, Unknown) else Unknown()
-
-
-def _identity(cls: type[resources.Resource], made: object) -> dict[str, str]:
-    """The parts of an id that a class has made."""
-    if not isinstance(made, resources.Id):
-        raise resources.ResourceException(f"{cls.__name__}.object_to_id gave {made!r}, an Id was expected")
-    return {
-        "entity_type": made.entity_type,
-        "agent": made.agent_name,
-        "attribute": made.attribute,
-        "value": made.attribute_value,
-    }
-
-
-def _stored(resource: resources.Resource) -> tuple[dict[str, Any], list[str]]:
-    """What is stored of a resource, and the ids without version that it requires."""
-    stored = dict(resource.serialize())
-    own = stored.pop("id", None)
-    if own is not None and resources.Id.parse_id(str(own), version=0) != resource.id.copy(version=0):
-        raise resources.ResourceException(
-            f"{type(resource).__name__}.serialize gave {resource.id} the id {own}: `object_to_id` makes ids"
-        )
-    requires = stored.pop("requires", resource.requires)
-    stored.pop("version", None)
-    ids = {resources.Id.parse_id(str(required), version=0).resource_str() for required in requires}
-    return copied(stored), sorted(ids)
 
 
 def _context(plugin: plugins.Plugin, place: Location, namespace: str) -> tuple[plugins.Context, Result]:

@@ -1,0 +1,213 @@
+"""The host of an export: ids and fields of resources, their objects, references, what getters uploaded."""
+
+from __future__ import annotations
+
+from inmanta import resources
+from inmanta.ast import UnknownException
+from inmanta.execute import proxy
+from inmanta.execute.proxy import DynamicProxy
+from inmanta.execute.util import Unknown
+from steward_host import msgpack
+from steward_host.pipe import Closed
+from steward_host.values import copied, exported
+from steward_host.world import Types
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from inmanta import export
+    from steward_host.declared import Declared
+    from steward_host.messages import Assemble, Map, Numbered, Serialize, Unassembled
+    from steward_host.pipe import Pipe
+    from steward_host.values import Values
+
+    Fail = Callable[..., None]
+
+
+class Exporting:
+    """What a compile is asked by its export. `fail(id, error, field)` answers with an exception."""
+
+    def __init__(self, pipe: Pipe, values: Values, declared: Declared, fail: Fail) -> None:
+        self._pipe = pipe
+        self._values = values
+        self._declared = declared
+        self._fail = fail
+        self.exporter: export.Exporter | None = None
+        self.served: dict[str, Callable[[Any], None]] = {
+            "begin_export": self.begin_export,
+            "map": self.map,
+            "assemble": self.assemble,
+            "serialize": self.serialize,
+            "collect": self.collect,
+        }
+
+    def begin_export(self, request: Numbered) -> None:
+        """Tells what modules have registered or changed since they were loaded."""
+        from inmanta import export
+
+        try:
+            resources.validate()
+            changed = self._declared.changed_resources()
+            wants_all = export.has_dependency_managers() or bool(export.wanted_functions(self.exporter))
+        except BaseException as error:
+            self._fail(request["id"], error)
+            return
+        self._pipe.send("export_begun", {"id": request["id"], "resources": changed, "wants_all": wants_all})
+
+    def map(self, request: Map) -> None:
+        """Runs the getters of a resource class on an instance."""
+        number = request["id"]
+        field = None
+        self._values.constructs = False
+        try:
+            entity, cls, options = self._declared.classes[request["class"]]
+            instance = DynamicProxy.return_value(request["instance"])
+            mapped: dict[str, object] = {"id": number}
+            if resources.creates():
+                created = resources.Resource.create_from_model(self.exporter, entity, instance)
+                mapped["identity"] = _identity(cls, created.id)
+                mapped["values"] = [_or_unknown(getattr(created, field)) for field in request["fields"]]
+                self._pipe.send_packed(msgpack.pack({"mapped": mapped}))
+                return
+            if request["identify"] == "whole":
+                mapped["identity"] = _identity(cls, resources.cls_id(cls, instance, entity, options))
+            elif request["identify"] == "value":
+                field = options["name"]
+                mapped["id_value"] = _or_unknown(cls.map_field(None, entity, field, instance))
+            values = mapped["values"] = []
+            with proxy.exportcontext:
+                for field in request["fields"]:
+                    values.append(self._field(cls, entity, field, instance))
+            self._pipe.send_packed(msgpack.pack({"mapped": mapped}))
+        except Closed:
+            raise
+        except resources.IgnoreResourceException as error:
+            self._pipe.send("ignored", {"id": number, "reason": str(error)})
+            return
+        except BaseException as error:
+            self._fail(number, error, field)
+
+    def _field(self, cls: type[resources.Resource], entity: str, field: str, instance: object) -> object:
+        try:
+            return exported(cls.map_field(self.exporter, entity, field, instance, _COLLECTOR))
+        except UnknownException as error:
+            return error.unknown if isinstance(error.unknown, Unknown) else Unknown()
+
+    def assemble(self, request: Assemble) -> None:
+        """Makes the objects of resources and runs the dependency managers; answers what is stored of those that changed."""
+        from inmanta import export
+
+        number = request["id"]
+        # A field may hold any object of Python's, but none that becomes an instance.
+        self._values.constructs = False
+        try:
+            made = [self._resource(given) for given in request["resources"]]
+            known = {resource.id: resource for resource in made}
+            for resource in made:
+                resource.resource_requires = {known[required] for required in resource.requires if required in known}
+            functions = export.wanted_functions(self.exporter)
+            managed = export.has_dependency_managers() or bool(functions)
+            if managed:
+                types = Types()
+                with proxy.exportcontext:
+                    export.manage_dependencies(types, known)
+                export.check_managed(made, [given["id"] for given in request["resources"]], known)
+                if self.exporter is not None:
+                    self.exporter._resources = known
+                    self.exporter.types = types
+                    for name in functions:
+                        self.exporter.run_export_plugin(name)
+            changed = []
+            for index, (resource, given) in enumerate(zip(made, request["resources"])):
+                if managed:
+                    resource.requires = export.required_ids(resource, known)
+                attributes, requires = _stored(resource)
+                is_same = msgpack.pack(attributes) == msgpack.pack(given["attributes"])
+                if not is_same or requires != sorted(given["requires"]):
+                    kept = None if is_same else attributes
+                    changed.append({"resource": index, "requires": requires, "attributes": kept})
+            self._pipe.send_packed(msgpack.pack({"assembled": {"id": number, "resources": changed}}))
+        except Closed:
+            raise
+        except BaseException as error:
+            self._fail(number, error)
+
+    def _resource(self, given: Unassembled) -> resources.Resource:
+        made_id = resources.Id.parse_id(given["id"], version=0)
+        if given["class"] is None:
+            cls = resources.class_of(made_id, given["attributes"])
+        else:
+            _, cls, _ = self._declared.classes[given["class"]]
+        made = cls(made_id)
+        # Not those of the request: what changes is compared with them.
+        made.populate(copied(given["attributes"]))
+        made.requires = {resources.Id.parse_id(required, version=0) for required in given["requires"]}
+        made.model = DynamicProxy.return_value(given["instance"])
+        return made
+
+    def serialize(self, request: Serialize) -> None:
+        """Gives the exported form of a reference, and those of all that its arguments need."""
+        number = request["id"]
+        try:
+            from inmanta.references import Collector
+
+            model, needed = Collector("").closure(self._values.objects[request["object"]])
+            self._pipe.send("serialized", {"id": number, "reference": str(model.id), "models": needed})
+        except Closed:
+            raise
+        except resources.IgnoreResourceException as error:
+            self._pipe.send("ignored", {"id": number, "reason": str(error)})
+        except BaseException as error:
+            self._fail(number, error)
+
+    def collect(self, request: Numbered) -> None:
+        """Gives what the export found besides resources: unknown parameters and the contents of files."""
+        from inmanta import export
+
+        unknowns = [
+            {"resource": str(u["resource"]), "parameter": str(u["parameter"]), "source": str(u.get("source", "fact"))}
+            for u in export.unknown_parameters
+        ]
+        kept = {} if self.exporter is None else self.exporter._file_store
+        files = {digest: msgpack.Blob(content) for digest, content in kept.items()}
+        self._pipe.send("collected", {"id": request["id"], "unknowns": unknowns, "files": files})
+
+
+# References are taken out by the compiler.
+_COLLECTOR = resources.ReferenceCollector()
+
+
+def _or_unknown(value: object) -> object:
+    """A value as it is exported, an Unknown as such."""
+    try:
+        return exported(value)
+    except UnknownException as error:
+        return error.unknown if isinstance(error.unknown, Unknown) else Unknown()
+
+
+def _identity(cls: type[resources.Resource], made: object) -> dict[str, str]:
+    """The parts of an id that a class has made."""
+    if not isinstance(made, resources.Id):
+        raise resources.ResourceException(f"{cls.__name__}.object_to_id gave {made!r}, an Id was expected")
+    return {
+        "entity_type": made.entity_type,
+        "agent": made.agent_name,
+        "attribute": made.attribute,
+        "value": made.attribute_value,
+    }
+
+
+def _stored(resource: resources.Resource) -> tuple[dict[str, Any], list[str]]:
+    """What is stored of a resource, and the ids without version that it requires."""
+    stored = dict(resource.serialize())
+    own = stored.pop("id", None)
+    if own is not None and resources.Id.parse_id(str(own), version=0) != resource.id.copy(version=0):
+        raise resources.ResourceException(
+            f"{type(resource).__name__}.serialize gave {resource.id} the id {own}: `object_to_id` makes ids"
+        )
+    requires = stored.pop("requires", resource.requires)
+    stored.pop("version", None)
+    ids = {resources.Id.parse_id(str(required), version=0).resource_str() for required in requires}
+    return copied(stored), sorted(ids)
