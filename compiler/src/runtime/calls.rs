@@ -269,7 +269,12 @@ impl Machine<'_> {
 
     /// What a plugin returns is as its annotation says. Unknown is of every type.
     /// Checks a type; the error says how objects of Python are written.
-    pub(super) fn validate_known(&mut self, ty: TypeId, value: Value, loc: Loc) -> Result<(), Fail> {
+    pub(super) fn validate_known(
+        &mut self,
+        ty: TypeId,
+        value: Value,
+        loc: Loc,
+    ) -> Result<(), Fail> {
         self.validate(ty, value, loc)
             .or_else(|error| match self.learn(value) {
                 true => self.validate(ty, value, loc),
