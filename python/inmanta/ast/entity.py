@@ -56,7 +56,9 @@ class Entity(Type):
         everything = dict(self._attributes)
         for parent in self._ancestors():
             for name, attribute in parent._attributes.items():
-                everything.setdefault(name, attribute)
+                # What is inherited is the ancestor's.
+                if name not in everything or everything[name]._type_name == attribute._type_name:
+                    everything[name] = attribute
         return everything
 
     def get_attributes(self) -> dict[str, Attribute]:
