@@ -95,6 +95,15 @@ def wanted_functions(exporter: Exporter | None) -> list[str]:
 
 
 def _is_configured() -> bool:
+    import os
+    import sys
+
+    if "inmanta.config" not in sys.modules and "INMANTA_CONFIG_EXPORT" not in os.environ:
+        from inmanta.plugins import Runtime
+
+        # It takes longer to import options than to see that there are none.
+        if not os.path.exists(os.path.join(Runtime.project_dir, ".inmanta")):
+            return False
     from inmanta.config import Config
 
     return Config.is_set("config", "export")

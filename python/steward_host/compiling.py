@@ -173,9 +173,10 @@ class Compiling:
 
     def again(self, request: Again) -> None:
         """Another compile with the modules that were imported for an earlier one. No answer."""
-        from inmanta.config import Config
-
-        Config.load_config()
+        config = sys.modules.get("inmanta.config")
+        if config is not None:
+            # The file of the project may be another one by now.
+            config.Config.load_config()
         plugins.Runtime.inputs = request["inputs"]
         plugins.Runtime.refs = {"facts": request["inputs"].get("facts") or {}}
 
