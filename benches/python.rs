@@ -110,7 +110,7 @@ fn run(directory: &Path, options: Options) -> f64 {
             interpreter: interpreter.into(),
             package: PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../python"),
             files: None,
-            launcher: Vec::new(),
+            launcher: Default::default(),
         }),
         ..options
     };

@@ -13,6 +13,7 @@ pub mod git;
 pub mod modules;
 pub mod observe;
 pub mod process;
+pub mod sandbox;
 pub mod server;
 pub mod store;
 pub mod watch;

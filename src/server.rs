@@ -22,6 +22,7 @@ use crate::git::Credentials;
 use crate::modules;
 use crate::observe::Bus;
 use crate::process;
+use crate::sandbox;
 use crate::store::{self, Environment, NewEnvironment, Store};
 use crate::watch;
 
@@ -174,8 +175,8 @@ impl Server {
         }
         process::hide();
         tracing::info!(
-            "plugins, and pip with what it builds, are confined by: {}",
-            process::available()
+            "compiles, and pip with what it builds, are sandboxed by: {}",
+            sandbox::support()
         );
         let pool = Pool::new(pool_options);
         pool.warm();

@@ -30,7 +30,7 @@ fn main() {
             interpreter: interpreter.into(),
             package: package.into(),
             files: None,
-            launcher: Vec::new(),
+            launcher: Default::default(),
         });
     }
     let world = DirWorld::new(directory, std::env::vars().collect(), |line| {

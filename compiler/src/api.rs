@@ -164,8 +164,17 @@ pub struct PythonRuntime {
     pub package: PathBuf,
     /// The directory of the file store; without one, what modules upload is not kept.
     pub files: Option<PathBuf>,
-    /// A command that runs the interpreter, with less rights; empty: it runs by itself.
-    pub launcher: Vec<std::ffi::OsString>,
+    /// What runs the interpreter with less rights.
+    pub launcher: PythonLauncher,
+}
+
+/// A command that runs another one, in a sandbox. Without words there is none.
+#[derive(Debug, Clone, Default)]
+pub struct PythonLauncher {
+    /// What stands before the command.
+    pub words: Vec<std::ffi::OsString>,
+    /// What the launcher's environment must have.
+    pub variables: Vec<(std::ffi::OsString, std::ffi::OsString)>,
 }
 
 impl PythonRuntime {
@@ -177,7 +186,7 @@ impl PythonRuntime {
     /// No user site, no path of the working directory; hash seeds are fixed, so that sets of module code come in one
     /// order. Bytecode is kept beside our package, never beside a project's sources.
     pub fn command(&self, mode: &str) -> std::process::Command {
-        let mut command = match self.launcher.split_first() {
+        let mut command = match self.launcher.words.split_first() {
             Some((launcher, arguments)) => {
                 let mut command = std::process::Command::new(launcher);
                 command.args(arguments).arg(&self.interpreter);
@@ -190,6 +199,12 @@ impl PythonRuntime {
             .arg(self.package.join("steward_host/__main__.py"))
             .arg(mode)
             .env_clear()
+            .envs(
+                self.launcher
+                    .variables
+                    .iter()
+                    .map(|(name, value)| (name, value)),
+            )
             .env(
                 "PATH",
                 "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",

@@ -3,14 +3,14 @@
 mod attached;
 mod check;
 mod compile;
-mod confined;
 mod fmt;
 mod log;
 mod lsp;
 mod project;
+mod sandbox;
 mod serve;
 mod show;
-mod tied;
+mod supervise;
 mod up;
 
 use std::ffi::OsString;
@@ -83,23 +83,24 @@ enum Command {
         #[arg(long, value_name = "JSON", default_value = "{}")]
         inputs: String,
     },
-    /// Run another program with less rights.
+    /// Run another program in a sandbox, which the variable STEWARD_SANDBOX describes.
     #[command(hide = true)]
-    Confined {
-        #[arg(long, value_name = "JSON")]
-        policy: String,
+    Sandbox {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
         command: Vec<OsString>,
     },
     /// Run another program that dies with its parent.
     #[command(hide = true)]
-    Tied {
+    Supervise {
         /// The process that counts as the parent.
         #[arg(long, value_name = "PID")]
         parent: Option<u32>,
-        /// Kill all that it started when it ends, too.
+        /// Kill all that it started when it ends, too; it may enter a sandbox.
         #[arg(long)]
         all: bool,
+        /// What all its processes may use of memory together.
+        #[arg(long, value_name = "BYTES", requires = "all")]
+        memory_bytes: Option<u64>,
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
         command: Vec<OsString>,
     },
@@ -282,11 +283,19 @@ pub fn main() -> ExitCode {
             environment,
             inputs,
         } => attached::run(project, environment.as_deref(), &inputs),
-        Command::Confined { policy, command } => confined::run(&policy, &command),
-        Command::Tied {
+        Command::Sandbox { command } => sandbox::run(&command),
+        Command::Supervise {
             parent,
             all,
+            memory_bytes,
             command,
-        } => tied::run(parent, all, &command),
+        } => {
+            let supervision = crate::process::Supervision {
+                parent,
+                all,
+                memory_bytes,
+            };
+            supervise::run(supervision, &command)
+        }
     }
 }

@@ -4,29 +4,44 @@ use std::path::{Path, PathBuf};
 
 use tokio_util::sync::CancellationToken;
 
-use super::run::{Context, Failure, Stages, begin, blocking, checkouts};
+use super::run::{Context, Failure, Stages, begin, blocking, checkouts, folder_of};
 use super::worker::Pool;
 use crate::deploy;
 use crate::domain::{EnvironmentId, chain};
 use crate::git;
-use crate::modules::{self, Installed};
-use crate::process::Policy;
+use crate::modules::{self, Inspection, Installed};
+use crate::sandbox::{Network, SandboxPolicy};
 use crate::store::{self, Store};
 
 /// The environment with what the project asks for. `None`: it asks for nothing.
 pub(super) async fn install(
     context: &Context<'_>,
+    policy: &SandboxPolicy,
     project_dir: &Path,
     stages: &mut Stages<'_>,
 ) -> Result<Option<PathBuf>, Failure> {
     let stage = begin();
+    let inspected = inspect(context.pool, policy, project_dir).await;
+    let inspection = match inspected {
+        Ok(inspection) => inspection,
+        Err(failure) => {
+            let error = failure.message().to_owned();
+            stages
+                .write("Reading the project", "", stage, String::new(), error)
+                .await;
+            return Err(failure);
+        }
+    };
+    if inspection.requirements.is_empty() {
+        return Ok(None);
+    }
     // A server that stops does not wait for pip.
     let stop = CancellationToken::new();
     let _stops = stop.clone().drop_guard();
     let environments = environments(context.data, context.environment, context.pool, stop);
     let (project, python) = (project_dir.to_owned(), context.pool.python().cloned());
     let ensured = blocking(move || match python {
-        Some(python) => environments.ensure(&project, &python.interpreter),
+        Some(python) => environments.ensure(&project, &python.interpreter, inspection),
         // What needs Python says so itself.
         None => Ok(None),
     })
@@ -43,6 +58,23 @@ pub(super) async fn install(
         Ok(installed) => Ok(installed.map(|installed| installed.environment)),
         Err(error) if error.is_transient() => Err(Failure::Aborted(chain(&error))),
         Err(error) => Err(Failure::Rejected(chain(&error))),
+    }
+}
+
+/// What the project asks for, as a sandboxed worker reads it.
+async fn inspect(
+    pool: &Pool,
+    policy: &SandboxPolicy,
+    project: &Path,
+) -> Result<Inspection, Failure> {
+    match pool.inspect(policy, project).await {
+        Ok(Ok(inspection)) => Ok(inspection),
+        Ok(Err(refusal)) if refusal.is_transient => Err(Failure::Aborted(refusal.message)),
+        Ok(Err(refusal)) => Err(Failure::Rejected(refusal.message)),
+        Err(error) if error.is_of_project() => Err(Failure::Rejected(format!(
+            "the project's files cannot be read: {error}"
+        ))),
+        Err(error) => Err(Failure::Aborted(chain(&error))),
     }
 }
 
@@ -90,15 +122,21 @@ pub async fn restore_modules(
         let stop = CancellationToken::new();
         let _stops = stop.clone().drop_guard();
         let environments = environments(data, environment.id, pool, stop);
+        let policy = policy(data, environment.id, pool)?;
         let (data, dir) = (data.to_owned(), checkouts(data, environment.id));
-        blocking(move || {
+        let project = blocking(move || {
             let id = commit.parse();
             let id = id.map_err(|_| {
                 format!("{commit} is no id of a commit: the version cannot be checked out")
             })?;
             let checked_out = || git::checkout(&source.repository_path(&data)?, id, &dir);
-            let project = checked_out().map_err(|error: git::Error| chain(&error))?;
-            let ensured = environments.ensure(&project, &python.interpreter);
+            checked_out().map_err(|error: git::Error| chain(&error))
+        });
+        let project = project.await?;
+        let inspection = inspect(pool, &policy, &project).await;
+        let inspection = inspection.map_err(|failure| failure.message().to_owned())?;
+        blocking(move || {
+            let ensured = environments.ensure(&project, &python.interpreter, inspection);
             ensured.map(|_| ()).map_err(|error| chain(&error))
         })
         .await
@@ -108,34 +146,54 @@ pub async fn restore_modules(
     }
 }
 
-/// What the Python code of an environment's models may do.
-pub(super) fn policy(context: &Context<'_>) -> Policy {
-    let data = std::fs::canonicalize(context.data).unwrap_or(context.data.to_owned());
-    let owner = context.environment.to_string();
-    let scratch = data.join("python/scratch").join(&owner);
-    if let Err(error) = std::fs::create_dir_all(&scratch) {
-        tracing::warn!(%error, "cannot make {}", scratch.display());
+/// The sandbox of an environment's compiles. Its folders are made, since a folder that is made later is not in it.
+///
+/// # Errors
+/// A folder cannot be made.
+pub(super) fn policy(
+    data: &Path,
+    environment: EnvironmentId,
+    pool: &Pool,
+) -> Result<SandboxPolicy, String> {
+    let data = std::fs::canonicalize(data).unwrap_or(data.to_owned());
+    let scratch = data
+        .join("python/scratch")
+        .join(folder_of(&data, environment));
+    let venvs = modules::Environments::directory(&data, &owner(&data, environment));
+    let checkouts = checkouts(&data, environment);
+    let files = data.join("files");
+    for folder in [&scratch, &venvs, &checkouts, &files] {
+        std::fs::create_dir_all(folder)
+            .map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
     }
-    let environments = modules::Environments::directory(&data, &owner);
-    Policy {
-        readable: vec![
-            checkouts(&data, context.environment),
-            data.join("runtime"),
-            environments,
-        ],
-        hidden: [hidden(&data, context.pool), modules::credentials()].concat(),
+    Ok(SandboxPolicy {
+        readable: vec![checkouts.clone(), data.join("runtime"), venvs],
+        hidden: [hidden(&data, pool), modules::credentials()].concat(),
         scratch,
-        writable: Vec::new(),
-        // That of the worker, which starts it.
+        // A password that a model generates is remembered in its project.
+        writable: vec![checkouts],
+        deposit: vec![files],
+        network: Network::None,
+        // That of the worker, which has set it already.
         memory_bytes: None,
+    })
+}
+
+/// What the folder of an environment's virtual environments is called. Versions that an older server stored name
+/// interpreters below a folder that is called by the id.
+fn owner(data: &Path, environment: EnvironmentId) -> String {
+    let by_id = environment.to_string();
+    if modules::Environments::directory(data, &by_id).is_dir() {
+        return by_id;
     }
+    folder_of(data, environment)
 }
 
 /// What only the server may read.
 fn hidden(data: &Path, pool: &Pool) -> Vec<PathBuf> {
     let real = |path: &Path| std::fs::canonicalize(path).ok();
     let data = real(data).unwrap_or(data.to_owned());
-    let secrets = pool.secrets().iter().filter_map(|path| real(path));
+    let secrets = pool.options().secrets.iter().filter_map(|path| real(path));
     std::iter::once(data).chain(secrets).collect()
 }
 
@@ -148,9 +206,9 @@ fn environments(
 ) -> modules::Environments {
     let confinement = modules::Confinement {
         hidden: hidden(data, pool),
-        memory_bytes: pool.memory_bytes(),
-        limit: pool.install_limit(),
+        memory_bytes: pool.options().memory_bytes,
+        limit: pool.options().install_timeout,
         stop,
     };
-    modules::Environments::new(data, &environment.to_string(), confinement)
+    modules::Environments::new(data, &owner(data, environment), confinement)
 }

@@ -8,12 +8,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::Source;
-use super::run::blocking;
+use super::run::{blocking, folder_of};
 use crate::domain::EnvironmentId;
 use crate::files::{entries, folders, is_older};
 use crate::store::{self, Store};
 
-/// Folders with an entry for each environment, by its id.
+/// Folders with an entry for each environment, by the name of its folders (`domain::environment_folder`); those of older
+/// servers by its id.
 const BY_ID: &[&str] = &[
     "checkouts",
     "projects",
@@ -40,12 +41,14 @@ pub async fn forget_environments(
     let listed = data.to_owned();
     let found = blocking(move || Found::below(&listed, age)).await;
     let environments = store.environment_list().await?;
-    let ids: HashSet<EnvironmentId> = environments.iter().map(|known| known.id).collect();
+    let ids = environments.iter().map(|known| known.id);
+    let names = ids.flat_map(|id| [id.to_string(), folder_of(data, id)]);
+    let names: HashSet<String> = names.collect();
     let sources = environments
         .iter()
         .filter_map(|known| Source::from_stored(&known.repo_url, &known.repo_branch, data).ok());
     let places: HashSet<PathBuf> = sources.map(|source| source.place(data)).collect();
-    Ok(blocking(move || found.remove(&ids, &places)).await)
+    Ok(blocking(move || found.remove(&names, &places)).await)
 }
 
 /// What Python code leaves in its own temporary folder is let lie this long.
@@ -92,9 +95,20 @@ fn remove(path: &Path) -> bool {
     removed.is_ok()
 }
 
+/// Whether a path may be that of an environment's folder, by its name.
+pub(super) fn is_of_one(path: &Path) -> bool {
+    const NAME_CHARACTERS: usize = 32;
+    let name = path.file_name().and_then(|name| name.to_str());
+    name.is_some_and(|name| {
+        let is_digest =
+            name.len() == NAME_CHARACTERS && name.bytes().all(|byte| byte.is_ascii_hexdigit());
+        is_digest || name.parse::<EnvironmentId>().is_ok()
+    })
+}
+
 /// What may be left over.
 struct Found {
-    of_environments: Vec<(EnvironmentId, PathBuf)>,
+    of_environments: Vec<PathBuf>,
     /// Old ones.
     of_sources: Vec<PathBuf>,
 }
@@ -102,10 +116,7 @@ struct Found {
 impl Found {
     fn below(data: &Path, age: Duration) -> Self {
         let of_environments = BY_ID.iter().flat_map(|folder| entries(&data.join(folder)));
-        let of_environments = of_environments.filter_map(|path| {
-            let name = path.file_name()?.to_str()?;
-            Some((name.parse().ok()?, path))
-        });
+        let of_environments = of_environments.filter(|path| is_of_one(path));
         let of_sources = BY_SOURCE
             .iter()
             .flat_map(|folder| entries(&data.join(folder)));
@@ -115,11 +126,13 @@ impl Found {
         }
     }
 
-    fn remove(self, ids: &HashSet<EnvironmentId>, places: &HashSet<PathBuf>) -> usize {
+    fn remove(self, names: &HashSet<String>, places: &HashSet<PathBuf>) -> usize {
         let of_none = self.of_environments.into_iter();
-        let of_none = of_none
-            .filter(|(id, _)| !ids.contains(id))
-            .map(|(_, path)| path);
+        let is_known = |path: &PathBuf| {
+            let name = path.file_name().and_then(|name| name.to_str());
+            name.is_some_and(|name| names.contains(name))
+        };
+        let of_none = of_none.filter(|path| !is_known(path));
         // The lock file of a source has its name, too.
         let is_of_none = |path: &PathBuf| !places.contains(&path.with_extension(""));
         let unused = self.of_sources.into_iter().filter(is_of_none);
@@ -180,10 +193,11 @@ mod tests {
             };
             store.environment_create(&new).await.unwrap();
             for folder in BY_ID.iter().filter(|folder| **folder != "projects") {
-                fs::create_dir_all(data.join(folder).join(id.to_string()).join("one")).unwrap();
+                fs::create_dir_all(data.join(folder).join(folder_of(data, id)).join("one"))
+                    .unwrap();
             }
             fs::create_dir_all(data.join("projects")).unwrap();
-            let link = data.join("projects").join(id.to_string());
+            let link = data.join("projects").join(folder_of(data, id));
             std::os::unix::fs::symlink(data.join("checkouts"), link).unwrap();
             let source = Source::from_stored(&new.repo_url, &new.repo_branch, data).unwrap();
             let place = source.place(data);
@@ -197,8 +211,10 @@ mod tests {
         store.environment_delete(deleted).await.unwrap();
         assert_eq!(forget(Duration::from_secs(3600)).await.unwrap(), 5);
         for folder in BY_ID {
-            assert!(fs::symlink_metadata(data.join(folder).join(kept.to_string())).is_ok());
-            assert!(fs::symlink_metadata(data.join(folder).join(deleted.to_string())).is_err());
+            assert!(fs::symlink_metadata(data.join(folder).join(folder_of(data, kept))).is_ok());
+            assert!(
+                fs::symlink_metadata(data.join(folder).join(folder_of(data, deleted))).is_err()
+            );
         }
         assert_eq!(entries(&data.join("mirrors")).len(), 4);
         assert_eq!(forget(Duration::ZERO).await.unwrap(), 2);

@@ -28,7 +28,7 @@ pub fn python_runtime(cache: &Path) -> io::Result<Option<PythonRuntime>> {
         interpreter,
         package: unpack(cache)?,
         files: None,
-        launcher: Vec::new(),
+        launcher: Default::default(),
     }))
 }
 

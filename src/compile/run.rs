@@ -9,12 +9,13 @@ use sha2::{Digest, Sha256};
 use steward_compiler::{Export, Resource};
 
 use super::install::{install, policy};
+use super::leftovers;
 use super::next::inputs_digest;
 use super::source::Head;
-use super::worker::{Job, JobDone, Pool, PoolError};
+use super::worker::{Job, JobDone, Pool};
 use crate::deploy::Python;
 use crate::domain::chain;
-use crate::domain::{EnvironmentId, Timestamp};
+use crate::domain::{EnvironmentId, Timestamp, environment_folder};
 use crate::files::folders;
 use crate::git;
 use crate::observe::{Bus, CompileDone, RenderedDiagnostic, What};
@@ -219,6 +220,14 @@ pub(super) enum Failure {
     Aborted(String),
 }
 
+impl Failure {
+    pub(super) fn message(&self) -> &str {
+        match self {
+            Self::Rejected(message) | Self::Aborted(message) => message,
+        }
+    }
+}
+
 async fn execute(
     context: &Context<'_>,
     compile: &Compile,
@@ -239,7 +248,9 @@ async fn execute(
         Err(error) if error.is_transient() => return Err(Failure::Aborted(chain(&error))),
         Err(error) => return Err(Failure::Rejected(chain(&error))),
     };
-    let environment = install(context, &project_dir, stages).await?;
+    let policy =
+        policy(context.data, context.environment, context.pool).map_err(Failure::Aborted)?;
+    let venv = install(context, &policy, &project_dir, stages).await?;
     let named = named(context.data, context.environment, &project_dir).unwrap_or_else(|error| {
         tracing::warn!(%error, "the project can not be given a name that lasts");
         project_dir.clone()
@@ -250,12 +261,12 @@ async fn execute(
         environment_id: context.environment.to_string(),
         inputs: inputs(context).await?,
         python: context.pool.python().map(Python::from),
-        policy: Some(policy(context)),
-        environment,
+        venv,
         time_limit: context.pool.python_limit(),
+        scratch_bytes: context.pool.options().scratch_bytes,
     };
     let stage = begin();
-    let done = context.pool.run(&job).await;
+    let done = context.pool.compile(&policy, job).await;
     let (out, error) = match &done {
         Ok(done) => (
             done.printed.clone(),
@@ -278,11 +289,8 @@ async fn execute(
         .await;
     let done = match done {
         Ok(done) => done,
-        // What a model did to its worker it will do again.
-        Err(error @ (PoolError::Timeout(_) | PoolError::Ended(_))) => {
-            return Err(Failure::Rejected(error.to_string()));
-        }
-        Err(error @ PoolError::Start(_)) => return Err(Failure::Aborted(chain(&error))),
+        Err(error) if error.is_of_project() => return Err(Failure::Rejected(error.to_string())),
+        Err(error) => return Err(Failure::Aborted(chain(&error))),
     };
     judge(context, compile, head, end, report, done)
 }
@@ -386,7 +394,15 @@ fn all_checkouts(data: &Path) -> std::path::PathBuf {
 
 /// What an environment's repositories hold is none of the others' business: its plugins can read this, and not theirs.
 pub(super) fn checkouts(data: &Path, environment: EnvironmentId) -> std::path::PathBuf {
-    all_checkouts(data).join(environment.to_string())
+    all_checkouts(data).join(folder_of(data, environment))
+}
+
+/// What the folders of an environment are called.
+pub(super) fn folder_of(data: &Path, environment: EnvironmentId) -> String {
+    environment_folder(data, environment).unwrap_or_else(|error| {
+        tracing::error!(%error, "the folders of environments have names that can be guessed: there is no key for better ones");
+        environment.to_string()
+    })
 }
 
 /// A path to a checkout that is the same for all commits of an environment: so the Python modules that a commit leaves as
@@ -398,11 +414,12 @@ fn named(
 ) -> std::io::Result<std::path::PathBuf> {
     let projects = std::path::absolute(data)?.join("projects");
     std::fs::create_dir_all(&projects)?;
-    let link = projects.join(environment.to_string());
+    let name = folder_of(data, environment);
+    let link = projects.join(&name);
     if std::fs::read_link(&link).is_ok_and(|target| target == checkout) {
         return Ok(link);
     }
-    let fresh = projects.join(format!(".{environment}"));
+    let fresh = projects.join(format!(".{name}"));
     match std::fs::remove_file(&fresh) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
         _ => std::os::unix::fs::symlink(std::path::absolute(checkout)?, &fresh)?,
@@ -477,11 +494,10 @@ pub async fn forget_checkouts(
         }
         // A version of this program of before kept them all in one folder.
         let mut n_removed = git::forget_checkouts(&all, &keep)?;
-        let is_of_one = |folder: &std::path::PathBuf| {
-            let name = folder.file_name().and_then(|name| name.to_str());
-            name.is_some_and(|name| name.parse::<EnvironmentId>().is_ok())
-        };
-        for folder in folders(&all).into_iter().filter(is_of_one) {
+        for folder in folders(&all)
+            .into_iter()
+            .filter(|path| leftovers::is_of_one(path))
+        {
             n_removed += git::forget_checkouts(&folder, &keep)?;
         }
         Ok::<_, git::Error>(n_removed)

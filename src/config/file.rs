@@ -71,6 +71,7 @@ struct CompileSection {
     slots: Option<usize>,
     timeout: Option<String>,
     memory_mib: Option<u64>,
+    scratch_mib: Option<u64>,
     install_timeout: Option<String>,
 }
 
@@ -233,6 +234,15 @@ fn parse(text: &str, path: &str) -> Result<Config, Error> {
             ));
         }
         pool.memory_bytes = memory_mib << 20;
+    }
+    if let Some(scratch_mib) = file.compile.scratch_mib {
+        if !(16..=1 << 20).contains(&scratch_mib) {
+            return Err(check.field(
+                "compile.scratch_mib",
+                "between 16 and 1048576 MiB are possible",
+            ));
+        }
+        pool.scratch_bytes = scratch_mib << 20;
     }
     let housekeeping = file
         .housekeeping

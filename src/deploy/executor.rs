@@ -62,7 +62,7 @@ impl Python {
             interpreter: self.interpreter.clone(),
             package: self.package.clone(),
             files: self.files.clone(),
-            launcher: Vec::new(),
+            launcher: Default::default(),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Ids, states and settings: plain data, and the one place that reads the clock.
 
+mod data_dir;
 mod error;
 mod facts;
 mod ids;
@@ -9,6 +10,7 @@ mod settings;
 mod state;
 mod time;
 
+pub use data_dir::environment_folder;
 pub use error::chain;
 pub use facts::FactTimes;
 pub use ids::{ActionId, CompileId, DryRunId, EnvironmentId, ParameterId, ProjectId};

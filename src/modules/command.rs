@@ -1,12 +1,11 @@
 //! How pip, and all that it starts, runs.
 //!
-//! On a server it is confined as plugins are (`process::Policy`), since what is built where it is installed runs code of
+//! On a server it is confined as plugins are (`sandbox::SandboxPolicy`), since what is built where it is installed runs code of
 //! the repository: it writes into the new environment, into a package cache that belongs to one environment of the server,
 //! and into a scratch folder that is gone afterwards; the server's data and secrets are hidden; at the limit, and when the
 //! server ends, all of it is killed. A person's own `steward project install` is not confined: what it builds is code that
 //! this person chose, with this person's rights.
 
-use std::ffi::OsString;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -19,7 +18,8 @@ use super::Error;
 use super::credentials::{self, OF_PIP};
 use super::repositories::Repositories;
 use super::said::good;
-use crate::process::{self, Ended, Policy};
+use crate::process::{self, Ended, Launcher};
+use crate::sandbox::{Network, SandboxPolicy};
 
 /// What holds an installation on a server.
 #[derive(Debug, Clone)]
@@ -77,7 +77,8 @@ pub(super) struct Runner {
 }
 
 struct Held {
-    launcher: Vec<OsString>,
+    launcher: Launcher,
+    memory_bytes: u64,
     /// Home and temporary files.
     scratch: TempDir,
     repositories: Repositories,
@@ -132,20 +133,22 @@ impl Runner {
         let of_pip: &[&str] = if uses_system_config { OF_PIP } else { &[] };
         let linked = credentials::link(of_pip, scratch.path(), &confinement.hidden);
         readable.extend(linked.map_err(failed())?);
-        let policy = Policy {
+        let policy = SandboxPolicy {
             hidden,
             readable,
             scratch: scratch.path().to_owned(),
             writable: vec![real(folders.environment)?, real(folders.cache)?],
+            deposit: Vec::new(),
+            network: Network::Open,
             memory_bytes: Some(confinement.memory_bytes),
         };
-        let launcher = policy
-            .launcher()
-            .map_err(Error::io("cannot run this program again"))?;
+        let launcher =
+            Launcher::new(&policy).map_err(Error::io("cannot run this program again"))?;
         Ok(Self {
             uses_system_config,
             held: Some(Held {
                 launcher,
+                memory_bytes: confinement.memory_bytes,
                 scratch,
                 repositories,
                 cache: folders.cache.to_owned(),
@@ -171,10 +174,10 @@ impl Runner {
                 command
             }
             Some(held) => {
-                let mut command = process::tied_command(&held.launcher)
+                let mut command = process::supervised_command(&held.launcher, held.memory_bytes)
                     .map_err(Error::io("cannot run this program again"))?;
                 // Home and temporary files are the launcher's to set.
-                command.arg(program).env_clear();
+                command.arg(program);
                 command
             }
         };
@@ -241,7 +244,7 @@ impl Runner {
             return command.output().map_err(cannot).and_then(whole);
         };
         let is_late = || Instant::now() >= held.deadline;
-        let ended = process::run_whole(command, || is_late() || held.stop.is_cancelled());
+        let ended = process::run_supervised(command, || is_late() || held.stop.is_cancelled());
         match ended.map_err(cannot)? {
             Ended::Done(output) => whole(output),
             Ended::Stopped if is_late() => Err(Error::TooLong {

@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 use super::command::{Confinement, Folders, Runner};
 use super::copy::copy_tree;
 use super::pip::{Job, Pip};
-use super::{Error, Installed, LOCK_FILE, Lock, Offline, Requirements, Source, links};
+use super::{Error, Inspection, Installed, Lock, Offline, Requirements, Source, links};
 use crate::files::{folders, is_older, touch};
 
 /// The extension of the mark of an environment that is whole, which holds its lock.
@@ -61,20 +61,18 @@ impl Environments {
         all_environments(data).join(owner)
     }
 
-    /// The environment for the project at `project`: an existing one, or a new one. `None`: it asks for nothing. Blocks.
+    /// The environment for the project at `project`, which asks for what a worker has read: an existing one, or a new one.
+    /// `None`: it asks for nothing. Blocks.
     ///
     /// # Errors
     /// See [`Error`]. Nothing half-made is left that would be taken for an environment.
-    pub fn ensure(&self, project: &Path, interpreter: &Path) -> Result<Option<Installed>, Error> {
-        let requirements = Requirements::read(project)?;
-        let lock = Lock::read(project)?;
-        if let Some(lock) = &lock
-            && lock.requirements != requirements.digest
-        {
-            return Err(Error::Project(format!(
-                "{LOCK_FILE} was made for other requirements than those of this commit: run `steward project update` in the project, and commit what it writes"
-            )));
-        }
+    pub fn ensure(
+        &self,
+        project: &Path,
+        interpreter: &Path,
+        inspection: Inspection,
+    ) -> Result<Option<Installed>, Error> {
+        let Inspection { requirements, lock } = inspection;
         if requirements.is_empty() {
             return Ok(None);
         }

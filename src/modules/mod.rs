@@ -21,7 +21,7 @@ pub use credentials::credentials;
 pub use environment::{Environments, sweep};
 pub use lock::{LOCK_FILE, Lock, Package, Source};
 pub use pip::Offline;
-pub use project::Requirements;
+pub use project::{Inspection, Requirements};
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

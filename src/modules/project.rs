@@ -3,17 +3,17 @@
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_yaml::Value;
 use sha2::{Digest, Sha256};
 
-use super::Error;
+use super::{Error, LOCK_FILE, Lock};
 
 /// Module names of the language, as packages.
 const PACKAGE: &str = "inmanta-module-";
 
 /// What a project asks for, and where to look for it.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Requirements {
     /// Requirement files, in the order in which they count.
     pub files: Vec<PathBuf>,
@@ -31,7 +31,7 @@ pub struct Requirements {
 }
 
 /// `pip:` of `project.yml`. Source: language.md 11.2.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PipOptions {
     #[serde(alias = "index-url")]
@@ -49,6 +49,32 @@ struct ProjectFile {
     requires: Option<Value>,
     modulepath: Option<Value>,
     pip: Option<PipOptions>,
+}
+
+/// What a server must know of a project before it installs anything: read by a sandboxed worker, since the files are a
+/// repository's.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Inspection {
+    pub requirements: Requirements,
+    /// `None`: the project has no lock.
+    pub lock: Option<Lock>,
+}
+
+impl Inspection {
+    /// # Errors
+    /// A file is unreadable or wrong, or the lock is not one of these requirements.
+    pub fn read(project: &Path) -> Result<Self, Error> {
+        let requirements = Requirements::read(project)?;
+        let lock = Lock::read(project)?;
+        if let Some(lock) = &lock
+            && lock.requirements != requirements.digest
+        {
+            return Err(Error::Project(format!(
+                "{LOCK_FILE} was made for other requirements than those of this commit: run `steward project update` in the project, and commit what it writes"
+            )));
+        }
+        Ok(Self { requirements, lock })
+    }
 }
 
 impl Requirements {

@@ -6,7 +6,6 @@
 //! the project names is copied.
 
 use std::cell::RefCell;
-use std::ffi::OsString;
 use std::io::{Read, Seek};
 use std::path::Path;
 use std::process::Command;
@@ -15,7 +14,8 @@ use tempfile::{NamedTempFile, TempDir};
 
 use super::credentials::{self, OF_GIT};
 use super::{Confinement, Error};
-use crate::process::{self, Policy};
+use crate::process::{self, Launcher};
+use crate::sandbox::{Network, SandboxPolicy};
 
 /// More are not copied for one installation.
 const MOST: usize = 64;
@@ -26,7 +26,8 @@ const PROTOCOLS: &str = "https:http:ssh:git";
 
 pub(super) struct Repositories {
     /// Runs git with the credentials.
-    launcher: Vec<OsString>,
+    launcher: Launcher,
+    memory_bytes: u64,
     /// Its home.
     _home: TempDir,
     /// A folder for each, and git's configuration that puts them in their places. Builds read it.
@@ -53,16 +54,17 @@ impl Repositories {
         );
         let readable =
             credentials::link(OF_GIT, home.path(), &confinement.hidden).map_err(failed())?;
-        let policy = Policy {
+        let policy = SandboxPolicy {
             hidden: confinement.hidden.clone(),
             readable,
             scratch: home.path().to_owned(),
             writable: vec![copies.path().to_owned()],
+            deposit: Vec::new(),
+            network: Network::Open,
             memory_bytes: Some(confinement.memory_bytes),
         };
-        let launcher = policy
-            .launcher()
-            .map_err(Error::io("cannot run this program again"))?;
+        let launcher =
+            Launcher::new(&policy).map_err(Error::io("cannot run this program again"))?;
         std::fs::write(
             copies.path().join("config"),
             "[safe]\n\tdirectory = *\n[protocol \"file\"]\n\tallow = always\n",
@@ -73,6 +75,7 @@ impl Repositories {
             .tempfile_in(scratch);
         Ok(Self {
             launcher,
+            memory_bytes: confinement.memory_bytes,
             _home: home,
             copies,
             trace: RefCell::new(trace.map_err(failed())?),
@@ -105,7 +108,7 @@ impl Repositories {
 
     /// The command that copies a repository.
     pub(super) fn copying(&self, url: &str) -> Result<Command, Error> {
-        let mut command = process::tied_command(&self.launcher)
+        let mut command = process::supervised_command(&self.launcher, self.memory_bytes)
             .map_err(Error::io("cannot run this program again"))?;
         command
             .arg("git")
@@ -115,7 +118,6 @@ impl Repositories {
                     .path()
                     .join(self.known.borrow().len().to_string()),
             )
-            .env_clear()
             .env("GIT_TERMINAL_PROMPT", "0")
             .env("GIT_ALLOW_PROTOCOL", PROTOCOLS);
         Ok(command)

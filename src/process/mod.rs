@@ -3,13 +3,14 @@
 //! The format is that of `steward_compiler::protocol` (length and MessagePack), here over tokio's streams. A child is in
 //! a process group of its own, has none of our environment, dies with us, and is killed when its handle is dropped.
 
-mod confine;
+pub mod descendants;
 mod peer;
-mod whole;
+mod supervised;
+mod supervisor;
 
-pub use confine::{Force, Policy, available, confine};
 pub use peer::may_be_confined;
-pub use whole::{Ended, run_whole, tied_command};
+pub use supervised::{Ended, run_supervised, supervised_command};
+pub use supervisor::{Supervision, supervise};
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -22,6 +23,8 @@ use serde::{Serialize, de::DeserializeOwned};
 use steward_compiler::protocol::MAX_FRAME_BYTES;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::process::{Child, Command};
+
+use crate::sandbox::SandboxPolicy;
 
 /// Reads one frame; `Ok(None)` at a clean end of the stream.
 pub async fn read_frame<T: DeserializeOwned>(
@@ -74,7 +77,41 @@ pub fn own_program() -> io::Result<PathBuf> {
 
 /// Starts this program with `arguments`, piped on stdin and stdout; its stderr is ours.
 pub fn spawn_own<S: AsRef<OsStr>>(arguments: &[S]) -> io::Result<Child> {
-    Command::new(own_program()?)
+    own_command(arguments)?.kill_on_drop(true).spawn()
+}
+
+/// As [`spawn_own`], below a supervisor (`process::supervisor`), and not killed when its handle is dropped: to end it is for
+/// [`end_supervised`]. `memory_bytes`: of all its processes together.
+pub fn spawn_own_supervised(arguments: &[&str], memory_bytes: u64) -> io::Result<Child> {
+    let program = own_program()?;
+    let (parent, memory) = (std::process::id().to_string(), memory_bytes.to_string());
+    let mut all: Vec<&OsStr> = [
+        "supervise",
+        "--all",
+        "--parent",
+        &parent,
+        "--memory-bytes",
+        &memory,
+        "--",
+    ]
+    .map(OsStr::new)
+    .to_vec();
+    all.push(program.as_os_str());
+    all.extend(arguments.iter().map(OsStr::new));
+    own_command(&all)?.spawn()
+}
+
+/// Has a supervisor end all that is below it, and then itself.
+pub fn end_supervised(supervisor: &Child) {
+    if let Some(pid) = supervisor.id().and_then(pid) {
+        // It may have ended by itself.
+        let _ = rustix::process::kill_process(pid, Signal::TERM);
+    }
+}
+
+fn own_command<S: AsRef<OsStr>>(arguments: &[S]) -> io::Result<Command> {
+    let mut command = Command::new(own_program()?);
+    command
         .arg0("steward")
         .args(arguments)
         .env_clear()
@@ -87,9 +124,8 @@ pub fn spawn_own<S: AsRef<OsStr>>(arguments: &[S]) -> io::Result<Child> {
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::inherit())
-        .process_group(0)
-        .kill_on_drop(true)
-        .spawn()
+        .process_group(0);
+    Ok(command)
 }
 
 /// Ends a child with all that it started.
@@ -150,16 +186,27 @@ pub fn signal_with_parent(signal: Signal, parent: Option<u32>) -> bool {
     parent.is_none_or(|parent| std::os::unix::process::parent_id() == parent)
 }
 
-impl Policy {
-    /// What to put before a command, so that it runs confined.
-    ///
+/// The variable with the policy of `steward sandbox`: unlike arguments, nobody but the process itself can read it.
+pub const SANDBOX: &str = "STEWARD_SANDBOX";
+
+/// What puts a command into a sandbox: words before it, and a variable of its environment.
+#[derive(Debug, Clone)]
+pub struct Launcher {
+    pub words: Vec<OsString>,
+    pub variable: (&'static str, String),
+}
+
+impl Launcher {
     /// # Errors
     /// This program is not found.
-    pub fn launcher(&self) -> io::Result<Vec<OsString>> {
-        let policy = serde_json::to_string(self).map_err(io::Error::other)?;
-        let mut launcher = vec![own_program()?.into_os_string()];
-        launcher.extend(["confined", "--policy", &policy, "--"].map(OsString::from));
-        Ok(launcher)
+    pub fn new(policy: &SandboxPolicy) -> io::Result<Self> {
+        let mut words = vec![own_program()?.into_os_string()];
+        words.extend(["sandbox", "--"].map(OsString::from));
+        let policy = serde_json::to_string(policy).map_err(io::Error::other)?;
+        Ok(Self {
+            words,
+            variable: (SANDBOX, policy),
+        })
     }
 }
 

@@ -14,7 +14,21 @@ use tempfile::TempDir;
 pub const DEADLINE: Duration = Duration::from_secs(60);
 
 pub fn steward() -> Command {
-    Command::new(env!("CARGO_BIN_EXE_steward"))
+    let program = env!("CARGO_BIN_EXE_steward");
+    match wrapper().split_first() {
+        None => Command::new(program),
+        Some((wrapper, arguments)) => {
+            let mut command = Command::new(wrapper);
+            command.args(arguments).arg(program);
+            command
+        }
+    }
+}
+
+/// What the binary is started with, in `STEWARD_TEST_WRAPPER`: so that it meets another machine than this one.
+pub fn wrapper() -> Vec<String> {
+    let wrapper = std::env::var("STEWARD_TEST_WRAPPER").unwrap_or_default();
+    wrapper.split_whitespace().map(str::to_owned).collect()
 }
 
 /// Says loudly that a part is missing; under CI that is a failure.

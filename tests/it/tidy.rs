@@ -20,9 +20,10 @@ fn sources(dir: &Path) -> Vec<PathBuf> {
 const ALLOWED: &[(&str, &[&str])] = &[
     ("domain", &[]),
     ("observe", &["domain"]),
-    ("process", &[]),
+    ("process", &["sandbox"]),
+    ("sandbox", &[]),
     ("files", &[]),
-    ("modules", &["files", "process"]),
+    ("modules", &["files", "process", "sandbox"]),
     ("forge", &[]),
     ("git", &[]),
     ("store", &["domain"]),
@@ -34,7 +35,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     (
         "compile",
         &[
-            "domain", "observe", "process", "store", "git", "deploy", "modules", "files",
+            "domain", "observe", "process", "sandbox", "store", "git", "deploy", "modules", "files",
         ],
     ),
     ("watch", &["domain", "store", "git", "compile", "deploy"]),
@@ -49,7 +50,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "server",
         &[
             "api", "compile", "config", "deploy", "domain", "files", "forge", "git", "modules",
-            "observe", "process", "store", "watch",
+            "observe", "process", "sandbox", "store", "watch",
         ],
     ),
 ];

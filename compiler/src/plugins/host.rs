@@ -61,7 +61,7 @@ pub fn load_python(
     // What the modules need is installed in the project's own environment, if it has one.
     let own = crate::project::environment(world).map(|directory| format!("{directory}/bin/python"));
     if let Some(runtime) = &mut runtime
-        && let Some(own) = own.filter(|own| world.is_file(own))
+        && let Some(own) = own.filter(|own| world.is_program(own))
     {
         runtime.interpreter = world.absolute(&own).into();
     }

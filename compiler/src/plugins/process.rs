@@ -327,6 +327,14 @@ impl Process {
         self.watchdog.set(limit.map(|limit| limit.end));
     }
 
+    /// Of the process, if it is our child.
+    pub(super) fn id(&self) -> Option<u32> {
+        match &*self.peer.lock().unwrap_or_else(PoisonError::into_inner) {
+            Peer::Child(child) => Some(child.id()),
+            Peer::Attached(_) => None,
+        }
+    }
+
     pub(super) fn is_alive(&self) -> bool {
         let mut peer = self.peer.lock().unwrap_or_else(PoisonError::into_inner);
         peer.lives()

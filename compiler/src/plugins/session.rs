@@ -51,6 +51,21 @@ impl WarmHosts {
         (unchanged && warm.process.is_alive()).then_some(warm)
     }
 
+    /// Keeps those whose process is good by `is_clean`, ends the others; the ids of the processes that are kept. What is in
+    /// use by a compile is not looked at.
+    pub fn keep(&self, is_clean: impl Fn(u32) -> bool) -> Vec<u32> {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = std::mem::take(&mut *idle);
+        let (kept, unclean): (Vec<Warm>, Vec<Warm>) = all
+            .into_iter()
+            .partition(|warm| warm.process.id().is_some_and(&is_clean));
+        let ids = kept.iter().filter_map(|warm| warm.process.id()).collect();
+        *idle = kept;
+        drop(idle);
+        drop(unclean);
+        ids
+    }
+
     fn put(&self, warm: Warm) {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         idle.push(warm);
@@ -62,7 +77,7 @@ impl WarmHosts {
 
 /// The content of a file; `None`: it can not be read.
 fn digest(path: &str) -> Option<Key> {
-    std::fs::read(path)
+    crate::world::read_plain(path)
         .ok()
         .map(|content| Md5::digest(content).into())
 }

@@ -78,6 +78,18 @@ pub fn load(
             loc: Loc::NONE,
             notes: Vec::new(),
         }));
+    let outside = project
+        .module_path
+        .iter()
+        .filter(|path| world.is_outside(path));
+    loader.warnings.extend(outside.map(|path| Warning {
+        kind: "ProjectConfigurationWarning",
+        message: format!(
+            "modulepath: {path} leads out of the project: a server looks for modules in the project and its environment only"
+        ),
+        loc: Loc::NONE,
+        notes: Vec::new(),
+    }));
     let text = world.read_text("main.cf").map_err(|error| {
         fail(
             "CompilerException",

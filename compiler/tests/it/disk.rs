@@ -58,6 +58,6 @@ pub fn python() -> PythonSource {
         interpreter: interpreter.into(),
         package: PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../python"),
         files: None,
-        launcher: Vec::new(),
+        launcher: Default::default(),
     })
 }

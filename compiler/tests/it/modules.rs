@@ -281,7 +281,7 @@ fn plugins_run_on_the_interpreter_of_the_projects_environment() {
             interpreter: interpreter.into(),
             package: Path::new(env!("CARGO_MANIFEST_DIR")).join("../python"),
             files: None,
-            launcher: Vec::new(),
+            launcher: Default::default(),
         }),
         ..Options::default()
     };

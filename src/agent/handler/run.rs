@@ -138,10 +138,10 @@ fn run(desired: &Attributes, command: &str) -> Result<Done, Error> {
         "" => PATH,
         path => path,
     };
-    // Through this program, which ties the life of the shell and all in its group to ours.
+    // Through this program, which ends the shell and all in its group when we end.
     let mut shell = Command::new(process::own_program().map_err(fail)?);
     shell
-        .args(["tied", "--parent", &std::process::id().to_string()])
+        .args(["supervise", "--parent", &std::process::id().to_string()])
         .args(["/bin/sh", "-c", command])
         .env_clear()
         .env("PATH", path)

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use super::{kill_group_of, own_program, pid};
+use super::{Launcher, kill_group_of, own_program, pid};
 
 /// What is kept of each of the outputs of a program.
 const KEPT_BYTES: usize = 4 << 20;
@@ -29,18 +29,24 @@ pub enum Ended {
 
 /// A command before which others can be put: what is to be run, with an environment of its own.
 ///
-/// `launcher`, which confines the program, comes after `steward tied`, which takes all of it down when it ends, or when
-/// we do.
+/// `launcher`, which puts the program into its sandbox, comes after `steward supervise`, which takes all of it down when it
+/// ends, or when we do. `memory_bytes`: of all its processes together. The command's environment is empty but for what the
+/// launcher needs.
 ///
 /// # Errors
 /// This program is not found.
-pub fn tied_command(launcher: &[std::ffi::OsString]) -> io::Result<Command> {
+pub fn supervised_command(launcher: &Launcher, memory_bytes: u64) -> io::Result<Command> {
     let mut command = Command::new(own_program()?);
+    let (name, policy) = &launcher.variable;
     command
-        .args(["tied", "--all", "--parent"])
+        .env_clear()
+        .env(name, policy)
+        .args(["supervise", "--all", "--parent"])
         .arg(std::process::id().to_string())
+        .arg("--memory-bytes")
+        .arg(memory_bytes.to_string())
         .arg("--")
-        .args(launcher)
+        .args(&launcher.words)
         .process_group(0)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -48,11 +54,11 @@ pub fn tied_command(launcher: &[std::ffi::OsString]) -> io::Result<Command> {
     Ok(command)
 }
 
-/// Runs a [`tied_command`] to its end, or until `is_over`. Blocks.
+/// Runs a [`supervised_command`] to its end, or until `is_over`. Blocks.
 ///
 /// # Errors
 /// It cannot be started.
-pub fn run_whole(command: &mut Command, is_over: impl Fn() -> bool) -> io::Result<Ended> {
+pub fn run_supervised(command: &mut Command, is_over: impl Fn() -> bool) -> io::Result<Ended> {
     let mut child = command.spawn()?;
     let outputs = (follow(child.stdout.take()), follow(child.stderr.take()));
     let status = loop {

@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::path::{Component, Path, PathBuf};
 use std::sync::Mutex;
 
 use crate::Variables;
 
-/// No file of a project may be larger: 64 MiB.
-const MAX_FILE_BYTES: u64 = 64 << 20;
+mod disk;
+mod roots;
+
+pub use disk::DirWorld;
+pub(crate) use disk::read_plain;
 
 /// Paths are relative to the project, or absolute (installed modules).
 pub trait World: Sync {
@@ -52,124 +54,19 @@ pub trait World: Sync {
         })
     }
 
+    /// Whether a program is there; it may be a link to one outside of the project, which is not read, but run.
+    fn is_program(&self, path: &str) -> bool {
+        self.is_file(path)
+    }
+
+    /// Whether a path leads out of where the world may look, so that nothing is found there.
+    fn is_outside(&self, _path: &str) -> bool {
+        false
+    }
+
     /// The text of a file as diagnostics name it.
     fn read_reported(&self, file: &str) -> Option<String> {
         self.read_text(file).ok()
-    }
-}
-
-type Print = Box<dyn FnMut(&str) + Send>;
-
-/// A project on disk.
-pub struct DirWorld {
-    project_dir: PathBuf,
-    env: Variables,
-    print: Mutex<Print>,
-    environment: Option<String>,
-}
-
-impl DirWorld {
-    pub fn new(
-        project_dir: PathBuf,
-        env: Variables,
-        print: impl FnMut(&str) + Send + 'static,
-    ) -> Self {
-        let project_dir = std::path::absolute(&project_dir).unwrap_or(project_dir);
-        DirWorld {
-            project_dir,
-            env,
-            print: Mutex::new(Box::new(print)),
-            environment: None,
-        }
-    }
-
-    /// The modules of the project are in the virtual environment at `path`.
-    pub fn with_environment(self, path: Option<&Path>) -> Self {
-        DirWorld {
-            environment: path.map(|path| path.to_string_lossy().into_owned()),
-            ..self
-        }
-    }
-
-    fn resolve(&self, path: &str) -> PathBuf {
-        self.project_dir.join(path)
-    }
-}
-
-impl World for DirWorld {
-    fn read(&self, path: &str) -> io::Result<Vec<u8>> {
-        let path = self.resolve(path);
-        let meta = std::fs::metadata(&path)?;
-        if !meta.is_file() {
-            return Err(io::Error::other("not a regular file"));
-        }
-        if meta.len() > MAX_FILE_BYTES {
-            return Err(io::Error::other("the file is larger than 64 MiB"));
-        }
-        std::fs::read(path)
-    }
-
-    fn is_file(&self, path: &str) -> bool {
-        self.resolve(path).is_file()
-    }
-
-    fn is_dir(&self, path: &str) -> bool {
-        self.resolve(path).is_dir()
-    }
-
-    fn list(&self, path: &str) -> Vec<String> {
-        let Ok(entries) = std::fs::read_dir(self.resolve(path)) else {
-            return Vec::new();
-        };
-        let mut names: Vec<String> = entries
-            .filter_map(Result::ok)
-            .filter_map(|entry| {
-                let name = entry.file_name().into_string().ok()?;
-                Some(if entry.path().is_dir() {
-                    name + "/"
-                } else {
-                    name
-                })
-            })
-            .collect();
-        names.sort();
-        names
-    }
-
-    fn env(&self, name: &str) -> Option<String> {
-        self.env.get(name).cloned()
-    }
-
-    fn variables(&self) -> Variables {
-        self.env.clone()
-    }
-
-    fn environment(&self) -> Option<String> {
-        self.environment.clone()
-    }
-
-    fn print(&self, line: &str) {
-        if let Ok(mut print) = self.print.lock() {
-            print(line);
-        }
-    }
-
-    fn absolute(&self, path: &str) -> String {
-        self.resolve(path).to_string_lossy().into_owned()
-    }
-
-    fn write(&self, path: &str, content: &str) -> io::Result<()> {
-        let beneath = Path::new(path)
-            .components()
-            .all(|part| matches!(part, Component::Normal(_)));
-        if !beneath {
-            return Err(io::Error::other("the file is not below the project"));
-        }
-        let path = self.resolve(path);
-        if let Some(parent) = path.parent() {
-            std::fs::create_dir_all(parent)?;
-        }
-        std::fs::write(path, content)
     }
 }
 

@@ -1,0 +1,92 @@
+//! What the server and a compile worker say to each other: one request, one reply.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use steward_compiler::{Export, Variables};
+
+use crate::deploy::{Python, VersionCode};
+use crate::modules::Inspection;
+use crate::sandbox::{SandboxPolicy, SandboxSupport};
+
+/// What the server asks of a worker.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Request {
+    /// The first request: enter this sandbox, for good.
+    Enter(Box<SandboxPolicy>),
+    /// Read what a project asks for.
+    Inspect {
+        project_dir: PathBuf,
+    },
+    Compile(Box<Job>),
+}
+
+/// What a worker answers.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Reply {
+    Entered(Result<SandboxSupport, String>),
+    Inspected(Result<Inspection, Refusal>),
+    Compiled(Box<JobDone>),
+}
+
+/// Why a project cannot be inspected.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(in crate::compile) struct Refusal {
+    pub(in crate::compile) message: String,
+    /// Trying again may help.
+    pub(in crate::compile) is_transient: bool,
+}
+
+/// One compile to do.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(in crate::compile) struct Job {
+    pub(in crate::compile) project_dir: PathBuf,
+    pub(in crate::compile) variables: Variables,
+    pub(in crate::compile) environment_id: String,
+    /// Parameters and facts that are known.
+    pub(in crate::compile) inputs: steward_compiler::Inputs,
+    pub(in crate::compile) python: Option<Python>,
+    /// The virtual environment with the modules that the project asks for.
+    pub(in crate::compile) venv: Option<PathBuf>,
+    /// Left to Python code, a little less than to the whole: what hangs is then named.
+    pub(in crate::compile) time_limit: Duration,
+    /// What the compile may leave in its scratch folder at any time.
+    pub(in crate::compile) scratch_bytes: u64,
+}
+
+/// What came of it.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(in crate::compile) struct JobDone {
+    pub(in crate::compile) diagnostics: Vec<Reported>,
+    /// Present when there is no error.
+    pub(in crate::compile) export: Option<Export>,
+    /// What the executors need.
+    pub(in crate::compile) code: VersionCode,
+    /// What the model printed and its Python code wrote, capped.
+    pub(in crate::compile) printed: String,
+}
+
+/// A diagnostic, as data and as texts for people.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(in crate::compile) struct Reported {
+    pub(in crate::compile) is_error: bool,
+    pub(in crate::compile) json: String,
+    pub(in crate::compile) plain: String,
+    pub(in crate::compile) colored: String,
+}
+
+impl Reported {
+    /// An error that has no place in the model.
+    pub(super) fn error(kind: &str, message: String) -> Self {
+        let json = serde_json::json!({"severity": "error", "kind": kind, "message": message});
+        Self {
+            is_error: true,
+            json: json.to_string(),
+            plain: message.clone(),
+            colored: message,
+        }
+    }
+}

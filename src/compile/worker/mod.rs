@@ -1,0 +1,15 @@
+//! Processes that compile. `pool` is the server's side: compile slots, and workers to fill them. `process` is the life of
+//! a worker: it enters the sandbox of one environment, then reads projects and compiles them. `frames` is what the two say
+//! to each other, `scratch` the folder that a compile may fill.
+//!
+//! Nothing that comes out of a repository is parsed by the server: a worker reads it, within limits of time and memory, and
+//! tells what the server must know in a frame of limited size.
+
+mod frames;
+mod pool;
+mod process;
+mod scratch;
+
+pub(super) use frames::{Job, JobDone};
+pub use pool::{Pool, PoolOptions};
+pub use process::run;

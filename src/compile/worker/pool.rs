@@ -1,0 +1,321 @@
+//! The server's side: compile slots, and workers to fill them.
+//!
+//! A model that crashes, eats memory or never ends takes its worker with it, never the server: memory is limited in the
+//! worker and over all processes below it, time here. A worker that has entered the sandbox of an environment serves that
+//! environment only; a spare one, which has entered none yet, is kept for whoever comes next.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use steward_compiler::PythonRuntime;
+use tokio::process::{Child, ChildStdin, ChildStdout};
+
+use super::frames::{Job, JobDone, Refusal, Reply, Request};
+use crate::modules::Inspection;
+use crate::process;
+use crate::sandbox::{SandboxPolicy, SandboxSupport};
+
+/// Limits of a compile.
+#[derive(Debug, Clone)]
+pub struct PoolOptions {
+    /// Compiles at the same time.
+    pub slots: usize,
+    pub timeout: Duration,
+    /// Of each process of a compile, and of all together.
+    pub memory_bytes: u64,
+    /// What a compile may leave in its scratch folder at any time.
+    pub scratch_bytes: u64,
+    /// How long pip may take for what a commit asks for.
+    pub install_timeout: Duration,
+    pub python: Option<PythonRuntime>,
+    /// Files of the server's that no code of a repository may read, beside its data.
+    pub secrets: Vec<PathBuf>,
+}
+
+impl Default for PoolOptions {
+    fn default() -> Self {
+        Self {
+            slots: 2,
+            timeout: Duration::from_secs(600),
+            memory_bytes: 4 << 30,
+            scratch_bytes: 1 << 30,
+            install_timeout: Duration::from_secs(600),
+            python: None,
+            secrets: Vec::new(),
+        }
+    }
+}
+
+/// Why a compile has no verdict.
+#[derive(Debug, thiserror::Error)]
+pub(in crate::compile) enum PoolError {
+    #[error("cannot start a compile worker: {0}")]
+    Start(#[source] std::io::Error),
+    #[error("the compile worker cannot be put into its sandbox: {0}")]
+    Sandbox(String),
+    #[error("the compile did not end within {0:?} and was stopped")]
+    Timeout(Duration),
+    #[error("the compile worker ended: {0}")]
+    Ended(String),
+}
+
+impl PoolError {
+    /// What a project did to its worker it will do again; else our world failed, and trying again may help.
+    pub(in crate::compile) fn is_of_project(&self) -> bool {
+        matches!(self, Self::Timeout(_) | Self::Ended(_))
+    }
+}
+
+/// The compile slots of this server, and idle processes to fill them.
+#[derive(Debug, Clone)]
+pub struct Pool {
+    options: Arc<PoolOptions>,
+    slots: Arc<tokio::sync::Semaphore>,
+    idle: Arc<Mutex<Idle>>,
+}
+
+#[derive(Debug, Default)]
+struct Idle {
+    /// In a sandbox; the one that was used last is at the end.
+    entered: Vec<Worker>,
+    spare: Option<Worker>,
+}
+
+#[derive(Debug)]
+struct Worker {
+    child: Child,
+    stdin: ChildStdin,
+    stdout: tokio::io::BufReader<ChildStdout>,
+    n_jobs: u32,
+    /// The sandbox that it has entered.
+    policy: Option<SandboxPolicy>,
+}
+
+/// A worker is replaced after this many jobs, so that whatever a model leaves behind in it does not add up.
+const JOBS_PER_WORKER: u32 = 100;
+
+/// How often a compile whose worker ended is given another one.
+const RETRIES: u32 = 2;
+
+/// Reading a few files of a project takes no longer.
+const INSPECT_TIMEOUT: Duration = Duration::from_secs(30);
+
+impl Pool {
+    pub fn new(options: PoolOptions) -> Self {
+        let slots = Arc::new(tokio::sync::Semaphore::new(options.slots.max(1)));
+        Self {
+            options: Arc::new(options),
+            slots,
+            idle: Arc::default(),
+        }
+    }
+
+    pub(in crate::compile) fn options(&self) -> &PoolOptions {
+        &self.options
+    }
+
+    pub fn python(&self) -> Option<&PythonRuntime> {
+        self.options.python.as_ref()
+    }
+
+    /// What a compile gives to its Python code.
+    pub(in crate::compile) fn python_limit(&self) -> Duration {
+        self.options.timeout.mul_f64(0.95)
+    }
+
+    /// Starts one worker ahead of the first compile.
+    pub fn warm(&self) {
+        if self.idle().spare.is_some() {
+            return;
+        }
+        match self.start() {
+            Ok(worker) => self.idle().spare = Some(worker),
+            Err(error) => tracing::warn!(%error, "cannot start a compile worker ahead of need"),
+        }
+    }
+
+    fn idle(&self) -> std::sync::MutexGuard<'_, Idle> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Compiles in a worker process, waiting for a free slot first.
+    pub(in crate::compile) async fn compile(
+        &self,
+        policy: &SandboxPolicy,
+        job: Job,
+    ) -> Result<JobDone, PoolError> {
+        let request = Request::Compile(Box::new(job));
+        match self.ask(policy, &request, self.options.timeout).await? {
+            Reply::Compiled(done) => Ok(*done),
+            _ => Err(PoolError::Ended("it answered something else".to_owned())),
+        }
+    }
+
+    /// Reads what a project asks for, in a worker process.
+    pub(in crate::compile) async fn inspect(
+        &self,
+        policy: &SandboxPolicy,
+        project: &Path,
+    ) -> Result<Result<Inspection, Refusal>, PoolError> {
+        let request = Request::Inspect {
+            project_dir: project.to_owned(),
+        };
+        let limit = INSPECT_TIMEOUT.min(self.options.timeout);
+        match self.ask(policy, &request, limit).await? {
+            Reply::Inspected(inspected) => Ok(inspected),
+            _ => Err(PoolError::Ended("it answered something else".to_owned())),
+        }
+    }
+
+    async fn ask(
+        &self,
+        policy: &SandboxPolicy,
+        request: &Request,
+        limit: Duration,
+    ) -> Result<Reply, PoolError> {
+        // The semaphore is never closed.
+        let _slot = self
+            .slots
+            .acquire()
+            .await
+            .map_err(|error| PoolError::Ended(error.to_string()))?;
+        let mut asked = self.ask_once(policy, request, limit).await;
+        for _ in 0..RETRIES {
+            if !matches!(&asked, Err(PoolError::Ended(_))) {
+                break;
+            }
+            // Somebody else may have killed it; only what ends each of them is the model's doing.
+            asked = self.ask_once(policy, request, limit).await;
+        }
+        asked
+    }
+
+    /// Asks one worker, which is ended with all below it if it does not answer.
+    async fn ask_once(
+        &self,
+        policy: &SandboxPolicy,
+        request: &Request,
+        limit: Duration,
+    ) -> Result<Reply, PoolError> {
+        let mut worker = match self.take(policy) {
+            Some(worker) => worker,
+            None => self.start().map_err(PoolError::Start)?,
+        };
+        if worker.policy.is_none() {
+            self.enter(&mut worker, policy).await?;
+        }
+        let reply = self.exchange(&mut worker, request, limit).await?;
+        worker.n_jobs += 1;
+        if worker.n_jobs < JOBS_PER_WORKER {
+            self.put_back(worker);
+        }
+        Ok(reply)
+    }
+
+    async fn enter(&self, worker: &mut Worker, policy: &SandboxPolicy) -> Result<(), PoolError> {
+        let request = Request::Enter(Box::new(policy.clone()));
+        match self.exchange(worker, &request, INSPECT_TIMEOUT).await? {
+            Reply::Entered(Ok(support)) => {
+                worker.policy = Some(policy.clone());
+                self.check(support)
+            }
+            Reply::Entered(Err(reason)) => Err(PoolError::Sandbox(reason)),
+            _ => Err(PoolError::Ended("it answered something else".to_owned())),
+        }
+    }
+
+    /// A worker must be held by what this kernel has: a sandbox that is less than that is a mistake, ours or somebody's.
+    fn check(&self, entered: SandboxSupport) -> Result<(), PoolError> {
+        let expected = crate::sandbox::support();
+        let is_held = entered.landlock >= expected.landlock
+            && entered.seccomp >= expected.seccomp
+            && entered.attributes >= expected.attributes;
+        if is_held {
+            return Ok(());
+        }
+        Err(PoolError::Sandbox(format!(
+            "it is held by {entered}, where the kernel has {expected}"
+        )))
+    }
+
+    async fn exchange(
+        &self,
+        worker: &mut Worker,
+        request: &Request,
+        limit: Duration,
+    ) -> Result<Reply, PoolError> {
+        let exchange = async {
+            process::write_frame(&mut worker.stdin, request).await?;
+            process::read_frame::<Reply>(&mut worker.stdout).await
+        };
+        match tokio::time::timeout(limit, exchange).await {
+            Err(_) => Err(PoolError::Timeout(limit)),
+            Ok(Ok(Some(reply))) => Ok(reply),
+            Ok(Ok(None)) => {
+                let memory = self.options.memory_bytes >> 20;
+                let ended = tokio::time::timeout(Duration::from_secs(1), worker.child.wait());
+                let how = match ended.await {
+                    Ok(Ok(status)) => format!(
+                        "{status}; its memory, and that of all its processes together, is limited to {memory} MiB"
+                    ),
+                    _ => "its pipe was closed".to_owned(),
+                };
+                Err(PoolError::Ended(how))
+            }
+            Ok(Err(error)) => Err(PoolError::Ended(error.to_string())),
+        }
+    }
+
+    /// An idle worker in this sandbox, else the spare one, which will be replaced.
+    fn take(&self, policy: &SandboxPolicy) -> Option<Worker> {
+        let mut idle = self.idle();
+        let known = idle
+            .entered
+            .iter()
+            .rposition(|worker| worker.policy.as_ref() == Some(policy));
+        if let Some(at) = known {
+            return Some(idle.entered.remove(at));
+        }
+        let spare = idle.spare.take();
+        drop(idle);
+        if spare.is_some() {
+            let pool = self.clone();
+            tokio::task::spawn_blocking(move || pool.warm());
+        }
+        spare
+    }
+
+    fn put_back(&self, worker: Worker) {
+        let mut idle = self.idle();
+        idle.entered.push(worker);
+        let oldest = (idle.entered.len() > self.options.slots).then(|| idle.entered.remove(0));
+        drop(idle);
+        drop(oldest);
+    }
+
+    fn start(&self) -> std::io::Result<Worker> {
+        let memory = self.options.memory_bytes.to_string();
+        let mut child = process::spawn_own_supervised(
+            &["compile-worker", "--memory-bytes", &memory],
+            self.options.memory_bytes,
+        )?;
+        let pipe = || std::io::Error::other("a pipe to the worker is missing");
+        let stdin = child.stdin.take().ok_or_else(pipe)?;
+        let stdout = tokio::io::BufReader::new(child.stdout.take().ok_or_else(pipe)?);
+        Ok(Worker {
+            child,
+            stdin,
+            stdout,
+            n_jobs: 0,
+            policy: None,
+        })
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        // The supervisor ends all that is below it before it ends itself. To kill it would let them go.
+        process::end_supervised(&self.child);
+    }
+}

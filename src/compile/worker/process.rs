@@ -1,0 +1,235 @@
+//! The life of a compile worker: requests on stdin, replies on stdout.
+//!
+//! The first request puts it into the sandbox of one environment. After each compile it ends what the compile's Python code
+//! left running, and empties the scratch folder: the next compile, and the machine, find nothing of it.
+
+use std::collections::BTreeSet;
+use std::io::{BufReader, BufWriter};
+use std::process::ExitCode;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use steward_compiler::{Compiled, PythonLauncher, Severity, WarmHosts, protocol};
+
+use super::frames::{Job, JobDone, Refusal, Reply, Reported, Request};
+use super::scratch::{self, Watch};
+use crate::compile::code::{self, Kept};
+use crate::deploy::VersionCode;
+use crate::files::Files;
+use crate::modules::{self, Inspection};
+use crate::process::{self, Launcher, descendants};
+use crate::sandbox::{SandboxPolicy, SandboxSupport, SupervisorLink, enter};
+
+/// What is kept of the output of `std::print`.
+const PRINTED_BYTES: usize = 1 << 20;
+
+/// The whole life of a worker process.
+pub fn run(memory_bytes: u64) -> ExitCode {
+    process::die_with_parent();
+    process::limit_memory(memory_bytes);
+    // Who loses a parent below us comes to us, so that nothing escapes the end of a compile.
+    let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
+    let mut worker = Worker {
+        link: SupervisorLink::inherited(),
+        policy: None,
+        hosts: Arc::default(),
+    };
+    let mut reader = BufReader::new(std::io::stdin());
+    let mut writer = BufWriter::new(std::io::stdout());
+    loop {
+        match protocol::read_frame::<Request>(&mut reader) {
+            Ok(Some(request)) => {
+                let reply = worker.handle(request);
+                if protocol::write_frame(&mut writer, &reply).is_err() {
+                    return ExitCode::SUCCESS;
+                }
+                worker.clean_up();
+            }
+            Ok(None) => return ExitCode::SUCCESS,
+            Err(error) => {
+                tracing::error!(%error, "cannot read the next request");
+                return ExitCode::FAILURE;
+            }
+        }
+    }
+}
+
+struct Worker {
+    link: Option<SupervisorLink>,
+    /// The sandbox that this process is in.
+    policy: Option<SandboxPolicy>,
+    hosts: Arc<WarmHosts>,
+}
+
+impl Worker {
+    fn handle(&mut self, request: Request) -> Reply {
+        match request {
+            Request::Enter(policy) => Reply::Entered(self.enter(*policy)),
+            Request::Inspect { project_dir } => {
+                let inspected = Inspection::read(&project_dir);
+                Reply::Inspected(inspected.map_err(|error: modules::Error| Refusal {
+                    message: crate::domain::chain(&error),
+                    is_transient: error.is_transient(),
+                }))
+            }
+            Request::Compile(job) => Reply::Compiled(Box::new(self.compile(*job))),
+        }
+    }
+
+    fn enter(&mut self, policy: SandboxPolicy) -> Result<SandboxSupport, String> {
+        if self.policy.is_some() {
+            return Err("it is in a sandbox already".to_owned());
+        }
+        let support = enter(&policy, self.link.as_ref()).map_err(|error| error.to_string())?;
+        self.policy = Some(policy);
+        Ok(support)
+    }
+
+    fn compile(&self, job: Job) -> JobDone {
+        let Some(policy) = &self.policy else {
+            let message = "the worker is in no sandbox: nothing is compiled there".to_owned();
+            return JobDone {
+                diagnostics: vec![Reported::error("SandboxError", message)],
+                ..JobDone::default()
+            };
+        };
+        let hosts = Arc::clone(&self.hosts);
+        let end = move || end_all_but(&hosts, false);
+        let watch = Watch::start(policy.scratch.clone(), job.scratch_bytes, end);
+        let mut done = compile(job, policy, &self.hosts);
+        let notices = self.link.iter().flat_map(SupervisorLink::notices);
+        let reasons: Vec<String> = notices.chain(watch.stop()).collect();
+        if !reasons.is_empty() {
+            let reasons = reasons
+                .into_iter()
+                .map(|reason| Reported::error("ResourceLimitExceeded", reason));
+            done.diagnostics.extend(reasons);
+            done.export = None;
+        }
+        done
+    }
+
+    /// Nothing of a compile outlives it but the hosts with imported modules, which wait for the next one.
+    fn clean_up(&self) {
+        end_all_but(&self.hosts, true);
+        if let Some(policy) = &self.policy {
+            scratch::empty(&policy.scratch);
+        }
+    }
+}
+
+/// Ends all processes below this one; `with_hosts`: but for the warm hosts and the fork that each of them has ready.
+fn end_all_but(hosts: &WarmHosts, with_hosts: bool) {
+    let own = rustix::process::getpid().as_raw_nonzero().get();
+    let kept: BTreeSet<i32> = if with_hosts {
+        // One that has other children has started them itself, while its modules were imported.
+        let is_clean = |host: u32| {
+            let host = i32::try_from(host).unwrap_or_default();
+            let children = descendants::children(host);
+            children.len() <= 1 && descendants::below(children).is_empty()
+        };
+        let hosts = hosts.keep(is_clean).into_iter();
+        hosts.filter_map(|host| i32::try_from(host).ok()).collect()
+    } else {
+        BTreeSet::new()
+    };
+    let others = || -> BTreeSet<i32> {
+        let children = descendants::children(own).into_iter();
+        children.filter(|child| !kept.contains(child)).collect()
+    };
+    descendants::end_all(|| {
+        let others = others();
+        let mut found = descendants::below(others.iter().copied());
+        found.extend(others);
+        found
+    });
+    if with_hosts {
+        // While a compile runs, its hosts are waited for by who started them.
+        others().into_iter().for_each(|child| {
+            descendants::reap(child);
+        });
+    }
+}
+
+fn compile(job: Job, policy: &SandboxPolicy, hosts: &Arc<WarmHosts>) -> JobDone {
+    let printed = Arc::new(Mutex::new(String::new()));
+    let sink = Arc::clone(&printed);
+    let print = move |line: &str| {
+        let mut printed = sink.lock().unwrap_or_else(PoisonError::into_inner);
+        if printed.len() + line.len() < PRINTED_BYTES {
+            printed.push_str(line);
+            printed.push('\n');
+        }
+    };
+    let world = steward_compiler::DirWorld::new(job.project_dir, job.variables, print)
+        .with_environment(job.venv.as_deref())
+        .contained();
+    let mut runtime = job.python.map(|python| python.runtime());
+    if let Some(runtime) = &mut runtime {
+        runtime.launcher = launcher(policy);
+    }
+    let store = runtime.as_ref().and_then(|python| python.files.clone());
+    let python = runtime.into();
+    let options = steward_compiler::Options {
+        export: true,
+        dump_model: false,
+        python,
+        environment_id: Some(job.environment_id),
+        inputs: job.inputs,
+        hosts: Some(Arc::clone(hosts)),
+        time_limit: Some(job.time_limit),
+        ..steward_compiler::Options::default()
+    };
+    let compiled = steward_compiler::compile(&world, &options);
+    let report = |diagnostic: &steward_compiler::Diagnostic| Reported {
+        is_error: diagnostic.severity == Severity::Error,
+        json: diagnostic.to_json().to_string(),
+        plain: steward_compiler::render(diagnostic, &world, false),
+        colored: steward_compiler::render(diagnostic, &world, true),
+    };
+    let mut diagnostics: Vec<Reported> = compiled.diagnostics.iter().map(report).collect();
+    let kept = store.map_or_else(
+        || Ok(Kept::default()),
+        |store| keep(&compiled, &Files::new(store)),
+    );
+    let kept = kept.unwrap_or_else(|error| {
+        let text = format!("what the resources need can not be kept: {error}");
+        diagnostics.push(Reported::error("UploadFailed", text));
+        Kept::default()
+    });
+    let mut printed = std::mem::take(&mut *printed.lock().unwrap_or_else(PoisonError::into_inner));
+    printed.push_str(&compiled.plugin_output);
+    JobDone {
+        diagnostics,
+        export: compiled.export,
+        code: VersionCode {
+            interpreter: job.venv.map(|path| path.join("bin/python")),
+            modules: kept.modules,
+            types: Some(kept.types),
+        },
+        printed,
+    }
+}
+
+/// The second layer of the sandbox, which Python code runs in.
+fn launcher(policy: &SandboxPolicy) -> PythonLauncher {
+    match Launcher::new(&policy.inner()) {
+        Ok(Launcher { words, variable }) => PythonLauncher {
+            words,
+            variables: vec![(variable.0.into(), variable.1.into())],
+        },
+        // Without this program there is no Python: less than a sandbox must not run.
+        Err(_) => PythonLauncher {
+            words: vec!["/nonexistent".into()],
+            variables: Vec::new(),
+        },
+    }
+}
+
+/// Keeps what resources upload, and the code of their handlers.
+fn keep(compiled: &Compiled, store: &Files) -> std::io::Result<Kept> {
+    store.keep_all(&compiled.files)?;
+    match &compiled.export {
+        Some(export) => code::keep(compiled, &export.resources, store),
+        None => Ok(Kept::default()),
+    }
+}

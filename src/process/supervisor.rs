@@ -1,0 +1,216 @@
+//! `steward supervise PROGRAM ARGUMENTS…`: stays with a program, so that nothing of it outlives it or us, and holds what no
+//! single process can be held to.
+//!
+//! A death signal of the kernel's reaches one process only, and a shell that dies leaves its children; so there is a process
+//! between, which
+//! - ends the program's process group when its own parent dies, and is its *subreaper*: whoever loses a parent below becomes
+//!   its child, whatever session or group it went to, and is ended with the rest;
+//! - is the supervisor of the program's sandbox (`sandbox::Broker`);
+//! - adds up the memory and counts the processes of all that is below. Over the limit, first everything below the program is
+//!   ended, so that a program that knows what it was doing can say so (a compile worker names the call of the plugin), then
+//!   the program itself, if that was not it.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::process::{Child, Command, ExitStatus};
+use std::sync::Arc;
+use std::time::Duration;
+
+use nix::sys::signal::{self, SigSet};
+use rustix::process::{Signal, WaitId, WaitIdOptions};
+
+use super::descendants::{below, children, end_all, memory_bytes, reap};
+use crate::sandbox::{Broker, SUPERVISOR, SupervisorLink};
+
+/// What a program is supervised with.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Supervision {
+    /// Who must be our parent still; `None`: whoever it is.
+    pub parent: Option<u32>,
+    /// What left the program's process group counts, too, and the program may enter a sandbox.
+    pub all: bool,
+    /// Of all processes together.
+    pub memory_bytes: Option<u64>,
+}
+
+/// Of all that a program starts, at the same time.
+const MAX_PROCESSES: usize = 1024;
+/// How often memory is looked at: often while it changes, seldom while nothing happens.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_millis(400);
+/// A change of memory that makes us look more often.
+const NOTABLE_BYTES: u64 = 4 << 20;
+
+/// Runs a program to its end, or to ours.
+///
+/// # Errors
+/// The program cannot be started, or our parent is gone.
+pub fn supervise(
+    supervision: Supervision,
+    program: &OsString,
+    arguments: &[OsString],
+) -> io::Result<ExitStatus> {
+    let Supervision { parent, all, .. } = supervision;
+    if parent.is_some_and(|parent| std::os::unix::process::parent_id() != parent) {
+        return Err(io::Error::other("the parent is gone"));
+    }
+    let mut command = Command::new(program);
+    command.args(arguments).env_remove(SUPERVISOR);
+    if std::env::var_os(super::PARENT).is_some() {
+        command.env(super::PARENT, std::process::id().to_string());
+    }
+    let mut link = None;
+    if all {
+        rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
+        let (ours, theirs) = SupervisorLink::pair()?;
+        command.env(SUPERVISOR, theirs.as_raw_fd().to_string());
+        link = Some((Arc::new(ours), theirs));
+    }
+    // The order is what makes this sound. The program must not inherit blocked signals, so it starts first; the death
+    // signal is asked for only when it can no longer end us alone; whose parent died before that sees it.
+    let child = command.spawn()?;
+    let signals = SigSet::from_iter([signal::SIGTERM, signal::SIGCHLD]);
+    signals.thread_block()?;
+    let link = link.map(|(ours, _)| ours);
+    if let Some(link) = &link {
+        serve_sandbox(Arc::clone(link));
+        watch(supervision, child.id(), Arc::clone(link));
+    }
+    wait(child, supervision, &signals)
+}
+
+fn wait(mut child: Child, supervision: Supervision, signals: &SigSet) -> io::Result<ExitStatus> {
+    let give_up = || {
+        if supervision.all {
+            end_all_below();
+        }
+        kill_own_group()
+    };
+    if !super::signal_with_parent(Signal::TERM, supervision.parent) {
+        return Err(give_up());
+    }
+    // The child's end from before the signals were blocked is seen here, any other is signalled.
+    loop {
+        if let Some(status) = child.try_wait()? {
+            if supervision.all {
+                end_all_below();
+            }
+            return Ok(status);
+        }
+        reap_orphans(child.id());
+        if signals.wait()? == signal::SIGTERM {
+            return Err(give_up());
+        }
+    }
+}
+
+/// Makes changes of attributes for the program's sandbox, if it enters one.
+fn serve_sandbox(link: Arc<SupervisorLink>) {
+    std::thread::spawn(move || {
+        if let Ok(Some(broker)) = Broker::accept(&link) {
+            broker.serve();
+        }
+    });
+}
+
+/// Looks at the memory of all processes together, and at how many there are.
+fn watch(supervision: Supervision, child: u32, link: Arc<SupervisorLink>) {
+    let Ok(child) = i32::try_from(child) else {
+        return;
+    };
+    let limit = supervision.memory_bytes.unwrap_or(u64::MAX);
+    std::thread::spawn(move || {
+        let own = rustix::process::getpid().as_raw_nonzero().get();
+        let (mut pause, mut before, mut was_over) = (SHORTEST_PAUSE, 0, false);
+        loop {
+            std::thread::sleep(pause);
+            let all = below([own]);
+            let memory = memory_bytes(&all, limit);
+            let Some(reason) = excess(memory, limit, all.len()) else {
+                was_over = false;
+                pause = match memory.abs_diff(before) {
+                    NOTABLE_BYTES.. => SHORTEST_PAUSE,
+                    _ => (pause * 2).min(LONGEST_PAUSE),
+                };
+                before = memory;
+                continue;
+            };
+            link.notify(&reason);
+            tell(&reason);
+            // All but the program; the second time, the program itself.
+            end_all(|| {
+                let mut found = below([own]);
+                if !was_over {
+                    found.remove(&child);
+                }
+                found
+            });
+            (was_over, pause) = (true, SHORTEST_PAUSE);
+        }
+    });
+}
+
+/// Why there is too much; `None`: there is not.
+fn excess(memory_bytes: u64, limit: u64, n_processes: usize) -> Option<String> {
+    if memory_bytes > limit {
+        return Some(format!(
+            "all processes together took {} MiB of memory, and may take {} MiB: they were ended",
+            memory_bytes >> 20,
+            limit >> 20
+        ));
+    }
+    (n_processes > MAX_PROCESSES).then(|| {
+        format!("there were {n_processes} processes, and may be {MAX_PROCESSES}: they were ended")
+    })
+}
+
+#[expect(clippy::print_stderr, reason = "the parent reads it, or has it logged")]
+fn tell(reason: &str) {
+    eprintln!("steward: {reason}");
+}
+
+fn end_all_below() {
+    let own = rustix::process::getpid().as_raw_nonzero().get();
+    end_all(|| below([own]));
+}
+
+/// Takes note of the end of processes that came to us when their parents ended.
+fn reap_orphans(child: u32) {
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    // The program stays as it is, for its handle to take note of; while it has ended, others wait until the next call.
+    while let Ok(Some(_)) = rustix::process::waitid(WaitId::All, options) {
+        let own = rustix::process::getpid().as_raw_nonzero().get();
+        let others = children(own)
+            .into_iter()
+            .filter(|id| u32::try_from(*id) != Ok(child));
+        if others.filter(|id| reap(*id)).count() == 0 {
+            return;
+        }
+    }
+}
+
+/// Ends this process and the program with all of their group; comes back only if that is refused.
+fn kill_own_group() -> io::Error {
+    match rustix::process::kill_current_process_group(Signal::KILL) {
+        Ok(()) => io::Error::other("killed"),
+        Err(error) => error.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_too_much_is_named_with_its_limit() {
+        assert_eq!(excess(5 << 20, u64::MAX, 3), None);
+        let memory = excess(65 << 20, 64 << 20, 3).unwrap();
+        assert!(
+            memory.contains("65 MiB") && memory.contains("64 MiB"),
+            "{memory}"
+        );
+        let processes = excess(0, u64::MAX, MAX_PROCESSES + 1).unwrap();
+        assert!(processes.contains("1025 processes"), "{processes}");
+    }
+}

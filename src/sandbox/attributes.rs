@@ -1,0 +1,556 @@
+//! Changes of modes, owners, times and extended attributes, which Landlock does not know.
+//!
+//! Without this, code in the sandbox could not read a hidden file but could make it readable for everybody. To refuse these
+//! calls is no answer either: copying a file, unpacking an archive and pip all make them, on files of their own. So the
+//! kernel stops a process that makes such a call and tells the supervisor (`seccomp_unotify(2)`), which is outside of the
+//! sandbox. The supervisor
+//!
+//! 1. reads the arguments out of the memory of the process,
+//! 2. opens the file that they name, without any right to its content (`O_PATH`): from here on it deals with this very file,
+//!    whatever the process puts in its place meanwhile,
+//! 3. looks whether that file lies below a folder that the sandbox may write to,
+//! 4. and makes the change itself, so the process never makes the call. (To let the call go on would be a race: the
+//!    process could change the arguments between check and use.)
+//!
+//! Set-user-id bits are taken off. What the supervisor cannot read or open it refuses.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{
+    AtFlags, CWD, Gid, Mode, OFlags, ResolveFlags, Timespec, Timestamps, Uid, XattrFlags, chmodat,
+    chownat, openat2, removexattr, setxattr, utimensat,
+};
+use rustix::io::Errno;
+use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
+
+use super::supervisor_link::{Roots, SupervisorLink};
+use super::syscalls::{architecture, numberings};
+
+/// `fchmodat2`, which is too new for libc's tables.
+const FCHMODAT2: i64 = 452;
+/// Marks the instructions that notify, until they are given their real action.
+const MARK: u16 = 0x5357;
+const SECCOMP_SET_MODE_FILTER: libc::c_uint = 1;
+/// `BPF_RET | BPF_K`.
+const RETURN: u16 = 0x06;
+const MAX_PATH_BYTES: usize = 4096;
+const MAX_NAME_BYTES: usize = 256;
+/// What the kernel takes of an extended attribute.
+const MAX_VALUE_BYTES: usize = 64 << 10;
+/// Without those that give a program the rights of its owner.
+const MODE_BITS: u32 = 0o1777;
+
+/// The calls that the supervisor makes on behalf of the sandbox.
+const BROKERED: &[i64] = &[
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_chmod,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_chown,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_lchown,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_utime,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_utimes,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_futimesat,
+    libc::SYS_fchmod,
+    libc::SYS_fchmodat,
+    FCHMODAT2,
+    libc::SYS_fchown,
+    libc::SYS_fchownat,
+    libc::SYS_utimensat,
+    libc::SYS_setxattr,
+    libc::SYS_lsetxattr,
+    libc::SYS_fsetxattr,
+    libc::SYS_removexattr,
+    libc::SYS_lremovexattr,
+    libc::SYS_fremovexattr,
+];
+
+/// Whether this kernel notifies (Linux 5.0; the file that lists the actions has it).
+pub(super) fn is_supported() -> bool {
+    let actions = std::fs::read_to_string("/proc/sys/kernel/seccomp/actions_avail");
+    actions.is_ok_and(|actions| actions.contains("user_notif")) && program().is_ok()
+}
+
+fn program() -> Result<BpfProgram, String> {
+    let target = architecture()?;
+    let numbers = BROKERED
+        .iter()
+        .flat_map(|number| numberings(*number, target));
+    let rules = numbers.map(|number| (number, Vec::new())).collect();
+    let notify = SeccompAction::Trace(u32::from(MARK));
+    let filter = SeccompFilter::new(rules, SeccompAction::Allow, notify, target)
+        .map_err(|error| error.to_string())?;
+    let mut program: BpfProgram = filter.try_into().map_err(|error| format!("{error}"))?;
+    let marked = libc::SECCOMP_RET_TRACE | u32::from(MARK);
+    for instruction in &mut program {
+        if instruction.code == RETURN && instruction.k == marked {
+            instruction.k = libc::SECCOMP_RET_USER_NOTIF;
+        }
+    }
+    Ok(program)
+}
+
+/// Puts the filter that notifies in force for this thread and its descendants; where the notifications come.
+#[expect(
+    unsafe_code,
+    reason = "there is no safe form of seccomp(2) with a listener"
+)]
+pub(super) fn listen() -> io::Result<OwnedFd> {
+    let program = program().map_err(io::Error::other)?;
+    let length = libc::c_ushort::try_from(program.len()).map_err(io::Error::other)?;
+    rustix::thread::set_no_new_privs(true)?;
+    let filter = libc::sock_fprog {
+        len: length,
+        filter: program.as_ptr().cast::<libc::sock_filter>().cast_mut(),
+    };
+    // SAFETY: `filter` describes `program`, whose instructions have the layout of the kernel's, and both live until the call
+    // returns. The number that it returns is a new file of ours.
+    unsafe {
+        let listener = libc::syscall(
+            libc::SYS_seccomp,
+            SECCOMP_SET_MODE_FILTER,
+            libc::SECCOMP_FILTER_FLAG_NEW_LISTENER,
+            &raw const filter,
+        );
+        match i32::try_from(listener) {
+            Ok(listener @ 0..) => Ok(OwnedFd::from_raw_fd(listener)),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+}
+
+/// The supervisor's side.
+#[derive(Debug)]
+pub struct Broker {
+    listener: OwnedFd,
+    roots: Roots,
+}
+
+impl Broker {
+    /// Waits for the program at the other end of a link to enter its sandbox; `None`: it never will.
+    ///
+    /// # Errors
+    /// What came is no listener.
+    pub fn accept(link: &SupervisorLink) -> io::Result<Option<Self>> {
+        let received = link.receive()?;
+        Ok(received.map(|(listener, roots)| Self { listener, roots }))
+    }
+
+    /// Answers until there is no process left in the sandbox.
+    pub fn serve(&self) {
+        loop {
+            match receive(&self.listener) {
+                Ok(call) => {
+                    let answer = self.answer(&call);
+                    // Whoever asked may have been killed meanwhile.
+                    let _ = send(&self.listener, call.id, answer);
+                }
+                Err(error) if error.raw_os_error() == Some(libc::EINTR) => {}
+                // Who asked was killed before it was heard.
+                Err(error) if error.raw_os_error() == Some(libc::ENOENT) => {
+                    if is_hung_up(&self.listener) {
+                        return;
+                    }
+                }
+                Err(_) => return,
+            }
+        }
+    }
+
+    fn answer(&self, call: &libc::seccomp_notif) -> Result<(), Errno> {
+        let process = Process(call.pid);
+        let (file, change) = decode(&process, &call.data)?;
+        let target = file.open(&process)?;
+        // What was read belongs to who asked only if it is still there to be answered.
+        if !is_waiting(&self.listener, call.id) {
+            return Err(Errno::PERM);
+        }
+        let place = rustix::fs::readlinkat(CWD, own(&target), Vec::new())?;
+        let place = PathBuf::from(OsString::from_vec(place.into_bytes()));
+        self.check(&place, &change)?;
+        change.make(&target)
+    }
+
+    fn check(&self, place: &Path, change: &Change) -> Result<(), Errno> {
+        let is_below = |folders: &[PathBuf]| folders.iter().any(|folder| place.starts_with(folder));
+        let is_of_times = matches!(change, Change::Times(_));
+        if is_below(&self.roots.writable) || (is_of_times && is_below(&self.roots.deposit)) {
+            Ok(())
+        } else {
+            Err(Errno::PERM)
+        }
+    }
+}
+
+/// A name of one of our own files that can be used where a path is asked for.
+fn own(file: &OwnedFd) -> String {
+    format!("/proc/self/fd/{}", file.as_raw_fd())
+}
+
+/// The thread that made a call, and waits.
+struct Process(u32);
+
+impl Process {
+    fn bytes(&self, at: u64, most: usize) -> Result<Vec<u8>, Errno> {
+        let failed = |error: io::Error| Errno::from_io_error(&error).unwrap_or(Errno::PERM);
+        let memory = File::open(format!("/proc/{}/mem", self.0)).map_err(|_| Errno::PERM)?;
+        let mut bytes = vec![0; most];
+        let n_read = memory.read_at(&mut bytes, at).map_err(failed)?;
+        bytes.truncate(n_read);
+        Ok(bytes)
+    }
+
+    fn exactly(&self, at: u64, length: usize) -> Result<Vec<u8>, Errno> {
+        let bytes = self.bytes(at, length)?;
+        (bytes.len() == length).then_some(bytes).ok_or(Errno::FAULT)
+    }
+
+    fn text(&self, at: u64, most: usize) -> Result<Vec<u8>, Errno> {
+        let mut bytes = self.bytes(at, most)?;
+        let end = bytes.iter().position(|byte| *byte == 0);
+        bytes.truncate(end.ok_or(Errno::NAMETOOLONG)?);
+        Ok(bytes)
+    }
+
+    fn word(&self, at: u64) -> Result<i64, Errno> {
+        let bytes = self.exactly(at, 8)?;
+        bytes
+            .try_into()
+            .map(i64::from_ne_bytes)
+            .map_err(|_| Errno::FAULT)
+    }
+
+    /// Two times, each of seconds and a fraction of which there are `per_microsecond` nanoseconds in a unit. None: now.
+    fn times(&self, at: u64, nanoseconds: i64) -> Result<Timestamps, Errno> {
+        let now = Timespec {
+            tv_sec: 0,
+            tv_nsec: rustix::fs::UTIME_NOW,
+        };
+        if at == 0 {
+            return Ok(Timestamps {
+                last_access: now,
+                last_modification: now,
+            });
+        }
+        let time = |at: u64| -> Result<Timespec, Errno> {
+            let fraction = self.word(at + 8)?;
+            Ok(Timespec {
+                tv_sec: self.word(at)?,
+                tv_nsec: fraction.checked_mul(nanoseconds).ok_or(Errno::INVAL)?,
+            })
+        };
+        Ok(Timestamps {
+            last_access: time(at)?,
+            last_modification: time(at + 16)?,
+        })
+    }
+}
+
+/// The file that a call names.
+enum Named {
+    /// Open in the process.
+    Open(i32),
+    Path {
+        folder: i32,
+        path: Vec<u8>,
+        follows_links: bool,
+    },
+}
+
+impl Named {
+    fn at(process: &Process, folder: i32, path: u64, flags: u64) -> Result<Self, Errno> {
+        let path = process.text(path, MAX_PATH_BYTES)?;
+        let empty = flags & libc::AT_EMPTY_PATH as u64 != 0;
+        if path.is_empty() && empty && folder != libc::AT_FDCWD {
+            return Ok(Self::Open(folder));
+        }
+        Ok(Self::Path {
+            folder,
+            path,
+            follows_links: flags & libc::AT_SYMLINK_NOFOLLOW as u64 == 0,
+        })
+    }
+
+    /// The file itself, without a right to its content.
+    fn open(&self, process: &Process) -> Result<OwnedFd, Errno> {
+        let thread = process.0;
+        let flags = OFlags::PATH | OFlags::CLOEXEC;
+        let of_process = |number: i32| {
+            let link = match number {
+                libc::AT_FDCWD => format!("/proc/{thread}/cwd"),
+                number => format!("/proc/{thread}/fd/{number}"),
+            };
+            let opened = rustix::fs::openat(CWD, link, flags, Mode::empty());
+            opened.map_err(|_| Errno::BADF)
+        };
+        match self {
+            Self::Open(number) => of_process(*number),
+            Self::Path {
+                folder,
+                path,
+                follows_links,
+            } => {
+                if path.is_empty() {
+                    return Err(Errno::NOENT);
+                }
+                if let Some(number) = open_file(path, thread) {
+                    return of_process(number);
+                }
+                let folder = match path.first() {
+                    Some(b'/') => rustix::fs::openat(CWD, "/", flags, Mode::empty())?,
+                    _ => of_process(*folder)?,
+                };
+                let link = match follows_links {
+                    true => OFlags::empty(),
+                    false => OFlags::NOFOLLOW,
+                };
+                // `/proc/self` would be the supervisor's own.
+                let resolve = ResolveFlags::NO_MAGICLINKS;
+                openat2(
+                    &folder,
+                    path.as_slice(),
+                    flags | link,
+                    Mode::empty(),
+                    resolve,
+                )
+            }
+        }
+    }
+}
+
+/// The number in `/proc/self/fd/N`, as the C library writes a file that is open where a call takes a path only.
+fn open_file(path: &[u8], thread: u32) -> Option<i32> {
+    let path = std::str::from_utf8(path).ok()?;
+    let own = format!("/proc/{thread}/fd/");
+    let number = path
+        .strip_prefix("/proc/self/fd/")
+        .or_else(|| path.strip_prefix("/proc/thread-self/fd/"))
+        .or_else(|| path.strip_prefix("/dev/fd/"))
+        .or_else(|| path.strip_prefix(own.as_str()))?;
+    number.parse().ok()
+}
+
+/// What is to be changed.
+enum Change {
+    Mode(u32),
+    Owner(Option<Uid>, Option<Gid>),
+    Times(Timestamps),
+    Set {
+        name: Vec<u8>,
+        value: Vec<u8>,
+        flags: XattrFlags,
+    },
+    Remove(Vec<u8>),
+}
+
+impl Change {
+    fn owner(user: u64, group: u64) -> Self {
+        let known = |id: u64| (id as u32 != u32::MAX).then_some(id as u32);
+        Self::Owner(
+            known(user).map(Uid::from_raw),
+            known(group).map(Gid::from_raw),
+        )
+    }
+
+    fn make(&self, file: &OwnedFd) -> Result<(), Errno> {
+        let path = own(file);
+        match self {
+            Self::Mode(mode) => {
+                let mode = Mode::from_raw_mode(mode & MODE_BITS);
+                chmodat(CWD, path, mode, AtFlags::empty())
+            }
+            Self::Owner(user, group) => {
+                chownat(file.as_fd(), "", *user, *group, AtFlags::EMPTY_PATH)
+            }
+            Self::Times(times) => utimensat(CWD, path, times, AtFlags::empty()),
+            Self::Set { name, value, flags } => setxattr(path, of_user(name)?, value, *flags),
+            Self::Remove(name) => removexattr(path, of_user(name)?),
+        }
+    }
+}
+
+/// Extended attributes that mean nothing to the kernel.
+fn of_user(name: &[u8]) -> Result<&[u8], Errno> {
+    name.starts_with(b"user.")
+        .then_some(name)
+        .ok_or(Errno::PERM)
+}
+
+/// What a call means. Its arguments are in the order of the manual's pages.
+fn decode(process: &Process, call: &libc::seccomp_data) -> Result<(Named, Change), Errno> {
+    const HERE: i32 = libc::AT_FDCWD;
+    const NO_LINK: u64 = libc::AT_SYMLINK_NOFOLLOW as u64;
+    let [a, b, c, d, e, _] = call.args;
+    let folder = a as i32;
+    let at = |folder, path, flags| Named::at(process, folder, path, flags);
+    let mode = |mode: u64| Change::Mode(mode as u32);
+    let set = |name: u64, value: u64, length: u64, flags: u64| {
+        let length = usize::try_from(length).unwrap_or(usize::MAX);
+        if length > MAX_VALUE_BYTES {
+            return Err(Errno::TOOBIG);
+        }
+        Ok(Change::Set {
+            name: process.text(name, MAX_NAME_BYTES)?,
+            value: process.exactly(value, length)?,
+            flags: XattrFlags::from_bits(flags as u32).ok_or(Errno::INVAL)?,
+        })
+    };
+    let remove = |name: u64| Ok::<_, Errno>(Change::Remove(process.text(name, MAX_NAME_BYTES)?));
+    Ok(match i64::from(call.nr) {
+        #[cfg(target_arch = "x86_64")]
+        libc::SYS_chmod => (at(HERE, a, 0)?, mode(b)),
+        #[cfg(target_arch = "x86_64")]
+        libc::SYS_chown => (at(HERE, a, 0)?, Change::owner(b, c)),
+        #[cfg(target_arch = "x86_64")]
+        libc::SYS_lchown => (at(HERE, a, NO_LINK)?, Change::owner(b, c)),
+        #[cfg(target_arch = "x86_64")]
+        libc::SYS_utime => (at(HERE, a, 0)?, Change::Times(whole_seconds(process, b)?)),
+        #[cfg(target_arch = "x86_64")]
+        libc::SYS_utimes => (at(HERE, a, 0)?, Change::Times(process.times(b, 1000)?)),
+        #[cfg(target_arch = "x86_64")]
+        libc::SYS_futimesat => (at(folder, b, 0)?, Change::Times(process.times(c, 1000)?)),
+        libc::SYS_fchmod => (Named::Open(folder), mode(b)),
+        libc::SYS_fchmodat => (at(folder, b, 0)?, mode(c)),
+        FCHMODAT2 => (at(folder, b, d)?, mode(c)),
+        libc::SYS_fchown => (Named::Open(folder), Change::owner(b, c)),
+        libc::SYS_fchownat => (at(folder, b, e)?, Change::owner(c, d)),
+        libc::SYS_utimensat => {
+            let named = match b {
+                0 => Named::Open(folder),
+                path => at(folder, path, d)?,
+            };
+            (named, Change::Times(process.times(c, 1)?))
+        }
+        libc::SYS_setxattr => (at(HERE, a, 0)?, set(b, c, d, e)?),
+        libc::SYS_lsetxattr => (at(HERE, a, NO_LINK)?, set(b, c, d, e)?),
+        libc::SYS_fsetxattr => (Named::Open(folder), set(b, c, d, e)?),
+        libc::SYS_removexattr => (at(HERE, a, 0)?, remove(b)?),
+        libc::SYS_lremovexattr => (at(HERE, a, NO_LINK)?, remove(b)?),
+        libc::SYS_fremovexattr => (Named::Open(folder), remove(b)?),
+        // Another numbering of the calls.
+        _ => return Err(Errno::PERM),
+    })
+}
+
+/// The times of `utime`, which are in whole seconds.
+#[cfg(target_arch = "x86_64")]
+fn whole_seconds(process: &Process, at: u64) -> Result<Timestamps, Errno> {
+    if at == 0 {
+        return process.times(0, 1);
+    }
+    let time = |at| -> Result<Timespec, Errno> {
+        Ok(Timespec {
+            tv_sec: process.word(at)?,
+            tv_nsec: 0,
+        })
+    };
+    Ok(Timestamps {
+        last_access: time(at)?,
+        last_modification: time(at + 8)?,
+    })
+}
+
+#[expect(unsafe_code, reason = "there is no safe form of these requests")]
+fn request<T>(listener: &OwnedFd, number: libc::Ioctl, value: &mut T) -> io::Result<()> {
+    // SAFETY: each caller passes the structure that its request is defined with, which lives until the call returns.
+    let done = unsafe { libc::ioctl(listener.as_raw_fd(), number, &raw mut *value) };
+    match done {
+        0.. => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Waits for the next call.
+fn receive(listener: &OwnedFd) -> io::Result<libc::seccomp_notif> {
+    let mut call = libc::seccomp_notif {
+        id: 0,
+        pid: 0,
+        flags: 0,
+        data: libc::seccomp_data {
+            nr: 0,
+            arch: 0,
+            instruction_pointer: 0,
+            args: [0; 6],
+        },
+    };
+    request(listener, libc::SECCOMP_IOCTL_NOTIF_RECV, &mut call)?;
+    Ok(call)
+}
+
+fn send(listener: &OwnedFd, id: u64, answer: Result<(), Errno>) -> io::Result<()> {
+    let mut response = libc::seccomp_notif_resp {
+        id,
+        val: 0,
+        error: answer.err().map_or(0, |error| -error.raw_os_error()),
+        flags: 0,
+    };
+    request(listener, libc::SECCOMP_IOCTL_NOTIF_SEND, &mut response)
+}
+
+/// Whether who made a call still waits for its answer, so that its number is nobody else's.
+fn is_waiting(listener: &OwnedFd, mut id: u64) -> bool {
+    request(listener, libc::SECCOMP_IOCTL_NOTIF_ID_VALID, &mut id).is_ok()
+}
+
+/// Whether no process is left that the filter holds.
+fn is_hung_up(listener: &OwnedFd) -> bool {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let mut files = [PollFd::new(listener, PollFlags::IN)];
+    let at_once = Timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    let polled = poll(&mut files, Some(&at_once));
+    polled.is_err() || files[0].revents().contains(PollFlags::HUP)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_that_are_open_are_known_by_the_names_that_the_c_library_gives_them() {
+        for (path, number) in [
+            ("/proc/self/fd/5", Some(5)),
+            ("/dev/fd/0", Some(0)),
+            ("/proc/77/fd/5", Some(5)),
+            ("/proc/78/fd/5", None),
+            ("/proc/self/fd/5/x", None),
+            ("/tmp/x", None),
+        ] {
+            assert_eq!(open_file(path.as_bytes(), 77), number, "{path}");
+        }
+    }
+
+    #[test]
+    fn changes_are_made_below_writable_folders_and_only_times_below_deposits() {
+        let dir = tempfile::tempdir().unwrap();
+        let listener = File::open("/dev/null").unwrap().into();
+        let broker = Broker {
+            listener,
+            roots: Roots {
+                writable: vec![dir.path().join("scratch")],
+                deposit: vec![dir.path().join("files")],
+            },
+        };
+        let now = Process(0).times(0, 1).unwrap();
+        let check = |place: &str, change: &Change| broker.check(&dir.path().join(place), change);
+        assert!(check("scratch/a/b", &Change::Mode(0o777)).is_ok());
+        assert!(check("scratch", &Change::Mode(0o777)).is_ok());
+        assert!(check("files/a", &Change::Times(now)).is_ok());
+        let now = Process(0).times(0, 1).unwrap();
+        for place in ["files/a", "scratch-of-another/a", "data", ""] {
+            assert_eq!(check(place, &Change::Mode(0)), Err(Errno::PERM), "{place}");
+        }
+        assert_eq!(check("data", &Change::Times(now)), Err(Errno::PERM));
+    }
+}

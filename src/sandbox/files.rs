@@ -1,0 +1,119 @@
+//! Landlock: which files can be read and written, and which ports can be reached.
+
+use std::path::{Path, PathBuf};
+
+use landlock::{
+    ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, NetPort, Ruleset,
+    RulesetAttr, RulesetCreatedAttr, RulesetError, RulesetStatus, Scope, path_beneath_rules,
+};
+
+use super::{Network, SandboxPolicy};
+
+const NEWEST: ABI = ABI::V6;
+const ABIS: [(u8, ABI); 6] = [
+    (6, ABI::V6),
+    (5, ABI::V5),
+    (4, ABI::V4),
+    (3, ABI::V3),
+    (2, ABI::V2),
+    (1, ABI::V1),
+];
+
+/// The newest version that the kernel has, and we know; 0: none.
+pub(super) fn supported_version() -> u8 {
+    let supports = |abi: ABI| {
+        let ruleset = Ruleset::default()
+            .set_compatibility(CompatLevel::HardRequirement)
+            .handle_access(AccessFs::from_all(abi));
+        let ruleset = match abi {
+            ABI::V6 => ruleset.and_then(|ruleset| ruleset.scope(Scope::from_all(abi))),
+            _ => ruleset,
+        };
+        ruleset.and_then(Ruleset::create).is_ok()
+    };
+    ABIS.into_iter()
+        .find(|(_, abi)| supports(*abi))
+        .map_or(0, |(version, _)| version)
+}
+
+/// What makes and fills a file without a look at any: for the file store, where contents of all environments lie.
+fn deposit() -> BitFlags<AccessFs> {
+    AccessFs::WriteFile
+        | AccessFs::Truncate
+        | AccessFs::MakeReg
+        | AccessFs::MakeDir
+        | AccessFs::RemoveFile
+}
+
+/// Puts the policy in force for this thread and its descendants; the version of Landlock that does it, or 0.
+pub(super) fn restrict(policy: &SandboxPolicy) -> Result<u8, RulesetError> {
+    let readable = all_but(Path::new("/"), &policy.hidden)
+        .into_iter()
+        .chain(policy.readable.iter().cloned());
+    let device = AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::Truncate;
+    let devices = ["/dev/null", "/dev/zero", "/dev/full", "/dev/tty"];
+    let mut ruleset = Ruleset::default()
+        .set_compatibility(CompatLevel::BestEffort)
+        .handle_access(AccessFs::from_all(NEWEST))?
+        .scope(Scope::from_all(NEWEST))?;
+    if policy.network != Network::Open {
+        ruleset = ruleset.handle_access(AccessNet::from_all(NEWEST))?;
+    }
+    let writable = std::iter::once(&policy.scratch).chain(&policy.writable);
+    let mut created = ruleset
+        .create()?
+        .add_rules(path_beneath_rules(readable, AccessFs::from_read(NEWEST)))?
+        .add_rules(path_beneath_rules(devices, device))?
+        .add_rules(path_beneath_rules(&policy.deposit, deposit()))?
+        .add_rules(path_beneath_rules(writable, AccessFs::from_all(NEWEST)))?;
+    if let Network::Proxy(port) = policy.network {
+        created = created.add_rule(NetPort::new(port, AccessNet::ConnectTcp))?;
+    }
+    let status = created.restrict_self()?;
+    Ok(match status.ruleset {
+        RulesetStatus::NotEnforced => 0,
+        _ => supported_version().max(1),
+    })
+}
+
+/// The fewest directories and files that hold everything below `directory` but what is hidden. What is there later, beside
+/// something hidden, is hidden too; links are not followed, what they lead to counts by itself.
+fn all_but(directory: &Path, hidden: &[PathBuf]) -> Vec<PathBuf> {
+    if hidden.iter().any(|path| directory.starts_with(path)) {
+        return Vec::new();
+    }
+    if !hidden.iter().any(|path| path.starts_with(directory)) {
+        return vec![directory.to_owned()];
+    }
+    let Ok(entries) = std::fs::read_dir(directory) else {
+        return Vec::new();
+    };
+    entries
+        .flatten()
+        .filter(|entry| entry.file_type().is_ok_and(|kind| !kind.is_symlink()))
+        .flat_map(|entry| all_but(&entry.path(), hidden))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_but_what_is_hidden_is_covered() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path();
+        for path in ["a/b/secret", "a/b/open", "a/c", "d"] {
+            std::fs::create_dir_all(root.join(path)).unwrap();
+        }
+        std::fs::write(root.join("a/token"), "x").unwrap();
+        std::os::unix::fs::symlink(root.join("a/b/secret"), root.join("a/way")).unwrap();
+        let hidden = [root.join("a/b/secret"), root.join("a/token")];
+        let mut found = all_but(root, &hidden);
+        found.sort();
+        let expected = ["a/b/open", "a/c", "d"].map(|path| root.join(path));
+        assert_eq!(found, expected);
+        assert_eq!(all_but(root, &[]), [root]);
+        assert!(all_but(root, &[root.to_owned()]).is_empty());
+    }
+}

@@ -1,0 +1,65 @@
+//! Limits of one process, and root's powers that a sandbox has no use for.
+
+use std::io;
+
+use rustix::process::{Resource, Rlimit, setrlimit};
+use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
+
+/// Of one file.
+const MAX_FILE_BYTES: u64 = 1 << 30;
+const MAX_OPEN_FILES: u64 = 1024;
+/// Of the user, all together: the kernel counts no other way. The supervisor counts those of one sandbox.
+const MAX_PROCESSES: u64 = 4096;
+
+/// Whether limits can be set at all.
+pub(super) fn are_supported() -> bool {
+    setrlimit(Resource::Core, rustix::process::getrlimit(Resource::Core)).is_ok()
+}
+
+/// Whether all are in force.
+pub(super) fn apply(memory_bytes: Option<u64>) -> bool {
+    let limits = [
+        (Resource::Fsize, MAX_FILE_BYTES),
+        (Resource::Nofile, MAX_OPEN_FILES),
+        (Resource::Nproc, MAX_PROCESSES),
+        // A core would hold what the process had read.
+        (Resource::Core, 0),
+    ];
+    let memory = memory_bytes.map(|bytes| (Resource::As, bytes));
+    let applied: Vec<bool> = limits
+        .into_iter()
+        .chain(memory)
+        .map(|(resource, most)| lower(resource, most).is_ok())
+        .collect();
+    applied.into_iter().all(|is_applied| is_applied)
+}
+
+/// Limits are lowered only.
+fn lower(resource: Resource, most: u64) -> io::Result<()> {
+    let known = rustix::process::getrlimit(resource);
+    let least = |limit: Option<u64>| Some(limit.map_or(most, |limit| limit.min(most)));
+    let limits = Rlimit {
+        current: least(known.current),
+        maximum: least(known.maximum),
+    };
+    Ok(setrlimit(resource, limits)?)
+}
+
+/// Of root's powers those over files stay: what is hidden is so by Landlock, and attributes are the supervisor's to change.
+/// The others do not come back with another program, since Landlock and seccomp forbid new privileges.
+pub(super) fn drop_capabilities() -> io::Result<()> {
+    let kept = CapabilitySet::CHOWN
+        | CapabilitySet::DAC_OVERRIDE
+        | CapabilitySet::DAC_READ_SEARCH
+        | CapabilitySet::FOWNER
+        | CapabilitySet::FSETID;
+    let mut sets = capabilities(None)?;
+    // Who has none to drop may not be allowed to ask.
+    if (sets.effective | sets.permitted | sets.inheritable) & !kept == CapabilitySet::empty() {
+        return Ok(());
+    }
+    sets.effective &= kept;
+    sets.permitted &= kept;
+    sets.inheritable &= kept;
+    Ok(set_capabilities(None, sets)?)
+}

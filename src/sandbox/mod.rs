@@ -1,0 +1,156 @@
+//! The sandbox: what code of a repository may do while it is compiled, or while pip builds it.
+//!
+//! # What runs in it
+//! - The compile worker, with everything that it starts. One worker serves one environment, because what may be read
+//!   differs from one environment to the next and a sandbox cannot be left again. So a mistake in our own handling of
+//!   paths, models or metadata reaches no further than a plugin does.
+//! - The Python host of a compile, in a second layer: it may not write what the worker may (`deposit`, checkouts).
+//! - pip with all that it builds, and the git that copies repositories for it.
+//!
+//! Handlers are not sandboxed: they are there to change the host.
+//!
+//! # What holds it, each as far as the kernel has it
+//! - `files`: Landlock. Everything can be read but what is hidden; only the named folders can be written. Signals, abstract
+//!   sockets and TCP end at the border of the sandbox.
+//! - `syscalls`: seccomp refuses calls that reach other processes or the kernel, and sockets where there is no network.
+//! - `attributes`: seccomp hands calls that change modes, owners, times and extended attributes, which Landlock does not
+//!   know, to the supervisor, which does them below the writable folders only.
+//! - `limits`: of the process (size of a file, open files, processes, memory). Those of all processes together are the
+//!   supervisor's (`process::supervisor`), who also ends what is left of them.
+//!
+//! A process enters the sandbox itself ([`enter`]), before it touches anything that is not ours; there is no way back.
+//! Sources: docs/reference/security.md 3; Landlock, seccomp(2), seccomp_unotify(2).
+
+mod attributes;
+mod files;
+mod limits;
+mod supervisor_link;
+mod syscalls;
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+pub use attributes::Broker;
+pub use supervisor_link::{SUPERVISOR, SupervisorLink};
+
+/// What a sandboxed process may do. Paths are absolute and without links.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SandboxPolicy {
+    /// Cannot be read, with all below, but for what `readable` names.
+    pub hidden: Vec<PathBuf>,
+    /// Parts of what is hidden that can be read.
+    pub readable: Vec<PathBuf>,
+    /// A folder that can be written to: home, temporary files, bytecode.
+    pub scratch: PathBuf,
+    /// Other folders that can be written to.
+    pub writable: Vec<PathBuf>,
+    /// Folders below which files can be made, but neither read nor listed.
+    pub deposit: Vec<PathBuf>,
+    pub network: Network,
+    /// What each process may map; `None`: as much as the one that enters.
+    pub memory_bytes: Option<u64>,
+}
+
+/// What a sandboxed process may reach over sockets. Those by path (`AF_UNIX`) are refused in either case.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Network {
+    /// No socket can be made; pairs of connected ones can.
+    None,
+    /// TCP to this port only, where the proxy of the environment listens that knows the hosts it may reach.
+    Proxy(u16),
+    /// Whatever the host can reach: for pip, which goes to package indexes.
+    Open,
+}
+
+/// What this kernel holds a sandboxed process with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SandboxSupport {
+    /// Version of Landlock's interface; 0: the kernel has none.
+    pub landlock: u8,
+    pub seccomp: bool,
+    /// Changes of modes, owners, times and extended attributes are held to the writable folders.
+    pub attributes: bool,
+    /// Limits of the process can be set; systemd may have forbidden it, and set its own.
+    pub limits: bool,
+}
+
+impl fmt::Display for SandboxSupport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.landlock {
+            0 => f.write_str("no Landlock (files are not protected)")?,
+            version => write!(f, "Landlock {version}")?,
+        }
+        f.write_str(match (self.seccomp, self.attributes) {
+            (true, true) => ", seccomp",
+            (true, false) => ", seccomp (without notifications: modes of files are not protected)",
+            (false, _) => ", no seccomp (the network is not closed)",
+        })?;
+        f.write_str(match self.limits {
+            true => ", limits of files and processes",
+            false => ", no limits of our own",
+        })
+    }
+}
+
+/// What this kernel would hold a process with. Asks only.
+pub fn support() -> SandboxSupport {
+    let seccomp = syscalls::is_supported();
+    SandboxSupport {
+        landlock: files::supported_version(),
+        seccomp,
+        attributes: seccomp && attributes::is_supported(),
+        limits: limits::are_supported(),
+    }
+}
+
+/// Puts this process and all that it starts into the sandbox, for good. Other threads must not have been started: Landlock
+/// and seccomp hold the calling thread and what descends from it.
+///
+/// `supervisor`: who does changes of attributes on behalf of the sandbox; `None`: an outer sandbox has one already, or
+/// nobody, and then these changes are not held.
+///
+/// # Errors
+/// The kernel refuses what it has. The process may then be held in part, and must not go on.
+pub fn enter(
+    policy: &SandboxPolicy,
+    supervisor: Option<&SupervisorLink>,
+) -> io::Result<SandboxSupport> {
+    let limits = limits::apply(policy.memory_bytes);
+    limits::drop_capabilities()?;
+    let landlock = files::restrict(policy).map_err(io::Error::other)?;
+    let seccomp = syscalls::is_supported();
+    let mut attributes = false;
+    if seccomp {
+        // Before the filter that refuses: it would refuse nothing that this needs, but so it does not matter.
+        if let Some(supervisor) = supervisor.filter(|_| attributes::is_supported()) {
+            supervisor.hand_over(&attributes::listen()?, policy)?;
+            attributes = true;
+        }
+        syscalls::restrict(policy.network)?;
+    }
+    Ok(SandboxSupport {
+        landlock,
+        seccomp,
+        attributes,
+        limits,
+    })
+}
+
+impl SandboxPolicy {
+    /// The policy of a second layer inside of this one: nothing but the scratch folder can be written. What can be read is
+    /// the outer layer's to say; from inside, the folders that it hides cannot even be listed.
+    pub fn inner(&self) -> Self {
+        Self {
+            hidden: Vec::new(),
+            readable: Vec::new(),
+            writable: Vec::new(),
+            deposit: Vec::new(),
+            memory_bytes: None,
+            ..self.clone()
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! seccomp: system calls that no code of a repository needs, and that reach other processes, the kernel or the network.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
+    SeccompRule, TargetArch,
+};
+
+use super::Network;
+
+/// The other numbering of the system calls of x86-64.
+const X32: i64 = 0x4000_0000;
+/// What a type of socket is, beside its flags.
+const SOCKET_TYPE_MASK: u64 = 0xf;
+/// `setxattrat`, `removexattrat` and `file_setattr`, which are too new for libc's tables: their elders are the
+/// supervisor's to do.
+const NEWER_ATTRIBUTE_CALLS: [i64; 3] = [463, 466, 469];
+/// `FS_IOC_SETFLAGS` and `FS_IOC_FSSETXATTR`: attributes of files, by way of a file that is only open for reading.
+const ATTRIBUTE_IOCTLS: [u64; 2] = [0x4008_6602, 0x401c_5820];
+
+const ALWAYS_REFUSED: &[i64] = &[
+    libc::SYS_ptrace,
+    libc::SYS_process_vm_readv,
+    libc::SYS_process_vm_writev,
+    libc::SYS_pidfd_getfd,
+    libc::SYS_kcmp,
+    libc::SYS_perf_event_open,
+    libc::SYS_bpf,
+    libc::SYS_userfaultfd,
+    libc::SYS_io_uring_setup,
+    libc::SYS_io_uring_enter,
+    libc::SYS_io_uring_register,
+    libc::SYS_unshare,
+    libc::SYS_setns,
+    libc::SYS_mount,
+    libc::SYS_umount2,
+    libc::SYS_pivot_root,
+    libc::SYS_chroot,
+    libc::SYS_fsopen,
+    libc::SYS_fsmount,
+    libc::SYS_move_mount,
+    libc::SYS_open_tree,
+    libc::SYS_mount_setattr,
+    libc::SYS_name_to_handle_at,
+    libc::SYS_open_by_handle_at,
+    libc::SYS_kexec_load,
+    libc::SYS_kexec_file_load,
+    libc::SYS_init_module,
+    libc::SYS_finit_module,
+    libc::SYS_delete_module,
+    libc::SYS_reboot,
+    libc::SYS_swapon,
+    libc::SYS_swapoff,
+    libc::SYS_acct,
+    libc::SYS_quotactl,
+    libc::SYS_syslog,
+    libc::SYS_keyctl,
+    libc::SYS_add_key,
+    libc::SYS_request_key,
+    libc::SYS_settimeofday,
+    libc::SYS_clock_settime,
+    libc::SYS_clock_adjtime,
+    libc::SYS_adjtimex,
+    libc::SYS_sethostname,
+    libc::SYS_setdomainname,
+];
+/// Without a network, what is left of sockets is pairs of them.
+const OF_SERVERS: &[i64] = &[
+    libc::SYS_bind,
+    libc::SYS_listen,
+    libc::SYS_accept,
+    libc::SYS_accept4,
+];
+
+pub(super) fn is_supported() -> bool {
+    Path::new("/proc/sys/kernel/seccomp/actions_avail").exists()
+        && filter(Network::None).is_ok()
+        && filter(Network::Open).is_ok()
+}
+
+/// Puts the filter in force for this thread and its descendants.
+pub(super) fn restrict(network: Network) -> io::Result<()> {
+    let program = filter(network).map_err(io::Error::other)?;
+    seccompiler::apply_filter(&program).map_err(io::Error::other)
+}
+
+/// The architecture that we were built for.
+pub(super) fn architecture() -> Result<TargetArch, String> {
+    let name = std::env::consts::ARCH;
+    name.try_into()
+        .map_err(|_| format!("seccomp is not known for {name}"))
+}
+
+/// A call in each numbering that the processor has.
+pub(super) fn numberings(number: i64, target: TargetArch) -> impl Iterator<Item = i64> {
+    let other = (target == TargetArch::x86_64).then_some(number | X32);
+    std::iter::once(number).chain(other)
+}
+
+type Rules = BTreeMap<i64, Vec<SeccompRule>>;
+
+/// Of several conditions on one call, each refuses by itself. With a proxy, a connection that is made by sending (TCP Fast
+/// Open) is refused: Landlock looks at `connect` only.
+fn filter(network: Network) -> Result<BpfProgram, String> {
+    let target = architecture()?;
+    let mut rules = Rules::new();
+    let mut refuse = |number: i64| {
+        for number in numberings(number, target) {
+            rules.insert(number, Vec::new());
+        }
+    };
+    ALWAYS_REFUSED.iter().copied().for_each(&mut refuse);
+    NEWER_ATTRIBUTE_CALLS.into_iter().for_each(&mut refuse);
+    if network != Network::Open {
+        OF_SERVERS.iter().copied().for_each(&mut refuse);
+    }
+    if network == Network::None {
+        refuse(libc::SYS_socket);
+        refuse(libc::SYS_connect);
+    }
+    for (number, conditions) in sockets(network)? {
+        for number in numberings(number, target) {
+            rules.insert(number, conditions.clone());
+        }
+    }
+    if let Network::Proxy(_) = network {
+        for (number, flags) in [
+            (libc::SYS_sendto, 3),
+            (libc::SYS_sendmsg, 2),
+            (libc::SYS_sendmmsg, 3),
+        ] {
+            let fast_open = libc::MSG_FASTOPEN as u64;
+            let connects = condition(flags, SeccompCmpOp::MaskedEq(fast_open), fast_open)?;
+            for number in numberings(number, target) {
+                rules.insert(number, vec![rule(vec![connects.clone()])?]);
+            }
+        }
+    }
+    let ioctls =
+        ATTRIBUTE_IOCTLS.map(|request| rule(vec![condition(1, SeccompCmpOp::Eq, request)?]));
+    let ioctls = ioctls.into_iter().collect::<Result<Vec<_>, _>>()?;
+    for number in numberings(libc::SYS_ioctl, target) {
+        rules.insert(number, ioctls.clone());
+    }
+    let refused = SeccompAction::Errno(libc::EPERM as u32);
+    let filter = SeccompFilter::new(rules, SeccompAction::Allow, refused, target)
+        .map_err(|error| error.to_string())?;
+    filter.try_into().map_err(|error| format!("{error}"))
+}
+
+/// Which sockets are refused, by their arguments: family, type.
+///
+/// Sockets by path (`AF_UNIX`) lead to daemons that trust their caller, so they cannot be made at all. Pairs of connected
+/// ones can, but for datagrams: these can still be sent to any path.
+fn sockets(network: Network) -> Result<Rules, String> {
+    let datagrams = SeccompCmpOp::MaskedEq(SOCKET_TYPE_MASK);
+    let of_type = |kind: libc::c_int| condition(1, datagrams.clone(), kind as u64);
+    let mut rules = Rules::new();
+    rules.insert(
+        libc::SYS_socketpair,
+        vec![
+            rule(vec![of_type(libc::SOCK_DGRAM)?])?,
+            rule(vec![of_type(libc::SOCK_RAW)?])?,
+        ],
+    );
+    let family = |operator, family: libc::c_int| condition(0, operator, family as u64);
+    let by_path = rule(vec![family(SeccompCmpOp::Eq, libc::AF_UNIX)?])?;
+    match network {
+        Network::None => {}
+        Network::Open => {
+            rules.insert(libc::SYS_socket, vec![by_path]);
+        }
+        Network::Proxy(_) => {
+            let other_family = rule(vec![
+                family(SeccompCmpOp::Ne, libc::AF_INET)?,
+                family(SeccompCmpOp::Ne, libc::AF_INET6)?,
+            ])?;
+            let others = [
+                libc::SOCK_DGRAM,
+                libc::SOCK_RAW,
+                libc::SOCK_SEQPACKET,
+                libc::SOCK_RDM,
+            ];
+            let others = others.map(|kind| rule(vec![of_type(kind)?]));
+            let mut all = vec![other_family];
+            all.extend(others.into_iter().collect::<Result<Vec<_>, _>>()?);
+            // TCP of another name (multipath TCP) is none that Landlock knows.
+            let protocol = condition(2, SeccompCmpOp::Gt, libc::IPPROTO_TCP as u64)?;
+            all.push(rule(vec![protocol])?);
+            rules.insert(libc::SYS_socket, all);
+        }
+    }
+    Ok(rules)
+}
+
+fn condition(argument: u8, operator: SeccompCmpOp, value: u64) -> Result<SeccompCondition, String> {
+    SeccompCondition::new(argument, SeccompCmpArgLen::Dword, operator, value)
+        .map_err(|error| error.to_string())
+}
+
+fn rule(conditions: Vec<SeccompCondition>) -> Result<SeccompRule, String> {
+    SeccompRule::new(conditions).map_err(|error| error.to_string())
+}
