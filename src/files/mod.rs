@@ -11,7 +11,8 @@ pub use age::{entries, folders, is_older, touch};
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::io;
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -83,11 +84,15 @@ impl Files {
         }
         let directory = path.parent().unwrap_or(&self.directory);
         fs::create_dir_all(directory)?;
-        let fresh = tempfile::Builder::new()
+        // For writing only: whoever is in the sandbox of a compile may leave contents here, but not read any.
+        let make = |path: &std::path::Path| {
+            let mut options = fs::OpenOptions::new();
+            options.write(true).create_new(true).mode(0o600).open(path)
+        };
+        let mut fresh = tempfile::Builder::new()
             .prefix(".new-")
-            .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644))
-            .tempfile_in(directory)?;
-        fs::write(fresh.path(), content)?;
+            .make_in(directory, make)?;
+        fresh.write_all(content)?;
         fresh.persist(path)?;
         Ok(())
     }

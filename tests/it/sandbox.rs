@@ -322,7 +322,9 @@ fn repo_with(module: &str, code: &str, model: &str) -> Repo {
 /// The folder that an environment has below one of the data directory.
 fn only_folder(parent: &Path) -> PathBuf {
     let folders = fs::read_dir(parent).unwrap().flatten();
-    let mut folders: Vec<PathBuf> = folders.map(|entry| entry.path()).collect();
+    let folders = folders.map(|entry| entry.path());
+    let is_hidden = |path: &PathBuf| path.file_name().unwrap().to_str().unwrap().starts_with('.');
+    let mut folders: Vec<PathBuf> = folders.filter(|path| !is_hidden(path)).collect();
     assert_eq!(folders.len(), 1, "{folders:?}");
     folders.remove(0)
 }

@@ -28,7 +28,7 @@ pub(super) enum Request {
 #[serde(rename_all = "snake_case")]
 pub(super) enum Reply {
     Entered(Result<SandboxSupport, String>),
-    Inspected(Result<Inspection, Refusal>),
+    Inspected(Result<Box<Inspection>, Refusal>),
     Compiled(Box<JobDone>),
 }
 

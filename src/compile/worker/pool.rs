@@ -163,7 +163,7 @@ impl Pool {
         };
         let limit = INSPECT_TIMEOUT.min(self.options.timeout);
         match self.ask(policy, &request, limit).await? {
-            Reply::Inspected(inspected) => Ok(inspected),
+            Reply::Inspected(inspected) => Ok(inspected.map(|inspection| *inspection)),
             _ => Err(PoolError::Ended("it answered something else".to_owned())),
         }
     }

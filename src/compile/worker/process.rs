@@ -66,10 +66,14 @@ impl Worker {
             Request::Enter(policy) => Reply::Entered(self.enter(*policy)),
             Request::Inspect { project_dir } => {
                 let inspected = Inspection::read(&project_dir);
-                Reply::Inspected(inspected.map_err(|error: modules::Error| Refusal {
-                    message: crate::domain::chain(&error),
-                    is_transient: error.is_transient(),
-                }))
+                Reply::Inspected(
+                    inspected
+                        .map(Box::new)
+                        .map_err(|error: modules::Error| Refusal {
+                            message: crate::domain::chain(&error),
+                            is_transient: error.is_transient(),
+                        }),
+                )
             }
             Request::Compile(job) => Reply::Compiled(Box::new(self.compile(*job))),
         }
