@@ -5,11 +5,13 @@
 //! of the process that runs handlers. Nothing here knows how a version came to be.
 
 mod ask;
+pub mod bounds;
 mod code;
 mod engine;
 mod executor;
 mod facts;
 mod intent;
+mod replies;
 mod schedule;
 
 pub use ask::{discovered_input, fact_json};
