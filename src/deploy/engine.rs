@@ -173,7 +173,8 @@ impl Loop {
                 };
                 next_look = Instant::now() + pause;
             }
-            if !self.halted {
+            // Nothing is begun whose result could not be written.
+            if !self.halted && self.store.is_usable().is_ok() {
                 self.pump().await;
             }
             self.flush().await;

@@ -101,6 +101,13 @@ pub struct Task {
     pub limit_ms: u64,
 }
 
+impl Task {
+    /// How long the handler may take.
+    pub fn limit(&self) -> Duration {
+        Duration::from_millis(self.limit_ms)
+    }
+}
+
 /// What an executor says to the server.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

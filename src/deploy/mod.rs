@@ -19,5 +19,5 @@ pub use code::{
     CodeFile, CodeModule, Content, Needed, VersionCode, interpreter_of, needed_by_code, sweep,
 };
 pub use engine::{Engine, Method, Options, RequestError, Scheduled};
-pub use executor::{ExecutorCommand, ExecutorReply, Python, Task, TaskDone};
+pub use executor::{BEAT, ExecutorCommand, ExecutorReply, Python, Task, TaskDone};
 pub use intent::Intent;

@@ -96,10 +96,7 @@ async fn next(
     }
 }
 
-async fn within<T>(
-    source: &Source,
-    reading: impl Future<Output = io::Result<T>>,
-) -> io::Result<T> {
+async fn within<T>(source: &Source, reading: impl Future<Output = io::Result<T>>) -> io::Result<T> {
     match tokio::time::timeout(source.silence, reading).await {
         Ok(read) => read,
         Err(_) => Err(io::Error::other(format!(

@@ -19,18 +19,20 @@ pub fn kill_tree(child: u32) {
         return;
     }
     let _ = kill_process(root, Signal::STOP);
+    let mut below = descendants(root);
     for _ in 0..LOOKS {
-        let below = descendants(root);
-        // Stopped as one before the first is killed: an orphan of one that is killed first would be nobody's.
+        // All are stopped before the first is killed: an orphan of one that is killed first would be nobody's.
         for pid in &below {
             let _ = kill_process(*pid, Signal::STOP);
         }
-        if descendants(root).len() == below.len() {
-            for pid in &below {
-                let _ = kill_process(*pid, Signal::KILL);
-            }
+        let now = descendants(root);
+        if now == below {
             break;
         }
+        below = now;
+    }
+    for pid in &below {
+        let _ = kill_process(*pid, Signal::KILL);
     }
     let _ = kill_process(root, Signal::KILL);
 }

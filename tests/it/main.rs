@@ -1,12 +1,14 @@
 //! End-to-end tests: they drive the real binary on real repositories, databases, processes and files.
 
 mod api;
+mod bounds;
 mod builds;
 mod code;
 mod commits;
 mod compile;
 mod confine;
 mod crash;
+mod database;
 mod driven;
 mod exec;
 mod executor;

@@ -27,7 +27,10 @@ pub(super) fn bound(lines: &mut Vec<LogLine>, share: &Share) {
     });
     let mut is_kept = vec![false; lines.len()];
     // The mark takes a line, too.
-    let (mut n_left, mut left) = (share.lines.saturating_sub(1), share.bytes - 2 * LINE_OVERHEAD);
+    let (mut n_left, mut left) = (
+        share.lines.saturating_sub(1),
+        share.bytes - 2 * LINE_OVERHEAD,
+    );
     for index in order {
         if n_left == 0 || sizes[index] > left {
             continue;
@@ -41,7 +44,10 @@ pub(super) fn bound(lines: &mut Vec<LogLine>, share: &Share) {
     let mut flags = is_kept.into_iter();
     lines.retain(|_| flags.next().unwrap_or(false));
     lines.shrink_to_fit();
-    let mark = format!("… {n_cut} more lines were cut; the limit is {}", share.limit);
+    let mark = format!(
+        "… {n_cut} more lines were cut; the limit is {}",
+        share.limit
+    );
     lines.insert(place.min(lines.len()), note("INFO", mark));
 }
 

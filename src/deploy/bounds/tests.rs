@@ -31,46 +31,100 @@ fn json_of(outcome: &HandlerOutcome) -> usize {
 #[test]
 fn of_too_many_lines_the_first_and_the_errors_are_kept_and_a_mark_says_how_many_were_cut() {
     let mut logs: Vec<LogLine> = (0..200_000)
-        .map(|n| line(if n % 2 == 0 { "DEBUG" } else { "INFO" }, format!("line {n}")))
+        .map(|n| {
+            line(
+                if n % 2 == 0 { "DEBUG" } else { "INFO" },
+                format!("line {n}"),
+            )
+        })
         .collect();
     logs[150_000] = line("ERROR", "broken");
-    let outcome = bounded(HandlerOutcome { logs, ..Default::default() });
+    let outcome = bounded(HandlerOutcome {
+        logs,
+        ..Default::default()
+    });
     assert_eq!(outcome.logs.len(), RUN_LINES);
     let kept = |text: &str| outcome.logs.iter().any(|line| line.msg == text);
-    assert!(kept("broken") && kept("line 1") && !kept("line 0"), "DEBUG goes first");
+    assert!(
+        kept("broken") && kept("line 1") && !kept("line 0"),
+        "DEBUG goes first"
+    );
     let mark = &outcome.logs[0];
-    assert_eq!(mark.msg, "… 199001 more lines were cut; the limit is 1000 lines and 1 MiB a run");
+    assert_eq!(
+        mark.msg,
+        "… 199001 more lines were cut; the limit is 1000 lines and 1 MiB a run"
+    );
 }
 
 /// Input: a log line of 50 MB, an argument of 50 MB (issue 16.8). Answer: 16 KiB of the line are kept, with a mark.
 #[test]
 fn a_long_line_is_cut_with_its_arguments_and_small_arguments_stay_whole() {
     let mut long = line("ERROR", "ä".repeat(25 << 20));
-    long.kwargs.insert("exception".into(), json!("x".repeat(50 << 20)));
+    long.kwargs
+        .insert("exception".into(), json!("x".repeat(50 << 20)));
     long.kwargs.insert("name".into(), json!("web"));
     long.kwargs.insert("list".into(), json!(vec![0; 1 << 20]));
     let outcome = bounded(HandlerOutcome {
         logs: vec![long, line("INFO", "y".repeat(LINE_BYTES + 1))],
         ..Default::default()
     });
-    let [long, plain] = &outcome.logs[..] else { panic!("{}", outcome.logs.len()) };
-    assert!(long.msg.len() + long.kwargs.values().map(|value| value.to_string().len()).sum::<usize>() <= LINE_BYTES);
-    assert!(long.msg.ends_with("bytes were cut, the limit is 8192)"), "{}", long.msg);
+    let [long, plain] = &outcome.logs[..] else {
+        panic!("{}", outcome.logs.len())
+    };
+    assert!(
+        long.msg.len()
+            + long
+                .kwargs
+                .values()
+                .map(|value| value.to_string().len())
+                .sum::<usize>()
+            <= LINE_BYTES
+    );
+    assert!(
+        long.msg.ends_with("bytes were cut, the limit is 8192)"),
+        "{}",
+        long.msg
+    );
     assert_eq!(long.kwargs["name"], "web");
-    assert!(long.kwargs["exception"].as_str().unwrap().contains("were cut"));
+    assert!(
+        long.kwargs["exception"]
+            .as_str()
+            .unwrap()
+            .contains("were cut")
+    );
     assert!(long.kwargs["list"].as_str().unwrap().starts_with("[0,0,"));
     assert!(plain.msg.len() <= LINE_BYTES);
 }
 
 #[test]
 fn a_run_of_the_largest_lines_stays_below_its_limit() {
-    let logs = (0..500).map(|_| line("ERROR", "\u{1}".repeat(LINE_BYTES))).collect();
-    let changes = (0..500).map(|n| (format!("a{n}"), json!({"current": "x".repeat(1 << 20), "desired": n})));
-    let outcome = bounded(HandlerOutcome { logs, changes: changes.collect(), ..Default::default() });
-    assert!(json_of(&outcome) <= 2 * RUN_BYTES + (64 << 10), "{}", json_of(&outcome));
+    let logs = (0..500)
+        .map(|_| line("ERROR", "\u{1}".repeat(LINE_BYTES)))
+        .collect();
+    let changes = (0..500).map(|n| {
+        (
+            format!("a{n}"),
+            json!({"current": "x".repeat(1 << 20), "desired": n}),
+        )
+    });
+    let outcome = bounded(HandlerOutcome {
+        logs,
+        changes: changes.collect(),
+        ..Default::default()
+    });
+    assert!(
+        json_of(&outcome) <= 2 * RUN_BYTES + (64 << 10),
+        "{}",
+        json_of(&outcome)
+    );
     let says = |text: &str| outcome.logs.iter().any(|line| line.msg.contains(text));
     assert!(says("more lines were cut") || says("more differences were cut"));
-    assert!(outcome.changes["a0"]["current"].as_str().unwrap().contains("were cut"));
+    assert!(
+        outcome.changes["a0"]["current"]
+            .as_str()
+            .unwrap()
+            .contains("were cut")
+    );
 }
 
 /// Input: values of a handler nested 1000 deep (issue 16.8). Answer: they are kept as a text, so the history stays readable.
@@ -106,12 +160,27 @@ fn facts_and_found_resources_that_are_too_much_are_left_out_and_said() {
     facts[0] = fact(0, 1 << 20);
     let mut discovered: Vec<Discovered> = (0..20_000).map(|n| found(n, 10)).collect();
     discovered[5] = found(5, 1 << 20);
-    let outcome = bounded(HandlerOutcome { facts, discovered, ..Default::default() });
-    assert_eq!((outcome.facts.len(), outcome.discovered.len()), (MAX_FACTS, MAX_DISCOVERED));
+    let outcome = bounded(HandlerOutcome {
+        facts,
+        discovered,
+        ..Default::default()
+    });
+    assert_eq!(
+        (outcome.facts.len(), outcome.discovered.len()),
+        (MAX_FACTS, MAX_DISCOVERED)
+    );
     assert_eq!(outcome.facts[0].name, "f1");
     let said: Vec<&str> = outcome.logs.iter().map(|line| line.msg.as_str()).collect();
-    assert!(said[0].starts_with("1000 facts were not taken: the value of the fact or parameter `f0` has 1048576 bytes"), "{said:?}");
-    assert!(said[1].starts_with("10000 discovered resources were not taken: the values of"), "{said:?}");
+    assert!(
+        said[0].starts_with(
+            "1000 facts were not taken: the value of the fact or parameter `f0` has 1048576 bytes"
+        ),
+        "{said:?}"
+    );
+    assert!(
+        said[1].starts_with("10000 discovered resources were not taken: the values of"),
+        "{said:?}"
+    );
 }
 
 /// Input: a resource that fails with much to say every few seconds (issue 16.8). Answer: after 8 MiB of a day its runs keep
@@ -122,7 +191,9 @@ fn a_resource_that_has_used_up_its_day_keeps_first_lines_and_a_mark_until_the_ne
     let at = |hours: i64| Timestamp(hours * 3600 * 1_000_000);
     let talk = || HandlerOutcome {
         status: "failed".into(),
-        logs: (0..900).map(|n| line("ERROR", format!("{n} {}", "x".repeat(1000)))).collect(),
+        logs: (0..900)
+            .map(|n| line("ERROR", format!("{n} {}", "x".repeat(1000))))
+            .collect(),
         ..Default::default()
     };
     let mut sizes = Vec::new();
@@ -136,11 +207,23 @@ fn a_resource_that_has_used_up_its_day_keeps_first_lines_and_a_mark_until_the_ne
         daily.add("a", size);
         sizes.push(size);
         if sizes.len() == 1000 {
-            assert!(outcome.logs.iter().any(|line| line.msg.contains("for the rest of this day")));
-            assert!(outcome.logs.last().unwrap().msg.starts_with("899 "), "the last error stays");
+            assert!(
+                outcome
+                    .logs
+                    .iter()
+                    .any(|line| line.msg.contains("for the rest of this day"))
+            );
+            assert!(
+                outcome.logs.last().unwrap().msg.starts_with("899 "),
+                "the last error stays"
+            );
         }
     }
-    assert!(sizes.iter().sum::<usize>() < 16 << 20, "{}", sizes.iter().sum::<usize>());
+    assert!(
+        sizes.iter().sum::<usize>() < 16 << 20,
+        "{}",
+        sizes.iter().sum::<usize>()
+    );
     let mut other = talk();
     bound(&mut other, daily.share("b", at(2)));
     assert_eq!(other.logs.len(), 900);

@@ -45,7 +45,7 @@ pub(super) fn cut(text: &mut String, limit: usize) {
 }
 
 /// The size of a value as JSON text, which is not made for it.
-pub(super) fn json_bytes(value: &impl serde::Serialize) -> usize {
+pub fn json_bytes(value: &impl serde::Serialize) -> usize {
     struct Count(usize);
     impl io::Write for Count {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {

@@ -79,7 +79,11 @@ async fn silence_ends_the_executor_also_within_a_frame_and_a_beat_does_not() {
         }
         assert!(received.is_empty());
         theirs.write_all(begun).await.unwrap();
-        assert!(why(&mut received).await.contains("no sign of life for 0.3 s"));
+        assert!(
+            why(&mut received)
+                .await
+                .contains("no sign of life for 0.3 s")
+        );
         reader.await.unwrap();
     }
 }
@@ -92,7 +96,10 @@ async fn answers_wait_in_the_pipe_until_there_is_room_and_are_cut_when_they_are_
     let reader = tokio::spawn(read(ours, source));
     let writer = tokio::spawn(async move {
         for _ in 0..4 {
-            theirs.write_all(&done("x".repeat(200 << 10))).await.unwrap();
+            theirs
+                .write_all(&done("x".repeat(200 << 10)))
+                .await
+                .unwrap();
         }
     });
     let mut take = async || match received.recv().await {
