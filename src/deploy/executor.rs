@@ -297,6 +297,9 @@ impl Executor {
             None => "ended unexpectedly".to_owned(),
             Some(why) => format!("was ended: {why}"),
         };
+        if let Some(running) = self.running.as_mut().filter(|_| why.is_some()) {
+            end(&mut running.child);
+        }
         self.stop(&format!(
             "Failure during executor execution for resource: the executor process {what}"
         ))
@@ -307,7 +310,7 @@ impl Executor {
         let Some(mut running) = self.running.take() else {
             return Vec::new();
         };
-        end(&mut running.child);
+        process::kill_group(&mut running.child);
         let open = running.open.into_iter();
         open.map(|(action, open)| unavailable(action, open, message.to_owned()))
             .collect()
@@ -346,7 +349,8 @@ impl Executor {
     }
 }
 
-/// Ends the process with all that its handlers run; a Python host that is stopped would not notice that it is gone.
+/// Ends a process that does not work as it should, with all that its handlers run: a Python host that is stopped would not
+/// notice that it is gone.
 fn end(child: &mut Child) {
     if let Some(pid) = child.id() {
         process::kill_tree(pid);

@@ -353,7 +353,7 @@ fn callbacks(session: &Arc<Session>) -> RemoteCallbacks<'static> {
     let mut callbacks = RemoteCallbacks::new();
     let progress = session.clone();
     callbacks.transfer_progress(move |progress_now| {
-        progress.object_is_complete();
+        progress.objects_are_complete(progress_now.received_objects());
         let options = &progress.options;
         let too_large = |limit| Error::TooLarge {
             url: progress.url.clone(),

@@ -149,6 +149,8 @@ fn what_a_handler_says_is_cut_and_server_database_and_log_stay_small() {
     let log = host.root().with_file_name("log");
     let mut command = host.up(repo.path());
     command.stderr(fs::File::create(&log).unwrap());
+    // Once is enough here.
+    command.args(["--set", "deploy_retry_backoff=500"]);
     let mut running = Running::start(command);
     let (mut ran, _) = running.settled(1);
     ran.sort();
@@ -241,13 +243,9 @@ fn a_hung_handler_ends_at_its_limit_with_all_it_started_and_others_go_on() {
         if stopped {
             signal(python, Signal::STOP);
         }
-        let mut others = Vec::new();
-        let failed = running.wait_for(|event| {
-            if is_of(event, "other") {
-                others.push(event["status"].clone());
-            }
-            is_of(event, "stuck")
-        });
+        let failed = running.wait_for(|event| is_of(event, "stuck"));
+        let others = running.seen.iter().filter(|event| is_of(event, "other"));
+        let others: Vec<&Value> = others.map(|event| &event["status"]).collect();
         assert_eq!(failed["status"], "unavailable", "{failed}");
         let message = failed["message"].as_str().unwrap();
         assert!(

@@ -9,7 +9,7 @@ use std::cell::RefCell;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -63,6 +63,7 @@ pub(super) struct Session {
     n_received: AtomicU64,
     /// Of `n_received`, when the last object was complete.
     n_complete: AtomicU64,
+    n_objects: AtomicUsize,
 }
 
 impl Session {
@@ -81,6 +82,7 @@ impl Session {
             failure: Mutex::new(None),
             n_received: AtomicU64::new(0),
             n_complete: AtomicU64::new(0),
+            n_objects: AtomicUsize::new(0),
         })
     }
 
@@ -100,10 +102,12 @@ impl Session {
         Err(io::Error::other("an object is too large"))
     }
 
-    /// An object of the pack is complete.
-    pub(super) fn object_is_complete(&self) {
-        let n_received = self.n_received.load(Ordering::Relaxed);
-        self.n_complete.store(n_received, Ordering::Relaxed);
+    /// So many objects of the pack are complete.
+    pub(super) fn objects_are_complete(&self, n_objects: usize) {
+        if self.n_objects.swap(n_objects, Ordering::Relaxed) != n_objects {
+            let n_received = self.n_received.load(Ordering::Relaxed);
+            self.n_complete.store(n_received, Ordering::Relaxed);
+        }
     }
 
     /// Time left, or `None` once the deadline has passed.

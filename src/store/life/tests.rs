@@ -1,6 +1,7 @@
 use std::path::PathBuf;
 
 use super::*;
+use crate::domain::EnvironmentId;
 use crate::store::tests::{check, environment};
 
 async fn opened() -> (tempfile::TempDir, PathBuf, Store) {
@@ -21,11 +22,8 @@ async fn now(store: &Store) -> std::result::Result<(), String> {
 async fn assert_refused(store: &Store, why: &str) {
     let found = now(store).await.unwrap_err();
     assert!(found.contains(why), "{found}");
-    let refused = store.setting_set(
-        crate::domain::EnvironmentId::generate(),
-        "a",
-        &serde_json::json!(1),
-    );
+    let value = serde_json::json!(1);
+    let refused = store.setting_set(EnvironmentId::generate(), "a", &value);
     let refused = refused.await.unwrap_err();
     assert!(
         matches!(&refused, Error::Lost(text) if text.contains(why)),
