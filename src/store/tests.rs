@@ -611,6 +611,7 @@ async fn a_removed_resource_is_orphaned_after_the_version_that_was_in_force() {
     .await;
 }
 
+/// Input: the disk is full in a transaction (security.md § 3 no. 33). Answer: an error, nothing half written, and it goes on.
 #[tokio::test]
 async fn a_full_disk_stops_writes_with_an_error_and_they_go_on_when_there_is_room_again() {
     let dir = tempfile::tempdir().unwrap();

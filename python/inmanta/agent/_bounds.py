@@ -10,8 +10,11 @@ if TYPE_CHECKING:
 
 # Characters of one log line, its arguments included.
 LINE = 16 << 10
-# Of one text in it: an argument, an exception.
-TEXT = 8 << 10
+# Of an argument.
+ARGUMENT = 8 << 10
+# Of the text of an exception and of its traceback: the line holds the first of them twice.
+TEXT = 4 << 10
+TRACE = 6 << 10
 # Log lines of one run, and all their characters together.
 RUN_LINES = 1000
 RUN = 1 << 20
@@ -33,7 +36,7 @@ def clip(text: str, limit: int = TEXT) -> str:
     return f"{text[:kept]}… ({len(text) - kept} characters were cut, the limit is {limit})"
 
 
-def clip_middle(text: str, limit: int = TEXT) -> str:
+def clip_middle(text: str, limit: int = TRACE) -> str:
     """Beginning and end of a text, with a mark in between."""
     if len(text) <= limit:
         return text
@@ -152,5 +155,5 @@ class Lines:
 def clipped(arguments: Mapping[str, object]) -> dict[str, object]:
     """The arguments of a line; long texts are cut before they are put together."""
     return {
-        clip(key, 200): clip(value) if type(value) is str else value for key, value in list(arguments.items())[:100]
+        clip(key, 200): clip(value, ARGUMENT) if type(value) is str else value for key, value in list(arguments.items())[:100]
     }

@@ -183,8 +183,7 @@ fn facts_and_found_resources_that_are_too_much_are_left_out_and_said() {
     );
 }
 
-/// Input: a resource that fails with much to say every few seconds (issue 16.8). Answer: after 8 MiB of a day its runs keep
-/// their result, their first lines and a mark.
+/// Input: a resource that fails with much to say every few seconds (issue 16.8). Answer: after 8 MiB of a day its runs keep their result, their first lines and a mark.
 #[test]
 fn a_resource_that_has_used_up_its_day_keeps_first_lines_and_a_mark_until_the_next() {
     let mut daily = Daily::default();

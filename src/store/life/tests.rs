@@ -42,8 +42,7 @@ async fn a_good_database_is_well_on_both_kinds() {
     .await;
 }
 
-/// Input: the SQLite file is deleted, or moved away and back, under the running server (issue 16.9). Answer: health is bad
-/// and writes are refused at once; the same file put back is taken up again.
+/// Input: the SQLite file is deleted, or moved away and back, under the running server (issue 16.9). Answer: health is bad and writes are refused at once; the same file put back is taken up again.
 #[tokio::test]
 async fn a_deleted_file_refuses_writes_and_the_same_one_put_back_is_good_again() {
     let (dir, path, store) = opened().await;
@@ -86,8 +85,7 @@ async fn an_overwritten_file_is_noticed_though_it_has_the_same_inode() {
     assert_refused(&store, "was overwritten").await;
 }
 
-/// Input: the write-ahead log is deleted under the running server (issue 16.9). Answer: the database does not give back what
-/// was written, so nothing more is.
+/// Input: the write-ahead log is deleted under the running server (issue 16.9). Answer: the database does not give back what was written, so nothing more is.
 #[tokio::test]
 async fn a_deleted_write_ahead_log_is_noticed() {
     let (dir, _, store) = opened().await;
@@ -137,8 +135,7 @@ async fn a_long_transaction_of_our_own_is_no_bad_health() {
     sqlx::query("ROLLBACK").execute(&mut *ours).await.unwrap();
 }
 
-/// Input: the PostgreSQL database is restored from a backup, or another server takes it, under the running server
-/// (issue 16.9). Answer: writes are refused, a restart is asked for.
+/// Input: the PostgreSQL database is restored from a backup, or another server takes it, under the running server (issue 16.9). Answer: writes are refused, a restart is asked for.
 #[tokio::test]
 async fn rows_that_are_not_ours_any_more_stop_all_writes() {
     check(|store| async move {
