@@ -102,6 +102,7 @@ fn task(agent: usize, n: usize) -> Task {
         dry_run: false,
         facts: false,
         reason: "a benchmark asked for it".into(),
+        limit_ms: 600_000,
     }
 }
 
@@ -126,7 +127,10 @@ fn rate(code: &ExecutorCommand, n_agents: usize) -> f64 {
         std::thread::scope(|scope| {
             scope.spawn(|| stdin.write_all(&frames).expect("it reads"));
             for _ in 0..n_resources {
-                let reply = protocol::read_frame(&mut stdout).expect("a frame");
+                let mut reply = protocol::read_frame(&mut stdout).expect("a frame");
+                while matches!(reply, Some(ExecutorReply::Alive)) {
+                    reply = protocol::read_frame(&mut stdout).expect("a frame");
+                }
                 let Some(ExecutorReply::Done(done)) = reply else {
                     panic!("the executor ended");
                 };

@@ -119,9 +119,9 @@ pub struct Server {
     pub address: SocketAddr,
     serving: JoinHandle<()>,
     housekeeping: JoinHandle<()>,
-    // The locks on data directory and database end with it.
+    watching: JoinHandle<()>,
+    // The lock on the data directory ends with it; that on the database with the store.
     _lock: std::fs::File,
-    _hold: store::Hold,
 }
 
 /// What no stored version needs (Python environments, files) is kept this long: a branch may come back to it, and a compile
@@ -145,7 +145,7 @@ impl Server {
             Database::Sqlite => Store::open_sqlite(&data.join("steward.db")).await?,
             Database::Postgres(url) => Store::open_postgres(url).await?,
         };
-        let hold = hold(&store).await?;
+        hold(&store).await?;
         let n_closed = store.action_close_interrupted().await?;
         if n_closed > 0 {
             tracing::warn!(
@@ -242,13 +242,14 @@ impl Server {
         };
         let serving = tokio::spawn(api::serve(app.clone(), listener));
         let housekeeping = tokio::spawn(housekeeping(app.clone(), config.housekeeping));
+        let watching = tokio::spawn(store::watch(app.store.clone(), app.shutdown.clone()));
         Ok(Self {
             app,
             address,
             serving,
             housekeeping,
+            watching,
             _lock: lock,
-            _hold: hold,
         })
     }
 
@@ -267,6 +268,7 @@ impl Server {
         futures_util::future::join_all(all.into_iter().map(|(id, running)| running.stop(id))).await;
         let _ = tokio::time::timeout(Duration::from_secs(5), self.serving).await;
         self.housekeeping.abort();
+        self.watching.abort();
         self.app.store.close().await;
     }
 }
@@ -502,10 +504,10 @@ fn prepare(path: &Path) -> Result<PathBuf, Error> {
 }
 
 /// One server a database. The one before may be about to end, as in a restart on another machine.
-async fn hold(store: &Store) -> Result<store::Hold, Error> {
+async fn hold(store: &Store) -> Result<(), Error> {
     for _ in 0..30 {
-        if let Some(hold) = store.hold_alone().await? {
-            return Ok(hold);
+        if store.hold_alone().await? {
+            return Ok(());
         }
         tokio::time::sleep(Duration::from_secs(1)).await;
     }

@@ -691,6 +691,14 @@ pub fn write_frame<T: Serialize>(writer: &mut impl Write, message: &T) -> io::Re
 
 /// Reads one frame; `Ok(None)` at a clean end of the stream.
 pub fn read_frame<T: DeserializeOwned>(reader: &mut impl Read) -> io::Result<Option<T>> {
+    read_frame_within(reader, MAX_FRAME_BYTES)
+}
+
+/// As [`read_frame`], of a process that may send no frame of more than `max_bytes`.
+pub fn read_frame_within<T: DeserializeOwned>(
+    reader: &mut impl Read,
+    max_bytes: u32,
+) -> io::Result<Option<T>> {
     let mut length = [0; 4];
     match reader.read_exact(&mut length) {
         Ok(()) => {}
@@ -698,9 +706,9 @@ pub fn read_frame<T: DeserializeOwned>(reader: &mut impl Read) -> io::Result<Opt
         Err(error) => return Err(error),
     }
     let length = u32::from_be_bytes(length);
-    if length > MAX_FRAME_BYTES {
+    if length > max_bytes {
         return Err(io::Error::other(format!(
-            "a frame of {length} bytes is too large"
+            "a frame of {length} bytes is too large, the limit is {max_bytes}"
         )));
     }
     // Grow with what arrives rather than trust the announced length.

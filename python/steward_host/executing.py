@@ -9,6 +9,9 @@ import sys
 import time
 
 from inmanta import resources
+from inmanta.agent import _bounds
+from inmanta.agent._bounds import clip, clip_middle
+from inmanta.agent._tasks import _reason
 from inmanta.agent.cache import AgentCache
 from inmanta.agent.executor import AgentInstance
 from inmanta.agent.handler import Commander, HandlerContext, SkipResource, SkipResourceForDependencies
@@ -22,7 +25,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from inmanta.agent.handler import HandlerAPI
-    from steward_host.messages import Facts, HandlerOutcome, LoadExecutor, LogLine, Task
+    from steward_host.messages import Discovered, Fact, Facts, HandlerOutcome, LoadExecutor, LogLine, Task
 
 
 # The methods of the API that handlers have without an address of the server (`src/deploy/ask.rs`).
@@ -37,6 +40,10 @@ ASKED = frozenset(
         "set_parameters",
     }
 )
+
+
+# As `src/deploy/bounds.rs` has it: no report of a run, and no question, is larger.
+MAX_REPLY_BYTES = 16 << 20
 
 
 class EventLoop:
@@ -82,6 +89,7 @@ class Executing:
 
     def __init__(self, pipe: Pipe) -> None:
         self._pipe = pipe
+        pipe.most = MAX_REPLY_BYTES
         # The real one comes with `load`.
         self._agent = Agent("", "")
         self._files: set[str] = set()
@@ -108,8 +116,8 @@ class Executing:
                     broken.append(
                         {
                             "module": module["name"],
-                            "message": f"{file['module']}: {type(error).__name__}: {error}",
-                            "traceback": failure.traceback_text(error, self._files),
+                            "message": f"{file['module']}: {type(error).__name__}: {clip(str(error))}",
+                            "traceback": clip_middle(failure.traceback_text(error, self._files)),
                         }
                     )
                     break
@@ -232,7 +240,7 @@ class Run:
                 context.exception(
                     "The handler of %(resource_id)s could not be closed (exception: %(exception)s)",
                     resource_id=str(resource.id),
-                    exception=_text(error),
+                    exception=_bounds.text_of(error),
                 )
 
     def _resolved(self, context: HandlerContext, resource: resources.Resource) -> bool:
@@ -274,7 +282,7 @@ class Run:
         context.warning(
             "Resource %(resource_id)s was skipped: %(reason)s",
             resource_id=str(self._request["resource"].get("id")),
-            reason=error.args,
+            reason=_reason(error),
         )
 
     def _unavailable(self, context: HandlerContext, pseudo: str, text: str, error: Exception) -> None:
@@ -283,7 +291,7 @@ class Run:
         context.exception(
             text + " %(resource_id)s (exception: %(exception)s)",
             resource_id=str(self._request["resource"].get("id")),
-            exception=_text(error),
+            exception=_bounds.text_of(error),
         )
         if self._dry_run:
             self._mark(context, pseudo)
@@ -293,7 +301,7 @@ class Run:
         context.exception(
             "An error occurred during deployment of %(resource_id)s (exception: %(exception)s)",
             resource_id=str(self._request["resource"].get("id")),
-            exception=_text(error),
+            exception=_bounds.text_of(error),
         )
         if self._dry_run:
             self._mark(context, "Handler failed")
@@ -320,31 +328,53 @@ class _Named:
 
 def report(context: HandlerContext) -> HandlerOutcome:
     """The `HandlerOutcome` of a context."""
+    # First what may have something to say in the log.
+    facts, discovered = _facts(context), _discovered(context)
     return {
         "status": getattr(context.resource_state, "value", "failed"),
         "change": _change(context.change),
         "changes": {
-            name: {"current": loggable(change.current), "desired": loggable(change.desired)}
+            name: {"current": _value(change.current), "desired": _value(change.desired)}
             for name, change in context.changes.items()
         },
-        "logs": [
-            {
-                "level": line.level.value,
-                "msg": line.msg,
-                "kwargs": {key: loggable(value) for key, value in line.kwargs.items()},
-                "timestamp_us": line.timestamp_us,
-            }
-            for line in context.logs
-        ],
-        "facts": [
-            {"name": fact["id"], "value": _fact(fact["value"]), "expires": bool(fact["expires"])}
-            # Of several values of one fact the last counts.
-            for fact in {fact["id"]: fact for fact in context.facts}.values()
-        ],
-        "discovered": [
-            {"resource_id": rid, "values": loggable(values)} for rid, values in context._discovered.items()
-        ],
+        "logs": _lines(context),
+        "facts": facts,
+        "discovered": discovered,
     }
+
+
+def _facts(context: HandlerContext) -> list[Fact]:
+    # Of several values of one fact the last counts.
+    facts = list({fact["id"]: fact for fact in context.facts}.values())[: _bounds.FACTS]
+    told: list[Fact] = [
+        {"name": fact["id"], "value": _fact(fact["value"]), "expires": bool(fact["expires"])} for fact in facts
+    ]
+    return [fact for fact in told if _is_short(context, "fact", fact["name"], len(fact["value"]))]
+
+
+def _discovered(context: HandlerContext) -> list[Discovered]:
+    import json
+
+    told: list[Discovered] = []
+    for rid, values in list(context._discovered.items())[: _bounds.DISCOVERED]:
+        values = loggable(values)
+        if _is_short(context, "discovered resource", rid, len(json.dumps(values))):
+            told.append({"resource_id": rid, "values": values})
+    return told
+
+
+def _is_short(context: HandlerContext, what: str, name: str, size: int) -> bool:
+    """What would be wrong when it is cut is left out, and the log says so."""
+    if size <= _bounds.VALUE:
+        return True
+    context.warning(
+        "The %(what)s %(name)s was not taken: it has %(size)s characters, the limit is %(limit)s",
+        what=what,
+        name=name,
+        size=size,
+        limit=_bounds.VALUE,
+    )
+    return False
 
 
 def _fact(value: object) -> str:
@@ -385,8 +415,34 @@ def _state(state: str) -> Any:
         return state
 
 
-def _text(error: BaseException) -> str:
-    return f"{type(error).__name__}('{error}')"
+def _value(value: object) -> Any:
+    """One side of a difference."""
+    value = loggable(value)
+    if type(value) is str:
+        return clip(value, _bounds.VALUE)
+    if type(value) in (list, dict):
+        import json
+
+        text = json.dumps(value)
+        return value if len(text) <= _bounds.VALUE else clip(text, _bounds.VALUE)
+    return value
+
+
+def _lines(context: HandlerContext) -> list[LogLine]:
+    """What was logged, and a mark if that is not all."""
+    lines: list[LogLine] = [
+        {
+            "level": line.level.value,
+            "msg": line.msg,
+            "kwargs": {key: loggable(value) for key, value in line.kwargs.items()},
+            "timestamp_us": line.timestamp_us,
+        }
+        for line in context.logs
+    ]
+    mark = context._lines.mark()
+    if mark:
+        lines.insert(-1, {"level": "INFO", "msg": mark, "kwargs": {}, "timestamp_us": time.time_ns() // 1000})
+    return lines
 
 
 def _attach_logging() -> None:

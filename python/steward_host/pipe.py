@@ -34,6 +34,8 @@ class Pipe:
         self.read_fd = read_fd
         self._write_fd = write_fd
         self._buffer = b""
+        # No message of this process may be larger.
+        self.most = MAX_FRAME_BYTES
         # Where this process may run, if it has a choice and Steward takes it away while the process waits.
         self._processors: set[int] | None = None
         # Whether this process may write: not a child that module code has forked.
@@ -100,8 +102,9 @@ class Pipe:
 
     def send_packed(self, body: bytes) -> None:
         """Writes a message that is packed already. TooLarge if it does not fit into a frame."""
-        if len(body) > MAX_FRAME_BYTES:
-            raise TooLarge(f"a message of {len(body)} bytes is too large, the limit is {MAX_FRAME_BYTES}")
+        most = min(self.most, MAX_FRAME_BYTES)
+        if len(body) > most:
+            raise TooLarge(f"a message of {len(body)} bytes is too large, the limit is {most}")
         if not self._is_ours:
             # Module code has forked, and its child came back to us instead of ending: the pipe is its parent's.
             os._exit(1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import tempfile
 import time
@@ -657,6 +658,43 @@ class Reports(unittest.TestCase):
         (line,) = body["outcome"]["logs"]
         self.assertEqual((name, body["id"], body["outcome"]["status"]), ("deployed", 3, "failed"))
         self.assertIn("too large", line["msg"])
+
+
+    def test_much_that_is_said_is_cut_where_it_is_said(self) -> None:
+        context = HandlerContext(row(), logger=_silent())
+        for n in range(20_000):
+            context.debug("debug %(n)s", n=n)
+        for n in range(20_000):
+            context.info("info %(n)s", n=n)
+        try:
+            raise ValueError("x" * (50 << 20))
+        except ValueError as error:
+            context.exception("broken: %(error)s", error=str(error))
+        context.error("last")
+        context.add_change("value", current="a" * (1 << 20), desired=list(range(100_000)))
+        context.set_fact("long", "v" * (1 << 20))
+        context.set_fact("short", "v")
+        outcome = report(context)
+        lines = [line["msg"] for line in outcome["logs"]]
+        self.assertLessEqual(len(lines), 1000)
+        self.assertEqual(lines[0], "info 0")
+        self.assertEqual(sum(line.startswith("debug") for line in lines), 0)
+        self.assertIn("last", lines)
+        self.assertTrue(any("more lines were cut; the limit is 1000 lines and 1 MiB a run" in line for line in lines))
+        broken = next(line for line in outcome["logs"] if line["msg"].startswith("broken"))
+        self.assertLess(len(broken["msg"]), 16 << 10)
+        self.assertIn("characters were cut", broken["kwargs"]["traceback"])
+        self.assertLess(len(str(broken)), 32 << 10)
+        change = outcome["changes"]["value"]
+        self.assertTrue(len(change["current"]) <= 64 << 10 and len(change["desired"]) <= 64 << 10)
+        self.assertEqual([fact["name"] for fact in outcome["facts"]], ["short"])
+        self.assertTrue(any(line.startswith("The fact long was not taken") for line in lines))
+
+
+def _silent() -> logging.Logger:
+    logger = logging.Logger("silent")
+    logger.disabled = True
+    return logger
 
 
 class Quickstart(unittest.TestCase):

@@ -6,6 +6,8 @@
 
 mod code;
 pub mod handler;
+mod native;
+mod printed;
 mod python;
 mod worker;
 
@@ -21,7 +23,7 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 use steward_compiler::protocol;
 
-use crate::deploy::{ExecutorCommand, ExecutorReply, Task};
+use crate::deploy::{BEAT, ExecutorCommand, ExecutorReply, Task, bounds};
 use crate::process;
 use code::Code;
 pub use python::Limits;
@@ -29,6 +31,9 @@ use worker::Worker;
 
 /// A handler waits this long for what it asked of the server.
 const ANSWER: Duration = Duration::from_secs(60);
+
+/// Of what a handler asks, as JSON. Each agent has one question open at most.
+const ASK_BYTES: usize = 4 << 20;
 
 /// A question of a handler's that is open: who waits for its answer.
 type Open = Arc<Mutex<HashMap<u64, mpsc::Sender<(u16, Value)>>>>;
@@ -47,6 +52,12 @@ struct Replies {
 impl Replies {
     /// Asks the server on behalf of a handler, and waits: HTTP status and body.
     fn ask(&self, method: String, arguments: Map<String, Value>) -> (u16, Value) {
+        let n_bytes = bounds::json_bytes(&arguments);
+        if n_bytes > ASK_BYTES {
+            let message =
+                format!("the arguments of {method} take {n_bytes} bytes, the limit is {ASK_BYTES}");
+            return (413, serde_json::json!({ "message": message }));
+        }
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let (sender, receiver) = mpsc::channel();
         locked(&self.open).insert(id, sender);
@@ -83,6 +94,14 @@ pub fn run(limits: Limits) -> ExitCode {
         open: Open::default(),
         next: Arc::default(),
     };
+    let alive = replies.clone();
+    // On a thread of its own: whoever works is not taken for one that hangs. It ends with the process.
+    thread::spawn(move || {
+        loop {
+            alive.send(&ExecutorReply::Alive);
+            thread::sleep(BEAT);
+        }
+    });
     let mut reader = BufReader::new(io::stdin());
     let mut agents: HashMap<String, mpsc::Sender<(Task, Arc<Code>)>> = HashMap::new();
     let mut codes: HashMap<String, Arc<Code>> = HashMap::new();

@@ -13,8 +13,10 @@ use serde_json::{Map, Value};
 use steward_compiler::protocol::{self, FromHost, HandlerOutcome, ToHost};
 
 use super::code::Code;
+use super::printed;
 use super::worker::Ask;
 use crate::deploy::Task;
+use crate::deploy::bounds::MAX_REPLY_BYTES;
 use crate::process;
 use watchdog::Watchdog;
 
@@ -23,15 +25,12 @@ use watchdog::Watchdog;
 pub struct Limits {
     /// To start and import all modules.
     pub import: Duration,
-    /// To bring one resource to its desired state. Long: a handler may wait for a machine to boot.
-    pub deploy: Duration,
 }
 
 impl Default for Limits {
     fn default() -> Self {
         Self {
             import: Duration::from_secs(120),
-            deploy: Duration::from_secs(600),
         }
     }
 }
@@ -43,7 +42,6 @@ const END: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 pub(super) struct PythonHost {
-    limits: Limits,
     watchdog: Watchdog,
     child: Child,
     stdin: ChildStdin,
@@ -70,13 +68,16 @@ impl PythonHost {
             .command("executor")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
             .process_group(0)
             .spawn()?;
         let pipe = || io::Error::other("a pipe to Python is missing");
         let stdin = child.stdin.take().ok_or_else(pipe)?;
         let stdout = BufReader::new(child.stdout.take().ok_or_else(pipe)?);
+        if let Some(stderr) = child.stderr.take() {
+            printed::follow(stderr, agent);
+        }
         let mut host = Self {
-            limits,
             watchdog: Watchdog::start(child.id()),
             child,
             stdin,
@@ -84,7 +85,7 @@ impl PythonHost {
             broken: Vec::new(),
             next: 0,
         };
-        host.within("importing the Python modules", limits.import, |host| {
+        host.within("importing the Python modules", limits.import, "", |host| {
             host.load(code, agent)
         })?;
         Ok(host)
@@ -163,7 +164,8 @@ impl PythonHost {
                 dependency_changed: task.dependency_changed,
             }
         };
-        self.within("its handler", self.limits.deploy, |host| {
+        let setting = " (setting `deploy_timeout`)";
+        self.within("its handler", task.limit(), setting, |host| {
             protocol::write_frame(&mut host.stdin, &request)?;
             loop {
                 match host.read()? {
@@ -171,7 +173,8 @@ impl PythonHost {
                         id: answered,
                         outcome,
                     } if answered == id => return Ok(outcome),
-                    FromHost::Log { level, message } => tracing::info!(level, "{message}"),
+                    // Our host never sends any: what handlers log is in the outcome.
+                    FromHost::Log { .. } => {}
                     FromHost::Api { method, arguments } => {
                         let (code, body) = ask(method, arguments);
                         let answer = ToHost::ApiAnswer { code, body };
@@ -185,7 +188,7 @@ impl PythonHost {
 
     /// Lets the host run its delete hooks and end; one that takes too long for that is ended.
     pub(super) fn stop(mut self) {
-        let stopped = self.within("the end of the Python host", STOP, |host| {
+        let stopped = self.within("the end of the Python host", STOP, "", |host| {
             protocol::write_frame(&mut host.stdin, &ToHost::Stop)?;
             while !matches!(host.read()?, FromHost::Bye) {}
             Ok(())
@@ -195,18 +198,20 @@ impl PythonHost {
         }
     }
 
-    /// One exchange, `what` in words, that the host does not survive if it takes longer than `limit`.
+    /// One exchange, `what` in words, that the host does not survive if it takes longer than `limit`, which a `setting` may
+    /// give.
     fn within<T>(
         &mut self,
         what: &str,
         limit: Duration,
+        setting: &str,
         exchange: impl FnOnce(&mut Self) -> io::Result<T>,
     ) -> io::Result<T> {
         self.watchdog.arm(limit);
         let result = exchange(self);
         if self.watchdog.disarm() {
             return Err(io::Error::other(format!(
-                "{what} did not end within {} s and was stopped",
+                "{what} did not end within {} s{setting} and was stopped",
                 limit.as_secs_f64()
             )));
         }
@@ -221,7 +226,8 @@ impl PythonHost {
     }
 
     fn read(&mut self) -> io::Result<FromHost> {
-        protocol::read_frame(&mut self.stdout)?.ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
+        protocol::read_frame_within(&mut self.stdout, MAX_REPLY_BYTES)?
+            .ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
     }
 }
 

@@ -1,6 +1,5 @@
 //! The work of one agent: one task at a time, by a native handler or through Python.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
@@ -8,8 +7,9 @@ use steward_compiler::protocol::HandlerOutcome;
 
 use super::code::Code;
 use super::handler::{self, Context};
+use super::native::Native;
 use super::python::{Limits, PythonHost};
-use crate::deploy::{Task, TaskDone};
+use crate::deploy::{Task, TaskDone, bounds};
 use crate::domain::{HandlerStatus, Timestamp};
 
 /// Puts a handler's question to the server: method and arguments, status and body.
@@ -19,6 +19,7 @@ pub(super) struct Worker {
     agent: String,
     limits: Limits,
     ask: Ask,
+    native: Native,
     host: Option<(Arc<Code>, PythonHost)>,
 }
 
@@ -28,6 +29,7 @@ impl Worker {
             agent,
             limits,
             ask,
+            native: Native::default(),
             host: None,
         }
     }
@@ -45,20 +47,18 @@ impl Worker {
 
     pub(super) fn run(&mut self, task: Task, code: &Arc<Code>) -> TaskDone {
         let started_us = Timestamp::now().0;
-        let outcome = match serde_json::from_str::<Map<String, Value>>(&task.attributes) {
+        let mut outcome = match serde_json::from_str::<Map<String, Value>>(&task.attributes) {
             Err(error) => refused(&format!(
                 "the resource's attributes are no JSON object: {error}"
             )),
             Ok(attributes) => match handler::native(&task.resource_type) {
                 Some(native) if !code.has_module_of(&task.resource_type) => {
-                    catch_unwind(AssertUnwindSafe(|| {
-                        handler::run(native, &task, &attributes)
-                    }))
-                    .unwrap_or_else(|_| refused("the handler panicked; this is a bug in Steward"))
+                    self.native.run(native, &task, attributes)
                 }
                 _ => self.run_in_python(&task, attributes, code),
             },
         };
+        bounds::bound(&mut outcome, &bounds::RUN);
         let finished_us = Timestamp::now().0;
         let (action, resource_id, dry_run) = (task.action, task.resource_id, task.dry_run);
         TaskDone {
@@ -121,7 +121,7 @@ impl Worker {
 }
 
 /// A resource that could not be handed to any handler.
-fn refused(message: &str) -> HandlerOutcome {
+pub(super) fn refused(message: &str) -> HandlerOutcome {
     let mut context = Context::default();
     context.error(message);
     context.into_outcome(HandlerStatus::Unavailable)

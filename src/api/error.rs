@@ -88,6 +88,13 @@ impl From<store::Error> for ApiError {
             store::Error::NotFound(what) => Self::not_found(what),
             store::Error::Exists(what) => Self::bad_request(format!("{what} exists already")),
             store::Error::Conflict(message) => Self::conflict(message),
+            store::Error::Lost(_) => {
+                tracing::error!(error = chain(&error), "a request was refused");
+                Self::with_status(
+                    StatusCode::SERVICE_UNAVAILABLE,
+                    "the database is not well, so nothing is written; the log of the server says why",
+                )
+            }
             error => Self::internal(&error),
         }
     }

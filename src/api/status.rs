@@ -31,20 +31,21 @@ const HOME: &str = "<!doctype html><meta charset=\"utf-8\"><title>Steward</title
                     <p>This server has no console yet. Its API is below <code>/api</code>: \
                     <a href=\"/api/v1/serverstatus\">status</a>, <a href=\"/api/v2/environment\">environments</a>.";
 
-/// `GET /api/v2/health`: 200 when the database answers, else 500.
+/// `GET /api/v2/health`: 200 when the database takes what is written and gives it back, else 503. Why is in the log: whoever
+/// asks needs no token.
 async fn health(app: App) -> Result<Answer, ApiError> {
-    match app.store.ping().await {
+    match app.store.check().await {
         Ok(()) => Ok(Answer::Data(json!(null))),
         Err(_) => Err(ApiError::with_status(
-            StatusCode::INTERNAL_SERVER_ERROR,
-            "the database does not answer",
+            StatusCode::SERVICE_UNAVAILABLE,
+            "the database is not well; the log of the server says why",
         )),
     }
 }
 
 /// `GET /api/v1/serverstatus`. Source: rest-api.md 2.5.
 async fn server_status(app: App) -> Result<Answer, ApiError> {
-    let connected = app.store.ping().await.is_ok();
+    let connected = app.store.check().await.is_ok();
     let state = if connected { "OK" } else { "Error" };
     let slice = |name: &str, status: serde_json::Value| json!({"name": name, "status": status, "reported_status": state, "message": null});
     Ok(Answer::Data(json!({

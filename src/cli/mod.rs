@@ -66,11 +66,7 @@ enum Command {
     },
     /// The life of a process that runs handlers for a server.
     #[command(hide = true)]
-    Executor {
-        /// How long a Python handler may take for one resource.
-        #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..))]
-        handler_timeout: u64,
-    },
+    Executor,
     /// Compile for the process at the other end of standard input, which is the Python host of the compile.
     #[command(hide = true)]
     Attached {
@@ -271,12 +267,9 @@ pub fn main() -> ExitCode {
             log::child();
             crate::compile::run_worker(memory_bytes)
         }
-        Command::Executor { handler_timeout } => {
+        Command::Executor => {
             log::child();
-            crate::agent::run(crate::agent::Limits {
-                deploy: std::time::Duration::from_secs(handler_timeout),
-                ..Default::default()
-            })
+            crate::agent::run(crate::agent::Limits::default())
         }
         Command::Attached {
             project,

@@ -71,33 +71,34 @@ async fn serve(config: config::Config) -> Result<(), Box<dyn std::error::Error>>
     Ok(())
 }
 
-/// Says that we are alive, from the runtime that does all work. A database that is away is told in the status and waited
-/// for: killing the server would not bring it back, but would cut off what is running.
+/// How often the status is told where systemd wants no sign of life.
+const STATUS_EVERY: Duration = Duration::from_secs(10);
+
+/// Says that we are alive, from the runtime that does all work, and how the database is. A database that is away is told in
+/// the status and waited for: killing the server would not bring it back, but would cut off what is running.
 async fn watchdog(app: App) {
     let mut usec = 0;
-    if !sd_notify::watchdog_enabled(false, &mut usec) {
-        return;
-    }
-    let period = Duration::from_micros(usec / 3);
+    let is_watched = sd_notify::watchdog_enabled(false, &mut usec);
+    let period = match is_watched {
+        true => Duration::from_micros(usec / 3),
+        false => STATUS_EVERY,
+    };
     let mut timer = tokio::time::interval(period);
     timer.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    let mut was_well = true;
+    let mut was = String::new();
     loop {
         timer.tick().await;
-        let is_well = matches!(
-            tokio::time::timeout(period / 2, app.store.ping()).await,
-            Ok(Ok(()))
-        );
-        if is_well != was_well {
-            let status = if is_well {
-                "The database answers again"
-            } else {
-                "The database does not answer"
-            };
-            tracing::error!("{status}");
-            let _ = sd_notify::notify(false, &[NotifyState::Status(status)]);
-            was_well = is_well;
+        let status = match app.store.trouble() {
+            None if was.is_empty() => String::new(),
+            None => "The database is well again".to_owned(),
+            Some(why) => format!("The database is not well: {why}"),
+        };
+        if status != was {
+            let _ = sd_notify::notify(false, &[NotifyState::Status(&status)]);
+            was = status;
         }
-        let _ = sd_notify::notify(false, &[NotifyState::Watchdog]);
+        if is_watched {
+            let _ = sd_notify::notify(false, &[NotifyState::Watchdog]);
+        }
     }
 }

@@ -3,9 +3,13 @@
 
 use serde_json::{Map, Value, json};
 
+use super::bounds::{self, MAX_DISCOVERED, MAX_FACTS};
 use super::engine::Loop;
 use crate::domain::{EnvironmentId, ParameterId, ResourceId, Timestamp, chain};
 use crate::store::{self, Discovered, Fact};
+
+/// Of an answer to a handler, as JSON.
+const ANSWER_BYTES: usize = 16 << 20;
 
 /// A fact or a parameter as the API shows it.
 pub fn fact_json(environment: EnvironmentId, fact: &Fact) -> Value {
@@ -40,6 +44,10 @@ pub fn discovered_input(value: &Value) -> Result<Discovered, String> {
             value["values"]
         ));
     }
+    bounds::check_found(
+        value["discovered_resource_id"].as_str().unwrap_or_default(),
+        &value["values"],
+    )?;
     Ok(Discovered {
         resource_id: id("discovered_resource_id")?,
         discovery_resource_id: id("discovery_resource_id")?,
@@ -78,10 +86,19 @@ impl Loop {
                 json!({"message": format!("handlers cannot call {method}")}),
             )),
         };
-        answer.unwrap_or_else(|error| {
+        let answer = answer.unwrap_or_else(|error| {
             tracing::error!(error = chain(&error), "cannot answer a handler");
             (500, json!({"message": "the database failed"}))
-        })
+        });
+        match bounds::json_bytes(&answer.1) {
+            0..=ANSWER_BYTES => answer,
+            n_bytes => {
+                let message = format!(
+                    "the answer to {method} takes {n_bytes} bytes, the limit is {ANSWER_BYTES}; ask for less"
+                );
+                (413, json!({ "message": message }))
+            }
+        }
     }
 
     async fn get_param(
@@ -137,6 +154,9 @@ impl Loop {
     }
 
     async fn set_discovered(&self, found: &[Value]) -> Result<(u16, Value), store::Error> {
+        if found.len() > MAX_DISCOVERED {
+            return Ok(too_many("discovered resources", MAX_DISCOVERED));
+        }
         let found: Result<Vec<_>, String> = found.iter().map(discovered_input).collect();
         match found {
             Ok(found) => {
@@ -148,6 +168,9 @@ impl Loop {
     }
 
     async fn set_params(&mut self, parameters: &[Value]) -> Result<(u16, Value), store::Error> {
+        if parameters.len() > MAX_FACTS {
+            return Ok(too_many("parameters", MAX_FACTS));
+        }
         let mut last = Value::Null;
         for parameter in parameters {
             let Some(parameter) = parameter.as_object() else {
@@ -170,6 +193,9 @@ impl Loop {
             if fact.expires && fact.resource_id.is_empty() {
                 return Ok((400, json!({"message": "Cannot set expiry for parameters."})));
             }
+            if let Err(message) = bounds::check_fact(&fact.name, &fact.value) {
+                return Ok((400, json!({"message": message})));
+            }
             self.store.fact_set(self.environment, &fact).await?;
             last = fact_json(self.environment, &fact);
             self.recompile_for(&[(fact.resource_id, fact.name)]).await;
@@ -184,4 +210,9 @@ fn text(arguments: &Map<String, Value>, name: &str) -> String {
         None | Some(Value::Null) => String::new(),
         Some(other) => other.to_string(),
     }
+}
+
+fn too_many(what: &str, limit: usize) -> (u16, Value) {
+    let message = format!("too many {what} in one call; the limit is {limit}");
+    (400, json!({ "message": message }))
 }

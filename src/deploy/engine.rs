@@ -24,9 +24,11 @@ pub(in crate::deploy) use results::messages_json;
 use results::Round;
 
 use super::Intent;
+use super::bounds::Daily;
 use super::code::{Code, code_of};
 use super::executor::{Executor, Message, Task};
 use super::facts::{self, Facts};
+use super::replies::Held;
 use super::schedule::{Policy, Priority, Run, Schedule, Which};
 use crate::domain::{ActionId, DryRunId, EnvironmentId, Settings, Timestamp, chain};
 use crate::observe::{Bus, ResourceDone, What};
@@ -64,6 +66,9 @@ pub(super) struct Loop {
     shutdown: CancellationToken,
     starts: Vec<ActionStart>,
     ends: Vec<(ActionEnd, ResourceDone)>,
+    /// The room that the answers in `ends` take.
+    held: Vec<Held>,
+    pub(super) daily: Daily,
     round: Option<Round>,
     n_rounds: u64,
     next_deploy_cron: Option<Timestamp>,
@@ -72,6 +77,9 @@ pub(super) struct Loop {
 
 /// A wake-up may be lost with the process that gave it: the store is looked at this often without one.
 const LOOK_EVERY: Duration = Duration::from_secs(30);
+
+/// Answers that are taken before anything else is looked at: many, since they are written in one transaction.
+const MESSAGES_AT_ONCE: usize = 10_000;
 
 /// How long shutdown waits for running tasks.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -131,6 +139,8 @@ impl Loop {
             shutdown: options.shutdown.clone(),
             starts: Vec::new(),
             ends: Vec::new(),
+            held: Vec::new(),
+            daily: Daily::default(),
             round: None,
             n_rounds: 0,
             next_deploy_cron: None,
@@ -163,7 +173,8 @@ impl Loop {
                 };
                 next_look = Instant::now() + pause;
             }
-            if !self.halted {
+            // Nothing is begun whose result could not be written.
+            if !self.halted && self.store.is_usable().is_ok() {
                 self.pump().await;
             }
             self.flush().await;
@@ -193,7 +204,9 @@ impl Loop {
                     if let Some(message) = message {
                         self.hear(message).await;
                     }
-                    while let Ok(message) = messages.try_recv() {
+                    // So many at once, so that nobody can keep us from everything else.
+                    for _ in 0..MESSAGES_AT_ONCE {
+                        let Ok(message) = messages.try_recv() else { break };
                         self.hear(message).await;
                     }
                 }
@@ -288,6 +301,11 @@ impl Loop {
         Ok(())
     }
 
+    /// How long a handler may take for one run that begins now.
+    pub(super) fn limit_ms(&self) -> u64 {
+        u64::try_from(self.settings.deploy_timeout().as_millis()).unwrap_or(u64::MAX)
+    }
+
     fn tick(&mut self) {
         let now = Timestamp::now();
         self.schedule.tick(now);
@@ -336,6 +354,7 @@ impl Loop {
                 dry_run: false,
                 facts: false,
                 reason: run.reason.clone(),
+                limit_ms: self.limit_ms(),
             };
             self.open.insert(run.action, Open { run, started });
             self.executor.run(task, &code).await;

@@ -5,18 +5,29 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use steward_compiler::PythonRuntime;
 use steward_compiler::protocol::{HandlerOutcome, LogLine};
 use tokio::process::{Child, ChildStdin};
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 
 use crate::domain::{ActionId, EnvironmentId, Timestamp};
 use crate::process;
 
 use super::CodeModule;
+use super::bounds::MAX_REPLY_BYTES;
 use super::code::AgentCode;
+use super::replies::{self, Held};
+
+/// How often an executor says that it runs.
+pub const BEAT: Duration = Duration::from_secs(5);
+/// An executor that says nothing for this long is stopped, or its host is too busy for it to do any work.
+const SILENCE: Duration = Duration::from_secs(25);
+/// What executors of an environment have said and what is not written yet takes so much at most, in KiB; beyond it they wait.
+const ROOM_KIB: usize = 4 * (MAX_REPLY_BYTES as usize >> 10);
 
 /// What the server says to an executor.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -86,12 +97,23 @@ pub struct Task {
     /// The handler is only asked for facts.
     pub facts: bool,
     pub reason: String,
+    /// How long the handler may take, in milliseconds: the setting `deploy_timeout`.
+    pub limit_ms: u64,
+}
+
+impl Task {
+    /// How long the handler may take.
+    pub fn limit(&self) -> Duration {
+        Duration::from_millis(self.limit_ms)
+    }
 }
 
 /// What an executor says to the server.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ExecutorReply {
+    /// Said every [`BEAT`], whatever the handlers do: the process runs.
+    Alive,
     Done(TaskDone),
     /// A handler calls a method of the API.
     Ask {
@@ -122,6 +144,8 @@ pub(super) struct Executor {
     done: mpsc::UnboundedSender<Message>,
     running: Option<Running>,
     generation: u64,
+    /// For answers that are not written yet, in KiB.
+    room: Arc<Semaphore>,
 }
 
 #[derive(Debug)]
@@ -138,15 +162,19 @@ pub(super) enum Message {
     Done {
         generation: u64,
         done: Box<TaskDone>,
+        held: Held,
     },
+    /// The pipe ended; or why it is not read any more.
     Ended {
         generation: u64,
+        why: Option<String>,
     },
     Ask {
         generation: u64,
         id: u64,
         method: String,
         arguments: serde_json::Map<String, serde_json::Value>,
+        held: Held,
     },
 }
 
@@ -162,6 +190,7 @@ impl Executor {
             done,
             running: None,
             generation: 0,
+            room: Arc::new(Semaphore::new(ROOM_KIB)),
         }
     }
 
@@ -183,6 +212,7 @@ impl Executor {
             let _ = self.done.send(Message::Done {
                 generation: self.generation,
                 done: Box::new(unavailable(action, open, message)),
+                held: None,
             });
         }
     }
@@ -217,7 +247,7 @@ impl Executor {
             Ok(written) => written,
             Err(_) => {
                 // It does not read any more. Its end is told by the closed pipe, with all that it was running.
-                process::kill_group(&mut running.child);
+                end(&mut running.child);
                 Ok(())
             }
         }
@@ -254,16 +284,25 @@ impl Executor {
             tokio::time::timeout(WRITE_PATIENCE, written).await,
             Ok(Ok(()))
         ) {
-            process::kill_group(&mut running.child);
+            end(&mut running.child);
         }
     }
 
-    /// The process ended: what it was running is `unavailable`.
-    pub(super) fn ended(&mut self, generation: u64) -> Vec<TaskDone> {
+    /// The process ended, or is given up: what it was running is `unavailable`.
+    pub(super) fn ended(&mut self, generation: u64, why: Option<&str>) -> Vec<TaskDone> {
         if generation != self.generation {
             return Vec::new();
         }
-        self.stop("Failure during executor execution for resource: the executor process ended unexpectedly")
+        let what = match why {
+            None => "ended unexpectedly".to_owned(),
+            Some(why) => format!("was ended: {why}"),
+        };
+        if let Some(running) = self.running.as_mut().filter(|_| why.is_some()) {
+            end(&mut running.child);
+        }
+        self.stop(&format!(
+            "Failure during executor execution for resource: the executor process {what}"
+        ))
     }
 
     /// Ends the process; what it was running is `unavailable`, and says why.
@@ -289,33 +328,14 @@ impl Executor {
                 .stdout
                 .take()
                 .ok_or_else(|| std::io::Error::other("no pipe from the executor"))?;
-            let (generation, done) = (self.generation, self.done.clone());
-            // Ends with the pipe, that is with the process; the engine hears of it by `Ended`.
-            tokio::spawn(async move {
-                let mut stdout = tokio::io::BufReader::new(stdout);
-                while let Ok(Some(reply)) = process::read_frame(&mut stdout).await {
-                    let message = match reply {
-                        ExecutorReply::Done(reply) => Message::Done {
-                            generation,
-                            done: Box::new(reply),
-                        },
-                        ExecutorReply::Ask {
-                            id,
-                            method,
-                            arguments,
-                        } => Message::Ask {
-                            generation,
-                            id,
-                            method,
-                            arguments,
-                        },
-                    };
-                    if done.send(message).is_err() {
-                        return;
-                    }
-                }
-                let _ = done.send(Message::Ended { generation });
-            });
+            let source = replies::Source {
+                generation: self.generation,
+                messages: self.done.clone(),
+                room: Arc::clone(&self.room),
+                silence: SILENCE,
+            };
+            // Ends with the pipe, that is with the process, or with its silence; the engine learns of it by `Ended`.
+            tokio::spawn(replies::read(stdout, source));
             self.running = Some(Running {
                 child,
                 stdin,
@@ -327,6 +347,15 @@ impl Executor {
             .as_mut()
             .ok_or_else(|| std::io::Error::other("the executor is gone"))
     }
+}
+
+/// Ends a process that does not work as it should, with all that its handlers run: a Python host that is stopped would not
+/// notice that it is gone.
+fn end(child: &mut Child) {
+    if let Some(pid) = child.id() {
+        process::kill_tree(pid);
+    }
+    process::kill_group(child);
 }
 
 fn unavailable(

@@ -10,6 +10,7 @@ use std::time::Instant;
 use steward_compiler::protocol::HandlerOutcome;
 use tokio::sync::Notify;
 
+use super::bounds::bound;
 use super::engine::{Loop, messages_json};
 use super::executor::{Task, TaskDone};
 use crate::domain::{ActionId, EnvironmentId, FactTimes, HandlerStatus, Timestamp, chain};
@@ -153,21 +154,29 @@ impl Loop {
             dry_run: false,
             facts: true,
             reason: "its facts were asked for".to_owned(),
+            limit_ms: self.limit_ms(),
         };
         self.executor.run(task, &code).await;
     }
 
     /// Writes what a handler answered. The state of the resource is as it was.
     pub(super) async fn facts_told(&mut self, done: TaskDone) {
-        let outcome = done.outcome;
+        let mut outcome = done.outcome;
+        let finished = Timestamp(done.finished_us);
+        bound(
+            &mut outcome,
+            self.daily.share(&done.resource_id, Timestamp::now()),
+        );
         let status = HandlerStatus::parse(&outcome.status).unwrap_or(HandlerStatus::Failed);
+        let messages = messages_json(&outcome.logs);
+        self.daily.add(&done.resource_id, messages.len());
         let end = ActionEnd {
             id: done.action,
-            finished: Timestamp(done.finished_us),
+            finished,
             status: status.legacy(),
             change: "nochange",
             changes: "{}".to_owned(),
-            messages: messages_json(&outcome.logs),
+            messages,
             state: None,
             facts: facts_of(&outcome),
             discovered: Vec::new(),

@@ -83,6 +83,13 @@ pub const DEFINITIONS: &[Definition] = &[
               interval. 0: always the deploy interval.",
     },
     Definition {
+        name: "deploy_timeout",
+        kind: SettingKind::PositiveFloat,
+        default: "3600.0",
+        doc: "Seconds that a handler may take for one run of one resource. One that takes longer is ended with all that it \
+              started; the resource counts as unavailable and is retried.",
+    },
+    Definition {
         name: "auto_full_compile",
         kind: SettingKind::Cron,
         default: "\"\"",
@@ -174,6 +181,11 @@ impl Settings {
 
     pub fn retry_backoff(&self) -> Duration {
         Duration::from_secs(self.number("deploy_retry_backoff") as u64)
+    }
+
+    /// How long a handler may take for one run; between a tenth of a second and a week.
+    pub fn deploy_timeout(&self) -> Duration {
+        Duration::from_secs_f64(self.number("deploy_timeout").clamp(0.1, 604_800.0))
     }
 
     pub fn recompile_backoff(&self) -> Duration {

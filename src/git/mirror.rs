@@ -36,6 +36,8 @@ pub struct FetchOptions {
     pub silence: Duration,
     /// What may be received.
     pub bytes: u64,
+    /// What one object of a pack may take, packed.
+    pub object_bytes: u64,
     pub objects: usize,
     /// `http://host:port` of a proxy for http and https; the environment is not asked.
     pub proxy: Option<String>,
@@ -50,6 +52,7 @@ impl fmt::Debug for FetchOptions {
             .field("time", &self.time)
             .field("silence", &self.silence)
             .field("bytes", &self.bytes)
+            .field("object_bytes", &self.object_bytes)
             .field("objects", &self.objects)
             .field("ssh", &self.ssh)
             .finish_non_exhaustive()
@@ -62,6 +65,8 @@ impl Default for FetchOptions {
             time: Duration::from_secs(300),
             silence: Duration::from_secs(30),
             bytes: 2 << 30,
+            // Twice what a checkout takes of one file.
+            object_bytes: 256 << 20,
             objects: 5_000_000,
             proxy: None,
             ssh: PathBuf::from("/usr/bin/ssh"),
@@ -348,6 +353,7 @@ fn callbacks(session: &Arc<Session>) -> RemoteCallbacks<'static> {
     let mut callbacks = RemoteCallbacks::new();
     let progress = session.clone();
     callbacks.transfer_progress(move |progress_now| {
+        progress.objects_are_complete(progress_now.received_objects());
         let options = &progress.options;
         let too_large = |limit| Error::TooLarge {
             url: progress.url.clone(),

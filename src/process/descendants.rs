@@ -87,6 +87,20 @@ pub fn end_all(find: impl Fn() -> BTreeSet<i32>) {
     }
 }
 
+/// Kills a child of ours and its descendants, whatever process group they went to: first the child is stopped, so that it
+/// starts nothing more, then what is below it is killed, then the child. What was given away (a daemon, whose parent has
+/// ended) is nobody's descendant and stays. The child must not have been waited for yet.
+pub fn kill_tree(child: u32) {
+    let Some(root) = super::pid(child) else {
+        return;
+    };
+    // It may have ended by itself.
+    let _ = rustix::process::kill_process(root, Signal::STOP);
+    let id = root.as_raw_nonzero().get();
+    end_all(|| below([id]));
+    let _ = rustix::process::kill_process(root, Signal::KILL);
+}
+
 fn signal_all(processes: &BTreeSet<i32>, signal: Signal) {
     for process in processes.iter().filter_map(|id| Pid::from_raw(*id)) {
         // It may have ended by itself.

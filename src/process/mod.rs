@@ -9,6 +9,7 @@ mod supervised;
 mod supervisor;
 
 pub use peer::may_be_confined;
+pub use descendants::kill_tree;
 pub use supervised::{Ended, run_supervised, supervised_command};
 pub use supervisor::{Supervision, supervise};
 

@@ -173,8 +173,9 @@ impl Store {
                         .execute(&mut *tx)
                         .await?;
                 }
+                let mut n_refused = 0;
                 for (name, value, expires) in &end.facts {
-                    sqlx::query(super::fact::SET)
+                    let set = sqlx::query(super::fact::SET)
                         .bind(&environment)
                         .bind(&end.resource_id)
                         .bind(storable(name))
@@ -183,8 +184,16 @@ impl Store {
                         .bind(end.finished.0)
                         .bind("fact")
                         .bind(None::<String>)
+                        .bind(super::fact::MAX_OF_ONE)
                         .execute(&mut *tx)
                         .await?;
+                    n_refused += u64::from(set.rows_affected() == 0);
+                }
+                if n_refused > 0 {
+                    tracing::warn!(
+                        resource.id = end.resource_id, n_refused, limit = super::fact::MAX_OF_ONE,
+                        "facts of {} were not taken: it has too many", end.resource_id
+                    );
                 }
                 if end.change == "purged" && end.status == "deployed" {
                     sqlx::query(PURGED).bind(&environment).bind(&end.resource_id).execute(&mut *tx).await?;

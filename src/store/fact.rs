@@ -41,10 +41,17 @@ macro_rules! select {
     };
 }
 
-/// Written for whatever a run or a user says. What a run says keeps the metadata.
+/// Facts that a resource may have, and parameters that an environment may have: a handler that makes up a new name in each
+/// run would fill the database otherwise.
+pub(super) const MAX_OF_ONE: i64 = 5000;
+
+/// Written for whatever a run or a user says. What a run says keeps the metadata. Writes nothing when there would be more
+/// than $9 of the resource.
 pub(super) const SET: &str = "INSERT INTO fact (environment_id, resource_id, name, value, expires, updated_us, source, \
-                              metadata) VALUES ($1, $2, $3, $4, $5, $6, $7, COALESCE($8, '{}')) \
-                              ON CONFLICT (environment_id, resource_id, name) DO UPDATE SET value = excluded.value, \
+                              metadata) SELECT $1, $2, $3, $4, $5, $6, $7, COALESCE($8, '{}') \
+                              WHERE EXISTS (SELECT 1 FROM fact WHERE environment_id = $1 AND resource_id = $2 \
+                              AND name = $3) OR (SELECT COUNT(*) FROM fact WHERE environment_id = $1 \
+                              AND resource_id = $2) < $9 ON CONFLICT (environment_id, resource_id, name) DO UPDATE SET value = excluded.value, \
                               expires = excluded.expires, updated_us = excluded.updated_us, source = excluded.source, \
                               metadata = COALESCE($8, fact.metadata)";
 
@@ -119,7 +126,7 @@ impl Store {
                 .bind(&fact.name)
                 .fetch_optional(&mut *tx)
                 .await?;
-            sqlx::query(SET)
+            let set = sqlx::query(SET)
                 .bind(&environment)
                 .bind(&fact.resource_id)
                 .bind(storable(&fact.name))
@@ -128,8 +135,17 @@ impl Store {
                 .bind(fact.updated.0)
                 .bind(&fact.source)
                 .bind(Some(fact.metadata.to_string()))
+                .bind(MAX_OF_ONE)
                 .execute(&mut *tx)
                 .await?;
+            if set.rows_affected() == 0 {
+                let whose = match fact.resource_id.as_str() {
+                    "" => "the environment has too many parameters",
+                    _ => "the resource has too many facts",
+                };
+                let message = format!("{whose}; the limit is {MAX_OF_ONE}: delete some that are not needed");
+                return Err(super::Error::Conflict(message));
+            }
             old
         });
         Ok(old.is_none_or(|(old,)| old != value))

@@ -43,37 +43,45 @@ macro_rules! read {
     ($db:expr, $pool:ident => $body:expr) => {
         match &$db {
             $crate::store::Db::Sqlite { read: $pool, .. } => $body,
-            $crate::store::Db::Postgres($pool) => $body,
+            $crate::store::Db::Postgres { pool: $pool, .. } => $body,
         }
     };
 }
 
-/// Runs the body with `$pool` bound to the pool that writes, for one statement.
+/// Runs the body with `$pool` bound to the pool that writes, for one statement. An error if what is written is lost.
 macro_rules! write {
-    ($db:expr, $pool:ident => $body:expr) => {
-        match &$db {
+    ($db:expr, $pool:ident => $body:expr) => {{
+        $db.gate().check()?;
+        let value = match &$db {
             $crate::store::Db::Sqlite { write: $pool, .. } => $body,
-            $crate::store::Db::Postgres($pool) => $body,
-        }
-    };
+            $crate::store::Db::Postgres { pool: $pool, .. } => $body,
+        };
+        $db.gate().check()?;
+        value
+    }};
 }
 
 /// Runs the body in one transaction, `$tx` its connection, and commits. A `?` or an early return of an error in the body
 /// rolls back.
 ///
+/// Before and after it is asked whether the database is still the one that was opened: what is said to be written is.
+///
 /// On SQLite the transaction takes the write lock at once: a read that turns into a write fails instead of waiting. The
 /// connection is closed unless the transaction came to its end: see [`Whole`].
 macro_rules! transaction {
-    ($db:expr, $tx:ident => $body:expr) => {
-        match &$db {
+    ($db:expr, $tx:ident => $body:expr) => {{
+        $db.gate().check()?;
+        let value = match &$db {
             $crate::store::Db::Sqlite { write, .. } => {
                 $crate::store::macros::transaction!(write, "BEGIN IMMEDIATE", $tx => $body)
             }
-            $crate::store::Db::Postgres(pool) => {
+            $crate::store::Db::Postgres { pool, .. } => {
                 $crate::store::macros::transaction!(pool, "BEGIN", $tx => $body)
             }
-        }
-    };
+        };
+        $db.gate().check()?;
+        value
+    }};
     ($pool:expr, $begin:literal, $tx:ident => $body:expr) => {{
         let mut connection = $crate::store::macros::Whole::new($pool.acquire().await?);
         let outcome = async {

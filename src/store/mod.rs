@@ -10,6 +10,8 @@ mod discovered;
 mod dry_run;
 mod environment;
 mod fact;
+mod gate;
+mod life;
 mod macros;
 mod project;
 mod resource;
@@ -19,6 +21,7 @@ mod webhook;
 
 use std::path::Path;
 use std::str::FromStr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
@@ -31,6 +34,9 @@ pub use discovered::Discovered;
 pub use dry_run::{DryRun, DryRunResult};
 pub use environment::{Environment, NewEnvironment};
 pub use fact::Fact;
+use gate::Gate;
+use life::Life;
+pub use life::watch;
 pub use project::Project;
 pub use resource::StoredResource;
 pub use state::{Agent, ResourceState};
@@ -44,6 +50,9 @@ pub enum Error {
     Open { url: String, source: sqlx::Error },
     #[error("cannot bring the database's schema up to date")]
     Migrate(#[from] sqlx::migrate::MigrateError),
+    /// What is written would be lost; the text says what to do.
+    #[error("{0}")]
+    Lost(String),
     #[error("the database failed")]
     Query(#[from] sqlx::Error),
     #[error("row {id} of table {table} has an unreadable {column}")]
@@ -63,22 +72,31 @@ pub enum Error {
 pub type Result<T> = std::result::Result<T, Error>;
 
 #[derive(Debug, Clone)]
-pub(crate) enum Db {
-    Sqlite { read: SqlitePool, write: SqlitePool },
-    Postgres(PgPool),
+enum Db {
+    Sqlite {
+        read: SqlitePool,
+        write: SqlitePool,
+        gate: Arc<Gate>,
+    },
+    Postgres {
+        pool: PgPool,
+        gate: Arc<Gate>,
+    },
+}
+
+impl Db {
+    fn gate(&self) -> &Gate {
+        match self {
+            Self::Sqlite { gate, .. } | Self::Postgres { gate, .. } => gate,
+        }
+    }
 }
 
 /// The database behind everything that must survive a restart.
 #[derive(Debug, Clone)]
 pub struct Store {
     db: Db,
-}
-
-/// The hold on a database; see [`Store::hold_alone`].
-#[derive(Debug)]
-pub struct Hold {
-    // PostgreSQL lets go of the lock when the session ends.
-    _connection: Option<sqlx::PgConnection>,
+    life: Arc<Life>,
 }
 
 static MIGRATIONS: sqlx::migrate::Migrator = sqlx::migrate!("./migrations");
@@ -110,8 +128,14 @@ impl Store {
             .connect_with(options)
             .await
             .map_err(fail)?;
+        let gate = Gate::of_file(path).map_err(|error| fail(error.into()))?;
         Ok(Self {
-            db: Db::Sqlite { read, write },
+            db: Db::Sqlite {
+                read,
+                write,
+                gate: Arc::new(gate),
+            },
+            life: Arc::default(),
         })
     }
 
@@ -131,28 +155,15 @@ impl Store {
         let pool = pool.connect_with(options).await.map_err(fail)?;
         MIGRATIONS.run(&pool).await?;
         Ok(Self {
-            db: Db::Postgres(pool),
+            db: Db::Postgres {
+                pool,
+                gate: Arc::default(),
+            },
+            life: Arc::default(),
         })
     }
 
-    /// Takes the database for this server alone; `None`: another one has it. SQLite is held by the lock on the data
-    /// directory. The hold ends with the value.
-    pub async fn hold_alone(&self) -> Result<Option<Hold>> {
-        // Any number will do, as long as all servers use the same.
-        const SQL: &str = "SELECT pg_try_advisory_lock(5773651884212)";
-        match &self.db {
-            Db::Sqlite { .. } => Ok(Some(Hold { _connection: None })),
-            Db::Postgres(pool) => {
-                let mut connection = pool.acquire().await?.detach();
-                let (held,): (bool,) = sqlx::query_as(SQL).fetch_one(&mut connection).await?;
-                Ok(held.then_some(Hold {
-                    _connection: Some(connection),
-                }))
-            }
-        }
-    }
-
-    /// Whether the database answers, as `/health` and the watchdog ask.
+    /// Whether the database answers; [`Store::check`] asks for more.
     pub async fn ping(&self) -> Result<()> {
         let _: (i64,) = macros::read!(self.db, pool => {
             sqlx::query_as("SELECT CAST(1 AS BIGINT)").fetch_one(pool).await?
@@ -164,18 +175,21 @@ impl Store {
     pub fn kind(&self) -> &'static str {
         match self.db {
             Db::Sqlite { .. } => "SQLite",
-            Db::Postgres(_) => "PostgreSQL",
+            Db::Postgres { .. } => "PostgreSQL",
         }
     }
 
     /// Lets go of all connections; SQLite then merges its write-ahead log.
     pub async fn close(&self) {
         match &self.db {
-            Db::Sqlite { read, write } => {
+            Db::Sqlite { read, write, .. } => {
                 read.close().await;
                 write.close().await;
             }
-            Db::Postgres(pool) => pool.close().await,
+            Db::Postgres { pool, .. } => {
+                self.life.let_go().await;
+                pool.close().await;
+            }
         }
     }
 }

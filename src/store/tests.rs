@@ -611,6 +611,7 @@ async fn a_removed_resource_is_orphaned_after_the_version_that_was_in_force() {
     .await;
 }
 
+/// Input: the disk is full in a transaction (security.md § 3 no. 33). Answer: an error, nothing half written, and it goes on.
 #[tokio::test]
 async fn a_full_disk_stops_writes_with_an_error_and_they_go_on_when_there_is_room_again() {
     let dir = tempfile::tempdir().unwrap();
@@ -661,6 +662,51 @@ async fn a_task_that_is_ended_in_a_transaction_leaves_the_next_one_in_peace() {
             store.environment_delete(id).await.unwrap();
             assert!(store.environment_fetch(id).await.unwrap().is_none());
         }
+    })
+    .await;
+}
+
+/// Input: a handler that tells a fact with a new name in each run (issue 16.8). Answer: a resource has 5000 facts at most.
+#[tokio::test]
+async fn a_resource_has_only_so_many_facts_and_known_ones_still_change() {
+    check(|store| async move {
+        let id = environment(&store).await;
+        let fact = |name: &str, value: &str| Fact {
+            resource_id: "a::B[c,d=e]".into(),
+            name: name.into(),
+            value: value.into(),
+            source: "fact".into(),
+            metadata: json!({}),
+            expires: true,
+            updated: Timestamp::now(),
+        };
+        let facts = (0..6000)
+            .map(|n| (format!("f{n}"), "v".to_owned(), true))
+            .collect();
+        let start = ActionStart {
+            id: ActionId::generate(),
+            action: "deploy",
+            version: 1,
+            resource_id: "a::B[c,d=e]".into(),
+            started: Timestamp::now(),
+        };
+        let end = ActionEnd {
+            id: start.id,
+            finished: Timestamp::now(),
+            status: "deployed",
+            change: "nochange",
+            changes: "{}".into(),
+            messages: "[]".into(),
+            state: None,
+            facts,
+            discovered: Vec::new(),
+            resource_id: "a::B[c,d=e]".into(),
+        };
+        store.action_write(id, &[start], &[end]).await.unwrap();
+        assert_eq!(store.fact_list(id).await.unwrap().len(), 5000);
+        assert!(store.fact_set(id, &fact("f0", "new")).await.unwrap());
+        let refused = store.fact_set(id, &fact("another", "v")).await.unwrap_err();
+        assert!(matches!(refused, Error::Conflict(_)), "{refused:?}");
     })
     .await;
 }

@@ -18,6 +18,7 @@ fn start(mut command: Command) -> Child {
     piped.spawn().unwrap()
 }
 
+/// Input: a handler that hangs (issue 16.8). Answer: it is ended at `deploy_timeout`, its resource is unavailable and says so.
 #[test]
 fn a_python_handler_that_hangs_is_stopped_at_the_limit() {
     let dir = tempfile::tempdir().unwrap();
@@ -64,22 +65,27 @@ fn a_python_handler_that_hangs_is_stopped_at_the_limit() {
         dry_run: false,
         facts: false,
         reason: "a test said so".into(),
+        limit_ms: 1000,
     };
     let mut command = steward();
-    command.args(["executor", "--handler-timeout", "1"]);
+    command.arg("executor");
     let mut executor = start(command);
     let mut stdin = executor.stdin.take().unwrap();
     protocol::write_frame(&mut stdin, &announce).unwrap();
     protocol::write_frame(&mut stdin, &ExecutorCommand::Run(task)).unwrap();
     let mut stdout = executor.stdout.take().unwrap();
-    let reply = protocol::read_frame(&mut stdout).unwrap().unwrap();
-    let ExecutorReply::Done(done) = reply else {
-        panic!("{reply:?}");
+    let done = loop {
+        match protocol::read_frame(&mut stdout).unwrap().unwrap() {
+            ExecutorReply::Alive => {}
+            ExecutorReply::Done(done) => break done,
+            reply => panic!("{reply:?}"),
+        }
     };
     let message = &done.outcome.logs.last().unwrap().msg;
     assert_eq!(done.outcome.status, "unavailable", "{message}");
     assert!(
-        message.contains("net::Row[host,name=r]") && message.contains("within 1 s"),
+        message.contains("net::Row[host,name=r]")
+            && message.contains("within 1 s (setting `deploy_timeout`)"),
         "{message}"
     );
     drop(stdin);

@@ -1,11 +1,13 @@
 //! End-to-end tests: they drive the real binary on real repositories, databases, processes and files.
 
 mod api;
+mod bounds;
 mod builds;
 mod code;
 mod commits;
 mod compile;
 mod crash;
+mod database;
 mod driven;
 mod exec;
 mod executor;

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+
 import inmanta
 from inmanta import const, data
+from inmanta.agent import _bounds
 from inmanta.agent._exceptions import InvalidOperation
 from inmanta.agent._loggers import LoggerABC
 from inmanta.const import HandlerResourceState, ResourceState
@@ -42,6 +45,7 @@ class HandlerContext(LoggerABC):
         self._status: ResourceState | None = None
         self._resource_state: HandlerResourceState | None = None
         self._logs: list[data.LogLine] = []
+        self._lines = _bounds.Lines(self._logs)
         self._facts: list[dict[str, Any]] = []
         # Of a discovery: resource id -> values; they are kept when the run is over.
         self._discovered: dict[str, dict[str, Any]] = {}
@@ -205,14 +209,17 @@ class HandlerContext(LoggerABC):
         if args:
             raise Exception("Args not supported")
         if exc_info:
-            import traceback
-
-            kwargs["traceback"] = traceback.format_exc()
+            error = sys.exc_info()[1]
+            # As `traceback.format_exc` says it without an exception.
+            kwargs["traceback"] = "NoneType: None\n" if error is None else _bounds.traceback_of(error)
+        kwargs = _bounds.clipped(kwargs)
         for key, value in kwargs.items():
             if type(value) is not str:
                 kwargs[key] = _loggable(key, value)
-        line = data.LogLine.log(level, msg, **kwargs)
-        self._logs.append(line)
+        line = data.LogLine.log(level, msg if "%" in msg else _bounds.clip(msg, _bounds.LINE), **kwargs)
+        if len(line.msg) > _bounds.LINE:
+            line._msg = _bounds.clip(line.msg, _bounds.LINE)
+        self._lines.add(line)
         logger = self.logger
         if logger.isEnabledFor(level):
             logger.log(level, "resource %s: %s", self._resource.id.resource_version_str(), line.msg)
@@ -225,11 +232,12 @@ def _loggable(key: str, value: object) -> object:
     from inmanta.util import api_boundary_json_encoder
 
     try:
-        return json.loads(json.dumps(value, default=api_boundary_json_encoder))
+        text = json.dumps(value, default=api_boundary_json_encoder)
+        return json.loads(text) if len(text) <= _bounds.LINE else _bounds.clip(text)
     except (TypeError, ValueError, RecursionError) as error:
         if inmanta.RUNNING_TESTS:
             raise Exception(f"Failed to serialize argument for log message {key}={value}") from error
-        return str(value)
+        return _bounds.clip(str(value))
 
 
 def word_of(state: object) -> str:

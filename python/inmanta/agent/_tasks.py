@@ -8,6 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 
 from inmanta._generic import Subscripted
+from inmanta.agent import _bounds
 from inmanta.agent._context import HandlerContext, word_of
 from inmanta.agent._exceptions import SkipResource, SkipResourceForDependencies
 from inmanta.agent.cache import AgentCache
@@ -164,21 +165,21 @@ def fail(ctx: HandlerContext, resource: Resource, error: BaseException) -> None:
         ctx.warning(
             "Resource %(resource_id)s was skipped: %(reason)s",
             resource_id=resource.id.resource_str(),
-            reason=error.args,
+            reason=_reason(error),
         )
     elif isinstance(error, SkipResource):
         ctx.set_resource_state(HandlerResourceState.skipped)
         ctx.warning(
             "Resource %(resource_id)s was skipped: %(reason)s",
             resource_id=resource.id.resource_str(),
-            reason=error.args,
+            reason=_reason(error),
         )
     else:
         ctx.set_resource_state(HandlerResourceState.failed)
         ctx.exception(
             "An error occurred during deployment of %(resource_id)s (exception: %(exception)s)",
             resource_id=resource.id.resource_str(),
-            exception=f"{type(error).__name__}('{error}')",
+            exception=_bounds.text_of(error),
         )
 
 
@@ -189,5 +190,9 @@ def run_post(handler: HandlerAPI[R], ctx: HandlerContext, resource: R, after: st
         ctx.exception(
             f"An error occurred after {after} %(resource_id)s (exception: %(exception)s)",
             resource_id=resource.id.resource_str(),
-            exception=f"{type(error).__name__}('{error}')",
+            exception=_bounds.text_of(error),
         )
+
+
+def _reason(error: BaseException) -> tuple[object, ...]:
+    return tuple(_bounds.clip(part) if isinstance(part, str) else part for part in error.args)

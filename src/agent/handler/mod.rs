@@ -11,6 +11,8 @@ mod replacement;
 mod run;
 mod symlink;
 
+use std::time::{Duration, Instant};
+
 use serde_json::{Map, Value, json};
 use steward_compiler::protocol::{HandlerOutcome, LogLine};
 
@@ -110,6 +112,8 @@ pub struct Context {
     logs: Vec<LogLine>,
     changes: Attributes,
     change: Option<Change>,
+    /// When the time of the run is over; `None`: never.
+    deadline: Option<Instant>,
 }
 
 impl Context {
@@ -127,6 +131,12 @@ impl Context {
 
     pub fn error(&mut self, message: &str) {
         self.log("ERROR", message);
+    }
+
+    /// What is left of the time of the run; `None`: it has no limit.
+    fn left(&self) -> Option<Duration> {
+        let deadline = self.deadline?;
+        Some(deadline.saturating_duration_since(Instant::now()))
     }
 
     fn log(&mut self, level: &str, message: &str) {
@@ -154,7 +164,10 @@ impl Context {
 
 /// Brings one resource to its desired state, or only compares in a dry run.
 pub fn run(handler: &dyn Handler, task: &Task, desired: &Attributes) -> HandlerOutcome {
-    let mut context = Context::default();
+    let mut context = Context {
+        deadline: Instant::now().checked_add(task.limit()),
+        ..Context::default()
+    };
     if task.facts {
         // None of ours has any.
         return context.into_outcome(HandlerStatus::Deployed);

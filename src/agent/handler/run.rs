@@ -78,7 +78,7 @@ fn is_done(context: &mut Context, desired: &Attributes) -> Result<bool, Error> {
         if command.is_empty() {
             continue;
         }
-        let done = run(desired, command)?;
+        let done = run(context, desired, command)?;
         if done.status.success() != runs_on_success {
             context.debug(&format!(
                 "`{guard}` ended with {}: nothing to run",
@@ -92,7 +92,7 @@ fn is_done(context: &mut Context, desired: &Attributes) -> Result<bool, Error> {
 
 fn execute(context: &mut Context, desired: &Attributes, command: &str) -> Result<(), Error> {
     context.debug(&format!("running `{command}`"));
-    let done = run(desired, command)?;
+    let done = run(context, desired, command)?;
     let code = done.status.code().map(i64::from);
     let allowed = desired.get("returns").and_then(Value::as_array);
     let good = match (code, allowed) {
@@ -132,7 +132,7 @@ impl Done {
 }
 
 /// Runs a shell command with nothing of our environment, in a process group that is killed at the timeout.
-fn run(desired: &Attributes, command: &str) -> Result<Done, Error> {
+fn run(context: &Context, desired: &Attributes, command: &str) -> Result<Done, Error> {
     let fail = |error: std::io::Error| Error::Failed(format!("cannot run `{command}`: {error}"));
     let path = match text(desired, "path") {
         "" => PATH,
@@ -180,11 +180,15 @@ fn run(desired: &Attributes, command: &str) -> Result<Done, Error> {
         .and_then(Value::as_u64)
         .filter(|seconds| *seconds > 0);
     let timeout = timeout.map_or(DEFAULT_TIMEOUT, Duration::from_secs);
-    let status = wait(&mut child, timeout).map_err(fail)?;
+    let left = context.left().filter(|left| *left < timeout);
+    let status = wait(&mut child, left.unwrap_or(timeout)).map_err(fail)?;
     let Some(status) = status else {
+        let limit = match left {
+            Some(_) => "the time of its run (setting `deploy_timeout`)".to_owned(),
+            None => format!("{} s", timeout.as_secs()),
+        };
         return Err(Error::Failed(format!(
-            "`{command}` did not end within {} s and was stopped",
-            timeout.as_secs()
+            "`{command}` did not end within {limit} and was stopped"
         )));
     };
     Ok(Done {

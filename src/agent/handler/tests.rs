@@ -29,6 +29,7 @@ fn deploy_with(
         dry_run: false,
         facts: false,
         reason: "a test said so".into(),
+        limit_ms: 600_000,
     };
     change(&mut task);
     run(

@@ -72,6 +72,7 @@ fn task(name: &str) -> (Task, Map<String, Value>) {
         dry_run: false,
         facts: false,
         reason: "a test said so".into(),
+        limit_ms: 600_000,
     };
     (task, attributes.as_object().unwrap().clone())
 }
@@ -107,28 +108,28 @@ fn what_a_handler_started_ends_with_its_host() {
 #[test]
 fn a_handler_that_hangs_is_stopped_with_all_it_started() {
     let dir = tempfile::tempdir().unwrap();
-    let limits = Limits {
-        deploy: Duration::from_millis(1500),
-        ..Limits::default()
-    };
+    let limits = Limits::default();
     let source = HANDLER.replace("\"/hang\"", "\"/\"");
     let mut host = PythonHost::start(&code(dir.path(), &source), "host", limits).unwrap();
     let pid_file = dir.path().join("pid");
-    let (task, resource) = task(pid_file.to_str().unwrap());
+    let (mut task, resource) = task(pid_file.to_str().unwrap());
+    task.limit_ms = 1500;
     let error = host
         .deploy(&task, resource, &nobody())
         .unwrap_err()
         .to_string();
     assert_eq!(
         error,
-        "its handler did not end within 1.5 s and was stopped"
+        "its handler did not end within 1.5 s (setting `deploy_timeout`) and was stopped"
     );
     wait_until_gone(fs::read_to_string(&pid_file).unwrap().parse().unwrap());
     // The worker names the resource, and starts another host for the next.
     let code = std::sync::Arc::new(code(dir.path(), &source));
     let mut worker = crate::agent::worker::Worker::new("host".into(), limits, nobody());
     let run = |worker: &mut crate::agent::worker::Worker, name: &str| {
-        let done = worker.run(self::task(name).0, &code);
+        let mut task = self::task(name).0;
+        task.limit_ms = 1500;
+        let done = worker.run(task, &code);
         let logs: Vec<String> = done.outcome.logs.into_iter().map(|line| line.msg).collect();
         (done.outcome.status, logs.join("\n"))
     };
@@ -147,7 +148,6 @@ fn an_import_that_hangs_or_ends_the_host_says_so() {
     let dir = tempfile::tempdir().unwrap();
     let limits = Limits {
         import: Duration::from_millis(1500),
-        ..Limits::default()
     };
     let start = |source: &str| {
         let host = PythonHost::start(&code(dir.path(), source), "host", limits);

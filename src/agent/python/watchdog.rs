@@ -1,6 +1,6 @@
 //! A limit for each exchange with a Python host: module code may hang in any way it likes.
 //!
-//! One thread a host. At the limit it ends the host's whole process group, so that both ends of the pipe close and
+//! One thread a host. At the limit it ends the host with all that it started, so that both ends of the pipe close and
 //! whoever waits on them goes on. It ends with its handle.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -82,6 +82,8 @@ impl Shared {
                     if left.is_zero() {
                         // With the lock held: nobody takes the child's id from under us.
                         *state = State::Expired;
+                        // Also what went to a group of its own.
+                        process::kill_tree(leader);
                         process::kill_group_of(leader);
                         return;
                     }

@@ -79,6 +79,7 @@ impl Loop {
                 dry_run: true,
                 facts: false,
                 reason: "a dry run was requested".to_owned(),
+                limit_ms: self.limit_ms(),
             };
             self.executor.run(task, &code).await;
         }

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use super::Loop;
+use crate::deploy::bounds::bound;
 use crate::deploy::executor::{Message, TaskDone};
 use crate::deploy::facts::facts_of;
 use crate::deploy::schedule::Ended;
@@ -23,7 +24,12 @@ pub(super) struct Round {
 impl Loop {
     pub(super) async fn hear(&mut self, message: Message) {
         match message {
-            Message::Done { generation, done } => {
+            Message::Done {
+                generation,
+                done,
+                held,
+            } => {
+                self.held.push(held);
                 if let Some(done) = self.executor.answered(generation, *done) {
                     self.done(done).await;
                 }
@@ -33,13 +39,16 @@ impl Loop {
                 id,
                 method,
                 arguments,
+                held: _held,
             } => {
                 let answer = self.asked(&method, &arguments).await;
                 self.executor.answer(generation, id, answer).await;
             }
-            Message::Ended { generation } => {
-                let unfinished = self.executor.ended(generation);
-                if !unfinished.is_empty() {
+            Message::Ended { generation, why } => {
+                let unfinished = self.executor.ended(generation, why.as_deref());
+                if let Some(why) = why {
+                    tracing::error!(environment.id = %self.environment, n_tasks = unfinished.len(), "the executor process was ended: {why}");
+                } else if !unfinished.is_empty() {
                     tracing::error!(environment.id = %self.environment, n_tasks = unfinished.len(), "the executor process ended with tasks unfinished");
                 }
                 for done in unfinished {
@@ -83,7 +92,8 @@ impl Loop {
         let Some(open) = self.open.remove(&done.action) else {
             return;
         };
-        let outcome = done.outcome;
+        let mut outcome = done.outcome;
+        bound(&mut outcome, self.daily.share(&done.resource_id, now));
         let status = HandlerStatus::parse(&outcome.status).unwrap_or(HandlerStatus::Failed);
         let change = crate::domain::Change::parse(&outcome.change)
             .unwrap_or(crate::domain::Change::NoChange);
@@ -125,13 +135,17 @@ impl Loop {
             duration: finished.since(started),
         };
         let facts = facts_of(&outcome);
+        let changes = serde_json::Value::Object(outcome.changes).to_string();
+        let messages = messages_json(&outcome.logs);
+        self.daily
+            .add(&done.resource_id, changes.len() + messages.len());
         let end = ActionEnd {
             id: done.action,
             finished,
             status: status.legacy(),
             change: change.as_str(),
-            changes: serde_json::Value::Object(outcome.changes).to_string(),
-            messages: messages_json(&outcome.logs),
+            changes,
+            messages,
             state,
             facts,
             discovered: outcome
@@ -149,6 +163,8 @@ impl Loop {
 
     /// Writes what happened, in one transaction; a database that is away is waited for.
     pub(super) async fn flush(&mut self) {
+        // Answers whose words are in `ends` hold their room until these are written.
+        let _held = std::mem::take(&mut self.held);
         if self.starts.is_empty() && self.ends.is_empty() {
             return;
         }

@@ -15,6 +15,7 @@ fn impatient() -> FetchOptions {
     }
 }
 
+/// Input: a git server that says nothing (security.md § 3 no. 31). Answer: it is given up after the limit of silence.
 #[test]
 fn a_silent_server_is_given_up() {
     let world = World::new();
@@ -37,6 +38,7 @@ fn a_silent_server_is_given_up() {
     }
 }
 
+/// Input: a git server that sends a byte now and then (security.md § 3 no. 31). Answer: it is given up at the deadline of the fetch.
 #[test]
 fn a_server_that_sends_drop_by_drop_is_given_up_at_the_deadline() {
     let world = World::new();
@@ -60,6 +62,7 @@ fn a_server_that_sends_drop_by_drop_is_given_up_at_the_deadline() {
     assert!(start.elapsed() < Duration::from_secs(8));
 }
 
+/// Input: a list of refs without end (security.md § 3 no. 31). Answer: it is stopped at the size limit, which is named.
 #[test]
 fn a_server_that_sends_for_ever_is_stopped_at_the_size_limit() {
     let world = World::new();
@@ -86,6 +89,7 @@ fn a_server_that_sends_for_ever_is_stopped_at_the_size_limit() {
     assert!(matches!(error, Error::TooLarge { .. }), "{error}");
 }
 
+/// Input: answers that are no git repository (security.md § 3 no. 31). Answer: an error that says what it is, without escapes.
 #[test]
 fn answers_that_are_no_repository_are_explained() {
     let world = World::new();
@@ -131,6 +135,7 @@ fn answers_that_are_no_repository_are_explained() {
     );
 }
 
+/// Input: a truncated and a damaged pack (security.md § 3 no. 31). Answer: refused; nothing of it stays.
 #[test]
 fn a_pack_that_is_cut_or_damaged_is_refused_and_leaves_nothing() {
     let world = World::new();
@@ -182,4 +187,75 @@ fn who_is_not_there_or_speaks_no_tls_is_unreachable() {
         );
         assert!(error.is_transient());
     }
+}
+
+/// A server whose pack is one object that never ends: zlib blocks without compression, one after the other.
+fn endless_object(world: &World) -> Server {
+    let root = root_of(&world.source());
+    Server::start(&root, |request| match request.method.as_str() {
+        "POST" => Reply::Stream(Box::new(|mut stream| {
+            let head = "HTTP/1.1 200 OK\r\nContent-Type: application/x-git-upload-pack-result\r\n\r\n0008NAK\n";
+            let mut pack = b"PACK\0\0\0\x02\0\0\0\x01".to_vec();
+            // A blob of so many bytes that it never ends.
+            pack.extend([0xbf, 0xff, 0xff, 0xff, 0xff, 0xff, 0x1f]);
+            pack.extend([0x78, 0x01]);
+            let block = [&[0, 0xff, 0x7f, 0, 0x80][..], &[b'x'; 0x7fff]].concat();
+            let mut alive = stream.write_all(head.as_bytes()).is_ok();
+            let mut next = pack;
+            while alive {
+                let line = format!("{:04x}\x01", next.len() + 5);
+                alive =
+                    stream.write_all(line.as_bytes()).is_ok() && stream.write_all(&next).is_ok();
+                next.clone_from(&block);
+            }
+        })),
+        _ => Reply::Git,
+    })
+}
+
+/// Input: a pack of one endless object (security.md § 3 no. 31, issue 16 low). Answer: it is stopped at the limit of an object, of a fetch, or of time, which is named; nothing of it stays on the disk.
+#[test]
+fn a_pack_of_one_endless_object_is_stopped_at_each_limit_and_leaves_nothing() {
+    let world = World::new();
+    world.write("file", "content");
+    world.commit("first");
+    let server = endless_object(&world);
+    let url = server.url("/source/.git");
+    let check = |options: FetchOptions, expected: &str| {
+        let start = Instant::now();
+        let error = fetch_with(&world, &url, &options).unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+        assert!(
+            start.elapsed() < Duration::from_secs(15),
+            "{:?}",
+            start.elapsed()
+        );
+        let pack = mirror_of(&world, &url).path().join("objects/pack");
+        let left: Vec<_> = std::fs::read_dir(pack).unwrap().flatten().collect();
+        assert!(left.is_empty(), "{left:?}");
+    };
+    let object_bytes = 8 << 20;
+    check(
+        FetchOptions {
+            object_bytes,
+            ..hasty()
+        },
+        "passed its limit of 8 MiB for one object",
+    );
+    let bytes = 8 << 20;
+    check(
+        FetchOptions { bytes, ..hasty() },
+        "passed its limit of 8 MiB",
+    );
+    let (time, bytes) = (Duration::from_secs(1), u64::MAX);
+    let object_bytes = u64::MAX;
+    check(
+        FetchOptions {
+            time,
+            bytes,
+            object_bytes,
+            ..hasty()
+        },
+        "took longer than 1 s",
+    );
 }

@@ -379,6 +379,7 @@ impl Read for Answer {
             self.session.fail(self.session.too_large(self.max_bytes));
             return Err(io::Error::other("the answer is too large"));
         }
+        self.session.received(n)?;
         Ok(n)
     }
 }

@@ -9,6 +9,7 @@ use std::cell::RefCell;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -59,6 +60,10 @@ pub(super) struct Session {
     pub(super) options: FetchOptions,
     deadline: Instant,
     failure: Mutex<Option<Error>>,
+    n_received: AtomicU64,
+    /// Of `n_received`, when the last object was complete.
+    n_complete: AtomicU64,
+    n_objects: AtomicUsize,
 }
 
 impl Session {
@@ -75,7 +80,34 @@ impl Session {
             options: options.clone(),
             deadline,
             failure: Mutex::new(None),
+            n_received: AtomicU64::new(0),
+            n_complete: AtomicU64::new(0),
+            n_objects: AtomicUsize::new(0),
         })
+    }
+
+    /// So many bytes came. Fails when the object that they are of has become too large: libgit2 tells of objects that are
+    /// complete only.
+    fn received(&self, n_bytes: usize) -> io::Result<()> {
+        let before = self.n_received.fetch_add(n_bytes as u64, Ordering::Relaxed);
+        let of_object = before + n_bytes as u64 - self.n_complete.load(Ordering::Relaxed);
+        let limit = self.options.object_bytes;
+        if of_object <= limit {
+            return Ok(());
+        }
+        self.fail(Error::TooLarge {
+            url: self.url.clone(),
+            limit: format!("{} MiB for one object", limit >> 20),
+        });
+        Err(io::Error::other("an object is too large"))
+    }
+
+    /// So many objects of the pack are complete.
+    pub(super) fn objects_are_complete(&self, n_objects: usize) {
+        if self.n_objects.swap(n_objects, Ordering::Relaxed) != n_objects {
+            let n_received = self.n_received.load(Ordering::Relaxed);
+            self.n_complete.store(n_received, Ordering::Relaxed);
+        }
     }
 
     /// Time left, or `None` once the deadline has passed.

@@ -179,6 +179,7 @@ impl Read for Connection {
             self.session.fail(self.session.too_large(max_bytes));
             return Err(io::Error::other("the answer is too large"));
         }
+        self.session.received(n)?;
         if let Some(first_bytes) = &mut self.first_bytes {
             first_bytes.extend_from_slice(&buffer[..n]);
             check_format(&self.session, first_bytes)?;

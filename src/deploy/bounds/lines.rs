@@ -1,0 +1,111 @@
+//! Limits of log lines.
+
+use serde_json::{Map, Value};
+use steward_compiler::protocol::LogLine;
+
+use super::Share;
+use super::values::{NAME_BYTES, WORD_BYTES, bound_value, cut, json_bytes, note};
+
+/// What a line takes in the database beside its text and arguments: level, time, names.
+const LINE_OVERHEAD: usize = 80;
+
+/// Cuts each line, then leaves lines out: `DEBUG` first, errors last, of each kind the later ones first. The mark stands
+/// where the first of them was.
+pub(super) fn bound(lines: &mut Vec<LogLine>, share: &Share) {
+    for line in lines.iter_mut() {
+        bound_line(line, share.line_bytes);
+    }
+    let sizes: Vec<usize> = lines.iter().map(size).collect();
+    if lines.len() <= share.lines && sizes.iter().sum::<usize>() <= share.bytes {
+        return;
+    }
+    let last_error = lines.iter().rposition(|line| rank(&line.level) == 0);
+    let mut order: Vec<usize> = (0..lines.len()).collect();
+    order.sort_by_key(|&index| match Some(index) == last_error {
+        true => (0, index),
+        false => (1 + rank(&lines[index].level), index),
+    });
+    let mut is_kept = vec![false; lines.len()];
+    // The mark takes a line, too.
+    let (mut n_left, mut left) = (
+        share.lines.saturating_sub(1),
+        share.bytes - 2 * LINE_OVERHEAD,
+    );
+    for index in order {
+        if n_left == 0 || sizes[index] > left {
+            continue;
+        }
+        is_kept[index] = true;
+        n_left -= 1;
+        left -= sizes[index];
+    }
+    let n_cut = is_kept.iter().filter(|kept| !**kept).count();
+    let place = is_kept.iter().take_while(|kept| **kept).count();
+    let mut flags = is_kept.into_iter();
+    lines.retain(|_| flags.next().unwrap_or(false));
+    lines.shrink_to_fit();
+    let mark = format!(
+        "… {n_cut} more lines were cut; the limit is {}",
+        share.limit
+    );
+    lines.insert(place.min(lines.len()), note("INFO", mark));
+}
+
+/// 0: is kept for longest.
+fn rank(level: &str) -> u8 {
+    match level {
+        "CRITICAL" | "ERROR" => 0,
+        "WARNING" => 1,
+        "INFO" => 2,
+        _ => 3,
+    }
+}
+
+fn size(line: &LogLine) -> usize {
+    json_bytes(&line.msg) + json_bytes(&line.kwargs) + LINE_OVERHEAD
+}
+
+/// The text gets half of the line at least; arguments share what is left, and the small ones stay whole.
+fn bound_line(line: &mut LogLine, limit: usize) {
+    cut(&mut line.level, WORD_BYTES);
+    let n_bytes = line.msg.len() + json_bytes(&line.kwargs);
+    if line.kwargs.is_empty() {
+        cut(&mut line.msg, limit);
+        return;
+    }
+    if n_bytes > limit {
+        cut(&mut line.msg, limit / 2);
+    }
+    bound_arguments(&mut line.kwargs, limit.saturating_sub(line.msg.len()));
+}
+
+fn bound_arguments(arguments: &mut Map<String, Value>, limit: usize) {
+    let mut all: Vec<(String, Value)> = std::mem::take(arguments).into_iter().collect();
+    let mut sizes: Vec<(usize, usize)> = all
+        .iter()
+        .map(|(name, value)| name.len().saturating_add(json_bytes(value)))
+        .enumerate()
+        .map(|(index, size)| (size, index))
+        .collect();
+    sizes.sort_unstable();
+    let (mut left, mut n_left) = (limit, sizes.len());
+    let mut is_kept = vec![false; all.len()];
+    for (_, index) in sizes {
+        let (name, value) = &mut all[index];
+        let share = left / n_left;
+        n_left -= 1;
+        if name.len() > NAME_BYTES.min(share / 2) {
+            continue;
+        }
+        let size = name.len() + bound_value(value, share - name.len());
+        left = left.saturating_sub(size);
+        is_kept[index] = true;
+    }
+    let n_cut = is_kept.iter().filter(|kept| !**kept).count();
+    let kept = all.into_iter().zip(is_kept).filter(|(_, kept)| *kept);
+    arguments.extend(kept.map(|(argument, _)| argument));
+    if n_cut > 0 {
+        let mark = format!("{n_cut} more arguments were cut");
+        arguments.insert("…".to_owned(), Value::String(mark));
+    }
+}
