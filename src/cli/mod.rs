@@ -70,6 +70,9 @@ enum Command {
         /// How long a Python handler may take for one resource.
         #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..))]
         handler_timeout: u64,
+        /// The umask of what handlers make, in octal [default: that of the parent].
+        #[arg(long, value_name = "OCTAL", value_parser = octal)]
+        umask: Option<u32>,
     },
     /// Compile for the process at the other end of standard input, which is the Python host of the compile.
     #[command(hide = true)]
@@ -231,6 +234,10 @@ fn cache_dir() -> PathBuf {
     cache.unwrap_or_else(std::env::temp_dir).join("steward")
 }
 
+fn octal(text: &str) -> Result<u32, String> {
+    u32::from_str_radix(text, 8).map_err(|_| "an octal number is needed".to_owned())
+}
+
 fn variable(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
@@ -270,8 +277,14 @@ pub fn main() -> ExitCode {
             log::child();
             crate::compile::run_worker(memory_bytes)
         }
-        Command::Executor { handler_timeout } => {
+        Command::Executor {
+            handler_timeout,
+            umask,
+        } => {
             log::child();
+            if let Some(umask) = umask {
+                crate::process::restore_umask(umask);
+            }
             crate::agent::run(crate::agent::Limits {
                 deploy: std::time::Duration::from_secs(handler_timeout),
                 ..Default::default()

@@ -10,6 +10,7 @@ use steward_compiler::{Export, Resource};
 
 use super::install::{install, policy};
 use super::next::inputs_digest;
+use super::redact::SecretVariables;
 use super::source::Head;
 use super::worker::{Job, JobDone, Pool, PoolError};
 use crate::deploy::Python;
@@ -29,6 +30,7 @@ pub(super) struct Context<'a> {
     pub(super) environment: EnvironmentId,
     /// A fact that is older is not known.
     pub(super) fact_expire: Duration,
+    pub(super) secrets: &'a SecretVariables,
 }
 
 /// How a compile ended.
@@ -130,7 +132,11 @@ pub(super) async fn run(
         served: served.iter().map(|compile| compile.id).collect(),
         outcome: Outcome::Aborted(String::new()),
         diagnostics: json!([]),
-        inputs_digest: Some(inputs_digest(&tree, &compile.variables)),
+        inputs_digest: Some(inputs_digest(
+            &tree,
+            &compile.variables,
+            context.secrets.digest().as_deref(),
+        )),
         commit_id: Some(commit.clone()),
         tree_id: Some(tree.clone()),
         result_digest: None,
@@ -246,7 +252,7 @@ async fn execute(
     });
     let job = Job {
         project_dir: named,
-        variables: compile.variables.clone(),
+        variables: context.secrets.with(&compile.variables),
         environment_id: context.environment.to_string(),
         inputs: inputs(context).await?,
         python: context.pool.python().map(Python::from),
@@ -255,7 +261,7 @@ async fn execute(
         time_limit: context.pool.python_limit(),
     };
     let stage = begin();
-    let done = context.pool.run(&job).await;
+    let done = context.secrets.redact_done(context.pool.run(&job).await);
     let (out, error) = match &done {
         Ok(done) => (
             done.printed.clone(),

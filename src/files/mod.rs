@@ -12,7 +12,7 @@ pub use age::{entries, folders, is_older, touch};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use sha1::{Digest, Sha1};
@@ -28,6 +28,18 @@ pub struct Files {
 /// The name of a content.
 pub fn name_of(content: &[u8]) -> String {
     hex::encode(Sha1::digest(content))
+}
+
+/// Makes a folder, with those above it, that only its owner may look into; whatever the umask is.
+///
+/// # Errors
+/// The disk refuses.
+pub fn make_private(folder: &Path) -> io::Result<()> {
+    use std::os::unix::fs::DirBuilderExt;
+    fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(folder)
 }
 
 /// Whether a text may be the name of a content.
@@ -82,10 +94,10 @@ impl Files {
             return Ok(());
         }
         let directory = path.parent().unwrap_or(&self.directory);
-        fs::create_dir_all(directory)?;
+        make_private(directory)?;
         let fresh = tempfile::Builder::new()
             .prefix(".new-")
-            .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644))
+            .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o600))
             .tempfile_in(directory)?;
         fs::write(fresh.path(), content)?;
         fresh.persist(path)?;

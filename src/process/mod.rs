@@ -5,10 +5,12 @@
 
 mod confine;
 mod peer;
+mod umask;
 mod whole;
 
 pub use confine::{Force, Policy, available, confine};
 pub use peer::may_be_confined;
+pub use umask::{keep_private, original_umask, restore_umask};
 pub use whole::{Ended, run_whole, tied_command};
 
 use std::ffi::{OsStr, OsString};

@@ -1,6 +1,6 @@
 //! What the API and the command line reach the server by, and the loops of its environments.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -8,13 +8,15 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::compile::{self, Compiler, Pool, Source};
+use super::environments::Hooks;
+use super::refused::Book;
+use crate::compile::{self, Compiler, Pool, SecretVariables, Source};
 use crate::deploy::{self, Engine};
 use crate::domain::chain;
 use crate::domain::{EnvironmentId, FactTimes, Timestamp};
 use crate::files::Files;
 use crate::forge::Forge;
-use crate::git::Credentials;
+use crate::git::{Credentials, Reach, RepositoryRules};
 use crate::observe::Bus;
 use crate::store::{Environment, Store};
 use crate::watch;
@@ -43,17 +45,22 @@ pub struct Hook {
 pub struct App {
     pub store: Store,
     pub bus: Bus,
-    pub hooks: Arc<BTreeMap<String, Hook>>,
+    pub hooks: Arc<Hooks>,
     pub api_token: Option<Arc<str>>,
     pub started: Timestamp,
     pub facts: FactTimes,
+    /// What repositories may be set over the API.
+    pub repositories: RepositoryRules,
     pub(super) running: Arc<Mutex<HashMap<EnvironmentId, Running>>>,
     /// Held while loops are started or stopped, so that an environment never has two.
     pub(super) lifecycle: Arc<tokio::sync::Mutex<()>>,
     pub(super) pool: Pool,
     pub(super) data: PathBuf,
     pub(super) shutdown: CancellationToken,
-    pub(super) looks: Arc<HashMap<EnvironmentId, Looks>>,
+    pub(super) looks: Arc<Mutex<HashMap<EnvironmentId, Arc<Looks>>>>,
+    pub(super) refused: Book,
+    /// What stands for secrets in the store is made with it.
+    pub(super) digest_key: [u8; 32],
     pub(super) checkouts: Arc<tokio::sync::RwLock<()>>,
 }
 
@@ -64,6 +71,8 @@ pub(super) struct Looks {
     pub(super) poll: Duration,
     pub(super) watch: bool,
     pub(super) credentials: Credentials,
+    /// As the credentials: for this repository only.
+    pub(super) secrets: SecretVariables,
 }
 
 pub(super) struct Running {
@@ -117,11 +126,26 @@ impl App {
         }
     }
 
-    /// Starts the loops of an environment; nothing if they run.
+    pub(super) fn set_looks(&self, id: EnvironmentId, looks: Looks) {
+        let mut all = self.looks.lock().unwrap_or_else(PoisonError::into_inner);
+        all.insert(id, Arc::new(looks));
+    }
+
+    /// How an environment looks at this repository, if it is the one of the configuration.
+    fn looks(&self, id: EnvironmentId, repo_url: &str) -> Option<Arc<Looks>> {
+        let all = self.looks.lock().unwrap_or_else(PoisonError::into_inner);
+        let looks = all.get(&id).filter(|looks| looks.repo_url == repo_url);
+        looks.cloned()
+    }
+
+    /// Starts the loops of an environment; nothing if they run, or if it cannot run.
     pub async fn environment_start(&self, environment: &Environment) {
         let id = environment.id;
         let _lifecycle = self.lifecycle.lock().await;
-        if self.locked().contains_key(&id) || self.shutdown.is_cancelled() {
+        if self.locked().contains_key(&id)
+            || self.shutdown.is_cancelled()
+            || self.trouble(id).is_some()
+        {
             return;
         }
         let stop = self.shutdown.child_token();
@@ -140,13 +164,25 @@ impl App {
         let local = source
             .as_ref()
             .and_then(|source| source.local().map(Path::to_owned));
-        let (poll, watch, credentials) = match self.looks.get(&id) {
-            Some(looks) if looks.repo_url == environment.repo_url => {
-                (looks.poll, looks.watch, looks.credentials.clone())
-            }
-            _ if local.is_some() => (LOCAL_POLL, true, Credentials::default()),
-            _ => (DEFAULT_POLL, true, Credentials::default()),
+        let looks = self.looks(id, &environment.repo_url);
+        // Whose repository the configuration does not name, it is from the API.
+        let reach = match looks {
+            Some(_) => Reach::Any,
+            None => self.repositories.reach(),
         };
+        let looks = looks.unwrap_or_else(|| {
+            Arc::new(Looks {
+                repo_url: environment.repo_url.clone(),
+                poll: if local.is_some() {
+                    LOCAL_POLL
+                } else {
+                    DEFAULT_POLL
+                },
+                watch: true,
+                credentials: Credentials::default(),
+                secrets: SecretVariables::default(),
+            })
+        });
         // Before anything runs: executors need the environment of the version in force, and a cache may have been wiped.
         // An index that does not answer holds up nothing else; what needs the environment is tried again.
         let mut restoring = tokio::spawn(self.clone().restore(environment.clone(), stop.clone()));
@@ -159,8 +195,10 @@ impl App {
             pool: self.pool.clone(),
             engine: engine.clone(),
             data: self.data.clone(),
-            poll,
-            credentials,
+            poll: looks.poll,
+            credentials: looks.credentials.clone(),
+            secrets: looks.secrets.clone(),
+            reach,
             fact_expire: self.facts.expire,
             checkouts: Arc::clone(&self.checkouts),
             shutdown: stop.clone(),
@@ -178,7 +216,7 @@ impl App {
                 }
             }
         }));
-        if let Some(path) = local.filter(|_| watch) {
+        if let Some(path) = local.filter(|_| looks.watch) {
             tasks.push(tokio::spawn(watch::local::watch(
                 path,
                 id,

@@ -1,53 +1,103 @@
 //! The environments of the configuration, brought into the store.
 
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
 
-use super::Error;
-use crate::compile::Source;
+use super::app::{App, Hook, Looks};
 use crate::config::EnvironmentConfig;
 use crate::domain::{EnvironmentId, ProjectId};
-use crate::store::{Environment, NewEnvironment, Store};
+use crate::store::{self, Environment, NewEnvironment, Store};
 
-/// Makes the project and environment of a configuration, or brings them up to date with it.
-pub async fn ensure_environment(
+/// The webhooks that the configuration declares. One whose environment cannot run is as unknown as one that is not there.
+#[derive(Default)]
+pub struct Hooks(BTreeMap<String, OnceLock<Hook>>);
+
+impl Hooks {
+    /// All ids that there may ever be while the server runs.
+    pub(super) fn declared(ids: impl Iterator<Item = String>) -> Self {
+        Self(ids.map(|id| (id, OnceLock::new())).collect())
+    }
+
+    pub fn get(&self, id: &str) -> Option<&Hook> {
+        self.0.get(id)?.get()
+    }
+
+    fn set(&self, id: &str, hook: Hook) {
+        if let Some(place) = self.0.get(id) {
+            // It is there already when an environment is taken in for the second time; the file is the same.
+            let _ = place.set(hook);
+        }
+    }
+}
+
+impl App {
+    /// From now on an environment looks at its repository as the configuration says.
+    pub(super) async fn configured(
+        &self,
+        id: EnvironmentId,
+        config: EnvironmentConfig,
+    ) -> Result<(), store::Error> {
+        let stored = self.store.environment_fetch(id).await?;
+        let looks = Looks {
+            repo_url: stored.map(|stored| stored.repo_url).unwrap_or_default(),
+            poll: config.poll,
+            watch: config.watch,
+            credentials: config.credentials,
+            secrets: config.secrets.keyed(self.digest_key),
+        };
+        self.set_looks(id, looks);
+        for hook in config.webhooks {
+            let known = Hook {
+                environment: id,
+                forge: hook.forge,
+                secret: hook.secret,
+                branch: config.branch.clone(),
+            };
+            self.hooks.set(&hook.id, known);
+        }
+        Ok(())
+    }
+}
+
+/// The project of that name, made if there is none, and its environment of that name. By the ids that they were made with
+/// first: they may have been renamed since.
+pub(super) async fn find(
     store: &Store,
-    config: &EnvironmentConfig,
-    data: &Path,
-) -> Result<EnvironmentId, Error> {
-    let shown = format!("{}/{}", config.project, config.name);
-    let source = Source::from_argument(&config.repository, config.branch.as_deref(), data);
-    let source = source.map_err(|source| Error::Source {
-        environment: shown,
-        source,
-    })?;
-    let (repo_url, repo_branch) = source.to_stored();
-    // By the id that it was made with first: it may have been renamed since.
+    project: &str,
+    name: &str,
+) -> Result<(ProjectId, Option<Environment>), store::Error> {
     let projects = store.project_list().await?;
     let made = projects
         .iter()
-        .find(|project| project.id == ProjectId::named(&config.project));
-    let project = made.or_else(|| {
-        projects
-            .iter()
-            .find(|project| project.name == config.project)
-    });
-    let project_id = match project {
-        Some(project) => project.id,
+        .find(|known| known.id == ProjectId::named(project));
+    let known = made.or_else(|| projects.iter().find(|known| known.name == project));
+    let project_id = match known {
+        Some(known) => known.id,
         None => {
             store
-                .project_create(ProjectId::named(&config.project), &config.project)
+                .project_create(ProjectId::named(project), project)
                 .await?
                 .id
         }
     };
     let known = store.environment_list().await?;
-    let made = EnvironmentId::named(&config.project, &config.name);
-    let named = |known: &&Environment| known.project_id == project_id && known.name == config.name;
+    let made = EnvironmentId::named(project, name);
+    let named = |known: &&Environment| known.project_id == project_id && known.name == name;
     let known = known
         .iter()
         .find(|known| known.id == made)
         .or_else(|| known.iter().find(named))
         .cloned();
+    Ok((project_id, known))
+}
+
+/// Makes the project and environment of a configuration, or brings them up to date with it.
+pub async fn ensure_environment(
+    store: &Store,
+    config: &EnvironmentConfig,
+) -> Result<EnvironmentId, store::Error> {
+    let (repo_url, repo_branch) = config.source.to_stored();
+    let (project_id, known) = find(store, &config.project, &config.name).await?;
     let id = match known {
         Some(known) => {
             let changed = Environment {

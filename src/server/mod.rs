@@ -1,12 +1,12 @@
 //! The one file that knows everything: opens the store, starts the loops, listens, and takes it all down again.
 
 mod app;
+mod data;
 mod environments;
 mod housekeeping;
+mod refused;
 
-use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,9 +15,12 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 pub use app::{App, Hook};
-pub use environments::ensure_environment;
+pub use data::check;
+pub use refused::Trouble;
 
-use app::{FILES, Looks};
+use app::FILES;
+use environments::Hooks;
+use refused::Book;
 
 use crate::api;
 use crate::compile::{self, Pool};
@@ -50,11 +53,6 @@ pub enum Error {
     Python(#[source] std::io::Error),
     #[error(transparent)]
     Store(#[from] store::Error),
-    #[error("environment {environment}: {source}")]
-    Source {
-        environment: String,
-        source: compile::SourceError,
-    },
 }
 
 /// A server that listens.
@@ -63,6 +61,7 @@ pub struct Server {
     pub address: SocketAddr,
     serving: JoinHandle<()>,
     housekeeping: JoinHandle<()>,
+    looking_again: JoinHandle<()>,
     // The locks on data directory and database end with it.
     _lock: std::fs::File,
     _hold: store::Hold,
@@ -71,11 +70,14 @@ pub struct Server {
 impl Server {
     /// Starts everything. Ready when this returns.
     pub async fn start(config: Config) -> Result<Self, Error> {
-        let data = prepare(&config.data)?;
-        let lock = lock(&data)?;
+        check(&config)?;
+        let data = data::prepare(&config.data)?;
+        let lock = data::lock(&data)?;
+        let digest_key = data::digest_key(&data)?;
+        data::mend(&data);
         crate::git::init();
         let store = match &config.database {
-            Database::Sqlite => Store::open_sqlite(&data.join("steward.db")).await?,
+            Database::Sqlite => Store::open_sqlite(&data.join(data::DATABASE)).await?,
             Database::Postgres(url) => Store::open_postgres(url).await?,
         };
         let hold = hold(&store).await?;
@@ -113,42 +115,6 @@ impl Server {
         );
         let pool = Pool::new(pool_options);
         pool.warm();
-        let mut hooks = BTreeMap::new();
-        let mut looks = HashMap::new();
-        for environment in &config.environments {
-            let id = ensure_environment(&store, environment, &data).await?;
-            let (poll, watch, credentials) = (
-                environment.poll,
-                environment.watch,
-                environment.credentials.clone(),
-            );
-            let repo_url = store
-                .environment_fetch(id)
-                .await?
-                .map(|environment| environment.repo_url);
-            let repo_url = repo_url.unwrap_or_default();
-            looks.insert(
-                id,
-                Looks {
-                    repo_url,
-                    poll,
-                    watch,
-                    credentials,
-                },
-            );
-            for hook in &environment.webhooks {
-                let (forge, secret) = (hook.forge, hook.secret.clone());
-                hooks.insert(
-                    hook.id.clone(),
-                    Hook {
-                        environment: id,
-                        forge,
-                        secret,
-                        branch: environment.branch.clone(),
-                    },
-                );
-            }
-        }
         let listener = TcpListener::bind(config.listen).await;
         let listener = listener.map_err(|source| Error::Listen {
             address: config.listen,
@@ -158,28 +124,47 @@ impl Server {
             address: config.listen,
             source,
         })?;
+        let configured = config.environments.iter();
+        let hooks = configured.flat_map(|environment| &environment.webhooks);
+        let hooks = hooks.map(|hook| hook.id.clone());
+        let refused = config
+            .refused
+            .iter()
+            .flat_map(|refused| refused.hooks.clone());
+        let hooks = hooks.chain(refused);
         let app = App {
             store,
             bus: Bus::default(),
-            hooks: Arc::new(hooks),
+            hooks: Arc::new(Hooks::declared(hooks)),
             api_token: config.api_token.as_deref().map(Arc::from),
             started: Timestamp::now(),
             facts: config.facts,
+            repositories: config.repositories,
             running: Arc::default(),
             lifecycle: Arc::default(),
             pool,
             data,
             shutdown: CancellationToken::new(),
-            looks: Arc::new(looks),
+            looks: Arc::default(),
+            refused: Book::default(),
+            digest_key,
             checkouts: Arc::default(),
         };
+        for environment in config.environments {
+            app.take_in(environment).await?;
+        }
+        for environment in config.refused {
+            app.refuse(environment).await?;
+        }
         let serving = tokio::spawn(api::serve(app.clone(), listener));
+        let looking_again = tokio::spawn(refused::run(app.clone()));
         let housekeeping = tokio::spawn(housekeeping::run(app.clone(), config.housekeeping));
         Ok(Self {
             app,
             address,
             serving,
             housekeeping,
+            looking_again,
             _lock: lock,
             _hold: hold,
         })
@@ -200,22 +185,9 @@ impl Server {
         futures_util::future::join_all(all.into_iter().map(|(id, running)| running.stop(id))).await;
         let _ = tokio::time::timeout(Duration::from_secs(5), self.serving).await;
         self.housekeeping.abort();
+        self.looking_again.abort();
         self.app.store.close().await;
     }
-}
-
-fn prepare(path: &Path) -> Result<PathBuf, Error> {
-    use std::os::unix::fs::DirBuilderExt;
-    let fail = |source| Error::Data {
-        path: path.display().to_string(),
-        source,
-    };
-    std::fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(path)
-        .map_err(fail)?;
-    std::fs::canonicalize(path).map_err(fail)
 }
 
 /// One server a database. The one before may be about to end, as in a restart on another machine.
@@ -227,28 +199,4 @@ async fn hold(store: &Store) -> Result<store::Hold, Error> {
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
     Err(Error::DatabaseBusy)
-}
-
-/// One server a data directory. The lock goes with the process, however that ends.
-fn lock(data: &Path) -> Result<std::fs::File, Error> {
-    let path = data.join("lock");
-    let fail = |source| Error::Data {
-        path: path.display().to_string(),
-        source,
-    };
-    let file = std::fs::OpenOptions::new()
-        .create(true)
-        .truncate(false)
-        .write(true)
-        .open(&path)
-        .map_err(fail)?;
-    // One that was just killed may take a moment to be gone.
-    for _ in 0..20 {
-        match rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => return Ok(file),
-            Err(rustix::io::Errno::WOULDBLOCK) => std::thread::sleep(Duration::from_millis(100)),
-            Err(error) => return Err(fail(error.into())),
-        }
-    }
-    Err(Error::Busy(data.display().to_string()))
 }
