@@ -20,6 +20,22 @@ pub(super) const DATABASE: &str = "steward.db";
 const DIGEST_KEY: &str = "digest.key";
 /// There when all that older versions left open to others is mended.
 const MENDED: &str = "private";
+/// What versions without that file have made in the directory.
+const OWN: &[&str] = &[
+    "checkouts",
+    "code",
+    DIGEST_KEY,
+    "files",
+    "folders",
+    LOCK,
+    "mirrors",
+    "projects",
+    "python",
+    "runtime",
+    DATABASE,
+    "steward.db-shm",
+    "steward.db-wal",
+];
 
 fn fail(path: &Path) -> impl Fn(io::Error) -> Error {
     let path = path.display().to_string();
@@ -129,19 +145,24 @@ pub(super) fn digest_key(data: &Path) -> Result<[u8; 32], Error> {
     write().map_err(fail(&path)).map(|()| key)
 }
 
-/// Takes from others what older versions let them read. What lies deep is looked at once, beside the start.
+/// Takes from others what older versions let them read. What lies deep is looked at once, beside the start. Who gave a
+/// directory with other things in it keeps these, and the directory, as they are.
 pub(super) fn mend(data: &Path) {
-    close(data);
-    for entry in entries(data) {
-        close(&entry);
+    let is_own = |path: &PathBuf| {
+        let name = path.file_name().and_then(|name| name.to_str());
+        name.is_some_and(|name| OWN.contains(&name))
+    };
+    let (own, foreign): (Vec<PathBuf>, Vec<PathBuf>) = entries(data).into_iter().partition(is_own);
+    if foreign.is_empty() {
+        close(data);
     }
+    let folders: Vec<PathBuf> = own.into_iter().filter(|entry| close(entry)).collect();
     let marker = data.join(MENDED);
     if marker.exists() {
         return;
     }
-    let data = data.to_owned();
     tokio::task::spawn_blocking(move || {
-        close_below(&data);
+        close_below(folders);
         if let Err(error) = File::create(&marker) {
             tracing::warn!(%error, "cannot note that the data directory is private");
         }
@@ -153,8 +174,7 @@ fn entries(folder: &Path) -> Vec<PathBuf> {
     entries.map(|entry| entry.path()).collect()
 }
 
-fn close_below(data: &Path) {
-    let mut folders = vec![data.to_owned()];
+fn close_below(mut folders: Vec<PathBuf>) {
     while let Some(folder) = folders.pop() {
         for entry in entries(&folder) {
             if close(&entry) {
@@ -215,6 +235,21 @@ mod tests {
         assert_eq!(mode(&data.join("steward.db")), 0o600);
         assert_eq!(mode(&data.join("python/bin/tool")), 0o700);
         assert_eq!(mode(&outside), 0o644);
+    }
+
+    #[tokio::test]
+    async fn a_directory_that_holds_other_things_too_stays_as_it_is() {
+        let dir = tempfile::tempdir().unwrap();
+        let data = dir.path();
+        let other = data.join("other");
+        for path in [&other, &data.join("steward.db")] {
+            fs::write(path, "x").unwrap();
+            fs::set_permissions(path, fs::Permissions::from_mode(0o644)).unwrap();
+        }
+        fs::set_permissions(data, fs::Permissions::from_mode(0o755)).unwrap();
+        mend(data);
+        assert_eq!((mode(data), mode(&other)), (0o755, 0o644));
+        assert_eq!(mode(&data.join("steward.db")), 0o600);
     }
 
     #[test]

@@ -173,6 +173,7 @@ fn credentials_are_sent_and_needed() {
     );
 }
 
+/// Input: a git token with line breaks in it (security.md § 3 no. 18). Answer: it is encoded; no header is added.
 #[test]
 fn a_token_cannot_add_headers() {
     let world = World::new();
@@ -202,6 +203,7 @@ fn a_token_cannot_add_headers() {
     );
 }
 
+/// Input: a repository that redirects to another host, port or scheme, with credentials set (security.md § 3 no. 17). Answer: not followed; nothing is sent there.
 #[test]
 fn a_redirect_to_another_host_is_refused_and_gets_nothing() {
     let world = World::new();

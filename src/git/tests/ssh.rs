@@ -155,6 +155,7 @@ fn an_unreachable_host_is_explained_by_the_real_ssh() {
     );
 }
 
+/// Input: an unknown and a changed ssh host key, a key that is not accepted (security.md § 3 no. 19). Answer: refused, each with its reason.
 #[test]
 fn what_ssh_complains_about_is_told_apart() {
     let world = World::new();
