@@ -69,6 +69,15 @@ struct WebhookSection {
     secret: Secret,
 }
 
+/// The variables of an environment, by name.
+#[derive(Default)]
+struct Variables {
+    plain: BTreeMap<String, String>,
+    secret: BTreeMap<String, String>,
+    /// What is to be said of the secret ones.
+    warnings: Vec<String>,
+}
+
 /// An environment as the file has it.
 pub(super) struct Declared {
     /// Of the configuration file.
@@ -117,7 +126,7 @@ pub(super) fn declared(
 
 impl Declared {
     /// Looks at all that it names. Reads small files; blocks.
-    pub(super) fn resolve(self: &Arc<Self>) -> Result<EnvironmentConfig, Refused> {
+    pub(super) fn resolve(self: &Arc<Self>) -> Result<EnvironmentConfig, Box<Refused>> {
         self.check().map_err(|fault| {
             let is_named = self.check_names().is_ok();
             // The one of before has that name, and the right to it.
@@ -125,7 +134,7 @@ impl Declared {
                 .twice
                 .as_ref()
                 .is_some_and(|twice| twice.field == self.field);
-            Refused {
+            Box::new(Refused {
                 project: self.section.project.clone(),
                 name: self.section.name.clone(),
                 is_named: is_named && !is_second,
@@ -134,7 +143,7 @@ impl Declared {
                 message: fault.message,
                 hooks: self.hooks(),
                 origin: super::Origin::Declared(Arc::clone(self)),
-            }
+            })
         })
     }
 
@@ -161,7 +170,7 @@ impl Declared {
         for (index, hook) in section.webhooks.iter().enumerate() {
             webhooks.push(self.webhook(&format!("webhooks[{index}]"), hook)?);
         }
-        let (variables, secrets, warnings) = self.variables()?;
+        let variables = self.variables()?;
         Ok(EnvironmentConfig {
             project: section.project.clone(),
             name: section.name.clone(),
@@ -169,12 +178,12 @@ impl Declared {
             branch: section.branch.clone(),
             poll,
             watch: section.watch.unwrap_or(true),
-            variables,
-            secrets,
+            variables: variables.plain,
+            secrets: SecretVariables::new(variables.secret),
             settings,
             credentials,
             webhooks,
-            warnings,
+            warnings: variables.warnings,
         })
     }
 
@@ -271,13 +280,8 @@ impl Declared {
         })
     }
 
-    /// Plain ones, secret ones, and what is to be said of these.
-    #[expect(
-        clippy::type_complexity,
-        reason = "three parts that belong together once"
-    )]
-    fn variables(&self) -> Result<(BTreeMap<String, String>, SecretVariables, Vec<String>), Fault> {
-        let (mut plain, mut secrets, mut warnings) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
+    fn variables(&self) -> Result<Variables, Fault> {
+        let mut variables = Variables::default();
         for (name, value) in &self.section.env {
             let field = self.field(&format!("env.{name}"));
             if name.is_empty() || name.contains(['=', '\0']) {
@@ -293,21 +297,21 @@ impl Declared {
                         .value()
                         .map_err(|message| Fault::new(&field, message))?;
                     if secret.chars().count() < MIN_REDACTED_CHARS {
-                        warnings.push(format!(
+                        variables.warnings.push(format!(
                             "{}: {field}: a secret of fewer than {MIN_REDACTED_CHARS} characters is not redacted in \
                              reports",
                             self.path
                         ));
                     }
-                    secrets.insert(name.clone(), secret);
+                    variables.secret.insert(name.clone(), secret);
                     continue;
                 }
             };
             if text.contains('\0') {
                 return Err(Fault::new(field, "a variable has no zero byte in it"));
             }
-            plain.insert(name.clone(), text);
+            variables.plain.insert(name.clone(), text);
         }
-        Ok((plain, SecretVariables::new(secrets), warnings))
+        Ok(variables)
     }
 }

@@ -137,7 +137,7 @@ fn whole(file: File, path: &str) -> Result<Config, check::Fault> {
     for declared in environment::declared(file.environments, path, &data) {
         match declared.resolve() {
             Ok(environment) => environments.push(environment),
-            Err(environment) => refused.push(environment),
+            Err(environment) => refused.push(*environment),
         }
     }
     Ok(Config {

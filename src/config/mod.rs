@@ -147,7 +147,7 @@ impl Refused {
     ///
     /// # Errors
     /// It still cannot run.
-    pub fn again(&self) -> Result<EnvironmentConfig, Self> {
+    pub fn again(&self) -> Result<EnvironmentConfig, Box<Self>> {
         match &self.origin {
             Origin::Declared(declared) => declared.resolve(),
             Origin::Checked(config) => Ok((**config).clone()),

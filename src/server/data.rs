@@ -131,7 +131,7 @@ pub(super) fn lock(data: &Path) -> Result<File, Error> {
 /// all that has secrets is compiled once more.
 pub(super) fn digest_key(data: &Path) -> Result<[u8; 32], Error> {
     let path = data.join(DIGEST_KEY);
-    if let Ok(Ok(key)) = fs::read(&path).map(|key| <[u8; 32]>::try_from(key)) {
+    if let Ok(Ok(key)) = fs::read(&path).map(<[u8; 32]>::try_from) {
         return Ok(key);
     }
     let key: [u8; 32] = rand::random();

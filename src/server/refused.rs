@@ -205,7 +205,7 @@ async fn look_again(app: &App, entry: Entry) -> Result<(), store::Error> {
     };
     match again {
         Err(now) if (&now.field, &now.message) == (&refused.field, &refused.message) => {}
-        Err(now) => app.refuse(now).await?,
+        Err(now) => app.refuse(*now).await?,
         Ok(config) => {
             // What stands against it is the store, as before.
             if let Some(id) = try_in(app, &refused, config).await?
