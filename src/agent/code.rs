@@ -159,9 +159,9 @@ fn lay_out(read: &Read<'_>, directory: &Path) -> io::Result<PythonModule> {
         // What is there may be cut off, or a handler's doing.
         if fs::read(&path).ok().as_ref() != Some(content) {
             let parent = path.parent().unwrap_or(directory);
-            fs::create_dir_all(parent)?;
+            files::make_private(parent)?;
             let fresh = tempfile::Builder::new()
-                .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644))
+                .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o600))
                 .tempfile_in(parent)?;
             fs::write(fresh.path(), content)?;
             fresh.persist(&path)?;

@@ -41,8 +41,12 @@ pub(super) fn routes(app: &App) -> BoxedFilter<(Body,)> {
 }
 
 fn engine(app: &App, id: EnvironmentId) -> Result<Engine, ApiError> {
-    app.engine(id)
-        .ok_or_else(|| ApiError::not_found("the scheduler could not be reached"))
+    app.engine(id).ok_or_else(|| {
+        ApiError::not_found(match super::environment::failure(app, id) {
+            Some(failure) => format!("the environment does not run: {failure}"),
+            None => "the scheduler could not be reached".to_owned(),
+        })
+    })
 }
 
 /// `POST /api/v1/deploy`: a user deploy (`push_incremental_deploy`) or repair (`push_full_deploy`, the default).

@@ -7,6 +7,7 @@ use super::args::{self, Args, Segment};
 use super::error::ApiError;
 use super::{Answer, Body, answer, page, wire, with};
 use crate::domain::{DEFINITIONS, EnvironmentId, SettingError, check_setting};
+use crate::git::RepositoryRules;
 use crate::server::App;
 use crate::store::{Environment, NewEnvironment};
 
@@ -119,7 +120,14 @@ pub(super) fn environment_id(segment: &Segment) -> Result<EnvironmentId, ApiErro
 
 async fn shape(app: &App, environment: &Environment) -> Result<Value, ApiError> {
     let settings = app.store.settings_fetch(environment.id).await?;
-    Ok(wire::environment(environment, Some(&settings)))
+    let failure = failure(app, environment.id);
+    Ok(wire::environment(environment, Some(&settings), failure))
+}
+
+/// Why an environment of the configuration does not run; `None`: it does.
+pub(super) fn failure(app: &App, id: EnvironmentId) -> Option<String> {
+    let trouble = app.trouble(id)?;
+    Some(format!("{}: {}", trouble.field, trouble.message))
 }
 
 async fn list(app: App, _args: Args) -> Result<Answer, ApiError> {
@@ -135,9 +143,9 @@ async fn get(id: Segment, app: App, _args: Args) -> Result<Answer, ApiError> {
     Ok(Answer::Data(shape(&app, &environment).await?))
 }
 
-/// The stored form of a repository and branch that a client names. Local paths are for the server's own configuration:
-/// over the API they would read whatever the server can.
-fn repository(args: &Args) -> Result<Option<(String, String)>, ApiError> {
+/// The stored form of a repository and branch that a client names. Local paths and private hosts are for the server's own
+/// configuration, unless that allows them: over the API they would reach whatever the server can.
+fn repository(args: &Args, rules: &RepositoryRules) -> Result<Option<(String, String)>, ApiError> {
     let (url, branch) = (args.text("repository")?, args.text("branch")?);
     match (url, branch) {
         (None, None) => Ok(None),
@@ -149,8 +157,8 @@ fn repository(args: &Args) -> Result<Option<(String, String)>, ApiError> {
                     "folders on this machine's disk are not allowed here",
                 ));
             }
-            let policy = crate::git::Policy::default();
-            let url = crate::git::RepositoryUrl::parse(&url, &policy)
+            let url = rules
+                .parse(&url)
                 .map_err(|error| ApiError::bad_request(error.to_string()))?;
             Ok(Some((url.as_str().to_owned(), branch)))
         }
@@ -195,7 +203,7 @@ async fn create(app: App, args: Args) -> Result<Answer, ApiError> {
     let project_id = args
         .parsed("project_id")?
         .ok_or_else(|| ApiError::bad_request("Field 'project_id' is required"))?;
-    let (repo_url, repo_branch) = repository(&args)?.unwrap_or_default();
+    let (repo_url, repo_branch) = repository(&args, &app.repositories)?.unwrap_or_default();
     if !repo_url.is_empty() {
         refuse_repository_without_token(&app)?;
     }
@@ -223,7 +231,7 @@ async fn modify(id: Segment, app: App, args: Args) -> Result<Answer, ApiError> {
     if let Some(description) = description(&args)? {
         environment.description = description;
     }
-    let moved = repository(&args)?.filter(|to| {
+    let moved = repository(&args, &app.repositories)?.filter(|to| {
         *to != (
             environment.repo_url.clone(),
             environment.repo_branch.clone(),
@@ -399,16 +407,19 @@ async fn setting_delete(name: Segment, app: App, args: Args) -> Result<Answer, A
 
 #[cfg(test)]
 mod tests {
-    use super::repository;
+    use super::{RepositoryRules, repository};
     use crate::api::args::Args;
 
     fn named(url: &str) -> Option<(String, String)> {
         let encode =
             |text| percent_encoding::utf8_percent_encode(text, percent_encoding::NON_ALPHANUMERIC);
         let args = Args::from_query(&format!("repository={}&branch=main", encode(url)));
-        repository(&args).ok().flatten()
+        repository(&args, &RepositoryRules::default())
+            .ok()
+            .flatten()
     }
 
+    /// Input: `folder:/etc` as a repository over the API (security.md § 3 no. 15). Answer: refused.
     #[test]
     fn what_the_store_would_read_as_a_folder_is_refused() {
         for url in [

@@ -64,7 +64,11 @@ async fn shape(app: &App, project: &Project, details: bool) -> Result<Value, Api
         } else {
             None
         };
-        shapes.push(wire::environment(environment, settings.as_ref()));
+        shapes.push(wire::environment(
+            environment,
+            settings.as_ref(),
+            super::environment::failure(app, environment.id),
+        ));
     }
     Ok(json!({"id": project.id, "name": project.name, "environments": shapes}))
 }

@@ -43,6 +43,19 @@ async fn health(app: App) -> Result<Answer, ApiError> {
     }
 }
 
+/// The environments of the configuration that cannot run, and why.
+fn not_running(app: &App) -> Vec<serde_json::Value> {
+    let shape = |trouble: crate::server::Trouble| {
+        json!({
+            "environment": trouble.environment,
+            "name": trouble.name,
+            "field": trouble.field,
+            "reason": trouble.message,
+        })
+    };
+    app.troubles().into_iter().map(shape).collect()
+}
+
 /// `GET /api/v1/serverstatus`. Source: rest-api.md 2.5.
 async fn server_status(app: App) -> Result<Answer, ApiError> {
     let connected = app.store.check().await.is_ok();
@@ -61,6 +74,7 @@ async fn server_status(app: App) -> Result<Answer, ApiError> {
         "slices": [
             slice("core.server", json!({})),
             slice("core.scheduler_manager", json!({})),
+            slice("core.environments", json!({"not_running": not_running(&app)})),
             slice("core.database", json!({"connected": connected, "kind": app.store.kind()})),
         ],
         "features": [],

@@ -13,7 +13,12 @@ fn maybe(moment: Option<Timestamp>) -> Value {
     moment.map_or(Value::Null, timestamp)
 }
 
-pub(super) fn environment(environment: &Environment, settings: Option<&Settings>) -> Value {
+/// `failure`: why it does not run, if it does not.
+pub(super) fn environment(
+    environment: &Environment,
+    settings: Option<&Settings>,
+    failure: Option<String>,
+) -> Value {
     json!({
         "id": environment.id,
         "name": environment.name,
@@ -25,6 +30,8 @@ pub(super) fn environment(environment: &Environment, settings: Option<&Settings>
         "is_marked_for_deletion": false,
         "description": environment.description,
         "icon": environment.icon,
+        // Beyond the reference:
+        "failure": failure,
     })
 }
 

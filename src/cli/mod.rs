@@ -66,7 +66,11 @@ enum Command {
     },
     /// The life of a process that runs handlers for a server.
     #[command(hide = true)]
-    Executor,
+    Executor {
+        /// The umask of what handlers make, in octal [default: that of the parent].
+        #[arg(long, value_name = "OCTAL", value_parser = octal)]
+        umask: Option<u32>,
+    },
     /// Compile for the process at the other end of standard input, which is the Python host of the compile.
     #[command(hide = true)]
     Attached {
@@ -228,6 +232,10 @@ fn cache_dir() -> PathBuf {
     cache.unwrap_or_else(std::env::temp_dir).join("steward")
 }
 
+fn octal(text: &str) -> Result<u32, String> {
+    u32::from_str_radix(text, 8).map_err(|_| "an octal number is needed".to_owned())
+}
+
 fn variable(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
@@ -267,8 +275,11 @@ pub fn main() -> ExitCode {
             log::child();
             crate::compile::run_worker(memory_bytes)
         }
-        Command::Executor => {
+        Command::Executor { umask } => {
             log::child();
+            if let Some(umask) = umask {
+                crate::process::restore_umask(umask);
+            }
             crate::agent::run(crate::agent::Limits::default())
         }
         Command::Attached {

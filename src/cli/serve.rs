@@ -1,5 +1,6 @@
 //! `steward serve`: the server of a configuration file, as a service runs it.
 
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -7,10 +8,10 @@ use std::time::Duration;
 use sd_notify::NotifyState;
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::{TROUBLE, USAGE, log};
+use super::{FAILED, TROUBLE, USAGE, log};
 use crate::config;
 use crate::domain::chain;
-use crate::server::{App, Server};
+use crate::server::{self, App, Server};
 
 pub(super) fn run(path: &Path, check: bool) -> ExitCode {
     log::server();
@@ -22,13 +23,9 @@ pub(super) fn run(path: &Path, check: bool) -> ExitCode {
         }
     };
     if check {
-        tracing::info!(
-            "{} is good: {} environments",
-            path.display(),
-            config.environments.len()
-        );
-        return ExitCode::SUCCESS;
+        return checked(path, &config);
     }
+    crate::process::keep_private();
     let runtime = match super::up::runtime() {
         Ok(runtime) => runtime,
         Err(error) => {
@@ -45,6 +42,34 @@ pub(super) fn run(path: &Path, check: bool) -> ExitCode {
     }
 }
 
+/// `--check`: 0 when all environments run, 1 when the server starts but some of them do not, 2 when it does not start.
+fn checked(path: &Path, config: &config::Config) -> ExitCode {
+    if let Err(error) = server::check(config) {
+        tracing::error!("{}: {}", path.display(), chain(&error));
+        return ExitCode::from(USAGE);
+    }
+    for environment in &config.environments {
+        for warning in &environment.warnings {
+            tracing::warn!("{warning}");
+        }
+    }
+    for refused in &config.refused {
+        tracing::error!("{refused} (environment {} would not run)", refused.shown());
+    }
+    let n_good = config.environments.len();
+    if config.refused.is_empty() {
+        tracing::info!("{} is good: {n_good} environments", path.display());
+        return ExitCode::SUCCESS;
+    }
+    tracing::error!(
+        "with {} the server starts, but {} of {} environments do not run",
+        path.display(),
+        config.refused.len(),
+        n_good + config.refused.len()
+    );
+    ExitCode::from(FAILED)
+}
+
 async fn serve(config: config::Config) -> Result<(), Box<dyn std::error::Error>> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
@@ -52,8 +77,9 @@ async fn serve(config: config::Config) -> Result<(), Box<dyn std::error::Error>>
     server.start_environments().await?;
     tracing::info!("listening on http://{}", server.address);
     // Nothing listens when it was not systemd that started us.
-    let status = format!("Listening on {}", server.address);
+    let status = status(&server.app, server.address);
     let _ = sd_notify::notify(false, &[NotifyState::Ready, NotifyState::Status(&status)]);
+    let told = tokio::spawn(tell(server.app.clone(), server.address));
     let watchdog = tokio::spawn(watchdog(server.app.clone()));
     tokio::select! {
         _ = terminate.recv() => {}
@@ -62,6 +88,7 @@ async fn serve(config: config::Config) -> Result<(), Box<dyn std::error::Error>>
     tracing::info!("stopping");
     let _ = sd_notify::notify(false, &[NotifyState::Stopping]);
     watchdog.abort();
+    told.abort();
     tokio::select! {
         () = server.stop() => {}
         // The second signal means it.
@@ -69,6 +96,32 @@ async fn serve(config: config::Config) -> Result<(), Box<dyn std::error::Error>>
         _ = interrupt.recv() => {}
     }
     Ok(())
+}
+
+/// The one line that systemd shows.
+fn status(app: &App, address: SocketAddr) -> String {
+    let names: Vec<String> = app
+        .troubles()
+        .into_iter()
+        .map(|trouble| trouble.name)
+        .collect();
+    match names.len() {
+        0 => format!("Listening on {address}"),
+        1 => format!(
+            "Listening on {address}; environment {} does not run",
+            names[0]
+        ),
+        n_troubles => format!("Listening on {address}; {n_troubles} environments do not run"),
+    }
+}
+
+/// Keeps that line up to date.
+async fn tell(app: App, address: SocketAddr) {
+    loop {
+        app.troubles_changed().await;
+        let status = status(&app, address);
+        let _ = sd_notify::notify(false, &[NotifyState::Status(&status)]);
+    }
 }
 
 /// How often the status is told where systemd wants no sign of life.

@@ -27,6 +27,7 @@ const ENVIRONMENT: &str = "default";
 #[expect(clippy::print_stderr, reason = "this is the prompt")]
 pub(super) fn run(arguments: UpArguments) -> ExitCode {
     log::quiet();
+    crate::process::keep_private();
     let complain = |message: String, code: u8| {
         eprintln!("steward: {message}");
         ExitCode::from(code)
@@ -89,14 +90,17 @@ fn configure(arguments: &UpArguments) -> Result<Config, String> {
     let environment = EnvironmentConfig {
         project: PROJECT.to_owned(),
         name: ENVIRONMENT.to_owned(),
-        repository: arguments.source.clone(),
+        source: Source::from_argument(&arguments.source, arguments.branch.as_deref(), &data)
+            .map_err(|error| chain(&error))?,
         branch: arguments.branch.clone(),
         poll,
         watch: true,
         variables: arguments.variables.iter().cloned().collect(),
+        secrets: Default::default(),
         settings,
         credentials: Credentials::default(),
         webhooks: Vec::new(),
+        warnings: Vec::new(),
     };
     Ok(Config {
         listen: arguments.listen,
@@ -109,6 +113,8 @@ fn configure(arguments: &UpArguments) -> Result<Config, String> {
         },
         housekeeping: HOUSEKEEPING,
         facts: Default::default(),
+        repositories: Default::default(),
+        refused: Vec::new(),
         environments: vec![environment],
     })
 }

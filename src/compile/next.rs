@@ -5,8 +5,13 @@ use std::collections::BTreeMap;
 use crate::domain::CompileState;
 use crate::store::Compile;
 
-/// What a compile is a pure function of, besides the compiler itself and the modules that the commit holds.
-pub(super) fn inputs_digest(tree: &str, variables: &BTreeMap<String, String>) -> String {
+/// What a compile is a pure function of, besides the compiler itself and the modules that the commit holds. `secrets` is
+/// what stands for the secret variables.
+pub(super) fn inputs_digest(
+    tree: &str,
+    variables: &BTreeMap<String, String>,
+    secrets: Option<&str>,
+) -> String {
     use sha2::{Digest, Sha256};
     let mut hasher = Sha256::new();
     let mut part = |text: &str| {
@@ -18,6 +23,10 @@ pub(super) fn inputs_digest(tree: &str, variables: &BTreeMap<String, String>) ->
     for (name, value) in variables {
         part(name);
         part(value);
+    }
+    if let Some(secrets) = secrets {
+        part("secrets");
+        part(secrets);
     }
     hex::encode(hasher.finalize())
 }
@@ -111,10 +120,12 @@ mod tests {
                 .collect()
         };
         let digests = [
-            inputs_digest("t", &variables(&[])),
-            inputs_digest("u", &variables(&[])),
-            inputs_digest("t", &variables(&[("a", "bc")])),
-            inputs_digest("t", &variables(&[("ab", "c")])),
+            inputs_digest("t", &variables(&[]), None),
+            inputs_digest("u", &variables(&[]), None),
+            inputs_digest("t", &variables(&[("a", "bc")]), None),
+            inputs_digest("t", &variables(&[("ab", "c")]), None),
+            inputs_digest("t", &variables(&[]), Some("one")),
+            inputs_digest("t", &variables(&[]), Some("other")),
         ];
         let distinct: std::collections::BTreeSet<&String> = digests.iter().collect();
         assert_eq!(distinct.len(), digests.len());

@@ -11,6 +11,7 @@ use steward_compiler::{Export, Resource};
 use super::install::{install, policy};
 use super::leftovers;
 use super::next::inputs_digest;
+use super::redact::SecretVariables;
 use super::source::Head;
 use super::worker::{Job, JobDone, Pool};
 use crate::deploy::Python;
@@ -30,6 +31,7 @@ pub(super) struct Context<'a> {
     pub(super) environment: EnvironmentId,
     /// A fact that is older is not known.
     pub(super) fact_expire: Duration,
+    pub(super) secrets: &'a SecretVariables,
 }
 
 /// How a compile ended.
@@ -131,7 +133,11 @@ pub(super) async fn run(
         served: served.iter().map(|compile| compile.id).collect(),
         outcome: Outcome::Aborted(String::new()),
         diagnostics: json!([]),
-        inputs_digest: Some(inputs_digest(&tree, &compile.variables)),
+        inputs_digest: Some(inputs_digest(
+            &tree,
+            &compile.variables,
+            context.secrets.digest().as_deref(),
+        )),
         commit_id: Some(commit.clone()),
         tree_id: Some(tree.clone()),
         result_digest: None,
@@ -257,7 +263,7 @@ async fn execute(
     });
     let job = Job {
         project_dir: named,
-        variables: compile.variables.clone(),
+        variables: context.secrets.with(&compile.variables),
         environment_id: context.environment.to_string(),
         inputs: inputs(context).await?,
         python: context.pool.python().map(Python::from),
@@ -267,6 +273,7 @@ async fn execute(
     };
     let stage = begin();
     let done = context.pool.compile(&policy, job).await;
+    let done = context.secrets.redact_done(done);
     let (out, error) = match &done {
         Ok(done) => (
             done.printed.clone(),

@@ -15,13 +15,14 @@ use tokio::sync::{Notify, RwLock};
 use tokio_util::sync::CancellationToken;
 
 use super::next::{inputs_digest, needs_compile};
+use super::redact::SecretVariables;
 use super::run::{self, Context, blocking};
 use super::source::{Head, Source};
 use super::worker::Pool;
 use crate::deploy::Engine;
 use crate::domain::chain;
 use crate::domain::{EnvironmentId, Interval, Timestamp};
-use crate::git::{self, Credentials};
+use crate::git::{self, Credentials, Reach};
 use crate::observe::{Bus, What};
 use crate::store::{CompileEnd, CompileRequest, Environment, Outcome, Store};
 
@@ -38,6 +39,10 @@ pub struct Options {
     /// How often to look without being told; zero: never.
     pub poll: Duration,
     pub credentials: Credentials,
+    /// Variables that no row holds.
+    pub secrets: SecretVariables,
+    /// The hosts that the repository may be at.
+    pub reach: Reach,
     /// A fact that is older is not known.
     pub fact_expire: Duration,
     /// Held for reading while a compile uses a checkout that no version names yet.
@@ -237,6 +242,7 @@ impl Loop {
                     data: &self.options.data,
                     environment: id,
                     fact_expire: self.options.fact_expire,
+                    secrets: &self.options.secrets,
                 };
                 let checkouts = Arc::clone(&self.options.checkouts);
                 let _in_use = checkouts.read().await;
@@ -303,7 +309,9 @@ impl Loop {
         }
         if let Some((head, _)) = &self.head {
             let commit = head.info.id.to_string();
-            let inputs = inputs_digest(&head.info.tree.to_string(), &environment.variables);
+            let secrets = self.options.secrets.digest();
+            let tree = head.info.tree.to_string();
+            let inputs = inputs_digest(&tree, &environment.variables, secrets.as_deref());
             let last = store.compile_last_judged(id).await?;
             let is_start = look.trigger_kind == "start";
             if needs_compile(&commit, &inputs, last.as_ref(), is_start) {
@@ -344,9 +352,10 @@ impl Loop {
     async fn fetch(&mut self, environment: &Environment) -> Result<(), String> {
         let began = (Timestamp::now(), Instant::now());
         let (data, credentials) = (self.options.data.clone(), self.options.credentials.clone());
+        let reach = self.options.reach;
         let fetched =
             match Source::from_stored(&environment.repo_url, &environment.repo_branch, &data) {
-                Ok(source) => blocking(move || source.fetch(&data, &credentials))
+                Ok(source) => blocking(move || source.fetch(&data, &credentials, reach))
                     .await
                     .map_err(|error: git::Error| chain(&error)),
                 Err(error) => Err(chain(&error)),

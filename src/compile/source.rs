@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use crate::git::{
-    self, CommitId, CommitInfo, Credentials, FetchOptions, LocalPolicy, Mirror, Policy, Repository,
-    RepositoryUrl,
+    self, CommitId, CommitInfo, Credentials, FetchOptions, LocalPolicy, Mirror, Policy, Reach,
+    Repository, RepositoryUrl,
 };
 
 /// A place to get commits from.
@@ -135,13 +135,21 @@ impl Source {
         }
     }
 
-    /// Fetches (or records) the newest commit. Blocks.
-    pub(super) fn fetch(&self, data: &Path, credentials: &Credentials) -> Result<Head, git::Error> {
+    /// Fetches (or records) the newest commit; connects only to hosts within `reach`. Blocks.
+    pub(super) fn fetch(
+        &self,
+        data: &Path,
+        credentials: &Credentials,
+        reach: Reach,
+    ) -> Result<Head, git::Error> {
         let (repository, commit): (Repository, CommitId) = match self {
             Self::Repository { url, branch } => {
                 let mirror = Mirror::open_or_create(&data.join("mirrors"), url)?;
-                let commit =
-                    mirror.fetch(branch.as_deref(), credentials, &FetchOptions::default())?;
+                let options = FetchOptions {
+                    reach,
+                    ..FetchOptions::default()
+                };
+                let commit = mirror.fetch(branch.as_deref(), credentials, &options)?;
                 ((*mirror).clone(), commit)
             }
             Self::Folder { folder, repository } => {

@@ -1,21 +1,33 @@
-//! The configuration of `steward serve`: one YAML file, checked whole before anything starts.
+//! The configuration of `steward serve`: one YAML file.
+//!
+//! What is wrong with the file as a whole (its syntax, `listen`, `api_token`, `data`, limits) is an [`Error`]: nothing
+//! starts. What is wrong with one environment makes that one [`Refused`], and the others start. `serve` and
+//! `serve --check` both go by what [`load`] says.
 
+mod check;
+mod environment;
 mod file;
+mod plain;
+mod secret;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::compile::PoolOptions;
+use crate::compile::{PoolOptions, SecretVariables, Source};
 use crate::domain::FactTimes;
 use crate::forge::Forge;
-use crate::git::{Credentials, Login};
+use crate::git::{Credentials, Login, RepositoryRules};
 
 /// What a server runs with.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Config {
     pub listen: SocketAddr,
     pub data: PathBuf,
@@ -26,33 +38,54 @@ pub struct Config {
     /// How often what nothing needs any more is removed.
     pub housekeeping: Duration,
     pub facts: FactTimes,
+    /// What repositories may be set over the API.
+    pub repositories: RepositoryRules,
     pub environments: Vec<EnvironmentConfig>,
+    /// Environments that cannot run, and why.
+    pub refused: Vec<Refused>,
+}
+
+/// Without secrets.
+impl fmt::Debug for Config {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Config")
+            .field("listen", &self.listen)
+            .field("data", &self.data)
+            .field("environments", &self.environments)
+            .field("refused", &self.refused)
+            .finish_non_exhaustive()
+    }
 }
 
 /// How often, if nobody says otherwise.
 pub const HOUSEKEEPING: Duration = Duration::from_secs(3600);
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub enum Database {
     /// `steward.db` in the data directory.
     Sqlite,
+    /// Its URL, which may hold a password.
     Postgres(String),
 }
 
-/// An environment that the configuration file holds.
+/// An environment that the configuration file holds, with all it names looked up.
 #[derive(Debug, Clone)]
 pub struct EnvironmentConfig {
     pub project: String,
     pub name: String,
-    pub repository: String,
+    pub source: Source,
     pub branch: Option<String>,
     pub poll: Duration,
     /// Look when files of a repository on this machine change.
     pub watch: bool,
     pub variables: BTreeMap<String, String>,
+    /// Variables that are stored and shown nowhere.
+    pub secrets: SecretVariables,
     pub settings: BTreeMap<String, Value>,
     pub credentials: Credentials,
     pub webhooks: Vec<WebhookConfig>,
+    /// What is not good, but does not keep it from running.
+    pub warnings: Vec<String>,
 }
 
 #[derive(Clone)]
@@ -62,12 +95,81 @@ pub struct WebhookConfig {
     pub secret: Vec<u8>,
 }
 
-impl std::fmt::Debug for WebhookConfig {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for WebhookConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("WebhookConfig")
             .field("id", &self.id)
             .field("forge", &self.forge)
             .finish_non_exhaustive()
+    }
+}
+
+/// An environment that cannot run, and why. Displayed with file and field, as an [`Error`] is.
+#[derive(Clone)]
+pub struct Refused {
+    pub project: String,
+    pub name: String,
+    /// The names are good, and no other environment has them.
+    pub is_named: bool,
+    path: String,
+    pub field: String,
+    pub message: String,
+    /// The ids of its webhooks.
+    pub hooks: Vec<String>,
+    origin: Origin,
+}
+
+/// What is looked at again.
+#[derive(Clone)]
+enum Origin {
+    Declared(Arc<environment::Declared>),
+    /// All it names was good; what refused it was not of the configuration.
+    Checked(Box<EnvironmentConfig>),
+}
+
+impl Refused {
+    /// That of an environment whose declaration is good, but which `message` stands against.
+    pub fn checked(config: EnvironmentConfig, message: String) -> Self {
+        let hooks = config.webhooks.iter().map(|hook| hook.id.clone());
+        Self {
+            project: config.project.clone(),
+            name: config.name.clone(),
+            is_named: true,
+            path: "the configuration".to_owned(),
+            field: "environments".to_owned(),
+            message,
+            hooks: hooks.collect(),
+            origin: Origin::Checked(Box::new(config)),
+        }
+    }
+
+    /// Looks at all that it names once more: a folder or a file may be there by now. Blocks.
+    ///
+    /// # Errors
+    /// It still cannot run.
+    pub fn again(&self) -> Result<EnvironmentConfig, Box<Self>> {
+        match &self.origin {
+            Origin::Declared(declared) => declared.resolve(),
+            Origin::Checked(config) => Ok((**config).clone()),
+        }
+    }
+
+    /// For people: `project/name`.
+    pub fn shown(&self) -> String {
+        let name = format!("{}/{}", self.project, self.name);
+        crate::git::printable(&name, 200)
+    }
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}: {}", self.path, self.field, self.message)
+    }
+}
+
+impl fmt::Debug for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 
@@ -88,10 +190,10 @@ pub enum Error {
     },
 }
 
-/// Reads and checks a configuration file.
+/// Reads and checks a configuration file, and all that its environments name.
 ///
 /// # Errors
-/// The first thing that is wrong, with the field's name.
+/// The first thing that is wrong with the file as a whole, with the field's name.
 pub fn load(path: &Path) -> Result<Config, Error> {
     file::load(path)
 }

@@ -319,7 +319,12 @@ impl Executor {
     fn start(&mut self) -> std::io::Result<&mut Running> {
         if self.running.is_none() {
             self.generation += 1;
-            let mut child = process::spawn_own(&["executor"])?;
+            let mut arguments = vec!["executor".to_owned()];
+            // It makes files of the host, which are not for the server's user only.
+            if let Some(umask) = process::original_umask() {
+                arguments.extend(["--umask".to_owned(), umask]);
+            }
+            let mut child = process::spawn_own(&arguments)?;
             let stdin = child
                 .stdin
                 .take()

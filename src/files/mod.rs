@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use sha1::{Digest, Sha1};
@@ -29,6 +29,18 @@ pub struct Files {
 /// The name of a content.
 pub fn name_of(content: &[u8]) -> String {
     hex::encode(Sha1::digest(content))
+}
+
+/// Makes a folder, with those above it, that only its owner may look into; whatever the umask is.
+///
+/// # Errors
+/// The disk refuses.
+pub fn make_private(folder: &Path) -> io::Result<()> {
+    use std::os::unix::fs::DirBuilderExt;
+    fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(folder)
 }
 
 /// Whether a text may be the name of a content.
@@ -83,9 +95,9 @@ impl Files {
             return Ok(());
         }
         let directory = path.parent().unwrap_or(&self.directory);
-        fs::create_dir_all(directory)?;
+        make_private(directory)?;
         // For writing only: whoever is in the sandbox of a compile may leave contents here, but not read any.
-        let make = |path: &std::path::Path| {
+        let make = |path: &Path| {
             let mut options = fs::OpenOptions::new();
             options.write(true).create_new(true).mode(0o600).open(path)
         };

@@ -160,18 +160,21 @@ fn write(store: &git2::Repository, entries: &[Entry], root: &Path) -> Result<(),
     Ok(())
 }
 
+/// What a repository holds is for the server only.
+const FOLDER_MODE: u32 = 0o700;
+
 /// Modes are set after creation, since those given at creation are cut by the umask of the process.
 fn make_folder(path: &Path) -> Result<(), Error> {
     fs::DirBuilder::new()
-        .mode(0o755)
+        .mode(FOLDER_MODE)
         .create(path)
         .map_err(Error::io("create the folder", path))?;
-    fs::set_permissions(path, fs::Permissions::from_mode(0o755))
+    fs::set_permissions(path, fs::Permissions::from_mode(FOLDER_MODE))
         .map_err(Error::io("set the mode of", path))
 }
 
 fn write_file(path: &Path, content: &[u8], executable: bool) -> Result<(), Error> {
-    let mode = if executable { 0o755 } else { 0o644 };
+    let mode = if executable { 0o700 } else { 0o600 };
     let mut file = OpenOptions::new()
         .write(true)
         .create_new(true)

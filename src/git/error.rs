@@ -28,6 +28,11 @@ pub enum Error {
     UnsupportedFormat { url: String, feature: String },
     #[error("cannot reach {url}: {cause}")]
     Unreachable { url: String, cause: String },
+    #[error(
+        "{url} is at {address}, an address of a private network or this machine; `repositories: {{allow_private: true}}` \
+         in the configuration allows such hosts"
+    )]
+    PrivateHost { url: String, address: String },
     #[error("{url} wants authentication: {cause}")]
     Authentication { url: String, cause: String },
     #[error(
@@ -100,6 +105,7 @@ impl Error {
             | Error::NoDefaultBranch { .. }
             | Error::NotARepository { .. }
             | Error::UnsupportedFormat { .. }
+            | Error::PrivateHost { .. }
             | Error::Authentication { .. }
             | Error::Redirected { .. }
             | Error::TooLarge { .. }

@@ -20,6 +20,7 @@ use super::error::{Error, printable};
 use super::local::is_repository;
 use super::options::init;
 use super::repository::{CommitId, Repository};
+use super::rules::Reach;
 use super::transport::{self, Credentials, Session};
 use super::upkeep::{self, Tolerance};
 use super::url::RepositoryUrl;
@@ -43,6 +44,8 @@ pub struct FetchOptions {
     pub proxy: Option<String>,
     /// The program to call for ssh.
     pub ssh: PathBuf,
+    /// Hosts that may be connected to. Who sets a proxy lets that one decide.
+    pub reach: Reach,
 }
 
 /// Without the proxy, whose address may hold a password.
@@ -70,6 +73,7 @@ impl Default for FetchOptions {
             objects: 5_000_000,
             proxy: None,
             ssh: PathBuf::from("/usr/bin/ssh"),
+            reach: Reach::Any,
         }
     }
 }
@@ -317,7 +321,8 @@ fn default_branch(
 }
 
 /// A branch name is safe as a part of a refspec and of a ref of ours.
-fn check_branch(name: &str) -> Result<&str, Error> {
+/// Whether a branch may be called so.
+pub fn check_branch(name: &str) -> Result<&str, Error> {
     let valid = git2::Reference::is_valid_name(&format!("refs/heads/{name}"))
         && name.len() <= 1000
         && !name.starts_with('-')

@@ -72,6 +72,11 @@ pub enum UrlError {
     HttpNotAllowed,
     #[error("link-local addresses are not allowed as repository hosts")]
     LinkLocal,
+    #[error(
+        "the repository's host is of a private network or this machine; `repositories: {{allow_private: true}}` in the \
+         configuration allows such hosts"
+    )]
+    PrivateHost,
     #[error("repositories on this machine's disk are not allowed here")]
     LocalNotAllowed,
     #[error("a repository on this machine's disk needs an absolute path")]

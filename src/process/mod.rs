@@ -7,11 +7,13 @@ pub mod descendants;
 mod peer;
 mod supervised;
 mod supervisor;
+mod umask;
 
-pub use peer::may_be_confined;
 pub use descendants::kill_tree;
+pub use peer::may_be_confined;
 pub use supervised::{Ended, run_supervised, supervised_command};
 pub use supervisor::{Supervision, supervise};
+pub use umask::{keep_private, original_umask, restore_umask};
 
 use std::ffi::{OsStr, OsString};
 use std::io;

@@ -5,6 +5,7 @@
 //! fail with "busy"; readers have a pool of their own.
 
 mod action;
+mod address;
 mod compile;
 mod discovered;
 mod dry_run;
@@ -141,7 +142,7 @@ impl Store {
 
     /// Connects to PostgreSQL by `postgres://…` and brings its schema up to date.
     pub async fn open_postgres(url: &str) -> Result<Self> {
-        let shown = url.split('@').next_back().unwrap_or_default().to_owned();
+        let shown = address::shown(url);
         let fail = |source| Error::Open {
             url: shown.clone(),
             source,

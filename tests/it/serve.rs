@@ -275,7 +275,10 @@ fn an_environment_whose_repository_is_gone_harms_no_other_and_recovers() {
 #[test]
 fn with_a_token_requests_must_show_it() {
     let dir = tempfile::tempdir().unwrap();
-    let served = serve(dir.path(), "api_token: 0123456789abcdef\n");
+    let served = serve(
+        dir.path(),
+        "api_token: 0123456789abcdef\nrepositories: {allow_private: true}\n",
+    );
     let url = format!("{}/api/v2/environment", served.api);
     let with = |token: &str| {
         let headers = [("Authorization".to_owned(), format!("Bearer {token}"))];
@@ -313,11 +316,12 @@ fn with_a_token_requests_must_show_it() {
 #[test]
 fn the_example_configuration_is_good() {
     let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("systemd/steward.yaml.example");
+    let state = tempfile::tempdir().unwrap();
     let mut command = steward();
     command
         .args(["serve", "--check", "--config"])
         .arg(example)
-        .env("STATE_DIRECTORY", "/var/lib/steward");
+        .env("STATE_DIRECTORY", state.path());
     let output = finish(command);
     assert!(
         output.status.success(),

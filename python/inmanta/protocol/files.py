@@ -69,9 +69,10 @@ def _upload(directory: str, name: str, encoded: str) -> Result:
         return Result(400, {"message": f"the content is not base64: {error}"})
     if path is None or hash_file(content) != name:
         return Result(400, {"message": f"{name} is not the SHA-1 of the content"})
-    os.makedirs(os.path.dirname(path), exist_ok=True)
+    # For the server's user only, whatever the umask is: handlers make files of the host with theirs.
+    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
     fresh = f"{path}.{os.getpid()}"
-    with open(fresh, "wb") as file:
+    with open(fresh, "wb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
         file.write(content)
     os.replace(fresh, path)
     return Result(200, None)

@@ -11,5 +11,6 @@ mod process;
 mod scratch;
 
 pub(super) use frames::{Job, JobDone};
+pub(super) use pool::PoolError;
 pub use pool::{Pool, PoolOptions};
 pub use process::run;

@@ -102,7 +102,7 @@ fn a_checkout_holds_what_the_commit_holds() {
     let mode = |name: &str| path.join(name).symlink_metadata().unwrap().mode() & 0o7777;
     assert_eq!(
         (mode("main.cf"), mode("run.sh"), mode("a/b"), mode(".")),
-        (0o644, 0o755, 0o755, 0o755)
+        (0o600, 0o700, 0o700, 0o700)
     );
     assert!(!path.join(".git").exists());
 }

@@ -173,6 +173,7 @@ fn credentials_are_sent_and_needed() {
     );
 }
 
+/// Input: a git token with line breaks in it (security.md § 3 no. 18). Answer: it is encoded; no header is added.
 #[test]
 fn a_token_cannot_add_headers() {
     let world = World::new();
@@ -202,6 +203,7 @@ fn a_token_cannot_add_headers() {
     );
 }
 
+/// Input: a repository that redirects to another host, port or scheme, with credentials set (security.md § 3 no. 17). Answer: not followed; nothing is sent there.
 #[test]
 fn a_redirect_to_another_host_is_refused_and_gets_nothing() {
     let world = World::new();
@@ -346,4 +348,22 @@ fn a_proxy_is_used_only_when_it_is_configured() {
     };
     assert!(fetch_with(&world, &server.url(PATH), &options).is_err());
     assert_eq!((proxy.requests().len(), server.requests().len()), (1, 0));
+}
+
+/// Input: a repository at a loopback address, or at a name that resolves to one when it is connected to (security.md § 3 no. 16). Answer: refused without a connection, when only public hosts may be reached.
+#[test]
+fn private_hosts_are_not_connected_to_when_only_public_ones_may_be() {
+    let world = World::new();
+    let server = serve(&world, |_| Reply::Git);
+    let options = FetchOptions {
+        reach: Reach::Public,
+        ..hasty()
+    };
+    let url = server.url(PATH);
+    for url in [url.clone(), url.replace("127.0.0.1", "localhost")] {
+        let error = fetch_with(&world, &url, &options).unwrap_err();
+        assert!(matches!(error, Error::PrivateHost { .. }), "{error}");
+    }
+    assert!(server.requests().is_empty());
+    assert!(fetch_with(&world, &url, &hasty()).is_ok());
 }

@@ -155,6 +155,7 @@ fn an_unreachable_host_is_explained_by_the_real_ssh() {
     );
 }
 
+/// Input: an unknown and a changed ssh host key, a key that is not accepted (security.md § 3 no. 19). Answer: refused, each with its reason.
 #[test]
 fn what_ssh_complains_about_is_told_apart() {
     let world = World::new();
@@ -276,4 +277,56 @@ fn formats_that_are_not_supported_are_named_over_ssh() {
     world.git(&["commit", "--quiet", "--allow-empty", "-m", "x"]);
     let error = fetch_by(&world, SERVE).unwrap_err();
     assert!(matches!(error, Error::UnsupportedFormat { .. }), "{error}");
+}
+
+/// Input: a repository on an ssh host that is private by its address or by what its name resolves to (security.md § 3 no. 16). Answer: refused before `ssh` runs, when only public hosts may be reached.
+#[test]
+fn private_hosts_are_not_asked_over_ssh_when_only_public_ones_may_be() {
+    let world = World::new();
+    let options = FetchOptions {
+        reach: Reach::Public,
+        ..stand_in(&world, SERVE)
+    };
+    let path = world.source();
+    for host in ["127.0.0.1", "localhost", "[::1]", "10.1.2.3:2222"] {
+        let mirror = mirror_of(&world, &format!("ssh://git@{host}{}", path.display()));
+        let error = mirror.fetch(None, &Credentials::default(), &options);
+        let error = error.unwrap_err();
+        assert!(matches!(error, Error::PrivateHost { .. }), "{error}");
+        assert!(!world.path("log").exists());
+    }
+}
+
+/// Input: a host name whose address changes between the check and its use, over ssh (security.md § 3 no. 16). Answer: `ssh` is given the address that was checked, and looks up the host key by the name.
+#[test]
+fn ssh_connects_to_the_address_that_was_checked() {
+    let world = World::new();
+    let options = FetchOptions {
+        reach: Reach::Public,
+        ..stand_in(&world, SERVE)
+    };
+    let url = format!("ssh://git@1.1.1.1:2222{}", world.source().display());
+    let mirror = mirror_of(&world, &url);
+    let fetched = mirror.fetch(None, &Credentials::default(), &options);
+    assert_eq!(fetched.unwrap(), world.head());
+    let arguments = fs::read_to_string(world.path("log")).unwrap();
+    for option in ["HostName=1.1.1.1", "HostKeyAlias=[1.1.1.1]:2222"] {
+        assert!(arguments.lines().any(|line| line == option), "{arguments}");
+    }
+}
+
+/// Input: a FIFO or a device as ssh key or known hosts (issue 16.2). Answer: an error at once; `ssh` does not run.
+#[test]
+fn ssh_is_given_plain_files_only() {
+    let world = World::new();
+    for file in ["/dev/zero", "/tmp"] {
+        let credentials = Credentials {
+            ssh_key: Some(PathBuf::from(file)),
+            ..Credentials::default()
+        };
+        let fetched = mirror_of(&world, "h:x").fetch(None, &credentials, &stand_in(&world, SERVE));
+        let error = fetched.unwrap_err().to_string();
+        assert!(error.contains("no plain file"), "{error}");
+        assert!(!world.path("log").exists());
+    }
 }

@@ -69,6 +69,7 @@ fn a_normalised_address_parses_to_itself() {
     }
 }
 
+/// Input: `ext::sh -c …`, `fd::3`, `-oProxyCommand=…`, `ssh://-oProxyCommand=x/y`, `--upload-pack=…`, `git@-x:y` as a repository (security.md § 3 no. 14). Answer: refused; nothing runs.
 #[test]
 fn helpers_and_options_are_refused() {
     check_refused("ext::sh -c id", UrlError::RemoteHelper);
@@ -93,6 +94,7 @@ fn helpers_and_options_are_refused() {
     check_refused("ftp://example.com/x", UrlError::Scheme);
 }
 
+/// Input: `https://u:p@host/` as a repository (security.md § 3 no. 18). Answer: refused, and not repeated in the error.
 #[test]
 fn secrets_in_the_address_are_refused_and_not_repeated() {
     for text in [
@@ -117,6 +119,7 @@ fn secrets_in_the_address_are_refused_and_not_repeated() {
     }
 }
 
+/// Input: `%0a`, `%0d`, ESC in a repository's URL (security.md § 3 no. 18). Answer: refused.
 #[test]
 fn control_characters_are_refused_also_escaped() {
     for text in [
@@ -135,6 +138,7 @@ fn control_characters_are_refused_also_escaped() {
     }
 }
 
+/// Input: hosts in decimal and hexadecimal, wrong ports, wrong brackets (security.md § 3 no. 14 and 16). Answer: refused.
 #[test]
 fn hosts_are_names_or_plain_addresses() {
     for host in [
@@ -205,6 +209,7 @@ fn plain_http_is_only_for_this_machine_by_default() {
     }
 }
 
+/// Input: `file:///etc`, a relative path, a path outside of the allowed folders (security.md § 3 no. 15). Answer: refused, unless the policy names the folder.
 #[test]
 fn local_paths_need_the_policy() {
     let dir = tempfile::tempdir().unwrap();

@@ -6,6 +6,7 @@
 //! what a host name resolves to, whatever DNS says at that moment.
 
 use std::io::{self, Read, Write};
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -18,6 +19,7 @@ use ureq::{Agent, Body, BodyReader, Proxy};
 
 use super::{REFS_MAX_BYTES, Session, check_format};
 use crate::git::error::{Error, printable};
+use crate::git::rules::{Reach, is_private};
 use crate::git::url::{Address, is_link_local};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
@@ -114,7 +116,10 @@ impl Connection {
         let agent = Agent::with_parts(
             config,
             DefaultConnector::default(),
-            NoLinkLocal(DefaultResolver::default()),
+            Guarded {
+                resolver: DefaultResolver::default(),
+                reach: session.options.reach,
+            },
         );
         let login = session.credentials.login.as_ref();
         let authorization = login.map(|login| {
@@ -272,6 +277,10 @@ impl Connection {
         match error {
             ureq::Error::Timeout(_) => self.session.too_slow(),
             ureq::Error::HostNotFound => self.session.unreachable("the host name has no address"),
+            ureq::Error::Other(error) => match error.downcast_ref::<PrivateHost>() {
+                Some(PrivateHost(address)) => self.session.private_host(*address),
+                None => self.session.unreachable(&error.to_string()),
+            },
             ureq::Error::Io(error) if is_timeout(error) => self.session.too_slow(),
             // Texts of ureq hold no header and no body.
             _ => self.session.unreachable(&error.to_string()),
@@ -395,25 +404,40 @@ impl Write for Answer {
 }
 
 /// Resolves like the system, without the addresses that no repository may have.
+/// ureq connects to what this gives, so the addresses that are judged are those that are connected to.
 #[derive(Debug)]
-struct NoLinkLocal(DefaultResolver);
+struct Guarded {
+    resolver: DefaultResolver,
+    reach: Reach,
+}
 
-impl Resolver for NoLinkLocal {
+/// All addresses of a host are private, this one among them.
+#[derive(Debug, thiserror::Error)]
+#[error("the host is at the private address {0}")]
+struct PrivateHost(IpAddr);
+
+impl Resolver for Guarded {
     fn resolve(
         &self,
         uri: &Uri,
         config: &ureq::config::Config,
         timeout: NextTimeout,
     ) -> Result<ResolvedSocketAddrs, ureq::Error> {
-        let found = self.0.resolve(uri, config, timeout)?;
+        let found = self.resolver.resolve(uri, config, timeout)?;
         let mut allowed = self.empty();
-        for address in found.iter().filter(|address| !is_link_local(address.ip())) {
-            allowed.push(*address);
+        let mut private = None;
+        for address in found.iter() {
+            let ip = address.ip();
+            if self.reach == Reach::Public && is_private(ip) {
+                private = Some(ip);
+            } else if !is_link_local(ip) {
+                allowed.push(*address);
+            }
         }
-        if allowed.is_empty() {
-            Err(ureq::Error::HostNotFound)
-        } else {
-            Ok(allowed)
+        match (allowed.is_empty(), private) {
+            (false, _) => Ok(allowed),
+            (true, Some(address)) => Err(ureq::Error::Other(Box::new(PrivateHost(address)))),
+            (true, None) => Err(ureq::Error::HostNotFound),
         }
     }
 }

@@ -20,6 +20,8 @@ use super::url::{Address, RepositoryUrl};
 mod http;
 mod ssh;
 
+pub use ssh::check_ssh_file;
+
 /// The scheme libgit2 finds our transport by. No user can name it: [`RepositoryUrl::parse`] refuses it.
 pub(super) const SCHEME: &str = "steward-git";
 
@@ -161,6 +163,13 @@ impl Session {
         Error::Unreachable {
             url: self.url.clone(),
             cause: printable(cause, 300),
+        }
+    }
+
+    fn private_host(&self, address: std::net::IpAddr) -> Error {
+        Error::PrivateHost {
+            url: self.url.clone(),
+            address: address.to_string(),
         }
     }
 

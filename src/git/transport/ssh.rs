@@ -5,6 +5,7 @@
 //! deadline, or when the other side is silent for too long while we wait for it.
 
 use std::io::{self, Read, Write};
+use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, Stdio};
@@ -18,9 +19,12 @@ use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::{REFS_MAX_BYTES, Session, check_format};
 use crate::git::error::{Error, printable};
+use crate::git::rules::{Reach, is_private};
 use crate::git::url::Address;
 
 const CONNECT_TIMEOUT_S: u64 = 15;
+/// Known hosts of a large site are some MiB; a key is far smaller.
+const MAX_FILE_BYTES: u64 = 16 << 20;
 /// What is kept of the complaints of `ssh` and of the other side.
 const MAX_STDERR_BYTES: u64 = 16 << 10;
 
@@ -267,12 +271,13 @@ fn command(session: &Session) -> Result<Command, Error> {
         command.args(["-o", option]);
     }
     command.args(["-o", &format!("ConnectTimeout={CONNECT_TIMEOUT_S}")]);
-    if let Some(known_hosts) = &session.credentials.known_hosts {
+    let credentials = &session.credentials;
+    if let Some(known_hosts) = &credentials.known_hosts {
         let known_hosts = escape(session, known_hosts)?;
         command.args(["-o", &format!("UserKnownHostsFile=\"{known_hosts}\"")]);
         command.args(["-o", "GlobalKnownHostsFile=none"]);
     }
-    if let Some(key) = &session.credentials.ssh_key {
+    if let Some(key) = &credentials.ssh_key {
         let key = escape(session, key)?;
         command.args([
             "-o",
@@ -281,11 +286,25 @@ fn command(session: &Session) -> Result<Command, Error> {
             &format!("IdentityFile=\"{key}\""),
         ]);
     }
+    let files = [&credentials.known_hosts, &credentials.ssh_key];
+    for file in files.into_iter().flatten().filter(|file| file.exists()) {
+        check_ssh_file(file).map_err(|message| session.unreachable(&message))?;
+    }
     if let Some(port) = port {
         command.args(["-p", &port.to_string()]);
     }
     if let Some(user) = user {
         command.args(["-l", user]);
+    }
+    if session.options.reach == Reach::Public {
+        let address = public_address(session, host, port.unwrap_or(22))?;
+        // Known hosts are looked up by the name, as without this.
+        let alias = match port {
+            Some(port) => format!("[{}]:{port}", host.trim_matches(['[', ']'])),
+            None => host.trim_matches(['[', ']']).to_owned(),
+        };
+        command.args(["-o", &format!("HostName={address}")]);
+        command.args(["-o", &format!("HostKeyAlias={alias}")]);
     }
     // The parser of addresses allows no quote in `path`.
     let upload_pack = format!("git-upload-pack '{path}'");
@@ -293,17 +312,71 @@ fn command(session: &Session) -> Result<Command, Error> {
     Ok(command)
 }
 
+/// A public address of a host, for `ssh` to connect to: it does not ask again what address the name has. Of several
+/// addresses it is the first that answers.
+fn public_address(session: &Session, host: &str, port: u16) -> Result<IpAddr, Error> {
+    let host = host.trim_matches(['[', ']']);
+    let found = (host, port)
+        .to_socket_addrs()
+        .map_err(|_| session.unreachable("the host name has no address"))?;
+    let (private, public): (Vec<SocketAddr>, Vec<SocketAddr>) =
+        found.partition(|address| is_private(address.ip()));
+    let answers = |address: &&SocketAddr| {
+        let patience = Duration::from_secs(CONNECT_TIMEOUT_S);
+        TcpStream::connect_timeout(
+            address,
+            session.remaining().unwrap_or_default().min(patience),
+        )
+        .is_ok()
+    };
+    match public.as_slice() {
+        [] => Err(match private.first() {
+            Some(address) => session.private_host(address.ip()),
+            None => session.unreachable("the host name has no address"),
+        }),
+        [only] => Ok(only.ip()),
+        [first, ..] => Ok(public.iter().find(answers).unwrap_or(first).ip()),
+    }
+}
+
+/// Whether `ssh` can be given a file as a key or as known hosts. It would wait for a FIFO, and read a device without end.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn check_ssh_file(path: &Path) -> Result<(), String> {
+    let shown = printable(&path.to_string_lossy(), 200);
+    let metadata = path
+        .metadata()
+        .map_err(|error| format!("cannot read {shown}: {error}"))?;
+    if !metadata.is_file() {
+        return Err(format!("cannot read {shown}: it is no plain file"));
+    }
+    if metadata.len() > MAX_FILE_BYTES {
+        let limit = MAX_FILE_BYTES >> 20;
+        return Err(format!("{shown} is larger than {limit} MiB"));
+    }
+    if !is_safe(path) {
+        return Err(format!("`{shown}` cannot be used as a path for ssh"));
+    }
+    rustix::fs::access(path, rustix::fs::Access::READ_OK)
+        .map_err(|error| format!("cannot read {shown}: {error}"))
+}
+
 /// A path as it stands between quotes in an option of `ssh`, where `%` begins a placeholder.
 fn escape(session: &Session, path: &Path) -> Result<String, Error> {
-    match path.to_str() {
-        Some(text) if path.is_absolute() && !text.contains(['"', '\\', '$', '\n']) => {
-            Ok(text.replace('%', "%%"))
-        }
-        Some(_) | None => {
+    match path.to_str().filter(|_| is_safe(path)) {
+        Some(text) => Ok(text.replace('%', "%%")),
+        None => {
             let shown = printable(&path.to_string_lossy(), 200);
             Err(session.unreachable(&format!("`{shown}` cannot be used as a path for ssh")))
         }
     }
+}
+
+/// Whether a path is absolute, and means the same to `ssh` when it stands between quotes.
+fn is_safe(path: &Path) -> bool {
+    let text = path.to_str().unwrap_or("$");
+    path.is_absolute() && !text.contains(['"', '\\', '$', '\n'])
 }
 
 fn read_stderr(mut stderr: ChildStderr) -> String {

@@ -1,0 +1,244 @@
+//! The configuration file: what is good, and what is said of what is not.
+
+use super::file::parse;
+
+const GOOD: &str = r"
+listen: 127.0.0.1:9999
+data: /tmp/data
+environments:
+  - project: infra
+    name: prod
+    repository: https://git.example.com/infra.git
+    branch: main
+    poll: 5m
+    env: {ROOT: /srv, PORT: 8080, DEBUG: true}
+    settings: {autostart_agent_repair_interval: 30}
+    webhooks:
+      - {id: prod, forge: github, secret: correct-horse}
+";
+
+#[test]
+fn a_whole_file_is_read() {
+    let config = parse(GOOD, "f").unwrap();
+    let environment = &config.environments[0];
+    assert_eq!(environment.poll.as_secs(), 300);
+    assert_eq!(environment.variables["PORT"], "8080");
+    assert_eq!(environment.variables["DEBUG"], "true");
+    assert_eq!(
+        environment.settings["autostart_agent_repair_interval"],
+        "30"
+    );
+    assert!(!format!("{config:?}").contains("correct-horse"));
+    assert_eq!(config.facts, crate::domain::FactTimes::default());
+    let facts = |text: &str| parse(&format!("{GOOD}facts: {text}\n"), "f");
+    let times = facts("{expire: 10m, resource_block: 0s}").unwrap().facts;
+    let seconds = [times.expire, times.renew, times.resource_block].map(|time| time.as_secs());
+    assert_eq!(seconds, [600, 200, 0]);
+    for bad in [
+        "{expire: 0s}",
+        "{expire: 1m, renew: 1m}",
+        "{renew: 2h}",
+        "{other: 1s}",
+    ] {
+        assert!(facts(bad).is_err(), "{bad}");
+    }
+}
+
+/// What is said of the changed file: of the whole, or of its first bad environment.
+#[track_caller]
+fn said(from: &str, to: &str) -> (bool, String) {
+    assert!(GOOD.contains(from));
+    match parse(&GOOD.replace(from, to), "steward.yaml") {
+        Ok(config) => (false, config.refused[0].to_string()),
+        Err(error) => (true, error.to_string()),
+    }
+}
+
+/// Nothing starts.
+#[track_caller]
+fn check_error(from: &str, to: &str, expected: &str) {
+    let (is_whole, error) = said(from, to);
+    assert!(
+        is_whole && error.contains(expected) && error.starts_with("steward.yaml"),
+        "{error}"
+    );
+}
+
+/// Only the environment does not run.
+#[track_caller]
+fn check_refused(from: &str, to: &str, expected: &str) {
+    let (is_whole, error) = said(from, to);
+    assert!(
+        !is_whole && error.contains(expected) && error.starts_with("steward.yaml: environments[0]"),
+        "{error}"
+    );
+}
+
+/// Input: wrong syntax, types, unknown and repeated keys, `listen`, `api_token`, `data` (issue 16.7). Answer: nothing starts, and file and field are named.
+#[test]
+fn what_is_wrong_with_the_whole_file_is_named_with_its_field() {
+    check_error("127.0.0.1:9999", "nowhere", "listen");
+    check_error("127.0.0.1:9999", "0.0.0.0:80", "api_token");
+    check_error("poll: 5m", "pool: 5m", "pool");
+    check_error(
+        "data: /tmp/data",
+        "data: /tmp/data\ndata: /tmp/other",
+        "duplicate",
+    );
+    check_error("data: /tmp/data", "data: ''", "data");
+    check_error("    env:", "   env:", "line");
+    // What has a wrong type, too, names its place.
+    check_error("poll: 5m", "poll: [5]", "environments[0].poll");
+    check_error("poll: 5m", "poll: [5]", "line");
+    check_error("secret: correct-horse", "secret: []", "a text, or one of");
+    check_error("PORT: 8080", "PORT: [1]", "a text, a number, true or false");
+    check_error("PORT: 8080", "PORT: {files: x}", "a text, a number");
+    for token in [
+        "short",
+        "'with a space in the token'",
+        "\"line\\nbreak-in-the-token\"",
+    ] {
+        let with = format!("data: /tmp/data\napi_token: {token}");
+        check_error("data: /tmp/data", &with, "api_token");
+    }
+}
+
+/// Input: `compile.timeout: 0s`, durations `-1s`, `99999999999h`, `NaN`, `0 slots`, 1 MiB of memory (security.md § 3 no. 32). Answer: refused with the field's name.
+#[test]
+fn limits_that_make_no_sense_are_refused() {
+    for (section, field) in [
+        ("compile: {timeout: 0s}", "compile.timeout"),
+        ("compile: {timeout: 0d}", "compile.timeout"),
+        ("compile: {timeout: -1s}", "compile.timeout"),
+        ("compile: {timeout: NaN}", "compile.timeout"),
+        ("compile: {timeout: 99999999999h}", "compile.timeout"),
+        (
+            "compile: {timeout: 18446744073709551616}",
+            "compile.timeout",
+        ),
+        ("compile: {install_timeout: 0s}", "compile.install_timeout"),
+        ("compile: {slots: 0}", "compile.slots"),
+        ("compile: {memory_mib: 1}", "compile.memory_mib"),
+        ("housekeeping: 0s", "housekeeping"),
+        ("facts: {expire: 0s}", "facts.expire"),
+        ("facts: {renew: 0s}", "facts.renew"),
+        (
+            "repositories: {allow_local: [git]}",
+            "repositories.allow_local",
+        ),
+    ] {
+        let with = format!("data: /tmp/data\n{section}");
+        check_error("data: /tmp/data", &with, field);
+    }
+}
+
+/// Input: an environment with a wrong duration, setting, webhook, branch, repository, name or secret (issue 16.7). Answer: that one is refused, with its field.
+#[test]
+fn what_is_wrong_with_one_environment_is_its_own() {
+    for poll in ["5 minutes", "99999999999h", "-1s"] {
+        check_refused("poll: 5m", &format!("poll: {poll}"), "environments[0].poll");
+    }
+    check_refused(
+        "forge: github",
+        "forge: svn",
+        "environments[0].webhooks[0].forge",
+    );
+    check_refused("id: prod", "id: a/b", "environments[0].webhooks[0].id");
+    let secret = "secret: correct-horse";
+    check_refused(secret, "secret: ''", "environments[0].webhooks[0].secret");
+    check_refused(secret, "secret: {file: /no/such}", "/no/such");
+    check_refused(secret, "secret: {file: /dev/zero}", "no plain file");
+    check_refused(
+        secret,
+        "secret: {env: NO_SUCH_VARIABLE}",
+        "NO_SUCH_VARIABLE",
+    );
+    check_refused(secret, "secret: {file: /a, env: B}", "exactly one of");
+    check_refused(
+        "PORT: 8080",
+        "PORT: {file: /no/such}",
+        "environments[0].env.PORT",
+    );
+    check_refused("PORT: 8080", "'A=B': 8080", "environments[0].env.A=B");
+    check_refused(
+        "interval: 30",
+        "interval: often",
+        "settings.autostart_agent_repair_interval",
+    );
+    check_refused("branch: main", "branch: 'a b'", "environments[0].branch");
+    check_refused(
+        "branch: main",
+        "branch: --upload-pack=x",
+        "environments[0].branch",
+    );
+    check_refused("name: prod", "name: ' '", "environments[0].name");
+    let repository = "repository: https://git.example.com/infra.git";
+    for bad in [
+        "/no/such/folder",
+        "https://u:p4ssword@git.example.com/x",
+        "'ext::sh -c x'",
+        "--upload-pack=x",
+        "git@-x:y",
+        "ssh://-oProxyCommand=x/y",
+    ] {
+        let (is_whole, error) = said(repository, &format!("repository: {bad}"));
+        assert!(
+            !is_whole && error.contains("environments[0].repository"),
+            "{error}"
+        );
+        assert!(!error.contains("p4ssword"), "{error}");
+    }
+    for (credentials, expected) in [
+        (
+            "ssh_key: /dev/zero",
+            "credentials.ssh_key: cannot read /dev/zero: it is no plain file",
+        ),
+        ("known_hosts: /no/such", "credentials.known_hosts"),
+        ("ssh_key: key", "credentials.ssh_key"),
+        ("token: {file: /dev/zero}", "credentials.token"),
+        ("token: ''", "credentials.token"),
+        ("user: 'a:b', token: x", "credentials.user"),
+    ] {
+        let with = format!("poll: 5m\n    credentials: {{{credentials}}}");
+        let (_, error) = said("poll: 5m", &with);
+        assert!(error.contains(expected), "{credentials}: {error}");
+    }
+}
+
+/// Input: an environment's name, or the id of a webhook, twice (issue 16.7). Answer: the second environment is refused.
+#[test]
+fn of_two_environments_with_one_name_or_hook_the_second_is_refused() {
+    let second = |name: &str, hook: &str| {
+        let section = GOOD.split_once("environments:\n").unwrap().1;
+        let section = section
+            .replace("name: prod", &format!("name: {name}"))
+            .replace("id: prod", &format!("id: {hook}"));
+        parse(&format!("{GOOD}{section}"), "f").unwrap()
+    };
+    assert_eq!(second("other", "other").environments.len(), 2);
+    let config = second("prod", "other");
+    assert_eq!(config.environments.len(), 1);
+    assert_eq!(config.refused[0].field, "environments[1]");
+    assert!(!config.refused[0].is_named);
+    let config = second("other", "prod");
+    assert_eq!(config.environments[0].name, "prod");
+    assert_eq!(config.refused[0].field, "environments[1].webhooks");
+    assert!(config.refused[0].is_named);
+}
+
+#[test]
+fn a_secret_variable_is_no_plain_one_and_is_read_again_when_asked() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("secret");
+    let text = GOOD.replace("PORT: 8080", &format!("KEY: {{file: {}}}", file.display()));
+    let refused = parse(&text, "f").unwrap().refused.remove(0);
+    assert_eq!(refused.field, "environments[0].env.KEY");
+    assert!(refused.again().is_err());
+    std::fs::write(&file, "abc\n").unwrap();
+    let environment = refused.again().unwrap();
+    assert!(!environment.variables.contains_key("KEY"));
+    assert!(!environment.secrets.is_empty());
+    assert!(!format!("{environment:?}").contains("abc"));
+    // Too short to be found again in a report.
+    assert!(environment.warnings[0].contains("environments[0].env.KEY"));
+}

@@ -1,0 +1,264 @@
+//! The data directory: who may use it, and who may read it.
+//!
+//! It holds checkouts, outputs and the database, so all in it is for the server's user only: what processes of the server make
+//! there (see `process::keep_private`), and what older versions left.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::fs::Access;
+
+use super::Error;
+use crate::config::{Config, Database};
+use crate::store::Store;
+
+const LOCK: &str = "lock";
+pub(super) const DATABASE: &str = "steward.db";
+const DIGEST_KEY: &str = "digest.key";
+/// There when all that older versions left open to others is mended.
+const MENDED: &str = "private";
+/// What versions without that file have made in the directory.
+const OWN: &[&str] = &[
+    "checkouts",
+    "code",
+    DIGEST_KEY,
+    "files",
+    "folders",
+    LOCK,
+    "mirrors",
+    "projects",
+    "python",
+    "runtime",
+    DATABASE,
+    "steward.db-shm",
+    "steward.db-wal",
+];
+
+fn fail(path: &Path) -> impl Fn(io::Error) -> Error {
+    let path = path.display().to_string();
+    move |source| Error::Data {
+        path: path.clone(),
+        source,
+    }
+}
+
+/// What would keep a server with this configuration from starting, as far as it can be known without writing anything:
+/// `serve --check` asks this, and the start of a server, too.
+///
+/// # Errors
+/// What does not fit.
+pub fn check(config: &Config) -> Result<(), Error> {
+    let data = config.data.as_path();
+    match fs::metadata(data) {
+        Ok(metadata) if !metadata.is_dir() => {
+            return Err(fail(data)(io::ErrorKind::NotADirectory.into()));
+        }
+        Ok(_) => {
+            let all = Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK;
+            rustix::fs::access(data, all).map_err(|error| fail(data)(error.into()))?;
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => check_parent(data)?,
+        Err(error) => return Err(fail(data)(error)),
+    }
+    let is_sqlite = config.database == Database::Sqlite;
+    for name in [LOCK, DIGEST_KEY]
+        .into_iter()
+        .chain(is_sqlite.then_some(DATABASE))
+    {
+        let file = data.join(name);
+        match fs::metadata(&file) {
+            Ok(metadata) if !metadata.is_file() => {
+                return Err(fail(&file)(io::Error::other("it is no plain file")));
+            }
+            Ok(_) => rustix::fs::access(&file, Access::READ_OK | Access::WRITE_OK)
+                .map_err(|error| fail(&file)(error.into()))?,
+            // What is not there will be made.
+            Err(_) => {}
+        }
+    }
+    if let Database::Postgres(url) = &config.database {
+        Store::check_postgres(url)?;
+    }
+    Ok(())
+}
+
+/// Whether a directory that is not there can be made.
+fn check_parent(data: &Path) -> Result<(), Error> {
+    let absolute = std::path::absolute(data).map_err(fail(data))?;
+    let parent = absolute.ancestors().skip(1).find(|parent| parent.exists());
+    let parent = parent.unwrap_or(Path::new("/"));
+    if !parent.is_dir() {
+        return Err(fail(parent)(io::ErrorKind::NotADirectory.into()));
+    }
+    rustix::fs::access(parent, Access::WRITE_OK | Access::EXEC_OK)
+        .map_err(|error| fail(parent)(error.into()))
+}
+
+/// Makes it, if it is not there; gives its real path.
+pub(super) fn prepare(path: &Path) -> Result<PathBuf, Error> {
+    fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(path)
+        .map_err(fail(path))?;
+    fs::canonicalize(path).map_err(fail(path))
+}
+
+/// One server a data directory. The lock goes with the process, however that ends.
+pub(super) fn lock(data: &Path) -> Result<File, Error> {
+    let path = data.join(LOCK);
+    let file = fs::OpenOptions::new()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(&path)
+        .map_err(fail(&path))?;
+    // One that was just killed may take a moment to be gone.
+    for _ in 0..20 {
+        match rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(file),
+            Err(rustix::io::Errno::WOULDBLOCK) => std::thread::sleep(Duration::from_millis(100)),
+            Err(error) => return Err(fail(&path)(error.into())),
+        }
+    }
+    Err(Error::Busy(data.display().to_string()))
+}
+
+/// The key that digests of secrets are made with: random, of this data directory, and not in the database. With another one
+/// all that has secrets is compiled once more.
+pub(super) fn digest_key(data: &Path) -> Result<[u8; 32], Error> {
+    let path = data.join(DIGEST_KEY);
+    if let Ok(Ok(key)) = fs::read(&path).map(<[u8; 32]>::try_from) {
+        return Ok(key);
+    }
+    let key: [u8; 32] = rand::random();
+    let write = || {
+        // For nobody else from its first moment on.
+        let fresh = tempfile::NamedTempFile::new_in(data)?;
+        fs::write(fresh.path(), key)?;
+        fresh.persist(&path)?;
+        Ok(())
+    };
+    write().map_err(fail(&path)).map(|()| key)
+}
+
+/// Takes from others what older versions let them read. What lies deep is looked at once, beside the start. Who gave a
+/// directory with other things in it keeps these, and the directory, as they are.
+pub(super) fn mend(data: &Path) {
+    let is_own = |path: &PathBuf| {
+        let name = path.file_name().and_then(|name| name.to_str());
+        name.is_some_and(|name| OWN.contains(&name))
+    };
+    let (own, foreign): (Vec<PathBuf>, Vec<PathBuf>) = entries(data).into_iter().partition(is_own);
+    if foreign.is_empty() {
+        close(data);
+    }
+    let folders: Vec<PathBuf> = own.into_iter().filter(|entry| close(entry)).collect();
+    let marker = data.join(MENDED);
+    if marker.exists() {
+        return;
+    }
+    tokio::task::spawn_blocking(move || {
+        close_below(folders);
+        if let Err(error) = File::create(&marker) {
+            tracing::warn!(%error, "cannot note that the data directory is private");
+        }
+    });
+}
+
+fn entries(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path()).collect()
+}
+
+fn close_below(mut folders: Vec<PathBuf>) {
+    while let Some(folder) = folders.pop() {
+        for entry in entries(&folder) {
+            if close(&entry) {
+                folders.push(entry);
+            }
+        }
+    }
+}
+
+/// Takes all rights of others from a file or folder; whether it is a folder. A symlink has none of its own, and what has a
+/// second name may be somebody else's, too.
+fn close(path: &Path) -> bool {
+    let Ok(metadata) = fs::symlink_metadata(path) else {
+        return false;
+    };
+    let is_ours = metadata.is_dir() || (metadata.is_file() && metadata.nlink() == 1);
+    if is_ours && metadata.mode() & 0o077 != 0 {
+        let mode = metadata.mode() & 0o7700;
+        // Whoever ran the server before may have been another user; then it cannot be mended, and is not needed.
+        let _ = fs::set_permissions(path, fs::Permissions::from_mode(mode));
+    }
+    metadata.is_dir()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mode(path: &Path) -> u32 {
+        fs::symlink_metadata(path).unwrap().mode() & 0o7777
+    }
+
+    /// Input: a data directory of an older version, with files of mode 0644 (issue 16.Low). Answer: others lose their rights; links and what they lead to stay as they are.
+    #[tokio::test]
+    async fn what_older_versions_left_open_is_closed() {
+        let dir = tempfile::tempdir().unwrap();
+        let data = dir.path().join("data");
+        let outside = dir.path().join("outside");
+        fs::create_dir_all(data.join("python/bin")).unwrap();
+        for (path, mode) in [
+            (outside.clone(), 0o644),
+            (data.join("steward.db"), 0o644),
+            (data.join("python/bin/tool"), 0o755),
+        ] {
+            fs::write(&path, "x").unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        }
+        std::os::unix::fs::symlink(&outside, data.join("python/link")).unwrap();
+        fs::hard_link(&outside, data.join("python/hard")).unwrap();
+        mend(&data);
+        for _ in 0..1000 {
+            if data.join(MENDED).exists() {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        assert_eq!(mode(&data), 0o700);
+        assert_eq!(mode(&data.join("steward.db")), 0o600);
+        assert_eq!(mode(&data.join("python/bin/tool")), 0o700);
+        assert_eq!(mode(&outside), 0o644);
+    }
+
+    #[tokio::test]
+    async fn a_directory_that_holds_other_things_too_stays_as_it_is() {
+        let dir = tempfile::tempdir().unwrap();
+        let data = dir.path();
+        let other = data.join("other");
+        for path in [&other, &data.join("steward.db")] {
+            fs::write(path, "x").unwrap();
+            fs::set_permissions(path, fs::Permissions::from_mode(0o644)).unwrap();
+        }
+        fs::set_permissions(data, fs::Permissions::from_mode(0o755)).unwrap();
+        mend(data);
+        assert_eq!((mode(data), mode(&other)), (0o755, 0o644));
+        assert_eq!(mode(&data.join("steward.db")), 0o600);
+    }
+
+    #[test]
+    fn the_key_of_digests_stays_the_same_and_is_private() {
+        let dir = tempfile::tempdir().unwrap();
+        let key = digest_key(dir.path()).unwrap();
+        assert_eq!(digest_key(dir.path()).unwrap(), key);
+        assert_eq!(mode(&dir.path().join(DIGEST_KEY)), 0o600);
+        fs::write(dir.path().join(DIGEST_KEY), "short").unwrap();
+        assert_ne!(digest_key(dir.path()).unwrap(), key);
+    }
+}

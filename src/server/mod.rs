@@ -1,0 +1,205 @@
+//! The one file that knows everything: opens the store, starts the loops, listens, and takes it all down again.
+
+mod app;
+mod data;
+mod environments;
+mod housekeeping;
+mod refused;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+pub use app::{App, Hook};
+pub use data::check;
+pub use refused::Trouble;
+
+use app::FILES;
+use environments::Hooks;
+use refused::Book;
+
+use crate::api;
+use crate::compile::{self, Pool};
+use crate::config::{Config, Database};
+use crate::domain::Timestamp;
+use crate::observe::Bus;
+use crate::process;
+use crate::sandbox;
+use crate::store::{self, Store};
+
+/// Why a server does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("cannot use the data directory {path}: {source}")]
+    Data {
+        path: String,
+        source: std::io::Error,
+    },
+    #[error(
+        "another steward runs on the data directory {0}; stop it, or name another one with --data"
+    )]
+    Busy(String),
+    #[error("another steward uses this database; one server at a time may")]
+    DatabaseBusy,
+    #[error("cannot listen on {address}: {source}; name another address with --listen")]
+    Listen {
+        address: SocketAddr,
+        source: std::io::Error,
+    },
+    #[error("cannot unpack the Python package")]
+    Python(#[source] std::io::Error),
+    #[error(transparent)]
+    Store(#[from] store::Error),
+}
+
+/// A server that listens.
+pub struct Server {
+    pub app: App,
+    pub address: SocketAddr,
+    serving: JoinHandle<()>,
+    housekeeping: JoinHandle<()>,
+    looking_again: JoinHandle<()>,
+    watching: JoinHandle<()>,
+    // The lock on the data directory ends with it; that on the database with the store.
+    _lock: std::fs::File,
+}
+
+impl Server {
+    /// Starts everything. Ready when this returns.
+    pub async fn start(config: Config) -> Result<Self, Error> {
+        check(&config)?;
+        let data = data::prepare(&config.data)?;
+        let lock = data::lock(&data)?;
+        let digest_key = data::digest_key(&data)?;
+        data::mend(&data);
+        crate::git::init();
+        let store = match &config.database {
+            Database::Sqlite => Store::open_sqlite(&data.join(data::DATABASE)).await?,
+            Database::Postgres(url) => Store::open_postgres(url).await?,
+        };
+        hold(&store).await?;
+        let n_closed = store.action_close_interrupted().await?;
+        if n_closed > 0 {
+            tracing::warn!(
+                n_runs = n_closed,
+                "the last run of the server was cut off; its work is taken up again"
+            );
+        }
+        let mut pool_options = config.pool.clone();
+        if pool_options.python.is_none() {
+            let cache = data.join("runtime");
+            let found = tokio::task::spawn_blocking(move || compile::python_runtime(&cache)).await;
+            pool_options.python = found
+                .unwrap_or_else(|error| Err(std::io::Error::other(error)))
+                .map_err(Error::Python)?;
+        }
+        if let Some(python) = &mut pool_options.python {
+            python.files = Some(data.join(FILES));
+        }
+        match &pool_options.python {
+            Some(python) => tracing::info!(
+                "Python for plugins and handlers: {}",
+                python.interpreter.display()
+            ),
+            None => tracing::warn!(
+                "no Python of 3.11 or later was found: models with Python modules cannot be compiled"
+            ),
+        }
+        process::hide();
+        tracing::info!(
+            "compiles, and pip with what it builds, are sandboxed by: {}",
+            sandbox::support()
+        );
+        let pool = Pool::new(pool_options);
+        pool.warm();
+        let listener = TcpListener::bind(config.listen).await;
+        let listener = listener.map_err(|source| Error::Listen {
+            address: config.listen,
+            source,
+        })?;
+        let address = listener.local_addr().map_err(|source| Error::Listen {
+            address: config.listen,
+            source,
+        })?;
+        let configured = config.environments.iter();
+        let hooks = configured.flat_map(|environment| &environment.webhooks);
+        let hooks = hooks.map(|hook| hook.id.clone());
+        let refused = config
+            .refused
+            .iter()
+            .flat_map(|refused| refused.hooks.clone());
+        let hooks = hooks.chain(refused);
+        let app = App {
+            store,
+            bus: Bus::default(),
+            hooks: Arc::new(Hooks::declared(hooks)),
+            api_token: config.api_token.as_deref().map(Arc::from),
+            started: Timestamp::now(),
+            facts: config.facts,
+            repositories: config.repositories,
+            running: Arc::default(),
+            lifecycle: Arc::default(),
+            pool,
+            data,
+            shutdown: CancellationToken::new(),
+            looks: Arc::default(),
+            refused: Book::default(),
+            digest_key,
+            checkouts: Arc::default(),
+        };
+        for environment in config.environments {
+            app.take_in(environment).await?;
+        }
+        for environment in config.refused {
+            app.refuse(environment).await?;
+        }
+        let serving = tokio::spawn(api::serve(app.clone(), listener));
+        let looking_again = tokio::spawn(refused::run(app.clone()));
+        let housekeeping = tokio::spawn(housekeeping::run(app.clone(), config.housekeeping));
+        let watching = tokio::spawn(store::watch(app.store.clone(), app.shutdown.clone()));
+        Ok(Self {
+            app,
+            address,
+            serving,
+            housekeeping,
+            looking_again,
+            watching,
+            _lock: lock,
+        })
+    }
+
+    /// Starts the loops of all environments.
+    pub async fn start_environments(&self) -> Result<(), Error> {
+        for environment in self.app.store.environment_list().await? {
+            self.app.environment_start(&environment).await;
+        }
+        Ok(())
+    }
+
+    /// Stops taking work, lets running work end, and closes the store.
+    pub async fn stop(self) {
+        self.app.shutdown.cancel();
+        let all: Vec<_> = self.app.locked().drain().collect();
+        futures_util::future::join_all(all.into_iter().map(|(id, running)| running.stop(id))).await;
+        let _ = tokio::time::timeout(Duration::from_secs(5), self.serving).await;
+        self.housekeeping.abort();
+        self.looking_again.abort();
+        self.watching.abort();
+        self.app.store.close().await;
+    }
+}
+
+/// One server a database. The one before may be about to end, as in a restart on another machine.
+async fn hold(store: &Store) -> Result<(), Error> {
+    for _ in 0..30 {
+        if store.hold_alone().await? {
+            return Ok(());
+        }
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    Err(Error::DatabaseBusy)
+}

@@ -1,0 +1,243 @@
+//! Environments of the configuration that cannot run: each says why, and is looked at again until it can.
+//!
+//! Neither compiles nor deployments run for such an environment, its webhooks answer as unknown ones do, and what is stored of
+//! it stays as it is. [`run`] looks again on an interval, since a folder or the file of a secret may appear later; a mistake in
+//! the configuration file itself needs a restart. It owns nothing but its timer, and ends with the server.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+
+use super::App;
+use super::environments::{ensure_environment, find};
+use crate::config::{EnvironmentConfig, Refused};
+use crate::domain::{EnvironmentId, chain};
+use crate::store::{self, Environment, NewEnvironment};
+
+/// How often it is looked whether a refused environment can run now: a few small files are read.
+const PAUSE: Duration = Duration::from_secs(10);
+
+/// The environments that cannot run.
+#[derive(Clone, Default)]
+pub(super) struct Book {
+    entries: Arc<Mutex<Vec<Entry>>>,
+    changed: Arc<Notify>,
+}
+
+#[derive(Clone)]
+struct Entry {
+    /// `None`: another environment has its name, or it has none that is good.
+    environment: Option<EnvironmentId>,
+    refused: Refused,
+}
+
+/// An environment that cannot run, for people.
+#[derive(Debug, Clone)]
+pub struct Trouble {
+    /// `None`: another environment has its name, or it has none that is good.
+    pub environment: Option<EnvironmentId>,
+    /// `project/name`.
+    pub name: String,
+    /// Of the configuration, such as `environments[0].repository`.
+    pub field: String,
+    pub message: String,
+}
+
+impl Book {
+    fn locked(&self) -> MutexGuard<'_, Vec<Entry>> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn list(&self) -> Vec<Entry> {
+        self.locked().clone()
+    }
+
+    /// The entry whose declaration has this field is `now`, or is gone.
+    fn set(&self, refused: &Refused, now: Option<Entry>) {
+        let is_it = |entry: &Entry| {
+            (
+                &entry.refused.project,
+                &entry.refused.name,
+                entry.refused.is_named,
+            ) == (&refused.project, &refused.name, refused.is_named)
+        };
+        let mut entries = self.locked();
+        match (entries.iter().position(is_it), now) {
+            (Some(at), Some(now)) => entries[at] = now,
+            (Some(at), None) => drop(entries.remove(at)),
+            (None, Some(now)) => entries.push(now),
+            (None, None) => {}
+        }
+        drop(entries);
+        self.changed.notify_one();
+    }
+}
+
+impl App {
+    /// The environments of the configuration that cannot run, and why.
+    pub fn troubles(&self) -> Vec<Trouble> {
+        let trouble = |entry: Entry| Trouble {
+            environment: entry.environment,
+            name: entry.refused.shown(),
+            field: entry.refused.field,
+            message: entry.refused.message,
+        };
+        self.refused.list().into_iter().map(trouble).collect()
+    }
+
+    /// Why an environment cannot run; `None`: it can.
+    pub fn trouble(&self, id: EnvironmentId) -> Option<Trouble> {
+        let mut troubles = self.troubles().into_iter();
+        troubles.find(|trouble| trouble.environment == Some(id))
+    }
+
+    /// Waits until [`App::troubles`] may say something else. For one who waits.
+    pub async fn troubles_changed(&self) {
+        self.refused.changed.notified().await;
+    }
+
+    /// Takes an environment of the configuration in, or notes why not. Its loops are not started yet.
+    ///
+    /// # Errors
+    /// The store does not answer.
+    pub(super) async fn take_in(
+        &self,
+        environment: EnvironmentConfig,
+    ) -> Result<Option<EnvironmentId>, store::Error> {
+        for warning in &environment.warnings {
+            tracing::warn!("{warning}");
+        }
+        match ensure_environment(&self.store, &environment).await {
+            Ok(id) => {
+                self.configured(id, environment).await?;
+                Ok(Some(id))
+            }
+            // A name that somebody gave to another one over the API, say.
+            Err(error @ (store::Error::Exists(_) | store::Error::NotFound(_))) => {
+                let refused = Refused::checked(environment, chain(&error));
+                self.refuse(refused).await.map(|()| None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Notes that an environment cannot run. It is there, so that the API can say so.
+    ///
+    /// # Errors
+    /// The store does not answer.
+    pub(super) async fn refuse(&self, refused: Refused) -> Result<(), store::Error> {
+        tracing::error!(
+            environment = refused.shown(),
+            "this environment does not run, others do: {refused}"
+        );
+        let environment = if refused.is_named {
+            match self.stored(&refused).await {
+                Ok(id) => Some(id),
+                Err(store::Error::Exists(_) | store::Error::NotFound(_)) => None,
+                Err(error) => return Err(error),
+            }
+        } else {
+            None
+        };
+        let entry = Entry {
+            environment,
+            refused: refused.clone(),
+        };
+        self.refused.set(&refused, Some(entry));
+        Ok(())
+    }
+
+    /// The stored environment of that name, made without a repository if there is none.
+    async fn stored(&self, refused: &Refused) -> Result<EnvironmentId, store::Error> {
+        let (project_id, known) = find(&self.store, &refused.project, &refused.name).await?;
+        if let Some(Environment { id, .. }) = known {
+            return Ok(id);
+        }
+        let new = NewEnvironment {
+            id: EnvironmentId::named(&refused.project, &refused.name),
+            project_id,
+            name: refused.name.clone(),
+            description: String::new(),
+            icon: String::new(),
+            repo_url: String::new(),
+            repo_branch: String::new(),
+            variables: Default::default(),
+        };
+        self.store.environment_create(&new).await?;
+        Ok(new.id)
+    }
+}
+
+/// Looks at refused environments again, until the server stops.
+pub(super) async fn run(app: App) {
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(PAUSE) => {}
+            () = app.shutdown.cancelled() => return,
+        }
+        for entry in app.refused.list() {
+            if let Err(error) = look_again(&app, entry).await {
+                tracing::error!(
+                    error = chain(&error),
+                    "cannot look at an environment that does not run; it is tried again"
+                );
+            }
+        }
+    }
+}
+
+async fn look_again(app: &App, entry: Entry) -> Result<(), store::Error> {
+    let Entry {
+        environment,
+        refused,
+    } = entry;
+    // Who deleted it meanwhile does not want it back before the next start.
+    if let Some(id) = environment
+        && app.store.environment_fetch(id).await?.is_none()
+    {
+        app.refused.set(&refused, None);
+        return Ok(());
+    }
+    let looked_at = refused.clone();
+    let Ok(again) = tokio::task::spawn_blocking(move || looked_at.again()).await else {
+        return Ok(());
+    };
+    match again {
+        Err(now) if (&now.field, &now.message) == (&refused.field, &refused.message) => {}
+        Err(now) => app.refuse(*now).await?,
+        Ok(config) => {
+            // What stands against it is the store, as before.
+            if let Some(id) = try_in(app, &refused, config).await?
+                && let Some(environment) = app.store.environment_fetch(id).await?
+            {
+                tracing::info!(environment.id = %id, "environment {} runs now", refused.shown());
+                app.environment_start(&environment).await;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Takes an environment in that can run as far as the configuration is concerned; `None`: something still keeps it out.
+async fn try_in(
+    app: &App,
+    refused: &Refused,
+    config: EnvironmentConfig,
+) -> Result<Option<EnvironmentId>, store::Error> {
+    match ensure_environment(&app.store, &config).await {
+        Ok(id) => {
+            app.configured(id, config).await?;
+            app.refused.set(refused, None);
+            Ok(Some(id))
+        }
+        Err(error @ (store::Error::Exists(_) | store::Error::NotFound(_))) => {
+            let now = Refused::checked(config, chain(&error));
+            if now.message != refused.message {
+                app.refuse(now).await?;
+            }
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,294 @@
+//! Secrets leave no trace, and what the server keeps is for its user only.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use crate::environments::{Logged, TOKEN, configure};
+use crate::harness::{Host, Repo, send, wait_until};
+
+const PLUGIN: &str = r#"
+import hashlib, logging, os, subprocess, sys
+from inmanta.plugins import plugin
+
+@plugin
+def tell(text: "string") -> "string":
+    print("told:", text, repr(text), {"value": text})
+    print("environment:", dict(os.environ))
+    print("on stderr:", text, file=sys.stderr)
+    logging.getLogger("tell").warning("logged %s", text)
+    os.write(2, f"raw {text}\n".encode())
+    subprocess.run(["sh", "-c", "echo child $0; echo child $0 >&2; env", text])
+    print("digest", hashlib.sha256(text.encode()).hexdigest()[:12])
+    return text
+
+@plugin
+def fail(text: "string") -> "string":
+    raise Exception(f"cannot use {text!r}")
+"#;
+
+fn files_below(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+            let path = entry.path();
+            if fs::symlink_metadata(&path).is_ok_and(|meta| meta.is_dir()) {
+                folders.push(path.clone());
+            }
+            found.push(path);
+        }
+    }
+    found
+}
+
+fn holds(bytes: &[u8], text: &str) -> bool {
+    bytes
+        .windows(text.len())
+        .any(|window| window == text.as_bytes())
+}
+
+/// All that the API says of the only environment, with the reports of all its compiles.
+fn answers(served: &Logged) -> String {
+    let environment = served.environment("e");
+    let id = environment["id"].as_str().unwrap();
+    let mut all = environment.to_string();
+    for path in [
+        "/api/v2/environment",
+        "/api/v2/project?environment_details=true",
+        "/api/v2/environment_settings",
+        "/api/v1/serverstatus",
+        "/api/v2/desiredstate",
+        "/api/v2/resource",
+        "/api/v2/compilereport",
+    ] {
+        all.push_str(&served.get(path, id).to_string());
+    }
+    for report in served.get("/api/v2/compilereport", id)["data"]
+        .as_array()
+        .unwrap()
+    {
+        let report = report["id"].as_str().unwrap();
+        let path = format!("/api/v2/compilereport/{report}");
+        all.push_str(&served.get(&path, id).to_string());
+    }
+    all
+}
+
+fn digest(text: &str) -> String {
+    use sha2::{Digest, Sha256};
+    format!("digest {}", &hex::encode(Sha256::digest(text))[..12])
+}
+
+struct Canary {
+    name: &'static str,
+    value: &'static str,
+}
+
+const CANARIES: [Canary; 5] = [
+    Canary {
+        name: "hook",
+        value: "canary-webhook-secret",
+    },
+    Canary {
+        name: "git",
+        value: "canary-git-token",
+    },
+    Canary {
+        name: "key",
+        value: "canary-env-secret-\"quoted\"-ümlaut",
+    },
+    Canary {
+        name: "pem",
+        value: "canary-first-line-of-pem\ncanary-second-line-of-pem",
+    },
+    Canary {
+        name: "next",
+        value: "canary-env-secret-of-later",
+    },
+];
+
+fn project(commit: &str) -> Repo {
+    let repo = Repo::new(commit);
+    repo.write("project.yml", "name: test\nmodulepath: libs\n");
+    repo.write("libs/t/module.yml", "name: t\nversion: 1.0.0\nlicense: x\n");
+    repo.write("libs/t/model/_init.cf", "");
+    repo.write("libs/t/plugins/__init__.py", PLUGIN);
+    repo.commit("module");
+    repo
+}
+
+/// Nothing that was kept or said has a secret in it.
+#[track_caller]
+fn assert_clean(served: &Logged, data: &Path) {
+    let (log, api) = (served.said(), answers(served));
+    let secrets = CANARIES.iter().flat_map(|canary| canary.value.split('\n'));
+    for secret in secrets.chain([TOKEN]) {
+        let json = Value::from(secret).to_string();
+        for form in [secret, &json[1..json.len() - 1]] {
+            assert!(!log.contains(form), "{form} is in the log:\n{log}");
+            assert!(!api.contains(form), "{form} is in an answer:\n{api}");
+            for file in files_below(data) {
+                let content = fs::read(&file).unwrap_or_default();
+                assert!(!holds(&content, form), "{form} is in {}", file.display());
+            }
+        }
+    }
+}
+
+/// Input: a unique text in each secret (API token, webhook secret, git token, variables), and a model that prints all it can get, fails with it, and starts programs that print it (security.md § 3 no. 37). Answer: no hit in database, log, answers of the API and files of the data directory; marks stand in the reports; a changed secret is compiled with.
+#[test]
+fn secrets_leave_no_trace_in_database_log_and_answers() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(format!("{name}.secret"));
+    for canary in &CANARIES {
+        fs::write(at(canary.name), format!("{}\n", canary.value)).unwrap();
+    }
+    let model = "import t\nstd::print(std::get_env(\"KEY\"))\nstd::print(t::tell(std::get_env(\"KEY\")))\n\
+                 std::print(t::tell(std::get_env(\"PEM\")))\nstd::print(\"plain \" + std::get_env(\"PLAIN\"))\n";
+    let repo = project(model);
+    let config = format!(
+        "environments:\n- project: p\n  name: e\n  repository: {}\n  branch: main\n  \
+         env: {{PLAIN: in-clear, KEY: {{file: {}}}, PEM: {{file: {}}}}}\n  \
+         credentials: {{token: {{file: {}}}}}\n  \
+         webhooks: [{{id: h, forge: github, secret: {{file: {}}}}}]\n",
+        repo.path().display(),
+        at("key").display(),
+        at("pem").display(),
+        at("git").display(),
+        at("hook").display(),
+    );
+    let config = configure(dir.path(), &config);
+    let data = dir.path().join("data");
+    let served = Logged::start(&config);
+    let reported = |served: &Logged, text: &str| answers(served).contains(text);
+    let key = CANARIES[2].value;
+    wait_until("it is compiled", || reported(&served, &digest(key)));
+    for mark in ["told: <redacted: KEY>", "<redacted: PEM>", "plain in-clear"] {
+        assert!(reported(&served, mark), "{mark}: {}", answers(&served));
+    }
+    // A delivery that is not believed, and a wrong token.
+    let url = format!("{}/webhook/github/h", served.api);
+    assert_eq!(send("POST", &url, &[], b"{}").0, 401);
+    assert_clean(&served, &data);
+    // It is in a diagnostic.
+    repo.write(
+        "main.cf",
+        "import t\nstd::print(t::fail(std::get_env(\"KEY\")))\n",
+    );
+    repo.commit("fails");
+    wait_until("it is rejected", || {
+        reported(&served, "cannot use '<redacted: KEY>'")
+    });
+    // Asked for over the API.
+    let id = served.environment("e")["id"].as_str().unwrap().to_owned();
+    let (status, body) = served.call("POST", &format!("/api/v1/notify/{id}"), &id, &json!({}));
+    assert_eq!(status, 200, "{body}");
+    assert_clean(&served, &data);
+    // Another secret is another input.
+    repo.write(
+        "main.cf",
+        "import t\nstd::print(t::tell(std::get_env(\"KEY\")))\n",
+    );
+    repo.commit("tells");
+    wait_until("the commit is compiled", || {
+        answers(&served).matches(&digest(key)).count() >= 2
+    });
+    served.stop();
+    assert!(!holds(
+        &fs::read(data.join("steward.db")).unwrap(),
+        "canary"
+    ));
+    let next = CANARIES[4].value;
+    fs::write(at("key"), next).unwrap();
+    let served = Logged::start(&config);
+    wait_until("it is compiled with the new one", || {
+        reported(&served, &digest(next))
+    });
+    assert_clean(&served, &data);
+}
+
+const HANDLER: &str = r#"
+import os
+from inmanta.agent.handler import CRUDHandler, ResourcePurged, provider
+from inmanta.resources import PurgeableResource, resource
+
+@resource("t::Thing", agent="agent", id_attribute="path")
+class Thing(PurgeableResource):
+    fields = ("path",)
+
+@provider("t::Thing")
+class ThingHandler(CRUDHandler[Thing]):
+    def read_resource(self, ctx, resource):
+        if not os.path.exists(resource.path):
+            raise ResourcePurged()
+    def create_resource(self, ctx, resource):
+        os.mkdir(resource.path)
+        with open(resource.path + "/file", "w") as file:
+            file.write("x")
+        ctx.set_created()
+    def update_resource(self, ctx, changes, resource): ...
+    def delete_resource(self, ctx, resource): ...
+"#;
+
+const THING: &str = "entity Thing extends std::PurgeableResource:\n    string path\n    string agent = \"internal\"\nend\n\
+                     implement Thing using std::none\n";
+
+fn mode(path: &Path) -> u32 {
+    fs::symlink_metadata(path).unwrap().mode() & 0o777
+}
+
+/// Input: a server that is started with the umask 022 (issue 16.Low). Answer: all in its data directory is for its user only; what handlers make has the modes that this umask gives.
+#[test]
+fn what_the_server_keeps_is_private_and_what_is_deployed_is_not() {
+    let dir = tempfile::tempdir().unwrap();
+    let host = Host::new();
+    let model = r#"
+import fs
+import exec
+import t
+root = std::get_env("ROOT")
+host = std::Host(name="localhost", os=std::linux)
+fs::File(host=host, path="{{root}}/native", content="x")
+fs::Directory(host=host, path="{{root}}/folder")
+exec::Run(host=host, cwd=root, command="echo x > shell", creates="shell")
+t::Thing(path="{{root}}/python")
+"#;
+    let repo = project(model);
+    repo.write("libs/t/model/_init.cf", THING);
+    repo.write("libs/t/plugins/__init__.py", HANDLER);
+    repo.commit("handler");
+    let config = format!(
+        "environments:\n- {{project: p, name: e, repository: {}, branch: main, env: {{ROOT: {}}}}}\n",
+        repo.path().display(),
+        host.root().display()
+    );
+    let config = configure(dir.path(), &config);
+    let data = dir.path().join("data");
+    // As an older version left it.
+    fs::create_dir_all(data.join("mirrors")).unwrap();
+    fs::write(data.join("mirrors/old"), "").unwrap();
+    let served = Logged::start(&config);
+    for name in ["native", "folder", "shell", "python/file"] {
+        wait_until(name, || host.file(name).exists());
+    }
+    let modes = ["native", "folder", "shell", "python", "python/file"];
+    let modes = modes.map(|name| mode(&host.file(name)));
+    assert_eq!(modes, [0o644, 0o755, 0o644, 0o755, 0o644]);
+    wait_until("all is told", || {
+        let id = served.environment("e")["id"].as_str().unwrap().to_owned();
+        let path = "/api/v2/resource?deploy_summary=true";
+        served.get(path, &id)["metadata"]["deploy_summary"]["by_state"]["deployed"] == 4
+    });
+    served.stop();
+    assert_eq!(mode(&data), 0o700);
+    for path in files_below(&data) {
+        // What Python compiled has the modes of its sources, in a folder that nobody else gets to.
+        let is_bytecode = path.components().any(|part| part.as_os_str() == ".pycache");
+        let is_open = mode(&path) & 0o077 != 0;
+        let is_link = fs::symlink_metadata(&path).unwrap().is_symlink();
+        assert!(is_bytecode || is_link || !is_open, "{}", path.display());
+    }
+}
