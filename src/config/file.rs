@@ -1,4 +1,4 @@
-//! From YAML text to a checked [`Config`]. The only place that knows serde_yaml.
+//! From YAML text to a checked [`Config`].
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -7,14 +7,13 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::Value;
+use steward_compiler::yaml::{self, LIMITS};
 
 use super::{Config, Database, EnvironmentConfig, Error, WebhookConfig};
 use crate::compile::PoolOptions;
 use crate::domain::{FactTimes, check_setting};
 use crate::git::Credentials;
 
-/// A configuration has no reason to be larger.
-const MAX_BYTES: u64 = 4 << 20;
 const DEFAULT_POLL: Duration = Duration::from_secs(60);
 
 #[derive(Deserialize)]
@@ -129,15 +128,11 @@ pub(super) fn load(path: &Path) -> Result<Config, Error> {
         path: shown.clone(),
         source,
     };
-    let length = std::fs::metadata(path).map_err(fail)?.len();
-    if length > MAX_BYTES {
-        return Err(fail(std::io::Error::other("the file is larger than 4 MiB")));
-    }
-    let text = std::fs::read_to_string(path).map_err(fail)?;
+    let text = yaml::read_file(path, &LIMITS).map_err(fail)?;
     let mut config = parse(&text, &shown)?;
     let mut secrets = vec![path.to_owned()];
     secrets.extend(std::env::var_os("CREDENTIALS_DIRECTORY").map(PathBuf::from));
-    if let Ok(value) = serde_yaml::from_str(&text) {
+    if let Ok(value) = yaml::from_str(&text, &LIMITS) {
         secret_files(&value, &mut secrets);
     }
     config.pool.secrets = secrets;
@@ -145,9 +140,9 @@ pub(super) fn load(path: &Path) -> Result<Config, Error> {
 }
 
 /// The files of secrets that a configuration names.
-fn secret_files(value: &serde_yaml::Value, found: &mut Vec<PathBuf>) {
+fn secret_files(value: &yaml::Value, found: &mut Vec<PathBuf>) {
     match value {
-        serde_yaml::Value::Mapping(map) => {
+        yaml::Value::Mapping(map) => {
             for (key, value) in map {
                 let names_file = matches!(key.as_str(), Some("file" | "ssh_key"));
                 match value.as_str().filter(|_| names_file) {
@@ -156,7 +151,7 @@ fn secret_files(value: &serde_yaml::Value, found: &mut Vec<PathBuf>) {
                 }
             }
         }
-        serde_yaml::Value::Sequence(items) => {
+        yaml::Value::Sequence(items) => {
             items.iter().for_each(|item| secret_files(item, found));
         }
         _ => {}
@@ -165,12 +160,12 @@ fn secret_files(value: &serde_yaml::Value, found: &mut Vec<PathBuf>) {
 
 fn parse(text: &str, path: &str) -> Result<Config, Error> {
     // Into a value first: a repeated key is an error there, and silently wins in a map. A value has no lines.
-    let syntax = |error: serde_yaml::Error| Error::Syntax {
+    let syntax = |error: yaml::Error| Error::Syntax {
         path: path.to_owned(),
         message: error.to_string(),
     };
-    serde_yaml::from_str::<serde_yaml::Value>(text).map_err(syntax)?;
-    let file: File = serde_yaml::from_str(text).map_err(syntax)?;
+    yaml::from_str::<yaml::Value>(text, &LIMITS).map_err(syntax)?;
+    let file: File = yaml::from_str(text, &LIMITS).map_err(syntax)?;
     let check = Check { path };
     let listen: SocketAddr = file.listen.parse().map_err(|_| {
         check.field(
