@@ -20,4 +20,6 @@ pub use python::{interpreter, python_runtime};
 pub use run::forget_checkouts;
 pub use service::{Compiler, Options};
 pub use source::{Source, SourceError};
+#[doc(hidden)]
+pub use worker::read_any_frame;
 pub use worker::{Pool, PoolOptions, run as run_worker};

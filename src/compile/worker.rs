@@ -47,6 +47,12 @@ pub(super) struct JobDone {
     pub(super) printed: String,
 }
 
+/// For fuzzing: bytes as what a worker is told and says.
+pub fn read_any_frame(bytes: &[u8]) {
+    let _ = steward_compiler::protocol::decode::<Job>(bytes);
+    let _ = steward_compiler::protocol::decode::<JobDone>(bytes);
+}
+
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Reported {
     pub(super) is_error: bool,

@@ -158,7 +158,7 @@ fn secret_files(value: &yaml::Value, found: &mut Vec<PathBuf>) {
     }
 }
 
-fn parse(text: &str, path: &str) -> Result<Config, Error> {
+pub(super) fn parse(text: &str, path: &str) -> Result<Config, Error> {
     // Into a value first: a repeated key is an error there, and silently wins in a map. A value has no lines.
     let syntax = |error: yaml::Error| Error::Syntax {
         path: path.to_owned(),

@@ -96,7 +96,13 @@ impl Lock {
             }
             Err(error) => return Err(Error::io(format!("cannot read {LOCK_FILE}"))(error)),
         };
-        let lock: Self = yaml::from_str(&text, &LIMITS).map_err(|error| {
+        Self::parse(&text).map(Some)
+    }
+
+    /// # Errors
+    /// The text is not one that we write.
+    pub fn parse(text: &str) -> Result<Self, Error> {
+        let lock: Self = yaml::from_str(text, &LIMITS).map_err(|error| {
             Error::Project(format!(
                 "{LOCK_FILE}: {error}; `steward project update` writes it anew"
             ))
@@ -107,7 +113,7 @@ impl Lock {
                 lock.format
             )));
         }
-        Ok(Some(lock))
+        Ok(lock)
     }
 
     /// # Errors

@@ -22,6 +22,8 @@ pub use environment::{Environments, sweep};
 pub use lock::{LOCK_FILE, Lock, Package, Source};
 pub use pip::Offline;
 pub use project::Requirements;
+#[doc(hidden)]
+pub use project::read_any;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

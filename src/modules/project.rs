@@ -228,6 +228,20 @@ fn strings(value: Option<&Value>) -> Vec<String> {
     }
 }
 
+/// For fuzzing: a text as `project.yml` and as a requirements file.
+pub fn read_any(text: &str) {
+    if let Ok(file) = yaml::from_str::<ProjectFile>(text, &LIMITS) {
+        let asked = strings(file.requires.as_ref());
+        let _: Vec<String> = asked.iter().map(|text| constraint(text)).collect();
+        let _ = strings(file.modulepath.as_ref());
+    }
+    let file = Path::new("requirements.txt");
+    for line in text.lines().map(str::trim) {
+        let _ = (source(file, line), repository(line), included(file, line));
+        let _ = is_in_project(line);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -12,6 +12,7 @@ mod exec;
 mod executor;
 mod facts;
 mod failure;
+mod fuzz;
 mod harness;
 mod hosts;
 mod lsp;

@@ -243,3 +243,13 @@ fn version(world: &dyn World, module: &Module) -> Option<String> {
     };
     (!text.is_empty()).then_some(text)
 }
+
+/// For fuzzing: as a list of requirements, and as a `setup.cfg`.
+pub(super) fn read_any(text: &str) {
+    let of_cfg = option(text, "options", "install_requires");
+    for line in text.lines().chain(of_cfg.lines()) {
+        let _ = parse(line);
+    }
+    let _ = of_packages(text.lines());
+    let _ = Version::from_str(&option(text, "metadata", "version"));
+}

@@ -116,11 +116,21 @@ pub fn read_file(path: &Path, limits: &Limits) -> std::io::Result<String> {
     crate::plain_file::read_text(path, limits.bytes as u64)
 }
 
-/// What a text costs before it is read, for tests and fuzzing.
+/// The most brackets and block collections open at once, and the tokens, for fuzzing.
 #[doc(hidden)]
 pub fn scanned(text: &str, limits: &Limits) -> Result<(usize, usize, usize), Error> {
     let scanned = scan::check(text, limits)?;
     Ok((scanned.brackets, scanned.blocks, scanned.tokens))
+}
+
+/// What the library says without us, for fuzzing.
+#[doc(hidden)]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "it is compared with the bounded reader"
+)]
+pub fn unbounded(text: &str) -> Result<Value, serde_yaml::Error> {
+    serde_yaml::from_str(text)
 }
 
 #[cfg(test)]
