@@ -133,6 +133,7 @@ impl Scanner<'_> {
         self.forget_stale_key()?;
         self.unroll(self.text.column as isize)?;
         if self.text.is_end() {
+            self.unroll(-1)?;
             return Err(Stop::End);
         }
         self.count(1)?;
