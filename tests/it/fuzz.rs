@@ -11,7 +11,7 @@ struct Target {
     read: fn(&[u8]),
     seeds: &'static str,
     words: &'static [&'static [u8]],
-    n_mutations: usize,
+    n_mutations: u64,
 }
 
 const YAML: &[&[u8]] = &[
@@ -225,67 +225,67 @@ const TARGETS: &[Target] = &[
         read: compiler::yaml,
         seeds: "compiler/fuzz/seeds/yaml",
         words: YAML,
-        n_mutations: 20_000,
+        n_mutations: 40_000,
     },
     Target {
         read: compiler::metadata,
         seeds: "compiler/fuzz/seeds/metadata",
         words: TEXT,
-        n_mutations: 6_000,
+        n_mutations: 12_000,
     },
     Target {
         read: compiler::metadata,
         seeds: "compiler/fuzz/seeds/metadata",
         words: YAML,
-        n_mutations: 4_000,
+        n_mutations: 8_000,
     },
     Target {
         read: compiler::frames,
         seeds: "compiler/fuzz/seeds/frames",
         words: FRAMES,
-        n_mutations: 10_000,
+        n_mutations: 20_000,
     },
     Target {
         read: server::frames,
         seeds: "tests/fuzz/seeds/frames",
         words: FRAMES,
-        n_mutations: 10_000,
+        n_mutations: 20_000,
     },
     Target {
         read: server::lock,
         seeds: "tests/fuzz/seeds/lock",
         words: YAML,
-        n_mutations: 5_000,
+        n_mutations: 10_000,
     },
     Target {
         read: server::requirements,
         seeds: "tests/fuzz/seeds/requirements",
         words: TEXT,
-        n_mutations: 5_000,
+        n_mutations: 10_000,
     },
     Target {
         read: server::config,
         seeds: "tests/fuzz/seeds/config",
         words: YAML,
-        n_mutations: 5_000,
+        n_mutations: 10_000,
     },
     Target {
         read: server::webhook,
         seeds: "tests/fuzz/seeds/webhook",
         words: WEBHOOK,
-        n_mutations: 10_000,
+        n_mutations: 20_000,
     },
     Target {
         read: server::http,
         seeds: "tests/fuzz/seeds/http",
         words: HTTP,
-        n_mutations: 3_000,
+        n_mutations: 6_000,
     },
     Target {
         read: server::git,
         seeds: "tests/fuzz/seeds/git",
         words: GIT,
-        n_mutations: 10_000,
+        n_mutations: 20_000,
     },
 ];
 
@@ -307,6 +307,12 @@ fn seeds(folder: &str) -> Vec<Vec<u8>> {
         .collect()
 }
 
+/// How often as much as usual: `STEWARD_FUZZ_ROUNDS`, for a long run without a fuzzer.
+fn rounds() -> u64 {
+    let rounds = std::env::var("STEWARD_FUZZ_ROUNDS").ok();
+    rounds.and_then(|n| n.parse().ok()).unwrap_or(1)
+}
+
 /// Input: changed webhook payloads, HTTP heads, YAML, lock files, requirements, URLs, names and frames, each reader for
 /// itself (security.md § 3 no. 1, 4, 13, 14, 21, 23). Answer: a value or an error that can be logged; no panic, no 500.
 #[test]
@@ -317,7 +323,7 @@ fn readers_survive_mutations_of_their_seeds() {
         seeds.iter().for_each(|seed| (target.read)(seed));
         let mut numbers = Numbers(0x5eed_1234_5678_9abc);
         let mut slowest = Duration::ZERO;
-        for _ in 0..target.n_mutations {
+        for _ in 0..target.n_mutations * rounds() {
             let bytes = mutated(&seeds, target.words, &mut numbers);
             let before = Instant::now();
             // What made a reader panic is above the panic's message in the output.

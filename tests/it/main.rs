@@ -28,3 +28,4 @@ mod systemd;
 mod tidy;
 mod tools;
 mod webhook;
+mod yaml;
