@@ -10,12 +10,15 @@ use serde::de::{
 
 use super::{Error, Limits};
 
+/// Makes the error of a limit, with the line where it was met.
+type Exceeded = fn(&Limits, Option<usize>) -> Error;
+
 /// What is counted, and the limit that was met.
 struct Count<'a> {
     limits: &'a Limits,
     nodes: Cell<usize>,
     text_bytes: Cell<usize>,
-    exceeded: Cell<Option<fn(&Limits, Option<usize>) -> Error>>,
+    exceeded: Cell<Option<Exceeded>>,
 }
 
 /// A value that is read, counted and dropped. `depth`: of what is around it.
@@ -74,10 +77,7 @@ impl<'a> Measure<'a> {
         Ok(())
     }
 
-    fn exceed<E: serde::de::Error>(
-        self,
-        error: fn(&Limits, Option<usize>) -> Error,
-    ) -> Result<(), E> {
+    fn exceed<E: serde::de::Error>(self, error: Exceeded) -> Result<(), E> {
         self.count.exceeded.set(Some(error));
         Err(E::custom("a limit"))
     }

@@ -129,7 +129,7 @@ impl Scanner<'_> {
 
     /// Goes behind the next token.
     fn token(&mut self) -> Result<(), Stop> {
-        self.to_next_token();
+        self.skip_to_next_token();
         self.forget_stale_key()?;
         self.unroll(self.text.column as isize)?;
         if self.text.is_end() {
@@ -144,7 +144,8 @@ impl Scanner<'_> {
             self.unroll(-1)?;
             self.remove_key()?;
             self.is_key_allowed = false;
-            return Ok(self.text.skip(3));
+            self.text.skip(3);
+            return Ok(());
         }
         let is_before_blank = self.text.is_blank_or_end_at(1);
         match self.text.byte() {
@@ -153,7 +154,8 @@ impl Scanner<'_> {
             b',' => {
                 self.remove_key()?;
                 self.is_key_allowed = true;
-                Ok(self.text.skip(1))
+                self.text.skip(1);
+                Ok(())
             }
             b'-' if is_before_blank => self.entry(true),
             b'?' if self.is_in_flow() || is_before_blank => self.entry(!self.is_in_flow()),
@@ -185,7 +187,7 @@ impl Scanner<'_> {
         }
     }
 
-    fn to_next_token(&mut self) {
+    fn skip_to_next_token(&mut self) {
         loop {
             if self.text.column == 0 && self.text.is_byte_order_mark() {
                 self.text.skip(1);
@@ -253,7 +255,8 @@ impl Scanner<'_> {
         self.keys.push(SimpleKey::default());
         self.scanned.brackets = self.scanned.brackets.max(self.keys.len() - 1);
         self.is_key_allowed = true;
-        Ok(self.text.skip(1))
+        self.text.skip(1);
+        Ok(())
     }
 
     fn close(&mut self) -> Result<(), End> {
@@ -262,7 +265,8 @@ impl Scanner<'_> {
             self.keys.pop();
         }
         self.is_key_allowed = false;
-        Ok(self.text.skip(1))
+        self.text.skip(1);
+        Ok(())
     }
 
     /// `-` or `?`.
@@ -275,7 +279,8 @@ impl Scanner<'_> {
         }
         self.remove_key()?;
         self.is_key_allowed = is_key_allowed;
-        Ok(self.text.skip(1))
+        self.text.skip(1);
+        Ok(())
     }
 
     fn value(&mut self) -> Result<(), Stop> {
@@ -294,7 +299,8 @@ impl Scanner<'_> {
             }
             self.is_key_allowed = !self.is_in_flow();
         }
-        Ok(self.text.skip(1))
+        self.text.skip(1);
+        Ok(())
     }
 
     /// A block collection begins, if it is further in than the one around it.

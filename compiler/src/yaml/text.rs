@@ -240,7 +240,8 @@ impl<'a> Cursor<'a> {
             } else if quote == b'\'' && self.starts_with(0, b"''") {
                 self.skip(2);
             } else if self.is(quote) {
-                return Ok(self.skip(1));
+                self.skip(1);
+                return Ok(());
             } else if quote == b'"' && self.is(b'\\') {
                 self.skip(1);
                 match self.is_break() {
@@ -302,9 +303,8 @@ impl<'a> Cursor<'a> {
         if self.is(b'#') {
             self.skip_to_break();
         }
-        match self.is_break() {
-            true => self.skip_line(),
-            false => {}
+        if self.is_break() {
+            self.skip_line();
         }
         Ok(())
     }
