@@ -9,6 +9,8 @@ pub mod deploy;
 pub mod domain;
 pub mod files;
 pub mod forge;
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod git;
 pub mod modules;
 pub mod observe;

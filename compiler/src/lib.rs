@@ -32,6 +32,7 @@ mod hir;
 pub mod ide;
 mod intern;
 mod pages;
+pub mod plain_file;
 mod plugins;
 mod project;
 pub mod protocol;
@@ -40,6 +41,7 @@ mod span;
 mod syntax;
 mod types;
 mod world;
+pub mod yaml;
 
 pub use api::*;
 pub use builtin::text as builtin_text;

@@ -23,6 +23,10 @@
 //! `call` or `map` is open the host may ask (`get`, `lookup`, `entity`, …; we answer with `got`, `entity_info`, …) and send
 //! `log` (no answer) before its own answer.
 
+mod depth;
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 
@@ -720,7 +724,14 @@ pub fn read_frame_within<T: DeserializeOwned>(
     if body.len() != length as usize {
         return Err(io::ErrorKind::UnexpectedEof.into());
     }
-    rmp_serde::from_slice(&body)
-        .map(Some)
-        .map_err(io::Error::other)
+    decode(&body).map(Some)
+}
+
+/// Reads the body of a frame.
+///
+/// # Errors
+/// It is not such a message, or nested deeper than messages are.
+pub fn decode<T: DeserializeOwned>(body: &[u8]) -> io::Result<T> {
+    depth::check(body)?;
+    rmp_serde::from_slice(body).map_err(io::Error::other)
 }

@@ -11,6 +11,7 @@ mod environment;
 mod error;
 mod fact;
 mod files;
+pub(crate) mod fuzzing;
 mod guard;
 mod listen;
 mod page;

@@ -22,4 +22,6 @@ pub use redact::{MIN_REDACTED_CHARS, SecretVariables};
 pub use run::forget_checkouts;
 pub use service::{Compiler, Options};
 pub use source::{Source, SourceError};
+#[doc(hidden)]
+pub use worker::read_any_frame;
 pub use worker::{Pool, PoolOptions, run as run_worker};

@@ -1,16 +1,14 @@
-//! From YAML text to a checked [`Config`]. The only place that knows serde_yaml.
+//! From YAML text to a checked [`Config`].
 
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
+use steward_compiler::yaml::{self, LIMITS};
 
 use super::check;
 use super::environment::{self, EnvironmentSection};
 use super::secret::Secret;
 use super::{Config, Error};
-
-/// A configuration has no reason to be larger.
-const MAX_BYTES: u64 = 4 << 20;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, expecting = "keys such as `environments:`")]
@@ -73,11 +71,11 @@ pub(super) fn load(path: &Path) -> Result<Config, Error> {
         path: shown.clone(),
         source,
     };
-    let text = super::plain::read(path, MAX_BYTES).map_err(fail)?;
+    let text = yaml::read_file(path, &LIMITS).map_err(fail)?;
     let mut config = parse(&text, &shown)?;
     let mut secrets = vec![path.to_owned()];
     secrets.extend(std::env::var_os("CREDENTIALS_DIRECTORY").map(PathBuf::from));
-    if let Ok(value) = serde_yaml::from_str(&text) {
+    if let Ok(value) = yaml::from_str(&text, &LIMITS) {
         secret_files(&value, &mut secrets);
     }
     config.pool.secrets = secrets;
@@ -85,9 +83,9 @@ pub(super) fn load(path: &Path) -> Result<Config, Error> {
 }
 
 /// The files of secrets that a configuration names.
-fn secret_files(value: &serde_yaml::Value, found: &mut Vec<PathBuf>) {
+fn secret_files(value: &yaml::Value, found: &mut Vec<PathBuf>) {
     match value {
-        serde_yaml::Value::Mapping(map) => {
+        yaml::Value::Mapping(map) => {
             for (key, value) in map {
                 let names_file = matches!(key.as_str(), Some("file" | "ssh_key"));
                 match value.as_str().filter(|_| names_file) {
@@ -96,7 +94,7 @@ fn secret_files(value: &serde_yaml::Value, found: &mut Vec<PathBuf>) {
                 }
             }
         }
-        serde_yaml::Value::Sequence(items) => {
+        yaml::Value::Sequence(items) => {
             items.iter().for_each(|item| secret_files(item, found));
         }
         _ => {}
@@ -105,12 +103,12 @@ fn secret_files(value: &serde_yaml::Value, found: &mut Vec<PathBuf>) {
 
 pub(super) fn parse(text: &str, path: &str) -> Result<Config, Error> {
     // Into a value first: a repeated key is an error there, and silently wins in a map. A value has no lines.
-    let syntax = |error: serde_yaml::Error| Error::Syntax {
+    let syntax = |error: yaml::Error| Error::Syntax {
         path: path.to_owned(),
         message: error.to_string(),
     };
-    serde_yaml::from_str::<serde_yaml::Value>(text).map_err(syntax)?;
-    let file: File = serde_yaml::from_str(text).map_err(syntax)?;
+    yaml::from_str::<yaml::Value>(text, &LIMITS).map_err(syntax)?;
+    let file: File = yaml::from_str(text, &LIMITS).map_err(syntax)?;
     whole(file, path).map_err(|fault| fault.of(path))
 }
 

@@ -198,6 +198,12 @@ pub fn load(path: &Path) -> Result<Config, Error> {
     file::load(path)
 }
 
+/// Reads a text as a configuration file, for fuzzing.
+#[doc(hidden)]
+pub fn parse(text: &str) -> Result<Config, Error> {
+    file::parse(text, "steward.yaml")
+}
+
 /// Whether an address is reached from this machine only.
 pub fn is_private(listen: &SocketAddr) -> bool {
     listen.ip().is_loopback()

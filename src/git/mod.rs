@@ -13,6 +13,7 @@
 
 mod checkout;
 mod error;
+pub(crate) mod fuzzing;
 mod local;
 mod mirror;
 mod names;

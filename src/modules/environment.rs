@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use rustix::fs::{FlockOperation, flock, syncfs};
 use sha2::{Digest, Sha256};
+use steward_compiler::yaml::{self, LIMITS};
 
 use super::command::{Confinement, Folders, Runner};
 use super::copy::copy_tree;
@@ -86,7 +87,7 @@ impl Environments {
         flock(&guard, FlockOperation::LockExclusive).map_err(|error| failed()(error.into()))?;
         let mark = environment.with_extension(COMPLETE);
         if let Ok(text) = fs::read_to_string(&mark)
-            && let Ok(lock) = serde_yaml::from_str(&text)
+            && let Ok(lock) = yaml::from_str(&text, &LIMITS)
             && environment.join("bin/python").exists()
         {
             // It is in use: see `sweep`.

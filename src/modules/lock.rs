@@ -1,9 +1,11 @@
 //! `steward.lock`: what was chosen, exactly.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
+use steward_compiler::yaml::{self, LIMITS};
 
 use super::Error;
 
@@ -84,12 +86,23 @@ impl Lock {
     /// # Errors
     /// It is unreadable, or not written by us.
     pub fn read(project: &Path) -> Result<Option<Self>, Error> {
-        let text = match std::fs::read_to_string(project.join(LOCK_FILE)) {
+        let text = match yaml::read_file(&project.join(LOCK_FILE), &LIMITS) {
             Ok(text) => text,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            Err(error) if matches!(error.kind(), ErrorKind::Other | ErrorKind::InvalidData) => {
+                return Err(Error::Project(format!(
+                    "{LOCK_FILE} cannot be read: {error}"
+                )));
+            }
             Err(error) => return Err(Error::io(format!("cannot read {LOCK_FILE}"))(error)),
         };
-        let lock: Self = serde_yaml::from_str(&text).map_err(|error| {
+        Self::parse(&text).map(Some)
+    }
+
+    /// # Errors
+    /// The text is not one that we write.
+    pub fn parse(text: &str) -> Result<Self, Error> {
+        let lock: Self = yaml::from_str(text, &LIMITS).map_err(|error| {
             Error::Project(format!(
                 "{LOCK_FILE}: {error}; `steward project update` writes it anew"
             ))
@@ -100,7 +113,7 @@ impl Lock {
                 lock.format
             )));
         }
-        Ok(Some(lock))
+        Ok(lock)
     }
 
     /// # Errors
@@ -118,7 +131,7 @@ impl Lock {
     }
 
     pub fn text(&self) -> String {
-        let body = serde_yaml::to_string(self).unwrap_or_default();
+        let body = yaml::to_string(self).unwrap_or_default();
         format!("{HEAD}{body}")
     }
 

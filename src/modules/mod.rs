@@ -21,6 +21,8 @@ pub use credentials::credentials;
 pub use environment::{Environments, sweep};
 pub use lock::{LOCK_FILE, Lock, Package, Source};
 pub use pip::Offline;
+#[doc(hidden)]
+pub use project::read_any;
 pub use project::{Inspection, Requirements};
 
 use std::path::{Path, PathBuf};

@@ -1,11 +1,11 @@
 //! What a project asks for.
 
-use std::io::{ErrorKind, Read};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use serde_yaml::Value;
 use sha2::{Digest, Sha256};
+use steward_compiler::yaml::{self, LIMITS, Value};
 
 use super::{Error, LOCK_FILE, Lock};
 
@@ -82,15 +82,17 @@ impl Requirements {
     /// A file is unreadable, or `project.yml` is not one.
     pub fn read(project: &Path) -> Result<Self, Error> {
         let path = project.join("project.yml");
-        let text = std::fs::read_to_string(&path).map_err(|error| match error.kind() {
+        let text = yaml::read_file(&path, &LIMITS).map_err(|error| match error.kind() {
             // Not something that comes back by itself, as long as the project is there.
             ErrorKind::NotFound if project.is_dir() => Error::Project(
                 "there is no project.yml: a project has one beside its main.cf".to_owned(),
             ),
             ErrorKind::InvalidData => Error::Project("project.yml is not UTF-8".to_owned()),
+            // No plain file, or a large one.
+            ErrorKind::Other => Error::Project(format!("project.yml cannot be read: {error}")),
             _ => Error::io(format!("cannot read {}", path.display()))(error),
         })?;
-        let file: ProjectFile = serde_yaml::from_str(&text)
+        let file: ProjectFile = yaml::from_str(&text, &LIMITS)
             .map_err(|error| Error::Project(format!("project.yml: {error}")))?;
         let constraints = strings(file.requires.as_ref())
             .iter()
@@ -174,14 +176,7 @@ fn read_plain(path: &Path) -> std::io::Result<String> {
     if !is_plain || !real.metadata()?.is_file() {
         return Err(std::io::Error::other("it is no plain file"));
     }
-    let mut text = String::new();
-    let mut file = std::fs::File::open(real)?.take(MOST_BYTES + 1);
-    file.read_to_string(&mut text)?;
-    if text.len() as u64 > MOST_BYTES {
-        let message = format!("it is larger than {MOST_BYTES} bytes");
-        return Err(std::io::Error::other(message));
-    }
-    Ok(text)
+    steward_compiler::plain_file::read_text(&real, MOST_BYTES)
 }
 
 /// A line that says where to look; folders are relative to its file.
@@ -256,6 +251,20 @@ fn strings(value: Option<&Value>) -> Vec<String> {
             .filter_map(|item| item.as_str().map(str::to_owned))
             .collect(),
         _ => Vec::new(),
+    }
+}
+
+/// For fuzzing: a text as `project.yml` and as a requirements file.
+pub fn read_any(text: &str) {
+    if let Ok(file) = yaml::from_str::<ProjectFile>(text, &LIMITS) {
+        let asked = strings(file.requires.as_ref());
+        let _: Vec<String> = asked.iter().map(|text| constraint(text)).collect();
+        let _ = strings(file.modulepath.as_ref());
+    }
+    let file = Path::new("requirements.txt");
+    for line in text.lines().map(str::trim) {
+        let _ = (source(file, line), repository(line), included(file, line));
+        let _ = is_in_project(line);
     }
 }
 

@@ -51,9 +51,7 @@ pub async fn read_frame<T: DeserializeOwned>(
     if body.len() != length as usize {
         return Err(io::ErrorKind::UnexpectedEof.into());
     }
-    rmp_serde::from_slice(&body)
-        .map(Some)
-        .map_err(io::Error::other)
+    steward_compiler::protocol::decode(&body).map(Some)
 }
 
 /// Writes one frame and flushes.

@@ -1,29 +1,11 @@
 //! What `project.yml` and a module's `setup.cfg` say, and what is wrong with it. Source: language.md 11.2, 11.3.
 
-use serde_yaml::{Mapping, Value};
-
 use super::{PrecedenceRule, Project};
 use crate::diagnostics::{Fail, fail};
 use crate::span::Loc;
+use crate::yaml::{self, LIMITS, Mapping, Value};
 
 const FILE: &str = "project.yml";
-
-/// The YAML reader takes quadratic time for brackets that nest without end.
-const MAX_NESTING: usize = 1000;
-
-fn nesting(text: &str) -> usize {
-    let mut depth: usize = 0;
-    let mut deepest = 0;
-    for byte in text.bytes() {
-        match byte {
-            b'[' | b'{' => depth += 1,
-            b']' | b'}' => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-        deepest = deepest.max(depth);
-    }
-    deepest
-}
 
 pub(super) fn invalid(reason: impl std::fmt::Display) -> Fail {
     let message = format!("Metadata defined in {FILE} is invalid:\n  {reason}");
@@ -38,17 +20,13 @@ struct Reader<'a> {
 
 /// Reads the text of `project.yml`.
 pub(super) fn project(text: &str) -> Result<Project, Fail> {
-    let syntax = |error: serde_yaml::Error| {
+    let syntax = |error: yaml::Error| {
         let message = format!("Invalid yaml syntax in {FILE}:\n{error}");
         fail("InvalidMetadata", Loc::NONE, message)
     };
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    if nesting(text) > MAX_NESTING {
-        let message = format!("Invalid yaml syntax in {FILE}:\nthe brackets are nested too deeply");
-        return Err(fail("InvalidMetadata", Loc::NONE, message));
-    }
-    let mut value: Value = serde_yaml::from_str(text).map_err(syntax)?;
-    value.apply_merge().map_err(syntax)?;
+    let mut value: Value = yaml::from_str(text, &LIMITS).map_err(syntax)?;
+    value.apply_merge().map_err(|error| syntax(error.into()))?;
     let Some(map) = value.as_mapping() else {
         return Err(invalid("the file is not a map"));
     };
@@ -180,7 +158,7 @@ impl Reader<'_> {
         let parsed = rules.iter().map(|rule| {
             let text = rule.as_str();
             text.and_then(precedence_rule).ok_or_else(|| {
-                let rule = serde_yaml::to_string(rule).unwrap_or_default();
+                let rule = yaml::to_string(rule).unwrap_or_default();
                 let reason = format!(
                     "`{}` is not of the form `<type>.<relation> before <type>.<relation>`",
                     rule.trim()
@@ -343,10 +321,8 @@ pub(super) fn module(name: &str, text: &str) -> Result<(), String> {
 
 /// `deprecated: true` in a `module.yml`. Source: language.md 11.4.
 pub(super) fn is_deprecated_v1(text: &str) -> bool {
-    let known: Option<Mapping> = (nesting(text) <= MAX_NESTING)
-        .then(|| serde_yaml::from_str(text).ok())
-        .flatten();
-    known.is_some_and(|map| map.get("deprecated").and_then(Value::as_bool) == Some(true))
+    let known = yaml::from_str::<Mapping>(text, &LIMITS);
+    known.is_ok_and(|map| map.get("deprecated").and_then(Value::as_bool) == Some(true))
 }
 
 /// Whether the `setup.cfg` of a module says that it is deprecated.

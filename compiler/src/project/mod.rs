@@ -42,3 +42,12 @@ impl Project {
         metadata::project(&text)
     }
 }
+
+/// Reads a text as each kind of metadata that there is, for fuzzing.
+pub fn read_metadata(text: &str) {
+    let _ = metadata::project(text);
+    let _ = metadata::module("m", text);
+    let _ = metadata::is_deprecated(text);
+    let _ = metadata::is_deprecated_v1(text);
+    requirements::read_any(text);
+}

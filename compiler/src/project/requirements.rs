@@ -9,6 +9,7 @@ use super::modules::{Found, Module};
 use crate::diagnostics::{Fail, Warning, fail};
 use crate::span::Loc;
 use crate::world::World;
+use crate::yaml::{self, LIMITS, Value};
 
 /// A constraint on a module, and who has it.
 pub(super) struct Requirement {
@@ -170,11 +171,10 @@ fn of_module(world: &dyn World, module: &Module) -> Vec<Requirement> {
     match &module.found {
         Found::Builtin => Vec::new(),
         Found::V1(_) => {
-            let yaml: serde_yaml::Value =
-                serde_yaml::from_str(&read("module.yml")).unwrap_or_default();
+            let yaml: Value = yaml::from_str(&read("module.yml"), &LIMITS).unwrap_or_default();
             let own = match yaml.get("requires") {
-                Some(serde_yaml::Value::String(text)) => vec![text.clone()],
-                Some(serde_yaml::Value::Sequence(items)) => items
+                Some(Value::String(text)) => vec![text.clone()],
+                Some(Value::Sequence(items)) => items
                     .iter()
                     .filter_map(|item| Some(item.as_str()?.to_owned()))
                     .collect(),
@@ -224,10 +224,10 @@ fn version(world: &dyn World, module: &Module) -> Option<String> {
     let text = match &module.found {
         Found::Builtin => return None,
         Found::V1(_) => {
-            let yaml: serde_yaml::Value = serde_yaml::from_str(&read("module.yml")?).ok()?;
+            let yaml: Value = yaml::from_str(&read("module.yml")?, &LIMITS).ok()?;
             match yaml.get("version")? {
-                serde_yaml::Value::String(text) => text.clone(),
-                serde_yaml::Value::Number(number) => number.to_string(),
+                Value::String(text) => text.clone(),
+                Value::Number(number) => number.to_string(),
                 _ => return None,
             }
         }
@@ -242,4 +242,14 @@ fn version(world: &dyn World, module: &Module) -> Option<String> {
         }
     };
     (!text.is_empty()).then_some(text)
+}
+
+/// For fuzzing: as a list of requirements, and as a `setup.cfg`.
+pub(super) fn read_any(text: &str) {
+    let of_cfg = option(text, "options", "install_requires");
+    for line in text.lines().chain(of_cfg.lines()) {
+        let _ = parse(line);
+    }
+    let _ = of_packages(text.lines());
+    let _ = Version::from_str(&option(text, "metadata", "version"));
 }

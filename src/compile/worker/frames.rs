@@ -32,6 +32,12 @@ pub(super) enum Reply {
     Compiled(Box<JobDone>),
 }
 
+/// For fuzzing: bytes as what a worker is told and says.
+pub fn read_any_frame(bytes: &[u8]) {
+    let _ = steward_compiler::protocol::decode::<Request>(bytes);
+    let _ = steward_compiler::protocol::decode::<Reply>(bytes);
+}
+
 /// Why a project cannot be inspected.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(in crate::compile) struct Refusal {

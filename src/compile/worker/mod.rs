@@ -10,6 +10,7 @@ mod pool;
 mod process;
 mod scratch;
 
+pub use frames::read_any_frame;
 pub(super) use frames::{Job, JobDone};
 pub(super) use pool::PoolError;
 pub use pool::{Pool, PoolOptions};

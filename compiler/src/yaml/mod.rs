@@ -1,0 +1,137 @@
+//! The only way to read YAML: within limits, whoever wrote it.
+//!
+//! The YAML library takes quadratic time for brackets that nest without end, and as much memory as aliases ask for. So a
+//! text is looked at twice before it becomes values: `scan` sees to it that the library takes linear time, and `measure`
+//! counts what the text says, with every alias counted as what it stands for. Both stop at the limit.
+
+mod measure;
+mod scan;
+mod text;
+
+use std::path::Path;
+
+use serde::de::DeserializeOwned;
+pub use serde_yaml::{Mapping, Value, to_string};
+
+/// How much a text may say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Of the text itself, in bytes.
+    pub bytes: usize,
+    /// Collections and tags in each other, brackets among them. The library takes 127.
+    pub depth: usize,
+    /// Scalars and collections; what an alias stands for counts wherever it is named.
+    pub nodes: usize,
+    /// `*name`.
+    pub aliases: usize,
+    /// The texts of all scalars, in bytes; what an alias stands for counts wherever it is named.
+    pub text_bytes: usize,
+}
+
+/// For every file of a project and for the configuration: a lock of 5 000 packages has 60 000 nodes and 1 MiB.
+pub const LIMITS: Limits = Limits {
+    bytes: 4 << 20,
+    depth: 100,
+    nodes: 200_000,
+    aliases: 10_000,
+    text_bytes: 8 << 20,
+};
+
+/// An error may quote what it refuses, which may be long.
+const LONGEST_MESSAGE: usize = 2000;
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("the text has {bytes} bytes, more than {limit} are not read")]
+    TooLarge { limit: usize, bytes: usize },
+    #[error("more than {limit} lists and maps nested in each other{}", at(*line))]
+    TooDeep { limit: usize, line: Option<usize> },
+    #[error("more than {limit} values, aliases counted as what they stand for{}", at(*line))]
+    TooManyNodes { limit: usize, line: Option<usize> },
+    #[error("more than {limit} aliases{}", at(*line))]
+    TooManyAliases { limit: usize, line: Option<usize> },
+    #[error("more than {limit} bytes of text, aliases counted as what they stand for{}", at(*line))]
+    TooMuchText { limit: usize, line: Option<usize> },
+    #[error("more than {limit} %TAG directives at line {line}")]
+    TooManyDirectives { limit: usize, line: usize },
+    /// What the library says: no YAML, or not what was asked for.
+    #[error("{}", shortened(&.0.to_string()))]
+    Syntax(#[from] serde_yaml::Error),
+}
+
+impl Error {
+    /// It is YAML, but more of it than is read.
+    pub fn is_limit(&self) -> bool {
+        !matches!(self, Self::Syntax(_))
+    }
+}
+
+fn at(line: Option<usize>) -> String {
+    line.map(|line| format!(" at line {line}"))
+        .unwrap_or_default()
+}
+
+fn shortened(message: &str) -> String {
+    if message.len() <= LONGEST_MESSAGE {
+        return message.to_owned();
+    }
+    // The place comes last.
+    let half = LONGEST_MESSAGE / 2;
+    let start = message.floor_char_boundary(half);
+    let end = message.ceil_char_boundary(message.len() - half);
+    format!("{} … {}", &message[..start], &message[end..])
+}
+
+/// Reads a text of one document as a value of that type, in time and memory that are linear in its length.
+///
+/// # Errors
+/// The limit that the text exceeds, with the line where; or what is wrong with it.
+pub fn from_str<T: DeserializeOwned>(text: &str, limits: &Limits) -> Result<T, Error> {
+    check(text, limits)?;
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this is the bounded reader that all others use"
+    )]
+    let value = serde_yaml::from_str(text)?;
+    Ok(value)
+}
+
+/// Whether a text is within the limits.
+fn check(text: &str, limits: &Limits) -> Result<(), Error> {
+    if text.len() > limits.bytes {
+        return Err(Error::TooLarge {
+            limit: limits.bytes,
+            bytes: text.len(),
+        });
+    }
+    scan::check(text, limits)?;
+    measure::check(text, limits)
+}
+
+/// The text of a YAML file, if it is a plain file within the limit on bytes.
+///
+/// # Errors
+/// Those of [`crate::plain_file::read_text`].
+pub fn read_file(path: &Path, limits: &Limits) -> std::io::Result<String> {
+    crate::plain_file::read_text(path, limits.bytes as u64)
+}
+
+/// The most brackets and block collections open at once, and the tokens, for fuzzing.
+#[doc(hidden)]
+pub fn scanned(text: &str, limits: &Limits) -> Result<(usize, usize, usize), Error> {
+    let scanned = scan::check(text, limits)?;
+    Ok((scanned.brackets, scanned.blocks, scanned.tokens))
+}
+
+/// What the library says without us, for fuzzing.
+#[doc(hidden)]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "it is compared with the bounded reader"
+)]
+pub fn unbounded(text: &str) -> Result<Value, serde_yaml::Error> {
+    serde_yaml::from_str(text)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,6 @@
+//! Any text as `steward.lock`.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| steward::fuzzing::lock(bytes));
