@@ -5,6 +5,7 @@ mod check;
 mod compile;
 mod confined;
 mod fmt;
+mod handles;
 mod log;
 mod lsp;
 mod project;

@@ -8,7 +8,7 @@ mod peer;
 mod whole;
 
 pub use confine::{Force, Policy, available, confine};
-pub use peer::may_be_confined;
+pub use peer::{Peer, peer_of};
 pub use whole::{Ended, run_whole, tied_command};
 
 use std::ffi::{OsStr, OsString};
