@@ -6,8 +6,10 @@
 //! needs to trust another writer. What no stored version names is collected when it is old enough (`collect`).
 
 mod age;
+mod draft;
 
 pub use age::{entries, folders, is_older, touch};
+pub use draft::Draft;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -81,15 +83,22 @@ impl Files {
         if is_there && touch(&path).is_ok() {
             return Ok(());
         }
-        let directory = path.parent().unwrap_or(&self.directory);
-        fs::create_dir_all(directory)?;
-        let fresh = tempfile::Builder::new()
-            .prefix(".new-")
-            .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644))
-            .tempfile_in(directory)?;
+        let fresh = self.fresh(name)?;
         fs::write(fresh.path(), content)?;
         fresh.persist(path)?;
         Ok(())
+    }
+
+    /// An empty file beside the one of a name, for its content before it is whole.
+    fn fresh(&self, name: &str) -> io::Result<tempfile::NamedTempFile> {
+        let path = self.path(name);
+        let directory = path.parent().unwrap_or(&self.directory);
+        fs::create_dir_all(directory)?;
+        // Contents may have secrets in them.
+        tempfile::Builder::new()
+            .prefix(".new-")
+            .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o600))
+            .tempfile_in(directory)
     }
 
     /// `None`: there is none, or it is not what its name says.
