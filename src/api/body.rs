@@ -3,6 +3,7 @@
 //! A body is read to its end before anything is done with it, so all that are on their way together have a quota of memory
 //! ([`Quota`]). A client pays for time with bytes ([`Pace`]): one that sends too slowly is cut off.
 
+use std::convert::Infallible;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -11,8 +12,8 @@ use std::time::Duration;
 use bytes::Buf;
 use futures_util::{Stream, StreamExt};
 use tokio::time::Instant;
+use warp::Filter;
 use warp::http::{HeaderMap, StatusCode, header};
-use warp::{Filter, filters::BoxedFilter};
 
 use super::connection::Connection;
 use super::error::ApiError;
@@ -200,8 +201,9 @@ pub(super) async fn read<B: Buf, E: std::fmt::Display>(
 }
 
 /// The connection that a request came on.
-pub(super) fn connection() -> BoxedFilter<(Option<Arc<Connection>>,)> {
-    warp::ext::optional::<Arc<Connection>>().boxed()
+pub(super) fn connection()
+-> impl Filter<Extract = (Option<Arc<Connection>>,), Error = Infallible> + Copy {
+    warp::ext::optional::<Arc<Connection>>()
 }
 
 /// Whose limits count for a connection.

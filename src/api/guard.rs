@@ -76,6 +76,13 @@ async fn check_client(
     verdict
 }
 
+/// Says how many lines about wrong tokens were left out, when no later line has said it.
+pub(super) fn tell_left_out() {
+    if let Some(n_left_out) = WRONG_TOKENS.left_out() {
+        tracing::warn!(n_left_out, "more requests showed wrong tokens");
+    }
+}
+
 async fn wait_for_turn(
     client: IpAddr,
     connection: Option<&Arc<Connection>>,
@@ -201,6 +208,7 @@ mod tests {
         }
     }
 
+    /// Input: requests of pages of another origin, or for another name that leads here (security.md § 3 no. 12). Answer: 403.
     #[test]
     fn pages_of_other_origins_are_refused_without_a_token() {
         assert!(check_local(&headers(&[("host", "localhost:1")])).is_ok());

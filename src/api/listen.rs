@@ -178,6 +178,8 @@ async fn watch(door: Arc<Door>) {
     let mut n_displaced_told = 0;
     loop {
         timer.tick().await;
+        super::guard::tell_left_out();
+        super::webhook::tell_left_out();
         let mut n_overdue = 0;
         door.places.each(|connection| {
             if connection.is_overdue() {

@@ -4,6 +4,8 @@
 //! of disk. When it is whole, it is read from there, and unpacked, parsed and decoded as it is read ([`content`]). So a
 //! client costs some hundred KiB of memory whatever it sends.
 
+mod json;
+
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Cursor, Read, Seek, Write};
 use std::path::Path;
@@ -17,6 +19,7 @@ use warp::http::HeaderMap;
 use super::args::is_packed;
 use super::body::{Limits, Pace, Parts, Quota, Share, append};
 use super::error::ApiError;
+use json::Json;
 
 /// Of a body as sent, and unpacked.
 const MAX_UPLOAD_BYTES: usize = 100 << 20;
@@ -34,10 +37,6 @@ const BUFFER_BYTES: usize = 256 << 10;
 static IN_MEMORY: Quota = Quota::new(32 << 20);
 /// What uploads have on disk together until they are decoded.
 static ON_DISK: Quota = Quota::new(1 << 30);
-/// Of a name in the JSON object.
-const MAX_NAME_BYTES: usize = 1024;
-/// As `serde_json` has it.
-const MAX_DEPTH: usize = 128;
 
 /// A body that has arrived.
 #[derive(Debug)]
@@ -212,168 +211,6 @@ pub(super) fn content<T>(
 fn unexpected(byte: u8) -> io::Error {
     let byte = char::from(byte).escape_default();
     invalid(format!("it is no JSON object: unexpected `{byte}`"))
-}
-
-/// JSON as far as uploads need it: an object whose values are skipped, but for one.
-struct Json<'a> {
-    body: &'a mut dyn BufRead,
-}
-
-impl<'a> Json<'a> {
-    fn peek(&mut self) -> io::Result<Option<u8>> {
-        Ok(self.body.fill_buf()?.first().copied())
-    }
-
-    fn next(&mut self) -> io::Result<u8> {
-        let byte = self.peek()?.ok_or_else(|| invalid("the JSON is cut off"))?;
-        self.body.consume(1);
-        Ok(byte)
-    }
-
-    fn peek_token(&mut self) -> io::Result<Option<u8>> {
-        while let Some(byte) = self.peek()? {
-            if !matches!(byte, b' ' | b'\t' | b'\r' | b'\n') {
-                return Ok(Some(byte));
-            }
-            self.body.consume(1);
-        }
-        Ok(None)
-    }
-
-    fn next_token(&mut self) -> io::Result<u8> {
-        self.peek_token()?;
-        self.next()
-    }
-
-    fn expect(&mut self, wanted: u8) -> io::Result<()> {
-        match self.next_token()? {
-            byte if byte == wanted => Ok(()),
-            byte => Err(unexpected(byte)),
-        }
-    }
-
-    /// The text that begins here, behind its first quote.
-    fn text(&mut self) -> Text<'_, 'a> {
-        Text {
-            json: self,
-            is_ended: false,
-        }
-    }
-
-    fn name(&mut self) -> io::Result<Vec<u8>> {
-        let mut name = Vec::new();
-        let mut text = self.text();
-        text.by_ref()
-            .take(MAX_NAME_BYTES as u64)
-            .read_to_end(&mut name)?;
-        text.is_at_end()?;
-        Ok(name)
-    }
-
-    /// Skips a value. Brackets must match in number; it is not looked at further.
-    fn skip_value(&mut self) -> io::Result<()> {
-        let mut depth = 0_usize;
-        loop {
-            match self.next_token()? {
-                b'"' => {
-                    io::copy(&mut self.text(), &mut io::sink())?;
-                }
-                b'[' | b'{' => depth += 1,
-                b']' | b'}' if depth > 0 => depth -= 1,
-                b',' | b':' if depth > 0 => continue,
-                b'-' | b'0'..=b'9' | b't' | b'f' | b'n' => self.skip_word()?,
-                other => return Err(unexpected(other)),
-            }
-            if depth == 0 {
-                return Ok(());
-            }
-            if depth > MAX_DEPTH {
-                return Err(invalid("the JSON is nested too deeply"));
-            }
-        }
-    }
-
-    /// The rest of a number, `true`, `false` or `null`.
-    fn skip_word(&mut self) -> io::Result<()> {
-        while let Some(byte) = self.peek()? {
-            if !byte.is_ascii_alphanumeric() && !matches!(byte, b'+' | b'-' | b'.') {
-                break;
-            }
-            self.body.consume(1);
-        }
-        Ok(())
-    }
-}
-
-/// The bytes of a JSON text, up to its closing quote.
-struct Text<'a, 'b> {
-    json: &'a mut Json<'b>,
-    is_ended: bool,
-}
-
-impl Text<'_, '_> {
-    /// # Errors
-    /// There is more of it.
-    fn is_at_end(&mut self) -> io::Result<()> {
-        let mut byte = [0];
-        match self.read(&mut byte)? {
-            0 => Ok(()),
-            _ => Err(invalid("a text is too long, or no base64 at its end")),
-        }
-    }
-
-    /// The character of an escape, behind the backslash; those that base64 and names have are of one byte.
-    fn escaped(&mut self) -> io::Result<u8> {
-        Ok(match self.json.next()? {
-            byte @ (b'"' | b'\\' | b'/') => byte,
-            b'b' => 8,
-            b'f' => 12,
-            b'n' => b'\n',
-            b'r' => b'\r',
-            b't' => b'\t',
-            b'u' => {
-                let mut digits = String::new();
-                for _ in 0..4 {
-                    digits.push(char::from(self.json.next()?));
-                }
-                let code = u32::from_str_radix(&digits, 16)
-                    .map_err(|_| invalid("a text has a wrong escape"))?;
-                // Others are in no base64, and in no name that is looked for.
-                u8::try_from(code).ok().filter(u8::is_ascii).unwrap_or(b'?')
-            }
-            _ => return Err(invalid("a text has a wrong escape")),
-        })
-    }
-}
-
-impl Read for Text<'_, '_> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if self.is_ended || buffer.is_empty() {
-            return Ok(0);
-        }
-        let bytes = self.json.body.fill_buf()?;
-        let n_plain = bytes
-            .iter()
-            .take(buffer.len())
-            .take_while(|byte| !matches!(byte, b'"' | b'\\' | 0..=31))
-            .count();
-        if n_plain > 0 {
-            buffer[..n_plain].copy_from_slice(&bytes[..n_plain]);
-            self.json.body.consume(n_plain);
-            return Ok(n_plain);
-        }
-        match self.json.next()? {
-            b'"' => {
-                self.is_ended = true;
-                Ok(0)
-            }
-            b'\\' => {
-                buffer[0] = self.escaped()?;
-                Ok(1)
-            }
-            _ => Err(invalid("a text has a control character")),
-        }
-    }
 }
 
 #[cfg(test)]

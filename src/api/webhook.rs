@@ -150,6 +150,13 @@ impl Bodies {
     }
 }
 
+/// Says how many lines about refused deliveries were left out, when no later line has said it.
+pub(super) fn tell_left_out() {
+    if let Some(n_left_out) = REFUSED.left_out() {
+        tracing::warn!(n_left_out, "more webhook deliveries were refused");
+    }
+}
+
 /// What a delivery does whose body is here.
 async fn deliver(
     forge: &str,

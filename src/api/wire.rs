@@ -326,3 +326,19 @@ fn indented(value: &Value) -> String {
         Err(_) => value.to_string(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{MAX_STREAM_BYTES, cut};
+
+    /// Input: a compile that wrote 9 MB (issue 16, low). Answer: its report has the begin and the end, with a mark between them.
+    #[test]
+    fn what_a_stage_wrote_is_cut_with_a_mark() {
+        assert_eq!(cut("short"), "short");
+        let text = format!("begin{}end", "ü".repeat(MAX_STREAM_BYTES));
+        let shown = cut(&text);
+        assert!(shown.len() < MAX_STREAM_BYTES + 100);
+        assert!(shown.starts_with("begin") && shown.ends_with("end"));
+        assert!(shown.contains(" bytes were left out here"));
+    }
+}

@@ -105,6 +105,7 @@ fn push_and_deliver(
     (url, headers, body)
 }
 
+/// Input: the same signed delivery ten times more (security.md § 3 no. 9). Answer: 200 as a duplicate, and no compile.
 #[test]
 fn signed_deliveries_of_github_and_gitea_trigger_one_compile_each_and_a_replay_does_not() {
     let (dir, repo, host) = (
@@ -135,6 +136,7 @@ fn signed_deliveries_of_github_and_gitea_trigger_one_compile_each_and_a_replay_d
     }
 }
 
+/// Input: no, an empty, a cut or a wrong signature, that of another body, of another secret, sha1 only, an unknown webhook (security.md § 3 no. 1). Answer: 401, the same for all, and nothing is compiled.
 #[test]
 fn what_is_not_signed_right_changes_nothing() {
     let (dir, repo, host) = (
@@ -243,6 +245,7 @@ fn pings_tags_deletions_and_other_branches_are_answered_with_success_and_left_al
     assert_eq!(n_compiles(&served), 2);
 }
 
+/// Input: a body of 100 MB, announced or in chunks (security.md § 3 no. 3). Answer: 413 before it is held.
 #[test]
 fn a_huge_body_is_refused_without_being_held() {
     let (dir, repo, host) = (
