@@ -4,6 +4,7 @@
 //! streams, resets and header tables of its own to be limited.
 
 use std::net::SocketAddr;
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
@@ -156,7 +157,8 @@ impl Door {
         };
         let looked = tokio::task::spawn_blocking(move || process::peer_of(client, server)).await;
         match looked {
-            Ok(Peer::Free) => false,
+            // One that has ended since it sent its request was not found.
+            Ok(Peer::Free) => has_hung_up(stream),
             Ok(Peer::Confined) => {
                 if let Some(n_left_out) = CONFINED.permit() {
                     tracing::warn!(
@@ -168,6 +170,20 @@ impl Door {
             }
             Ok(Peer::Gone) | Err(_) => true,
         }
+    }
+}
+
+/// Whether the other end is closed, be it that its process has ended.
+fn has_hung_up(stream: &impl AsFd) -> bool {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let mut asked = [PollFd::new(stream, PollFlags::RDHUP)];
+    let now = Timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    match poll(&mut asked, Some(&now)) {
+        Ok(n_ready) => n_ready > 0,
+        Err(_) => true,
     }
 }
 
@@ -245,5 +261,32 @@ impl Visit {
             .serve_connection(TokioIo::new(stream), guarded);
         // What strangers send is no error of ours.
         let _ = watcher.watch(connection).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::has_hung_up;
+    use std::io::Write;
+    use std::net::{TcpListener, TcpStream};
+
+    /// Input: a process that sends a request to a server without a token and ends at once, so that nobody finds out whether it is confined (issue 16, low). Answer: the connection is closed.
+    #[test]
+    fn a_client_that_has_hung_up_is_seen() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (stream, _) = listener.accept().unwrap();
+        client.write_all(b"POST / HTTP/1.1\r\n\r\n").unwrap();
+        assert!(!has_hung_up(&stream));
+        drop(client);
+        until(|| has_hung_up(&stream));
+    }
+
+    fn until(mut is_so: impl FnMut() -> bool) {
+        let begin = std::time::Instant::now();
+        while !is_so() {
+            assert!(begin.elapsed().as_secs() < 10);
+            std::thread::yield_now();
+        }
     }
 }
