@@ -1,22 +1,37 @@
 //! Arguments of a request: JSON body and query string, merged; and its path segments. Source: rest-api.md 0.2.
 
 use std::str::FromStr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Buf;
-use futures_util::{Stream, StreamExt};
+use futures_util::Stream;
 use serde_json::{Map, Value};
 use warp::http::{HeaderMap, StatusCode, header};
 use warp::{Filter, Rejection};
 
+use super::body::{self, Limits, Pace, Quota, Share};
 use super::error::{ApiError, Refusal};
 use crate::domain::EnvironmentId;
 
 /// Of a body as sent, and unpacked.
 const MAX_BODY_BYTES: usize = 16 << 20;
-const MAX_UPLOAD_BYTES: usize = 100 << 20;
-/// Within which a body must have arrived.
-const BODY_TIMEOUT: Duration = Duration::from_secs(30);
+const LIMITS: Limits = Limits {
+    max_bytes: MAX_BODY_BYTES,
+    pace: Pace {
+        timeout: Duration::from_secs(30),
+        grace: Duration::from_secs(5),
+        bytes_per_second: 16 << 10,
+    },
+};
+/// All bodies, and what is read out of them, as long as their requests are worked on.
+static BODIES: Quota = Quota::new(256 << 20);
+/// What a JSON value takes beside its text, in bytes: so `[0,0,0,...]` is counted as what it becomes.
+const VALUE_BYTES: usize = 80;
+/// Of a body: with `VALUE_BYTES` each they fit the quota.
+const MAX_VALUES: usize = 2_000_000;
+/// Of a query string. The names of all of them are looked up for each.
+const MAX_QUERY_PAIRS: usize = 1000;
 
 /// One path segment, percent-decoded once.
 #[derive(Debug, Clone)]
@@ -40,127 +55,124 @@ pub(super) struct Args {
     /// Of the query string, as they came.
     pairs: Vec<String>,
     pub(super) headers: HeaderMap,
+    /// What the body takes of the quota.
+    _share: Option<Arc<Share>>,
 }
 
 /// Arguments of the query string.
-pub(super) fn query() -> impl Filter<Extract = (Args,), Error = std::convert::Infallible> + Clone {
+pub(super) fn query() -> impl Filter<Extract = (Args,), Error = Rejection> + Clone {
     raw_query()
         .and(warp::header::headers_cloned())
-        .map(|query: String, headers| {
+        .and_then(|query: String, headers: HeaderMap| {
             let mut args = Args {
                 headers,
                 ..Args::default()
             };
-            args.add_query(&query);
-            args
+            let parsed = args.add_query(&query).map(|()| args);
+            std::future::ready(parsed.map_err(reject))
         })
 }
 
 /// Arguments of body and query string; the query wins.
 pub(super) fn body() -> impl Filter<Extract = (Args,), Error = Rejection> + Clone {
-    body_up_to(MAX_BODY_BYTES)
-}
-
-/// As [`body`], with room for a file as base64.
-pub(super) fn upload() -> impl Filter<Extract = (Args,), Error = Rejection> + Clone {
-    body_up_to(MAX_UPLOAD_BYTES)
-}
-
-fn body_up_to(limit: usize) -> impl Filter<Extract = (Args,), Error = Rejection> + Clone {
     raw_query()
         .and(warp::header::headers_cloned())
         .and(warp::body::stream())
-        .and_then(
-            move |query: String, headers: HeaderMap, stream| async move {
-                let parse = async {
-                    let bytes = read(&headers, stream, limit, BODY_TIMEOUT).await?;
-                    let bytes = unpack(&headers, bytes, limit)?;
-                    let mut args = Args {
-                        values: object(&bytes)?,
-                        headers,
-                        ..Args::default()
-                    };
-                    args.add_query(&query);
-                    Ok(args)
-                };
-                parse
-                    .await
-                    .map_err(|error: ApiError| warp::reject::custom(Refusal::from(error)))
-            },
-        )
+        .and_then(|query: String, headers: HeaderMap, stream| async move {
+            parse(&query, headers, stream).await.map_err(reject)
+        })
+}
+
+async fn parse<B: Buf>(
+    query: &str,
+    headers: HeaderMap,
+    stream: impl Stream<Item = Result<B, warp::Error>>,
+) -> Result<Args, ApiError> {
+    let mut share = BODIES.share();
+    let bytes = body::read(&headers, stream, LIMITS, Some(&mut share)).await?;
+    let bytes = unpack(&headers, bytes, MAX_BODY_BYTES, &mut share)?;
+    let n_values = count_values(&bytes);
+    if n_values > MAX_VALUES {
+        let message = format!("the body has more than {MAX_VALUES} JSON values");
+        return Err(ApiError::with_status(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            message,
+        ));
+    }
+    share.take(n_values * VALUE_BYTES)?;
+    let mut args = Args {
+        values: object(&bytes)?,
+        headers,
+        _share: Some(Arc::new(share)),
+        ..Args::default()
+    };
+    args.add_query(query)?;
+    Ok(args)
+}
+
+pub(super) fn reject(error: ApiError) -> Rejection {
+    warp::reject::custom(Refusal::from(error))
 }
 
 fn raw_query() -> impl Filter<Extract = (String,), Error = std::convert::Infallible> + Clone {
     warp::query::raw().or(warp::any().map(String::new)).unify()
 }
 
-/// Reads a body, counting as it comes: what is too large is refused before it is held, what is too slow is cut off.
-pub(super) async fn read<B: Buf, E: std::fmt::Display>(
-    headers: &HeaderMap,
-    stream: impl Stream<Item = Result<B, E>>,
-    limit: usize,
-    timeout: Duration,
-) -> Result<Vec<u8>, ApiError> {
-    let too_large = || {
-        let message = format!("the body is larger than {limit} bytes");
-        ApiError::with_status(StatusCode::PAYLOAD_TOO_LARGE, message)
-    };
-    let announced = headers
-        .get(header::CONTENT_LENGTH)
-        .and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
-    if announced.is_some_and(|length| length > limit) {
-        return Err(too_large());
-    }
-    let collect = async {
-        let mut body = Vec::with_capacity(announced.unwrap_or(0).min(1 << 16));
-        let mut stream = std::pin::pin!(stream);
-        while let Some(chunk) = stream.next().await {
-            let mut chunk = chunk
-                .map_err(|error| ApiError::bad_request(format!("the body ended early: {error}")))?;
-            if body.len() + chunk.remaining() > limit {
-                return Err(too_large());
-            }
-            while chunk.has_remaining() {
-                let part = chunk.chunk();
-                body.extend_from_slice(part);
-                let n_bytes = part.len();
-                chunk.advance(n_bytes);
-            }
+/// At most so many values are in a JSON text: each but the first follows one of these.
+fn count_values(bytes: &[u8]) -> usize {
+    let mut n_values = 0;
+    let (mut is_text, mut is_escaped) = (false, false);
+    for &byte in bytes {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' if is_text => is_escaped = true,
+            b'"' => is_text = !is_text,
+            b',' | b'[' | b'{' | b':' if !is_text => n_values += 1,
+            _ => {}
         }
-        Ok(body)
-    };
-    match tokio::time::timeout(timeout, collect).await {
-        Ok(body) => body,
-        Err(_) => Err(ApiError::with_status(
-            StatusCode::REQUEST_TIMEOUT,
-            "the body took too long to arrive",
-        )),
     }
+    n_values
 }
 
 /// Undoes `Content-Encoding: gzip`, which the Python client uses for longer bodies.
-fn unpack(headers: &HeaderMap, bytes: Vec<u8>, limit: usize) -> Result<Vec<u8>, ApiError> {
+fn unpack(
+    headers: &HeaderMap,
+    bytes: Vec<u8>,
+    limit: usize,
+    share: &mut Share,
+) -> Result<Vec<u8>, ApiError> {
     use std::io::Read;
+    const PART: usize = 64 << 10;
+    if !is_packed(headers)? {
+        return Ok(bytes);
+    }
+    let mut reader = flate2::read::GzDecoder::new(bytes.as_slice());
+    let mut unpacked = Vec::new();
+    loop {
+        share.take(PART)?;
+        let read = reader.by_ref().take(PART as u64).read_to_end(&mut unpacked);
+        let n_read =
+            read.map_err(|error| ApiError::bad_request(format!("the body is no gzip: {error}")))?;
+        if unpacked.len() > limit {
+            return Err(ApiError::with_status(
+                StatusCode::PAYLOAD_TOO_LARGE,
+                "the unpacked body is too large",
+            ));
+        }
+        if n_read < PART {
+            return Ok(unpacked);
+        }
+    }
+}
+
+/// Whether a body came as gzip.
+pub(super) fn is_packed(headers: &HeaderMap) -> Result<bool, ApiError> {
     match headers
         .get(header::CONTENT_ENCODING)
         .map(|value| value.as_bytes())
     {
-        None | Some(b"identity" | b"") => Ok(bytes),
-        Some(b"gzip") => {
-            let mut unpacked = Vec::new();
-            let reader = flate2::read::GzDecoder::new(bytes.as_slice()).take(limit as u64 + 1);
-            let read = std::io::BufReader::new(reader).read_to_end(&mut unpacked);
-            match read {
-                Ok(_) if unpacked.len() <= limit => Ok(unpacked),
-                Ok(_) => Err(ApiError::with_status(
-                    StatusCode::PAYLOAD_TOO_LARGE,
-                    "the unpacked body is too large",
-                )),
-                Err(error) => Err(ApiError::bad_request(format!(
-                    "the body is no gzip: {error}"
-                ))),
-            }
-        }
+        None | Some(b"identity" | b"") => Ok(false),
+        Some(b"gzip") => Ok(true),
         Some(_) => {
             let message = "only gzip is understood as a content encoding";
             Err(ApiError::with_status(
@@ -187,8 +199,12 @@ fn object(bytes: &[u8]) -> Result<Map<String, Value>, ApiError> {
 }
 
 impl Args {
-    fn add_query(&mut self, query: &str) {
+    fn add_query(&mut self, query: &str) -> Result<(), ApiError> {
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+            if self.pairs.len() == MAX_QUERY_PAIRS {
+                let message = format!("the query has more than {MAX_QUERY_PAIRS} arguments");
+                return Err(ApiError::bad_request(message));
+            }
             self.pairs.push(pair.to_owned());
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             let decode = |text: &str| {
@@ -206,6 +222,7 @@ impl Args {
                 }
             }
         }
+        Ok(())
     }
 
     /// The query string without what is about pages: filters and the like, each with a `&` before it.
@@ -325,7 +342,7 @@ impl Args {
 impl Args {
     pub(super) fn from_query(query: &str) -> Self {
         let mut args = Self::default();
-        args.add_query(query);
+        args.add_query(query).unwrap();
         args
     }
 }

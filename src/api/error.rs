@@ -3,7 +3,8 @@
 use std::convert::Infallible;
 
 use serde_json::json;
-use warp::http::StatusCode;
+use warp::http::header::RETRY_AFTER;
+use warp::http::{HeaderValue, StatusCode};
 use warp::{Rejection, Reply};
 
 use crate::deploy::RequestError;
@@ -78,7 +79,18 @@ impl ApiError {
     }
 
     pub(super) fn into_reply(self) -> super::Body {
-        super::json(self.status, &json!({"message": self.message}))
+        let mut reply = super::json(self.status, &json!({"message": self.message}));
+        // When to come again.
+        let seconds = match self.status {
+            StatusCode::SERVICE_UNAVAILABLE => Some("10"),
+            StatusCode::TOO_MANY_REQUESTS => Some("15"),
+            _ => None,
+        };
+        if let Some(seconds) = seconds {
+            let seconds = HeaderValue::from_static(seconds);
+            reply.headers_mut().insert(RETRY_AFTER, seconds);
+        }
+        reply
     }
 }
 

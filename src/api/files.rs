@@ -1,13 +1,20 @@
 //! The file store. Source: rest-api.md 1.8 (`filediff`), 1.14.
 
+use std::fs::File;
+use std::io::{ErrorKind, Read};
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use futures_util::stream;
 use serde_json::json;
-use warp::http::StatusCode;
+use warp::http::{HeaderMap, HeaderValue, StatusCode, header};
 use warp::{Filter, Reply, filters::BoxedFilter};
 
 use super::args::{self, Args, Segment};
 use super::error::ApiError;
+use super::upload::{self, Spooled};
 use super::{Answer, Body, answer, with};
-use crate::files::{Files, name_of};
+use crate::files::{Files, MAX_BYTES, is_name};
 use crate::server::App;
 
 pub(super) fn routes(app: &App) -> BoxedFilter<(Body,)> {
@@ -15,12 +22,21 @@ pub(super) fn routes(app: &App) -> BoxedFilter<(Body,)> {
     let get = one
         .and(warp::get())
         .and(with(app))
-        .then(|name, app| answer(get(name, app)));
+        .then(async |name, app| get(name, app).await.unwrap_or_else(ApiError::into_reply));
     let put = one
         .and(warp::put())
         .and(with(app))
-        .and(args::upload())
-        .then(|name, app, args| answer(put(name, app, args)));
+        .and(warp::header::headers_cloned())
+        .and(warp::body::stream())
+        .then(
+            |name: Segment, app: App, headers: HeaderMap, body| async move {
+                // Not part of the answer, whose places are not for who is still sending.
+                match upload::spool(&headers, body, app.data()).await {
+                    Ok(spooled) => answer(put(name, app, spooled)).await,
+                    Err(error) => error.into_reply(),
+                }
+            },
+        );
     let head = one.and(warp::head()).and(with(app)).then(stat);
     let missing = warp::path!("api" / "v1" / "file")
         .and(warp::post())
@@ -63,28 +79,84 @@ async fn content_of(app: &App, name: String) -> Result<Vec<u8>, ApiError> {
     content.ok_or_else(|| no_file(&name))
 }
 
-/// `GET /api/v1/file/<sha1>`.
-async fn get(name: Segment, app: App) -> Result<Answer, ApiError> {
-    use base64::Engine;
-    let content = content_of(&app, name.0).await?;
-    let content = base64::engine::general_purpose::STANDARD.encode(content);
-    Ok(Answer::Whole(json!({"content": content})))
+/// `GET /api/v1/file/<sha1>`: encoded as it is sent.
+async fn get(name: Segment, app: App) -> Result<Body, ApiError> {
+    let wanted = name.0.clone();
+    let opened = in_store(&app, move |files| files.open(&wanted)).await?;
+    let (file, length) = opened.ok_or_else(|| no_file(&name.0))?;
+    let n_bytes = BEFORE.len() as u64 + length.div_ceil(3) * 4 + AFTER.len() as u64;
+    let parts = stream::unfold(Some((file, length, true)), |left| async move {
+        let (file, n_left, is_first) = left?;
+        let read = tokio::task::spawn_blocking(move || encoded(file, n_left, is_first)).await;
+        match read.map_err(std::io::Error::other).flatten() {
+            Ok((part, left)) => Some((Ok(part), left.map(|(file, n_left)| (file, n_left, false)))),
+            Err(error) => Some((Err(error), None)),
+        }
+    });
+    let mut reply = warp::reply::stream(parts).into_response();
+    let headers = reply.headers_mut();
+    headers.insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("application/json"),
+    );
+    headers.insert(header::CONTENT_LENGTH, HeaderValue::from(n_bytes));
+    Ok(reply)
+}
+
+const BEFORE: &str = "{\"content\":\"";
+const AFTER: &str = "\"}";
+/// Of a content, read and encoded at once. Divisible by 3, so that the parts of base64 fit together.
+const PART_BYTES: u64 = 96 << 10;
+
+/// The next part of an answer with a content of which `n_left` bytes are left, and what is left then.
+fn encoded(
+    mut file: File,
+    n_left: u64,
+    is_first: bool,
+) -> std::io::Result<(String, Option<(File, u64)>)> {
+    let mut bytes = vec![0; usize::try_from(n_left.min(PART_BYTES)).unwrap_or_default()];
+    file.read_exact(&mut bytes)?;
+    let n_left = n_left - bytes.len() as u64;
+    let mut part = String::from(if is_first { BEFORE } else { "" });
+    STANDARD.encode_string(bytes, &mut part);
+    if n_left > 0 {
+        return Ok((part, Some((file, n_left))));
+    }
+    part.push_str(AFTER);
+    Ok((part, None))
 }
 
 /// `PUT /api/v1/file/<sha1>`: the content must have that name.
-async fn put(name: Segment, app: App, args: Args) -> Result<Answer, ApiError> {
-    use base64::Engine;
-    let content = args.required("content")?;
-    let content = base64::engine::general_purpose::STANDARD.decode(content);
-    let content = content
-        .map_err(|error| ApiError::bad_request(format!("the content is not base64: {error}")))?;
-    if name_of(&content) != name.0 {
-        let message = format!("{} is not the SHA-1 of the content", name.0);
+async fn put(name: Segment, app: App, body: Spooled) -> Result<Answer, ApiError> {
+    let name = name.0;
+    if !is_name(&name) {
+        let message = format!("{name} is not the SHA-1 of the content");
         return Err(ApiError::bad_request(message));
     }
-    let kept = in_store(&app, move |files| files.put(&content)).await?;
-    kept.map_err(|error| ApiError::internal(&error))?;
-    Ok(Answer::Empty)
+    let wanted = name.clone();
+    let kept = in_store(&app, move |files| {
+        let mut body = body.into_reader()?;
+        let draft = upload::content(&mut body, |content| files.draft(&wanted, content))?;
+        if draft.name != wanted {
+            return Ok(false);
+        }
+        files.keep_draft(draft).map(|()| true)
+    });
+    match kept.await? {
+        Ok(true) => Ok(Answer::Empty),
+        Ok(false) => {
+            let message = format!("{name} is not the SHA-1 of the content");
+            Err(ApiError::bad_request(message))
+        }
+        Err(error) if error.kind() == ErrorKind::InvalidData => Err(ApiError::bad_request(
+            format!("the upload cannot be read: {error}"),
+        )),
+        Err(error) if error.kind() == ErrorKind::FileTooLarge => Err(ApiError::with_status(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            format!("the content is larger than {MAX_BYTES} bytes"),
+        )),
+        Err(error) => Err(ApiError::internal(&error)),
+    }
 }
 
 /// `HEAD /api/v1/file/<sha1>`: 200 or 404, without a body.

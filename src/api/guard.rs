@@ -3,25 +3,108 @@
 //! With a token configured, every request shows it. Without one the server listens on loopback only; then requests must
 //! be meant for it: a page of another origin, or a name that somebody pointed at 127.0.0.1, is refused.
 
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
 use subtle::ConstantTimeEq;
 use warp::http::header::{AUTHORIZATION, HOST, ORIGIN};
 use warp::http::{HeaderMap, HeaderName, StatusCode};
 use warp::{Filter, Rejection};
 
+use super::body;
+use super::connection::Connection;
 use super::error::{ApiError, Refusal};
+use super::throttle::{Throttle, Turn};
+use crate::observe::LineLimit;
 use crate::server::App;
+
+/// Wrong tokens, in the log.
+static WRONG_TOKENS: LineLimit = LineLimit::new(10, Duration::from_secs(60));
 
 /// Passes on requests that may go on.
 pub(super) fn check(app: App) -> impl Filter<Extract = (), Error = Rejection> + Clone {
+    let throttle = Arc::new(Throttle::default());
     warp::header::headers_cloned()
-        .and_then(move |headers: HeaderMap| {
-            let verdict = match &app.api_token {
-                Some(token) => check_token(&headers, token),
-                None => check_local(&headers),
-            };
-            std::future::ready(verdict.map_err(|error| warp::reject::custom(Refusal::from(error))))
-        })
+        .and(body::connection())
+        .and_then(
+            move |headers: HeaderMap, connection: Option<Arc<Connection>>| {
+                let (throttle, token) = (Arc::clone(&throttle), app.api_token.clone());
+                async move {
+                    let verdict = match token {
+                        Some(token) => {
+                            check_client(&headers, &token, connection.as_ref(), &throttle).await
+                        }
+                        None => check_local(&headers),
+                    };
+                    verdict.map_err(|error| warp::reject::custom(Refusal::from(error)))
+                }
+            },
+        )
         .untuple_one()
+}
+
+/// Looks at the token when it is its client's turn. A connection that has shown the right one need not wait: through a
+/// reverse proxy, all clients have one address.
+async fn check_client(
+    headers: &HeaderMap,
+    token: &str,
+    connection: Option<&Arc<Connection>>,
+    throttle: &Throttle,
+) -> Result<(), ApiError> {
+    let client = body::client(connection);
+    let is_trusted = connection.is_some_and(|connection| connection.is_trusted.load(Relaxed));
+    let is_shown = headers.contains_key(AUTHORIZATION);
+    if is_shown && !is_trusted {
+        wait_for_turn(client, connection, throttle).await?;
+    }
+    let verdict = check_token(headers, token);
+    if let Some(connection) = connection {
+        connection.is_trusted.store(verdict.is_ok(), Relaxed);
+    }
+    match &verdict {
+        Ok(()) if !is_trusted => throttle.right(client),
+        Err(_) if is_shown => {
+            throttle.wrong(client, Instant::now());
+            if let Some(n_left_out) = WRONG_TOKENS.permit() {
+                tracing::warn!(%client, n_left_out, "a request showed a wrong token");
+            }
+        }
+        _ => {}
+    }
+    verdict
+}
+
+/// Says how many lines about wrong tokens were left out, when no later line has said it.
+pub(super) fn tell_left_out() {
+    if let Some(n_left_out) = WRONG_TOKENS.left_out() {
+        tracing::warn!(n_left_out, "more requests showed wrong tokens");
+    }
+}
+
+async fn wait_for_turn(
+    client: IpAddr,
+    connection: Option<&Arc<Connection>>,
+    throttle: &Throttle,
+) -> Result<(), ApiError> {
+    match throttle.turn(client, Instant::now()) {
+        Turn::Go => Ok(()),
+        Turn::Wait(wait) => {
+            if let Some(connection) = connection {
+                connection.delayed(true);
+            }
+            tokio::time::sleep(wait).await;
+            if let Some(connection) = connection {
+                connection.delayed(false);
+            }
+            Ok(())
+        }
+        Turn::Refuse => Err(ApiError::with_status(
+            StatusCode::TOO_MANY_REQUESTS,
+            "too many wrong tokens came from this address; wait 15 seconds, then show the right one",
+        )),
+    }
 }
 
 fn check_token(headers: &HeaderMap, token: &str) -> Result<(), ApiError> {
@@ -125,6 +208,7 @@ mod tests {
         }
     }
 
+    /// Input: requests of pages of another origin, or for another name that leads here (security.md § 3 no. 12). Answer: 403.
     #[test]
     fn pages_of_other_origins_are_refused_without_a_token() {
         assert!(check_local(&headers(&[("host", "localhost:1")])).is_ok());

@@ -4,6 +4,8 @@
 //! [`ApiError`], which becomes a reply here and never a rejection.
 
 mod args;
+mod body;
+mod connection;
 mod deploy;
 mod desired;
 mod discovered;
@@ -14,18 +16,24 @@ mod files;
 pub(crate) mod fuzzing;
 mod guard;
 mod listen;
+mod middleware;
 mod page;
+mod places;
 mod project;
 mod report;
 mod resource;
 mod status;
+mod throttle;
+mod upload;
 mod webhook;
 mod wire;
 
 use std::convert::Infallible;
 use std::future::Future;
+use std::time::Duration;
 
 use serde_json::Value;
+use tokio::sync::Semaphore;
 use warp::http::{Response, StatusCode, header};
 use warp::{Filter, Reply, filters::BoxedFilter};
 
@@ -89,9 +97,27 @@ async fn to_its_end<T: Send + 'static>(
     }
 }
 
+/// So many handlers run at once. They run on when their clients hang up, so it is not enough to limit connections.
+const MAX_HANDLERS: usize = 64;
+/// Others wait so long for their turn.
+const HANDLER_PATIENCE: Duration = Duration::from_secs(10);
+static HANDLERS: Semaphore = Semaphore::const_new(MAX_HANDLERS);
+
 /// Runs a handler to its end and makes a reply of its answer.
 async fn answer(handler: impl Future<Output = Result<Answer, ApiError>> + Send + 'static) -> Body {
-    match to_its_end(handler).await {
+    let Ok(Ok(turn)) = tokio::time::timeout(HANDLER_PATIENCE, HANDLERS.acquire()).await else {
+        return body::busy("too many requests are worked on").into_reply();
+    };
+    let work = async move {
+        let answer = handler.await;
+        drop(turn);
+        answer
+    };
+    reply(to_its_end(work).await)
+}
+
+fn reply(answer: Result<Answer, ApiError>) -> Body {
+    match answer {
         Ok(Answer::Data(data)) => json(StatusCode::OK, &serde_json::json!({"data": data})),
         Ok(Answer::Whole(whole)) => json(StatusCode::OK, &whole),
         Ok(Answer::Empty) => Response::new(Vec::new()).into_response(),
@@ -99,14 +125,42 @@ async fn answer(handler: impl Future<Output = Result<Answer, ApiError>> + Send +
     }
 }
 
+/// Of any answer. Pages stay far below it; what has none, such as the difference of two versions, may be too large to be
+/// held for each client that asks.
+const MAX_ANSWER_BYTES: usize = 128 << 20;
+
 /// Clients compare the content type as a string: no charset (rest-api.md 0.4).
 fn json(status: StatusCode, value: &Value) -> Body {
+    let mut text = Bounded::default();
+    if serde_json::to_writer(&mut text, value).is_err() {
+        let message =
+            format!("the answer is larger than {MAX_ANSWER_BYTES} bytes; ask for a part of it");
+        return ApiError::bad_request(message).into_reply();
+    }
     let reply = Response::builder()
         .status(status)
         .header(header::CONTENT_TYPE, "application/json");
-    match reply.body(value.to_string()) {
+    match reply.body(text.0) {
         Ok(reply) => reply.into_response(),
         Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+    }
+}
+
+/// The text of an answer, up to the limit.
+#[derive(Default)]
+struct Bounded(Vec<u8>);
+
+impl std::io::Write for Bounded {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        if self.0.len() + bytes.len() > MAX_ANSWER_BYTES {
+            return Err(std::io::ErrorKind::FileTooLarge.into());
+        }
+        self.0.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
     }
 }
 

@@ -2,7 +2,9 @@
 //!
 //! Lists have one fixed order by a unique key; a boundary is a key, whether or not it is still in the list.
 
+use std::collections::VecDeque;
 use std::fmt::Display;
+use std::ops::Range;
 use std::str::FromStr;
 
 use serde_json::{Value, json};
@@ -10,6 +12,9 @@ use serde_json::{Value, json};
 use super::Answer;
 use super::args::Args;
 use super::error::ApiError;
+
+/// Of the rows of a page. They are in memory as values and as text, for each client that asks.
+const MAX_PAGE_BYTES: usize = 8 << 20;
 
 /// Cuts a page out of `rows`. `key` gives a row's place in the list, its own and no other's.
 pub(super) fn page<T, K: Ord + Display + FromStr>(
@@ -39,7 +44,9 @@ pub(super) fn page<T, K: Ord + Display + FromStr>(
     let up_to = |at: usize| at.saturating_sub(limit)..at;
     // `start` keeps what is greater, `end` what is smaller, whatever the order of the page. The boundary itself may be
     // gone by now.
-    let shown = match (args.parsed::<K>("start")?, args.parsed::<K>("end")?) {
+    let (start, end) = (args.parsed::<K>("start")?, args.parsed::<K>("end")?);
+    let is_backwards = if is_descending { &start } else { &end }.is_some();
+    let asked = match (start, end) {
         (Some(_), Some(_)) => {
             return Err(ApiError::bad_request("start and end exclude each other"));
         }
@@ -49,6 +56,7 @@ pub(super) fn page<T, K: Ord + Display + FromStr>(
         (None, Some(end)) if is_descending => from(rows.partition_point(|row| key(row) >= end)),
         (None, Some(end)) => up_to(rows.partition_point(|row| key(row) < end)),
     };
+    let (shown, data) = fitting(&rows, asked, is_backwards, to_json);
     let (before, after) = (shown.start, total - shown.end);
     let rows_of_page = &rows[shown];
     let encode = |text: &str| {
@@ -71,10 +79,60 @@ pub(super) fn page<T, K: Ord + Display + FromStr>(
         }
     }
     Ok(Answer::Whole(json!({
-        "data": rows_of_page.iter().map(to_json).collect::<Vec<_>>(),
+        "data": data,
         "links": links,
         "metadata": {"total": total, "before": before, "after": after, "page_size": size},
     })))
+}
+
+/// As many of the rows that are asked for as fit an answer, at least one, from the side where the last page ended: a page
+/// may have less rows than its limit, and its links lead to the others.
+fn fitting<T>(
+    rows: &[T],
+    asked: Range<usize>,
+    is_backwards: bool,
+    to_json: impl Fn(&T) -> Value,
+) -> (Range<usize>, Vec<Value>) {
+    let mut places: Box<dyn Iterator<Item = usize>> = if is_backwards {
+        Box::new(asked.clone().rev())
+    } else {
+        Box::new(asked.clone())
+    };
+    let (mut data, mut n_bytes) = (VecDeque::new(), 0);
+    while let Some(row) = places.next().and_then(|place| rows.get(place)) {
+        let value = to_json(row);
+        n_bytes += n_bytes_of(&value);
+        if n_bytes > MAX_PAGE_BYTES && !data.is_empty() {
+            break;
+        }
+        if is_backwards {
+            data.push_front(value);
+        } else {
+            data.push_back(value);
+        }
+    }
+    let shown = if is_backwards {
+        asked.end - data.len()..asked.end
+    } else {
+        asked.start..asked.start + data.len()
+    };
+    (shown, data.into())
+}
+
+/// About as many bytes as a value has as JSON.
+fn n_bytes_of(value: &Value) -> usize {
+    /// Of a number, a word, quotes, brackets and what is between values.
+    const OTHER: usize = 8;
+    OTHER
+        + match value {
+            Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+            Value::String(text) => text.len(),
+            Value::Array(values) => values.iter().map(n_bytes_of).sum(),
+            Value::Object(fields) => fields
+                .iter()
+                .map(|(name, value)| name.len() + n_bytes_of(value))
+                .sum(),
+        }
 }
 
 #[cfg(test)]
@@ -156,6 +214,45 @@ mod tests {
                 assert_eq!(all(forwards), expected);
                 assert_eq!(all(backwards), expected);
             }
+        }
+    }
+
+    /// Input: a list whose rows have 3 MB each (issue 16, low). Answer: pages of some MB, with less rows than asked for; the links lead to all of them, forwards and back.
+    #[test]
+    fn a_page_of_large_rows_has_less_of_them() {
+        let big = "x".repeat(3 << 20);
+        let rows: Vec<i64> = (0..7).collect();
+        for (is_descending, limit) in [(false, 0), (true, 0), (false, 1000), (true, 5)] {
+            let ask = |link: &str| {
+                let args = Args::from_query(link.split_once('?').unwrap().1);
+                let row = |n: &i64| json!([n, big]);
+                let key = |n: &i64| *n;
+                match page(&args, "/p", rows.clone(), key, is_descending, row).unwrap() {
+                    Answer::Whole(whole) => whole,
+                    _ => unreachable!(),
+                }
+            };
+            let numbers = |page: &Value| -> Vec<i64> {
+                let rows = page["data"].as_array().unwrap();
+                assert!(rows.len() <= 2 && !rows.is_empty());
+                rows.iter().map(|row| row[0].as_i64().unwrap()).collect()
+            };
+            let mut last = ask(&format!("/p?limit={limit}"));
+            let mut forwards = numbers(&last);
+            while let Some(next) = last["links"]["next"].as_str() {
+                last = ask(next);
+                forwards.extend(numbers(&last));
+            }
+            let mut backwards = numbers(&last);
+            while let Some(prev) = last["links"]["prev"].as_str() {
+                last = ask(prev);
+                backwards.splice(0..0, numbers(&last));
+            }
+            let mut expected = rows.clone();
+            if is_descending {
+                expected.reverse();
+            }
+            assert_eq!((forwards, backwards), (expected.clone(), expected));
         }
     }
 

@@ -1,5 +1,7 @@
 //! The shapes of objects on the wire. Source: rest-api.md 2.
 
+use std::borrow::Cow;
+
 use serde_json::{Map, Value, json};
 
 use crate::domain::{CompileState, ResourceId, Settings, Timestamp};
@@ -96,10 +98,29 @@ fn stage(stage: &Stage) -> Value {
         "command": stage.command,
         "started": timestamp(stage.started),
         "completed": maybe(stage.completed),
-        "outstream": stage.outstream,
-        "errstream": stage.errstream,
+        "outstream": cut(&stage.outstream),
+        "errstream": cut(&stage.errstream),
         "returncode": stage.returncode,
     })
+}
+
+/// Of what a stage of a compile wrote. There are a few stages in a report.
+const MAX_STREAM_BYTES: usize = 4 << 20;
+
+/// The begin and the end of a text that is too long, with a mark between them.
+fn cut(text: &str) -> Cow<'_, str> {
+    if text.len() <= MAX_STREAM_BYTES {
+        return text.into();
+    }
+    let first = text.floor_char_boundary(MAX_STREAM_BYTES / 2);
+    let last = text.ceil_char_boundary(text.len() - MAX_STREAM_BYTES / 2);
+    let n_cut = last - first;
+    format!(
+        "{}\n[... {n_cut} bytes were left out here ...]\n{}",
+        &text[..first],
+        &text[last..]
+    )
+    .into()
 }
 
 /// A diagnostic of the compile contract as an error of the compile data (language.md 9.6): 0-based.
@@ -310,5 +331,21 @@ fn indented(value: &Value) -> String {
     match value.serialize(&mut serializer) {
         Ok(()) => String::from_utf8_lossy(&text).into_owned(),
         Err(_) => value.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{MAX_STREAM_BYTES, cut};
+
+    /// Input: a compile that wrote 9 MB (issue 16, low). Answer: its report has the begin and the end, with a mark between them.
+    #[test]
+    fn what_a_stage_wrote_is_cut_with_a_mark() {
+        assert_eq!(cut("short"), "short");
+        let text = format!("begin{}end", "ü".repeat(MAX_STREAM_BYTES));
+        let shown = cut(&text);
+        assert!(shown.len() < MAX_STREAM_BYTES + 100);
+        assert!(shown.starts_with("begin") && shown.ends_with("end"));
+        assert!(shown.contains(" bytes were left out here"));
     }
 }

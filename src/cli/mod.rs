@@ -4,6 +4,7 @@ mod attached;
 mod check;
 mod compile;
 mod fmt;
+mod handles;
 mod log;
 mod lsp;
 mod project;

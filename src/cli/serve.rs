@@ -33,6 +33,7 @@ pub(super) fn run(path: &Path, check: bool) -> ExitCode {
             return ExitCode::from(TROUBLE);
         }
     };
+    super::handles::raise();
     match runtime.block_on(serve(config)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

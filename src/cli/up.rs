@@ -40,6 +40,7 @@ pub(super) fn run(arguments: UpArguments) -> ExitCode {
         Ok(runtime) => runtime,
         Err(error) => return complain(format!("cannot start: {error}"), TROUBLE),
     };
+    super::handles::raise();
     match runtime.block_on(up(&arguments, config)) {
         Ok(code) => code,
         Err(error) => complain(chain(error.as_ref()), TROUBLE),

@@ -1,6 +1,6 @@
 //! Small plain files. A FIFO would block whoever opens it, and a device such as `/dev/zero` never ends.
 
-pub(super) use steward_compiler::plain_file::{open, read_text as read};
+pub(super) use steward_compiler::plain_file::read_text as read;
 
 #[cfg(test)]
 mod tests {

@@ -6,8 +6,10 @@
 //! needs to trust another writer. What no stored version names is collected when it is old enough (`collect`).
 
 mod age;
+mod draft;
 
 pub use age::{entries, folders, is_older, touch};
+pub use draft::Draft;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -94,19 +96,26 @@ impl Files {
         if is_there && touch(&path).is_ok() {
             return Ok(());
         }
+        let mut fresh = self.fresh(name)?;
+        fresh.write_all(content)?;
+        fresh.persist(path)?;
+        Ok(())
+    }
+
+    /// An empty file beside the one of a name, for its content before it is whole.
+    fn fresh(&self, name: &str) -> io::Result<tempfile::NamedTempFile> {
+        let path = self.path(name);
         let directory = path.parent().unwrap_or(&self.directory);
         make_private(directory)?;
-        // For writing only: whoever is in the sandbox of a compile may leave contents here, but not read any.
+        // Contents may have secrets in them. For writing only: whoever is in the sandbox of a compile may leave contents
+        // here, but not read any.
         let make = |path: &Path| {
             let mut options = fs::OpenOptions::new();
             options.write(true).create_new(true).mode(0o600).open(path)
         };
-        let mut fresh = tempfile::Builder::new()
+        tempfile::Builder::new()
             .prefix(".new-")
-            .make_in(directory, make)?;
-        fresh.write_all(content)?;
-        fresh.persist(path)?;
-        Ok(())
+            .make_in(directory, make)
     }
 
     /// `None`: there is none, or it is not what its name says.

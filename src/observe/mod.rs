@@ -3,6 +3,10 @@
 //! Events tell of what is durable already; a listener that falls behind loses events, never state. The store is the
 //! truth.
 
+mod lines;
+
+pub use lines::LineLimit;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 

@@ -10,7 +10,7 @@ mod supervisor;
 mod umask;
 
 pub use descendants::kill_tree;
-pub use peer::may_be_confined;
+pub use peer::{Peer, peer_of};
 pub use supervised::{Ended, run_supervised, supervised_command};
 pub use supervisor::{Supervision, supervise};
 pub use umask::{keep_private, original_umask, restore_umask};

@@ -8,27 +8,43 @@ use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-/// Whether the connection from `client` to our address `server` may be that of a confined process: one holds it, or nobody
-/// does any more. Blocks for some milliseconds; meant for loopback. False on systems that do not confine.
-pub fn may_be_confined(client: SocketAddr, server: SocketAddr) -> bool {
+/// Who is at the other end of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Peer {
+    /// No process that is confined.
+    Free,
+    /// A confined process holds the connection.
+    Confined,
+    /// Nobody holds it any more, so it may have been a confined process.
+    Gone,
+}
+
+/// Who holds the connection from `client` to our address `server`. Blocks for some milliseconds; meant for loopback. Always
+/// `Free` on systems that do not confine, and where nothing is confined at the moment.
+pub fn peer_of(client: SocketAddr, server: SocketAddr) -> Peer {
     let Some(ours) = n_filters(Path::new("/proc/self/status")) else {
-        return false;
+        return Peer::Free;
     };
     let Ok(processes) = fs::read_dir("/proc") else {
-        return false;
+        return Peer::Free;
     };
     let is_confined =
         |process: &PathBuf| n_filters(&process.join("status")).is_some_and(|theirs| theirs > ours);
     let processes = processes.flatten().map(|entry| entry.path());
     let confined: Vec<PathBuf> = processes.filter(is_confined).collect();
     if confined.is_empty() {
-        return false;
+        return Peer::Free;
     }
+    held_by(&confined, client, server)
+}
+
+/// As [`peer_of`], when these processes are the confined ones.
+fn held_by(confined: &[PathBuf], client: SocketAddr, server: SocketAddr) -> Peer {
     let Some(inode) = inode_of(client, server) else {
-        return true;
+        return Peer::Gone;
     };
     let socket = format!("socket:[{inode}]");
-    confined.iter().any(|process| {
+    let is_held = confined.iter().any(|process| {
         let Ok(descriptors) = fs::read_dir(process.join("fd")) else {
             // It has ended; or it hides, which none has a reason to.
             return process.join("fd").exists();
@@ -36,7 +52,8 @@ pub fn may_be_confined(client: SocketAddr, server: SocketAddr) -> bool {
         descriptors
             .flatten()
             .any(|entry| fs::read_link(entry.path()).is_ok_and(|to| to.as_os_str() == &*socket))
-    })
+    });
+    if is_held { Peer::Confined } else { Peer::Free }
 }
 
 /// Of a process that still runs.
@@ -84,6 +101,7 @@ mod tests {
     use super::*;
     use std::net::{TcpListener, TcpStream};
 
+    /// Input: a client that connects and closes at once (issue 16, low). Answer: it counts as gone, and nobody is told of a confined process.
     #[test]
     fn the_socket_of_a_client_is_found_while_it_has_it() {
         for local in ["127.0.0.1:0", "[::1]:0"] {
@@ -97,9 +115,13 @@ mod tests {
             let link = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&stream));
             let held = fs::read_link(link).unwrap();
             assert_eq!(held.to_str().unwrap(), format!("socket:[{inode}]"));
-            assert!(!may_be_confined(client, server));
+            assert_eq!(peer_of(client, server), Peer::Free);
+            let us = [PathBuf::from("/proc/self")];
+            assert_eq!(held_by(&us, client, server), Peer::Confined);
+            assert_eq!(held_by(&[], client, server), Peer::Free);
             drop(stream);
             assert_eq!(inode_of(client, server), None);
+            assert_eq!(held_by(&us, client, server), Peer::Gone);
         }
     }
 }

@@ -21,6 +21,7 @@ mod lsp;
 mod mistakes;
 mod modules;
 mod packages;
+mod port;
 mod python;
 mod quickstart;
 mod repair;

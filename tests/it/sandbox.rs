@@ -154,6 +154,7 @@ def reached() -> "string":
     return f"tried {n_tried > 0}, answered by {answered}"
 "#;
 
+/// Input: a plugin that connects to the API of a server without a token (issue 16.4). Answer: it cannot make a socket; a build's connection is closed.
 #[test]
 fn a_plugin_does_not_reach_the_api_of_a_server_without_a_token() {
     if !can_confine() {

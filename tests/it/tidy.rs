@@ -43,7 +43,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     (
         "api",
         &[
-            "domain", "store", "deploy", "files", "forge", "git", "process", "server",
+            "domain", "store", "deploy", "files", "forge", "git", "observe", "process", "server",
         ],
     ),
     (

@@ -105,6 +105,7 @@ fn push_and_deliver(
     (url, headers, body)
 }
 
+/// Input: the same signed delivery ten times more (security.md § 3 no. 9). Answer: 200 as a duplicate, and no compile.
 #[test]
 fn signed_deliveries_of_github_and_gitea_trigger_one_compile_each_and_a_replay_does_not() {
     let (dir, repo, host) = (
@@ -135,6 +136,7 @@ fn signed_deliveries_of_github_and_gitea_trigger_one_compile_each_and_a_replay_d
     }
 }
 
+/// Input: no, an empty, a cut or a wrong signature, that of another body, of another secret, sha1 only, an unknown webhook (security.md § 3 no. 1). Answer: 401, the same for all, and nothing is compiled.
 #[test]
 fn what_is_not_signed_right_changes_nothing() {
     let (dir, repo, host) = (
@@ -243,6 +245,7 @@ fn pings_tags_deletions_and_other_branches_are_answered_with_success_and_left_al
     assert_eq!(n_compiles(&served), 2);
 }
 
+/// Input: a body of 100 MB, announced or in chunks (security.md § 3 no. 3). Answer: 413 before it is held.
 #[test]
 fn a_huge_body_is_refused_without_being_held() {
     let (dir, repo, host) = (
@@ -297,4 +300,42 @@ fn a_huge_body_is_refused_without_being_held() {
     let grown = resident() - before;
     assert!(grown < 80, "the server grew by {grown} MiB");
     assert_eq!(n_compiles(&served), 1);
+}
+
+/// Input: 300 small and 20 large bodies that are announced and never sent, from one address (issue 16.3). Answer: a delivery that is sent at once is accepted; the slow ones get 503 or 408 within 10 s.
+#[test]
+fn bodies_that_do_not_arrive_keep_no_good_delivery_out() {
+    let (dir, repo, host) = (
+        tempfile::tempdir().unwrap(),
+        Repo::new(&files(&[("a", "0")])),
+        Host::new(),
+    );
+    let served = start(dir.path(), &repo, &host);
+    let address = served.api.trim_start_matches("http://").to_owned();
+    let slow = |length: usize| {
+        let mut stream = std::net::TcpStream::connect(&address).unwrap();
+        stream
+            .set_read_timeout(Some(std::time::Duration::from_secs(30)))
+            .unwrap();
+        write!(
+            stream,
+            "POST /webhook/github/gh HTTP/1.1\r\nHost: localhost\r\nX-GitHub-Event: push\r\nContent-Length: {length}\r\n\r\n{{"
+        )
+        .unwrap();
+        stream
+    };
+    let mut streams: Vec<_> = (0..300).map(|_| slow(1000)).collect();
+    streams.extend((0..20).map(|_| slow(20_000_000)));
+    let begin = std::time::Instant::now();
+    push_and_deliver(&served, (&repo, &host), ("github", "gh"), "good");
+    for mut stream in streams {
+        let mut answer = [0; 12];
+        stream.read_exact(&mut answer).unwrap();
+        let answer = String::from_utf8_lossy(&answer).into_owned();
+        assert!(
+            ["HTTP/1.1 503", "HTTP/1.1 408"].contains(&answer.as_str()),
+            "{answer}"
+        );
+    }
+    assert!(begin.elapsed() < std::time::Duration::from_secs(25));
 }
