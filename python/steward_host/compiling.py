@@ -37,8 +37,10 @@ if TYPE_CHECKING:
 # `{"result": [`, of which two values follow.
 _RESULT = b"\x81\xa6result\x92"
 
-# The only folder that a confined host may write to.
+# The only folder that a host in a sandbox may write to.
 SCRATCH = os.environ.get("STEWARD_SCRATCH")
+# The proxy to the hosts that it may reach.
+PROXIES = {name: value for name, value in os.environ.items() if name.lower() in ("http_proxy", "https_proxy")}
 
 
 class Compiling:
@@ -79,7 +81,7 @@ class Compiling:
         if self._project is None:
             os.environ.clear()
             if SCRATCH:
-                os.environ.update(HOME=SCRATCH, TMPDIR=SCRATCH)
+                os.environ.update(PROXIES, HOME=SCRATCH, TMPDIR=SCRATCH)
             os.environ.update(request["env"])
             plugins.Runtime.is_hosted = True
         else:

@@ -131,6 +131,9 @@ struct UpArguments {
     /// A variable that std::get_env of the model sees (nothing else is passed).
     #[arg(long = "env", value_name = "NAME=VALUE", value_parser = variable)]
     variables: Vec<(String, String)>,
+    /// A host that plugins may reach while they compile (ports 80 and 443, if none is named) [default: none].
+    #[arg(long, value_name = "HOST[:PORT]")]
+    network: Vec<crate::compile::Grant>,
     /// A setting of the environment, such as autostart_agent_repair_interval=60.
     #[arg(long = "set", value_name = "NAME=VALUE", value_parser = variable)]
     settings: Vec<(String, String)>,

@@ -101,6 +101,7 @@ fn configure(arguments: &UpArguments) -> Result<Config, String> {
         settings,
         credentials: Credentials::default(),
         webhooks: Vec::new(),
+        network: arguments.network.clone(),
         warnings: Vec::new(),
     };
     Ok(Config {

@@ -7,6 +7,7 @@
 mod code;
 mod install;
 mod leftovers;
+mod network;
 mod next;
 mod python;
 mod redact;
@@ -17,6 +18,7 @@ mod worker;
 
 pub use install::restore_modules;
 pub use leftovers::{forget_environments, sweep_python};
+pub use network::{Grant, Proxy};
 pub use python::{interpreter, python_runtime};
 pub use redact::{MIN_REDACTED_CHARS, SecretVariables};
 pub use run::forget_checkouts;

@@ -10,6 +10,7 @@ use steward_compiler::{Export, Resource};
 
 use super::install::{install, policy};
 use super::leftovers;
+use super::network::Proxy;
 use super::next::inputs_digest;
 use super::redact::SecretVariables;
 use super::source::Head;
@@ -20,6 +21,7 @@ use crate::domain::{EnvironmentId, Timestamp, environment_folder};
 use crate::files::folders;
 use crate::git;
 use crate::observe::{Bus, CompileDone, RenderedDiagnostic, What};
+use crate::sandbox::Network;
 use crate::store::{self, Compile, CompileEnd, NewVersion, Outcome, Stage, Store, StoredResource};
 
 /// What one compile needs of its surroundings.
@@ -32,6 +34,8 @@ pub(super) struct Context<'a> {
     /// A fact that is older is not known.
     pub(super) fact_expire: Duration,
     pub(super) secrets: &'a SecretVariables,
+    /// By which the compile reaches the hosts that it may reach.
+    pub(super) proxy: Option<&'a Proxy>,
 }
 
 /// How a compile ended.
@@ -254,8 +258,11 @@ async fn execute(
         Err(error) if error.is_transient() => return Err(Failure::Aborted(chain(&error))),
         Err(error) => return Err(Failure::Rejected(chain(&error))),
     };
-    let policy =
-        policy(context.data, context.environment, context.pool).map_err(Failure::Aborted)?;
+    let policy = policy(context.data, context.environment, context.pool);
+    let mut policy = policy.map_err(Failure::Aborted)?;
+    if let Some(proxy) = context.proxy {
+        policy.network = Network::Proxy(proxy.port);
+    }
     let venv = install(context, &policy, &project_dir, stages).await?;
     let named = named(context.data, context.environment, &project_dir).unwrap_or_else(|error| {
         tracing::warn!(%error, "the project can not be given a name that lasts");
@@ -268,6 +275,7 @@ async fn execute(
         inputs: inputs(context).await?,
         python: context.pool.python().map(Python::from),
         venv,
+        proxy: context.proxy.map(Proxy::url),
         time_limit: context.pool.python_limit(),
         scratch_bytes: context.pool.options().scratch_bytes,
     };

@@ -14,6 +14,7 @@ use serde_json::json;
 use tokio::sync::{Notify, RwLock};
 use tokio_util::sync::CancellationToken;
 
+use super::network::Proxy;
 use super::next::{inputs_digest, needs_compile};
 use super::redact::SecretVariables;
 use super::run::{self, Context, blocking};
@@ -41,6 +42,8 @@ pub struct Options {
     pub credentials: Credentials,
     /// Variables that no row holds.
     pub secrets: SecretVariables,
+    /// By which compiles reach the hosts that they may reach.
+    pub proxy: Option<Proxy>,
     /// The hosts that the repository may be at.
     pub reach: Reach,
     /// A fact that is older is not known.
@@ -243,6 +246,7 @@ impl Loop {
                     environment: id,
                     fact_expire: self.options.fact_expire,
                     secrets: &self.options.secrets,
+                    proxy: self.options.proxy.as_ref(),
                 };
                 let checkouts = Arc::clone(&self.options.checkouts);
                 let _in_use = checkouts.read().await;

@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::check::{Fault, duration};
 use super::secret::{Secret, SecretFrom};
 use super::{EnvironmentConfig, Refused, WebhookConfig};
-use crate::compile::{MIN_REDACTED_CHARS, SecretVariables, Source};
+use crate::compile::{Grant, MIN_REDACTED_CHARS, SecretVariables, Source};
 use crate::domain::{chain, check_setting};
 use crate::git::{self, Credentials};
 
@@ -37,6 +37,9 @@ pub(super) struct EnvironmentSection {
     credentials: CredentialsSection,
     #[serde(default)]
     webhooks: Vec<WebhookSection>,
+    /// Hosts that its compiles may reach.
+    #[serde(default)]
+    network: Vec<String>,
 }
 
 /// YAML reads `8080` as a number; as a variable it is text. What is read from elsewhere is secret.
@@ -183,8 +186,19 @@ impl Declared {
             settings,
             credentials,
             webhooks,
+            network: self.network()?,
             warnings: variables.warnings,
         })
+    }
+
+    fn network(&self) -> Result<Vec<Grant>, Fault> {
+        let grants = self.section.network.iter().enumerate();
+        let grants = grants.map(|(index, text)| {
+            let field = self.field(&format!("network[{index}]"));
+            text.parse()
+                .map_err(|reason: String| Fault::new(field, reason))
+        });
+        grants.collect()
     }
 
     fn field(&self, name: &str) -> String {

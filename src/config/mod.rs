@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::compile::{PoolOptions, SecretVariables, Source};
+use crate::compile::{Grant, PoolOptions, SecretVariables, Source};
 use crate::domain::FactTimes;
 use crate::forge::Forge;
 use crate::git::{Credentials, Login, RepositoryRules};
@@ -83,6 +83,8 @@ pub struct EnvironmentConfig {
     pub secrets: SecretVariables,
     pub settings: BTreeMap<String, Value>,
     pub credentials: Credentials,
+    /// Hosts that its compiles may reach.
+    pub network: Vec<Grant>,
     pub webhooks: Vec<WebhookConfig>,
     /// What is not good, but does not keep it from running.
     pub warnings: Vec<String>,

@@ -26,7 +26,7 @@ mod tests {
             (at("fifo").as_path(), "plain file"),
             (Path::new("/dev/zero"), "plain file"),
             (dir.path(), "plain file"),
-            (&at("large"), "larger than 64 KiB"),
+            (&at("large"), "larger than 65536 bytes"),
             (&at("missing"), "No such file"),
         ] {
             let error = read(path, 64 << 10).unwrap_err().to_string();

@@ -66,6 +66,9 @@ pub enum Network {
     Open,
 }
 
+/// The version of Landlock that can hold TCP to a port: without it there is no [`Network::Proxy`].
+pub const PROXY_LANDLOCK: u8 = 4;
+
 /// What this kernel holds a sandboxed process with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SandboxSupport {
@@ -119,6 +122,11 @@ pub fn enter(
     policy: &SandboxPolicy,
     supervisor: Option<&SupervisorLink>,
 ) -> io::Result<SandboxSupport> {
+    if matches!(policy.network, Network::Proxy(_)) && files::supported_version() < PROXY_LANDLOCK {
+        return Err(io::Error::other(
+            "this kernel cannot hold connections to one port",
+        ));
+    }
     let limits = limits::apply(policy.memory_bytes);
     limits::drop_capabilities()?;
     let landlock = files::restrict(policy).map_err(io::Error::other)?;

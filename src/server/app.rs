@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::environments::Hooks;
 use super::refused::Book;
-use crate::compile::{self, Compiler, Pool, SecretVariables, Source};
+use crate::compile::{self, Compiler, Grant, Pool, Proxy, SecretVariables, Source};
 use crate::deploy::{self, Engine};
 use crate::domain::chain;
 use crate::domain::{EnvironmentId, FactTimes, Timestamp};
@@ -73,6 +73,8 @@ pub(super) struct Looks {
     pub(super) credentials: Credentials,
     /// As the credentials: for this repository only.
     pub(super) secrets: SecretVariables,
+    /// Hosts that its compiles may reach.
+    pub(super) network: Vec<Grant>,
 }
 
 pub(super) struct Running {
@@ -181,6 +183,7 @@ impl App {
                 watch: true,
                 credentials: Credentials::default(),
                 secrets: SecretVariables::default(),
+                network: Vec::new(),
             })
         });
         // Before anything runs: executors need the environment of the version in force, and a cache may have been wiped.
@@ -198,6 +201,7 @@ impl App {
             poll: looks.poll,
             credentials: looks.credentials.clone(),
             secrets: looks.secrets.clone(),
+            proxy: proxy(id, &looks.network, &stop).await,
             reach,
             fact_expire: self.facts.expire,
             checkouts: Arc::clone(&self.checkouts),
@@ -263,5 +267,26 @@ impl App {
 
     pub(super) fn locked(&self) -> std::sync::MutexGuard<'_, HashMap<EnvironmentId, Running>> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The proxy of an environment whose compiles may reach hosts.
+async fn proxy(id: EnvironmentId, grants: &[Grant], stop: &CancellationToken) -> Option<Proxy> {
+    if grants.is_empty() {
+        return None;
+    }
+    if crate::sandbox::support().landlock < crate::sandbox::PROXY_LANDLOCK {
+        tracing::error!(
+            environment.id = %id,
+            "`network` grants hosts, but this kernel has no Landlock 4 to hold compiles to them: they reach none"
+        );
+        return None;
+    }
+    match Proxy::start(grants.to_vec(), stop.clone()).await {
+        Ok(proxy) => Some(proxy),
+        Err(error) => {
+            tracing::error!(environment.id = %id, %error, "cannot start the proxy: compiles reach no host");
+            None
+        }
     }
 }

@@ -44,6 +44,7 @@ impl App {
             watch: config.watch,
             credentials: config.credentials,
             secrets: config.secrets.keyed(self.digest_key),
+            network: config.network,
         };
         self.set_looks(id, looks);
         for hook in config.webhooks {

@@ -327,7 +327,7 @@ fn what_keeps_a_server_from_starting_is_known_to_the_check() {
     }
 }
 
-/// Input: `http://127.0.0.1`, private, link-local and decimal hosts, `file:///etc`, local paths as a repository over the API, with the token (security.md § 3 no. 15 and 16). Answer: 400, and the setting that allows it is named; local paths need `allow_local`.
+/// Input: `http://127.0.0.1`, private, link-local and decimal hosts, `file:///etc`, local paths as a repository over the API, with the token (security.md § 3 no. 15, security.md § 3 no. 16). Answer: 400, and the setting that allows it is named; local paths need `allow_local`.
 #[test]
 fn repositories_of_private_hosts_and_folders_are_refused_over_the_api() {
     let dir = tempfile::tempdir().unwrap();

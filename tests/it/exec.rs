@@ -134,7 +134,7 @@ fn a_command_dies_with_its_executor() {
 }
 
 #[test]
-fn a_command_that_is_tied_keeps_its_exit_status_and_its_signals() {
+fn a_command_that_is_supervised_keeps_its_exit_status_and_its_signals() {
     let host = Host::new();
     let event = run(&host, r#"command="kill -9 $$""#);
     let message = event["message"].as_str().unwrap();

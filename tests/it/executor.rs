@@ -105,16 +105,17 @@ fn a_child_whose_parent_died_before_it_looked_does_nothing() {
     assert_eq!(executor.wait().unwrap().code(), Some(1));
 
     let mut command = steward();
-    command.args(["tied", "--parent", "1", "/bin/echo", "ran"]);
-    let mut tied = start(command);
+    command.args(["supervise", "--parent", "1", "/bin/echo", "ran"]);
+    let mut supervised = start(command);
     let mut said = String::new();
-    tied.stdout
+    supervised
+        .stdout
         .take()
         .unwrap()
         .read_to_string(&mut said)
         .unwrap();
     assert_eq!(
-        (said.as_str(), tied.wait().unwrap().code()),
+        (said.as_str(), supervised.wait().unwrap().code()),
         ("", Some(127))
     );
 }

@@ -27,6 +27,7 @@ mod quickstart;
 mod repair;
 mod sandbox;
 mod secrets;
+mod security;
 mod serve;
 mod ssh;
 mod systemd;

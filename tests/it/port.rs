@@ -213,7 +213,7 @@ fn upload(door: &Door, content: &[u8]) -> String {
     name
 }
 
-/// Input: two `Host` headers, or none (issue 16, low). Answer: 400.
+/// Input: two `Host` headers, or none (issue 16.low). Answer: 400.
 #[test]
 fn a_request_with_two_hosts_or_none_is_refused() {
     let dir = tempfile::tempdir().unwrap();
@@ -236,7 +236,7 @@ fn a_request_with_two_hosts_or_none_is_refused() {
     assert_eq!(ask(""), "HTTP/1.1 400");
 }
 
-/// Input: header lines that end in LF without CR, at the start or after another request in one packet (issue 16, low). Answer: 400, or the connection is closed.
+/// Input: header lines that end in LF without CR, at the start or after another request in one packet (issue 16.low). Answer: 400, or the connection is closed.
 #[test]
 fn lines_of_a_head_that_end_in_a_bare_lf_are_refused() {
     let dir = tempfile::tempdir().unwrap();
@@ -296,7 +296,7 @@ fn with_token(door: &Door, token: &str) -> u16 {
     send("GET", &url, &headers, b"").0
 }
 
-/// Input: 200 wrong tokens, one after the other (issue 16, low). Answer: 403 for the first, then 429; a few lines in the log.
+/// Input: 200 wrong tokens, one after the other (issue 16.low). Answer: 403 for the first, then 429; a few lines in the log.
 #[test]
 fn wrong_tokens_get_slower_and_fill_no_log() {
     let dir = tempfile::tempdir().unwrap();
@@ -374,7 +374,7 @@ fn unfinished_uploads_take_no_memory() {
     upload(&door, &vec![1; 20 << 20]);
 }
 
-/// Input: 300 deliveries with a wrong signature or for no webhook (issue 16, low). Answer: 401 each, and at most 20 lines a minute in the log.
+/// Input: 300 deliveries with a wrong signature or for no webhook (issue 16.low). Answer: 401 each, and at most 20 lines a minute in the log.
 #[test]
 fn refused_deliveries_fill_no_log() {
     let dir = tempfile::tempdir().unwrap();

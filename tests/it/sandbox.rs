@@ -99,6 +99,7 @@ fn server_of(dir: &Path, repo: &Repo) -> (PathBuf, String) {
     (secret, config)
 }
 
+/// Input: plugins that read the database, secrets and other checkouts, change modes, owners, times and attributes of hidden files, reach other processes or the network (issue 16.1, issue 16.4, issue 16.6, security.md § 3 no. 38). Answer: each attempt is refused; what plugins do with files of their own works.
 #[test]
 fn plugins_do_not_get_out_and_do_what_plugins_do() {
     if !can_confine() {
@@ -216,6 +217,7 @@ fn builds_to_escape(repo: &Repo, data: &Path, secret: &Path, plant: Option<&str>
 }
 
 /// Issue 4, 8: what is built where it is installed is code of the repository, too.
+/// Input: a build backend that does the same (issue 16.1, issue 16.6). Answer: each attempt is refused; what builds do works.
 #[test]
 fn builds_do_not_get_out_and_do_what_builds_do() {
     if !can_confine() {
@@ -247,6 +249,7 @@ fn builds_do_not_get_out_and_do_what_builds_do() {
     assert_eq!(fs::read_dir(data.join("python/builds")).unwrap().count(), 0);
 }
 
+/// Input: a build that leaves links to secrets in the environment that it installs into (issue 16.1). Answer: the installation is refused, the link is named.
 #[test]
 fn a_build_leaves_no_link_for_the_compile_to_follow() {
     if !can_confine() {
@@ -677,4 +680,82 @@ fn the_worker_itself_is_in_the_sandbox() {
     let filters: Vec<u32> = workers.map(|(id, _)| n_filters(id) - own).collect();
     // One that has entered, and one that is spare.
     assert!(filters.contains(&2), "{filters:?}");
+}
+
+const ASKS: &str = r#"
+import os, socket, urllib.error, urllib.request
+from inmanta.plugins import plugin
+
+def fetch(url):
+    try:
+        with urllib.request.urlopen(url, timeout=5) as answer:
+            return answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return f"{error.code} {error.read().decode()}"
+    except OSError as error:
+        return str(error)
+
+def directly(port):
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=5)
+        return "CONNECTED"
+    except OSError as error:
+        return type(error).__name__
+
+@plugin
+def asks(granted: "int", other: "int") -> "string[]":
+    return [
+        fetch(f"http://localhost:{granted}/"),
+        fetch(f"http://localhost:{other}/"),
+        directly(granted),
+    ]
+"#;
+
+/// A server of one answer, for as long as the test runs.
+fn answers(text: &'static str) -> u16 {
+    use std::io::{Read, Write};
+    let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = server.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        for client in server.incoming() {
+            let Ok(mut client) = client else { continue };
+            let _ = client.read(&mut [0; 4096]);
+            let length = text.len();
+            let _ = write!(
+                client,
+                "HTTP/1.1 200 OK\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{text}"
+            );
+        }
+    });
+    port
+}
+
+/// Input: a plugin that reaches for hosts, of which the configuration grants one (issue 16.4). Answer: that one is reached through the server's proxy, others are refused by name, nothing is reached directly.
+#[test]
+fn plugins_reach_the_hosts_that_are_granted() {
+    if steward::sandbox::support().landlock < steward::sandbox::PROXY_LANDLOCK
+        || !wrapper().is_empty()
+    {
+        return;
+    }
+    let home = tempfile::tempdir().unwrap();
+    let (granted, other) = (answers("the granted one"), answers("ANOTHER ONE"));
+    let repo = repo_with(
+        "asker",
+        ASKS,
+        &format!("std::print(asker::asks({granted}, {other}))\n"),
+    );
+    let (_, config) = server_of(home.path(), &repo);
+    let config = config.replace(
+        "  name: e\n",
+        &format!("  name: e\n  network: ['localhost:{granted}']\n"),
+    );
+    let report = first_report(&serve(home.path(), &config));
+    assert!(report.contains("'the granted one'"), "{report}");
+    assert!(report.contains("may not reach localhost"), "{report}");
+    assert!(report.contains("PermissionError"), "{report}");
+    assert!(
+        !report.contains("ANOTHER ONE") && !report.contains("CONNECTED"),
+        "{report}"
+    );
 }

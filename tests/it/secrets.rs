@@ -240,7 +240,7 @@ fn mode(path: &Path) -> u32 {
     fs::symlink_metadata(path).unwrap().mode() & 0o777
 }
 
-/// Input: a server that is started with the umask 022 (issue 16.Low). Answer: all in its data directory is for its user only; what handlers make has the modes that this umask gives.
+/// Input: a server that is started with the umask 022 (issue 16.low). Answer: all in its data directory is for its user only; what handlers make has the modes that this umask gives.
 #[test]
 fn what_the_server_keeps_is_private_and_what_is_deployed_is_not() {
     let dir = tempfile::tempdir().unwrap();

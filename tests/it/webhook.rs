@@ -136,7 +136,7 @@ fn signed_deliveries_of_github_and_gitea_trigger_one_compile_each_and_a_replay_d
     }
 }
 
-/// Input: no, an empty, a cut or a wrong signature, that of another body, of another secret, sha1 only, an unknown webhook (security.md § 3 no. 1). Answer: 401, the same for all, and nothing is compiled.
+/// Input: no, an empty, a cut or a wrong signature, that of another body, of another secret, sha1 only, an unknown webhook (security.md § 3 no. 1, security.md § 3 no. 2). Answer: 401, the same for all, and nothing is compiled.
 #[test]
 fn what_is_not_signed_right_changes_nothing() {
     let (dir, repo, host) = (

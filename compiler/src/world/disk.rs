@@ -78,6 +78,7 @@ impl DirWorld {
             .map(|(name, kind)| {
                 let is_dir = match kind {
                     Some(kind) if !kind.is_symlink() => kind.is_dir(),
+                    _ if path.is_empty() => self.is_dir(&name),
                     _ => self.is_dir(&format!("{}/{name}", path.trim_end_matches('/'))),
                 };
                 if is_dir { name + "/" } else { name }

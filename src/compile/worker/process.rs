@@ -169,7 +169,7 @@ fn compile(job: Job, policy: &SandboxPolicy, hosts: &Arc<WarmHosts>) -> JobDone 
         .contained();
     let mut runtime = job.python.map(|python| python.runtime());
     if let Some(runtime) = &mut runtime {
-        runtime.launcher = launcher(policy);
+        runtime.launcher = launcher(policy, job.proxy.as_deref());
     }
     let store = runtime.as_ref().and_then(|python| python.files.clone());
     let python = runtime.into();
@@ -214,12 +214,21 @@ fn compile(job: Job, policy: &SandboxPolicy, hosts: &Arc<WarmHosts>) -> JobDone 
     }
 }
 
+/// Which HTTP clients look at.
+const PROXY_VARIABLES: [&str; 4] = ["http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"];
+
 /// The second layer of the sandbox, which Python code runs in.
-fn launcher(policy: &SandboxPolicy) -> PythonLauncher {
+fn launcher(policy: &SandboxPolicy, proxy: Option<&str>) -> PythonLauncher {
     match Launcher::new(&policy.inner()) {
         Ok(Launcher { words, variable }) => PythonLauncher {
             words,
-            variables: vec![(variable.0.into(), variable.1.into())],
+            variables: std::iter::once((variable.0.into(), variable.1.into()))
+                .chain(
+                    PROXY_VARIABLES
+                        .iter()
+                        .filter_map(|name| Some((name.into(), proxy?.into()))),
+                )
+                .collect(),
         },
         // Without this program there is no Python: less than a sandbox must not run.
         Err(_) => PythonLauncher {

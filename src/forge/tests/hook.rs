@@ -343,6 +343,7 @@ fn what_is_null_in_honest_payloads_is_not_missed() {
     assert!(Delivery::push(body).parse(Forge::GitHub).is_ok());
 }
 
+/// Input: a payload with the URL of another repository, with a password in it (security.md § 3 no. 8). Answer: it is not used: the configuration says what is fetched, and no text shows it.
 #[test]
 fn addresses_in_a_payload_never_show_in_debug_text() {
     let body = r#"{"ref":"refs/heads/a","before":"0000000000000000000000000000000000000000",

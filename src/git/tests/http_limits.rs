@@ -213,7 +213,7 @@ fn endless_object(world: &World) -> Server {
     })
 }
 
-/// Input: a pack of one endless object (security.md § 3 no. 31, issue 16 low). Answer: it is stopped at the limit of an object, of a fetch, or of time, which is named; nothing of it stays on the disk.
+/// Input: a pack of one endless object (security.md § 3 no. 31, issue 16.low). Answer: it is stopped at the limit of an object, of a fetch, or of time, which is named; nothing of it stays on the disk.
 #[test]
 fn a_pack_of_one_endless_object_is_stopped_at_each_limit_and_leaves_nothing() {
     let world = World::new();

@@ -138,7 +138,7 @@ fn control_characters_are_refused_also_escaped() {
     }
 }
 
-/// Input: hosts in decimal and hexadecimal, wrong ports, wrong brackets (security.md § 3 no. 14 and 16). Answer: refused.
+/// Input: hosts in decimal and hexadecimal, wrong ports, wrong brackets (security.md § 3 no. 14, security.md § 3 no. 16). Answer: refused.
 #[test]
 fn hosts_are_names_or_plain_addresses() {
     for host in [

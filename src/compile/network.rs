@@ -1,0 +1,364 @@
+//! The hosts that compiles of an environment may reach: none, unless the configuration grants them.
+//!
+//! A sandboxed process cannot make sockets. Where hosts are granted, it can connect to one port of this machine, where a
+//! proxy of the server listens, which connects to the granted hosts and to nothing else. Python's HTTP clients (`urllib`,
+//! `requests`, `httpx`) go there by themselves, by the variables `http_proxy` and `https_proxy`; whoever speaks another
+//! protocol asks the proxy for a tunnel (`CONNECT`). The proxy resolves names itself, so a name that is granted cannot be
+//! made to stand for another host by the compile. It asks for a password, which only compiles of the environment have: other
+//! users of the machine do not get through.
+//!
+//! Who wakes it: connections. It ends with the environment's loops.
+
+use std::fmt;
+use std::io;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use base64::Engine as _;
+use subtle::ConstantTimeEq;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+/// A request's first line and headers.
+const MAX_HEAD_BYTES: u64 = 16 << 10;
+const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// A compile that waits longer for a host has ended by its own limit, as a rule.
+const TUNNEL_TIMEOUT: Duration = Duration::from_secs(3600);
+/// At the same time, for one environment.
+const MAX_CONNECTIONS: usize = 64;
+/// Where no port is granted by its number.
+const USUAL_PORTS: [u16; 2] = [80, 443];
+const USER: &str = "steward";
+
+/// A host that compiles may reach: `api.example.org` (ports 80 and 443) or `db.example.org:5432`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Grant {
+    /// In lower case.
+    host: String,
+    port: Option<u16>,
+}
+
+impl FromStr for Grant {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (host, port) = match text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+            Some((host, "")) => (host, None),
+            Some((host, rest)) => (host, rest.strip_prefix(':')),
+            None => match text.rsplit_once(':') {
+                Some((host, port)) => (host, Some(port)),
+                None => (text, None),
+            },
+        };
+        let port = port.map(|port| port.parse().ok().filter(|port| *port != 0));
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | ':');
+        if host.is_empty() || host.len() > 253 || !host.chars().all(is_plain) || port == Some(None)
+        {
+            return Err(format!(
+                "`{text}` is no host, such as api.example.org or db.example.org:5432"
+            ));
+        }
+        Ok(Self {
+            host: host.to_ascii_lowercase(),
+            port: port.flatten(),
+        })
+    }
+}
+
+impl Grant {
+    fn allows(&self, host: &str, port: u16) -> bool {
+        let is_port = self
+            .port
+            .map_or(USUAL_PORTS.contains(&port), |granted| granted == port);
+        is_port && host.trim_end_matches('.').eq_ignore_ascii_case(&self.host)
+    }
+}
+
+/// The proxy of an environment.
+#[derive(Clone)]
+pub struct Proxy {
+    pub(super) port: u16,
+    password: Arc<str>,
+}
+
+impl fmt::Debug for Proxy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Proxy")
+            .field("port", &self.port)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Proxy {
+    /// Starts it on a port of this machine.
+    ///
+    /// # Errors
+    /// Ports or file handles have run out.
+    pub async fn start(grants: Vec<Grant>, stop: CancellationToken) -> io::Result<Self> {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
+        let password: Arc<str> = hex::encode(rand::random::<[u8; 16]>()).into();
+        let proxy = Self {
+            port: listener.local_addr()?.port(),
+            password: Arc::clone(&password),
+        };
+        let rules = Arc::new(Rules { grants, password });
+        tokio::spawn(serve(listener, rules, stop));
+        Ok(proxy)
+    }
+
+    /// Where a compile's HTTP clients find it.
+    pub(super) fn url(&self) -> String {
+        format!("http://{USER}:{}@127.0.0.1:{}", self.password, self.port)
+    }
+}
+
+struct Rules {
+    grants: Vec<Grant>,
+    password: Arc<str>,
+}
+
+async fn serve(listener: TcpListener, rules: Arc<Rules>, stop: CancellationToken) {
+    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = stop.cancelled() => return,
+        };
+        let Ok((client, _)) = accepted else {
+            // Files have run out, as a rule; some will be closed.
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            continue;
+        };
+        let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
+            continue;
+        };
+        let (rules, stop) = (Arc::clone(&rules), stop.clone());
+        tokio::spawn(async move {
+            let _place = place;
+            tokio::select! {
+                // What a client or a host breaks off is no error of ours.
+                _ = answer(client, &rules) => {}
+                () = stop.cancelled() => {}
+            }
+        });
+    }
+}
+
+/// What a client asks for.
+struct Request {
+    host: String,
+    port: u16,
+    /// What is sent to the host first; `None`: a tunnel is wanted.
+    forwarded: Option<Vec<u8>>,
+}
+
+async fn answer(client: TcpStream, rules: &Rules) -> io::Result<()> {
+    let mut client = BufReader::new(client);
+    let head = timeout(HEAD_TIMEOUT, head(&mut client)).await??;
+    let request = match request(&head, rules) {
+        Ok(request) => request,
+        Err(refusal) => return client.write_all(refusal.as_bytes()).await,
+    };
+    let connecting = TcpStream::connect((request.host.as_str(), request.port));
+    let mut host = match timeout(CONNECT_TIMEOUT, connecting).await {
+        Ok(Ok(host)) => host,
+        _ => {
+            let refusal = response("502 Bad Gateway", "the host does not answer", "");
+            return client.write_all(refusal.as_bytes()).await;
+        }
+    };
+    match request.forwarded {
+        Some(head) => host.write_all(&head).await?,
+        None => {
+            client
+                .write_all(b"HTTP/1.1 200 Connection established\r\n\r\n")
+                .await?
+        }
+    }
+    let copied = tokio::io::copy_bidirectional(&mut client, &mut host);
+    timeout(TUNNEL_TIMEOUT, copied).await??;
+    Ok(())
+}
+
+/// The lines up to the empty one.
+async fn head(client: &mut BufReader<TcpStream>) -> io::Result<Vec<String>> {
+    let mut limited = client.take(MAX_HEAD_BYTES);
+    let mut lines = Vec::new();
+    loop {
+        let mut line = String::new();
+        limited.read_line(&mut line).await?;
+        if !line.ends_with('\n') {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        let line = line.trim_end_matches(['\r', '\n']);
+        if line.is_empty() {
+            return Ok(lines);
+        }
+        lines.push(line.to_owned());
+    }
+}
+
+/// What the head of a request asks for, or the answer that refuses it.
+fn request(head: &[String], rules: &Rules) -> Result<Request, String> {
+    let bad = || response("400 Bad Request", "this is a proxy", "");
+    let (first, headers) = head.split_first().ok_or_else(bad)?;
+    if !is_known(headers, &rules.password) {
+        let ask = "Proxy-Authenticate: Basic realm=\"steward\"\r\n";
+        return Err(response(
+            "407 Proxy Authentication Required",
+            "a password is needed",
+            ask,
+        ));
+    }
+    let mut words = first.split(' ');
+    let (Some(method), Some(target), Some(version)) = (words.next(), words.next(), words.next())
+    else {
+        return Err(bad());
+    };
+    let (authority, path) = match (method, target.strip_prefix("http://")) {
+        ("CONNECT", _) => (target, None),
+        (_, Some(rest)) => {
+            let end = rest.find('/').unwrap_or(rest.len());
+            (&rest[..end], Some(&rest[end..]))
+        }
+        _ => return Err(bad()),
+    };
+    let authority = authority.rsplit('@').next().unwrap_or_default();
+    let asked: Grant = authority.parse().map_err(|_| bad())?;
+    let (host, port) = (asked.host, asked.port.unwrap_or(USUAL_PORTS[0]));
+    if !rules.grants.iter().any(|grant| grant.allows(&host, port)) {
+        let message = format!(
+            "compiles of this environment may not reach {host}:{port}: `network` of the configuration does not grant it"
+        );
+        return Err(response("403 Forbidden", &message, ""));
+    }
+    let forwarded = path.map(|path| {
+        let path = if path.is_empty() { "/" } else { path };
+        let kept = headers.iter().filter(|line| {
+            let name = line
+                .split(':')
+                .next()
+                .unwrap_or_default()
+                .trim()
+                .to_ascii_lowercase();
+            !name.starts_with("proxy-") && name != "connection"
+        });
+        let kept: String = kept.map(|line| format!("{line}\r\n")).collect();
+        format!("{method} {path} {version}\r\n{kept}Connection: close\r\n\r\n").into_bytes()
+    });
+    Ok(Request {
+        host,
+        port,
+        forwarded,
+    })
+}
+
+/// Whether a request has the password.
+fn is_known(headers: &[String], password: &str) -> bool {
+    let shown = headers.iter().find_map(|line| {
+        let (name, value) = line.split_once(':')?;
+        let is_it = name.eq_ignore_ascii_case("proxy-authorization");
+        is_it.then(|| value.trim().strip_prefix("Basic "))?
+    });
+    let expected = format!("{USER}:{password}");
+    let expected = base64::engine::general_purpose::STANDARD.encode(expected);
+    shown.is_some_and(|shown| shown.trim().as_bytes().ct_eq(expected.as_bytes()).into())
+}
+
+fn response(status: &str, message: &str, headers: &str) -> String {
+    format!(
+        "HTTP/1.1 {status}\r\n{headers}Content-Type: text/plain\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{message}",
+        message.len()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rules(grants: &[&str]) -> Rules {
+        Rules {
+            grants: grants.iter().map(|grant| grant.parse().unwrap()).collect(),
+            password: "word".into(),
+        }
+    }
+
+    fn ask(first: &str, grants: &[&str]) -> Result<Request, String> {
+        let password = base64::engine::general_purpose::STANDARD.encode("steward:word");
+        let head = [
+            first.to_owned(),
+            format!("Proxy-Authorization: Basic {password}"),
+            "Proxy-Connection: keep-alive".to_owned(),
+            "Host: x".to_owned(),
+        ];
+        request(&head, &rules(grants))
+    }
+
+    #[test]
+    fn hosts_are_granted_by_name_and_port() {
+        for good in [
+            "a.example.org",
+            "A.example.org:8443",
+            "10.0.0.1:22",
+            "[::1]:80",
+            "[::1]",
+        ] {
+            assert!(good.parse::<Grant>().is_ok(), "{good}");
+        }
+        for bad in [
+            "", "a b", "http://a", "a:0", "a:x", "a:70000", "a/b", "*", "[::1]x",
+        ] {
+            assert!(bad.parse::<Grant>().is_err(), "{bad}");
+        }
+        let asked = ask("CONNECT API.example.org:443 HTTP/1.1", &["api.example.org"])
+            .ok()
+            .unwrap();
+        assert_eq!((asked.host.as_str(), asked.port), ("api.example.org", 443));
+        assert!(asked.forwarded.is_none());
+        for other in [
+            "CONNECT api.example.org:22 HTTP/1.1",
+            "CONNECT other.example.org:443 HTTP/1.1",
+            "CONNECT api.example.org.evil.org:443 HTTP/1.1",
+            "CONNECT 127.0.0.1:443 HTTP/1.1",
+            "GET http://api.example.org@evil.org/ HTTP/1.1",
+        ] {
+            let refusal = ask(other, &["api.example.org"]).err().unwrap();
+            assert!(refusal.starts_with("HTTP/1.1 403"), "{other}: {refusal}");
+        }
+        assert!(ask("CONNECT db:5432 HTTP/1.1", &["db:5432"]).is_ok());
+        assert!(ask("CONNECT db:443 HTTP/1.1", &["db:5432"]).is_err());
+    }
+
+    #[test]
+    fn plain_requests_are_passed_on_without_what_is_the_proxys() {
+        let asked = ask("GET http://a/b?c HTTP/1.1", &["a"]).ok().unwrap();
+        assert_eq!((asked.host.as_str(), asked.port), ("a", 80));
+        let text = String::from_utf8(asked.forwarded.unwrap()).unwrap();
+        assert_eq!(
+            text,
+            "GET /b?c HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+        );
+    }
+
+    #[test]
+    fn without_the_password_nothing_is_reached() {
+        let head = ["CONNECT a:443 HTTP/1.1".to_owned()];
+        let refusal = request(&head, &rules(&["a"])).err().unwrap();
+        assert!(refusal.starts_with("HTTP/1.1 407"), "{refusal}");
+        assert!(
+            !format!(
+                "{:?}",
+                Proxy {
+                    port: 1,
+                    password: "word".into()
+                }
+            )
+            .contains("word")
+        );
+    }
+}
