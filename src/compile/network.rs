@@ -49,7 +49,8 @@ impl FromStr for Grant {
     fn from_str(text: &str) -> Result<Self, String> {
         let (host, port) = match text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
             Some((host, "")) => (host, None),
-            Some((host, rest)) => (host, rest.strip_prefix(':')),
+            // Without a colon there is no port, and an empty one is none.
+            Some((host, rest)) => (host, Some(rest.strip_prefix(':').unwrap_or_default())),
             None => match text.rsplit_once(':') {
                 Some((host, port)) => (host, Some(port)),
                 None => (text, None),
