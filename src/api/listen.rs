@@ -33,7 +33,7 @@ const MAX_CONNECTIONS: usize = 4096;
 const MIN_CONNECTIONS: usize = 8;
 /// Of a head, and of what is read or written at once.
 const MAX_HEAD_BYTES: usize = 32 << 10;
-/// So many clients at once are looked at for being confined, which reads all of /proc.
+/// So many clients at once are looked at for being sandboxed, which reads all of /proc.
 const MAX_LOOKS: usize = 4;
 
 static NO_CONNECTION: LineLimit = LineLimit::new(1, Duration::from_secs(10));
@@ -63,7 +63,7 @@ struct Door {
     n_open: AtomicUsize,
     n_refused: AtomicU64,
     n_overdue: AtomicU64,
-    /// Without a token whoever reaches the port may use the API, so Python that we confined must not reach it.
+    /// Without a token whoever reaches the port may use the API, so Python that we sandboxed must not reach it.
     is_open: bool,
     looks: Semaphore,
     stop: CancellationToken,
@@ -159,11 +159,11 @@ impl Door {
         match looked {
             // One that has ended since it sent its request was not found.
             Ok(Peer::Free) => has_hung_up(stream),
-            Ok(Peer::Confined) => {
+            Ok(Peer::Sandboxed) => {
                 if let Some(n_left_out) = CONFINED.permit() {
                     tracing::warn!(
                         n_left_out,
-                        "refused a connection of Python code that is confined; with an `api_token`, the API is closed to it"
+                        "refused a connection of Python code that is sandboxed; with an `api_token`, the API is closed to it"
                     );
                 }
                 true
@@ -270,7 +270,7 @@ mod tests {
     use std::io::Write;
     use std::net::{TcpListener, TcpStream};
 
-    /// Input: a process that sends a request to a server without a token and ends at once, so that nobody finds out whether it is confined (issue 16.low). Answer: the connection is closed.
+    /// Input: a process that sends a request to a server without a token and ends at once, so that nobody finds out whether it is sandboxed (issue 16.low). Answer: the connection is closed.
     #[test]
     fn a_client_that_has_hung_up_is_seen() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -204,11 +204,11 @@ fn environments(
     pool: &Pool,
     stop: CancellationToken,
 ) -> modules::Environments {
-    let confinement = modules::Confinement {
+    let sandbox = modules::InstallSandbox {
         hidden: hidden(data, pool),
         memory_bytes: pool.options().memory_bytes,
         limit: pool.options().install_timeout,
         stop,
     };
-    modules::Environments::new(data, &owner(data, environment), confinement)
+    modules::Environments::new(data, &owner(data, environment), sandbox)
 }

@@ -1,9 +1,9 @@
 //! How pip, and all that it starts, runs.
 //!
-//! On a server it is confined as plugins are (`sandbox::SandboxPolicy`), since what is built where it is installed runs code of
+//! On a server it is sandboxed as plugins are (`sandbox::SandboxPolicy`), since what is built where it is installed runs code of
 //! the repository: it writes into the new environment, into a package cache that belongs to one environment of the server,
 //! and into a scratch folder that is gone afterwards; the server's data and secrets are hidden; at the limit, and when the
-//! server ends, all of it is killed. A person's own `steward project install` is not confined: what it builds is code that
+//! server ends, all of it is killed. A person's own `steward project install` is not sandboxed: what it builds is code that
 //! this person chose, with this person's rights.
 
 use std::io::Write;
@@ -23,7 +23,7 @@ use crate::sandbox::{Network, SandboxPolicy};
 
 /// What holds an installation on a server.
 #[derive(Debug, Clone)]
-pub struct Confinement {
+pub struct InstallSandbox {
     /// What only the server may read, its data among it. Without links.
     pub hidden: Vec<PathBuf>,
     /// What a process may map.
@@ -88,7 +88,7 @@ struct Held {
     stop: CancellationToken,
 }
 
-/// The folders of a confined installation.
+/// The folders of a sandboxed installation.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Folders<'a> {
     /// What is installed into.
@@ -110,8 +110,8 @@ impl Runner {
     }
 
     /// All folders exist. `repositories`: those that may be copied with the credentials of our user.
-    pub(super) fn confined(
-        confinement: &Confinement,
+    pub(super) fn sandboxed(
+        sandbox: &InstallSandbox,
         folders: Folders<'_>,
         uses_system_config: bool,
         repositories: Vec<String>,
@@ -123,15 +123,15 @@ impl Runner {
             .tempdir_in(real(folders.builds)?)
             .map_err(failed())?;
         let builds = real(folders.builds)?;
-        let repositories = Repositories::new(confinement, &builds, scratch.path(), repositories)?;
-        let mut hidden = confinement.hidden.clone();
+        let repositories = Repositories::new(sandbox, &builds, scratch.path(), repositories)?;
+        let mut hidden = sandbox.hidden.clone();
         hidden.extend(credentials::all(uses_system_config));
         let mut readable = vec![
             real(folders.project)?,
             repositories.copies.path().to_owned(),
         ];
         let of_pip: &[&str] = if uses_system_config { OF_PIP } else { &[] };
-        let linked = credentials::link(of_pip, scratch.path(), &confinement.hidden);
+        let linked = credentials::link(of_pip, scratch.path(), &sandbox.hidden);
         readable.extend(linked.map_err(failed())?);
         let policy = SandboxPolicy {
             hidden,
@@ -140,7 +140,7 @@ impl Runner {
             writable: vec![real(folders.environment)?, real(folders.cache)?],
             deposit: Vec::new(),
             network: Network::Open,
-            memory_bytes: Some(confinement.memory_bytes),
+            memory_bytes: Some(sandbox.memory_bytes),
         };
         let launcher =
             Launcher::new(&policy).map_err(Error::io("cannot run this program again"))?;
@@ -148,18 +148,18 @@ impl Runner {
             uses_system_config,
             held: Some(Held {
                 launcher,
-                memory_bytes: confinement.memory_bytes,
+                memory_bytes: sandbox.memory_bytes,
                 scratch,
                 repositories,
                 cache: folders.cache.to_owned(),
-                deadline: Instant::now() + confinement.limit,
-                limit: confinement.limit,
-                stop: confinement.stop.clone(),
+                deadline: Instant::now() + sandbox.limit,
+                limit: sandbox.limit,
+                stop: sandbox.stop.clone(),
             }),
         })
     }
 
-    pub(super) fn is_confined(&self) -> bool {
+    pub(super) fn is_sandboxed(&self) -> bool {
         self.held.is_some()
     }
 
@@ -184,7 +184,7 @@ impl Runner {
         plain(&mut command);
         if !self.uses_system_config {
             command.env("PIP_CONFIG_FILE", "/dev/null");
-        } else if self.is_confined() {
+        } else if self.is_sandboxed() {
             pass(&mut command, SYSTEM);
         } else {
             command.envs(std::env::vars_os().filter(|(name, _)| {

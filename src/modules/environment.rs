@@ -12,7 +12,7 @@ use rustix::fs::{FlockOperation, flock, syncfs};
 use sha2::{Digest, Sha256};
 use steward_compiler::yaml::{self, LIMITS};
 
-use super::command::{Confinement, Folders, Runner};
+use super::command::{Folders, InstallSandbox, Runner};
 use super::copy::copy_tree;
 use super::pip::{Job, Pip};
 use super::{Error, Inspection, Installed, Lock, Offline, Requirements, Source, links};
@@ -30,7 +30,7 @@ pub struct Environments {
     /// Of packages.
     cache: PathBuf,
     builds: PathBuf,
-    confinement: Confinement,
+    sandbox: InstallSandbox,
 }
 
 /// Below a server's data.
@@ -48,12 +48,12 @@ fn all_builds(data: &Path) -> PathBuf {
 
 impl Environments {
     /// `data`: the server's directory; `owner`: the environment of the server.
-    pub fn new(data: &Path, owner: &str, confinement: Confinement) -> Self {
+    pub fn new(data: &Path, owner: &str, sandbox: InstallSandbox) -> Self {
         Self {
             directory: Self::directory(data, owner),
             cache: all_caches(data).join(owner),
             builds: all_builds(data),
-            confinement,
+            sandbox,
         }
     }
 
@@ -159,12 +159,8 @@ impl Environments {
             Source::Folder { .. } | Source::Archive { .. } => None,
         });
         let named = requirements.repositories.iter().cloned().chain(locked);
-        let runner = Runner::confined(
-            &self.confinement,
-            folders,
-            uses_system_config,
-            named.collect(),
-        )?;
+        let runner =
+            Runner::sandboxed(&self.sandbox, folders, uses_system_config, named.collect())?;
         let offline = Offline::default();
         let job = Job {
             project,
@@ -180,7 +176,7 @@ impl Environments {
             None => pip.resolve()?,
         };
         pip.install(&lock)?;
-        links::check(environment, &self.confinement.hidden)?;
+        links::check(environment, &self.sandbox.hidden)?;
         Ok(Installed {
             environment: environment.to_owned(),
             lock,

@@ -16,7 +16,7 @@ mod record;
 mod repositories;
 mod said;
 
-pub use command::Confinement;
+pub use command::InstallSandbox;
 pub use credentials::credentials;
 pub use environment::{Environments, sweep};
 pub use lock::{LOCK_FILE, Lock, Package, Source};

@@ -264,7 +264,7 @@ impl<'a> Pip<'a> {
     /// A server reads no other folders than those of the project because a repository says so.
     fn check_folder(&self, folder: &Path) -> Result<(), Error> {
         let is_plain = |part| matches!(part, std::path::Component::Normal(_));
-        if !self.job.runner.is_confined() || folder.components().all(is_plain) {
+        if !self.job.runner.is_sandboxed() || folder.components().all(is_plain) {
             return Ok(());
         }
         Err(Error::Project(format!(

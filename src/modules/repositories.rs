@@ -13,7 +13,7 @@ use std::process::Command;
 use tempfile::{NamedTempFile, TempDir};
 
 use super::credentials::{self, OF_GIT};
-use super::{Confinement, Error};
+use super::{Error, InstallSandbox};
 use crate::process::{self, Launcher};
 use crate::sandbox::{Network, SandboxPolicy};
 
@@ -41,7 +41,7 @@ pub(super) struct Repositories {
 impl Repositories {
     /// `builds` is where their folders are made, `scratch` where builds write. All exist, and are without links.
     pub(super) fn new(
-        confinement: &Confinement,
+        sandbox: &InstallSandbox,
         builds: &Path,
         scratch: &Path,
         named: Vec<String>,
@@ -52,16 +52,15 @@ impl Repositories {
             folder("git-").map_err(failed())?,
             folder("copies-").map_err(failed())?,
         );
-        let readable =
-            credentials::link(OF_GIT, home.path(), &confinement.hidden).map_err(failed())?;
+        let readable = credentials::link(OF_GIT, home.path(), &sandbox.hidden).map_err(failed())?;
         let policy = SandboxPolicy {
-            hidden: confinement.hidden.clone(),
+            hidden: sandbox.hidden.clone(),
             readable,
             scratch: home.path().to_owned(),
             writable: vec![copies.path().to_owned()],
             deposit: Vec::new(),
             network: Network::Open,
-            memory_bytes: Some(confinement.memory_bytes),
+            memory_bytes: Some(sandbox.memory_bytes),
         };
         let launcher =
             Launcher::new(&policy).map_err(Error::io("cannot run this program again"))?;
@@ -75,7 +74,7 @@ impl Repositories {
             .tempfile_in(scratch);
         Ok(Self {
             launcher,
-            memory_bytes: confinement.memory_bytes,
+            memory_bytes: sandbox.memory_bytes,
             _home: home,
             copies,
             trace: RefCell::new(trace.map_err(failed())?),

@@ -1,7 +1,7 @@
-//! Who is at the other end of a connection on this machine: whether it is a process that we confined.
+//! Who is at the other end of a connection on this machine: whether it is a process that we sandboxed.
 //!
 //! Such a process may speak to the network, but not to a server that trusts every process of its machine. The kernel can
-//! forbid it other ports, not one port; so the server looks who it is. What is confined carries more seccomp filters than we
+//! forbid it other ports, not one port; so the server looks who it is. What is sandboxed carries more seccomp filters than we
 //! do, as does all that it starts, and nothing takes them away.
 
 use std::fs;
@@ -11,16 +11,16 @@ use std::path::{Path, PathBuf};
 /// Who is at the other end of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Peer {
-    /// No process that is confined.
+    /// No process that is sandboxed.
     Free,
-    /// A confined process holds the connection.
-    Confined,
-    /// Nobody holds it any more, so it may have been a confined process.
+    /// A sandboxed process holds the connection.
+    Sandboxed,
+    /// Nobody holds it any more, so it may have been a sandboxed process.
     Gone,
 }
 
 /// Who holds the connection from `client` to our address `server`. Blocks for some milliseconds; meant for loopback. Always
-/// `Free` on systems that do not confine, and where nothing is confined at the moment.
+/// `Free` on systems that do not sandbox, and where nothing is sandboxed at the moment.
 pub fn peer_of(client: SocketAddr, server: SocketAddr) -> Peer {
     let Some(ours) = n_filters(Path::new("/proc/self/status")) else {
         return Peer::Free;
@@ -28,23 +28,23 @@ pub fn peer_of(client: SocketAddr, server: SocketAddr) -> Peer {
     let Ok(processes) = fs::read_dir("/proc") else {
         return Peer::Free;
     };
-    let is_confined =
+    let is_sandboxed =
         |process: &PathBuf| n_filters(&process.join("status")).is_some_and(|theirs| theirs > ours);
     let processes = processes.flatten().map(|entry| entry.path());
-    let confined: Vec<PathBuf> = processes.filter(is_confined).collect();
-    if confined.is_empty() {
+    let sandboxed: Vec<PathBuf> = processes.filter(is_sandboxed).collect();
+    if sandboxed.is_empty() {
         return Peer::Free;
     }
-    held_by(&confined, client, server)
+    held_by(&sandboxed, client, server)
 }
 
-/// As [`peer_of`], when these processes are the confined ones.
-fn held_by(confined: &[PathBuf], client: SocketAddr, server: SocketAddr) -> Peer {
+/// As [`peer_of`], when these processes are the sandboxed ones.
+fn held_by(sandboxed: &[PathBuf], client: SocketAddr, server: SocketAddr) -> Peer {
     let Some(inode) = inode_of(client, server) else {
         return Peer::Gone;
     };
     let socket = format!("socket:[{inode}]");
-    let is_held = confined.iter().any(|process| {
+    let is_held = sandboxed.iter().any(|process| {
         let Ok(descriptors) = fs::read_dir(process.join("fd")) else {
             // It has ended; or it hides, which none has a reason to.
             return process.join("fd").exists();
@@ -53,7 +53,7 @@ fn held_by(confined: &[PathBuf], client: SocketAddr, server: SocketAddr) -> Peer
             .flatten()
             .any(|entry| fs::read_link(entry.path()).is_ok_and(|to| to.as_os_str() == &*socket))
     });
-    if is_held { Peer::Confined } else { Peer::Free }
+    if is_held { Peer::Sandboxed } else { Peer::Free }
 }
 
 /// Of a process that still runs.
@@ -101,7 +101,7 @@ mod tests {
     use super::*;
     use std::net::{TcpListener, TcpStream};
 
-    /// Input: a client that connects and closes at once (issue 16.low). Answer: it counts as gone, and nobody is told of a confined process.
+    /// Input: a client that connects and closes at once (issue 16.low). Answer: it counts as gone, and nobody is told of a sandboxed process.
     #[test]
     fn the_socket_of_a_client_is_found_while_it_has_it() {
         for local in ["127.0.0.1:0", "[::1]:0"] {
@@ -117,7 +117,7 @@ mod tests {
             assert_eq!(held.to_str().unwrap(), format!("socket:[{inode}]"));
             assert_eq!(peer_of(client, server), Peer::Free);
             let us = [PathBuf::from("/proc/self")];
-            assert_eq!(held_by(&us, client, server), Peer::Confined);
+            assert_eq!(held_by(&us, client, server), Peer::Sandboxed);
             assert_eq!(held_by(&[], client, server), Peer::Free);
             drop(stream);
             assert_eq!(inode_of(client, server), None);

@@ -168,7 +168,7 @@ fn a_pip_that_is_killed_fails_one_compile_and_the_next_one_builds() {
 }
 
 #[test]
-fn a_server_installs_from_git_what_is_built_confined() {
+fn a_server_installs_from_git_what_is_built_in_a_sandbox() {
     let module = Repo::new("");
     source_folder(module.path(), "1.0");
     let commit = module.commit("version 1.0");

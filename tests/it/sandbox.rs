@@ -15,7 +15,7 @@ const ESCAPE_BUILD: &str = include_str!("../../fixtures/packages/escape_build.py
 
 /// This kernel has what is tested.
 #[expect(clippy::print_stderr, reason = "a skipped test says so")]
-fn can_confine() -> bool {
+fn can_sandbox() -> bool {
     let support = steward::sandbox::support();
     let can = support.landlock >= 6 && support.attributes && wrapper().is_empty();
     if !can {
@@ -102,7 +102,7 @@ fn server_of(dir: &Path, repo: &Repo) -> (PathBuf, String) {
 /// Input: plugins that read the database, secrets and other checkouts, change modes, owners, times and attributes of hidden files, reach other processes or the network (issue 16.1, issue 16.4, issue 16.6, security.md § 3 no. 38). Answer: each attempt is refused; what plugins do with files of their own works.
 #[test]
 fn plugins_do_not_get_out_and_do_what_plugins_do() {
-    if !can_confine() {
+    if !can_sandbox() {
         return;
     }
     // Not below the shared temporary files only: the data lie where a user may have them.
@@ -158,7 +158,7 @@ def reached() -> "string":
 /// Input: a plugin that connects to the API of a server without a token (issue 16.4). Answer: it cannot make a socket; a build's connection is closed.
 #[test]
 fn a_plugin_does_not_reach_the_api_of_a_server_without_a_token() {
-    if !can_confine() {
+    if !can_sandbox() {
         return;
     }
     let home = tempfile::tempdir().unwrap();
@@ -220,7 +220,7 @@ fn builds_to_escape(repo: &Repo, data: &Path, secret: &Path, plant: Option<&str>
 /// Input: a build backend that does the same (issue 16.1, issue 16.6). Answer: each attempt is refused; what builds do works.
 #[test]
 fn builds_do_not_get_out_and_do_what_builds_do() {
-    if !can_confine() {
+    if !can_sandbox() {
         return;
     }
     let home = tempfile::tempdir().unwrap();
@@ -252,7 +252,7 @@ fn builds_do_not_get_out_and_do_what_builds_do() {
 /// Input: a build that leaves links to secrets in the environment that it installs into (issue 16.1). Answer: the installation is refused, the link is named.
 #[test]
 fn a_build_leaves_no_link_for_the_compile_to_follow() {
-    if !can_confine() {
+    if !can_sandbox() {
         return;
     }
     let home = tempfile::tempdir().unwrap();
