@@ -3,6 +3,7 @@
 //! The format is that of `steward_compiler::protocol` (length and MessagePack), here over tokio's streams. A child is in
 //! a process group of its own, has none of our environment, dies with us, and is killed when its handle is dropped.
 
+pub mod cgroup;
 pub mod descendants;
 mod peer;
 mod supervised;
@@ -82,8 +83,12 @@ pub fn spawn_own<S: AsRef<OsStr>>(arguments: &[S]) -> io::Result<Child> {
 }
 
 /// As [`spawn_own`], below a supervisor (`process::supervisor`), and not killed when its handle is dropped: to end it is for
-/// [`end_supervised`]. `memory_bytes`: of all its processes together.
-pub fn spawn_own_supervised(arguments: &[&str], memory_bytes: u64) -> io::Result<Child> {
+/// [`end_supervised`]. `memory_bytes`: of all its processes together. `group`: which the supervisor joins.
+pub fn spawn_own_supervised(
+    arguments: &[&str],
+    memory_bytes: u64,
+    group: Option<&cgroup::Cgroup>,
+) -> io::Result<Child> {
     let program = own_program()?;
     let (parent, memory) = (std::process::id().to_string(), memory_bytes.to_string());
     let mut all: Vec<&OsStr> = [
@@ -99,7 +104,11 @@ pub fn spawn_own_supervised(arguments: &[&str], memory_bytes: u64) -> io::Result
     .to_vec();
     all.push(program.as_os_str());
     all.extend(arguments.iter().map(OsStr::new));
-    own_command(&all)?.spawn()
+    let mut command = own_command(&all)?;
+    if let Some(group) = group {
+        command.env(cgroup::CGROUP, group.path());
+    }
+    command.spawn()
 }
 
 /// Has a supervisor end all that is below it, and then itself.

@@ -13,6 +13,7 @@
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::AsRawFd;
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,6 +21,7 @@ use std::time::Duration;
 use nix::sys::signal::{self, SigSet};
 use rustix::process::{Signal, WaitId, WaitIdOptions};
 
+use super::cgroup::{self, CGROUP};
 use super::descendants::{below, children, end_all, memory_bytes, reap};
 use crate::sandbox::{Broker, SUPERVISOR, SupervisorLink};
 
@@ -55,7 +57,12 @@ pub fn supervise(
     if parent.is_some_and(|parent| std::os::unix::process::parent_id() != parent) {
         return Err(io::Error::other("the parent is gone"));
     }
+    if let Some(group) = std::env::var_os(CGROUP) {
+        // Before anything is started, so that all of it is in there. Without the group this process does its work alone.
+        let _ = cgroup::join(Path::new(&group));
+    }
     let mut command = Command::new(program);
+    command.env_remove(CGROUP);
     command.args(arguments).env_remove(SUPERVISOR);
     if std::env::var_os(super::PARENT).is_some() {
         command.env(super::PARENT, std::process::id().to_string());

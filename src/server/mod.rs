@@ -110,6 +110,7 @@ impl Server {
             ),
         }
         process::hide();
+        process::cgroup::sweep();
         tracing::info!(
             "compiles, and pip with what it builds, are sandboxed by: {}",
             sandbox::support()

@@ -759,3 +759,42 @@ fn plugins_reach_the_hosts_that_are_granted() {
         "{report}"
     );
 }
+
+/// Input: kill -9 of the supervisor of a compile whose plugin has a process in a session of its own (issue 16.5, security.md § 3 no. 34). Answer: where there are control groups, all of it ends; the compile is given another worker.
+#[test]
+fn a_supervisor_that_is_killed_takes_all_with_it() {
+    let home = tempfile::tempdir().unwrap();
+    let name = format!("outlives-supervisor-{}", std::process::id());
+    let repo = repo_with(
+        "hanger",
+        HANGS,
+        &format!("std::print(hanger::hangs(\"{name}\"))\n"),
+    );
+    let (_, config) = server_of(home.path(), &repo);
+    let served = serve(home.path(), &config);
+    wait_until("the plugin hangs", || n_processes(&name) == 1);
+    let hanging = || -> Vec<i32> {
+        let all = below(served.child.id()).into_iter();
+        all.filter(|(_, command)| command.starts_with(&name))
+            .map(|(id, _)| id)
+            .collect()
+    };
+    let first = hanging();
+    let group = fs::read_to_string(format!("/proc/{}/cgroup", first[0])).unwrap();
+    if !group.contains("steward-sandbox-") {
+        // Nobody but root may make control groups here.
+        return;
+    }
+    let supervisors = below(served.child.id()).into_iter();
+    let supervisors = supervisors.filter(|(_, command)| command.starts_with("steward supervise"));
+    for (id, _) in supervisors {
+        crate::harness::signal(u32::try_from(id).unwrap(), rustix::process::Signal::KILL);
+    }
+    wait_until(
+        "another worker compiles, and the first one's processes are gone",
+        || {
+            let now = hanging();
+            now.len() == 1 && now != first && n_processes(&name) == 1
+        },
+    );
+}

@@ -13,7 +13,7 @@ use tokio::process::{Child, ChildStdin, ChildStdout};
 
 use super::frames::{Job, JobDone, Refusal, Reply, Request};
 use crate::modules::Inspection;
-use crate::process;
+use crate::process::{self, cgroup::Cgroup};
 use crate::sandbox::{SandboxPolicy, SandboxSupport};
 
 /// Limits of a compile.
@@ -90,6 +90,8 @@ struct Worker {
     n_jobs: u32,
     /// The sandbox that it has entered.
     policy: Option<SandboxPolicy>,
+    /// Ends what is left when the supervisor is gone, where groups can be made.
+    _group: Option<Cgroup>,
 }
 
 /// A worker is replaced after this many jobs, so that whatever a model leaves behind in it does not add up.
@@ -296,9 +298,11 @@ impl Pool {
 
     fn start(&self) -> std::io::Result<Worker> {
         let memory = self.options.memory_bytes.to_string();
+        let group = Cgroup::make();
         let mut child = process::spawn_own_supervised(
             &["compile-worker", "--memory-bytes", &memory],
             self.options.memory_bytes,
+            group.as_ref(),
         )?;
         let pipe = || std::io::Error::other("a pipe to the worker is missing");
         let stdin = child.stdin.take().ok_or_else(pipe)?;
@@ -309,13 +313,15 @@ impl Pool {
             stdout,
             n_jobs: 0,
             policy: None,
+            _group: group,
         })
     }
 }
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        // The supervisor ends all that is below it before it ends itself. To kill it would let them go.
+        // The supervisor ends all that is below it before it ends itself. To kill it would let them go, where they are in no
+        // control group.
         process::end_supervised(&self.child);
     }
 }
