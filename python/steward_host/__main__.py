@@ -47,6 +47,8 @@ def main(mode: str) -> int:
     cache = os.environ.get("STEWARD_PYCACHE")
     if cache:
         sys.pycache_prefix = cache
+    elif cache == "":
+        sys.dont_write_bytecode = True
     incoming, outgoing = take_pipes()
     die_with_parent(parent)
     from steward_host import host

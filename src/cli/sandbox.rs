@@ -33,7 +33,8 @@ pub(super) fn run(command: &[OsString]) -> ExitCode {
         .env("HOME", &policy.scratch)
         .env("TMPDIR", &policy.scratch)
         .env("STEWARD_SCRATCH", &policy.scratch)
-        .env("STEWARD_PYCACHE", policy.scratch.join("pycache"))
+        // What one compile writes, the next one must not run: bytecode is read where it lies, and none is written.
+        .env("STEWARD_PYCACHE", "")
         .exec();
     eprintln!("steward: cannot run {}: {error}", program.to_string_lossy());
     ExitCode::from(TROUBLE)

@@ -174,6 +174,7 @@ pub(super) fn policy(
         writable: vec![checkouts],
         deposit: vec![files],
         network: Network::None,
+        is_ours: true,
         // That of the worker, which has set it already.
         memory_bytes: None,
     })

@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::Source;
 use super::run::{blocking, folder_of};
 use crate::domain::EnvironmentId;
-use crate::files::{entries, folders, is_older};
+use crate::files::{entries, folders, is_older, remove_tree};
 use crate::store::{self, Store};
 
 /// Folders with an entry for each environment, by the name of its folders (`domain::environment_folder`); those of older
@@ -66,7 +66,7 @@ pub fn sweep_python(data: &Path, age: Duration) {
             } else {
                 age
             };
-            if name != Some("pycache") && is_older(&path, age) {
+            if is_older(&path, age) {
                 remove(&path);
             }
         }
@@ -84,11 +84,7 @@ pub fn sweep_python(data: &Path, age: Duration) {
 
 /// Whether it is gone.
 fn remove(path: &Path) -> bool {
-    let is_folder = fs::symlink_metadata(path).is_ok_and(|meta| meta.is_dir());
-    let removed = match is_folder {
-        true => fs::remove_dir_all(path),
-        false => fs::remove_file(path),
-    };
+    let removed = remove_tree(path);
     if let Err(error) = &removed {
         tracing::warn!(%error, "cannot remove {}, which nothing needs", path.display());
     }
@@ -151,7 +147,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let data = dir.path();
         let home = data.join("python/scratch/one");
-        let all = ["tmpabc", "pycache", ".cache", "../two/tmpx"];
+        let all = ["tmpabc", "older", ".cache", "../two/tmpx"];
         for name in all {
             fs::create_dir_all(home.join(name)).unwrap();
         }
@@ -164,7 +160,7 @@ mod tests {
         assert_eq!(entries(&home).len(), 4);
         assert_eq!(entries(&data.join("runtime")).len(), 2);
         sweep_python(data, Duration::ZERO);
-        assert_eq!(entries(&home), [home.join("pycache")]);
+        assert_eq!(entries(&home).len(), 0);
         assert_eq!(entries(&data.join("python/scratch/two")).len(), 0);
         assert_eq!(
             entries(&data.join("runtime")),

@@ -103,6 +103,25 @@ fn unpack(cache: &Path) -> io::Result<PathBuf> {
     }
 }
 
+/// Compiles our package where it was unpacked, once, with nobody's code but ours: compiles of repositories read this bytecode
+/// and write none. Blocks.
+pub fn precompile(runtime: &PythonRuntime) {
+    if runtime.package.join("steward_host/__pycache__").is_dir() {
+        return;
+    }
+    let mut command = Command::new(&runtime.interpreter);
+    command
+        .args(["-I", "-m", "compileall", "-q"])
+        .arg(&runtime.package)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    // Without it, compiles begin a little later.
+    if let Err(error) = command.status() {
+        tracing::debug!(%error, "cannot compile our Python package ahead of need");
+    }
+}
+
 /// Our Python sources: path below the package, content.
 fn files() -> impl Iterator<Item = (&'static str, &'static [u8])> {
     let mut rest = CONTENTS;

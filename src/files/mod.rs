@@ -7,9 +7,11 @@
 
 mod age;
 mod draft;
+mod remove;
 
 pub use age::{entries, folders, is_older, touch};
 pub use draft::Draft;
+pub use remove::{ScratchFolder, empty_folder, remove_tree};
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

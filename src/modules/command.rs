@@ -11,13 +11,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use tempfile::{NamedTempFile, TempDir};
+use tempfile::NamedTempFile;
 use tokio_util::sync::CancellationToken;
 
 use super::Error;
 use super::credentials::{self, OF_PIP};
 use super::repositories::Repositories;
 use super::said::good;
+use crate::files::ScratchFolder;
 use crate::process::{self, Ended, Launcher};
 use crate::sandbox::{Network, SandboxPolicy};
 
@@ -80,7 +81,7 @@ struct Held {
     launcher: Launcher,
     memory_bytes: u64,
     /// Home and temporary files.
-    scratch: TempDir,
+    scratch: ScratchFolder,
     repositories: Repositories,
     cache: PathBuf,
     deadline: Instant,
@@ -118,11 +119,8 @@ impl Runner {
     ) -> Result<Self, Error> {
         let failed = || Error::io("cannot make a scratch folder");
         let real = |path: &Path| std::fs::canonicalize(path).map_err(failed());
-        let scratch = tempfile::Builder::new()
-            .prefix("pip-")
-            .tempdir_in(real(folders.builds)?)
-            .map_err(failed())?;
         let builds = real(folders.builds)?;
+        let scratch = ScratchFolder::new("pip-", &builds).map_err(failed())?;
         let repositories = Repositories::new(sandbox, &builds, scratch.path(), repositories)?;
         let mut hidden = sandbox.hidden.clone();
         hidden.extend(credentials::all(uses_system_config));
@@ -140,6 +138,7 @@ impl Runner {
             writable: vec![real(folders.environment)?, real(folders.cache)?],
             deposit: Vec::new(),
             network: Network::Open,
+            is_ours: false,
             memory_bytes: Some(sandbox.memory_bytes),
         };
         let launcher =

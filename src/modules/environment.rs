@@ -16,7 +16,7 @@ use super::command::{Folders, InstallSandbox, Runner};
 use super::copy::copy_tree;
 use super::pip::{Job, Pip};
 use super::{Error, Inspection, Installed, Lock, Offline, Requirements, Source, links};
-use crate::files::{folders, is_older, touch};
+use crate::files::{folders, is_older, remove_tree, touch};
 
 /// The extension of the mark of an environment that is whole, which holds its lock.
 const COMPLETE: &str = "complete";
@@ -100,7 +100,7 @@ impl Environments {
         }
         let _ = fs::remove_file(&mark);
         if environment.exists() {
-            fs::remove_dir_all(&environment).map_err(failed())?;
+            remove_tree(&environment).map_err(failed())?;
         }
         let made = self.make(&environment, project, interpreter, &requirements, lock);
         match made {
@@ -112,7 +112,7 @@ impl Environments {
                 Ok(Some(installed))
             }
             Err(error) => {
-                let _ = fs::remove_dir_all(&environment);
+                let _ = remove_tree(&environment);
                 Err(error)
             }
         }
@@ -256,7 +256,7 @@ pub fn sweep(data: &Path, kept: &[PathBuf], age: Duration) -> usize {
     ] {
         for path in folders(&directory) {
             if is_older(&path, age) {
-                let _ = fs::remove_dir_all(&path);
+                let _ = remove_tree(&path);
             }
         }
     }
@@ -278,5 +278,5 @@ fn remove_unused(environment: &Path, kept: &[PathBuf], age: Duration) -> bool {
     }
     // The mark goes first: half of an environment is none.
     let _ = fs::remove_file(mark);
-    fs::remove_dir_all(environment).is_ok()
+    remove_tree(environment).is_ok()
 }

@@ -10,10 +10,11 @@ use std::io::{Read, Seek};
 use std::path::Path;
 use std::process::Command;
 
-use tempfile::{NamedTempFile, TempDir};
+use tempfile::NamedTempFile;
 
 use super::credentials::{self, OF_GIT};
 use super::{Error, InstallSandbox};
+use crate::files::ScratchFolder;
 use crate::process::{self, Launcher};
 use crate::sandbox::{Network, SandboxPolicy};
 
@@ -29,9 +30,9 @@ pub(super) struct Repositories {
     launcher: Launcher,
     memory_bytes: u64,
     /// Its home.
-    _home: TempDir,
+    _home: ScratchFolder,
     /// A folder for each, and git's configuration that puts them in their places. Builds read it.
-    pub(super) copies: TempDir,
+    pub(super) copies: ScratchFolder,
     trace: RefCell<NamedTempFile>,
     known: RefCell<Vec<String>>,
     /// What the project names.
@@ -47,7 +48,7 @@ impl Repositories {
         named: Vec<String>,
     ) -> Result<Self, Error> {
         let failed = || Error::io("cannot make a scratch folder");
-        let folder = |prefix: &str| tempfile::Builder::new().prefix(prefix).tempdir_in(builds);
+        let folder = |prefix: &str| ScratchFolder::new(prefix, builds);
         let (home, copies) = (
             folder("git-").map_err(failed())?,
             folder("copies-").map_err(failed())?,
@@ -60,6 +61,7 @@ impl Repositories {
             writable: vec![copies.path().to_owned()],
             deposit: Vec::new(),
             network: Network::Open,
+            is_ours: false,
             memory_bytes: Some(sandbox.memory_bytes),
         };
         let launcher =

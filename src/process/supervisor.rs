@@ -81,7 +81,7 @@ pub fn supervise(
     signals.thread_block()?;
     let link = link.map(|(ours, _)| ours);
     if let Some(link) = &link {
-        serve_sandbox(Arc::clone(link));
+        serve_sandbox(Arc::clone(link), child.id());
         watch(supervision, child.id(), Arc::clone(link));
     }
     wait(child, supervision, &signals)
@@ -113,9 +113,9 @@ fn wait(mut child: Child, supervision: Supervision, signals: &SigSet) -> io::Res
 }
 
 /// Makes changes of attributes for the program's sandbox, if it enters one.
-fn serve_sandbox(link: Arc<SupervisorLink>) {
+fn serve_sandbox(link: Arc<SupervisorLink>, program: u32) {
     std::thread::spawn(move || {
-        if let Ok(Some(broker)) = Broker::accept(&link) {
+        if let Ok(Some(broker)) = Broker::accept(&link, program) {
             broker.serve();
         }
     });

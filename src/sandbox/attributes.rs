@@ -133,6 +133,8 @@ pub(super) fn listen() -> io::Result<OwnedFd> {
 pub struct Broker {
     listener: OwnedFd,
     roots: Roots,
+    /// The process that entered the sandbox.
+    program: u32,
 }
 
 impl Broker {
@@ -140,9 +142,13 @@ impl Broker {
     ///
     /// # Errors
     /// What came is no listener.
-    pub fn accept(link: &SupervisorLink) -> io::Result<Option<Self>> {
+    pub fn accept(link: &SupervisorLink, program: u32) -> io::Result<Option<Self>> {
         let received = link.receive()?;
-        Ok(received.map(|(listener, roots)| Self { listener, roots }))
+        Ok(received.map(|(listener, roots)| Self {
+            listener,
+            roots,
+            program,
+        }))
     }
 
     /// Answers until there is no process left in the sandbox.
@@ -176,19 +182,36 @@ impl Broker {
         }
         let place = rustix::fs::readlinkat(CWD, own(&target), Vec::new())?;
         let place = PathBuf::from(OsString::from_vec(place.into_bytes()));
-        self.check(&place, &change)?;
+        if !self.roots.has_landlock && has_other_names(&target)? {
+            return Err(Errno::PERM);
+        }
+        let is_program = process.group() == Some(self.program);
+        self.check(&place, &change, is_program)?;
         change.make(&target)
     }
 
-    fn check(&self, place: &Path, change: &Change) -> Result<(), Errno> {
-        let is_below = |folders: &[PathBuf]| folders.iter().any(|folder| place.starts_with(folder));
+    /// The folders themselves stay as they are: who empties and counts them must be able to read them.
+    fn check(&self, place: &Path, change: &Change, is_program: bool) -> Result<(), Errno> {
+        let is_below = |folder: &PathBuf| place.starts_with(folder) && place != folder;
         let is_of_times = matches!(change, Change::Times(_));
-        if is_below(&self.roots.writable) || (is_of_times && is_below(&self.roots.deposit)) {
-            Ok(())
-        } else {
-            Err(Errno::PERM)
-        }
+        let roots = &self.roots;
+        let is_allowed = match &roots.scratch {
+            Some(scratch) if !is_program => is_below(scratch),
+            _ => {
+                roots.writable.iter().any(is_below)
+                    || (is_of_times && roots.deposit.iter().any(is_below))
+                    || (is_program && roots.scratch.as_deref() == Some(place))
+            }
+        };
+        if is_allowed { Ok(()) } else { Err(Errno::PERM) }
     }
+}
+
+/// Whether a file can be found under another name, maybe elsewhere.
+fn has_other_names(file: &OwnedFd) -> Result<bool, Errno> {
+    let found = rustix::fs::fstat(file)?;
+    let is_folder = rustix::fs::FileType::from_raw_mode(found.st_mode).is_dir();
+    Ok(!is_folder && found.st_nlink > 1)
 }
 
 /// A name of one of our own files that can be used where a path is asked for.
@@ -200,6 +223,13 @@ fn own(file: &OwnedFd) -> String {
 struct Process(u32);
 
 impl Process {
+    /// The process that the thread belongs to.
+    fn group(&self) -> Option<u32> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.0)).ok()?;
+        let line = status.lines().find_map(|line| line.strip_prefix("Tgid:"))?;
+        line.trim().parse().ok()
+    }
+
     fn bytes(&self, at: u64, most: usize) -> Result<Vec<u8>, Errno> {
         let failed = |error: io::Error| Errno::from_io_error(&error).unwrap_or(Errno::PERM);
         let memory = File::open(format!("/proc/{}/mem", self.0)).map_err(|_| Errno::PERM)?;
@@ -242,7 +272,7 @@ impl Process {
             });
         }
         let time = |at: u64| -> Result<Timespec, Errno> {
-            let fraction = self.word(at + 8)?;
+            let fraction = self.word(behind(at, 8)?)?;
             Ok(Timespec {
                 tv_sec: self.word(at)?,
                 tv_nsec: fraction.checked_mul(nanoseconds).ok_or(Errno::INVAL)?,
@@ -250,9 +280,14 @@ impl Process {
         };
         Ok(Timestamps {
             last_access: time(at)?,
-            last_modification: time(at + 16)?,
+            last_modification: time(behind(at, 16)?)?,
         })
     }
+}
+
+/// An address some bytes behind another.
+fn behind(at: u64, n_bytes: u64) -> Result<u64, Errno> {
+    at.checked_add(n_bytes).ok_or(Errno::FAULT)
 }
 
 /// The file that a call names.
@@ -455,7 +490,7 @@ fn whole_seconds(process: &Process, at: u64) -> Result<Timestamps, Errno> {
     };
     Ok(Timestamps {
         last_access: time(at)?,
-        last_modification: time(at + 8)?,
+        last_modification: time(behind(at, 8)?)?,
     })
 }
 
@@ -540,17 +575,51 @@ mod tests {
             roots: Roots {
                 writable: vec![dir.path().join("scratch")],
                 deposit: vec![dir.path().join("files")],
+                scratch: None,
+                has_landlock: true,
             },
+            program: 1,
         };
         let now = Process(0).times(0, 1).unwrap();
-        let check = |place: &str, change: &Change| broker.check(&dir.path().join(place), change);
+        let check =
+            |place: &str, change: &Change| broker.check(&dir.path().join(place), change, false);
         assert!(check("scratch/a/b", &Change::Mode(0o777)).is_ok());
-        assert!(check("scratch", &Change::Mode(0o777)).is_ok());
+        assert!(check("scratch", &Change::Mode(0o300)).is_err());
         assert!(check("files/a", &Change::Times(now)).is_ok());
         let now = Process(0).times(0, 1).unwrap();
         for place in ["files/a", "scratch-of-another/a", "data", ""] {
             assert_eq!(check(place, &Change::Mode(0)), Err(Errno::PERM), "{place}");
         }
         assert_eq!(check("data", &Change::Times(now)), Err(Errno::PERM));
+    }
+
+    #[test]
+    fn only_the_program_itself_changes_what_the_second_layer_may_not_write() {
+        let listener = File::open("/dev/null").unwrap().into();
+        let broker = Broker {
+            listener,
+            roots: Roots {
+                writable: vec!["/d/scratch".into(), "/d/checkouts".into()],
+                deposit: vec!["/d/files".into()],
+                scratch: Some("/d/scratch".into()),
+                has_landlock: true,
+            },
+            program: 1,
+        };
+        let check = |place: &str, is_program| {
+            broker.check(
+                Path::new(place),
+                &Change::Times(Process(0).times(0, 1).unwrap()),
+                is_program,
+            )
+        };
+        for place in ["/d/checkouts/a", "/d/files/a"] {
+            assert!(
+                check(place, true).is_ok() && check(place, false).is_err(),
+                "{place}"
+            );
+        }
+        assert!(check("/d/scratch/a", true).is_ok() && check("/d/scratch/a", false).is_ok());
+        assert!(check("/d/scratch", true).is_ok() && check("/d/scratch", false).is_err());
     }
 }

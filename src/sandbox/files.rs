@@ -47,11 +47,24 @@ fn deposit() -> BitFlags<AccessFs> {
 
 /// Puts the policy in force for this thread and its descendants; the version of Landlock that does it, or 0.
 pub(super) fn restrict(policy: &SandboxPolicy) -> Result<u8, RulesetError> {
-    let readable = all_but(Path::new("/"), &policy.hidden)
+    let mut hidden = policy.hidden.clone();
+    // A second layer hides nothing by itself: from inside of the first one it could not list what remains.
+    if !hidden.is_empty() {
+        // The disks of the machine are there, for root.
+        hidden.push(PathBuf::from("/dev"));
+    }
+    let readable = all_but(Path::new("/"), &hidden)
         .into_iter()
         .chain(policy.readable.iter().cloned());
     let device = AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::Truncate;
-    let devices = ["/dev/null", "/dev/zero", "/dev/full", "/dev/tty"];
+    let devices = [
+        "/dev/null",
+        "/dev/zero",
+        "/dev/full",
+        "/dev/tty",
+        "/dev/random",
+        "/dev/urandom",
+    ];
     let mut ruleset = Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)
         .handle_access(AccessFs::from_all(NEWEST))?

@@ -50,6 +50,9 @@ pub struct SandboxPolicy {
     /// Folders below which files can be made, but neither read nor listed.
     pub deposit: Vec<PathBuf>,
     pub network: Network,
+    /// The process that enters is a program of ours, and starts others in a second layer: it alone may change attributes
+    /// below `writable` and `deposit`, and choose processors for others.
+    pub is_ours: bool,
     /// What each process may map; `None`: as much as the one that enters.
     pub memory_bytes: Option<u64>,
 }
@@ -135,10 +138,10 @@ pub fn enter(
     if seccomp {
         // Before the filter that refuses: it would refuse nothing that this needs, but so it does not matter.
         if let Some(supervisor) = supervisor.filter(|_| attributes::is_supported()) {
-            supervisor.hand_over(&attributes::listen()?, policy)?;
+            supervisor.hand_over(&attributes::listen()?, policy, landlock > 0)?;
             attributes = true;
         }
-        syscalls::restrict(policy.network)?;
+        syscalls::restrict(policy.network, policy.is_ours)?;
     }
     Ok(SandboxSupport {
         landlock,
@@ -157,6 +160,7 @@ impl SandboxPolicy {
             readable: Vec::new(),
             writable: Vec::new(),
             deposit: Vec::new(),
+            is_ours: false,
             memory_bytes: None,
             ..self.clone()
         }

@@ -34,6 +34,10 @@ pub(super) struct Roots {
     pub(super) writable: Vec<std::path::PathBuf>,
     /// Here only times may be.
     pub(super) deposit: Vec<std::path::PathBuf>,
+    /// Where everybody may; only the program itself may elsewhere. Empty: there is no difference.
+    pub(super) scratch: Option<std::path::PathBuf>,
+    /// Files have no second name that leads out of the folders: Landlock keeps links from being made.
+    pub(super) has_landlock: bool,
 }
 
 impl SupervisorLink {
@@ -77,11 +81,18 @@ impl SupervisorLink {
     }
 
     /// Gives the listener of a filter to the supervisor.
-    pub(super) fn hand_over(&self, listener: &OwnedFd, policy: &SandboxPolicy) -> io::Result<()> {
+    pub(super) fn hand_over(
+        &self,
+        listener: &OwnedFd,
+        policy: &SandboxPolicy,
+        has_landlock: bool,
+    ) -> io::Result<()> {
         let writable = std::iter::once(&policy.scratch).chain(&policy.writable);
         let roots = Roots {
             writable: writable.cloned().collect(),
             deposit: policy.deposit.clone(),
+            scratch: policy.is_ours.then(|| policy.scratch.clone()),
+            has_landlock,
         };
         let text = serde_json::to_vec(&roots).map_err(io::Error::other)?;
         if text.len() > MAX_MESSAGE_BYTES {

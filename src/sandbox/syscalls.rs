@@ -66,7 +66,47 @@ const ALWAYS_REFUSED: &[i64] = &[
     libc::SYS_adjtimex,
     libc::SYS_sethostname,
     libc::SYS_setdomainname,
+    libc::SYS_move_pages,
+    libc::SYS_migrate_pages,
+    // Memory that belongs to no process, so that no limit counts it, and that may outlive all of them.
+    libc::SYS_memfd_create,
+    libc::SYS_memfd_secret,
+    libc::SYS_shmget,
+    libc::SYS_shmat,
+    libc::SYS_shmctl,
+    libc::SYS_semget,
+    libc::SYS_semctl,
+    libc::SYS_semop,
+    libc::SYS_semtimedop,
+    libc::SYS_msgget,
+    libc::SYS_msgsnd,
+    libc::SYS_msgrcv,
+    libc::SYS_msgctl,
+    libc::SYS_mq_open,
+    libc::SYS_mq_unlink,
+    // The names of what others make and open in folders that cannot be listed.
+    libc::SYS_inotify_add_watch,
+    libc::SYS_fanotify_init,
+    libc::SYS_fanotify_mark,
 ];
+/// Bits of `clone` that make namespaces: in one of its own, a process has all of root's powers over the kernel's interfaces.
+const NAMESPACES: [libc::c_int; 7] = [
+    libc::CLONE_NEWNS,
+    libc::CLONE_NEWCGROUP,
+    libc::CLONE_NEWUTS,
+    libc::CLONE_NEWIPC,
+    libc::CLONE_NEWUSER,
+    libc::CLONE_NEWPID,
+    libc::CLONE_NEWNET,
+];
+/// Calls with a process as their first argument, 0 for the caller: Landlock lets them reach any process of the user.
+const OF_PROCESSES: &[i64] = &[
+    libc::SYS_sched_setscheduler,
+    libc::SYS_sched_setparam,
+    libc::SYS_sched_setattr,
+];
+/// `IOPRIO_WHO_PROCESS`.
+const IOPRIO_PROCESS: u64 = 1;
 /// Without a network, what is left of sockets is pairs of them.
 const OF_SERVERS: &[i64] = &[
     libc::SYS_bind,
@@ -77,14 +117,28 @@ const OF_SERVERS: &[i64] = &[
 
 pub(super) fn is_supported() -> bool {
     Path::new("/proc/sys/kernel/seccomp/actions_avail").exists()
-        && filter(Network::None).is_ok()
-        && filter(Network::Open).is_ok()
+        && filter(Network::None, true).is_ok()
+        && filter(Network::Open, false).is_ok()
 }
 
-/// Puts the filter in force for this thread and its descendants.
-pub(super) fn restrict(network: Network) -> io::Result<()> {
-    let program = filter(network).map_err(io::Error::other)?;
-    seccompiler::apply_filter(&program).map_err(io::Error::other)
+/// Puts the filters in force for this thread and its descendants. `is_ours`: it may choose processors for what it starts.
+pub(super) fn restrict(network: Network, is_ours: bool) -> io::Result<()> {
+    for program in [filter(network, is_ours), without_clone3()] {
+        let program = program.map_err(io::Error::other)?;
+        seccompiler::apply_filter(&program).map_err(io::Error::other)?;
+    }
+    Ok(())
+}
+
+/// The arguments of `clone3` lie in memory, where a filter cannot look. It answers as on a kernel that has none, and the C
+/// library falls back to `clone`.
+fn without_clone3() -> Result<BpfProgram, String> {
+    let target = architecture()?;
+    let rules = numberings(libc::SYS_clone3, target).map(|number| (number, Vec::new()));
+    let missing = SeccompAction::Errno(libc::ENOSYS as u32);
+    let filter = SeccompFilter::new(rules.collect(), SeccompAction::Allow, missing, target)
+        .map_err(|error| error.to_string())?;
+    filter.try_into().map_err(|error| format!("{error}"))
 }
 
 /// The architecture that we were built for.
@@ -104,7 +158,7 @@ type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
 /// Of several conditions on one call, each refuses by itself. With a proxy, a connection that is made by sending (TCP Fast
 /// Open) is refused: Landlock looks at `connect` only.
-fn filter(network: Network) -> Result<BpfProgram, String> {
+fn filter(network: Network, is_ours: bool) -> Result<BpfProgram, String> {
     let target = architecture()?;
     let mut rules = Rules::new();
     let mut refuse = |number: i64| {
@@ -121,7 +175,7 @@ fn filter(network: Network) -> Result<BpfProgram, String> {
         refuse(libc::SYS_socket);
         refuse(libc::SYS_connect);
     }
-    for (number, conditions) in sockets(network)? {
+    for (number, conditions) in sockets(network)?.into_iter().chain(others(is_ours)?) {
         for number in numberings(number, target) {
             rules.insert(number, conditions.clone());
         }
@@ -149,6 +203,41 @@ fn filter(network: Network) -> Result<BpfProgram, String> {
     let filter = SeccompFilter::new(rules, SeccompAction::Allow, refused, target)
         .map_err(|error| error.to_string())?;
     filter.try_into().map_err(|error| format!("{error}"))
+}
+
+/// What reaches other processes or makes namespaces, by the arguments.
+fn others(is_ours: bool) -> Result<Rules, String> {
+    let mut rules = Rules::new();
+    let another = |argument| condition(argument, SeccompCmpOp::Ne, 0);
+    for number in OF_PROCESSES {
+        rules.insert(*number, vec![rule(vec![another(0)?])?]);
+    }
+    if !is_ours {
+        rules.insert(libc::SYS_sched_setaffinity, vec![rule(vec![another(0)?])?]);
+    }
+    // A pointer to new limits, of another process. The upper half of a pointer may be all that is not zero.
+    let limits = |half| {
+        let pointer = SeccompCondition::new(2, half, SeccompCmpOp::Ne, 0);
+        let pointer = pointer.map_err(|error| error.to_string())?;
+        rule(vec![another(0)?, pointer])
+    };
+    rules.insert(libc::SYS_prlimit64, vec![limits(SeccompCmpArgLen::Qword)?]);
+    rules.insert(
+        libc::SYS_setpriority,
+        vec![rule(vec![another(0)?])?, rule(vec![another(1)?])?],
+    );
+    let not_a_process = condition(0, SeccompCmpOp::Ne, IOPRIO_PROCESS)?;
+    rules.insert(
+        libc::SYS_ioprio_set,
+        vec![rule(vec![not_a_process])?, rule(vec![another(1)?])?],
+    );
+    let namespaces = NAMESPACES.map(|bit| {
+        let bit = u64::from(bit.cast_unsigned());
+        rule(vec![condition(0, SeccompCmpOp::MaskedEq(bit), bit)?])
+    });
+    let namespaces = namespaces.into_iter().collect::<Result<Vec<_>, _>>()?;
+    rules.insert(libc::SYS_clone, namespaces);
+    Ok(rules)
 }
 
 /// Which sockets are refused, by their arguments: family, type.

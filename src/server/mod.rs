@@ -109,6 +109,10 @@ impl Server {
                 "no Python of 3.11 or later was found: models with Python modules cannot be compiled"
             ),
         }
+        if let Some(python) = pool_options.python.clone() {
+            // Nobody waits for it.
+            tokio::task::spawn_blocking(move || compile::precompile(&python));
+        }
         process::hide();
         process::cgroup::sweep();
         tracing::info!(

@@ -186,12 +186,14 @@ impl World for DirWorld {
         }
         let path = self.resolve(path);
         if let Some(parent) = path.parent() {
+            let roots = self.roots.as_ref();
+            // Before, so that no folder is made over a link; after, for what was not there before.
+            let is_outside = || roots.is_some_and(|roots| roots.is_outside(parent));
+            if is_outside() {
+                return Err(io::Error::other("the file is not below the project"));
+            }
             fs::create_dir_all(parent)?;
-            if self
-                .roots
-                .as_ref()
-                .is_some_and(|roots| roots.is_outside(parent))
-            {
+            if is_outside() {
                 return Err(io::Error::other("the file is not below the project"));
             }
         }

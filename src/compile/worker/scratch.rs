@@ -1,22 +1,28 @@
-//! The scratch folder of an environment's compiles: home, temporary files and bytecode of its Python code.
+//! The scratch folder of an environment's compiles: home and temporary files of its Python code.
 //!
-//! It is emptied after each compile, but for the bytecode, which is worth keeping. While a compile runs, what lies in it is
-//! added up now and then; over the quota, the compile's processes are ended. One file has a limit of its own
-//! (`sandbox::limits`), so the disk cannot be filled between two looks by much.
+//! It is emptied after each compile. While a compile runs, what lies in it is added up now and then, also what has no name any
+//! more but is open; over the quota, the compile's processes are ended. One file has a limit of its own (`sandbox::limits`), so
+//! the disk cannot be filled between two looks by much. A folder that cannot be read, or lies deeper than any honest one,
+//! counts as too much: what cannot be added up is no reason to let it be.
 
-use std::fs;
-use std::io;
+use std::collections::BTreeSet;
+use std::fs::{self, File};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Stays between compiles.
-const BYTECODE: &str = "pycache";
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, openat, statat};
+use rustix::io::Errno;
+
+use crate::files::empty_folder;
+use crate::process::descendants;
+
 /// Files and folders, whatever their size.
 const MAX_ENTRIES: usize = 100_000;
-const MAX_DEPTH: usize = 200;
+/// A file handle is held for each level.
+const MAX_DEPTH: usize = 100;
 /// The time between two looks.
 const PAUSE: Duration = Duration::from_millis(200);
 /// What `st_blocks` counts in.
@@ -24,76 +30,108 @@ const BLOCK_BYTES: u64 = 512;
 
 /// Empties the folder. What cannot be removed is logged, and counts against the quota of the next compile.
 pub(super) fn empty(folder: &Path) {
-    for path in entries(folder) {
-        if path.file_name().is_some_and(|name| name == BYTECODE) {
-            continue;
-        }
-        if let Err(error) = remove(&path) {
-            tracing::warn!(%error, "cannot remove {} after the compile", path.display());
-        }
-    }
-}
-
-fn entries(folder: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    entries.map(|entry| entry.path()).collect()
-}
-
-/// Removes a file, a link, or a folder with all below, also one that its owner was made not to read.
-fn remove(path: &Path) -> io::Result<()> {
-    if !fs::symlink_metadata(path)?.is_dir() {
-        return fs::remove_file(path);
-    }
-    match fs::remove_dir_all(path) {
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-            open_folders(path, 0);
-            fs::remove_dir_all(path)
-        }
-        removed => removed,
-    }
-}
-
-/// Gives the owner all rights to folders. Links are not followed.
-fn open_folders(folder: &Path, depth: usize) {
+    // Its code may have closed it to us.
     let _ = fs::set_permissions(folder, fs::Permissions::from_mode(0o700));
-    if depth == MAX_DEPTH {
-        return;
+    if let Err(error) = empty_folder(folder) {
+        tracing::warn!(%error, "cannot empty {} after the compile", folder.display());
     }
-    for path in entries(folder) {
-        if fs::symlink_metadata(&path).is_ok_and(|meta| meta.is_dir()) {
-            open_folders(&path, depth + 1);
+}
+
+/// What is added up.
+struct Sum {
+    n_bytes: u64,
+    n_entries: usize,
+    max_bytes: u64,
+    /// Of files that were counted over an open handle.
+    seen: BTreeSet<(u64, u64)>,
+}
+
+impl Sum {
+    /// Counts something; why it is too much, if it is.
+    fn add(&mut self, blocks: u64) -> Result<(), String> {
+        self.n_entries += 1;
+        self.n_bytes = self
+            .n_bytes
+            .saturating_add(blocks.saturating_mul(BLOCK_BYTES));
+        if self.n_bytes > self.max_bytes {
+            return Err(format!(
+                "the compile wrote more than {} MiB to its scratch folder",
+                self.max_bytes >> 20
+            ));
         }
+        if self.n_entries > MAX_ENTRIES {
+            return Err(format!(
+                "the compile made more than {MAX_ENTRIES} files in its scratch folder"
+            ));
+        }
+        Ok(())
+    }
+
+    fn add_folder(&mut self, folder: &File, depth: usize) -> Result<(), String> {
+        let unreadable = |_| "the compile closed a folder in its scratch folder".to_owned();
+        if depth > MAX_DEPTH {
+            return Err(format!(
+                "the compile nested folders deeper than {MAX_DEPTH} in its scratch folder"
+            ));
+        }
+        for entry in Dir::read_from(folder).map_err(unreadable)? {
+            let Ok(entry) = entry else { continue };
+            let name = entry.file_name();
+            if matches!(name.to_bytes(), b"." | b"..") {
+                continue;
+            }
+            let Ok(found) = statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) else {
+                continue;
+            };
+            self.add(u64::try_from(found.st_blocks).unwrap_or_default())?;
+            if FileType::from_raw_mode(found.st_mode).is_dir() {
+                let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+                match openat(folder, name, flags, Mode::empty()) {
+                    Ok(below) => self.add_folder(&below.into(), depth + 1)?,
+                    Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {}
+                    Err(error) => return Err(unreadable(error)),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Counts files of the folder that were removed while a process below this one has them open.
+    fn add_removed(&mut self, folder: &Path) -> Result<(), String> {
+        let own = rustix::process::getpid().as_raw_nonzero().get();
+        for process in descendants::below([own]) {
+            let handles = fs::read_dir(format!("/proc/{process}/fd"));
+            for handle in handles.into_iter().flatten().flatten() {
+                let path = handle.path();
+                let is_removed = fs::read_link(&path).is_ok_and(|to| {
+                    to.starts_with(folder) && to.to_string_lossy().ends_with(" (deleted)")
+                });
+                if let Some(meta) = is_removed.then(|| fs::metadata(&path).ok()).flatten()
+                    && self.seen.insert((meta.dev(), meta.ino()))
+                {
+                    self.add(meta.blocks())?;
+                }
+            }
+        }
+        Ok(())
     }
 }
 
 /// Why the folder holds too much; `None`: it does not.
 fn excess(folder: &Path, max_bytes: u64) -> Option<String> {
-    let (mut n_bytes, mut n_entries) = (0_u64, 0_usize);
-    let mut open = vec![folder.to_owned()];
-    while let Some(folder) = open.pop() {
-        for path in entries(&folder) {
-            let Ok(meta) = fs::symlink_metadata(&path) else {
-                continue;
-            };
-            n_entries += 1;
-            n_bytes = n_bytes.saturating_add(meta.blocks() * BLOCK_BYTES);
-            if n_bytes > max_bytes {
-                return Some(format!(
-                    "the compile wrote more than {} MiB to its scratch folder",
-                    max_bytes >> 20
-                ));
-            }
-            if n_entries > MAX_ENTRIES {
-                return Some(format!(
-                    "the compile made more than {MAX_ENTRIES} files in its scratch folder"
-                ));
-            }
-            if meta.is_dir() {
-                open.push(path);
-            }
-        }
-    }
-    None
+    let mut sum = Sum {
+        n_bytes: 0,
+        n_entries: 0,
+        max_bytes,
+        seen: BTreeSet::new(),
+    };
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let opened: File = match openat(CWD, folder, flags, Mode::empty()) {
+        Ok(opened) => opened.into(),
+        Err(error) => return Some(format!("the scratch folder cannot be read: {error}")),
+    };
+    let added = sum.add_folder(&opened, 0);
+    added.and_then(|()| sum.add_removed(folder)).err()
 }
 
 /// Looks at the folder while a compile runs.
@@ -154,20 +192,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_but_bytecode_goes_and_what_links_lead_to_stays() {
+    fn all_goes_and_what_links_lead_to_stays() {
         let dir = tempfile::tempdir().unwrap();
         let (scratch, other) = (dir.path().join("scratch"), dir.path().join("other"));
-        for path in ["pycache/a", "tmp/b/c"] {
-            fs::create_dir_all(scratch.join(path)).unwrap();
-        }
+        fs::create_dir_all(scratch.join("tmp/b/c")).unwrap();
         fs::create_dir(&other).unwrap();
         fs::write(other.join("kept"), "x").unwrap();
         fs::write(scratch.join("file"), "x").unwrap();
         std::os::unix::fs::symlink(&other, scratch.join("tmp/link")).unwrap();
         fs::set_permissions(scratch.join("tmp/b"), fs::Permissions::from_mode(0o000)).unwrap();
+        fs::set_permissions(&scratch, fs::Permissions::from_mode(0o300)).unwrap();
         empty(&scratch);
-        assert_eq!(entries(&scratch), [scratch.join("pycache")]);
-        assert!(scratch.join("pycache/a").is_dir() && other.join("kept").is_file());
+        assert_eq!(fs::read_dir(&scratch).unwrap().count(), 0);
+        assert!(other.join("kept").is_file());
     }
 
     #[test]
@@ -182,5 +219,27 @@ mod tests {
         ended.recv_timeout(Duration::from_secs(10)).unwrap();
         let reason = watch.stop().unwrap();
         assert!(reason.contains("more than 1 MiB"), "{reason}");
+    }
+
+    /// Input: files that are removed while they are open, folders nested without end (issue 16.5). Answer: they count.
+    #[test]
+    fn what_has_no_name_or_too_long_a_one_counts() {
+        let dir = tempfile::tempdir().unwrap();
+        let real = fs::canonicalize(dir.path()).unwrap();
+        let script = "exec 3>large; head -c 2097152 /dev/zero >&3; rm large; echo; exec sleep 600";
+        let mut holder = std::process::Command::new("sh")
+            .args(["-c", script])
+            .current_dir(&real)
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        std::io::Read::read_exact(holder.stdout.as_mut().unwrap(), &mut [0]).unwrap();
+        let reason = excess(&real, 1 << 20);
+        holder.kill().unwrap();
+        holder.wait().unwrap();
+        assert!(reason.unwrap().contains("more than 1 MiB"));
+        let nested: PathBuf = std::iter::repeat_n("d", MAX_DEPTH + 2).collect();
+        fs::create_dir_all(real.join(nested)).unwrap();
+        assert!(excess(&real, 1 << 20).unwrap().contains("nested folders"));
     }
 }
