@@ -104,10 +104,10 @@ pub(super) fn pool(section: &CompileSection) -> Result<PoolOptions, Fault> {
         pool.install_timeout = some_duration("compile.install_timeout", timeout)?;
     }
     if let Some(memory_mib) = section.memory_mib {
-        if !(64..=1 << 20).contains(&memory_mib) {
+        if !(MIN_MEMORY_MIB..=1 << 20).contains(&memory_mib) {
             return Err(Fault::new(
                 "compile.memory_mib",
-                "between 64 and 1048576 MiB are possible",
+                "between 1024 and 1048576 MiB are possible",
             ));
         }
         pool.memory_bytes = memory_mib << 20;
@@ -123,6 +123,9 @@ pub(super) fn pool(section: &CompileSection) -> Result<PoolOptions, Fault> {
     }
     Ok(pool)
 }
+
+/// What a compile of one line needs: the limit counts what is mapped, a stack of 256 MiB among it.
+const MIN_MEMORY_MIB: u64 = 1024;
 
 /// Source: deploy.md 5.7.
 pub(super) fn facts(section: &FactsSection) -> Result<FactTimes, Fault> {

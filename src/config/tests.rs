@@ -118,7 +118,7 @@ fn limits_that_make_no_sense_are_refused() {
         ),
         ("compile: {install_timeout: 0s}", "compile.install_timeout"),
         ("compile: {slots: 0}", "compile.slots"),
-        ("compile: {memory_mib: 1}", "compile.memory_mib"),
+        ("compile: {memory_mib: 1023}", "compile.memory_mib"),
         ("housekeeping: 0s", "housekeeping"),
         ("facts: {expire: 0s}", "facts.expire"),
         ("facts: {renew: 0s}", "facts.renew"),

@@ -220,7 +220,7 @@ mod tests {
         fs::write(other.join("kept"), "x").unwrap();
         symlink(&other, tree.join("a/link")).unwrap();
         symlink(&other, tree.join("link")).unwrap();
-        fs::set_permissions(tree.join("a/b"), fs::Permissions::from_mode(0)).unwrap();
+        fs::set_permissions(tree.join("a/b"), fs::Permissions::from_mode(0o000)).unwrap();
         remove_tree(&tree).unwrap();
         assert!(!tree.exists() && other.join("kept").exists());
         symlink(&other, &tree).unwrap();
