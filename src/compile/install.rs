@@ -8,6 +8,7 @@ use super::run::{Context, Failure, Stages, begin, blocking, checkouts, folder_of
 use super::worker::Pool;
 use crate::deploy;
 use crate::domain::{EnvironmentId, chain};
+use crate::files;
 use crate::git;
 use crate::modules::{self, Inspection, Installed};
 use crate::sandbox::{Network, SandboxPolicy};
@@ -161,7 +162,7 @@ pub(super) fn policy(
         .join(folder_of(&data, environment));
     let venvs = modules::Environments::directory(&data, &owner(&data, environment));
     let checkouts = checkouts(&data, environment);
-    let files = data.join("files");
+    let files = data.join(files::FOLDER);
     for folder in [&scratch, &venvs, &checkouts, &files] {
         std::fs::create_dir_all(folder)
             .map_err(|error| format!("cannot make {}: {error}", folder.display()))?;

@@ -22,6 +22,8 @@ use std::time::Duration;
 
 use sha1::{Digest, Sha1};
 
+/// The store, in the data directory.
+pub const FOLDER: &str = "files";
 /// Of one content.
 pub const MAX_BYTES: usize = 64 << 20;
 

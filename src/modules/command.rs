@@ -35,6 +35,29 @@ pub struct InstallSandbox {
     pub stop: CancellationToken,
 }
 
+impl InstallSandbox {
+    /// What runs pip, or a git that copies for it: with the network, since it must reach indexes and repositories.
+    pub(super) fn launcher(
+        &self,
+        hidden: Vec<PathBuf>,
+        readable: Vec<PathBuf>,
+        scratch: &Path,
+        writable: Vec<PathBuf>,
+    ) -> Result<Launcher, Error> {
+        let policy = SandboxPolicy {
+            hidden,
+            readable,
+            scratch: scratch.to_owned(),
+            writable,
+            deposit: Vec::new(),
+            network: Network::Open,
+            is_ours: false,
+            memory_bytes: Some(self.memory_bytes),
+        };
+        Launcher::new(&policy).map_err(Error::io("cannot run this program again"))
+    }
+}
+
 /// How this machine reaches the network: every program that goes there gets these.
 const NETWORK: &[&str] = &[
     "http_proxy",
@@ -131,18 +154,8 @@ impl Runner {
         let of_pip: &[&str] = if uses_system_config { OF_PIP } else { &[] };
         let linked = credentials::link(of_pip, scratch.path(), &sandbox.hidden);
         readable.extend(linked.map_err(failed())?);
-        let policy = SandboxPolicy {
-            hidden,
-            readable,
-            scratch: scratch.path().to_owned(),
-            writable: vec![real(folders.environment)?, real(folders.cache)?],
-            deposit: Vec::new(),
-            network: Network::Open,
-            is_ours: false,
-            memory_bytes: Some(sandbox.memory_bytes),
-        };
-        let launcher =
-            Launcher::new(&policy).map_err(Error::io("cannot run this program again"))?;
+        let writable = vec![real(folders.environment)?, real(folders.cache)?];
+        let launcher = sandbox.launcher(hidden, readable, scratch.path(), writable)?;
         Ok(Self {
             uses_system_config,
             held: Some(Held {

@@ -16,7 +16,6 @@ use super::credentials::{self, OF_GIT};
 use super::{Error, InstallSandbox};
 use crate::files::ScratchFolder;
 use crate::process::{self, Launcher};
-use crate::sandbox::{Network, SandboxPolicy};
 
 /// More are not copied for one installation.
 const MOST: usize = 64;
@@ -54,18 +53,8 @@ impl Repositories {
             folder("copies-").map_err(failed())?,
         );
         let readable = credentials::link(OF_GIT, home.path(), &sandbox.hidden).map_err(failed())?;
-        let policy = SandboxPolicy {
-            hidden: sandbox.hidden.clone(),
-            readable,
-            scratch: home.path().to_owned(),
-            writable: vec![copies.path().to_owned()],
-            deposit: Vec::new(),
-            network: Network::Open,
-            is_ours: false,
-            memory_bytes: Some(sandbox.memory_bytes),
-        };
-        let launcher =
-            Launcher::new(&policy).map_err(Error::io("cannot run this program again"))?;
+        let writable = vec![copies.path().to_owned()];
+        let launcher = sandbox.launcher(sandbox.hidden.clone(), readable, home.path(), writable)?;
         std::fs::write(
             copies.path().join("config"),
             "[safe]\n\tdirectory = *\n[protocol \"file\"]\n\tallow = always\n",

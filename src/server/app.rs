@@ -14,7 +14,7 @@ use crate::compile::{self, Compiler, Grant, Pool, Proxy, SecretVariables, Source
 use crate::deploy::{self, Engine};
 use crate::domain::chain;
 use crate::domain::{EnvironmentId, FactTimes, Timestamp};
-use crate::files::Files;
+use crate::files::{self, Files};
 use crate::forge::Forge;
 use crate::git::{Credentials, Reach, RepositoryRules};
 use crate::observe::Bus;
@@ -26,9 +26,6 @@ const RESTORE_PATIENCE: Duration = Duration::from_secs(30);
 /// How often a local repository is looked at beside the file events.
 const LOCAL_POLL: Duration = Duration::from_secs(10);
 const DEFAULT_POLL: Duration = Duration::from_secs(60);
-
-/// Of the data directory: the file store.
-pub(super) const FILES: &str = "files";
 
 /// A webhook that may be called.
 #[derive(Clone)]
@@ -117,7 +114,7 @@ impl App {
     }
 
     pub fn files(&self) -> Files {
-        Files::new(self.data.join(FILES))
+        Files::new(self.data.join(files::FOLDER))
     }
 
     /// Tells both loops of an environment to look at the store.

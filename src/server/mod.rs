@@ -18,7 +18,6 @@ pub use app::{App, Hook};
 pub use data::check;
 pub use refused::Trouble;
 
-use app::FILES;
 use environments::Hooks;
 use refused::Book;
 
@@ -26,6 +25,7 @@ use crate::api;
 use crate::compile::{self, Pool};
 use crate::config::{Config, Database};
 use crate::domain::Timestamp;
+use crate::files;
 use crate::observe::Bus;
 use crate::process;
 use crate::sandbox;
@@ -98,7 +98,7 @@ impl Server {
                 .map_err(Error::Python)?;
         }
         if let Some(python) = &mut pool_options.python {
-            python.files = Some(data.join(FILES));
+            python.files = Some(data.join(files::FOLDER));
         }
         match &pool_options.python {
             Some(python) => tracing::info!(

@@ -28,6 +28,18 @@ fn can_sandbox() -> bool {
 /// The report of the only compile of a server with one environment, when it has ended.
 #[track_caller]
 fn first_report(served: &Served) -> String {
+    ended_report(served, "")
+}
+
+/// The report of the compile of a commit, when it has ended.
+#[track_caller]
+fn report_of(served: &Served, commit: &str) -> String {
+    ended_report(served, &commit[..8])
+}
+
+/// The newest report of a compile that has ended and has this text in it.
+#[track_caller]
+fn ended_report(served: &Served, part: &str) -> String {
     let ask = |path: &str, environment: &str| {
         let url = format!("{}{path}", served.api);
         let headers = [
@@ -39,49 +51,16 @@ fn first_report(served: &Served) -> String {
     };
     let environments = ask("/api/v2/environment", "");
     let environment = environments["data"][0]["id"].as_str().unwrap().to_owned();
-    let get = |path: &str| ask(path, &environment);
-    wait_until("the compile ends", || {
-        let reports = get("/api/v2/compilereport");
-        reports["data"][0]["completed"].is_string()
-    });
-    let id = get("/api/v2/compilereport")["data"][0]["id"]
-        .as_str()
-        .unwrap()
-        .to_owned();
-    get(&format!("/api/v2/compilereport/{id}")).to_string()
-}
-
-/// The report of the compile of a commit, when it has ended.
-#[track_caller]
-fn report_of(served: &Served, commit: &str) -> String {
-    let headers = |environment: &str| {
-        let headers = [
-            ("Authorization", "Bearer secret-of-the-server"),
-            ("X-Inmanta-Tid", environment),
-        ];
-        headers.map(|(name, value)| (name.to_owned(), value.to_owned()))
-    };
-    let get = |path: &str, environment: &str| {
-        send(
-            "GET",
-            &format!("{}{path}", served.api),
-            &headers(environment),
-            b"",
-        )
-        .1
-    };
-    let environments = get("/api/v2/environment", "");
-    let environment = environments["data"][0]["id"].as_str().unwrap().to_owned();
     let mut found = String::new();
-    wait_until("the commit is compiled", || {
-        let reports = get("/api/v2/compilereport", &environment);
+    wait_until("the compile ends", || {
+        let reports = ask("/api/v2/compilereport", &environment);
         let all = reports["data"].as_array().unwrap();
         let ended = all.iter().filter(|report| report["completed"].is_string());
         let texts = ended.map(|report| {
             let id = report["id"].as_str().unwrap();
-            get(&format!("/api/v2/compilereport/{id}"), &environment).to_string()
+            ask(&format!("/api/v2/compilereport/{id}"), &environment).to_string()
         });
-        let mut texts = texts.filter(|text| text.contains(&commit[..8]));
+        let mut texts = texts.filter(|text| text.contains(part));
         texts.next().map(|text| found = text).is_some()
     });
     found
@@ -512,7 +491,9 @@ fn the_scratch_folder_has_a_quota() {
     let repo = repo_with("writer", WRITES, "x = writer::writes()\n");
     let (_, config) = server_of(home.path(), &repo);
     let config = format!("{config}compile: {{ scratch_mib: 32 }}\n");
-    let report = first_report(&serve(home.path(), &config));
+    // Lives until the folder is empty: a server that is killed ends its workers in the middle of that.
+    let served = serve(home.path(), &config);
+    let report = first_report(&served);
     assert!(report.contains("wrote more than 32 MiB"), "{report}");
     let scratch = only_folder(&home.path().join("data/python/scratch"));
     wait_until("the folder is empty", || {

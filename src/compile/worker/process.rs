@@ -96,12 +96,14 @@ impl Worker {
                 ..JobDone::default()
             };
         };
+        // What the supervisor told since the last compile is not this one's doing.
+        self.notices();
         let hosts = Arc::clone(&self.hosts);
         let end = move || end_all_but(&hosts, false);
         let watch = Watch::start(policy.scratch.clone(), job.scratch_bytes, end);
         let mut done = compile(job, policy, &self.hosts);
-        let notices = self.link.iter().flat_map(SupervisorLink::notices);
-        let reasons: Vec<String> = notices.chain(watch.stop()).collect();
+        let mut reasons = self.notices();
+        reasons.extend(watch.stop());
         if !reasons.is_empty() {
             let reasons = reasons
                 .into_iter()
@@ -110,6 +112,12 @@ impl Worker {
             done.export = None;
         }
         done
+    }
+
+    /// What the supervisor had to do since the last call.
+    fn notices(&self) -> Vec<String> {
+        let link = self.link.as_ref();
+        link.map(SupervisorLink::notices).unwrap_or_default()
     }
 
     /// Nothing of a compile outlives it but the hosts with imported modules, which wait for the next one.
