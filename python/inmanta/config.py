@@ -224,3 +224,9 @@ def option_as_default(opt: Option) -> Callable[[], Any]:
 
 
 state_dir = Option("config", "state_dir", "/var/lib/inmanta", "The directory where the server keeps its state")
+
+if not TYPE_CHECKING:
+    # What only the reference's module has says why it is not here.
+    from inmanta import _rest_of
+
+    __getattr__ = _rest_of(__name__)

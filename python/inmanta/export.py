@@ -303,4 +303,6 @@ def __getattr__(name: str) -> object:
         from inmanta.ast.entity import Entity
 
         return Entity
-    raise AttributeError(name)
+    from inmanta import _rest_of
+
+    return _rest_of(__name__)(name)

@@ -31,3 +31,11 @@ class PluginModuleFinder:
     @classmethod
     def configure_module_finder(cls, modulepaths: list[str], **kwargs: object) -> None:
         pass
+
+
+TYPE_CHECKING = False
+if not TYPE_CHECKING:
+    # What only the reference's module has says why it is not here.
+    from inmanta import _rest_of
+
+    __getattr__ = _rest_of(__name__)

@@ -28,3 +28,9 @@ class MultiLineFormatter(logging.Formatter):
 
 class NoKwargsLogger:
     """Kept for annotations."""
+
+if not TYPE_CHECKING:
+    # What only the reference's module has says why it is not here.
+    from inmanta import _rest_of
+
+    __getattr__ = _rest_of(__name__)

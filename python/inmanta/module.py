@@ -474,4 +474,6 @@ def __getattr__(name: str) -> object:
         fields: dict[str, object] = {"url": (str, ...), "type": (ModuleRepoType, ModuleRepoType.git)}
         made = globals()[name] = pydantic.create_model(name, __doc__="One place of `repo` in a project file.", **fields)
         return made
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from inmanta import _rest_of
+
+    return _rest_of(__name__)(name)

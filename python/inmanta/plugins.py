@@ -559,13 +559,13 @@ def deprecated(function: T | None = None, *, replaced_by: str | None = None, **k
 
 def __getattr__(name: str) -> object:
     # The exceptions of a compile can be had from here as well.
+    import inmanta
     import inmanta.ast
 
     if name == "PluginDeprecationWarning":
         from inmanta.warnings import PluginDeprecationWarning
 
         return PluginDeprecationWarning
-    try:
+    if name in vars(inmanta.ast):
         return getattr(inmanta.ast, name)
-    except AttributeError:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None
+    return inmanta._rest_of(__name__)(name)

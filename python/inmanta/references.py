@@ -435,4 +435,6 @@ def __getattr__(name: str) -> object:
         import typing
 
         return typing.Any
-    raise AttributeError(name)
+    from inmanta import _rest_of
+
+    return _rest_of(__name__)(name)

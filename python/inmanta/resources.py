@@ -591,3 +591,9 @@ def _read(obj: object, name: str, default: bool) -> bool:
         return value
     except (AttributeError, NotFoundException):
         return default
+
+if not TYPE_CHECKING:
+    # What only the reference's module has says why it is not here.
+    from inmanta import _rest_of
+
+    __getattr__ = _rest_of(__name__)

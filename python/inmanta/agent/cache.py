@@ -198,3 +198,9 @@ def args_key(name: str, kwargs: dict[str, object], ignore: Collection[str]) -> s
         else:
             parts.append(f"{argument},{value!r}")
     return "__".join(parts)
+
+if not TYPE_CHECKING:
+    # What only the reference's module has says why it is not here.
+    from inmanta import _rest_of
+
+    __getattr__ = _rest_of(__name__)

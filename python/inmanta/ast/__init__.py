@@ -408,3 +408,9 @@ class UnknownException(Exception):
     def __init__(self, unknown: object) -> None:
         super().__init__(unknown)
         self.unknown = unknown
+
+if not TYPE_CHECKING:
+    # What only the reference's module has says why it is not here.
+    from inmanta import _rest_of
+
+    __getattr__ = _rest_of(__name__)

@@ -71,3 +71,9 @@ class RelationAttribute(Attribute):
         found = runtime.entity(self._type_name)
         assert found is not None, "a relation has an entity at its end"
         return found
+
+if not TYPE_CHECKING:
+    # What only the reference's module has says why it is not here.
+    from inmanta import _rest_of
+
+    __getattr__ = _rest_of(__name__)

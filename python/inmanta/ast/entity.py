@@ -151,3 +151,9 @@ def _entity_of(value: object) -> Entity | None:
         return found if isinstance(found, Entity) else None
     name = annotations.dataclass_entity(type(value))
     return None if name is None else runtime.entity(name)
+
+if not TYPE_CHECKING:
+    # What only the reference's module has says why it is not here.
+    from inmanta import _rest_of
+
+    __getattr__ = _rest_of(__name__)

@@ -172,3 +172,9 @@ class OneOf(Type):
 
     def type_string_internal(self) -> str:
         return f"Literal[{', '.join(map(repr, self.values))}]"
+
+if not TYPE_CHECKING:
+    # What only the reference's module has says why it is not here.
+    from inmanta import _rest_of
+
+    __getattr__ = _rest_of(__name__)

@@ -105,3 +105,9 @@ class ProjectLoader:
             return
         for name in cls._dynamic_modules & project.modules.keys():
             project.modules[name].unload()
+
+if not TYPE_CHECKING:
+    # What only the reference's module has says why it is not here.
+    from inmanta import _rest_of
+
+    __getattr__ = _rest_of(__name__)

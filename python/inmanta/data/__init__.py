@@ -82,3 +82,9 @@ class LogLine:
 
     def write_to_logger(self, logger: logging.Logger) -> None:
         logger.log(self._level.to_int, "%s", self._msg)
+
+if not TYPE_CHECKING:
+    # What only the reference's module has says why it is not here.
+    from inmanta import _rest_of
+
+    __getattr__ = _rest_of(__name__)

@@ -257,3 +257,9 @@ class Instance:
         return f"{self.entity_name} {self.id:012x}"
 
     __repr__ = __str__
+
+if not TYPE_CHECKING:
+    # What only the reference's module has says why it is not here.
+    from inmanta import _rest_of
+
+    __getattr__ = _rest_of(__name__)

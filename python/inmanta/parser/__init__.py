@@ -11,3 +11,11 @@ class ParserException(CompilerException):
 
 class InvalidNamespaceAccess(ParserException):
     """A name whose parts are joined by a dot instead of `::`."""
+
+
+TYPE_CHECKING = False
+if not TYPE_CHECKING:
+    # What only the reference's module has says why it is not here.
+    from inmanta import _rest_of
+
+    __getattr__ = _rest_of(__name__)

@@ -139,3 +139,9 @@ def json_encode(value: object) -> str:
     from inmanta.util import api_boundary_json_encoder
 
     return json.dumps(value, default=api_boundary_json_encoder).replace("</", "<\\/")
+
+if not TYPE_CHECKING:
+    # What only the reference's module has says why it is not here.
+    from inmanta import _rest_of
+
+    __getattr__ = _rest_of(__name__)

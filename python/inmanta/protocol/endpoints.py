@@ -236,3 +236,9 @@ class TypedClient(Client):
     ) -> Callable[..., Coroutine[Any, Any, Any]]:
         call = super().__getattr__(method)
         return lambda *args, **kwargs: call(*args, **kwargs).value()
+
+if not TYPE_CHECKING:
+    # What only the reference's module has says why it is not here.
+    from inmanta import _rest_of
+
+    __getattr__ = _rest_of(__name__)

@@ -65,3 +65,11 @@ def of_status(status: int, message: str) -> BaseHttpException:
         if cls.status == status:
             return cls(message)
     return BaseHttpException(status, message)
+
+
+TYPE_CHECKING = False
+if not TYPE_CHECKING:
+    # What only the reference's module has says why it is not here.
+    from inmanta import _rest_of
+
+    __getattr__ = _rest_of(__name__)

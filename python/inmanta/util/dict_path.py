@@ -725,3 +725,9 @@ def _remove(items: object, value: object) -> None:
     if not isinstance(items, (MutableSequence, MutableSet)):
         raise ContainerStructureException(f"{items} cannot be changed")
     items.remove(value)
+
+if not TYPE_CHECKING:
+    # What only the reference's module has says why it is not here.
+    from inmanta import _rest_of
+
+    __getattr__ = _rest_of(__name__)
