@@ -3212,7 +3212,7 @@ NAMES: dict[str, dict[str, tuple[str, Any]]] = {
         'LOGGER': ('logger', 'inmanta.resources'),
         'PARSE_ID_REGEX': ('value', None),
         'PARSE_RVID_REGEX': ('value', None),
-        'RESERVED_FOR_RESOURCE': ('constant', {'clone', 'set_version', 'requires', 'id', 'unknowns', 'serialize', 'version', 'model', 'is_type'}),
+        'RESERVED_FOR_RESOURCE': ('constant', {'requires', 'serialize', 'is_type', 'id', 'set_version', 'unknowns', 'model', 'clone', 'version'}),
         'ReferenceSubCollector': ('class', None),
         'ResourceIdStr': ('alias', 'inmanta.types.ResourceIdStr'),
         'ResourceVersionIdStr': ('alias', 'inmanta.types.ResourceVersionIdStr'),

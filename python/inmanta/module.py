@@ -65,55 +65,24 @@ class ModuleRepoType(enum.Enum):
 
 
 class ModuleMetadata:
-    """What a module says about itself, in `module.yml`, `setup.cfg` or `pyproject.toml`."""
+    """What a module says about itself, in `module.yml` or `setup.cfg`. A text that is given nowhere is empty."""
 
-    def __init__(self, name: str, version: str = "0.0.0") -> None:
+    def __init__(self, name: str, version: str = "0.0.0", license: str = "", **said: object) -> None:
         self.name = name
         self.version = version
+        self.license = license
+        self.description: str | None = None
+        self.deprecated: bool | None = None
+        self.freeze_recursive = False
+        self.freeze_operator = "~="
+        self.__dict__.update(said)
 
     @classmethod
     def of_directory(cls, path: str, name: str) -> ModuleMetadata:
         """Read where it is found first; a version that is given nowhere is 0.0.0."""
-        for file, read in (("module.yml", _plain_yaml), ("setup.cfg", _setup_cfg), ("pyproject.toml", _pyproject)):
-            file = os.path.join(path, file)
-            if os.path.isfile(file):
-                try:
-                    said = read(file)
-                except (OSError, ValueError) as error:
-                    raise InvalidModuleException(f"{file} cannot be read: {error}") from error
-                if said:
-                    return cls(str(said.get("name", name)), str(said.get("version", "0.0.0")))
-        return cls(name)
+        from inmanta._more.module import of_directory
 
-
-def _plain_yaml(file: str) -> dict[str, str]:
-    """The texts at the top level of a YAML file, which is all that is asked of it here."""
-    found = {}
-    with open(file, encoding="utf-8") as lines:
-        for line in lines:
-            key, colon, value = line.partition(":")
-            if colon and key.strip() == key and value.strip():
-                found[key] = value.split(" #")[0].strip().strip("'\"")
-    return found
-
-
-def _setup_cfg(file: str) -> dict[str, str]:
-    import configparser
-
-    parser = configparser.ConfigParser(interpolation=None)
-    try:
-        parser.read(file, encoding="utf-8")
-    except configparser.Error as error:
-        raise ValueError(error) from error
-    return dict(parser["metadata"]) if parser.has_section("metadata") else {}
-
-
-def _pyproject(file: str) -> dict[str, object]:
-    import tomllib
-
-    with open(file, "rb") as text:
-        project: dict[str, object] = tomllib.load(text).get("project", {})
-        return project
+        return of_directory(path, name)
 
 
 class ProjectPipConfig:
@@ -201,6 +170,41 @@ class ModuleV2Source:
         is_source = Module.from_path(sources) is not None and os.path.isdir(os.path.join(sources, "model"))
         return sources if is_source else package
 
+    @classmethod
+    def from_path(cls, project: Project | None, module_name: str, path: str) -> ModuleV2:
+        """The module of this name whose sources are in a directory."""
+        if not os.path.exists(path):
+            raise InvalidModuleException(f"Directory {path} doesn't exist")
+        if not any(os.path.isfile(os.path.join(path, file)) for file in ModuleV2.FILES):
+            raise ModuleMetadataFileNotFound(f"Metadata file {os.path.join(path, ModuleV2.MODULE_FILE)} does not exist")
+        return ModuleV2(project, path)
+
+    @classmethod
+    def get_installed_version(cls, module_name: str) -> object | None:
+        """The version of an installed module; None if it is not installed."""
+        from importlib.metadata import PackageNotFoundError, version
+
+        from packaging.version import Version
+
+        try:
+            return Version(version(cls.get_package_name_for(module_name)))
+        except PackageNotFoundError:
+            return None
+
+    @classmethod
+    def get_package_name_for(cls, module_name: str) -> str:
+        return ModuleV2.PKG_NAME_PREFIX + module_name.replace("_", "-")
+
+    @classmethod
+    def get_inmanta_module_name(cls, python_package_name: str) -> str:
+        if not python_package_name.startswith(ModuleV2.PKG_NAME_PREFIX):
+            raise ValueError(f"Invalid python package name: should start with {ModuleV2.PKG_NAME_PREFIX}")
+        return python_package_name.removeprefix(ModuleV2.PKG_NAME_PREFIX).replace("-", "_")
+
+    @classmethod
+    def get_namespace_package_name(cls, module_name: str) -> str:
+        return f"inmanta_plugins.{module_name}"
+
     def get_installed_module(self, project: Project | None, module_name: str) -> ModuleV2 | None:
         """The module of this name, if it is installed."""
         path = self.path_for(module_name)
@@ -209,6 +213,8 @@ class ModuleV2Source:
 
 class Module:
     """A module of the project."""
+
+    MODEL_DIR = "model"
 
     def __init__(
         self, project: Project | None, path: str, name: str | None = None, files: list[PythonFile] | None = None
@@ -277,14 +283,18 @@ class ModuleV1(Module):
     """A module with `module.yml`."""
 
     GENERATION = ModuleGeneration.V1
-    FILES = ("module.yml",)
+    MODULE_FILE = "module.yml"
+    FILES = (MODULE_FILE,)
 
 
 class ModuleV2(Module):
     """A module that is a Python package."""
 
     GENERATION = ModuleGeneration.V2
-    FILES = ("setup.cfg", "pyproject.toml")
+    MODULE_FILE = "setup.cfg"
+    PYPROJECT_FILE = "pyproject.toml"
+    PKG_NAME_PREFIX = "inmanta-module-"
+    FILES = (MODULE_FILE, PYPROJECT_FILE)
 
     def is_editable(self) -> bool:
         """Whether it runs from its sources."""
@@ -348,6 +358,8 @@ class _Modules(_ByName):
 
 class Project:
     """The project that is compiled. `modules` is name -> Module."""
+
+    PROJECT_FILE = "project.yml"
 
     _project: Project | None = None
 

@@ -32,10 +32,10 @@ class Location:
         return f"{self.file}:{self.lnr}"
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self})"
+        return f"{self.__class__.__name__}({self})"
 
     def __eq__(self, other: object) -> bool:
-        return type(other) is type(self) and self._key() == other._key()
+        return other.__class__ is self.__class__ and self._key() == other._key()
 
     def __hash__(self) -> int:
         return hash(self._key())
