@@ -91,6 +91,6 @@ def _without(names: str) -> Callable[[_Class], _Class]:
 
 
 if not any(getattr(finder, "__qualname__", "") == "_Rest" for finder in sys.meta_path):
-    sys.meta_path.append(_Rest)  # type: ignore[arg-type]  # it has what a finder must have
+    sys.meta_path.append(_Rest)
 if not TYPE_CHECKING:
     __getattr__ = _rest_of(__name__)

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 # Modules with names that are real but seldom asked for -> the file below `_more` that has them.
 MORE = {
-    "inmanta.compiler": "compiler",
     "inmanta.config": "config",
     "inmanta.const": "const",
     "inmanta.data.model": "data_model",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inmanta import _without
 import os
 
 TYPE_CHECKING = False
@@ -113,6 +114,10 @@ def _read_project() -> dict[str, dict[str, str]]:
     return {section: {_normal(name): value for name, value in parser[section].items()} for section in parser}
 
 
+@_without(
+    "config_as_dict get_active_configuration_as_dict get_config_options get_for_option get_instance get_raw_value "
+    "load_config_from_dict register_option validate_option_request"
+)
 class Config:
     """All options of this process, by section and name; `-` and `_` in a name are the same."""
 
@@ -162,6 +167,7 @@ class Config:
         cls._values.setdefault(section, {})[_normal(name)] = value
 
 
+@_without("get_default_desc get_type parse")
 class Option:
     """An option with default and validator, which the default passes too; `default` may be a function."""
 

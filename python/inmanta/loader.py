@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inmanta import _without
 import sys
 
 from inmanta.const import PLUGINS_PACKAGE
@@ -14,6 +15,7 @@ def unload_inmanta_plugins(inmanta_module: str | None = None) -> None:
         del sys.modules[name]
 
 
+@_without("get_file_content get_file_hashes get_module_version get_module_version_info get_object_source")
 class CodeManager:
     """Kept for old callers: Steward distributes code itself."""
 
@@ -21,6 +23,7 @@ class CodeManager:
         pass
 
 
+@_without("MODULE_FINDER find_spec get_module_finder")
 class PluginModuleFinder:
     """Kept for test tools; the host has a finder of its own."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inmanta import _without
 import logging
 
 TYPE_CHECKING = False
@@ -9,6 +10,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 
+@_without("get_header_length inmanta_plugin_pkg_regex")
 class MultiLineFormatter(logging.Formatter):
     """Indents the further lines of a message by the width of what stands in front of the first."""
 

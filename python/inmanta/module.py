@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from inmanta import _without
 import enum
 import os
+import sys
 from collections.abc import ItemsView, KeysView, ValuesView
 
 from inmanta.ast import CompilerException, WrappingRuntimeException
@@ -13,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
+    from inmanta._more.module import RelationPrecedenceRule
     from steward_host.messages import PythonFile, PythonModule
 
     _ByName = dict[str, "Module"]
@@ -64,6 +67,7 @@ class ModuleRepoType(enum.Enum):
     package = "package"
 
 
+@_without("get_full_version is_pep440_version parse rewrite_version")
 class ModuleMetadata:
     """What a module says about itself, in `module.yml` or `setup.cfg`. A text that is given nowhere is empty."""
 
@@ -85,11 +89,12 @@ class ModuleMetadata:
         return of_directory(path, name)
 
 
+@_without("get_environment_variables get_index_args")
 class ProjectPipConfig:
     """The `pip` section of a project."""
 
     def __init__(self, **kwargs: object) -> None:
-        self.index_url = None
+        self.index_url: str | None = None
         self.extra_index_url: list[str] = []
         self.pre = None
         self.use_system_config = False
@@ -103,6 +108,7 @@ class ProjectPipConfig:
         return dict(vars(self))
 
 
+@_without("modulepath_to_list parse requires_to_list to_list validate_repo_field")
 class ProjectMetadata:
     """What a project says about itself."""
 
@@ -140,6 +146,16 @@ class ProjectMetadata:
         said["pip"] = ProjectPipConfig(**(said.get("pip") or {}))
         return cls(**said)
 
+    def get_relation_precedence_rules(self) -> list[RelationPrecedenceRule]:
+        from inmanta._more.module import RelationPrecedenceRule
+
+        return [RelationPrecedenceRule.from_string(rule) for rule in self.relation_precedence_policy]
+
+    def get_index_urls(self) -> list[str]:
+        """The index of `pip`, and those beside it."""
+        urls = [self.pip.index_url, *self.pip.extra_index_url]
+        return [url for url in urls if url]
+
     def model_dump(self, mode: str = "python") -> dict[str, object]:
         """As a project file has it: what differs from a file without it, and what is always there."""
         always = ("name", "modulepath", "requires", "pip")
@@ -148,6 +164,10 @@ class ProjectMetadata:
         return {**said, "pip": self.pip.model_dump(mode)}
 
 
+@_without(
+    "get_module log_post_install_information log_pre_install_information log_snapshot_difference_v2_modules "
+    "take_v2_modules_snapshot"
+)
 class ModuleV2Source:
     """Where modules that are Python packages come from: what is installed beside this code. Steward does the installing."""
 
@@ -187,9 +207,10 @@ class ModuleV2Source:
         from packaging.version import Version
 
         try:
-            return Version(version(cls.get_package_name_for(module_name)))
+            found: object = Version(version(cls.get_package_name_for(module_name)))
         except PackageNotFoundError:
             return None
+        return found
 
     @classmethod
     def get_package_name_for(cls, module_name: str) -> str:
@@ -211,10 +232,18 @@ class ModuleV2Source:
         return None if path is None else ModuleV2(project, path, module_name)
 
 
+@_without(
+    "add_module_requirement_persistent ensure_versioned get_all_python_requirements_as_list get_all_submodules "
+    "get_ast get_code_for_transport get_freeze get_imports get_metadata_file_schema_type get_metadata_from_source "
+    "get_module_requirements get_module_v2_requirements get_name_from_metadata "
+    "get_strict_python_requirements_as_list get_version has_module_requirement load_plugins rewrite_version"
+)
 class Module:
     """A module of the project."""
 
     MODEL_DIR = "model"
+    # Those of which one says that a directory is a module of this kind.
+    FILES: tuple[str, ...] = ()
 
     def __init__(
         self, project: Project | None, path: str, name: str | None = None, files: list[PythonFile] | None = None
@@ -240,6 +269,38 @@ class Module:
     @property
     def version(self) -> str:
         return self.metadata.version
+
+    @property
+    def freeze_recursive(self) -> bool:
+        return self.metadata.freeze_recursive
+
+    @property
+    def freeze_operator(self) -> str:
+        return self.metadata.freeze_operator
+
+    def requires(self) -> list[str]:
+        """The requirements of its file, as they are written there."""
+        said = vars(self.metadata)
+        return [str(item) for item in said.get("install_requires") or said.get("requires") or ()]
+
+    def get_metadata_file_path(self) -> str:
+        return os.path.join(self._path, self.FILES[0])
+
+    @classmethod
+    def get_module_dir(cls, module_subdirectory: str) -> str:
+        """The directory of the module that a directory is part of. InvalidModuleException if there is none."""
+        return cls.get_first_directory_containing_file(module_subdirectory, cls.FILES[0])
+
+    @classmethod
+    def get_first_directory_containing_file(cls, cwd: str, filename: str) -> str:
+        """The nearest directory from this one upwards that has such a file."""
+        directory = os.path.abspath(cwd)
+        while not os.path.exists(os.path.join(directory, filename)):
+            above = os.path.dirname(directory)
+            if above == directory:
+                raise FileNotFoundError(f"No file with name {filename} exists in any of the parent directories")
+            directory = above
+        return directory
 
     @classmethod
     def from_path(cls, path: str) -> Module | None:
@@ -279,6 +340,11 @@ class Module:
         unload_inmanta_plugins(self.name)
 
 
+@_without(
+    "add_module_requirement_to_requires_and_write compiler_version get_all_requires get_suitable_version_for "
+    "has_module_requirement_in_requires push remove_module_requirement_from_requires_and_write status update "
+    "versions"
+)
 class ModuleV1(Module):
     """A module with `module.yml`."""
 
@@ -356,6 +422,16 @@ class _Modules(_ByName):
         return ItemsView(self)
 
 
+@_without(
+    "add_module_requirement_persistent add_module_requirement_to_requires_and_write collect_imported_requirements "
+    "collect_requirements get_all_dependencies_and_constraints get_all_python_requirements_as_list get_ast "
+    "get_complete_ast get_first_directory_containing_file get_freeze get_imports get_metadata_file_schema_type "
+    "get_metadata_from_source get_module_requirements get_module_v2_requirements get_name_from_metadata "
+    "get_product_constraints get_root_namespace get_strict_python_requirements_as_list has_module_requirement "
+    "has_module_requirement_in_requires invalidate_state load_module load_module_recursive load_plugins "
+    "log_installed_modules module_v2_source_configured remove_module_requirement_from_requires_and_write "
+    "use_virtual_env"
+)
 class Project:
     """The project that is compiled. `modules` is name -> Module."""
 
@@ -430,6 +506,61 @@ class Project:
     @property
     def name(self) -> str:
         return self.metadata.name
+
+    @property
+    def freeze_recursive(self) -> bool:
+        return bool(getattr(self.metadata, "freeze_recursive", False))
+
+    @property
+    def freeze_operator(self) -> str:
+        return str(getattr(self.metadata, "freeze_operator", "~="))
+
+    @property
+    def downloadpath(self) -> str | None:
+        found = getattr(self.metadata, "downloadpath", None)
+        return None if found is None else os.path.join(self._path, str(found))
+
+    @property
+    def install_mode(self) -> InstallMode:
+        return self.metadata.install_mode
+
+    def get_relation_precedence_policy(self) -> list[object]:
+        """The rules of the project file, one object each."""
+        return list(self.metadata.get_relation_precedence_rules())
+
+    def requires(self) -> list[str]:
+        return self.metadata.requires
+
+    def get_metadata_file_path(self) -> str:
+        return os.path.join(self._path, self.PROJECT_FILE)
+
+    @classmethod
+    def get_project_dir(cls, cur_dir: str) -> str:
+        """The nearest directory from this one upwards with a project file."""
+        from inmanta import _project_file
+
+        found = _project_file.above(cur_dir)
+        if found is None:
+            raise ProjectNotFoundException("Unable to find an inmanta project")
+        return found
+
+    @classmethod
+    def from_path(cls, path: str) -> Project | None:
+        """The project in a directory; None if it holds none."""
+        return cls(path) if os.path.isfile(os.path.join(path, cls.PROJECT_FILE)) else None
+
+    def is_using_virtual_env(self) -> bool:
+        return sys.prefix != sys.base_prefix
+
+    def sorted_modules(self) -> list[Module]:
+        return [self.modules[name] for name in sorted(self.modules)]
+
+    def get_module(self, full_module_name: str, **kwargs: object) -> Module:
+        """The module of a name in the language, `net::ip` for one: ModuleNotFoundException if there is none."""
+        found: Module | None = self.modules.get(full_module_name.split("::")[0])
+        if found is None:
+            raise ModuleNotFoundException(f"Could not find module {full_module_name}")
+        return found
 
     def get_modules(self) -> dict[str, Module]:
         return self.modules

@@ -7,6 +7,7 @@ changes what the model gets. Source: language reference, chapter 10.
 
 from __future__ import annotations
 
+from inmanta import _without
 import os
 
 from inmanta import const
@@ -275,6 +276,12 @@ class Null:
     """The type of null in annotations."""
 
 
+@_without(
+    "as_python_type_string comment copy_location corresponds_to deprecate_function emit_statement get_arg "
+    "get_base_type get_double_defined_exception get_kwarg get_location get_namespace has_custom_to_python "
+    "is_attribute_type is_entity issubtype issupertype normalize report_missing_arguments set_location "
+    "supports_references to_python type_string_internal validate with_base_type"
+)
 class Plugin(metaclass=PluginMeta):
     """A plugin of the model. Every `@plugin` makes a subclass; there is one instance of it a compile."""
 

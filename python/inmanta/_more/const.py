@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import enum
 
 from inmanta.const import DONE_STATES, INTEGER_TO_LOG_LEVEL, UNDEPLOYABLE_STATES, ResourceAction, ResourceState
 
@@ -15,3 +16,13 @@ VALID_STATES_ON_STATE_UPDATE = [
     *(state for state in DONE_STATES if state not in UNDEPLOYABLE_STATES),
     ResourceState.deploying,
 ]
+
+
+class NotificationSeverity(str, enum.Enum):
+    """How grave a notification is."""
+
+    message = "message"
+    info = "info"
+    success = "success"
+    warning = "warning"
+    error = "error"

@@ -15,10 +15,12 @@ from typing import Annotated, Any, Union
 import pydantic
 from pydantic import Field
 
-from inmanta import const
+from inmanta import _without, const
 from inmanta._more.base_model import BaseModel
+from inmanta._more.const import NotificationSeverity
 from inmanta._more.types import ArgumentTypes, SimpleTypes
 from inmanta.data.model import AttributeStateChange, PipConfig, ResourceIdStr, ResourceVersionIdStr
+from inmanta.deploy.state import Blocked, Compliance, HandlerResult
 from inmanta.types import ResourceType
 
 AgentName = str
@@ -287,6 +289,7 @@ class ResourceMinimal(BaseModel):
         return value
 
 
+@_without("from_postgres_record")
 class Resource(BaseModel):
     """A resource of a version."""
 
@@ -317,6 +320,7 @@ class ResourceAction(BaseModel):
     send_event: bool | None = None
 
 
+@_without("create_from_db_result")
 class ComposedResourceSummary(BaseModel):
     """How many resources are in which state."""
 
@@ -327,6 +331,7 @@ class ComposedResourceSummary(BaseModel):
     is_deploying: dict[bool, int]
 
 
+@_without("create_from_db_result")
 class ResourceDeploySummary(BaseModel):
     """How many resources have which state."""
 
@@ -552,7 +557,7 @@ class Notification(BaseModel):
     created: datetime.datetime
     title: str
     message: str
-    severity: const.NotificationSeverity
+    severity: NotificationSeverity
     uri: str | None = None
     compile_id: uuid.UUID | None = None
     read: bool

@@ -6,6 +6,7 @@ import configparser
 import dataclasses
 import os
 
+from inmanta import _without
 from inmanta.module import InvalidMetadata, InvalidModuleException, ModuleMetadata, ModuleV2, ModuleV2Source
 
 TYPE_CHECKING = False
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 INSTALL_OPTS = ["release", "prerelease", "master"]
 
 
+@_without("is_pep440_version is_pep440_version_v1 requires_to_list rewrite_version to_list to_v2")
 class ModuleV1Metadata(ModuleMetadata):
     """Of a module with `module.yml`."""
 
@@ -53,6 +55,7 @@ class ModuleV1Metadata(ModuleMetadata):
         return Version(self.version)
 
 
+@_without("is_base_version is_pep440_version is_valid_version_tag rewrite_version split_version to_config validate_name_field")
 class ModuleV2Metadata(ModuleMetadata):
     """Of a module with `setup.cfg`."""
 
@@ -156,7 +159,7 @@ def _of_pyproject(file: str, name: str) -> ModuleMetadata | None:
     if not project:
         return None
     license = project.get("license", "")
-    said = {key: project[key] for key in ("version", "description") if key in project}
+    said: dict[str, Any] = {key: project[key] for key in ("version", "description") if key in project}
     said["license"] = license if isinstance(license, str) else license.get("text", "")
     requires = list(project.get("dependencies", ()))
     return ModuleV2Metadata(
@@ -184,7 +187,7 @@ class InmantaModuleRequirement:
 
     @property
     def name(self) -> str:
-        return self._requirement.name.replace("-", "_")
+        return str(self._requirement.name).replace("-", "_")
 
     project_name = key = name
 

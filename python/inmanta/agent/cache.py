@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inmanta import _without
 import time
 from _thread import RLock, allocate_lock
 
@@ -17,6 +18,7 @@ IDLE = 60.0
 WITHOUT_VERSION = 5000.0
 
 
+@_without("refresh")
 class CacheItem:
     """A kept value and when it is stale. Times are monotonic seconds; None means no such limit."""
 
@@ -58,6 +60,7 @@ class CacheItem:
                 logging.getLogger(__name__).exception("The delete hook of cache entry %s failed", self.key)
 
 
+@_without("touch_used_cache_items")
 class AgentCache:
     """Values by key. `with cache:` spans a task: stale entries go before it, used ones are renewed after it.
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from inmanta import _without
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
@@ -10,6 +12,7 @@ if TYPE_CHECKING:
     from inmanta.execute.resolver import Variable
 
 
+@_without("export")
 class Location:
     """A line of a source file."""
 
@@ -62,6 +65,7 @@ class Range(Location):
         return (self.file, self.lnr, self.start_char, self.end_lnr, self.end_char)
 
 
+@_without("copy_location")
 class Locatable:
     """Something that has a place in the source."""
 
@@ -120,6 +124,11 @@ class LocatableString(str):
         return self.location
 
 
+@_without(
+    "add_child children copy_location define_type defines_types get_child_or_create get_location get_namespace "
+    "get_ns_from_string get_ns_or_create get_primitives get_scope get_type import_ns location lookup_namespace "
+    "primitives scope set_location set_parent set_primitives"
+)
 class Namespace:
     """A namespace of the model; the root one has the name `__root__`."""
 
@@ -167,6 +176,7 @@ class Namespace:
         return self.get_full_name()
 
 
+@_without("attach_compile_info export importantance")
 class CompilerException(Exception):
     """Any mistake in a model. `msg` is the text without place, `location` the place if it is known."""
 
@@ -295,6 +305,7 @@ class ModifiedAfterFreezeException(RuntimeException):
     """A list that got an element after somebody read it."""
 
 
+@_without("add")
 class CycleException(TypingException):
     """A type that contains itself."""
 

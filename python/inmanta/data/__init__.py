@@ -5,6 +5,7 @@ There is deliberately no AUTOSTART_AGENT_MAP in here: modules ask for it to find
 
 from __future__ import annotations
 
+from inmanta import _without
 from inmanta import const
 
 TYPE_CHECKING = False
@@ -38,6 +39,7 @@ def _filled(msg: str, kwargs: dict[str, object]) -> str:
         return msg
 
 
+@_without("write_to_logger_for_resource")
 class LogLine:
     """One line of a resource action's log. `_data` holds level, msg, args, kwargs and timestamp."""
 
@@ -71,6 +73,7 @@ class LogLine:
         timestamp = datetime.datetime.fromtimestamp(self.timestamp_us / 1_000_000, datetime.timezone.utc)
         return {"level": self._level, "msg": self._msg, "args": [], "kwargs": self._kwargs, "timestamp": timestamp}
 
+    timestamp = property(lambda self: self._data["timestamp"])
     level = property(lambda self: self._level)
     log_level = property(lambda self: self._level)
     msg = property(lambda self: self._msg)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from inmanta import _without
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import builtins
@@ -49,6 +51,7 @@ class _Record:
         return f"{type(self).__name__}({', '.join(f'{f}={getattr(self, f)!r}' for f in self._fields)})"
 
 
+@_without("check_serializable")
 class AttributeStateChange(_Record):
     """What an attribute is and what it should be."""
 
@@ -77,6 +80,7 @@ def _with_json(value: object) -> object:
     return value
 
 
+@_without("to_dao")
 class DiscoveredResourceInput(_Record):
     """A resource that a discovery found."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inmanta import _without
 from inmanta.ast import CompilerException
 
 
@@ -9,6 +10,7 @@ class ParserException(CompilerException):
     """Text that is no model."""
 
 
+@_without("suggest_replacement")
 class InvalidNamespaceAccess(ParserException):
     """A name whose parts are joined by a dot instead of `::`."""
 

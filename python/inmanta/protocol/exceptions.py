@@ -14,6 +14,16 @@ class BaseHttpException(Exception):
         self.log_message = message
         self.details = details
 
+    def to_status(self) -> int:
+        return self.status_code
+
+    def to_body(self) -> dict[str, object]:
+        """The body of the answer, as a dict."""
+        body: dict[str, object] = {"message": self.log_message}
+        if self.details:
+            body["error_details"] = self.details
+        return body
+
 
 class _OfStatus(BaseHttpException):
     """An answer with the status of its class."""

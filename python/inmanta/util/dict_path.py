@@ -11,6 +11,7 @@ InvalidPathException for a text that is no path. Each of the former two is a Loo
 
 from __future__ import annotations
 
+from inmanta import _without
 from collections.abc import Iterable, Mapping, MutableMapping, MutableSequence, MutableSet, Sequence, Set
 
 TYPE_CHECKING = False
@@ -99,6 +100,8 @@ class NormalValue(DictPathValue):
 class NullValue(DictPathValue):
     """Null, written `\\0`."""
 
+    NULL_VALUE_CHARACTER = "\\0"
+
     @property
     def value(self) -> None:
         return None
@@ -110,6 +113,7 @@ class NullValue(DictPathValue):
         return value is None
 
 
+@_without("WILDCARD_CHARACTER")
 class WildCardValue(DictPathValue):
     """Anything, written `*`."""
 
@@ -135,6 +139,10 @@ def _unescaped(text: str) -> str:
 # --- wild paths ------------------------------------------------------------------------------------------------------
 
 
+@_without(
+    "PATTERN_ESCAPED_SPECIAL_CHARACTER PATTERN_SPECIAL_CHARACTER REGEX_ESCAPED_SPECIAL_CHARACTER "
+    "REGEX_NORMAL_CHARACTER REGEX_SPECIAL_CHARACTER SPECIAL_CHARACTERS WILDCARD parse"
+)
 class WildDictPath:
     """A path that may hold wildcards, and so may mean several elements."""
 
@@ -170,6 +178,7 @@ class WildDictPath:
         return WildComposedPath(path=[*self.get_path_sections(), *other.get_path_sections()])
 
 
+@_without("IN_DICT_PATTERN")
 class WildInDict(WildDictPath):
     """The value under a key of a dict."""
 
@@ -199,6 +208,9 @@ class WildInDict(WildDictPath):
         return self.key.escape()
 
 
+@_without(
+    "KEYED_LIST_PATTERN KEY_VALUE_PAIR KEY_VALUE_PAIRS_PATTERN REGEX_KEY_ATTRIBUTE REGEX_KEY_VALUE REGEX_RELATION"
+)
 class WildKeyedList(WildDictPath):
     """Items of the list under a key of a dict, picked by values of theirs."""
 
@@ -311,6 +323,7 @@ class WildNullPath(WildDictPath):
         return cls() if text == "." else None
 
 
+@_without("COMPOSED_DICT_PATH_PATTERN KEYED_LIST_FILTER do_parse element_types split_on_dots")
 class WildComposedPath(WildDictPath):
     """Several sections, one after the other."""
 

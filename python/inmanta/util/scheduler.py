@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inmanta import _without
 import asyncio
 import logging
 
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     Action = Callable[[], Coroutine[Any, Any, object]]
 
 
+@_without("log")
 class TaskSchedule:
     """When an action runs."""
 
