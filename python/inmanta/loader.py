@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from inmanta import _without
 import sys
 
+from inmanta import _without
 from inmanta.const import PLUGINS_PACKAGE
 
 

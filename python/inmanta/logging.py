@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from inmanta import _without
 import logging
+
+from inmanta import _without
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

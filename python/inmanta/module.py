@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from inmanta import _without
 import enum
 import os
 import sys
 from collections.abc import ItemsView, KeysView, ValuesView
 
+from inmanta import _without
 from inmanta.ast import CompilerException, WrappingRuntimeException
 
 TYPE_CHECKING = False

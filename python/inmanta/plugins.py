@@ -7,10 +7,9 @@ changes what the model gets. Source: language reference, chapter 10.
 
 from __future__ import annotations
 
-from inmanta import _without
 import os
 
-from inmanta import const
+from inmanta import _without, const
 from inmanta._signature import MISSING, Argument, Declared, signature
 from inmanta.ast import (
     Location,

@@ -7,8 +7,7 @@ Source: language reference 12.1 to 12.3.
 
 from __future__ import annotations
 
-from inmanta import _without
-from inmanta import const
+from inmanta import _without, const
 from inmanta._id import Id as Id
 from inmanta.ast import AttributeException, CompilerException, NotFoundException
 from inmanta.execute import proxy

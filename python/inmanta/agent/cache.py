@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from inmanta import _without
 import time
 from _thread import RLock, allocate_lock
+
+from inmanta import _without
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

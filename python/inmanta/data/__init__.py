@@ -5,8 +5,7 @@ There is deliberately no AUTOSTART_AGENT_MAP in here: modules ask for it to find
 
 from __future__ import annotations
 
-from inmanta import _without
-from inmanta import const
+from inmanta import _without, const
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -11,8 +11,9 @@ InvalidPathException for a text that is no path. Each of the former two is a Loo
 
 from __future__ import annotations
 
-from inmanta import _without
 from collections.abc import Iterable, Mapping, MutableMapping, MutableSequence, MutableSet, Sequence, Set
+
+from inmanta import _without
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from inmanta import _without
 import asyncio
 import logging
+
+from inmanta import _without
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
