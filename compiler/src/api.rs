@@ -75,8 +75,8 @@ pub struct Inputs {
     pub server: ServerInput,
     /// By name: what Python plugins read with `get_param`.
     pub parameters: BTreeMap<String, serde_json::Value>,
-    /// By resource id (without version) and name.
-    pub facts: BTreeMap<String, BTreeMap<String, String>>,
+    /// By resource id (without version) and name. What handlers found is text; tests of modules give any value.
+    pub facts: BTreeMap<String, BTreeMap<String, serde_json::Value>>,
     /// The service instances, for the modules that know services.
     pub services: Vec<serde_json::Value>,
 }

@@ -5,6 +5,8 @@ Each has the attributes of its form, `model_dump` and `model_copy`, and an argum
 
 from __future__ import annotations
 
+from inmanta import _without
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -187,6 +189,7 @@ class ReferenceModel(SerializedReferenceLike):
         super().__init__(**{**values, "id": _uuid(values.get("id"))})
 
 
+@_without("model_post_init")
 class MutatorModel(SerializedReferenceLike):
     """The exported form of a mutator."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from inmanta import _without
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import re
@@ -9,6 +11,7 @@ if TYPE_CHECKING:
     from inmanta.resources import Resource
 
 
+@_without("is_resource_version_id_obj set_version_in_id")
 class Id:
     """`type[agent,attribute=value]`, with `,v=N` behind it for a version above 0. Compared by that text."""
 

@@ -19,5 +19,14 @@ def app() -> None:
     os.execv(program, [program, *sys.argv[1:]])
 
 
+TYPE_CHECKING = False
+if not TYPE_CHECKING:
+    # What only the reference's module has says why it is not here.
+    from inmanta import _rest_of
+
+    __getattr__ = _rest_of(__name__)
+
+
 if __name__ == "__main__":
     app()
+

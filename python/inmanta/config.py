@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 
+from inmanta import _without
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -113,6 +115,10 @@ def _read_project() -> dict[str, dict[str, str]]:
     return {section: {_normal(name): value for name, value in parser[section].items()} for section in parser}
 
 
+@_without(
+    "config_as_dict get_active_configuration_as_dict get_config_options get_for_option get_instance get_raw_value "
+    "load_config_from_dict register_option validate_option_request"
+)
 class Config:
     """All options of this process, by section and name; `-` and `_` in a name are the same."""
 
@@ -162,6 +168,7 @@ class Config:
         cls._values.setdefault(section, {})[_normal(name)] = value
 
 
+@_without("get_default_desc get_type parse")
 class Option:
     """An option with default and validator, which the default passes too; `default` may be a function."""
 
@@ -224,3 +231,9 @@ def option_as_default(opt: Option) -> Callable[[], Any]:
 
 
 state_dir = Option("config", "state_dir", "/var/lib/inmanta", "The directory where the server keeps its state")
+
+if not TYPE_CHECKING:
+    # What only the reference's module has says why it is not here.
+    from inmanta import _rest_of
+
+    __getattr__ = _rest_of(__name__)

@@ -175,3 +175,11 @@ DONE_STATES = [
 NOT_DONE_STATES = [ResourceState.available, ResourceState.deploying]
 UNDEPLOYABLE_NAMES = [state.value for state in UNDEPLOYABLE_STATES]
 INITIAL_STATES = [ResourceState.available]
+
+
+TYPE_CHECKING = False
+if not TYPE_CHECKING:
+    # What only the reference's module has says why it is not here.
+    from inmanta import _rest_of
+
+    __getattr__ = _rest_of(__name__)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inmanta import _without
 from inmanta.ast import CompilerException
 from inmanta.execute.proxy import DynamicProxy
 from inmanta.util import hash_file
@@ -30,6 +31,7 @@ _dependency_managers: list[Manager] = []
 _export_functions: dict[str, tuple[tuple[str, ...], Callable[..., object]]] = {}
 
 
+@_without("add_to_cycle")
 class DependencyCycleException(Exception):
     """Resources that require each other in a circle."""
 
@@ -164,6 +166,7 @@ class _CodeManager:
 code_manager = _CodeManager()
 
 
+@_without("add add_dependency_manager clear commit_resources get_version register_code resources_to_list")
 class Exporter:
     """What getters get as `exporter`."""
 
@@ -303,4 +306,6 @@ def __getattr__(name: str) -> object:
         from inmanta.ast.entity import Entity
 
         return Entity
-    raise AttributeError(name)
+    from inmanta import _rest_of
+
+    return _rest_of(__name__)(name)

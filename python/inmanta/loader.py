@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+from inmanta import _without
 from inmanta.const import PLUGINS_PACKAGE
 
 
@@ -14,6 +15,7 @@ def unload_inmanta_plugins(inmanta_module: str | None = None) -> None:
         del sys.modules[name]
 
 
+@_without("get_file_content get_file_hashes get_module_version get_module_version_info get_object_source")
 class CodeManager:
     """Kept for old callers: Steward distributes code itself."""
 
@@ -21,6 +23,7 @@ class CodeManager:
         pass
 
 
+@_without("MODULE_FINDER find_spec get_module_finder")
 class PluginModuleFinder:
     """Kept for test tools; the host has a finder of its own."""
 
@@ -31,3 +34,11 @@ class PluginModuleFinder:
     @classmethod
     def configure_module_finder(cls, modulepaths: list[str], **kwargs: object) -> None:
         pass
+
+
+TYPE_CHECKING = False
+if not TYPE_CHECKING:
+    # What only the reference's module has says why it is not here.
+    from inmanta import _rest_of
+
+    __getattr__ = _rest_of(__name__)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import logging
 
+from inmanta import _without
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
 
+@_without("get_header_length inmanta_plugin_pkg_regex")
 class MultiLineFormatter(logging.Formatter):
     """Indents the further lines of a message by the width of what stands in front of the first."""
 
@@ -28,3 +31,9 @@ class MultiLineFormatter(logging.Formatter):
 
 class NoKwargsLogger:
     """Kept for annotations."""
+
+if not TYPE_CHECKING:
+    # What only the reference's module has says why it is not here.
+    from inmanta import _rest_of
+
+    __getattr__ = _rest_of(__name__)

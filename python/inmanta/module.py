@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import enum
 import os
+import sys
 from collections.abc import ItemsView, KeysView, ValuesView
 
+from inmanta import _without
 from inmanta.ast import CompilerException, WrappingRuntimeException
 
 TYPE_CHECKING = False
@@ -13,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
+    from inmanta._more.module import RelationPrecedenceRule
     from steward_host.messages import PythonFile, PythonModule
 
     _ByName = dict[str, "Module"]
@@ -64,63 +67,34 @@ class ModuleRepoType(enum.Enum):
     package = "package"
 
 
+@_without("get_full_version is_pep440_version parse rewrite_version")
 class ModuleMetadata:
-    """What a module says about itself, in `module.yml`, `setup.cfg` or `pyproject.toml`."""
+    """What a module says about itself, in `module.yml` or `setup.cfg`. A text that is given nowhere is empty."""
 
-    def __init__(self, name: str, version: str = "0.0.0") -> None:
+    def __init__(self, name: str, version: str = "0.0.0", license: str = "", **said: object) -> None:
         self.name = name
         self.version = version
+        self.license = license
+        self.description: str | None = None
+        self.deprecated: bool | None = None
+        self.freeze_recursive = False
+        self.freeze_operator = "~="
+        self.__dict__.update(said)
 
     @classmethod
     def of_directory(cls, path: str, name: str) -> ModuleMetadata:
         """Read where it is found first; a version that is given nowhere is 0.0.0."""
-        for file, read in (("module.yml", _plain_yaml), ("setup.cfg", _setup_cfg), ("pyproject.toml", _pyproject)):
-            file = os.path.join(path, file)
-            if os.path.isfile(file):
-                try:
-                    said = read(file)
-                except (OSError, ValueError) as error:
-                    raise InvalidModuleException(f"{file} cannot be read: {error}") from error
-                if said:
-                    return cls(str(said.get("name", name)), str(said.get("version", "0.0.0")))
-        return cls(name)
+        from inmanta._more.module import of_directory
+
+        return of_directory(path, name)
 
 
-def _plain_yaml(file: str) -> dict[str, str]:
-    """The texts at the top level of a YAML file, which is all that is asked of it here."""
-    found = {}
-    with open(file, encoding="utf-8") as lines:
-        for line in lines:
-            key, colon, value = line.partition(":")
-            if colon and key.strip() == key and value.strip():
-                found[key] = value.split(" #")[0].strip().strip("'\"")
-    return found
-
-
-def _setup_cfg(file: str) -> dict[str, str]:
-    import configparser
-
-    parser = configparser.ConfigParser(interpolation=None)
-    try:
-        parser.read(file, encoding="utf-8")
-    except configparser.Error as error:
-        raise ValueError(error) from error
-    return dict(parser["metadata"]) if parser.has_section("metadata") else {}
-
-
-def _pyproject(file: str) -> dict[str, object]:
-    import tomllib
-
-    with open(file, "rb") as text:
-        project: dict[str, object] = tomllib.load(text).get("project", {})
-        return project
-
-
+@_without("get_environment_variables get_index_args")
 class ProjectPipConfig:
     """The `pip` section of a project."""
 
     def __init__(self, **kwargs: object) -> None:
-        self.index_url = None
+        self.index_url: str | None = None
         self.extra_index_url: list[str] = []
         self.pre = None
         self.use_system_config = False
@@ -134,6 +108,7 @@ class ProjectPipConfig:
         return dict(vars(self))
 
 
+@_without("modulepath_to_list parse requires_to_list to_list validate_repo_field")
 class ProjectMetadata:
     """What a project says about itself."""
 
@@ -171,6 +146,16 @@ class ProjectMetadata:
         said["pip"] = ProjectPipConfig(**(said.get("pip") or {}))
         return cls(**said)
 
+    def get_relation_precedence_rules(self) -> list[RelationPrecedenceRule]:
+        from inmanta._more.module import RelationPrecedenceRule
+
+        return [RelationPrecedenceRule.from_string(rule) for rule in self.relation_precedence_policy]
+
+    def get_index_urls(self) -> list[str]:
+        """The index of `pip`, and those beside it."""
+        urls = [self.pip.index_url, *self.pip.extra_index_url]
+        return [url for url in urls if url]
+
     def model_dump(self, mode: str = "python") -> dict[str, object]:
         """As a project file has it: what differs from a file without it, and what is always there."""
         always = ("name", "modulepath", "requires", "pip")
@@ -179,6 +164,10 @@ class ProjectMetadata:
         return {**said, "pip": self.pip.model_dump(mode)}
 
 
+@_without(
+    "get_module log_post_install_information log_pre_install_information log_snapshot_difference_v2_modules "
+    "take_v2_modules_snapshot"
+)
 class ModuleV2Source:
     """Where modules that are Python packages come from: what is installed beside this code. Steward does the installing."""
 
@@ -201,14 +190,60 @@ class ModuleV2Source:
         is_source = Module.from_path(sources) is not None and os.path.isdir(os.path.join(sources, "model"))
         return sources if is_source else package
 
+    @classmethod
+    def from_path(cls, project: Project | None, module_name: str, path: str) -> ModuleV2:
+        """The module of this name whose sources are in a directory."""
+        if not os.path.exists(path):
+            raise InvalidModuleException(f"Directory {path} doesn't exist")
+        if not any(os.path.isfile(os.path.join(path, file)) for file in ModuleV2.FILES):
+            raise ModuleMetadataFileNotFound(f"Metadata file {os.path.join(path, ModuleV2.MODULE_FILE)} does not exist")
+        return ModuleV2(project, path)
+
+    @classmethod
+    def get_installed_version(cls, module_name: str) -> object | None:
+        """The version of an installed module; None if it is not installed."""
+        from importlib.metadata import PackageNotFoundError, version
+
+        from packaging.version import Version
+
+        try:
+            found: object = Version(version(cls.get_package_name_for(module_name)))
+        except PackageNotFoundError:
+            return None
+        return found
+
+    @classmethod
+    def get_package_name_for(cls, module_name: str) -> str:
+        return ModuleV2.PKG_NAME_PREFIX + module_name.replace("_", "-")
+
+    @classmethod
+    def get_inmanta_module_name(cls, python_package_name: str) -> str:
+        if not python_package_name.startswith(ModuleV2.PKG_NAME_PREFIX):
+            raise ValueError(f"Invalid python package name: should start with {ModuleV2.PKG_NAME_PREFIX}")
+        return python_package_name.removeprefix(ModuleV2.PKG_NAME_PREFIX).replace("-", "_")
+
+    @classmethod
+    def get_namespace_package_name(cls, module_name: str) -> str:
+        return f"inmanta_plugins.{module_name}"
+
     def get_installed_module(self, project: Project | None, module_name: str) -> ModuleV2 | None:
         """The module of this name, if it is installed."""
         path = self.path_for(module_name)
         return None if path is None else ModuleV2(project, path, module_name)
 
 
+@_without(
+    "add_module_requirement_persistent ensure_versioned get_all_python_requirements_as_list get_all_submodules "
+    "get_ast get_code_for_transport get_freeze get_imports get_metadata_file_schema_type get_metadata_from_source "
+    "get_module_requirements get_module_v2_requirements get_name_from_metadata "
+    "get_strict_python_requirements_as_list get_version has_module_requirement load_plugins rewrite_version"
+)
 class Module:
     """A module of the project."""
+
+    MODEL_DIR = "model"
+    # Those of which one says that a directory is a module of this kind.
+    FILES: tuple[str, ...] = ()
 
     def __init__(
         self, project: Project | None, path: str, name: str | None = None, files: list[PythonFile] | None = None
@@ -234,6 +269,38 @@ class Module:
     @property
     def version(self) -> str:
         return self.metadata.version
+
+    @property
+    def freeze_recursive(self) -> bool:
+        return self.metadata.freeze_recursive
+
+    @property
+    def freeze_operator(self) -> str:
+        return self.metadata.freeze_operator
+
+    def requires(self) -> list[str]:
+        """The requirements of its file, as they are written there."""
+        said = vars(self.metadata)
+        return [str(item) for item in said.get("install_requires") or said.get("requires") or ()]
+
+    def get_metadata_file_path(self) -> str:
+        return os.path.join(self._path, self.FILES[0])
+
+    @classmethod
+    def get_module_dir(cls, module_subdirectory: str) -> str:
+        """The directory of the module that a directory is part of. InvalidModuleException if there is none."""
+        return cls.get_first_directory_containing_file(module_subdirectory, cls.FILES[0])
+
+    @classmethod
+    def get_first_directory_containing_file(cls, cwd: str, filename: str) -> str:
+        """The nearest directory from this one upwards that has such a file."""
+        directory = os.path.abspath(cwd)
+        while not os.path.exists(os.path.join(directory, filename)):
+            above = os.path.dirname(directory)
+            if above == directory:
+                raise FileNotFoundError(f"No file with name {filename} exists in any of the parent directories")
+            directory = above
+        return directory
 
     @classmethod
     def from_path(cls, path: str) -> Module | None:
@@ -273,18 +340,27 @@ class Module:
         unload_inmanta_plugins(self.name)
 
 
+@_without(
+    "add_module_requirement_to_requires_and_write compiler_version get_all_requires get_suitable_version_for "
+    "has_module_requirement_in_requires push remove_module_requirement_from_requires_and_write status update "
+    "versions"
+)
 class ModuleV1(Module):
     """A module with `module.yml`."""
 
     GENERATION = ModuleGeneration.V1
-    FILES = ("module.yml",)
+    MODULE_FILE = "module.yml"
+    FILES = (MODULE_FILE,)
 
 
 class ModuleV2(Module):
     """A module that is a Python package."""
 
     GENERATION = ModuleGeneration.V2
-    FILES = ("setup.cfg", "pyproject.toml")
+    MODULE_FILE = "setup.cfg"
+    PYPROJECT_FILE = "pyproject.toml"
+    PKG_NAME_PREFIX = "inmanta-module-"
+    FILES = (MODULE_FILE, PYPROJECT_FILE)
 
     def is_editable(self) -> bool:
         """Whether it runs from its sources."""
@@ -346,8 +422,20 @@ class _Modules(_ByName):
         return ItemsView(self)
 
 
+@_without(
+    "add_module_requirement_persistent add_module_requirement_to_requires_and_write collect_imported_requirements "
+    "collect_requirements get_all_dependencies_and_constraints get_all_python_requirements_as_list get_ast "
+    "get_complete_ast get_first_directory_containing_file get_freeze get_imports get_metadata_file_schema_type "
+    "get_metadata_from_source get_module_requirements get_module_v2_requirements get_name_from_metadata "
+    "get_product_constraints get_root_namespace get_strict_python_requirements_as_list has_module_requirement "
+    "has_module_requirement_in_requires invalidate_state load_module load_module_recursive load_plugins "
+    "log_installed_modules module_v2_source_configured remove_module_requirement_from_requires_and_write "
+    "use_virtual_env"
+)
 class Project:
     """The project that is compiled. `modules` is name -> Module."""
+
+    PROJECT_FILE = "project.yml"
 
     _project: Project | None = None
 
@@ -419,6 +507,61 @@ class Project:
     def name(self) -> str:
         return self.metadata.name
 
+    @property
+    def freeze_recursive(self) -> bool:
+        return bool(getattr(self.metadata, "freeze_recursive", False))
+
+    @property
+    def freeze_operator(self) -> str:
+        return str(getattr(self.metadata, "freeze_operator", "~="))
+
+    @property
+    def downloadpath(self) -> str | None:
+        found = getattr(self.metadata, "downloadpath", None)
+        return None if found is None else os.path.join(self._path, str(found))
+
+    @property
+    def install_mode(self) -> InstallMode:
+        return self.metadata.install_mode
+
+    def get_relation_precedence_policy(self) -> list[object]:
+        """The rules of the project file, one object each."""
+        return list(self.metadata.get_relation_precedence_rules())
+
+    def requires(self) -> list[str]:
+        return self.metadata.requires
+
+    def get_metadata_file_path(self) -> str:
+        return os.path.join(self._path, self.PROJECT_FILE)
+
+    @classmethod
+    def get_project_dir(cls, cur_dir: str) -> str:
+        """The nearest directory from this one upwards with a project file."""
+        from inmanta import _project_file
+
+        found = _project_file.above(cur_dir)
+        if found is None:
+            raise ProjectNotFoundException("Unable to find an inmanta project")
+        return found
+
+    @classmethod
+    def from_path(cls, path: str) -> Project | None:
+        """The project in a directory; None if it holds none."""
+        return cls(path) if os.path.isfile(os.path.join(path, cls.PROJECT_FILE)) else None
+
+    def is_using_virtual_env(self) -> bool:
+        return sys.prefix != sys.base_prefix
+
+    def sorted_modules(self) -> list[Module]:
+        return [self.modules[name] for name in sorted(self.modules)]
+
+    def get_module(self, full_module_name: str, **kwargs: object) -> Module:
+        """The module of a name in the language, `net::ip` for one: ModuleNotFoundException if there is none."""
+        found: Module | None = self.modules.get(full_module_name.split("::")[0])
+        if found is None:
+            raise ModuleNotFoundException(f"Could not find module {full_module_name}")
+        return found
+
     def get_modules(self) -> dict[str, Module]:
         return self.modules
 
@@ -474,4 +617,6 @@ def __getattr__(name: str) -> object:
         fields: dict[str, object] = {"url": (str, ...), "type": (ModuleRepoType, ModuleRepoType.git)}
         made = globals()[name] = pydantic.create_model(name, __doc__="One place of `repo` in a project file.", **fields)
         return made
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from inmanta import _rest_of
+
+    return _rest_of(__name__)(name)

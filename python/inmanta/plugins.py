@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 
-from inmanta import const
+from inmanta import _without, const
 from inmanta._signature import MISSING, Argument, Declared, signature
 from inmanta.ast import (
     Location,
@@ -275,6 +275,12 @@ class Null:
     """The type of null in annotations."""
 
 
+@_without(
+    "as_python_type_string comment copy_location corresponds_to deprecate_function emit_statement get_arg "
+    "get_base_type get_double_defined_exception get_kwarg get_location get_namespace has_custom_to_python "
+    "is_attribute_type is_entity issubtype issupertype normalize report_missing_arguments set_location "
+    "supports_references to_python type_string_internal validate with_base_type"
+)
 class Plugin(metaclass=PluginMeta):
     """A plugin of the model. Every `@plugin` makes a subclass; there is one instance of it a compile."""
 
@@ -559,13 +565,13 @@ def deprecated(function: T | None = None, *, replaced_by: str | None = None, **k
 
 def __getattr__(name: str) -> object:
     # The exceptions of a compile can be had from here as well.
+    import inmanta
     import inmanta.ast
 
     if name == "PluginDeprecationWarning":
         from inmanta.warnings import PluginDeprecationWarning
 
         return PluginDeprecationWarning
-    try:
+    if name in vars(inmanta.ast):
         return getattr(inmanta.ast, name)
-    except AttributeError:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None
+    return inmanta._rest_of(__name__)(name)

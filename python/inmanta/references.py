@@ -7,6 +7,7 @@ The executor runs the mutators before the handler sees the resource.
 
 from __future__ import annotations
 
+from inmanta import _without
 from inmanta._arguments import (
     Argument,
     GetArgument,
@@ -230,6 +231,7 @@ class _Registry:
         cls._known = {name: found for name, found in cls._known.items() if found.__module__ in kept}
 
 
+@_without("add_reference")
 class reference(_Registry):
     """`@reference("net::Secret")` over a subclass of Reference."""
 
@@ -237,6 +239,7 @@ class reference(_Registry):
     _missing = ReferenceMissingError
 
 
+@_without("add_mutator")
 class mutator(_Registry):
     """`@mutator("net::Merge")` over a subclass of Mutator."""
 
@@ -435,4 +438,6 @@ def __getattr__(name: str) -> object:
         import typing
 
         return typing.Any
-    raise AttributeError(name)
+    from inmanta import _rest_of
+
+    return _rest_of(__name__)(name)

@@ -7,7 +7,7 @@ Source: language reference 12.1 to 12.3.
 
 from __future__ import annotations
 
-from inmanta import const
+from inmanta import _without, const
 from inmanta._id import Id as Id
 from inmanta.ast import AttributeException, CompilerException, NotFoundException
 from inmanta.execute import proxy
@@ -36,6 +36,7 @@ class ResourceNotFoundExcpetion(Exception):
     """There is no such resource. (The spelling is the name that modules use.)"""
 
 
+@_without("to_action")
 class HostNotFoundException(Exception):
     """A host of a resource that does not exist."""
 
@@ -488,6 +489,7 @@ def _is_plain(cls: type[Resource]) -> bool:
     return found
 
 
+@_without("add_reference collect_reference get_mutators_sorted get_references_sorted")
 class ReferenceCollector:
     """What `map_field` gets as `reference_collector`. The compiler takes references out of what is returned."""
 
@@ -591,3 +593,9 @@ def _read(obj: object, name: str, default: bool) -> bool:
         return value
     except (AttributeError, NotFoundException):
         return default
+
+if not TYPE_CHECKING:
+    # What only the reference's module has says why it is not here.
+    from inmanta import _rest_of
+
+    __getattr__ = _rest_of(__name__)

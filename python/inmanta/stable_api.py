@@ -12,3 +12,9 @@ if TYPE_CHECKING:
 def stable_api(api_element: T) -> T:
     """Gives its argument back: the mark is for readers."""
     return api_element
+
+if not TYPE_CHECKING:
+    # What only the reference's module has says why it is not here.
+    from inmanta import _rest_of
+
+    __getattr__ = _rest_of(__name__)

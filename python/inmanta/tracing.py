@@ -11,3 +11,9 @@ def span(*args: object, **kwargs: object) -> AbstractContextManager[None]:
     import contextlib
 
     return contextlib.nullcontext()
+
+if not TYPE_CHECKING:
+    # What only the reference's module has says why it is not here.
+    from inmanta import _rest_of
+
+    __getattr__ = _rest_of(__name__)

@@ -9,24 +9,8 @@ ResourceType = str
 
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
+if not TYPE_CHECKING:
+    # The others are in `_more/types.py`.
+    from inmanta import _rest_of
 
-
-def __getattr__(name: str) -> object:
-    import typing
-
-    known: dict[str, Callable[[], object]] = {
-        "PrimitiveTypes": lambda: typing.Union[str, float, int, bool, None],
-        "SimpleTypes": lambda: typing.Union[str, float, int, bool, None],
-        "StrictJson": lambda: typing.Any,
-        "JsonType": lambda: dict[str, typing.Any],
-        "ReturnTypes": lambda: typing.Any,
-        "ArgumentTypes": lambda: typing.Any,
-        "DataclassProtocol": lambda: typing.Any,
-        "Apireturn": lambda: typing.Any,
-    }
-    if name not in known:
-        raise AttributeError(name)
-    made = globals()[name] = known[name]()
-    return made
+    __getattr__ = _rest_of(__name__)

@@ -74,3 +74,9 @@ def validate_type(fq_type_name: str, value: object, validation_parameters: Mappi
     elif parameters:
         raise ValueError(f"{fq_type_name} takes no validation parameters")
     pydantic.create_model(fq_type_name, value=(found, ...))(value=value)
+
+if not TYPE_CHECKING:
+    # What only the reference's module has says why it is not here.
+    from inmanta import _rest_of
+
+    __getattr__ = _rest_of(__name__)

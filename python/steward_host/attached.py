@@ -7,6 +7,7 @@ another compile begins.
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import tempfile
@@ -44,7 +45,9 @@ class Attached:
         ours, theirs = socket.socketpair()
         # What `std::print` prints, to be said in its turn.
         self._stdout = tempfile.TemporaryFile()
-        inputs = json.dumps({"facts": {rid: {n: str(v) for n, v in of.items()} for rid, of in self.facts.items()}})
+        # Facts are found by the text of a resource id: what is given for another kind of key is nobody's fact.
+        found = {rid: {name: _plain(value) for name, value in of.items()} for rid, of in self.facts.items() if isinstance(rid, str)}
+        inputs = json.dumps({"facts": found})
         command = [_program(), "attached", "--project", project.project_path, "--environment", sys.prefix, "--inputs", inputs]
         with theirs:
             self._process = subprocess.Popen(command, stdin=theirs.fileno(), stdout=self._stdout)
@@ -143,6 +146,17 @@ class Attached:
         if isinstance(errors[0], ast.ExternalException) and raised is not None:
             errors[0].__cause__ = raised
         return errors[0]
+
+
+def _plain(value: object) -> object:
+    """A mocked fact as JSON can say it: any plain value as it is, everything else by its text."""
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value if value is None or isinstance(value, (str, int, float, bool)) else str(value)
 
 
 def current(project: Project) -> Attached | None:

@@ -321,7 +321,7 @@ async fn inputs(context: &Context<'_>) -> Result<steward_compiler::Inputs, Failu
             inputs.parameters.insert(fact.name, fact.value.into());
         } else if !fact.expires || now.since(fact.updated) < context.fact_expire {
             let of = inputs.facts.entry(fact.resource_id).or_default();
-            of.insert(fact.name, fact.value);
+            of.insert(fact.name, fact.value.into());
         }
     }
     Ok(inputs)

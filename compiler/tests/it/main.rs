@@ -17,6 +17,7 @@ mod lang;
 mod mangled;
 mod meaning;
 mod modules;
+mod names;
 mod partial;
 mod projects;
 mod published;

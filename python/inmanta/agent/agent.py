@@ -5,3 +5,11 @@ from __future__ import annotations
 from inmanta.agent.executor import AgentInstance
 
 __all__ = ["AgentInstance"]
+
+
+TYPE_CHECKING = False
+if not TYPE_CHECKING:
+    # What only the reference's module has says why it is not here.
+    from inmanta import _rest_of
+
+    __getattr__ = _rest_of(__name__)

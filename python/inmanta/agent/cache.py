@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from _thread import RLock, allocate_lock
 
+from inmanta import _without
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -17,6 +19,7 @@ IDLE = 60.0
 WITHOUT_VERSION = 5000.0
 
 
+@_without("refresh")
 class CacheItem:
     """A kept value and when it is stale. Times are monotonic seconds; None means no such limit."""
 
@@ -58,6 +61,7 @@ class CacheItem:
                 logging.getLogger(__name__).exception("The delete hook of cache entry %s failed", self.key)
 
 
+@_without("touch_used_cache_items")
 class AgentCache:
     """Values by key. `with cache:` spans a task: stale entries go before it, used ones are renewed after it.
 
@@ -198,3 +202,9 @@ def args_key(name: str, kwargs: dict[str, object], ignore: Collection[str]) -> s
         else:
             parts.append(f"{argument},{value!r}")
     return "__".join(parts)
+
+if not TYPE_CHECKING:
+    # What only the reference's module has says why it is not here.
+    from inmanta import _rest_of
+
+    __getattr__ = _rest_of(__name__)

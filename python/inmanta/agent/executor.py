@@ -20,3 +20,9 @@ class AgentInstance(ABC):
     @abstractmethod
     def is_stopped(self) -> bool:
         """Whether it is about to end."""
+
+if not TYPE_CHECKING:
+    # What only the reference's module has says why it is not here.
+    from inmanta import _rest_of
+
+    __getattr__ = _rest_of(__name__)

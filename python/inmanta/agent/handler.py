@@ -149,4 +149,6 @@ def __getattr__(name: str) -> object:
         import logging
 
         return logging.getLogger(__name__)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from inmanta import _rest_of
+
+    return _rest_of(__name__)(name)

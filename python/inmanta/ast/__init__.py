@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from inmanta import _without
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
@@ -10,6 +12,7 @@ if TYPE_CHECKING:
     from inmanta.execute.resolver import Variable
 
 
+@_without("export")
 class Location:
     """A line of a source file."""
 
@@ -32,10 +35,10 @@ class Location:
         return f"{self.file}:{self.lnr}"
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self})"
+        return f"{self.__class__.__name__}({self})"
 
     def __eq__(self, other: object) -> bool:
-        return type(other) is type(self) and self._key() == other._key()
+        return other.__class__ is self.__class__ and self._key() == other._key()
 
     def __hash__(self) -> int:
         return hash(self._key())
@@ -62,6 +65,7 @@ class Range(Location):
         return (self.file, self.lnr, self.start_char, self.end_lnr, self.end_char)
 
 
+@_without("copy_location")
 class Locatable:
     """Something that has a place in the source."""
 
@@ -120,6 +124,11 @@ class LocatableString(str):
         return self.location
 
 
+@_without(
+    "add_child children copy_location define_type defines_types get_child_or_create get_location get_namespace "
+    "get_ns_from_string get_ns_or_create get_primitives get_scope get_type import_ns location lookup_namespace "
+    "primitives scope set_location set_parent set_primitives"
+)
 class Namespace:
     """A namespace of the model; the root one has the name `__root__`."""
 
@@ -167,6 +176,7 @@ class Namespace:
         return self.get_full_name()
 
 
+@_without("attach_compile_info export importantance")
 class CompilerException(Exception):
     """Any mistake in a model. `msg` is the text without place, `location` the place if it is known."""
 
@@ -295,6 +305,7 @@ class ModifiedAfterFreezeException(RuntimeException):
     """A list that got an element after somebody read it."""
 
 
+@_without("add")
 class CycleException(TypingException):
     """A type that contains itself."""
 
@@ -408,3 +419,9 @@ class UnknownException(Exception):
     def __init__(self, unknown: object) -> None:
         super().__init__(unknown)
         self.unknown = unknown
+
+if not TYPE_CHECKING:
+    # What only the reference's module has says why it is not here.
+    from inmanta import _rest_of
+
+    __getattr__ = _rest_of(__name__)

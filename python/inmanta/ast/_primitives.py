@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inmanta import _without
 from inmanta.ast import RuntimeException, UnexpectedReference
 from inmanta.execute.util import AnyType, NoneValue, Unknown
 
@@ -10,6 +11,9 @@ if TYPE_CHECKING:
     from typing import Any as Dynamic, NoReturn
 
 
+@_without(
+    "as_python_type_string copy_location corresponds_to has_custom_to_python location set_location to_python"
+)
 class Type:
     """Base of all types."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inmanta import _without
 from inmanta.ast import type as types
 
 TYPE_CHECKING = False
@@ -10,6 +11,10 @@ if TYPE_CHECKING:
     from steward_host.messages import AttributeInfo
 
 
+@_without(
+    "SUPPORTS_REFERENCES copy_location final get_location get_new_result_variable has_relation_precedence_rules "
+    "location set_location type_internal"
+)
 class Attribute:
     """A plain attribute: `name` and `type`."""
 
@@ -46,6 +51,7 @@ class Attribute:
         return f"{self.entity}.{self.name}"
 
 
+@_without("add_freeze_dependent set_multiplicity")
 class RelationAttribute(Attribute):
     """A relation: `type` is the related entity, `low` and `high` how many of them (high None: any number)."""
 
@@ -71,3 +77,9 @@ class RelationAttribute(Attribute):
         found = runtime.entity(self._type_name)
         assert found is not None, "a relation has an entity at its end"
         return found
+
+if not TYPE_CHECKING:
+    # What only the reference's module has says why it is not here.
+    from inmanta import _rest_of
+
+    __getattr__ = _rest_of(__name__)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inmanta import _without
 from inmanta.ast import Namespace, RuntimeException
 from inmanta.ast.attribute import Attribute, RelationAttribute
 from inmanta.ast.type import Type
@@ -13,6 +14,12 @@ if TYPE_CHECKING:
     from steward_host.messages import EntityInfo
 
 
+@_without(
+    "add_attribute add_default_value add_implement add_implementation add_index add_instance add_to_index comment "
+    "final from_python get_all_attributes get_all_child_entities get_all_parent_entities_sorted get_default "
+    "get_default_values get_double_defined_exception get_implements get_instance get_paired_dataclass "
+    "get_sub_constructor lookup_index pair_dataclass pair_dataclass_stage1 set_attributes"
+)
 class Entity(Type):
     """One entity. Made from the compiler's `entity_info`; compared by full name."""
 
@@ -151,3 +158,9 @@ def _entity_of(value: object) -> Entity | None:
         return found if isinstance(found, Entity) else None
     name = annotations.dataclass_entity(type(value))
     return None if name is None else runtime.entity(name)
+
+if not TYPE_CHECKING:
+    # What only the reference's module has says why it is not here.
+    from inmanta import _rest_of
+
+    __getattr__ = _rest_of(__name__)

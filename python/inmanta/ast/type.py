@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from inmanta import _without
 from inmanta.ast._composed import (
     Dict,
     List,
@@ -54,6 +55,9 @@ __all__ = [
 ]
 
 
+@_without(
+    "constraint get_constraint get_double_defined_exception get_full_name get_namespace set_constraint"
+)
 class ConstraintType(Type):
     """A typedef: a base type and a condition, which only the compiler can evaluate."""
 
@@ -172,3 +176,9 @@ class OneOf(Type):
 
     def type_string_internal(self) -> str:
         return f"Literal[{', '.join(map(repr, self.values))}]"
+
+if not TYPE_CHECKING:
+    # What only the reference's module has says why it is not here.
+    from inmanta import _rest_of
+
+    __getattr__ = _rest_of(__name__)

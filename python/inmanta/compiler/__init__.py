@@ -15,6 +15,41 @@ if TYPE_CHECKING:
     from inmanta.module import Project
 
 _finalizers: list[Callable[[], object]] = []
+# How many of them this compile has run.
+_n_run = 0
+
+
+class Finalizers:
+    """The functions that run at the end of a compile, as a class with nothing but class methods."""
+
+    @classmethod
+    def add_function(cls, fnc: Callable[[], object]) -> None:
+        """Registers a function."""
+        _finalizers.append(fnc)
+
+    @classmethod
+    def call_finalizers(cls, should_log: bool = False) -> None:
+        """Runs all of them in order; they stay registered. What went wrong is raised when all have run, or only logged."""
+        from inmanta.ast import CompilerException, MultiException
+
+        errors: list[CompilerException] = []
+        for function in [*_finalizers]:
+            try:
+                function()
+            except Exception as error:
+                errors.append(CompilerException(f"Finalizer failed: {error}"))
+        if should_log:
+            import logging
+
+            for failed in errors:
+                logging.getLogger(__name__).error(failed.get_message())
+        elif errors:
+            raise errors[0] if len(errors) == 1 else MultiException(errors)
+
+    @classmethod
+    def reset_finalizers(cls) -> None:
+        """Forgets them."""
+        reset()
 
 
 def finalizer(function: Callable[[], object]) -> None:
@@ -27,13 +62,18 @@ def has_finalizers() -> bool:
 
 
 def reset() -> None:
+    global _n_run
     _finalizers.clear()
+    _n_run = 0
 
 
 def finalize() -> None:
-    """Runs the finalizers in order. An exception leaves those behind it for another call."""
-    while _finalizers:
-        _finalizers.pop(0)()
+    """Runs the finalizers in order; they stay registered. After an exception, another call goes on behind it."""
+    global _n_run
+    while _n_run < len(_finalizers):
+        _n_run += 1
+        _finalizers[_n_run - 1]()
+    _n_run = 0
 
 
 def do_compile(refs: Mapping[str, Any] | None = None) -> tuple[dict[str, Entity], Namespace]:
@@ -105,3 +145,9 @@ class ProjectLoader:
             return
         for name in cls._dynamic_modules & project.modules.keys():
             project.modules[name].unload()
+
+if not TYPE_CHECKING:
+    # What only the reference's module has says why it is not here.
+    from inmanta import _rest_of
+
+    __getattr__ = _rest_of(__name__)

@@ -5,7 +5,7 @@ There is deliberately no AUTOSTART_AGENT_MAP in here: modules ask for it to find
 
 from __future__ import annotations
 
-from inmanta import const
+from inmanta import _without, const
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ def _filled(msg: str, kwargs: dict[str, object]) -> str:
         return msg
 
 
+@_without("write_to_logger_for_resource")
 class LogLine:
     """One line of a resource action's log. `_data` holds level, msg, args, kwargs and timestamp."""
 
@@ -71,6 +72,7 @@ class LogLine:
         timestamp = datetime.datetime.fromtimestamp(self.timestamp_us / 1_000_000, datetime.timezone.utc)
         return {"level": self._level, "msg": self._msg, "args": [], "kwargs": self._kwargs, "timestamp": timestamp}
 
+    timestamp = property(lambda self: self._data["timestamp"])
     level = property(lambda self: self._level)
     log_level = property(lambda self: self._level)
     msg = property(lambda self: self._msg)
@@ -82,3 +84,9 @@ class LogLine:
 
     def write_to_logger(self, logger: logging.Logger) -> None:
         logger.log(self._level.to_int, "%s", self._msg)
+
+if not TYPE_CHECKING:
+    # What only the reference's module has says why it is not here.
+    from inmanta import _rest_of
+
+    __getattr__ = _rest_of(__name__)

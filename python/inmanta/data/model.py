@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from inmanta import _without
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import builtins
@@ -33,6 +35,15 @@ class _Record:
 
     dict = model_dump
 
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: object, handler: object) -> object:
+        """A field of a pydantic model can be one of these: the object, or the dict of its fields."""
+        from pydantic_core import core_schema
+
+        fields = core_schema.no_info_after_validator_function(lambda given: cls(**given), core_schema.dict_schema())
+        written = core_schema.plain_serializer_function_ser_schema(lambda record: record.model_dump())
+        return core_schema.union_schema([core_schema.is_instance_schema(cls), fields], serialization=written)
+
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and self.model_dump() == other.model_dump()
 
@@ -40,6 +51,7 @@ class _Record:
         return f"{type(self).__name__}({', '.join(f'{f}={getattr(self, f)!r}' for f in self._fields)})"
 
 
+@_without("check_serializable")
 class AttributeStateChange(_Record):
     """What an attribute is and what it should be."""
 
@@ -68,10 +80,18 @@ def _with_json(value: object) -> object:
     return value
 
 
+@_without("to_dao")
 class DiscoveredResourceInput(_Record):
     """A resource that a discovery found."""
 
-    _fields = ("discovered_resource_id", "values", "discovery_resource_id")
+    _fields = ("discovered_resource_id", "values", "discovery_resource_id", "managed_resource_uri")
+
+    @property
+    def discovery_resource_uri(self) -> str:
+        """Where the API has the resource that discovered this one."""
+        import urllib.parse
+
+        return f"/api/v2/resource/{urllib.parse.quote(str(getattr(self, 'discovery_resource_id')), safe='')}"
 
 
 class PipConfig(_Record):
@@ -87,16 +107,28 @@ class PipConfig(_Record):
         """Whether packages can come from anywhere."""
         return bool(self.index_url) or bool(self.use_system_config)
 
+    def get_index_args(self) -> list[str]:
+        """What pip is told about indexes on its command line."""
+        found = [] if self.index_url is None else ["--index-url", self.index_url]
+        for url in self.extra_index_url:
+            found += ["--extra-index-url", url]
+        return found or ([] if self.use_system_config else ["--no-index"])
 
-class Project(_Record):
-    _fields = ("id", "name", "environments")
+    def get_environment_variables(self) -> builtins.dict[str, str]:
+        """The variables that pip runs with."""
+        import os
+
+        variables = {**os.environ}
+        if not self.use_system_config:
+            for name in ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_PRE", "PIP_NO_INDEX"):
+                variables.pop(name, None)
+            variables["PIP_CONFIG_FILE"] = os.devnull
+        if self.pre is not None:
+            variables["PIP_PRE"] = str(self.pre)
+        return variables
 
 
-class Environment(_Record):
-    _fields = ("id", "name", "project_id", "repo_url", "repo_branch", "settings", "halted")
-
-
-def __getattr__(name: str) -> type:
+def __getattr__(name: str) -> object:
     if name == "BaseModel":
         try:
             from pydantic import BaseModel
@@ -104,4 +136,6 @@ def __getattr__(name: str) -> type:
             return _Record
         found: type = BaseModel
         return found
-    raise AttributeError(name)
+    from inmanta import _rest_of
+
+    return _rest_of(__name__)(name)

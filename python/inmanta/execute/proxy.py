@@ -367,4 +367,6 @@ def __getattr__(name: str) -> object:
         import inmanta.ast
 
         return getattr(inmanta.ast, name)
-    raise AttributeError(name)
+    from inmanta import _rest_of
+
+    return _rest_of(__name__)(name)

@@ -41,12 +41,22 @@ class Variable:
 
         kind, value = runtime.world.lookup(self.attribute)
         if kind == "value":
-            return value
+            from inmanta.execute.util import NoneValue
+
+            return NoneValue() if value is None else value
         if kind == "unset":
             raise UnsetException(f"variable `{self.attribute}` has no value yet", self)
         if kind == "optional_unset":
             raise OptionalValueException(self, self.attribute, value)
         raise NotFoundException(None, self.attribute, value)
+
+    @property
+    def value(self) -> object:
+        """As the model has it, null as a NoneValue; None while there is no value."""
+        try:
+            return self.get_value()
+        except (UnsetException, OptionalValueException):
+            return None
 
     def is_ready(self) -> bool:
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inmanta import _without
 from inmanta.ast import Location, NotFoundException, OptionalValueException, UnsetException
 
 TYPE_CHECKING = False
@@ -155,6 +156,11 @@ class CompilerVariable:
         self.number = number
 
 
+@_without(
+    "can_get freeze fulfill get_dataflow_node get_progression_promise get_promise hasValue is_multi listener "
+    "location provider pure_gradual receive_result receive_result_flatten set_dataflow_node set_type set_value "
+    "type waiters waitfor"
+)
 class ResultVariable:
     """One attribute of one instance."""
 
@@ -195,6 +201,11 @@ class ResultVariable:
         return hash((self.myself.id, self.attribute))
 
 
+@_without(
+    "add_implementation block dataflow_graph direct_lookup emit final for_namespace get_dataflow_node "
+    "get_locations get_root_resolver implementations instance_node locations lookup namespace resolver "
+    "set_attribute set_location sid unwrap_reference verify_done"
+)
 class Instance:
     """An instance of the model. `id` is the compiler's number of it."""
 
@@ -257,3 +268,9 @@ class Instance:
         return f"{self.entity_name} {self.id:012x}"
 
     __repr__ = __str__
+
+if not TYPE_CHECKING:
+    # What only the reference's module has says why it is not here.
+    from inmanta import _rest_of
+
+    __getattr__ = _rest_of(__name__)

@@ -43,3 +43,9 @@ class NoneValue:
         return "null"
 
     __repr__ = __str__
+
+if not TYPE_CHECKING:
+    # What only the reference's module has says why it is not here.
+    from inmanta import _rest_of
+
+    __getattr__ = _rest_of(__name__)

@@ -42,3 +42,11 @@ def t_ID(token: object) -> object:
     """[a-zA-Z_][a-zA-Z_0-9-]*"""
     # The docstring is the pattern of identifiers: it is what callers read.
     return token
+
+
+TYPE_CHECKING = False
+if not TYPE_CHECKING:
+    # What only the reference's module has says why it is not here.
+    from inmanta import _rest_of
+
+    __getattr__ = _rest_of(__name__)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from inmanta import _without
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Iterator
@@ -29,6 +31,7 @@ def _typed(value: object) -> Any:
     return [_typed(item) for item in value] if isinstance(value, list) else value
 
 
+@_without("available callback method_properties pageable set_result wait")
 class Result:
     """An answer: `code` is the HTTP status, `result` the body as a dict, or None.
 
@@ -91,6 +94,7 @@ class Result:
         return f"Result(code={self.code})"
 
 
+@_without("create")
 class ClientCall:
     """A call of an async client: its `Result` when it is awaited.
 
@@ -139,3 +143,9 @@ def json_encode(value: object) -> str:
     from inmanta.util import api_boundary_json_encoder
 
     return json.dumps(value, default=api_boundary_json_encoder).replace("</", "<\\/")
+
+if not TYPE_CHECKING:
+    # What only the reference's module has says why it is not here.
+    from inmanta import _rest_of
+
+    __getattr__ = _rest_of(__name__)

@@ -6,6 +6,7 @@ port is set there is no server to ask, and every call raises `NoServer`, a Conne
 
 from __future__ import annotations
 
+from inmanta import _without
 from inmanta.config import Config, is_bool
 from inmanta.protocol.common import ClientCall, Result
 
@@ -179,6 +180,9 @@ class _Transport:
         return ssl.create_default_context(cafile=None if authority is None else str(authority))
 
 
+@_without(
+    "add_background_task add_call_target call_targets close get_request_timeout is_running is_stopped name stop"
+)
 class Client:
     """Calls API methods from async code: `result = await client.get_param(tid=…, id=…)`."""
 
@@ -236,3 +240,9 @@ class TypedClient(Client):
     ) -> Callable[..., Coroutine[Any, Any, Any]]:
         call = super().__getattr__(method)
         return lambda *args, **kwargs: call(*args, **kwargs).value()
+
+if not TYPE_CHECKING:
+    # What only the reference's module has says why it is not here.
+    from inmanta import _rest_of
+
+    __getattr__ = _rest_of(__name__)

@@ -14,6 +14,16 @@ class BaseHttpException(Exception):
         self.log_message = message
         self.details = details
 
+    def to_status(self) -> int:
+        return self.status_code
+
+    def to_body(self) -> dict[str, object]:
+        """The body of the answer, as a dict."""
+        body: dict[str, object] = {"message": self.log_message}
+        if self.details:
+            body["error_details"] = self.details
+        return body
+
 
 class _OfStatus(BaseHttpException):
     """An answer with the status of its class."""
@@ -65,3 +75,11 @@ def of_status(status: int, message: str) -> BaseHttpException:
         if cls.status == status:
             return cls(message)
     return BaseHttpException(status, message)
+
+
+TYPE_CHECKING = False
+if not TYPE_CHECKING:
+    # What only the reference's module has says why it is not here.
+    from inmanta import _rest_of
+
+    __getattr__ = _rest_of(__name__)

@@ -147,4 +147,6 @@ def __getattr__(name: str) -> object:
         from inmanta.util import scheduler
 
         return getattr(scheduler, name)
-    raise AttributeError(name)
+    from inmanta import _rest_of
+
+    return _rest_of(__name__)(name)

@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, MutableMapping, MutableSequence, MutableSet, Sequence, Set
 
+from inmanta import _without
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -99,6 +101,8 @@ class NormalValue(DictPathValue):
 class NullValue(DictPathValue):
     """Null, written `\\0`."""
 
+    NULL_VALUE_CHARACTER = "\\0"
+
     @property
     def value(self) -> None:
         return None
@@ -110,6 +114,7 @@ class NullValue(DictPathValue):
         return value is None
 
 
+@_without("WILDCARD_CHARACTER")
 class WildCardValue(DictPathValue):
     """Anything, written `*`."""
 
@@ -135,6 +140,10 @@ def _unescaped(text: str) -> str:
 # --- wild paths ------------------------------------------------------------------------------------------------------
 
 
+@_without(
+    "PATTERN_ESCAPED_SPECIAL_CHARACTER PATTERN_SPECIAL_CHARACTER REGEX_ESCAPED_SPECIAL_CHARACTER "
+    "REGEX_NORMAL_CHARACTER REGEX_SPECIAL_CHARACTER SPECIAL_CHARACTERS WILDCARD parse"
+)
 class WildDictPath:
     """A path that may hold wildcards, and so may mean several elements."""
 
@@ -170,6 +179,7 @@ class WildDictPath:
         return WildComposedPath(path=[*self.get_path_sections(), *other.get_path_sections()])
 
 
+@_without("IN_DICT_PATTERN")
 class WildInDict(WildDictPath):
     """The value under a key of a dict."""
 
@@ -199,6 +209,9 @@ class WildInDict(WildDictPath):
         return self.key.escape()
 
 
+@_without(
+    "KEYED_LIST_PATTERN KEY_VALUE_PAIR KEY_VALUE_PAIRS_PATTERN REGEX_KEY_ATTRIBUTE REGEX_KEY_VALUE REGEX_RELATION"
+)
 class WildKeyedList(WildDictPath):
     """Items of the list under a key of a dict, picked by values of theirs."""
 
@@ -311,6 +324,7 @@ class WildNullPath(WildDictPath):
         return cls() if text == "." else None
 
 
+@_without("COMPOSED_DICT_PATH_PATTERN KEYED_LIST_FILTER do_parse element_types split_on_dots")
 class WildComposedPath(WildDictPath):
     """Several sections, one after the other."""
 
@@ -725,3 +739,9 @@ def _remove(items: object, value: object) -> None:
     if not isinstance(items, (MutableSequence, MutableSet)):
         raise ContainerStructureException(f"{items} cannot be changed")
     items.remove(value)
+
+if not TYPE_CHECKING:
+    # What only the reference's module has says why it is not here.
+    from inmanta import _rest_of
+
+    __getattr__ = _rest_of(__name__)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 
+from inmanta import _without
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -13,6 +15,7 @@ if TYPE_CHECKING:
     Action = Callable[[], Coroutine[Any, Any, object]]
 
 
+@_without("log")
 class TaskSchedule:
     """When an action runs."""
 

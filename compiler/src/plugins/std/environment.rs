@@ -1,5 +1,6 @@
 //! The environment and the server. Source: std-module.md 5.6.
 
+use super::strings::from_json;
 use super::{Bound, Model, NativeDef, PluginError, Value, external, native, str_arg, text_value};
 
 pub(super) fn natives() -> Vec<NativeDef> {
@@ -103,8 +104,13 @@ fn get_fact(model: &mut dyn Model, args: &Bound) -> Result<Value, PluginError> {
     };
     let name = str_arg(model.heap_ref(), args, 1).to_owned();
     let given = model.inputs().facts.get(&resource);
-    let given = given.and_then(|facts| facts.get(&name)).cloned();
-    if let Some(value) = given.or_else(|| model.world().fact(&resource, &name)) {
+    if let Some(value) = given.and_then(|facts| facts.get(&name)).cloned() {
+        return match value {
+            serde_json::Value::String(text) => text_value(model, &text),
+            value => Ok(from_json(model, &value)),
+        };
+    }
+    if let Some(value) = model.world().fact(&resource, &name) {
         return text_value(model, &value);
     }
     model.add_unknown_parameter(resource, name);

@@ -226,7 +226,7 @@ fn odd_number(text: &str) -> Option<(usize, &str)> {
     }
 }
 
-fn from_json(model: &mut dyn Model, value: &serde_json::Value) -> Value {
+pub(super) fn from_json(model: &mut dyn Model, value: &serde_json::Value) -> Value {
     match value {
         serde_json::Value::Null => Value::Null,
         serde_json::Value::Bool(value) => Value::Bool(*value),
