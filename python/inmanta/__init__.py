@@ -12,3 +12,13 @@ COMPILER_VERSION = "2025.1"
 
 # Set by test tools: log arguments that are no JSON then raise instead of being turned into text.
 RUNNING_TESTS = False
+
+
+def _find_std() -> None:
+    """`inmanta_plugins.std` can be imported before the first compile, also where no published one is installed."""
+    from steward_host import loader
+
+    loader.install_fallback()
+
+
+_find_std()
