@@ -49,9 +49,11 @@ pub use check::check;
 pub use diagnostics::render;
 pub use export::{JsonWriter, PartialError, ResourceRef, ResourceSink, export_json, merge_partial};
 pub use format::format;
-pub use plugins::WarmHosts;
+pub use plugins::{AttachedPython, WarmHosts, locate};
 pub use runtime::Tiling;
-pub use world::{DirWorld, MemWorld, World};
+pub use world::{
+    DirWorld, LocatedPackages, MemWorld, PackageQuestion, PythonPackages, World,
+};
 
 use std::collections::BTreeMap;
 

@@ -174,6 +174,11 @@ pub enum ToHost {
         id: u64,
         export: Option<serde_json::Value>,
     },
+    /// To an attached process: a line that the model printed, without its line feed; before the message that follows it.
+    /// No answer.
+    Printed { line: String },
+    /// To an attached process, before `load_compile`: where its Python finds the module of this name. Answer: `located`.
+    Locate { name: String },
     /// The last message to an attached process: the diagnostics of the compile contract. No answer.
     Finished { diagnostics: Vec<serde_json::Value> },
     /// Runs the registered finalizers. Answer: `result`, the texts of their errors in order.
@@ -589,6 +594,11 @@ pub enum FromHost {
     /// A line that Python code printed, without its line feed.
     Printed {
         line: String,
+    },
+    /// [`crate::LocatedPackages`].
+    Located {
+        path: Vec<String>,
+        modules: BTreeMap<String, Option<String>>,
     },
     /// The fork of a compile ended before its time.
     Ended {

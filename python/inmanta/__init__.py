@@ -95,3 +95,13 @@ if not any(getattr(finder, "__qualname__", "") == "_Rest" for finder in sys.meta
     sys.meta_path.append(_Rest)
 if not TYPE_CHECKING:
     __getattr__ = _rest_of(__name__)
+
+
+def _find_std() -> None:
+    """`inmanta_plugins.std` can be imported before the first compile, also where no published one is installed."""
+    from steward_host import loader
+
+    loader.install_fallback()
+
+
+_find_std()

@@ -1,6 +1,7 @@
 """`python -m inmanta.app …`: hands its arguments to the `steward` program.
 
-Modules start a compile of their own this way. STEWARD_PROGRAM names the program; else it is looked up on the path.
+Modules start a compile of their own this way. STEWARD_PROGRAM names the program; else it is looked up on the path. The
+program takes the modules of a project without an environment of its own from the Python that runs this, and runs them with it.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ def app() -> None:
     if program is None:
         print("inmanta.app: the program `steward` is not on the path", file=sys.stderr)
         sys.exit(127)
+    os.environ.setdefault("STEWARD_PYTHON", sys.executable)
     os.execv(program, [program, *sys.argv[1:]])
 
 

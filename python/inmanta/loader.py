@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import sys
-
 from inmanta import _without
 from inmanta.const import PLUGINS_PACKAGE
 
 
 def unload_inmanta_plugins(inmanta_module: str | None = None) -> None:
     """Forgets the imported Python modules of one module, or of all."""
-    root = PLUGINS_PACKAGE if inmanta_module is None else f"{PLUGINS_PACKAGE}.{inmanta_module}"
-    for name in [name for name in sys.modules if name == root or name.startswith(root + ".")]:
-        del sys.modules[name]
+    from steward_host import loader
+
+    loader.forget(PLUGINS_PACKAGE if inmanta_module is None else f"{PLUGINS_PACKAGE}.{inmanta_module}")
 
 
 @_without("get_file_content get_file_hashes get_module_version get_module_version_info get_object_source")
@@ -25,15 +23,21 @@ class CodeManager:
 
 @_without("MODULE_FINDER find_spec get_module_finder")
 class PluginModuleFinder:
-    """Kept for test tools; the host has a finder of its own."""
+    """Finds the Python code of modules of the older kind, in the directories that it is told."""
 
     @classmethod
     def reset(cls) -> None:
-        pass
+        """Finds none from now on."""
+        from steward_host import loader
+
+        loader.install_fallback()
 
     @classmethod
     def configure_module_finder(cls, modulepaths: list[str], **kwargs: object) -> None:
-        pass
+        """Finds modules below these directories from now on."""
+        from steward_host import loader
+
+        loader.install_fallback(lambda: modulepaths)
 
 
 TYPE_CHECKING = False

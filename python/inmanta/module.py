@@ -177,16 +177,16 @@ class ModuleV2Source:
     @classmethod
     def path_for(cls, name: str) -> str | None:
         """The root of an installed module: that of its sources, or the folder of its package; None if there is none."""
-        from importlib.util import find_spec
+        from steward_host import locating
 
-        try:
-            spec = find_spec(f"inmanta_plugins.{name}")
-        except ModuleNotFoundError:
+        package = locating.folder_of(name)
+        if package is None or not os.path.isfile(os.path.join(package, "__init__.py")):
             return None
-        if spec is None or spec.origin is None:
-            return None
-        package = os.path.dirname(os.path.abspath(spec.origin))
-        sources = os.path.dirname(os.path.dirname(package))
+        if os.path.isfile(os.path.join(package, "setup.cfg")):
+            return package
+        # Some ways of installing from sources lay links to their files.
+        real = os.path.dirname(os.path.realpath(os.path.join(package, "__init__.py")))
+        sources = os.path.dirname(os.path.dirname(real))
         is_source = Module.from_path(sources) is not None and os.path.isdir(os.path.join(sources, "model"))
         return sources if is_source else package
 
@@ -334,10 +334,14 @@ class Module:
                     yield os.path.join(directory, file), ".".join(["inmanta_plugins", self.name, *parts])
 
     def unload(self) -> None:
-        """Forgets the module's Python code."""
+        """Forgets the module's Python code, and what it has registered."""
         from inmanta.loader import unload_inmanta_plugins
+        from inmanta.plugins import PluginMeta
+        from steward_host import registry
 
         unload_inmanta_plugins(self.name)
+        PluginMeta.clear(self.name)
+        registry.forget(self.name)
 
 
 @_without(
@@ -469,7 +473,16 @@ class Project:
 
     @classmethod
     def set(cls, project: Project, clean: bool = True) -> None:
+        """Makes a project the current one. `clean`: the Python code of all modules, and their plugins, are forgotten."""
         cls._project = project
+        if clean:
+            from inmanta.loader import unload_inmanta_plugins
+            from inmanta.plugins import PluginMeta
+            from steward_host import registry
+
+            unload_inmanta_plugins()
+            PluginMeta.clear()
+            registry.forget()
 
     def set_modules(self, modules: list[PythonModule]) -> None:
         """The modules of a compile request are those of the project."""

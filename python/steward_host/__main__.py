@@ -1,4 +1,4 @@
-"""The Python host: `python3 -I -u steward_host/__main__.py compile`, or `… executor`.
+"""The Python host: `python3 -I -u steward_host/__main__.py compile`, or `… executor`; `… locate` is told in `locating`.
 
 Standard input and output carry frames (see `pipe`). They are moved away first, so that whatever module code prints
 goes to standard error. The host ends when its parent does.
@@ -59,8 +59,12 @@ def main(mode: str) -> int:
 
 if __name__ == "__main__":
     sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    if sys.argv[1:2] == ["locate"]:
+        from steward_host import locating
+
+        sys.exit(locating.main(sys.argv[2:]))
     if sys.argv[1:] not in (["compile"], ["executor"]):
-        sys.exit("usage: steward_host compile|executor")
+        sys.exit("usage: steward_host compile|executor|locate")
     try:
         status = main(sys.argv[1])
     except KeyboardInterrupt:

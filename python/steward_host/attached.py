@@ -10,13 +10,11 @@ from __future__ import annotations
 import math
 import os
 import sys
-import tempfile
 
 from inmanta import ast
-from steward_host import host
+from steward_host import host, locating
 from steward_host.compiling import Compiling
 from steward_host.pipe import Closed, Pipe
-from steward_host.said import Said
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,6 +27,28 @@ if TYPE_CHECKING:
 _current: Attached | None = None
 
 
+class AttachedPipe(Pipe):
+    """The connection of a process that has the compile run: what the model prints comes with the messages, each line before
+    the message that follows it, and goes where this process prints."""
+
+    def _receive(self) -> tuple[str, Any]:
+        while True:
+            name, fields = super()._receive()
+            if name != "printed":
+                return name, fields
+            sys.stdout.write(fields["line"] + "\n")
+
+
+class Unsaid:
+    """Stands where a host of Steward's has `said.Said`: what modules say in this process is said already."""
+
+    open = False
+    has_text = False
+
+    def before_answer(self) -> None:
+        """Nothing waits to be told."""
+
+
 class Attached:
     """One compile of a project. `load` imports its modules, `run` goes on to the complete model."""
 
@@ -36,6 +56,7 @@ class Attached:
         global _current
         if _current is not None:
             _current.close()
+        import importlib
         import json
         import socket
         import subprocess
@@ -43,20 +64,17 @@ class Attached:
         self.project = project
         self.facts = facts or {}
         ours, theirs = socket.socketpair()
-        # What `std::print` prints, to be said in its turn.
-        self._stdout = tempfile.TemporaryFile()
         # Facts are found by the text of a resource id: what is given for another kind of key is nobody's fact.
         found = {rid: {name: _plain(value) for name, value in of.items()} for rid, of in self.facts.items() if isinstance(rid, str)}
         inputs = json.dumps({"facts": found})
         command = [_program(), "attached", "--project", project.project_path, "--environment", sys.prefix, "--inputs", inputs]
         with theirs:
-            self._process = subprocess.Popen(command, stdin=theirs.fileno(), stdout=self._stdout)
+            self._process = subprocess.Popen(command, stdin=theirs.fileno(), stdout=subprocess.DEVNULL)
         self._socket = ours
-        self._pipe = Pipe(ours.fileno(), ours.fileno())
-        with _streams():
-            self._said = Said(self._pipe)
-            self._stand_in = sys.stdout
-        self._compiling = Compiling(self._pipe, self._said, project)
+        self._pipe = AttachedPipe(ours.fileno(), ours.fileno())
+        self._compiling = Compiling(self._pipe, Unsaid(), project)
+        # Modules may have been installed, or written, since this process looked last.
+        importlib.invalidate_caches()
         # The model is complete, and Steward waits; the number of its question.
         self._shown: dict[str, Any] | None = None
         _current = self
@@ -93,7 +111,6 @@ class Attached:
             _current = None
         self._socket.close()
         self._process.wait()
-        self._stdout.close()
 
     def _answer(self, value: object) -> None:
         assert self._shown is not None, "there is a question"
@@ -103,38 +120,28 @@ class Attached:
     def _serve(self, until: str) -> None:
         """Answers Steward until a message of this name is served, or the model is complete."""
         try:
-            with _streams():
-                sys.stdout = self._stand_in
-                while True:
-                    name, fields = self._pipe.receive()
-                    if name == "show":
-                        self._shown = fields
-                        break
-                    if name == "finished":
-                        raise self._error(fields["diagnostics"])
-                    if name == "stop":
-                        self._said.before_answer()
-                        self._pipe.send("bye")
-                        continue
-                    self._said.open = True
-                    self._compiling.served[name](fields)
-                    self._said.open = False
-                    if name == until:
-                        break
+            while True:
+                name, fields = self._pipe.receive()
+                if name == "show":
+                    self._shown = fields
+                    break
+                if name == "finished":
+                    raise self._error(fields["diagnostics"])
+                if name == "stop":
+                    self._pipe.send("bye")
+                    continue
+                if name == "locate":
+                    self._pipe.send("located", locating.locate([fields["name"]]))
+                    continue
+                self._compiling.served[name](fields)
+                if name == until:
+                    break
         except (Closed, OSError) as error:
             self.close()
             raise ast.CompilerException(f"Steward ended before the compile did: {error}") from error
         except BaseException:
-            self._repeat_output()
             self.close()
             raise
-        self._repeat_output()
-
-    def _repeat_output(self) -> None:
-        self._stdout.seek(0)
-        sys.stdout.write(self._stdout.read().decode("utf-8", "replace"))
-        self._stdout.seek(0)
-        self._stdout.truncate()
 
     def _error(self, diagnostics: list[dict[str, Any]]) -> Exception:
         errors = [_exception(found) for found in diagnostics if found["severity"] == "error"]
@@ -201,16 +208,3 @@ def _program() -> str:
         raise ast.CompilerException("a compile is run by the program `steward`, which is not on the path")
     return program
 
-
-class _streams:
-    """Leaves standard output, and what shows warnings, as they were."""
-
-    def __enter__(self) -> None:
-        import warnings
-
-        self._kept = sys.stdout, warnings.showwarning
-
-    def __exit__(self, *_: object) -> None:
-        import warnings
-
-        sys.stdout, warnings.showwarning = self._kept

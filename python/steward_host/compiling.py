@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from inmanta._signature import Argument
     from inmanta.execute.resolver import Result
     from inmanta.module import Project
+    from steward_host.attached import Unsaid
     from steward_host.messages import Again, Call, LoadCompile, Numbered, Serialize
     from steward_host.said import Said
 
@@ -46,7 +47,7 @@ PROXIES = {name: value for name, value in os.environ.items() if name.lower() in 
 class Compiling:
     """State of one compile."""
 
-    def __init__(self, pipe: Pipe, said: Said, project: Project | None = None) -> None:
+    def __init__(self, pipe: Pipe, said: Said | Unsaid, project: Project | None = None) -> None:
         self._pipe = pipe
         self._said = said
         # Of a process that has the compile run (`attached`): its project. Such a process has a life of its own.
@@ -78,16 +79,25 @@ class Compiling:
         """Imports all modules in order and describes what they register."""
         from inmanta import compiler, export, references
         from inmanta.module import Project
+        from steward_host import registry
+
         if self._project is None:
             os.environ.clear()
             if SCRATCH:
                 os.environ.update(PROXIES, HOME=SCRATCH, TMPDIR=SCRATCH)
             os.environ.update(request["env"])
             plugins.Runtime.is_hosted = True
+            loader.reset_states()
+            loader.forget(loader.ROOT)
+            PluginMeta.clear()
+            resources.resource.reset()
+            references.reset()
+            export.reset()
+            compiler.reset()
         else:
-            from steward_host import registry
-
-            registry.save()
+            # What is registered is this process's own, which `ProjectLoader` and `Project.set` look after.
+            export.unknown_parameters.clear()
+            registry.begin_finalizers()
         plugins.Runtime.values = self._values
         plugins.Runtime.environment_id = request["environment_id"]
         plugins.Runtime.project_dir = request["project_dir"]
@@ -97,17 +107,12 @@ class Compiling:
         self._declared.plugins.clear()
         plugins.Runtime.plugins = self._declared.plugins
         self._declared.warnings.clear()
-        PluginMeta.clear()
-        resources.resource.reset()
-        references.reset()
-        export.reset()
-        compiler.reset()
         runtime.reset()
         self._exporting.exporter = export.Exporter()
         project = self._project or Project(request["project_dir"])
         project.set_modules(request["modules"])
-        Project.set(project)
-        finder = loader.install(request["modules"], keep=self._project is not None)
+        Project.set(project, clean=False)
+        finder = loader.install(request["modules"], lambda: project.modulepath)
         self._files = finder.paths()
         read = loader.files_read(request["project_dir"]) if request.get("keep") else None
         imports = loader.Imports()
@@ -129,7 +134,8 @@ class Compiling:
         if self._project is None:
             self._attach_logging()
         else:
-            registry.restore(set(project.modules.known()))
+            registry.restore({*project.modules.known(), "std"})
+            registry.keep_finalizers()
         try:
             dataclasses = self._declared.describe_dataclasses(request["modules"])
             names = {module["name"] for module in request["modules"]}
@@ -280,15 +286,18 @@ class Compiling:
 
     def _attach_logging(self) -> None:
         """Sends what modules log to Steward while a request is open; to stderr otherwise."""
-        if "logging" not in sys.modules:
+        from steward_host.said import Said
+
+        said = self._said
+        if "logging" not in sys.modules or not isinstance(said, Said):
             return
         import logging
 
-        said = self._said
+        log = said.log
 
         class Handler(logging.Handler):
             def emit(self, record: logging.LogRecord) -> None:
-                said.log(record.levelname, self.format(record))
+                log(record.levelname, self.format(record))
 
         root = logging.getLogger()
         root.handlers[:] = [Handler()]

@@ -105,6 +105,9 @@ class Executing:
         plugins.Runtime.environment_id = request["environment_id"]
         plugins.Runtime.files_dir = request.get("files")
         plugins.Runtime.ask = self._ask
+        # Those of an earlier version may have been other files.
+        loader.reset_states()
+        loader.forget(loader.ROOT)
         finder = loader.install(request["modules"])
         self._files = finder.paths()
         broken = []

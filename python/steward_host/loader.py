@@ -1,4 +1,4 @@
-"""Makes the Python files of a project's modules importable, and forgets the modules of an earlier project."""
+"""Makes the Python files of a project's modules importable."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from importlib.machinery import ModuleSpec, SourceFileLoader, SourcelessFileLoad
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from typing import Any
 
     from steward_host.messages import PythonModule
@@ -30,7 +30,10 @@ class Source(SourceFileLoader):
 
 
 class Finder:
-    """Finds exactly the listed files, by dotted name, and the namespace package above them."""
+    """Finds exactly the listed files, by dotted name, and packages between them that have no file of their own.
+
+    The package above all modules is Python's to find: its path grows with what is installed.
+    """
 
     def __init__(self) -> None:
         self._files: dict[str, tuple[str, bool]] = {}
@@ -40,30 +43,33 @@ class Finder:
         for module in modules:
             for file in module["files"]:
                 self._files[file["module"]] = (file["path"], file["package"])
-                parent = file["module"]
+                parent = file["module"].rpartition(".")[0]
                 while "." in parent:
-                    parent = parent.rpartition(".")[0]
                     self._packages.add(parent)
+                    parent = parent.rpartition(".")[0]
 
     def paths(self) -> set[str]:
         return {path for path, _ in self._files.values()}
 
     def find_spec(self, fullname: str, path: object = None, target: object = None) -> ModuleSpec | None:
         found = self._files.get(fullname)
-        if found is None:
-            if fullname in self._packages:
-                # A directory without `__init__.py`, or the root of all.
-                spec = ModuleSpec(fullname, None, is_package=True)
-                spec.submodule_search_locations = _installed() if fullname == ROOT else []
-                return spec
+        if found is not None:
+            return _spec(fullname, *found)
+        if fullname not in self._packages:
             return None
-        file, package = found
-        loader = (SourcelessFileLoader if file.endswith(".pyc") else Source)(fullname, file)
-        spec = ModuleSpec(fullname, loader, origin=file, is_package=package)
-        spec.has_location = True
-        if package:
-            spec.submodule_search_locations = [file.rpartition("/")[0]]
+        # A directory without `__init__.py`.
+        spec = ModuleSpec(fullname, None, is_package=True)
+        spec.submodule_search_locations = []
         return spec
+
+
+def _spec(fullname: str, file: str, package: bool) -> ModuleSpec:
+    loader = (SourcelessFileLoader if file.endswith(".pyc") else Source)(fullname, file)
+    spec = ModuleSpec(fullname, loader, origin=file, is_package=package)
+    spec.has_location = True
+    if package:
+        spec.submodule_search_locations = [file.rpartition("/")[0]]
+    return spec
 
 
 class Imports:
@@ -126,47 +132,87 @@ class Imports:
             frame = frame.f_back  # type: ignore[assignment]
 
 
-class BuiltinStd:
-    """Finds our own `inmanta_plugins.std` where no published one is installed; the last of all finders."""
+class Portions(list[str]):
+    """The path of `inmanta_plugins` where Python finds no such package: what is installed by the time that it is read."""
+
+    def __iter__(self) -> Iterator[str]:
+        from steward_host import locating
+
+        return iter(locating.portions())
+
+    def __len__(self) -> int:
+        return len([*self])
+
+    def __getitem__(self, index: Any) -> Any:
+        return [*self][index]
+
+    def __contains__(self, path: object) -> bool:
+        return path in [*self]
+
+
+class Fallback:
+    """The last of all finders: modules of the older kind in the module path, our own `inmanta_plugins.std` where no published
+    one is installed, and the package above them where nothing is installed."""
+
+    def __init__(self, module_path: Callable[[], list[str]] = list) -> None:
+        # Asked when it is needed for the first time: few modules import others that the model does not.
+        self._module_path = module_path
 
     def find_spec(self, fullname: str, path: object = None, target: object = None) -> ModuleSpec | None:
-        if fullname != ROOT + ".std":
+        if fullname == ROOT:
+            spec = ModuleSpec(fullname, None, is_package=True)
+            spec.submodule_search_locations = Portions()
+            return spec
+        root, _, name = fullname.partition(".")
+        if root != ROOT or not name or "." in name:
             return None
-        directory = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "steward_std")
+        if name == "std":
+            return _spec(fullname, os.path.join(_OWN_STD, "__init__.py"), True)
+        for directory in self._module_path():
+            module = os.path.join(directory, name)
+            if os.path.isfile(os.path.join(module, "module.yml")):
+                return self._older(fullname, os.path.join(module, "plugins"))
+        return None
+
+    def _older(self, fullname: str, directory: str) -> ModuleSpec | None:
         file = os.path.join(directory, "__init__.py")
-        spec = ModuleSpec(fullname, SourceFileLoader(fullname, file), origin=file, is_package=True)
-        spec.has_location = True
-        spec.submodule_search_locations = [directory]
-        return spec
+        return _spec(fullname, file, True) if os.path.isfile(file) else None
 
 
-def _installed() -> list[str]:
-    """Where modules that are no part of the project may be installed: one may import another for its code."""
-    return [path for path in (os.path.join(entry, ROOT) for entry in sys.path) if os.path.isdir(path)]
+_OWN_STD = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "steward_std")
 
 
-def install(modules: list[PythonModule], keep: bool = False) -> Finder:
-    """Puts a finder for these modules in front; modules imported by an earlier one are forgotten.
+def forget(root: str) -> None:
+    """Forgets a Python module and all below it."""
+    for name in [name for name in sys.modules if name == root or name.startswith(root + ".")]:
+        del sys.modules[name]
 
-    `keep`: only those that came from another file.
-    """
-    finder = Finder()
-    finder.add(modules)
-    paths = finder.paths()
+
+def reset_states() -> None:
+    """Calls the functions by which the imported modules forget what an earlier compile left in them."""
     for name, module in list(sys.modules.items()):
         if name == ROOT or name.startswith(ROOT + "."):
             for attribute, function in list(vars(module).items()):
                 if attribute.startswith("inmanta_reset_state") and callable(function):
                     function()
-            if not keep or (file := getattr(module, "__file__", None)) is not None and file not in paths:
-                del sys.modules[name]
+
+
+def install_fallback(module_path: Callable[[], list[str]] = list) -> None:
+    """Has modules found in these directories from now on, after all other finders."""
+    sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, Fallback)]
+    sys.meta_path.append(Fallback(module_path))
+
+
+def install(modules: list[PythonModule], module_path: Callable[[], list[str]] = list) -> Finder:
+    """Puts a finder for these modules in front of all others, in the place of an earlier one."""
+    finder = Finder()
+    finder.add(modules)
     if sys.pycache_prefix is None:
         # A checkout of a commit stays as the commit has it.
         sys.dont_write_bytecode = True
-    sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, (Finder, BuiltinStd))]
+    sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, Finder)]
     sys.meta_path.insert(0, finder)
-    # `find_spec` of a namespace package that has no directories at all would not get to the end of the list.
-    sys.meta_path.append(BuiltinStd())
+    install_fallback(module_path)
     return finder
 
 

@@ -1,5 +1,5 @@
 //! `steward attached`: a compile for a process that is the Python host of it (`python/steward_host/attached.py`). Frames go
-//! over standard input, a socket; what the model prints is standard output.
+//! over standard input, a socket.
 
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
@@ -8,16 +8,12 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use steward_compiler::protocol::{ToHost, write_frame};
-use steward_compiler::{DirWorld, Inputs, Options, PythonSource, compile};
+use steward_compiler::{AttachedPython, DirWorld, Inputs, Options, PythonSource, compile};
 
 use super::{FAILED, TROUBLE, USAGE};
 use crate::domain::chain;
 
-#[expect(
-    clippy::print_stderr,
-    clippy::print_stdout,
-    reason = "the output of the model, and why there is none"
-)]
+#[expect(clippy::print_stderr, reason = "why there is no compile")]
 pub(super) fn run(project: PathBuf, environment: Option<&Path>, inputs: &str) -> ExitCode {
     let inputs: Inputs = match serde_json::from_str(inputs) {
         Ok(inputs) => inputs,
@@ -33,12 +29,24 @@ pub(super) fn run(project: PathBuf, environment: Option<&Path>, inputs: &str) ->
             return ExitCode::from(TROUBLE);
         }
     };
+    let python = match AttachedPython::greet(Arc::clone(&stream)) {
+        Ok(python) => python,
+        Err(reason) => {
+            eprintln!("steward: {reason}");
+            return ExitCode::from(TROUBLE);
+        }
+    };
     let variables = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-    let world = DirWorld::new(project, variables.collect(), |line: &str| {
-        println!("{line}")
+    // What the model prints goes the way of all messages, so that each line is there before what follows it.
+    let listener = Arc::clone(&stream);
+    let world = DirWorld::new(project, variables.collect(), move |line: &str| {
+        let line = line.to_owned();
+        // Nobody may listen any more.
+        let _ = write_frame(&mut &*listener, &ToHost::Printed { line });
     })
-    .with_environment(environment);
+    .with_environment(environment)
+    .with_packages(None, Arc::new(python));
     let options = Options {
         python: PythonSource::Attached(Arc::clone(&stream)),
         inputs,

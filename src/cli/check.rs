@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use steward_compiler::{DirWorld, check};
 
-use super::compile::{find_project, report};
+use super::compile::{find_project, report, with_packages};
 use super::{CheckArguments, FAILED, USAGE};
 
 #[expect(clippy::print_stderr, reason = "diagnostics go to stderr")]
@@ -18,6 +18,7 @@ pub(super) fn run(arguments: &CheckArguments) -> ExitCode {
         }
     };
     let world = DirWorld::new(project, steward_compiler::Variables::new(), |_| {});
+    let world = with_packages(world);
     let checked = check(&world);
     report(&checked, &world, arguments.message_format);
     if checked.succeeded() {

@@ -45,6 +45,7 @@ pub(super) fn run(arguments: &CompileArguments) -> ExitCode {
             "{line}"
         );
     });
+    let world = with_packages(world);
     let options = Options {
         export: arguments.export_json.is_some(),
         dump_model: arguments.dump_model.is_some(),
@@ -172,6 +173,13 @@ pub(super) fn find_project(named: Option<&Path>) -> Result<PathBuf, String> {
     found
         .map(Path::to_owned)
         .ok_or_else(|| "unable to find a project: there is no project.yml here or above".to_owned())
+}
+
+/// A project of a person may have its modules wherever the Python that will run has them.
+pub(super) fn with_packages(world: DirWorld) -> DirWorld {
+    let packages = crate::compile::Packages::of_person(super::cache_dir());
+    let environment = crate::compile::outer_environment();
+    world.with_packages(environment.as_deref(), Arc::new(packages))
 }
 
 /// Our Python package, unpacked to the user's cache.

@@ -71,7 +71,7 @@ fn recent(candidate: &Path) -> Option<PathBuf> {
 }
 
 /// The directory with our package's present content; written once.
-fn unpack(cache: &Path) -> io::Result<PathBuf> {
+pub(super) fn unpack(cache: &Path) -> io::Result<PathBuf> {
     let mut hasher = Sha256::new();
     hasher.update(NAMES);
     hasher.update(CONTENTS);

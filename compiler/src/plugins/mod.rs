@@ -4,6 +4,7 @@
 
 mod bind;
 mod host;
+mod locate;
 mod process;
 mod python_text;
 mod scan;
@@ -15,6 +16,7 @@ mod turns;
 
 pub use bind::{Bound, Check, bind};
 pub use host::{load_python, reported};
+pub use locate::{AttachedPython, locate};
 pub use process::{HostError, Output};
 pub use scan::{Scanned, scan};
 pub use session::WarmHosts;

@@ -302,23 +302,7 @@ impl Process {
 
     /// Reads who the host is; an error if we can not work with it.
     pub(super) fn greet(&mut self, interpreter: &str) -> Result<(), HostError> {
-        match self.receive()? {
-            FromHost::Hello {
-                protocol: protocol::VERSION,
-                python,
-                ..
-            } if is_recent(&python) => Ok(()),
-            FromHost::Hello { python, .. } if !is_recent(&python) => Err(HostError::ended(
-                format!("{interpreter} is Python {python}, but 3.11 or later is needed"),
-            )),
-            FromHost::Hello { protocol, .. } => Err(HostError::ended(format!(
-                "the Python host speaks version {protocol} of the protocol, not {}",
-                protocol::VERSION
-            ))),
-            other => Err(HostError::ended(format!(
-                "the Python host began with {other:?}"
-            ))),
-        }
+        check_hello(self.receive()?, interpreter)
     }
 
     /// From now on this is the limit.
@@ -438,6 +422,27 @@ impl Drop for Process {
         }
         let _ = child.kill();
         let _ = child.wait();
+    }
+}
+
+/// Whether the first message of a host is that of one that we can work with.
+pub(super) fn check_hello(message: FromHost, interpreter: &str) -> Result<(), HostError> {
+    match message {
+        FromHost::Hello {
+            protocol: protocol::VERSION,
+            python,
+            ..
+        } if is_recent(&python) => Ok(()),
+        FromHost::Hello { python, .. } if !is_recent(&python) => Err(HostError::ended(format!(
+            "{interpreter} is Python {python}, but 3.11 or later is needed"
+        ))),
+        FromHost::Hello { protocol, .. } => Err(HostError::ended(format!(
+            "the Python host speaks version {protocol} of the protocol, not {}",
+            protocol::VERSION
+        ))),
+        other => Err(HostError::ended(format!(
+            "the Python host began with {other:?}"
+        ))),
     }
 }
 

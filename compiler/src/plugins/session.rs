@@ -180,16 +180,16 @@ impl Session {
                 return Ok((session, warm.loaded));
             }
         }
-        let (mut process, name) = match (&runtime, options.python.attached()) {
-            (_, Some(stream)) => (Process::attach(stream)?, "the attached Python".to_owned()),
-            (Some(runtime), None) => {
-                let name = runtime.interpreter.display().to_string();
-                (Process::start(runtime)?, name)
-            }
+        let mut process = match (&runtime, options.python.attached()) {
+            // It was greeted when it was first asked for something: see `locate`.
+            (_, Some(stream)) => Process::attach(stream)?,
+            (Some(runtime), None) => Process::start(runtime)?,
             (None, None) => return Err(HostError::ended("this compile has no Python")),
         };
         process.limit(limit);
-        process.greet(&name)?;
+        if let (Some(runtime), None) = (&runtime, options.python.attached()) {
+            process.greet(&runtime.interpreter.display().to_string())?;
+        }
         let mut session = Session {
             process: Some(process),
             keep: None,

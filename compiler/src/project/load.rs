@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use super::modules::Found;
 use super::{Module, Project, find};
 use crate::diagnostics::{Fail, Warning, closest, fail};
 use crate::intern::Interner;
@@ -185,8 +186,8 @@ impl Loader<'_> {
     /// The metadata of a module of the second generation are as packaging tools want them.
     fn check_metadata(&mut self, module: &Module, namespace: &str, loc: Loc) -> Result<(), Fail> {
         let root = match &module.found {
-            super::modules::Found::V2 { root, .. } => root,
-            super::modules::Found::V1(root) => {
+            Found::V2 { root, .. } => root,
+            Found::V1(root) => {
                 let text = self.world.read_text(&format!("{root}/module.yml"));
                 if text.is_ok_and(|text| super::metadata::is_deprecated_v1(&text)) {
                     self.warn_of_deprecated(&module.name);
@@ -222,6 +223,28 @@ impl Loader<'_> {
         }
     }
 
+    /// Source: language.md 11.4.
+    fn warn_of_replaced(&mut self, module: &Module) {
+        let name = &module.name;
+        let message = match &module.replaced {
+            Some(Found::V1(_)) => {
+                format!(
+                    "Module {name} is installed as a V1 module and a V2 module: V1 will be ignored."
+                )
+            }
+            Some(Found::V2 { root, .. }) => {
+                format!("Module {name} is installed, and in the module path: {root} is ignored.")
+            }
+            Some(Found::Builtin) | None => return,
+        };
+        self.warnings.push(Warning {
+            kind: "InmantaWarning",
+            message,
+            loc: Loc::NONE,
+            notes: Vec::new(),
+        });
+    }
+
     fn warn_of_deprecated(&mut self, module: &str) {
         self.warnings.push(Warning {
             kind: "ModuleDeprecationWarning",
@@ -240,6 +263,11 @@ impl Loader<'_> {
             Some(index) => index,
             None => {
                 let Some(module) = find(self.world, self.project, top) else {
+                    if let Some(reason) = self.project.refusal(self.world, top) {
+                        let cause = fail("InvalidModuleException", Loc::NONE, reason);
+                        let message = format!("Failed to load module {namespace}");
+                        return Err(fail("ModuleLoadingException", import, message).cause(*cause));
+                    }
                     let cause = fail(
                         "ModuleNotFoundException",
                         Loc::NONE,
@@ -263,6 +291,7 @@ impl Loader<'_> {
                         .did_you_mean(similar.map(|similar| namespace.replacen(top, similar, 1)))
                         .or_help("a module is a directory of the module path with a module.yml, setup.cfg or pyproject.toml"));
                 };
+                self.warn_of_replaced(&module);
                 self.check_metadata(&module, namespace, import)?;
                 self.modules.push(module);
                 self.files.push(Vec::new());

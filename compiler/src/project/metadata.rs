@@ -67,6 +67,7 @@ pub(super) fn project(text: &str) -> Result<Project, Fail> {
         precedence: reader.policy()?,
         requires,
         warnings,
+        ..Project::default()
     })
 }
 

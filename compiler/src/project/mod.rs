@@ -1,5 +1,6 @@
 //! The project file, where modules are, and which files a compile consists of.
 
+mod installed;
 mod load;
 mod metadata;
 mod modules;
@@ -7,6 +8,10 @@ mod requirements;
 
 pub use load::{Loaded, load};
 pub use modules::{Module, environment, find, namespaces};
+
+use std::sync::OnceLock;
+
+use installed::Installed;
 
 use crate::diagnostics::{Fail, fail};
 use crate::span::Loc;
@@ -22,6 +27,8 @@ pub struct Project {
     pub requires: Vec<String>,
     /// Doubts about the file.
     pub warnings: Vec<String>,
+    /// What is installed for it, when it was looked for.
+    installed: OnceLock<Installed>,
 }
 
 #[derive(Debug, Clone)]
@@ -40,6 +47,15 @@ impl Project {
             )
         })?;
         metadata::project(&text)
+    }
+
+    fn installed(&self, world: &dyn World) -> &Installed {
+        self.installed.get_or_init(|| Installed::read(world, &self.module_path))
+    }
+
+    /// Why what is installed by the name of a module is none; `None`: nothing is.
+    fn refusal(&self, world: &dyn World, name: &str) -> Option<String> {
+        self.installed(world).refusal(world, name)
     }
 }
 

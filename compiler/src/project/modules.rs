@@ -15,6 +15,8 @@ pub enum Found {
     V2 {
         root: String,
         package: String,
+        /// The folder of the metadata of the package, if it is installed.
+        distribution: Option<String>,
     },
 }
 
@@ -22,79 +24,87 @@ pub enum Found {
 pub struct Module {
     pub name: String,
     pub found: Found,
+    /// One of this name in the module path, which counts less than an installed one.
+    pub replaced: Option<Found>,
 }
 
-pub fn find(world: &dyn World, project: &Project, name: &str) -> Option<Module> {
-    let module = |found| {
-        Some(Module {
+impl Module {
+    fn of(name: &str, found: Found) -> Self {
+        Module {
             name: name.to_owned(),
             found,
-        })
-    };
-    if name == "std" {
-        return module(Found::Builtin);
+            replaced: None,
+        }
     }
-    for entry in &project.module_path {
+}
+
+/// An installed one counts before one of the module path, and that before one of ours. Source: language.md 11.4.
+pub fn find(world: &dyn World, project: &Project, name: &str) -> Option<Module> {
+    if name == "std" {
+        return Some(Module::of(name, Found::Builtin));
+    }
+    let in_path = in_module_path(world, project, name);
+    if let Some(installed) = project.installed(world).module(world, name) {
+        return Some(match in_path {
+            Some(in_path) if is_same(world, &in_path, &installed) => Module {
+                found: with_distribution(in_path, installed.found),
+                ..Module::of(name, Found::Builtin)
+            },
+            replaced => Module {
+                replaced,
+                ..installed
+            },
+        });
+    }
+    let builtin = || builtin::has_module(name).then_some(Found::Builtin);
+    let found = in_path.or_else(builtin);
+    found
+        .map(|found| Module::of(name, found))
+        .or_else(|| project.installed(world).module_elsewhere(world, name))
+}
+
+fn in_module_path(world: &dyn World, project: &Project, name: &str) -> Option<Found> {
+    project.module_path.iter().find_map(|entry| {
         let root = format!("{}/{name}", entry.trim_end_matches('/'));
         let root = root.strip_prefix("./").unwrap_or(&root).to_owned();
         if world.is_file(&format!("{root}/module.yml")) {
-            return module(Found::V1(root));
+            return Some(Found::V1(root));
         }
-        if world.is_file(&format!("{root}/setup.cfg"))
-            || world.is_file(&format!("{root}/pyproject.toml"))
-        {
-            let package = format!("{root}/inmanta_plugins/{name}");
-            return module(Found::V2 { root, package });
-        }
+        let is_newer = world.is_file(&format!("{root}/setup.cfg"))
+            || world.is_file(&format!("{root}/pyproject.toml"));
+        is_newer.then(|| Found::V2 {
+            package: format!("{root}/inmanta_plugins/{name}"),
+            root,
+            distribution: None,
+        })
+    })
+}
+
+/// Whether a module was installed from its place in the module path, where it still is.
+fn is_same(world: &dyn World, in_path: &Found, installed: &Module) -> bool {
+    match (in_path, installed.root()) {
+        (Found::V2 { root, .. }, Some(installed)) => world.real(root) == world.real(installed),
+        _ => false,
     }
-    for packages in site_packages(world) {
-        let mut places = vec![packages.clone()];
-        // Modules that are installed in place are named by files that add to Python's path.
-        for file in world.list(&packages) {
-            if file.ends_with(".pth") {
-                let text = world
-                    .read_text(&format!("{packages}/{file}"))
-                    .unwrap_or_default();
-                let paths = text.lines().map(str::trim);
-                let paths = paths.filter(|path| {
-                    !path.is_empty()
-                        && !path.starts_with(['#', ' '])
-                        && !path.starts_with("import ")
-                });
-                places.extend(paths.map(str::to_owned));
-            }
-        }
-        for place in places {
-            let package = format!("{}/inmanta_plugins/{name}", place.trim_end_matches('/'));
-            if world.is_file(&format!("{package}/model/_init.cf")) {
-                return module(Found::V2 {
-                    root: package.clone(),
-                    package,
-                });
-            }
-            if world.is_file(&format!("{package}/__init__.py"))
-                && world.is_file(&format!("{place}/model/_init.cf"))
-            {
-                return module(Found::V2 {
-                    root: place,
-                    package,
-                });
-            }
-        }
+}
+
+/// The place in the project is shorter to read in messages; versions are those of what is installed.
+fn with_distribution(in_path: Found, installed: Found) -> Found {
+    match (in_path, installed) {
+        (Found::V2 { root, package, .. }, Found::V2 { distribution, .. }) => Found::V2 {
+            root,
+            package,
+            distribution,
+        },
+        (in_path, _) => in_path,
     }
-    if builtin::has_module(name) {
-        return module(Found::Builtin);
-    }
-    None
 }
 
 /// The names of all modules that the project can import.
 pub fn names(world: &dyn World, project: &Project) -> Vec<String> {
     let mut names: Vec<String> = ["std", "fs", "exec"].map(str::to_owned).to_vec();
     let mut directories = project.module_path.clone();
-    for packages in site_packages(world) {
-        directories.push(format!("{packages}/inmanta_plugins"));
-    }
+    directories.extend(project.installed(world).folders());
     for directory in directories {
         let below = world.list(directory.trim_end_matches('/'));
         let modules = below.iter().filter_map(|name| name.strip_suffix('/'));
@@ -135,19 +145,6 @@ pub fn namespaces(world: &dyn World, project: &Project, above: &str) -> Vec<Stri
     found.sort();
     found.dedup();
     found
-}
-
-/// Where the packages of the project's virtual environment lie. Source: language.md 11.3.
-fn site_packages(world: &dyn World) -> Vec<String> {
-    let environment = environment(world);
-    let libraries = environment.map(|environment| format!("{environment}/lib"));
-    libraries
-        .iter()
-        .flat_map(|lib| {
-            let pythons = world.list(lib).into_iter();
-            pythons.map(move |python| format!("{lib}/{python}site-packages"))
-        })
-        .collect()
 }
 
 /// The project's virtual environment, if it has one.

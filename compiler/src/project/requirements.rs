@@ -185,8 +185,13 @@ fn of_module(world: &dyn World, module: &Module) -> Vec<Requirement> {
             all.extend(of_packages(read("requirements.txt").lines()));
             all
         }
-        Found::V2 { .. } => {
-            of_packages(option(&read("setup.cfg"), "options", "install_requires").lines())
+        Found::V2 { distribution, .. } => {
+            let file = format!("{root}/setup.cfg");
+            let text = match distribution {
+                Some(metadata) if !world.is_file(&file) => required(world, metadata),
+                _ => option(&read("setup.cfg"), "options", "install_requires"),
+            };
+            of_packages(text.lines())
         }
     }
 }
@@ -218,6 +223,23 @@ fn option(text: &str, section: &str, key: &str) -> String {
     value.unwrap_or_default()
 }
 
+/// What the metadata of an installed package ask for, one a line. Source: the packaging specification "Core metadata".
+fn required(world: &dyn World, metadata: &str) -> String {
+    let text = world.read_text(&format!("{metadata}/METADATA"));
+    let text = text.unwrap_or_default();
+    // The description follows behind an empty line.
+    let head = text.lines().take_while(|line| !line.is_empty());
+    let required = head.filter_map(|line| line.strip_prefix("Requires-Dist:"));
+    required.map(|line| format!("{}\n", line.trim())).collect()
+}
+
+/// The version of an installed package, in the name of the folder of its metadata: `inmanta_module_net-1.2.0.dist-info`.
+fn version_of_metadata(folder: &str) -> Option<String> {
+    let stem = folder.strip_suffix(".dist-info")?;
+    let (_, version) = stem.rsplit_once('-')?;
+    Some(version.to_owned())
+}
+
 fn version(world: &dyn World, module: &Module) -> Option<String> {
     let root = module.root()?;
     let read = |file: &str| world.read_text(&format!("{root}/{file}")).ok();
@@ -231,6 +253,10 @@ fn version(world: &dyn World, module: &Module) -> Option<String> {
                 _ => return None,
             }
         }
+        Found::V2 {
+            distribution: Some(metadata),
+            ..
+        } => version_of_metadata(metadata)?,
         Found::V2 { .. } => {
             let file = read("setup.cfg")?;
             let tag = option(&file, "egg_info", "tag_build");

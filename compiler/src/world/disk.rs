@@ -3,10 +3,10 @@
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Component, Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
-use super::World;
 use super::roots::{Roots, Want};
+use super::{PythonPackages, World};
 use crate::Variables;
 
 /// No file of a project may be larger: 64 MiB.
@@ -21,6 +21,8 @@ pub struct DirWorld {
     env: Variables,
     print: Mutex<Print>,
     environment: Option<String>,
+    outer_environment: Option<String>,
+    packages: Option<Arc<dyn PythonPackages>>,
     roots: Option<Roots>,
 }
 
@@ -36,6 +38,8 @@ impl DirWorld {
             env,
             print: Mutex::new(Box::new(print)),
             environment: None,
+            outer_environment: None,
+            packages: None,
             roots: None,
         }
     }
@@ -44,6 +48,20 @@ impl DirWorld {
     pub fn with_environment(self, path: Option<&Path>) -> Self {
         DirWorld {
             environment: path.map(|path| path.to_string_lossy().into_owned()),
+            ..self
+        }
+    }
+
+    /// What is installed beside the Python that runs where the project has no environment: its files are at
+    /// `environment`, if they can be read, and `packages` is asked for what they do not say.
+    pub fn with_packages(
+        self,
+        environment: Option<&Path>,
+        packages: Arc<dyn PythonPackages>,
+    ) -> Self {
+        DirWorld {
+            outer_environment: environment.map(|path| path.to_string_lossy().into_owned()),
+            packages: Some(packages),
             ..self
         }
     }
@@ -165,6 +183,25 @@ impl World for DirWorld {
 
     fn environment(&self) -> Option<String> {
         self.environment.clone()
+    }
+
+    fn outer_environment(&self) -> Option<String> {
+        self.outer_environment.clone()
+    }
+
+    fn packages(&self) -> Option<&dyn PythonPackages> {
+        self.packages.as_deref()
+    }
+
+    fn real(&self, path: &str) -> String {
+        let path = self.resolve(path);
+        // Where a contained project may look goes by the names of its folders.
+        let real = fs::canonicalize(&path).ok();
+        let real = real.filter(|real| {
+            let roots = self.roots.as_ref();
+            roots.is_none_or(|roots| !roots.is_outside(real))
+        });
+        real.unwrap_or(path).to_string_lossy().into_owned()
     }
 
     fn print(&self, line: &str) {

@@ -7,9 +7,11 @@ use std::sync::Mutex;
 use crate::Variables;
 
 mod disk;
+mod packages;
 mod roots;
 
 pub use disk::DirWorld;
+pub use packages::{LocatedPackages, PackageQuestion, PythonPackages};
 pub(crate) use disk::read_plain;
 
 /// Paths are relative to the project, or absolute (installed modules).
@@ -30,6 +32,25 @@ pub trait World: Sync {
     /// The virtual environment that holds the project's modules, if it lies outside of the project.
     fn environment(&self) -> Option<String> {
         None
+    }
+
+    /// The environment of the Python that runs where the project has none of its own, if its files can be read.
+    fn outer_environment(&self) -> Option<String> {
+        None
+    }
+
+    /// Who knows where packages are when their files do not say it.
+    fn packages(&self) -> Option<&dyn PythonPackages> {
+        None
+    }
+
+    /// The absolute path of a file without any link in it; what can not be found stays as it is.
+    fn real(&self, path: &str) -> String {
+        if path.starts_with('/') {
+            path.to_owned()
+        } else {
+            self.absolute(path)
+        }
     }
 
     /// A fact of a resource (its id without version), if it is known.

@@ -12,6 +12,7 @@ mod deviations_of;
 mod diagnostics;
 mod disk;
 mod hosts;
+mod installed;
 mod inputs;
 mod lang;
 mod mangled;

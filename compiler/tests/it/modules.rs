@@ -36,64 +36,9 @@ fn error(files: &[(&str, &str)]) -> (String, String) {
     (error.kind.clone(), error.message.clone())
 }
 
-const SITE: &str = ".env/lib/python3.13/site-packages";
 const MAIN: (&str, &str) = ("main.cf", "import m\nstd::print(m::where)");
 const PROJECT_MODULE: (&str, &str) = ("libs/m/model/_init.cf", "where = \"project\"");
 const SETUP: &str = "[metadata]\nname = inmanta-module-m\nversion = 1.2.0\nlicense = X\n";
-
-#[test]
-fn an_installed_module_is_found_in_the_projects_environment() {
-    for directory in [".env", ".venv", "venv"] {
-        let package = format!("{directory}/lib/python3.12/site-packages/inmanta_plugins/m");
-        check_printed(
-            &[
-                MAIN,
-                (&format!("{directory}/pyvenv.cfg"), ""),
-                (
-                    &format!("{package}/model/_init.cf"),
-                    "where = \"installed\"",
-                ),
-                (&format!("{package}/setup.cfg"), SETUP),
-            ],
-            "installed\n",
-        );
-    }
-}
-
-#[test]
-fn a_module_that_is_installed_in_place_is_found_by_the_path_file() {
-    check_printed(
-        &[
-            MAIN,
-            (
-                &format!("{SITE}/__editable__.m.pth"),
-                "# a comment\n/src/m\n",
-            ),
-            ("/src/m/inmanta_plugins/m/__init__.py", ""),
-            ("/src/m/model/_init.cf", "where = \"in place\""),
-            ("/src/m/setup.cfg", SETUP),
-        ],
-        "in place\n",
-    );
-}
-
-#[test]
-fn the_module_path_goes_before_the_environment() {
-    let package = format!("{SITE}/inmanta_plugins/m");
-    check_printed(
-        &[
-            MAIN,
-            PROJECT_MODULE,
-            ("libs/m/setup.cfg", SETUP),
-            (
-                &format!("{package}/model/_init.cf"),
-                "where = \"installed\"",
-            ),
-            (&format!("{package}/setup.cfg"), SETUP),
-        ],
-        "project\n",
-    );
-}
 
 #[test]
 fn a_module_of_the_project_replaces_a_built_in_one() {

@@ -110,10 +110,13 @@ class ProjectLoader:
 
     @classmethod
     def load(cls, project: Project) -> None:
-        """Makes a project the current one and loads it."""
+        """Makes a project the current one and loads it: with what its own modules registered, whenever they were imported."""
         from inmanta.module import Project
+        from steward_host import loader, registry
 
         cls._unload_dynamic_modules()
+        registry.take()
+        loader.reset_states()
         Project.set(project, clean=False)
         project.load()
 

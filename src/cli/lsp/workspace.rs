@@ -3,15 +3,18 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
 use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use lsp_server::Notification;
 use lsp_types::notification::{Notification as _, PublishDiagnostics};
 use lsp_types::{PublishDiagnosticsParams, Uri};
 use steward_compiler::ide::Ide;
-use steward_compiler::{Diagnostic, DirWorld, Variables, World, format};
+use steward_compiler::{Diagnostic, DirWorld, PythonPackages, Variables, World, format};
 
+use super::super::cache_dir;
 use super::convert::{path_of, uri_of};
+use crate::compile::{Packages, outer_environment};
 
 #[derive(Default)]
 pub struct Workspace {
@@ -227,9 +230,12 @@ pub struct Overlay<'a> {
 
 impl<'a> Overlay<'a> {
     fn new(root: &Path, buffers: &'a HashMap<PathBuf, String>) -> Self {
+        let packages = Packages::of_editor(cache_dir());
+        let outer = outer_environment();
         Overlay {
             root: root.to_owned(),
-            disk: DirWorld::new(root.to_owned(), Variables::new(), |_| {}),
+            disk: DirWorld::new(root.to_owned(), Variables::new(), |_| {})
+                .with_packages(outer.as_deref(), Arc::new(packages)),
             buffers,
         }
     }
@@ -268,6 +274,18 @@ impl World for Overlay<'_> {
 
     fn absolute(&self, path: &str) -> String {
         self.disk.absolute(path)
+    }
+
+    fn real(&self, path: &str) -> String {
+        self.disk.real(path)
+    }
+
+    fn outer_environment(&self) -> Option<String> {
+        self.disk.outer_environment()
+    }
+
+    fn packages(&self) -> Option<&dyn PythonPackages> {
+        self.disk.packages()
     }
 
     fn write(&self, _: &str, _: &str) -> io::Result<()> {

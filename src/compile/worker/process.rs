@@ -13,6 +13,7 @@ use steward_compiler::{Compiled, PythonLauncher, Severity, WarmHosts, protocol};
 use super::frames::{Job, JobDone, Refusal, Reply, Reported, Request};
 use super::scratch::{self, Watch};
 use crate::compile::code::{self, Kept};
+use crate::compile::packages::{Answers, Packages};
 use crate::deploy::VersionCode;
 use crate::files::Files;
 use crate::modules::{self, Inspection};
@@ -32,6 +33,7 @@ pub fn run(memory_bytes: u64) -> ExitCode {
         link: SupervisorLink::inherited(),
         policy: None,
         hosts: Arc::default(),
+        answers: Answers::default(),
     };
     let mut reader = BufReader::new(std::io::stdin());
     let mut writer = BufWriter::new(std::io::stdout());
@@ -58,6 +60,8 @@ struct Worker {
     /// The sandbox that this process is in.
     policy: Option<SandboxPolicy>,
     hosts: Arc<WarmHosts>,
+    /// Where Python has found modules.
+    answers: Answers,
 }
 
 impl Worker {
@@ -101,7 +105,7 @@ impl Worker {
         let hosts = Arc::clone(&self.hosts);
         let end = move || end_all_but(&hosts, false);
         let watch = Watch::start(policy.scratch.clone(), job.scratch_bytes, end);
-        let mut done = compile(job, policy, &self.hosts);
+        let mut done = compile(job, policy, &self.hosts, &self.answers);
         let mut reasons = self.notices();
         reasons.extend(watch.stop());
         if !reasons.is_empty() {
@@ -162,7 +166,12 @@ fn end_all_but(hosts: &WarmHosts, with_hosts: bool) {
     }
 }
 
-fn compile(job: Job, policy: &SandboxPolicy, hosts: &Arc<WarmHosts>) -> JobDone {
+fn compile(
+    job: Job,
+    policy: &SandboxPolicy,
+    hosts: &Arc<WarmHosts>,
+    answers: &Answers,
+) -> JobDone {
     let printed = Arc::new(Mutex::new(String::new()));
     let sink = Arc::clone(&printed);
     let print = move |line: &str| {
@@ -172,12 +181,14 @@ fn compile(job: Job, policy: &SandboxPolicy, hosts: &Arc<WarmHosts>) -> JobDone 
             printed.push('\n');
         }
     };
-    let world = steward_compiler::DirWorld::new(job.project_dir, job.variables, print)
+    let mut world = steward_compiler::DirWorld::new(job.project_dir, job.variables, print)
         .with_environment(job.venv.as_deref())
         .contained();
     let mut runtime = job.python.map(|python| python.runtime());
     if let Some(runtime) = &mut runtime {
         runtime.launcher = launcher(policy, job.proxy.as_deref());
+        let packages = Packages::of_worker(runtime.clone(), Arc::clone(answers));
+        world = world.with_packages(None, Arc::new(packages));
     }
     let store = runtime.as_ref().and_then(|python| python.files.clone());
     let python = runtime.into();
