@@ -164,6 +164,7 @@ impl<'a> Builder<'a> {
             own_indexes: Vec::new(),
             indexes: Vec::new(),
             is_dataclass: false,
+            field_types: Vec::new(),
         });
         EntityId(self.program.entities.len() as u32 - 1)
     }

@@ -139,7 +139,8 @@ impl Builder<'_> {
         Ok(())
     }
 
-    fn annotation(
+    /// The type of the compiler that an annotation of Python means.
+    pub(super) fn annotation(
         &mut self,
         namespace: NamespaceId,
         plugin: &str,
