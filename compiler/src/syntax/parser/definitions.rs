@@ -126,8 +126,6 @@ impl Parser<'_> {
                     return self.error(name.span, message);
                 }
                 default = Default::Value(self.constant()?);
-            } else if self.accept_keyword(Keyword::Undef) {
-                default = Default::Undef;
             } else {
                 if !self.is_punct(b'{') {
                     return Err(self.unexpected());
