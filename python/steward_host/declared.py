@@ -98,7 +98,8 @@ class Declared:
         for file in (file for module in modules for file in module["files"]):
             python_module = sys.modules[file["module"]]
             for cls in list(vars(python_module).values()):
-                is_candidate = isinstance(cls, (type, _FUNCTION))
+                # Names of entities begin with a capital letter. A function may stand where a class should.
+                is_candidate = isinstance(cls, (type, _FUNCTION)) and cls.__name__[:1].isupper()
                 if not is_candidate or cls.__module__ != file["module"]:
                     continue
                 entity = "::".join([*file["module"].split(".")[1:], cls.__name__])

@@ -98,7 +98,7 @@ impl Ini {
             .flatten()
         {
             if !all.iter().any(|(known, _)| known == key) {
-                all.push((key, value.trim_end()));
+                all.push((key.as_str(), value.trim_end()));
             }
         }
         Some(all)

@@ -196,7 +196,8 @@ impl Loader<'_> {
             return Ok(());
         }
         let text = self.world.read_text(&file);
-        let text = text.map_err(|error| Wrong::Metadata(error.to_string()));
+        let text =
+            text.map_err(|error| Wrong::Metadata(format!("{file} can not be read: {error}")));
         let checked = text.and_then(|text| match &module.found {
             Found::V1(_) => module_metadata::v1(&file, &text),
             _ => module_metadata::v2(name, &file, &text),

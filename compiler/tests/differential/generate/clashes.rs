@@ -12,7 +12,7 @@ const NAMES: &[&str] = &[
 pub fn clashes(random: &mut Random) -> Case {
     let is_v1 = random.chance(35);
     let name = *random.pick(NAMES);
-    let lines = |items| Tree::Items {
+    let lines = |items: Vec<Tree>| Tree::Items {
         separator: "\n",
         items,
     };
@@ -64,7 +64,7 @@ pub fn clashes(random: &mut Random) -> Case {
 fn plugin(random: &mut Random, name: &str) -> Tree {
     let name = match random.chance(80) {
         true => name,
-        false => random.pick(NAMES),
+        false => *random.pick(NAMES),
     };
     let decorator = match random.below(12) {
         0 => format!("@plugin(\"{name}\")"),
@@ -95,7 +95,7 @@ fn definitions(random: &mut Random, name: &str) -> Vec<Tree> {
     for _ in 0..random.below(3) {
         let name = match random.chance(80) {
             true => name,
-            false => random.pick(NAMES),
+            false => *random.pick(NAMES),
         };
         let line = match random.below(9) {
             0 | 1 => format!("typedef {name} as int matching self > 0"),
@@ -123,7 +123,7 @@ fn main(random: &mut Random, name: &str) -> Vec<Tree> {
     for at in 0..random.between(1, 4) {
         let name = match random.chance(80) {
             true => name,
-            false => random.pick(NAMES),
+            false => *random.pick(NAMES),
         };
         let space = *random.pick(&["m::", "m::", "m::sub::", "", "sub::"]);
         let line = match random.below(12) {

@@ -49,7 +49,8 @@ pub fn constraints(random: &mut Random) -> Case {
         }
         let suffix = *random.pick(&["", "", "", "?", "[]"]);
         let (_, right, wrong) = BASES[*base];
-        let value = *random.pick(if random.chance(8) { wrong } else { right });
+        let pool = if random.chance(8) { wrong } else { right };
+        let value = *random.pick(pool);
         let value = match (suffix, random.chance(5)) {
             (_, true) => "std::get_env(\"STEWARD_NONE\")".to_owned(),
             ("?", _) if random.chance(20) => "null".to_owned(),

@@ -278,7 +278,7 @@ pub fn dataclasses(random: &mut Random) -> Case {
         python.extend(plugins(random, pair));
         main.extend(statements(random, pair));
     }
-    let lines = |items| Tree::Items {
+    let lines = |items: Vec<Tree>| Tree::Items {
         separator: "\n",
         items,
     };
@@ -301,21 +301,21 @@ fn pair(random: &mut Random, at: usize, mistakes: usize) -> Pair {
             name: format!("f{n}"),
             kind: Some(kind),
             model: kind.model,
-            annotation: Some(random.pick(kind.fitting)),
+            annotation: Some(*random.pick(kind.fitting)),
         };
         if random.chance(8) {
-            field.annotation = Some(random.pick(ANY));
+            field.annotation = Some(*random.pick(ANY));
         }
         if random.chance(mistakes) {
             let other = random.pick(KINDS);
             field.annotation = match random.below(6) {
                 0 => None,
-                1 | 2 => Some(random.pick(other.fitting)),
-                _ => Some(random.pick(ODD)),
+                1 | 2 => Some(*random.pick(other.fitting)),
+                _ => Some(*random.pick(ODD)),
             };
         }
         if random.chance(mistakes / 2) {
-            field.model = random.pick(NOT_PRIMITIVE);
+            field.model = *random.pick(NOT_PRIMITIVE);
             field.kind = None;
         }
         field
