@@ -195,7 +195,7 @@ impl Reader<'_> {
     fn pip(&self) -> Result<Vec<String>, Fail> {
         const KNOWN: &[&str] = &["index-url", "extra-index-url", "pre", "use-system-config"];
         let pip = match self.map.get("pip") {
-            None | Some(Value::Null) => return Ok(Vec::new()),
+            None => return Ok(Vec::new()),
             Some(Value::Mapping(pip)) => pip,
             Some(_) => return Err(self.wrong("pip", "a map was expected")),
         };

@@ -2,6 +2,7 @@
 
 mod clashes;
 mod constraints;
+mod dataclass_types;
 mod dataclasses;
 mod instances;
 mod metadata;
