@@ -7,7 +7,8 @@ use crate::deploy::{ExecutorCommand, ExecutorReply};
 use crate::forge::{self, Event, Forge};
 
 pub use crate::api::fuzzing::http;
-pub use crate::git::fuzzing::git;
+pub use crate::git::fuzzing::{fetch, git};
+pub use crate::sandbox::fuzzing::links;
 
 /// Lines of headers, an empty line, and a body: a delivery of each forge. What comes of it may be logged.
 pub fn webhook(bytes: &[u8]) {

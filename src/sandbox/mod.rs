@@ -23,6 +23,7 @@
 
 mod attributes;
 mod files;
+pub(crate) mod fuzzing;
 mod limits;
 mod supervisor_link;
 mod syscalls;

@@ -17,6 +17,7 @@ mod failure;
 mod fuzz;
 mod harness;
 mod hosts;
+mod killed;
 mod lsp;
 mod mistakes;
 mod modules;

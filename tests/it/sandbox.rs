@@ -27,7 +27,7 @@ fn can_sandbox() -> bool {
 
 /// The report of the only compile of a server with one environment, when it has ended.
 #[track_caller]
-fn first_report(served: &Served) -> String {
+pub fn first_report(served: &Served) -> String {
     ended_report(served, "")
 }
 
@@ -67,7 +67,7 @@ fn ended_report(served: &Served, part: &str) -> String {
 }
 
 /// A place for a server with a secret, and its configuration.
-fn server_of(dir: &Path, repo: &Repo) -> (PathBuf, String) {
+pub fn server_of(dir: &Path, repo: &Repo) -> (PathBuf, String) {
     let secret = dir.join("token");
     fs::write(&secret, "secret-of-the-server").unwrap();
     let config = format!(
@@ -289,7 +289,7 @@ fn builds_get_what_says_where_packages_are_only_where_the_project_asks_for_it() 
 }
 
 /// A repository with one module of Python code, which the model imports.
-fn repo_with(module: &str, code: &str, model: &str) -> Repo {
+pub fn repo_with(module: &str, code: &str, model: &str) -> Repo {
     let repo = Repo::new(&format!("import {module}\n{model}"));
     repo.write("project.yml", "name: test\nmodulepath: libs\n");
     repo.write(

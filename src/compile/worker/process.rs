@@ -8,7 +8,7 @@ use std::io::{BufReader, BufWriter};
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use steward_compiler::{Compiled, PythonLauncher, Severity, WarmHosts, protocol};
+use steward_compiler::{Breadcrumb, Compiled, PythonLauncher, Severity, WarmHosts, protocol};
 
 use super::frames::{Job, JobDone, Refusal, Reply, Reported, Request};
 use super::scratch::{self, Watch};
@@ -31,6 +31,7 @@ pub fn run(memory_bytes: u64) -> ExitCode {
     let mut worker = Worker {
         link: SupervisorLink::inherited(),
         policy: None,
+        breadcrumb: super::breadcrumb::inherited(),
         hosts: Arc::default(),
     };
     let mut reader = BufReader::new(std::io::stdin());
@@ -57,6 +58,8 @@ struct Worker {
     link: Option<SupervisorLink>,
     /// The sandbox that this process is in.
     policy: Option<SandboxPolicy>,
+    /// Where it leaves word of where a compile is.
+    breadcrumb: Option<Arc<Breadcrumb>>,
     hosts: Arc<WarmHosts>,
 }
 
@@ -101,7 +104,10 @@ impl Worker {
         let hosts = Arc::clone(&self.hosts);
         let end = move || end_all_but(&hosts, false);
         let watch = Watch::start(policy.scratch.clone(), job.scratch_bytes, end);
-        let mut done = compile(job, policy, &self.hosts);
+        let mut done = compile(job, policy, &self.hosts, self.breadcrumb.clone());
+        if let Some(breadcrumb) = &self.breadcrumb {
+            breadcrumb.end();
+        }
         let mut reasons = self.notices();
         reasons.extend(watch.stop());
         if !reasons.is_empty() {
@@ -162,7 +168,12 @@ fn end_all_but(hosts: &WarmHosts, with_hosts: bool) {
     }
 }
 
-fn compile(job: Job, policy: &SandboxPolicy, hosts: &Arc<WarmHosts>) -> JobDone {
+fn compile(
+    job: Job,
+    policy: &SandboxPolicy,
+    hosts: &Arc<WarmHosts>,
+    breadcrumb: Option<Arc<Breadcrumb>>,
+) -> JobDone {
     let printed = Arc::new(Mutex::new(String::new()));
     let sink = Arc::clone(&printed);
     let print = move |line: &str| {
@@ -189,6 +200,7 @@ fn compile(job: Job, policy: &SandboxPolicy, hosts: &Arc<WarmHosts>) -> JobDone 
         inputs: job.inputs,
         hosts: Some(Arc::clone(hosts)),
         time_limit: Some(job.time_limit),
+        breadcrumb,
         ..steward_compiler::Options::default()
     };
     let compiled = steward_compiler::compile(&world, &options);
