@@ -33,7 +33,7 @@ pub fn first_report(served: &Served) -> String {
 
 /// The report of the compile of a commit, when it has ended.
 #[track_caller]
-fn report_of(served: &Served, commit: &str) -> String {
+pub fn report_of(served: &Served, commit: &str) -> String {
     ended_report(served, &commit[..8])
 }
 
@@ -589,7 +589,7 @@ fn folders_of_environments_are_not_called_by_their_ids() {
 }
 
 /// Processes below another, by their command lines.
-fn below(process: u32) -> Vec<(i32, String)> {
+pub fn below(process: u32) -> Vec<(i32, String)> {
     let ids = steward::process::descendants::below([i32::try_from(process).unwrap()]);
     let commands = ids.into_iter().filter_map(|id| {
         let command = fs::read(format!("/proc/{id}/cmdline")).ok()?;

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use std::io::{BufReader, BufWriter};
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use steward_compiler::{Breadcrumb, Compiled, PythonLauncher, Severity, WarmHosts, protocol};
 
@@ -101,8 +102,11 @@ impl Worker {
         };
         // What the supervisor told since the last compile is not this one's doing.
         self.notices();
+        descendants::resume(&ids(self.hosts.keep(|_| true)));
         let hosts = Arc::clone(&self.hosts);
-        let end = move || end_all_but(&hosts, false);
+        let end = move || {
+            end_all_but(&hosts, false);
+        };
         let watch = Watch::start(policy.scratch.clone(), job.scratch_bytes, end);
         let mut done = compile(job, policy, &self.hosts, self.breadcrumb.clone());
         if let Some(breadcrumb) = &self.breadcrumb {
@@ -126,17 +130,43 @@ impl Worker {
         link.map(SupervisorLink::notices).unwrap_or_default()
     }
 
-    /// Nothing of a compile outlives it but the hosts with imported modules, which wait for the next one.
+    /// Nothing of a compile outlives it but the hosts with imported modules, which wait for the next one: stopped, since a
+    /// thread that a module has started while it was imported would go on with its work.
     fn clean_up(&self) {
-        end_all_but(&self.hosts, true);
+        let hosts = end_all_but(&self.hosts, true);
+        await_forks(&hosts);
+        descendants::pause(&hosts);
         if let Some(policy) = &self.policy {
             scratch::empty(&policy.scratch);
         }
     }
 }
 
-/// Ends all processes below this one; `with_hosts`: but for the warm hosts and the fork that each of them has ready.
-fn end_all_but(hosts: &WarmHosts, with_hosts: bool) {
+/// How long a host that is about to be stopped may take for the fork that the next compile gets.
+const FORK_PATIENCE: Duration = Duration::from_millis(100);
+
+/// Waits until each host has its next fork ready, so that the next compile does not wait for it. One that makes none in this
+/// time makes it later.
+fn await_forks(hosts: &BTreeSet<i32>) {
+    let deadline = Instant::now() + FORK_PATIENCE;
+    let is_ready = || {
+        hosts
+            .iter()
+            .all(|host| !descendants::children(*host).is_empty())
+    };
+    while !is_ready() && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+fn ids(processes: Vec<u32>) -> BTreeSet<i32> {
+    let ids = processes.into_iter();
+    ids.filter_map(|id| i32::try_from(id).ok()).collect()
+}
+
+/// Ends all processes below this one; `with_hosts`: but for the warm hosts and the fork that each of them has ready. Tells
+/// the hosts that are left.
+fn end_all_but(hosts: &WarmHosts, with_hosts: bool) -> BTreeSet<i32> {
     let own = rustix::process::getpid().as_raw_nonzero().get();
     let kept: BTreeSet<i32> = if with_hosts {
         // One that has other children has started them itself, while its modules were imported.
@@ -145,8 +175,7 @@ fn end_all_but(hosts: &WarmHosts, with_hosts: bool) {
             let children = descendants::children(host);
             children.len() <= 1 && descendants::below(children).is_empty()
         };
-        let hosts = hosts.keep(is_clean).into_iter();
-        hosts.filter_map(|host| i32::try_from(host).ok()).collect()
+        ids(hosts.keep(is_clean))
     } else {
         BTreeSet::new()
     };
@@ -166,6 +195,7 @@ fn end_all_but(hosts: &WarmHosts, with_hosts: bool) {
             descendants::reap(child);
         });
     }
+    kept
 }
 
 fn compile(
