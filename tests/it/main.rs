@@ -2,6 +2,7 @@
 
 mod api;
 mod bounds;
+mod buildnet;
 mod builds;
 mod code;
 mod commits;

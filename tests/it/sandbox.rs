@@ -659,7 +659,7 @@ def asks(granted: "int", other: "int") -> "string[]":
 "#;
 
 /// A server of one answer, for as long as the test runs.
-fn answers(text: &'static str) -> u16 {
+pub fn answers(text: &'static str) -> u16 {
     use std::io::{Read, Write};
     let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = server.local_addr().unwrap().port();
