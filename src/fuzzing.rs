@@ -89,4 +89,8 @@ pub fn frames(bytes: &[u8]) {
     }
     let _ = protocol::decode::<ExecutorCommand>(bytes);
     crate::compile::read_any_frame(bytes);
+    // What a worker that was killed has left.
+    if let Some((number, table)) = bytes.split_first_chunk() {
+        let _ = steward_compiler::place_of(u32::from_le_bytes(*number), table);
+    }
 }

@@ -72,10 +72,11 @@ fn signed(bytes: &[u8]) -> Vec<u8> {
 
 type Answered = Pin<Box<dyn Future<Output = Result<Reply, Infallible>> + Send>>;
 
-/// All routes, with a count of the answers that must not be.
+/// All routes, with a count of the answers, and of those that must not be.
 #[derive(Clone)]
 struct Counted {
     call: Arc<dyn Fn(Request<Incoming>) -> Answered + Send + Sync>,
+    n_good: Arc<AtomicUsize>,
     n_failed: Arc<AtomicUsize>,
 }
 
@@ -85,11 +86,13 @@ impl Service<Request<Incoming>> for Counted {
     type Future = Answered;
 
     fn call(&self, request: Request<Incoming>) -> Answered {
-        let (reply, n_failed) = ((self.call)(request), Arc::clone(&self.n_failed));
+        let counted = self.clone();
         Box::pin(async move {
-            let reply = reply.await?;
+            let reply = (counted.call)(request).await?;
             if reply.status() == StatusCode::INTERNAL_SERVER_ERROR {
-                n_failed.fetch_add(1, Relaxed);
+                counted.n_failed.fetch_add(1, Relaxed);
+            } else if reply.status().is_success() {
+                counted.n_good.fetch_add(1, Relaxed);
             }
             Ok(reply)
         })
@@ -127,6 +130,7 @@ impl Site {
             app,
             routes: Counted {
                 call: Arc::new(call),
+                n_good: Arc::default(),
                 n_failed: Arc::default(),
             },
             places: Places::new(listen::limits()),
@@ -148,9 +152,12 @@ impl Site {
                 .admit(connection.client, Arc::clone(&connection));
             assert!(place.is_some(), "a place was not given back");
             let (client, server) = tokio::io::duplex(PIPE_BYTES);
-            let watcher = GracefulShutdown::new().watcher();
+            // It tells connections to end when it is dropped.
+            let graceful = GracefulShutdown::new();
+            let watcher = graceful.watcher();
             let spoken = listen::speak(server, &connection, self.routes.clone(), watcher);
             let ((), ()) = tokio::join!(spoken, talk(client, bytes, &connection));
+            drop(graceful);
         });
         self.routes.n_failed.swap(0, Relaxed)
     }
@@ -180,5 +187,24 @@ async fn talk(mut client: DuplexStream, bytes: &[u8], connection: &Connection) {
             Err(_) if connection.is_at_work() => {}
             Err(_) => break,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_fuzzer_sends_comes_to_the_handlers() {
+        let seeds = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fuzz/seeds/http");
+        let site = Site::start().unwrap();
+        for name in ["environment", "project_put", "parameter", "hook_github", "hook_gitea", "post"] {
+            let seed = std::fs::read(seeds.join(name)).unwrap();
+            let n_failed = site.serve(&signed(&seed));
+            let n_good = site.routes.n_good.swap(0, Relaxed);
+            let expected = usize::from(name != "post");
+            assert_eq!((n_good, n_failed), (expected, 0), "{name}");
+        }
+        site.end();
     }
 }

@@ -38,9 +38,12 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// Any answers of a git server to a whole fetch: it ends, with a commit whose files can be laid out within their folder, or
 /// with an error that can be logged.
 pub fn fetch(bytes: &[u8]) {
-    let Some(server) = server() else {
-        return;
-    };
+    let _ = whole(bytes);
+}
+
+/// What came of it; `None`: there is no server.
+fn whole(bytes: &[u8]) -> Option<Result<(), crate::git::Error>> {
+    let server = server()?;
     server.prepare(bytes);
     let memory = Path::new("/dev/shm");
     let folder = if memory.is_dir() {
@@ -51,10 +54,11 @@ pub fn fetch(bytes: &[u8]) {
     let url = format!("http://{}/r.git", server.address);
     let url = RepositoryUrl::parse(&url, &Policy::default());
     let (Ok(folder), Ok(url)) = (folder, url) else {
-        return;
+        return None;
     };
-    if let Err(error) = fetch_into(folder.path(), &url) {
-        let cause = std::error::Error::source(&error).map(ToString::to_string);
+    let fetched = fetch_into(folder.path(), &url);
+    if let Err(error) = &fetched {
+        let cause = std::error::Error::source(error).map(ToString::to_string);
         let said = format!("{error}: {}", cause.unwrap_or_default());
         assert!(!said.chars().any(char::is_control), "{said:?}");
         assert!(said.len() < 4_000, "{} bytes to log", said.len());
@@ -64,6 +68,7 @@ pub fn fetch(bytes: &[u8]) {
         let name = entry.file_name();
         assert!(name == "mirrors" || name == "checkouts", "{name:?}");
     }
+    Some(fetched)
 }
 
 fn fetch_into(folder: &Path, url: &RepositoryUrl) -> Result<(), crate::git::Error> {
@@ -316,4 +321,24 @@ fn header(kind: u8, mut size: usize, out: &mut Vec<u8>) {
         size >>= 7;
     }
     out.push(byte);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::git::Error;
+
+    #[test]
+    fn what_the_fuzzer_answers_comes_through_the_whole_fetch() {
+        let seeds = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fuzz/seeds/fetch");
+        let of = |name: &str| whole(&std::fs::read(seeds.join(name)).unwrap()).unwrap();
+        for name in ["plain", "delta", "folders", "tag"] {
+            assert!(of(name).is_ok(), "{name}: {:?}", of(name));
+        }
+        assert!(matches!(of("refused"), Err(Error::Authentication { .. })));
+        assert!(matches!(of("sha256"), Err(Error::UnsupportedFormat { .. })));
+        for name in ["side_band", "redirect", "chunked", "error", "shallow", "raw"] {
+            assert!(of(name).is_err(), "{name}");
+        }
+    }
 }
