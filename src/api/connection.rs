@@ -105,6 +105,11 @@ impl Connection {
         })
     }
 
+    /// Whether a request is worked on.
+    pub(super) fn is_at_work(&self) -> bool {
+        matches!(self.phase(), Phase::Request | Phase::Delayed)
+    }
+
     /// Comes back when the connection shall be closed.
     pub(super) async fn ended(&self) {
         self.ended.notified().await;

@@ -7,8 +7,9 @@ use std::collections::BTreeSet;
 use std::io::{BufReader, BufWriter};
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
-use steward_compiler::{Compiled, PythonLauncher, Severity, WarmHosts, protocol};
+use steward_compiler::{Breadcrumb, Compiled, PythonLauncher, Severity, WarmHosts, protocol};
 
 use super::frames::{Job, JobDone, Refusal, Reply, Reported, Request};
 use super::scratch::{self, Watch};
@@ -32,6 +33,7 @@ pub fn run(memory_bytes: u64) -> ExitCode {
     let mut worker = Worker {
         link: SupervisorLink::inherited(),
         policy: None,
+        breadcrumb: super::breadcrumb::inherited(),
         hosts: Arc::default(),
         answers: Answers::default(),
     };
@@ -59,6 +61,8 @@ struct Worker {
     link: Option<SupervisorLink>,
     /// The sandbox that this process is in.
     policy: Option<SandboxPolicy>,
+    /// Where it leaves word of where a compile is.
+    breadcrumb: Option<Arc<Breadcrumb>>,
     hosts: Arc<WarmHosts>,
     /// Where Python has found modules.
     answers: Answers,
@@ -102,10 +106,16 @@ impl Worker {
         };
         // What the supervisor told since the last compile is not this one's doing.
         self.notices();
+        descendants::resume(&ids(self.hosts.keep(|_| true)));
         let hosts = Arc::clone(&self.hosts);
-        let end = move || end_all_but(&hosts, false);
+        let end = move || {
+            end_all_but(&hosts, false);
+        };
         let watch = Watch::start(policy.scratch.clone(), job.scratch_bytes, end);
-        let mut done = compile(job, policy, &self.hosts, &self.answers);
+        let mut done = compile(job, policy, &self.hosts, &self.answers, self.breadcrumb.clone());
+        if let Some(breadcrumb) = &self.breadcrumb {
+            breadcrumb.end();
+        }
         let mut reasons = self.notices();
         reasons.extend(watch.stop());
         if !reasons.is_empty() {
@@ -124,17 +134,43 @@ impl Worker {
         link.map(SupervisorLink::notices).unwrap_or_default()
     }
 
-    /// Nothing of a compile outlives it but the hosts with imported modules, which wait for the next one.
+    /// Nothing of a compile outlives it but the hosts with imported modules, which wait for the next one: stopped, since a
+    /// thread that a module has started while it was imported would go on with its work.
     fn clean_up(&self) {
-        end_all_but(&self.hosts, true);
+        let hosts = end_all_but(&self.hosts, true);
+        await_forks(&hosts);
+        descendants::pause(&hosts);
         if let Some(policy) = &self.policy {
             scratch::empty(&policy.scratch);
         }
     }
 }
 
-/// Ends all processes below this one; `with_hosts`: but for the warm hosts and the fork that each of them has ready.
-fn end_all_but(hosts: &WarmHosts, with_hosts: bool) {
+/// How long a host that is about to be stopped may take for the fork that the next compile gets.
+const FORK_PATIENCE: Duration = Duration::from_millis(100);
+
+/// Waits until each host has its next fork ready, so that the next compile does not wait for it. One that makes none in this
+/// time makes it later.
+fn await_forks(hosts: &BTreeSet<i32>) {
+    let deadline = Instant::now() + FORK_PATIENCE;
+    let is_ready = || {
+        hosts
+            .iter()
+            .all(|host| !descendants::children(*host).is_empty())
+    };
+    while !is_ready() && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+fn ids(processes: Vec<u32>) -> BTreeSet<i32> {
+    let ids = processes.into_iter();
+    ids.filter_map(|id| i32::try_from(id).ok()).collect()
+}
+
+/// Ends all processes below this one; `with_hosts`: but for the warm hosts and the fork that each of them has ready. Tells
+/// the hosts that are left.
+fn end_all_but(hosts: &WarmHosts, with_hosts: bool) -> BTreeSet<i32> {
     let own = rustix::process::getpid().as_raw_nonzero().get();
     let kept: BTreeSet<i32> = if with_hosts {
         // One that has other children has started them itself, while its modules were imported.
@@ -143,8 +179,7 @@ fn end_all_but(hosts: &WarmHosts, with_hosts: bool) {
             let children = descendants::children(host);
             children.len() <= 1 && descendants::below(children).is_empty()
         };
-        let hosts = hosts.keep(is_clean).into_iter();
-        hosts.filter_map(|host| i32::try_from(host).ok()).collect()
+        ids(hosts.keep(is_clean))
     } else {
         BTreeSet::new()
     };
@@ -164,6 +199,7 @@ fn end_all_but(hosts: &WarmHosts, with_hosts: bool) {
             descendants::reap(child);
         });
     }
+    kept
 }
 
 fn compile(
@@ -171,6 +207,7 @@ fn compile(
     policy: &SandboxPolicy,
     hosts: &Arc<WarmHosts>,
     answers: &Answers,
+    breadcrumb: Option<Arc<Breadcrumb>>,
 ) -> JobDone {
     let printed = Arc::new(Mutex::new(String::new()));
     let sink = Arc::clone(&printed);
@@ -200,6 +237,7 @@ fn compile(
         inputs: job.inputs,
         hosts: Some(Arc::clone(hosts)),
         time_limit: Some(job.time_limit),
+        breadcrumb,
         ..steward_compiler::Options::default()
     };
     let compiled = steward_compiler::compile(&world, &options);
