@@ -233,6 +233,8 @@ pub(super) struct Process {
     pub(super) output: Output,
     /// Sessions that this process has had to their end.
     n_ended: u64,
+    /// It takes calls in frames of their own.
+    reads_calls: bool,
     #[cfg(target_os = "linux")]
     turns: Option<super::turns::Turns>,
 }
@@ -295,6 +297,7 @@ impl Process {
             limit: None,
             output,
             n_ended: 0,
+            reads_calls: false,
             #[cfg(target_os = "linux")]
             turns: None,
         }
@@ -306,8 +309,12 @@ impl Process {
             FromHost::Hello {
                 protocol: protocol::VERSION,
                 python,
+                reads_calls,
                 ..
-            } if is_recent(&python) => Ok(()),
+            } if is_recent(&python) => {
+                self.reads_calls = reads_calls;
+                Ok(())
+            }
             FromHost::Hello { python, .. } if !is_recent(&python) => Err(HostError::ended(
                 format!("{interpreter} is Python {python}, but 3.11 or later is needed"),
             )),
@@ -358,11 +365,11 @@ impl Process {
         let stdout = &mut self.stdout;
         #[cfg(target_os = "linux")]
         let message = match &mut self.turns {
-            Some(turns) => turns.wait(|| protocol::read_frame(stdout)),
-            None => protocol::read_frame(stdout),
+            Some(turns) => turns.wait(|| protocol::read_answer(stdout)),
+            None => protocol::read_answer(stdout),
         };
         #[cfg(not(target_os = "linux"))]
-        let message = protocol::read_frame(stdout);
+        let message = protocol::read_answer(stdout);
         match message {
             Ok(Some(FromHost::Ended { status })) => {
                 Err(HostError::ended(format!("the Python host ended: {status}")))
@@ -374,6 +381,18 @@ impl Process {
     }
 
     pub(super) fn send(&mut self, message: &ToHost) -> Result<(), HostError> {
+        self.write(|stdin| protocol::write_frame(stdin, message))
+    }
+
+    /// Sends a frame that is written already.
+    pub(super) fn send_body(&mut self, body: &[u8]) -> Result<(), HostError> {
+        self.write(|stdin| protocol::write_body(stdin, body))
+    }
+
+    fn write(
+        &mut self,
+        write: impl FnOnce(&mut BufWriter<Box<dyn Write + Send>>) -> std::io::Result<()>,
+    ) -> Result<(), HostError> {
         let Some(stdin) = &mut self.stdin else {
             return Err(self.end("the Python host ended"));
         };
@@ -381,8 +400,11 @@ impl Process {
         if let Some(turns) = &mut self.turns {
             turns.wake();
         }
-        protocol::write_frame(stdin, message)
-            .map_err(|error| self.end(&format!("the Python host does not listen: {error}")))
+        write(stdin).map_err(|error| self.end(&format!("the Python host does not listen: {error}")))
+    }
+
+    pub(super) fn reads_calls(&self) -> bool {
+        self.reads_calls
     }
 
     /// What the end of a pipe means.
