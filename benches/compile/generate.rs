@@ -1,6 +1,7 @@
-//! Projects of any size, of two kinds, that Steward and the reference both compile.
+//! Projects of any size, of four kinds, that Steward and the reference both compile.
 //!
-//! Every service becomes ten resources (`std::testing::NullResource`, the one that both know without any Python).
+//! Every service becomes ten resources: in the first two kinds of `std::testing::NullResource`, the one that both know
+//! without any Python; in the other two, about ten of the classes of a module that is written as people write modules.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -11,15 +12,23 @@ pub enum Kind {
     Refine,
     /// Values that are waited for: chains of refinement, relations filled from many places, `is defined`, look-ups.
     Wait,
+    /// Virtual private networks of customers between ports of devices: a module with resource classes in Python, whose
+    /// fields are plain, and handlers. Nothing of Python runs for a service.
+    Service,
+    /// The same with six calls of plugins for each service: of texts, of lists, and of instances whose attributes and
+    /// relations the plugin reads.
+    Plugins,
 }
 
 impl Kind {
-    pub const ALL: [Kind; 2] = [Kind::Refine, Kind::Wait];
+    pub const ALL: [Kind; 4] = [Kind::Refine, Kind::Wait, Kind::Service, Kind::Plugins];
 
     pub fn name(self) -> &'static str {
         match self {
             Kind::Refine => "refine",
             Kind::Wait => "wait",
+            Kind::Service => "service",
+            Kind::Plugins => "plugins",
         }
     }
 }
@@ -35,9 +44,20 @@ pub fn project(kind: Kind, n: usize, directory: &Path) -> std::io::Result<()> {
         "name: bench\nmodulepath: libs\n",
     )?;
     std::fs::create_dir_all(directory.join("libs"))?;
+    let text = match kind {
+        Kind::Refine | Kind::Wait => in_one_file(kind, n),
+        Kind::Service | Kind::Plugins => {
+            module(kind, &directory.join("libs/vpn"))?;
+            connections(n)
+        }
+    };
+    std::fs::write(directory.join("main.cf"), text)
+}
+
+fn in_one_file(kind: Kind, n: usize) -> String {
     let mut text = match kind {
-        Kind::Refine => REFINE.to_owned(),
         Kind::Wait => WAIT.to_owned(),
+        _ => REFINE.to_owned(),
     };
     for host in 0..n.div_ceil(SERVICES_A_HOST) {
         let _ = writeln!(text, "h{host} = Host(name=\"host{host}\")");
@@ -46,17 +66,104 @@ pub fn project(kind: Kind, n: usize, directory: &Path) -> std::io::Result<()> {
         let host = service / SERVICES_A_HOST;
         let size = service % 7;
         let _ = match kind {
-            Kind::Refine => writeln!(
-                text,
-                "Service(name=\"service{service}\", host=h{host}, size={size}, tags=[\"t{size}\", \"all\"])"
-            ),
             Kind::Wait => writeln!(
                 text,
                 "Chain(name=\"service{service}\", host=Host[name=\"host{host}\"], size={size})"
             ),
+            _ => writeln!(
+                text,
+                "Service(name=\"service{service}\", host=h{host}, size={size}, tags=[\"t{size}\", \"all\"])"
+            ),
         };
     }
-    std::fs::write(directory.join("main.cf"), text)
+    text
+}
+
+/// Writes the module of virtual private networks.
+fn module(kind: Kind, directory: &Path) -> std::io::Result<()> {
+    for part in ["model", "plugins"] {
+        std::fs::create_dir_all(directory.join(part))?;
+    }
+    let about = "name: vpn\nversion: 1.0.0\nlicense: Apache-2.0\n";
+    std::fs::write(directory.join("module.yml"), about)?;
+    let mut model = include_str!("vpn/service.cf").to_owned();
+    model += match kind {
+        Kind::Plugins => include_str!("vpn/calls.cf"),
+        _ => include_str!("vpn/plain.cf"),
+    };
+    std::fs::write(directory.join("model/_init.cf"), model)?;
+    let functions = match kind {
+        Kind::Plugins => include_str!("vpn/calls.py"),
+        _ => "",
+    };
+    std::fs::write(directory.join("plugins/__init__.py"), functions)?;
+    let resources = include_str!("vpn/resources.py");
+    std::fs::write(directory.join("plugins/resources.py"), resources)
+}
+
+/// Connections that a customer has, and ports that a device has for them.
+const CONNECTIONS_A_CUSTOMER: usize = 8;
+const PORTS_A_DEVICE: usize = 48;
+
+/// Bandwidths of one connection after the other.
+const BANDWIDTHS: [usize; 5] = [50, 100, 200, 500, 1000];
+
+fn connections(n: usize) -> String {
+    let mut text = "import vpn\n\n".to_owned();
+    let n_devices = (2 * n).div_ceil(PORTS_A_DEVICE).max(2);
+    for device in 0..n_devices {
+        let vendor = match device % 3 {
+            0 => ", vendor=\"other\"",
+            _ => "",
+        };
+        let address = format!("10.255.{}.{}", device / 250, device % 250 + 1);
+        let _ = writeln!(
+            text,
+            "vpn::Device(name=\"r{device}\", management_address=\"{address}\"{vendor})"
+        );
+    }
+    for customer in 0..n.div_ceil(CONNECTIONS_A_CUSTOMER) {
+        let is_monitored = customer % 3 == 0;
+        let nearest = customer % n_devices;
+        let _ = writeln!(
+            text,
+            "vpn::Customer(name=\"Customer {customer}\", as_number={}, is_monitored={is_monitored}, nearest=vpn::Device[name=\"r{nearest}\"])",
+            64512 + customer
+        );
+    }
+    for connection in 0..n {
+        let ends = [2 * connection, 2 * connection + 1].map(|end| end_of(end, n_devices, &mut text));
+        let bandwidth = BANDWIDTHS[connection % BANDWIDTHS.len()];
+        let _ = writeln!(
+            text,
+            "vpn::Connection(\n    name=\"vpn-{connection}\",\n    number={connection},\n    bandwidth={bandwidth},\n    \
+             is_encrypted={},\n    customer=vpn::Customer[name=\"Customer {}\"],\n    endpoints=[{}],\n)",
+            connection % 7 == 0,
+            connection / CONNECTIONS_A_CUSTOMER,
+            ends.join(", "),
+        );
+    }
+    text
+}
+
+/// Writes an endpoint, and gives the expression that finds it.
+fn end_of(end: usize, n_devices: usize, text: &mut String) -> String {
+    let (device, port) = (end % n_devices, end / n_devices);
+    let description = match end % 4 {
+        0 => format!(", description=\"rack {port}\""),
+        _ => String::new(),
+    };
+    let (high, low) = (end / 60, 4 * (end % 60));
+    let network = format!("10.{}.{}", high / 256, high % 256);
+    let device = format!("vpn::Device[name=\"r{device}\"]");
+    let _ = writeln!(
+        text,
+        "vpn::Endpoint(device={device}, port=\"ge-0/0/{port}\", vlan={}, address=\"{network}.{}\", neighbour=\"{network}.{}\"{description})",
+        1 + port % 4000,
+        low + 1,
+        low + 2,
+    );
+    format!("vpn::Endpoint[device={device}, port=\"ge-0/0/{port}\"]")
 }
 
 const REFINE: &str = r#"

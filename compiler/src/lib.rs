@@ -197,9 +197,9 @@ fn compile_with(
         return report(&program.sources, errors, warnings);
     }
     let (before, n_warnings) = (machine.heap.mark(), machine.warnings.len());
-    let in_tiles = match machine.may_run_in_tiles() {
-        true => machine.complete_in_tiles(options.tiling),
-        false => None,
+    let in_tiles = match machine.may_be_observed() {
+        true => None,
+        false => machine.complete_in_tiles(options.tiling),
     };
     compiled.ran_in_tiles = in_tiles.is_some() && machine.has_tiles();
     let mut completed = in_tiles.unwrap_or_else(|| {
@@ -208,8 +208,10 @@ fn compile_with(
             heap.go_back(&before);
             let mut warnings = std::mem::take(&mut machine.warnings);
             warnings.truncate(n_warnings);
+            let host = machine.host.take();
             machine = runtime::Machine::new(&program, heap, world, options);
             machine.warnings = warnings;
+            machine.host = host;
         }
         machine.complete()
     });

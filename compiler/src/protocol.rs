@@ -5,7 +5,7 @@
 //! entry, `{"call": {"id": 1, ...}}`; a variant without fields is the bare string of its name. The same
 //! enums are the schema the Python side is checked against by a test. Calls of plugins and their results are many, and
 //! names are what takes longest to read in Python: these two travel as arrays of their fields in order,
-//! `{"call": [1, ...]}`.
+//! `{"call": [1, ...]}`, or in a format of their own, several calls in one frame ([`calls`]).
 //!
 //! Model values travel as MessagePack values ([`rmpv::Value`]): null, bool, int, float, str, array, map with
 //! string keys, and these extension types:
@@ -19,10 +19,12 @@
 //! | 5 | array of object id, entity name, map of fields, whether it is a reference to one; from us: object id, u32 instance id, entity name | a dataclass of Python and the instance that it is paired with |
 //! | 6 | from Python: array of object id, kind, class, type, text or nil, repr or nil, id of the first object that it equals, or of our number alone; from us: array of object id, or of our number, kind and map of arguments | a reference |
 //!
-//! A connection starts with the host's `hello`. It is synchronous: one request of ours at a time; while a
-//! `call` or `map` is open the host may ask (`get`, `lookup`, `entity`, …; we answer with `got`, `entity_info`, …) and send
+//! A connection starts with the host's `hello`. It is synchronous: one request of ours at a time, where the calls of one
+//! frame are requests one after the other: the first that fails ends the frame, and there are no answers to those behind
+//! it. While a `call` or `map` is open the host may ask (`get`, `lookup`, `entity`, …; we answer with `got`, `entity_info`, …) and send
 //! `log` (no answer) before its own answer.
 
+pub mod calls;
 mod depth;
 #[cfg(test)]
 mod tests;
@@ -44,8 +46,6 @@ pub const EXT_INSTANCE: i8 = 3;
 pub const EXT_OPAQUE: i8 = 4;
 pub const EXT_DATACLASS: i8 = 5;
 pub const EXT_REFERENCE: i8 = 6;
-/// An instance with what is known of it: `[id, entity, {attribute: value}]`.
-pub const EXT_KNOWN_INSTANCE: i8 = 7;
 /// A text that is more than a text in Python, such as a member of an enumeration: `[opaque id, text]`. It goes back as
 /// `EXT_OPAQUE`.
 pub const EXT_TEXT: i8 = 8;
@@ -100,7 +100,7 @@ pub enum ToHost {
         files: Option<String>,
     },
     /// Calls a plugin. Answer: `result`, `failed`, `unset`. The value of one that emits statements is a list: what it
-    /// returned, and the result that it set.
+    /// returned, and the result that it set. Only for hosts that do not read [`calls`].
     #[serde(serialize_with = "in_order")]
     Call {
         id: u64,
@@ -446,6 +446,9 @@ pub enum FromHost {
         protocol: u32,
         python: String,
         pid: u32,
+        /// It reads frames of [`calls`].
+        #[serde(default)]
+        reads_calls: bool,
     },
     Loaded {
         plugins: Vec<PluginInfo>,
@@ -706,6 +709,27 @@ pub fn write_frame<T: Serialize>(writer: &mut impl Write, message: &T) -> io::Re
     writer.flush()
 }
 
+/// Writes one frame with a body that is there already, and flushes.
+pub fn write_body(writer: &mut impl Write, body: &[u8]) -> io::Result<()> {
+    let length = u32::try_from(body.len())
+        .ok()
+        .filter(|&length| length <= MAX_FRAME_BYTES);
+    let length = length.ok_or_else(|| io::Error::other("a frame of more than 256 MiB"))?;
+    writer.write_all(&length.to_be_bytes())?;
+    writer.write_all(body)?;
+    writer.flush()
+}
+
+/// As [`read_frame`], of the host of a compile, whose results may be texts in a form of their own ([`calls`]).
+pub fn read_answer(reader: &mut impl Read) -> io::Result<Option<FromHost>> {
+    let Some(body) = read_body(reader, MAX_FRAME_BYTES)? else {
+        return Ok(None);
+    };
+    calls::text_result(&body)
+        .unwrap_or_else(|| decode(&body))
+        .map(Some)
+}
+
 /// Reads one frame; `Ok(None)` at a clean end of the stream.
 pub fn read_frame<T: DeserializeOwned>(reader: &mut impl Read) -> io::Result<Option<T>> {
     read_frame_within(reader, MAX_FRAME_BYTES)
@@ -716,6 +740,13 @@ pub fn read_frame_within<T: DeserializeOwned>(
     reader: &mut impl Read,
     max_bytes: u32,
 ) -> io::Result<Option<T>> {
+    match read_body(reader, max_bytes)? {
+        Some(body) => decode(&body).map(Some),
+        None => Ok(None),
+    }
+}
+
+fn read_body(reader: &mut impl Read, max_bytes: u32) -> io::Result<Option<Vec<u8>>> {
     let mut length = [0; 4];
     match reader.read_exact(&mut length) {
         Ok(()) => {}
@@ -737,7 +768,7 @@ pub fn read_frame_within<T: DeserializeOwned>(
     if body.len() != length as usize {
         return Err(io::ErrorKind::UnexpectedEof.into());
     }
-    decode(&body).map(Some)
+    Ok(Some(body))
 }
 
 /// Reads the body of a frame.

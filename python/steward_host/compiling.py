@@ -15,7 +15,7 @@ from inmanta.execute import proxy, runtime
 from inmanta.execute.proxy import DynamicProxy
 from inmanta.execute.util import Unknown
 from inmanta.plugins import PluginMeta
-from steward_host import failure, forks, loader, msgpack
+from steward_host import calls, failure, forks, loader, msgpack
 from steward_host.declared import Declared, made
 from steward_host.exporting import Exporting
 from steward_host.pipe import Closed, Pipe
@@ -56,6 +56,7 @@ class Compiling:
         self.raised: BaseException | None = None
         self.served: dict[str, Callable[[Any], None]] = {
             "call": self.call,
+            "calls": self.calls,
             "again": self.again,
             "load_compile": self.load,
             "describe": self.describe,
@@ -188,34 +189,49 @@ class Compiling:
         plugins.Runtime.inputs = request["inputs"]
         plugins.Runtime.refs = {"facts": request["inputs"].get("facts") or {}}
 
-    def call(self, request: Call) -> None:
-        """Calls a plugin through the `call` attribute of its class."""
+    def calls(self, requests: list[Call]) -> None:
+        """Calls plugins, one after the other, up to one that fails."""
+        for request in requests:
+            if not self.call(request):
+                return
+
+    def call(self, request: Call) -> bool:
+        """Calls a plugin through the `call` attribute of its class; False: it has failed."""
         number = request[0]
         try:
             self._values.constructs = True
             result = self._call(request)
-            if type(result) in PLAIN:
+            if type(result) is str:
+                try:
+                    packed = calls.TEXT + number.to_bytes(8, "big") + result.encode()
+                except UnicodeEncodeError:
+                    packed = msgpack.pack_behind(_RESULT, number, result)
+            elif type(result) in PLAIN:
                 packed = msgpack.pack_behind(_RESULT, number, result)
             else:
                 packed = self._values.packed(_RESULT, number, DynamicProxy.unwrap(result))
             if self._said.has_text:
                 self._said.before_answer()
             self._pipe.send_packed(packed)
+            return True
         except Closed:
             raise
         except BaseException as error:
-            self._fail(number, error)
+            return self._fail(number, error)
 
     def _call(self, request: Call) -> object:
         _, name, args, kwargs, file, line, namespace = request
         plugin = self._plugins[name]
         opts = plugin.opts
         if PluginMeta.has_other_ways and plugin._has_other_ways() and not opts["emits_statements"]:
-            return self._call_in_context(plugin, request)
+            args[:] = [calls.value(value) for value in args]
+            kwargs = [(key, calls.value(value)) for key, value in kwargs]
+            return self._call_in_context(plugin, (*request[:3], kwargs, *request[4:]))
         if opts.get("bin"):
             plugin.check_requirements()
         for index, value in enumerate(args):
             if type(value) not in PLAIN:
+                value = calls.value(value)
                 parameter = plugin.args[index] if index < len(plugin.args) else plugin.var_args
                 args[index] = self._values.argument(value, parameter, name)
         if plugin._context >= 0:
@@ -224,6 +240,7 @@ class Compiling:
         named = {}
         for key, value in kwargs:
             if type(value) not in PLAIN:
+                value = calls.value(value)
                 value = self._values.argument(value, plugin.kwargs.get(key) or _by_name(plugin, key), name)
             named[key] = value
         result = plugin.call(*args, **named)
@@ -270,19 +287,23 @@ class Compiling:
 
     # --- answers -----------------------------------------------------------------------------------------------------
 
-    def _fail(self, number: int, error: BaseException, field: str | None = None) -> None:
+    def _fail(self, number: int, error: BaseException, field: str | None = None) -> bool:
+        """Answers with an exception; False unless it is an answer like another."""
         self._said.before_answer()
         self.raised = error
         if isinstance(error, UnknownException):
             unknown = error.unknown if isinstance(error.unknown, Unknown) else Unknown()
             self._pipe.send_packed(msgpack.pack_behind(_RESULT, number, unknown))
+            return True
         elif isinstance(error, (UnsetException, MultiUnsetException)) and (waited := variables(error)):
             self._pipe.send("unset", {"id": number, "variables": waited})
+            return True
         elif isinstance(error, (KeyboardInterrupt, GeneratorExit)):
             raise error
         else:
             described = failure.describe(error, self._files)
             self._pipe.send("failed", {"id": number, "failure": described, "field": field})
+        return False
 
     def _attach_logging(self) -> None:
         """Sends what modules log to Steward while a request is open; to stderr otherwise."""

@@ -20,14 +20,19 @@ TICK = 1.0
 def hello() -> dict[str, Any]:
     """The first message of a host: who it is."""
     version = ".".join(str(part) for part in sys.version_info[:3])
-    return {"protocol": PROTOCOL, "python": version, "pid": os.getpid()}
+    return {"protocol": PROTOCOL, "python": version, "pid": os.getpid(), "reads_calls": False}
 
 
 def serve(mode: str, pipe: Pipe) -> int:
     """Says hello and serves until `stop` or the end of the pipe; the exit status."""
     try:
+        if mode == "compile":
+            from steward_host import calls
+
+            pipe.send("hello", {**hello(), "reads_calls": calls.works()})
+            return _compile(pipe)
         pipe.send("hello", hello())
-        return _compile(pipe) if mode == "compile" else _execute(pipe)
+        return _execute(pipe)
     except Closed:
         # Not the status of a fork that is done: whoever waits for it is to end, too.
         return 0

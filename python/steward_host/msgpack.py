@@ -34,7 +34,6 @@ EXT_OPAQUE = 4
 EXT_DATACLASS = 5
 # A reference; the payload is an array that compiling.py knows.
 EXT_REFERENCE = 6
-EXT_KNOWN_INSTANCE = 7
 # A text of a class of its own: an array of the opaque id of the object, and the text.
 EXT_TEXT = 8
 

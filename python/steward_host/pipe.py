@@ -6,6 +6,7 @@ fields. Reading and writing block; `request` may be used by several threads at o
 
 from __future__ import annotations
 
+import marshal
 import os
 from _thread import RLock
 
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 MAX_FRAME_BYTES = 256 << 20
+# First byte of a frame with calls (see `calls`).
+CALLS = 0xC1
 
 
 class Closed(Exception):
@@ -69,10 +72,17 @@ class Pipe:
                 chunks.append(chunk)
                 missing -= len(chunk)
             buffer = b"".join(chunks)
+        rest = buffer[end:] if len(buffer) > end else b""
+        if end > 4 and buffer[4] == CALLS:
+            self._buffer = rest
+            try:
+                return "calls", marshal.loads(buffer[5:end])
+            except (EOFError, ValueError, TypeError) as error:
+                raise msgpack.FormatError(f"broken frame: {error}") from error
         message, position = msgpack.unpack(buffer, 4)
         if position != end:
             raise msgpack.FormatError("a frame holds more than one value")
-        self._buffer = buffer[end:] if len(buffer) > end else b""
+        self._buffer = rest
         if type(message) is dict and len(message) == 1:
             return message.popitem()
         if type(message) is str:
@@ -120,12 +130,16 @@ class Pipe:
 
     def request(self, name: str, fields: Mapping[str, object], answer: str) -> Any:
         """Sends a message and gives the fields of its answer, which must have the name `answer`."""
+        return self.ask(name, fields, (answer,))[1]
+
+    def ask(self, name: str, fields: Mapping[str, object], answers: tuple[str, ...]) -> tuple[str, Any]:
+        """Sends a message and gives its answer, which has one of these names."""
         with self.lock:
             self.send(name, fields)
             while True:
                 message = self._receive()
-                if message[0] == answer:
-                    return message[1]
+                if message[0] in answers:
+                    return message
                 self._pending.append(message)
 
     def _read(self, size: int = 65536) -> bytes:

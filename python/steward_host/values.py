@@ -65,7 +65,6 @@ class Values:
         self.constructs = False
         msgpack.ext_decoders[msgpack.EXT_UNKNOWN] = lambda payload: Unknown()
         msgpack.ext_decoders[msgpack.EXT_INSTANCE] = _decode_instance
-        msgpack.ext_decoders[msgpack.EXT_KNOWN_INSTANCE] = _decode_known_instance
         msgpack.ext_decoders[msgpack.EXT_OPAQUE] = lambda payload: self.objects[int.from_bytes(payload, "big")]
         msgpack.ext_decoders[msgpack.EXT_DATACLASS] = self._decode_dataclass
         msgpack.ext_decoders[msgpack.EXT_REFERENCE] = self._decode_reference
@@ -200,14 +199,6 @@ class Values:
 
 def _decode_instance(payload: bytes) -> runtime.Instance:
     return runtime.instance(int.from_bytes(payload[:4], "big"), payload[4:].decode())
-
-
-def _decode_known_instance(payload: bytes) -> runtime.Instance:
-    (number, entity, known), _ = msgpack.unpack(payload)
-    found = runtime.instance(number, entity)
-    # Variables are assigned once: what is known stays true.
-    found._values.update(known)
-    return found
 
 
 def _takes_reference(parameter: Argument | None) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import ItemsView, KeysView, ValuesView
 
 from inmanta.ast import MultiUnsetException, UnsetException
 from inmanta.execute import runtime
+from steward_host import calls
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,7 +32,11 @@ class World(runtime.World):
         self._pipe = pipe
 
     def get(self, instance_id: int, attribute: str) -> tuple[str, Any]:
-        outcome = self._pipe.request("get", {"instance": instance_id, "attribute": attribute}, "got")["outcome"]
+        name, fields = self._pipe.ask("get", {"instance": instance_id, "attribute": attribute}, ("got", "calls"))
+        if name == "calls":
+            # The instance, and what is known of it now: this attribute, and more that is likely to be read.
+            return "value", calls.value(fields[0])._values[attribute]
+        outcome = fields["outcome"]
         return (outcome, None) if type(outcome) is str else outcome.popitem()
 
     def lookup(self, name: str) -> tuple[str, Any]:

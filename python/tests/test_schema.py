@@ -65,7 +65,7 @@ class Schema(unittest.TestCase):
     def test_constants(self) -> None:
         self.assertEqual(self.constant("VERSION"), str(host.PROTOCOL))
         self.assertEqual(eval(self.constant("MAX_FRAME_BYTES")), pipe.MAX_FRAME_BYTES)
-        for name in ("EXT_BIGINT", "EXT_UNKNOWN", "EXT_INSTANCE", "EXT_OPAQUE", "EXT_DATACLASS", "EXT_REFERENCE", "EXT_KNOWN_INSTANCE", "EXT_TEXT"):
+        for name in ("EXT_BIGINT", "EXT_UNKNOWN", "EXT_INSTANCE", "EXT_OPAQUE", "EXT_DATACLASS", "EXT_REFERENCE", "EXT_TEXT"):
             self.assertEqual(self.constant(name), str(getattr(msgpack, name)))
 
     def test_our_std_has_every_plugin_of_the_compiler(self) -> None:

@@ -166,6 +166,10 @@ impl HostCallbacks for NoModel<'_> {
         ))
     }
 
+    fn tell(&mut self, _: u32, _: &str) -> Option<Vec<u8>> {
+        None
+    }
+
     fn lookup(&mut self, name: &str) -> Got {
         Got::NoAttribute(format!("there is no model yet, so no variable {name}"))
     }

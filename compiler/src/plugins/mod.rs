@@ -151,6 +151,9 @@ pub trait Model {
 /// What answers while Python runs.
 pub trait HostCallbacks {
     fn get(&mut self, instance: u32, attribute: &str) -> crate::protocol::Got;
+    /// The same as the body of a frame ([`crate::protocol::calls`]) with a call in which there is the instance, and known
+    /// of it the attribute, and what else is going to be read. `None`: it has to be asked for by [`HostCallbacks::get`].
+    fn tell(&mut self, instance: u32, attribute: &str) -> Option<Vec<u8>>;
     /// A name at the call that runs.
     fn lookup(&mut self, name: &str) -> crate::protocol::Got;
     fn entity(&mut self, name: &str) -> crate::protocol::ToHost;
@@ -182,6 +185,18 @@ pub trait PluginHost {
     fn request(
         &mut self,
         message: crate::protocol::ToHost,
+        callbacks: &mut dyn HostCallbacks,
+    ) -> Result<crate::protocol::FromHost, HostError>;
+
+    /// Whether it takes calls in frames ([`crate::protocol::calls`]).
+    fn reads_calls(&self) -> bool;
+
+    /// Sends a frame of calls; each of them has an answer, in order.
+    fn send_calls(&mut self, body: &[u8]) -> Result<(), HostError>;
+
+    /// Waits for the answer to the next call of the last frame.
+    fn answer(
+        &mut self,
         callbacks: &mut dyn HostCallbacks,
     ) -> Result<crate::protocol::FromHost, HostError>;
 }

@@ -233,6 +233,8 @@ pub(super) struct Process {
     pub(super) output: Output,
     /// Sessions that this process has had to their end.
     n_ended: u64,
+    /// It takes calls in frames of their own.
+    reads_calls: bool,
     #[cfg(target_os = "linux")]
     turns: Option<super::turns::Turns>,
 }
@@ -295,6 +297,7 @@ impl Process {
             limit: None,
             output,
             n_ended: 0,
+            reads_calls: false,
             #[cfg(target_os = "linux")]
             turns: None,
         }
@@ -302,7 +305,11 @@ impl Process {
 
     /// Reads who the host is; an error if we can not work with it.
     pub(super) fn greet(&mut self, interpreter: &str) -> Result<(), HostError> {
-        check_hello(self.receive()?, interpreter)
+        let hello = self.receive()?;
+        if let FromHost::Hello { reads_calls, .. } = &hello {
+            self.reads_calls = *reads_calls;
+        }
+        check_hello(hello, interpreter)
     }
 
     /// From now on this is the limit.
@@ -342,11 +349,11 @@ impl Process {
         let stdout = &mut self.stdout;
         #[cfg(target_os = "linux")]
         let message = match &mut self.turns {
-            Some(turns) => turns.wait(|| protocol::read_frame(stdout)),
-            None => protocol::read_frame(stdout),
+            Some(turns) => turns.wait(|| protocol::read_answer(stdout)),
+            None => protocol::read_answer(stdout),
         };
         #[cfg(not(target_os = "linux"))]
-        let message = protocol::read_frame(stdout);
+        let message = protocol::read_answer(stdout);
         match message {
             Ok(Some(FromHost::Ended { status })) => {
                 Err(HostError::ended(format!("the Python host ended: {status}")))
@@ -358,6 +365,18 @@ impl Process {
     }
 
     pub(super) fn send(&mut self, message: &ToHost) -> Result<(), HostError> {
+        self.write(|stdin| protocol::write_frame(stdin, message))
+    }
+
+    /// Sends a frame that is written already.
+    pub(super) fn send_body(&mut self, body: &[u8]) -> Result<(), HostError> {
+        self.write(|stdin| protocol::write_body(stdin, body))
+    }
+
+    fn write(
+        &mut self,
+        write: impl FnOnce(&mut BufWriter<Box<dyn Write + Send>>) -> std::io::Result<()>,
+    ) -> Result<(), HostError> {
         let Some(stdin) = &mut self.stdin else {
             return Err(self.end("the Python host ended"));
         };
@@ -365,8 +384,11 @@ impl Process {
         if let Some(turns) = &mut self.turns {
             turns.wake();
         }
-        protocol::write_frame(stdin, message)
-            .map_err(|error| self.end(&format!("the Python host does not listen: {error}")))
+        write(stdin).map_err(|error| self.end(&format!("the Python host does not listen: {error}")))
+    }
+
+    pub(super) fn reads_calls(&self) -> bool {
+        self.reads_calls
     }
 
     /// What the end of a pipe means.

@@ -233,14 +233,37 @@ impl PluginHost for Session {
         callbacks: &mut dyn HostCallbacks,
     ) -> Result<FromHost, HostError> {
         self.send(&message)?;
+        self.answer(callbacks)
+    }
+
+    fn reads_calls(&self) -> bool {
+        self.process.as_ref().is_some_and(Process::reads_calls)
+    }
+
+    fn send_calls(&mut self, body: &[u8]) -> Result<(), HostError> {
+        match &mut self.process {
+            Some(process) => process.send_body(body),
+            None => Err(HostError::ended("the Python host ended")),
+        }
+    }
+
+    fn answer(&mut self, callbacks: &mut dyn HostCallbacks) -> Result<FromHost, HostError> {
         loop {
             match self.receive()? {
                 FromHost::Get {
                     instance,
                     attribute,
                 } => {
-                    let outcome = callbacks.get(instance, &attribute);
-                    self.send(&ToHost::Got { outcome })?;
+                    let told = match self.reads_calls() {
+                        true => callbacks.tell(instance, &attribute),
+                        false => None,
+                    };
+                    if let Some(told) = told {
+                        self.send_calls(&told)?;
+                    } else {
+                        let outcome = callbacks.get(instance, &attribute);
+                        self.send(&ToHost::Got { outcome })?;
+                    }
                 }
                 FromHost::Lookup { name } => {
                     let outcome = callbacks.lookup(&name);

@@ -23,6 +23,17 @@ pub(super) struct Site {
     pub scope: ScopeId,
     pub plugin: PluginId,
     pub loc: Loc,
+    /// How a call of Python goes.
+    pub way: Way,
+}
+
+/// How a call gets to Python.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Way {
+    /// By itself, since it is part of a step.
+    Alone,
+    /// It is a step, so those of the next steps may go with it.
+    WithNext,
 }
 
 impl Machine<'_> {
@@ -40,8 +51,9 @@ impl Machine<'_> {
             return Ok(true);
         };
         let call = &program.calls[id.index()];
+        let mut sent = self.went_ahead(result);
         let again = unit.is_some() && self.call_args.contains_key(&unit);
-        if !again {
+        if !again && sent.is_none() {
             self.read_all(ready)?;
         }
         let plugin = match call.callee {
@@ -58,7 +70,8 @@ impl Machine<'_> {
             Callee::Plugin(plugin) => plugin,
         };
         let known = again.then(|| self.call_args.remove(&unit)).flatten();
-        let arguments = match known {
+        let ahead = sent.as_mut().map(|sent| std::mem::take(&mut sent.arguments));
+        let arguments = match ahead.or(known) {
             Some(arguments) => arguments,
             None => self
                 .arguments(id, plugin, scope, ready)
@@ -74,9 +87,13 @@ impl Machine<'_> {
             scope,
             plugin,
             loc: call.loc,
+            way: Way::WithNext,
         };
         self.leave_place(call.loc);
-        match self.invoke(site, &arguments.bound) {
+        self.ahead.turn = sent;
+        let outcome = self.invoke(site, &arguments.bound);
+        self.ahead.turn = None;
+        match outcome {
             Ok(value) => {
                 self.set_plain(result, value, call.loc)?;
                 Ok(true)
@@ -118,14 +135,14 @@ impl Machine<'_> {
     }
 
     /// A call reads all that it needs before anything else; an unset optional among it has no place in the source.
-    fn read_all(&self, ready: &Ready) -> Result<(), Fail> {
+    pub(super) fn read_all(&self, ready: &Ready) -> Result<(), Fail> {
         for need in ready.needs {
             self.read(*need, Loc::NONE)?;
         }
         Ok(())
     }
 
-    fn arguments(
+    pub(super) fn arguments(
         &mut self,
         id: CallId,
         plugin: PluginId,
@@ -222,9 +239,12 @@ impl Machine<'_> {
     pub(super) fn invoke(&mut self, site: Site, bound: &Bound) -> Result<Value, PluginError> {
         let program = self.program;
         let plugin = &program.plugins[site.plugin.index()];
-        if self.has_failed && self.is_visible_outside(plugin) {
-            let never = runtime(site.loc, "not called after a mistake").following(true);
-            return Err(PluginError::Compile(never));
+        if self.is_visible_outside(plugin) {
+            if self.has_failed {
+                let never = runtime(site.loc, "not called after a mistake").following(true);
+                return Err(PluginError::Compile(never));
+            }
+            self.be_observed().map_err(PluginError::Compile)?;
         }
         if let Some(replaced_by) = &plugin.deprecated
             && self.deprecated_seen.insert(site.plugin.0)
@@ -399,6 +419,7 @@ impl Machine<'_> {
             scope: ScopeId::NONE,
             plugin,
             loc,
+            way: Way::Alone,
         };
         self.invoke(site, &arguments.bound)
             .map_err(|error| self.plugin_failure(plugin, error, loc, true))

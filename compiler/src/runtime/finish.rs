@@ -35,6 +35,10 @@ impl Machine<'_> {
             Err(first) => self.rest(first),
             Ok(Ran::InOrder) => self.mistakes(),
         };
+        if self.runs_in_tiles && self.was_observed {
+            return None;
+        }
+        self.runs_in_tiles = false;
         match mistakes {
             none if none.is_empty() => Some(Ok(())),
             _ if self.has_tiles => None,

@@ -4,6 +4,7 @@
 //! `store` and `freeze` change variables; `tiles` says how large models stay in the cache. Everything is an index:
 //! variables, units, scopes and instances are `u32`.
 
+mod ahead;
 mod calls;
 mod comprehension;
 mod construct;
@@ -35,6 +36,7 @@ mod memory;
 mod model;
 mod needs;
 mod numbers;
+mod observers;
 mod promises;
 mod python;
 mod python_export;
@@ -50,6 +52,7 @@ mod store;
 mod template_errors;
 mod templates;
 mod tiles;
+mod told;
 mod twice;
 mod units;
 mod validate;
@@ -217,8 +220,14 @@ pub struct Machine<'a> {
     creation: Vec<InstId>,
     /// Instances before it were not made in this tile.
     first_of_tile: InstId,
+    /// The inverse, for who knows instances by number: the place of each among `creation`.
+    creation_places: Vec<u32>,
     /// Steps ran in tiles.
     has_tiles: bool,
+    /// The run that goes on has tiles.
+    runs_in_tiles: bool,
+    /// Something was seen from outside, so that no run comes after this one.
+    was_observed: bool,
     /// So many instances, and memory is looked after again.
     n_next_look: usize,
     /// Of each entity.
@@ -264,8 +273,8 @@ pub struct Machine<'a> {
     /// The call of a plugin that runs now.
     python_loc: Loc,
     python_site: Option<calls::Site>,
-    /// Instances that Python knows with what was known of them.
-    told_python: Set<u32>,
+    told: told::Told,
+    ahead: ahead::Ahead,
     /// Texts that are objects of Python with more to them: the opaque ids.
     python_texts: Map<u32, u32>,
 }
@@ -316,7 +325,10 @@ impl<'a> Machine<'a> {
             by_entity: program.entities.iter().map(|_| Vec::new()).collect(),
             creation: Vec::new(),
             first_of_tile: InstId(0),
+            creation_places: Vec::new(),
             has_tiles: false,
+            runs_in_tiles: false,
+            was_observed: false,
             n_next_look: memory::FIRST_LOOK,
             layouts: layout::layouts(program),
             many_ran: Set::default(),
@@ -351,7 +363,8 @@ impl<'a> Machine<'a> {
             dataclass_objects: Map::default(),
             python_loc: Loc::NONE,
             python_site: None,
-            told_python: Set::default(),
+            told: told::Told::default(),
+            ahead: ahead::Ahead::default(),
             python_texts: Map::default(),
         }
     }

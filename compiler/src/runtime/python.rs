@@ -2,22 +2,21 @@
 
 use rmpv::Value as Wire;
 
-use super::calls::Site;
+use super::calls::{Site, Way};
 use super::questions::{Name, Questions};
-use super::{Machine, ScopeId, VarId, VarKind};
+use super::told::Telling;
+use super::{Machine, ScopeId, VarId};
 use crate::diagnostics::{Fail, fail, runtime};
 use crate::hir::PluginId;
-use crate::plugins::{Body, Bound, PluginError, external};
+use crate::intern::Symbol;
+use crate::plugins::{Body, Bound, HostError, PluginError, PluginHost, external};
+use crate::protocol::calls::Marshal;
 use crate::protocol::{
-    EXT_BIGINT, EXT_DATACLASS, EXT_INSTANCE, EXT_KNOWN_INSTANCE, EXT_OPAQUE, EXT_REFERENCE,
+    EXT_BIGINT, EXT_DATACLASS, EXT_INSTANCE, EXT_OPAQUE, EXT_REFERENCE,
     EXT_TEXT, EXT_UNKNOWN, FailureKind, FromHost, ToHost,
 };
 use crate::span::Loc;
-use crate::types::{InstId, Object, Value};
-
-/// Of an instance that a plugin gets, no more are told ahead, and no longer texts: most plugins read a few.
-const TOLD_ATTRIBUTES: usize = 32;
-const TOLD_BYTES: usize = 512;
+use crate::types::{Object, Value};
 
 /// Values from Python may not be nested deeper.
 const MAX_DEPTH: u32 = 200;
@@ -58,7 +57,7 @@ impl Machine<'_> {
                 if let Some(wire) = self.dataclass_to_wire(id) {
                     return wire;
                 }
-                let mut payload = id.0.to_be_bytes().to_vec();
+                let mut payload = self.number_of(id).to_be_bytes().to_vec();
                 payload.extend_from_slice(
                     self.program
                         .entity_name(self.instance(id).entity)
@@ -69,49 +68,6 @@ impl Machine<'_> {
             Value::Unknown(_) => Wire::Ext(EXT_UNKNOWN, Vec::new()),
             Value::Opaque(id) => Wire::Ext(EXT_OPAQUE, id.to_be_bytes().to_vec()),
             Value::Reference(id) => Wire::Ext(EXT_REFERENCE, self.reference_to_wire(id)),
-        }
-    }
-
-    /// As `to_wire`, but an instance comes with what is known of it, so that it need not be asked for: once.
-    fn argument_to_wire(&mut self, value: Value) -> Wire {
-        let Value::Instance(id) = value else {
-            return self.to_wire(value);
-        };
-        let plain = self.to_wire(value);
-        if !matches!(plain, Wire::Ext(EXT_INSTANCE, _)) || !self.told_python.insert(id.0) {
-            return plain;
-        }
-        let program = self.program;
-        let instance = self.instance(id);
-        let entity = program.entity(instance.entity);
-        let mut known = Vec::new();
-        for (at, attribute) in entity.slots.iter().enumerate().take(TOLD_ATTRIBUTES) {
-            let slot = VarId(instance.slots.0 + at as u32);
-            if self.var(slot).kind() != VarKind::Plain {
-                continue;
-            }
-            let Ok(value) = self.read_slot(slot) else {
-                continue;
-            };
-            let is_told = match value {
-                Value::Null | Value::Bool(_) | Value::Int(_) | Value::Float(_) => true,
-                Value::Str(text) => self.heap.str(text).len() <= TOLD_BYTES,
-                _ => false,
-            };
-            if is_told {
-                let name = program.text(program.attribute(*attribute).name);
-                known.push((Wire::from(name), self.to_wire(value)));
-            }
-        }
-        let told = Wire::Array(vec![
-            Wire::from(id.0),
-            Wire::from(program.entity_name(instance.entity)),
-            Wire::Map(known),
-        ]);
-        let mut payload = Vec::new();
-        match rmpv::encode::write_value(&mut payload, &told) {
-            Ok(()) => Wire::Ext(EXT_KNOWN_INSTANCE, payload),
-            Err(_) => plain,
         }
     }
 
@@ -166,8 +122,8 @@ impl Machine<'_> {
                     .get(..4)
                     .and_then(|bytes| bytes.try_into().ok())
                     .map(u32::from_be_bytes);
-                match id.filter(|id| (*id as usize) < self.instances.len()) {
-                    Some(id) => Value::Instance(InstId(id)),
+                match id.and_then(|number| self.of_number(number)) {
+                    Some(id) => Value::Instance(id),
                     None => return unreadable("an instance that does not exist"),
                 }
             }
@@ -239,10 +195,20 @@ impl Machine<'_> {
     }
 
     pub(super) fn ask(&mut self, message: ToHost) -> Result<FromHost, PluginError> {
+        self.settle_ahead();
+        self.with_host(|host, questions| host.request(message, questions))
+    }
+
+    /// Lets the host do something, which may have questions.
+    pub(super) fn with_host<T>(
+        &mut self,
+        work: impl FnOnce(&mut dyn PluginHost, &mut Questions) -> Result<T, HostError>,
+    ) -> Result<T, PluginError> {
+        self.be_observed().map_err(PluginError::Compile)?;
         let Some(mut host) = self.host.take() else {
             return external("RuntimeError", "there is no Python host");
         };
-        let answer = host.request(message, &mut Questions { machine: self });
+        let answer = work(&mut *host, &mut Questions { machine: self });
         self.host = Some(host);
         answer.or_else(|error| external(error.type_name, error.message))
     }
@@ -253,51 +219,18 @@ impl Machine<'_> {
     }
 
     pub(super) fn call_python(&mut self, site: Site, bound: &Bound) -> Result<Value, PluginError> {
-        let program = self.program;
-        let plugin = &program.plugins[site.plugin.index()];
-        let mut args = Vec::new();
-        let mut kwargs: Vec<(String, Wire)> = Vec::new();
-        let plain = plugin
-            .parameters
-            .iter()
-            .filter(|p| p.kind == crate::protocol::ParameterKind::Positional);
-        for (at, (parameter, value)) in plain.zip(&bound.values).enumerate() {
-            match value {
-                Some(value) if at < bound.n_positional => args.push(self.argument_to_wire(*value)),
-                Some(value) => kwargs.push((parameter.name.clone(), self.argument_to_wire(*value))),
-                None => {}
-            }
+        let plugin = &self.program.plugins[site.plugin.index()];
+        let sent = self.ahead.turn.take();
+        if sent.is_none() {
+            self.settle_ahead();
         }
-        args.extend(bound.var_args.iter().map(|value| self.to_wire(*value)));
-        kwargs.extend(
-            bound
-                .keywords
-                .iter()
-                .map(|(name, value)| (name.clone(), self.to_wire(*value))),
-        );
         self.python_loc = site.loc;
         self.python_site = Some(site);
-        let location = program.sources.location(site.loc);
-        let namespace = site
-            .call
-            .map(|call| program.calls[call.index()].namespace)
-            .unwrap_or(plugin.namespace);
-        let id = self.next_request();
-        let message = ToHost::Call {
-            id,
-            plugin: program.text(plugin.name).to_owned(),
-            args,
-            kwargs,
-            file: location
-                .as_ref()
-                .map(|at| at.file.clone())
-                .unwrap_or_default(),
-            line: location.map(|at| at.line).unwrap_or(0),
-            namespace: program
-                .text(program.namespaces[namespace.index()].name)
-                .to_owned(),
+        let answer = match sent {
+            Some(sent) => self.answer_in_turn(sent)?,
+            None => self.send_call(site, bound)?,
         };
-        match self.ask(message)? {
+        match answer {
             // What it returned, and what it set.
             FromHost::Result {
                 value: Wire::Array(answers),
@@ -314,6 +247,108 @@ impl Machine<'_> {
             }
             other => Err(self.refusal(other)),
         }
+    }
+
+    fn send_call(&mut self, site: Site, bound: &Bound) -> Result<FromHost, PluginError> {
+        if !self.host.as_ref().is_some_and(|host| host.reads_calls()) {
+            return self.ask_call(site, bound);
+        }
+        let mut calls = Marshal::default();
+        let id = self.write_call(site, bound, &mut calls);
+        let n_others = match site.way {
+            Way::WithNext => self.gather(&mut calls),
+            Way::Alone => 0,
+        };
+        let frame = Marshal::frame(&calls, 1 + n_others);
+        self.with_host(|host, _| host.send_calls(&frame))?;
+        self.answer_to(id)
+    }
+
+    /// Writes a call; its number.
+    pub(super) fn write_call(&mut self, site: Site, bound: &Bound, out: &mut Marshal) -> u64 {
+        let program = self.program;
+        let plugin = &program.plugins[site.plugin.index()];
+        let id = self.next_request();
+        out.tuple(7);
+        out.int(id.cast_signed());
+        out.text(program.text(plugin.name));
+        let plain = plugin
+            .parameters
+            .iter()
+            .filter(|p| p.kind == crate::protocol::ParameterKind::Positional);
+        let given = plain.zip(&bound.values).enumerate();
+        let (mut positional, mut named) = (Vec::new(), Vec::new());
+        for (at, (parameter, value)) in given {
+            match value {
+                Some(value) if at < bound.n_positional => positional.push(*value),
+                Some(value) => named.push((&*parameter.name, *value)),
+                None => {}
+            }
+        }
+        positional.extend(&bound.var_args);
+        let keywords = bound.keywords.iter();
+        named.extend(keywords.map(|(name, value)| (&**name, *value)));
+        let mut call = Telling::to(site.plugin, out);
+        call.out.list(positional.len());
+        for value in positional {
+            self.tell(value, &mut call);
+        }
+        call.out.list(named.len());
+        for (name, value) in named {
+            call.out.tuple(2);
+            call.out.text(name);
+            self.tell(value, &mut call);
+        }
+        let location = program.sources.location(site.loc);
+        out.text(location.as_ref().map_or("", |at| &at.file));
+        out.int(location.as_ref().map_or(0, |at| at.line.into()));
+        out.text(program.text(self.calling_namespace(site)));
+        id
+    }
+
+    fn calling_namespace(&self, site: Site) -> Symbol {
+        let program = self.program;
+        let namespace = match site.call {
+            Some(call) => program.calls[call.index()].namespace,
+            None => program.plugins[site.plugin.index()].namespace,
+        };
+        program.namespaces[namespace.index()].name
+    }
+
+    /// A call for a host that reads MessagePack only.
+    fn ask_call(&mut self, site: Site, bound: &Bound) -> Result<FromHost, PluginError> {
+        let program = self.program;
+        let plugin = &program.plugins[site.plugin.index()];
+        let mut args = Vec::new();
+        let mut kwargs: Vec<(String, Wire)> = Vec::new();
+        let plain = plugin
+            .parameters
+            .iter()
+            .filter(|p| p.kind == crate::protocol::ParameterKind::Positional);
+        for (at, (parameter, value)) in plain.zip(&bound.values).enumerate() {
+            match value {
+                Some(value) if at < bound.n_positional => args.push(self.to_wire(*value)),
+                Some(value) => kwargs.push((parameter.name.clone(), self.to_wire(*value))),
+                None => {}
+            }
+        }
+        args.extend(bound.var_args.iter().map(|value| self.to_wire(*value)));
+        let keywords = bound.keywords.iter();
+        kwargs.extend(keywords.map(|(name, value)| (name.clone(), self.to_wire(*value))));
+        let location = program.sources.location(site.loc);
+        let id = self.next_request();
+        self.ask(ToHost::Call {
+            id,
+            plugin: program.text(plugin.name).to_owned(),
+            args,
+            kwargs,
+            file: location
+                .as_ref()
+                .map(|at| at.file.clone())
+                .unwrap_or_default(),
+            line: location.map(|at| at.line).unwrap_or(0),
+            namespace: program.text(self.calling_namespace(site)).to_owned(),
+        })
     }
 
     /// A call of a native plugin by the Python plugin that runs.
@@ -343,12 +378,17 @@ impl Machine<'_> {
         }
         let plugin = PluginId(at as u32);
         let site = match self.python_site {
-            Some(site) => Site { plugin, ..site },
+            Some(site) => Site {
+                plugin,
+                way: Way::Alone,
+                ..site
+            },
             None => Site {
                 call: None,
                 scope: ScopeId::NONE,
                 plugin,
                 loc: self.python_loc,
+                way: Way::Alone,
             },
         };
         let arguments = self
@@ -384,9 +424,9 @@ impl Machine<'_> {
                         });
                         continue;
                     }
-                    let known = (*instance as usize) < self.instances.len();
-                    let name = self.program.names.find(attribute).filter(|_| known);
-                    let slot = name.and_then(|name| self.slot(InstId(*instance), name));
+                    let name = self.program.names.find(attribute);
+                    let named = self.of_number(*instance).zip(name);
+                    let slot = named.and_then(|(instance, name)| self.slot(instance, name));
                     waiting.extend(
                         slot.filter(|slot| !self.var(*slot).is_ready())
                             .map(|slot| slot.0),

@@ -9,7 +9,7 @@ use crate::intern::Symbol;
 use crate::plugins::{HostCallbacks, PluginError};
 use crate::protocol::{self, AttributeInfo, EXT_UNKNOWN, Got, ToHost};
 use crate::span::Loc;
-use crate::types::{EntityId, InstId, Type, TypedefId, Value};
+use crate::types::{EntityId, Type, TypedefId, Value};
 
 /// What a name stands for at a call.
 pub(super) enum Name {
@@ -73,22 +73,35 @@ pub(super) struct Questions<'m, 'a> {
 
 impl HostCallbacks for Questions<'_, '_> {
     fn get(&mut self, instance: u32, attribute: &str) -> Got {
-        let machine = &self.machine;
-        if instance as usize >= machine.instances.len() {
+        let machine = &mut *self.machine;
+        let Some(id) = machine.of_number(instance) else {
             return Got::NoAttribute("there is no such instance".to_owned());
-        }
-        let id = InstId(instance);
-        match machine.read_attribute(id, attribute) {
+        };
+        let program = machine.program;
+        let name = program.names.find(attribute);
+        let Some(slot) = name.and_then(|name| machine.slot(id, name)) else {
+            return Got::NoAttribute(format!(
+                "could not find attribute with name: {attribute} in type {}",
+                program.entity_name(machine.instance(id).entity)
+            ));
+        };
+        let read = machine.read_slot(slot);
+        machine.learn_read(id, slot, read.is_ok());
+        match read {
             Ok(value) => Got::Value(machine.to_wire(value)),
             Err(ReadError::NotReady(_)) => Got::Unset,
-            Err(ReadError::OptionalUnset(slot)) => {
+            Err(ReadError::OptionalUnset(_) | ReadError::NoAttribute) => {
                 Got::OptionalUnset(machine.optional_unset_error(slot).message)
             }
-            Err(ReadError::NoAttribute) => Got::NoAttribute(format!(
-                "could not find attribute with name: {attribute} in type {}",
-                machine.program.entity_name(machine.instance(id).entity)
-            )),
         }
+    }
+
+    fn tell(&mut self, instance: u32, attribute: &str) -> Option<Vec<u8>> {
+        let machine = &mut *self.machine;
+        let id = machine.of_number(instance)?;
+        let name = machine.program.names.find(attribute)?;
+        let slot = machine.slot(id, name)?;
+        machine.tell_read(id, slot)
     }
 
     fn lookup(&mut self, name: &str) -> Got {
@@ -149,7 +162,7 @@ impl HostCallbacks for Questions<'_, '_> {
             }
         }
         // In the order in which they were made.
-        found.sort_unstable_by_key(|id| id.0);
+        found.sort_unstable_by_key(|id| machine.number_of(*id));
         ToHost::InstanceList {
             instances: found
                 .into_iter()
@@ -179,8 +192,8 @@ impl HostCallbacks for Questions<'_, '_> {
 
     fn place(&mut self, instance: u32) -> ToHost {
         let machine = &self.machine;
-        let known = (instance as usize) < machine.instances.len();
-        let loc = known.then(|| machine.instance(InstId(instance)).loc);
+        let known = machine.of_number(instance);
+        let loc = known.map(|id| machine.instance(id).loc);
         let location = loc.and_then(|loc| machine.program.sources.location(loc));
         ToHost::Place {
             file: location.as_ref().map(|at| at.file.clone()),
@@ -221,11 +234,14 @@ impl HostCallbacks for Questions<'_, '_> {
     }
 
     fn print(&mut self, line: &str) {
+        if self.machine.ahead.is_abandoned {
+            return;
+        }
         self.machine.world.print(line);
     }
 
     fn log(&mut self, level: &str, message: &str) {
-        if matches!(level, "WARNING" | "ERROR" | "CRITICAL") {
+        if matches!(level, "WARNING" | "ERROR" | "CRITICAL") && !self.machine.ahead.is_abandoned {
             self.machine.warnings.push(crate::diagnostics::Warning {
                 kind: "PluginLog",
                 message: message.to_owned(),

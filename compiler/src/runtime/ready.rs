@@ -68,6 +68,14 @@ impl ReadyQueue {
         self.last.last_mut()
     }
 
+    /// The next steps, in order.
+    pub fn upcoming(&self, most: usize) -> Vec<Step> {
+        let first = self.first[self.taken..].iter();
+        let between = self.between.iter().flatten();
+        let all = first.chain(between).chain(&self.last);
+        all.take(most).copied().collect()
+    }
+
     /// The next steps, as far as they lie together.
     pub fn next(&self, most: usize) -> &[Step] {
         let next = &self.first[self.taken..];

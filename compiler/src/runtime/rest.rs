@@ -21,6 +21,7 @@ impl Machine<'_> {
     pub(super) fn rest(&mut self, first: Fail) -> Vec<Fail> {
         let n_warnings = self.warnings.len();
         self.has_failed = true;
+        self.abandon_ahead();
         let mut seen = vec![self.identity(&first)];
         let mut errors = vec![placed(first)];
         let mut found = std::mem::take(&mut self.later_errors);

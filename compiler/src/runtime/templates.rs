@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use minijinja::Environment;
 
-use super::calls::Site;
+use super::calls::{Site, Way};
 use super::{InstId, Instance, Machine, Scope, ScopeId, VarId, VarKind, Vars};
 use crate::hir::{CallId, PluginId, Program, Ref};
 use crate::intern::Symbol;
@@ -431,6 +431,7 @@ impl Machine<'_> {
                 scope: ScopeId::NONE,
                 plugin,
                 loc: site.loc,
+                way: Way::Alone,
             },
             &bound,
         )?;

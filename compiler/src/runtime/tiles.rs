@@ -11,10 +11,17 @@
 //!
 //! What only depends on the order in which things were made is put in order afterwards: the wait queue, the numbers of
 //! the units that still wait, and the instances.
+//!
+//! Steps must have no observer: a plugin that prints, or any code of Python, would see them in the order of the tiles. A
+//! model may have such plugins and never call them, so the rule is about what happens: the first question to Python ends
+//! a run that has tiles, before it is asked, and the model runs again without; and once Python was asked, no tiles begin.
+//! So nothing is ever asked twice. What such a run has done is lost, therefore models are looked through for calls
+//! beforehand ([`Machine::may_be_observed`]), and those that may come to one never begin with tiles. Python gets to know
+//! instances by their numbers in order of creation, which are those without tiles.
 
 use super::{InstId, Machine, ScopeId, Step, VarId};
-use crate::diagnostics::Fail;
-use crate::hir::{Call, Callee};
+use crate::diagnostics::{Fail, runtime};
+use crate::span::Loc;
 
 /// Least number of steps of a tile.
 const TILE: usize = 64;
@@ -69,15 +76,29 @@ fn by_round<T: Copy>(items: &[T], round: impl Fn(&T) -> u8) -> Vec<T> {
 }
 
 impl Machine<'_> {
-    /// Nobody outside sees in which order the steps run.
-    pub fn may_run_in_tiles(&self) -> bool {
-        let is_seen = |call: &Call| match call.callee {
-            Callee::Plugin(plugin) => {
-                self.is_visible_outside(&self.program.plugins[plugin.index()])
-            }
-            Callee::Cast(_) => false,
-        };
-        self.host.is_none() && !self.program.calls.iter().any(is_seen)
+    /// To be called before anything is seen from outside: an error if this run has had tiles, and runs again without.
+    pub(super) fn be_observed(&mut self) -> Result<(), Fail> {
+        self.was_observed = true;
+        if self.runs_in_tiles {
+            self.vars.mark_out_of_order();
+            return Err(runtime(Loc::NONE, "observed in tiles"));
+        }
+        Ok(())
+    }
+
+    /// The number of an instance by creation, as Python knows it.
+    pub fn number_of(&self, id: InstId) -> u32 {
+        self.creation_places
+            .get(id.index())
+            .copied()
+            .unwrap_or(id.0)
+    }
+
+    /// The instance with a number.
+    pub fn of_number(&self, number: u32) -> Option<InstId> {
+        let known = self.creation.get(number as usize).copied();
+        let id = known.unwrap_or(InstId(number));
+        (id.index() < self.instances.len()).then_some(id)
     }
 
     pub fn has_tiles(&self) -> bool {
@@ -92,12 +113,13 @@ impl Machine<'_> {
                 return Ok(Ran::InOrder);
             }
             let is_early = self.vars.len() / n_ready < tiling.early;
-            if n_ready >= tiling.large && is_early {
+            if n_ready >= tiling.large && is_early && !self.was_observed {
                 break;
             }
             self.run_steps(n_ready)?;
         }
         self.has_tiles = true;
+        self.runs_in_tiles = true;
         if self.numbers.has_overflown() {
             return Ok(Ran::OutOfOrder);
         }
@@ -182,6 +204,12 @@ impl Machine<'_> {
         }
         let all: Vec<InstId> = (0..instances.len() as u32).map(InstId).collect();
         self.creation = by_round(&all, |id| made_in(*id));
+        if self.host.is_some() {
+            self.creation_places = vec![0; self.creation.len()];
+            for (place, id) in self.creation.iter().enumerate() {
+                self.creation_places[id.index()] = place as u32;
+            }
+        }
         self.vars.end_tiles();
         self.numbers.end_tiles();
     }

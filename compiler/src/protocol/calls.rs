@@ -1,0 +1,154 @@
+//! Calls of plugins as Python reads them fastest, and results as it writes them fastest.
+//!
+//! Calls are by far the most frequent messages, and reading MessagePack value by value in Python took longer than most
+//! plugins do. So a frame with calls is written in the format of Python's own `marshal` module, which reads it in one go:
+//! behind the tag [`CALLS`], a list of calls, each of which is a tuple of id, plugin, list of arguments, list of pairs of
+//! keyword arguments, file, line and namespace. The format is not documented as stable, so a host checks when it starts
+//! that it reads a sample as it should (`steward_host/calls.py`), and has a reader of its own otherwise.
+//!
+//! Values of the model that Python has itself are themselves. The model has neither tuples nor bytes, so these stand for
+//! the rest:
+//!
+//! | | meaning |
+//! |---|---|
+//! | `(number, entity)` | an instance |
+//! | `(number, entity, names, values)` | an instance, and what is known of it |
+//! | `(container,)` | a list or dict in which there are values of this table |
+//! | `b"\x04…"` | an extension value of MessagePack: its type, and its payload |
+//!
+//! A result that is a text comes back as the tag [`TEXT`], the id of the call (64 bits, big-endian) and the text.
+
+use std::io;
+
+use super::FromHost;
+
+/// First byte of a frame with calls; no MessagePack value begins with it.
+pub const CALLS: u8 = 0xc1;
+/// First byte of a frame with a result that is a text.
+pub const TEXT: u8 = 0xc1;
+
+/// Longest text that has a form with a length of one byte.
+const SHORT: usize = 255;
+/// Bits of a digit of a long integer.
+const DIGIT: u32 = 15;
+
+/// Writes values in Python's `marshal` format.
+#[derive(Debug, Default)]
+pub struct Marshal(Vec<u8>);
+
+impl Marshal {
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub fn none(&mut self) {
+        self.0.push(b'N');
+    }
+
+    pub fn bool(&mut self, value: bool) {
+        self.0.push(if value { b'T' } else { b'F' });
+    }
+
+    pub fn int(&mut self, value: i64) {
+        if let Ok(short) = i32::try_from(value) {
+            self.0.push(b'i');
+            self.0.extend_from_slice(&short.to_le_bytes());
+            return;
+        }
+        // Digits from the lowest up; the sign is that of their number.
+        let mut rest = value.unsigned_abs();
+        let mut digits = Vec::with_capacity(5);
+        while rest > 0 {
+            digits.push((rest & ((1 << DIGIT) - 1)) as u16);
+            rest >>= DIGIT;
+        }
+        let n_digits = digits.len() as i32;
+        self.0.push(b'l');
+        let signed = if value < 0 { -n_digits } else { n_digits };
+        self.0.extend_from_slice(&signed.to_le_bytes());
+        for digit in digits {
+            self.0.extend_from_slice(&digit.to_le_bytes());
+        }
+    }
+
+    pub fn float(&mut self, value: f64) {
+        self.0.push(b'g');
+        self.0.extend_from_slice(&value.to_le_bytes());
+    }
+
+    pub fn text(&mut self, value: &str) {
+        if value.len() <= SHORT && value.is_ascii() {
+            self.0.extend_from_slice(&[b'z', value.len() as u8]);
+        } else {
+            self.0.push(b'u');
+            self.size(value.len());
+        }
+        self.0.extend_from_slice(value.as_bytes());
+    }
+
+    /// An extension value.
+    pub fn extension(&mut self, code: i8, payload: &[u8]) {
+        self.0.push(b's');
+        self.size(payload.len() + 1);
+        self.0.push(code.to_le_bytes()[0]);
+        self.0.extend_from_slice(payload);
+    }
+
+    /// So many values follow.
+    pub fn tuple(&mut self, n_items: usize) {
+        self.0.push(b'(');
+        self.size(n_items);
+    }
+
+    /// So many values follow.
+    pub fn list(&mut self, n_items: usize) {
+        self.0.push(b'[');
+        self.size(n_items);
+    }
+
+    /// Keys and values follow, then [`Marshal::end_dict`].
+    pub fn dict(&mut self) {
+        self.0.push(b'{');
+    }
+
+    pub fn end_dict(&mut self) {
+        self.0.push(b'0');
+    }
+
+    fn size(&mut self, size: usize) {
+        // A frame holds less.
+        let size = u32::try_from(size).unwrap_or(u32::MAX);
+        self.0.extend_from_slice(&size.to_le_bytes());
+    }
+
+    /// The body of a frame with so many calls, each of which is the content of one of these.
+    pub fn frame(calls: &Marshal, n_calls: usize) -> Vec<u8> {
+        let mut head = Marshal(Vec::with_capacity(calls.len() + 8));
+        head.0.push(CALLS);
+        head.list(n_calls);
+        head.0.extend_from_slice(&calls.0);
+        head.0
+    }
+}
+
+/// The result that is a text in the body of a frame; `None`: it is something else.
+pub(super) fn text_result(body: &[u8]) -> Option<io::Result<FromHost>> {
+    let [TEXT, rest @ ..] = body else {
+        return None;
+    };
+    let broken = |what: &str| Some(Err(io::Error::other(what)));
+    let Some((id, text)) = rest.split_first_chunk() else {
+        return broken("a result that ends inside of its id");
+    };
+    match std::str::from_utf8(text) {
+        Ok(text) => Some(Ok(FromHost::Result {
+            id: u64::from_be_bytes(*id),
+            value: rmpv::Value::from(text),
+        })),
+        Err(_) => broken("a text that is not UTF-8"),
+    }
+}
