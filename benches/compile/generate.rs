@@ -132,7 +132,8 @@ fn connections(n: usize) -> String {
         );
     }
     for connection in 0..n {
-        let ends = [2 * connection, 2 * connection + 1].map(|end| end_of(end, n_devices, &mut text));
+        let ends =
+            [2 * connection, 2 * connection + 1].map(|end| end_of(end, n_devices, &mut text));
         let bandwidth = BANDWIDTHS[connection % BANDWIDTHS.len()];
         let _ = writeln!(
             text,

@@ -141,12 +141,26 @@ mod tests {
             start,
             end: start,
         };
-        let places = [at(first, 0), at(first, 5), at(first, 6), at(first, 13), at(other, 0)]
-            .map(|span| sources.loc(span).0);
+        let places = [
+            at(first, 0),
+            at(first, 5),
+            at(first, 6),
+            at(first, 13),
+            at(other, 0),
+        ]
+        .map(|span| sources.loc(span).0);
         let table = table(&sources);
         let found = places.map(|number| place(number, &table).unwrap());
-        let expected = [("main.cf", 1), ("main.cf", 1), ("main.cf", 2), ("main.cf", 4)];
-        for (found, (name, line)) in found.iter().zip(expected.into_iter().chain([("libs/m.cf", 1)])) {
+        let expected = [
+            ("main.cf", 1),
+            ("main.cf", 1),
+            ("main.cf", 2),
+            ("main.cf", 4),
+        ];
+        for (found, (name, line)) in found
+            .iter()
+            .zip(expected.into_iter().chain([("libs/m.cf", 1)]))
+        {
             assert_eq!(found, &(name.to_owned(), line));
         }
         assert_eq!(place(0, &table), None);

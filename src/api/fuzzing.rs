@@ -198,7 +198,14 @@ mod tests {
     fn what_the_fuzzer_sends_comes_to_the_handlers() {
         let seeds = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fuzz/seeds/http");
         let site = Site::start().unwrap();
-        for name in ["environment", "project_put", "parameter", "hook_github", "hook_gitea", "post"] {
+        for name in [
+            "environment",
+            "project_put",
+            "parameter",
+            "hook_github",
+            "hook_gitea",
+            "post",
+        ] {
             let seed = std::fs::read(seeds.join(name)).unwrap();
             let n_failed = site.serve(&signed(&seed));
             let n_good = site.routes.n_good.swap(0, Relaxed);

@@ -100,7 +100,8 @@ async fn build_proxy(
     }
     let grants = hosts.iter().filter_map(|host| host.parse().ok()).collect();
     let proxy = Proxy::start(Access::AllButOwn(grants), stop.child_token()).await;
-    let proxy = proxy.map_err(|error| format!("cannot start the proxy of package builds: {error}"))?;
+    let proxy =
+        proxy.map_err(|error| format!("cannot start the proxy of package builds: {error}"))?;
     Ok(Some(modules::BuildProxy {
         port: proxy.port,
         url: proxy.url(),

@@ -181,7 +181,9 @@ async fn connect(request: &Request, access: &Access) -> io::Result<TcpStream> {
         }
         match TcpStream::connect(address).await {
             // Whatever address of this machine it is, it is at both ends.
-            Ok(stream) if !is_free && stream.local_addr()?.ip() == address.ip() => failed = refused(),
+            Ok(stream) if !is_free && stream.local_addr()?.ip() == address.ip() => {
+                failed = refused()
+            }
             Ok(stream) => return Ok(stream),
             Err(error) => failed = error,
         }
@@ -305,7 +307,8 @@ fn request(head: &[String], rules: &Rules) -> Result<Request, String> {
     let authority = authority.rsplit('@').next().unwrap_or_default();
     let asked: Grant = authority.parse().map_err(|_| bad())?;
     let (host, port) = (asked.host, asked.port.unwrap_or(USUAL_PORTS[0]));
-    let is_refused = matches!(rules.access, Access::Only(_)) && !rules.access.grants_to(&host, port);
+    let is_refused =
+        matches!(rules.access, Access::Only(_)) && !rules.access.grants_to(&host, port);
     if is_refused {
         let message = format!(
             "compiles of this environment may not reach {host}:{port}: `network` of the configuration does not grant it"

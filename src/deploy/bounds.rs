@@ -13,7 +13,8 @@ use steward_compiler::protocol::HandlerOutcome;
 
 pub(super) use daily::Daily;
 pub use values::{
-    MAX_DEPTH, MAX_DISCOVERED, MAX_FACTS, check_fact, check_found, check_metadata, is_deep, json_bytes,
+    MAX_DEPTH, MAX_DISCOVERED, MAX_FACTS, check_fact, check_found, check_metadata, is_deep,
+    json_bytes,
 };
 
 /// Of one log line: its text and its arguments. A traceback of some hundred frames fits.

@@ -77,9 +77,9 @@ fn is_proxy(line: &str) -> bool {
 /// The texts of pip's configuration files.
 fn configurations() -> Vec<String> {
     let home = std::env::var_os("HOME").map(PathBuf::from);
-    let of_home = home.into_iter().flat_map(|home| {
-        [".config/pip/pip.conf", ".pip/pip.conf"].map(|name| home.join(name))
-    });
+    let of_home = home
+        .into_iter()
+        .flat_map(|home| [".config/pip/pip.conf", ".pip/pip.conf"].map(|name| home.join(name)));
     let folders = std::env::var("XDG_CONFIG_DIRS").unwrap_or_default();
     let of_folders = folders
         .split(':')

@@ -432,7 +432,10 @@ fn of_user(name: &[u8]) -> Result<&[u8], Errno> {
 }
 
 /// What a call means. Its arguments are in the order of the manual's pages.
-pub(super) fn decode(process: &Process, call: &libc::seccomp_data) -> Result<(Named, Change), Errno> {
+pub(super) fn decode(
+    process: &Process,
+    call: &libc::seccomp_data,
+) -> Result<(Named, Change), Errno> {
     const HERE: i32 = libc::AT_FDCWD;
     const NO_LINK: u64 = libc::AT_SYMLINK_NOFOLLOW as u64;
     let [a, b, c, d, e, _] = call.args;
@@ -592,8 +595,9 @@ mod tests {
             program: 1,
         };
         let now = Process(0).times(0, 1).unwrap();
-        let check =
-            |place: &str, change: &Change| broker.roots.check(&dir.path().join(place), change, false);
+        let check = |place: &str, change: &Change| {
+            broker.roots.check(&dir.path().join(place), change, false)
+        };
         assert!(check("scratch/a/b", &Change::Mode(0o777)).is_ok());
         assert!(check("scratch", &Change::Mode(0o300)).is_err());
         assert!(check("files/a", &Change::Times(now)).is_ok());

@@ -327,7 +327,11 @@ fn what_is_nested_too_deep_to_be_read_back_is_refused() {
     let kept = running.get_ok("/api/v2/parameters");
     assert_eq!(kept["data"][0]["metadata"], nested(60));
     let reports = running.get_ok("/api/v2/compilereport?details=true");
-    assert!(reports["data"].as_array().is_some_and(|all| !all.is_empty()));
+    assert!(
+        reports["data"]
+            .as_array()
+            .is_some_and(|all| !all.is_empty())
+    );
 }
 
 /// Checklist 109 and 110.

@@ -56,7 +56,12 @@ def works(name: "string") -> "string":
 /// State and processor time of a process, in ticks.
 fn state_and_time(process: i32) -> (String, u64) {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
-    let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
+    let fields: Vec<&str> = stat
+        .rsplit(')')
+        .next()
+        .unwrap()
+        .split_whitespace()
+        .collect();
     let time = |at: usize| fields[at].parse::<u64>().unwrap();
     (fields[0].to_owned(), time(11) + time(12))
 }
@@ -80,11 +85,19 @@ fn threads_of_modules_do_not_run_between_compiles() {
     wait_until("the hosts are stopped", || {
         !hosts().is_empty() && hosts().iter().all(is_stopped)
     });
-    let time = || hosts().into_iter().map(|id| state_and_time(id).1).sum::<u64>();
+    let time = || {
+        hosts()
+            .into_iter()
+            .map(|id| state_and_time(id).1)
+            .sum::<u64>()
+    };
     let before = time();
     std::thread::sleep(Duration::from_millis(300));
     assert_eq!(time(), before);
-    repo.write("main.cf", "import spinner\nstd::print(spinner::works(\"two\"))\n");
+    repo.write(
+        "main.cf",
+        "import spinner\nstd::print(spinner::works(\"two\"))\n",
+    );
     let commit = repo.commit("another model");
     let report = report_of(&served, &commit);
     assert!(report.contains("works two"), "{report}");

@@ -12,8 +12,8 @@ use crate::intern::Symbol;
 use crate::plugins::{Body, Bound, HostError, PluginError, PluginHost, external};
 use crate::protocol::calls::Marshal;
 use crate::protocol::{
-    EXT_BIGINT, EXT_DATACLASS, EXT_INSTANCE, EXT_OPAQUE, EXT_REFERENCE,
-    EXT_TEXT, EXT_UNKNOWN, FailureKind, FromHost, ToHost,
+    EXT_BIGINT, EXT_DATACLASS, EXT_INSTANCE, EXT_OPAQUE, EXT_REFERENCE, EXT_TEXT, EXT_UNKNOWN,
+    FailureKind, FromHost, ToHost,
 };
 use crate::span::Loc;
 use crate::types::{Object, Value};

@@ -42,10 +42,7 @@ pub(super) struct Trail(File);
 
 impl Trail {
     pub(super) fn make() -> io::Result<Self> {
-        let file = File::from(rustix::fs::memfd_create(
-            "breadcrumb",
-            MemfdFlags::CLOEXEC,
-        )?);
+        let file = File::from(rustix::fs::memfd_create("breadcrumb", MemfdFlags::CLOEXEC)?);
         file.set_len(TABLE_AT)?;
         Ok(Self(file))
     }

@@ -112,7 +112,13 @@ impl Worker {
             end_all_but(&hosts, false);
         };
         let watch = Watch::start(policy.scratch.clone(), job.scratch_bytes, end);
-        let mut done = compile(job, policy, &self.hosts, &self.answers, self.breadcrumb.clone());
+        let mut done = compile(
+            job,
+            policy,
+            &self.hosts,
+            &self.answers,
+            self.breadcrumb.clone(),
+        );
         if let Some(breadcrumb) = &self.breadcrumb {
             breadcrumb.end();
         }

@@ -26,8 +26,8 @@ use sha1::{Digest, Sha1};
 
 use crate::git::url::{Policy, RepositoryUrl};
 use crate::git::{
-    CheckoutLimits, Credentials, FetchOptions, Mirror, Reach, checkout_with, commit_info, submodules,
-    tree_id,
+    CheckoutLimits, Credentials, FetchOptions, Mirror, Reach, checkout_with, commit_info,
+    submodules, tree_id,
 };
 
 /// More objects have no digit.
@@ -337,7 +337,14 @@ mod tests {
         }
         assert!(matches!(of("refused"), Err(Error::Authentication { .. })));
         assert!(matches!(of("sha256"), Err(Error::UnsupportedFormat { .. })));
-        for name in ["side_band", "redirect", "chunked", "error", "shallow", "raw"] {
+        for name in [
+            "side_band",
+            "redirect",
+            "chunked",
+            "error",
+            "shallow",
+            "raw",
+        ] {
             assert!(of(name).is_err(), "{name}");
         }
     }
