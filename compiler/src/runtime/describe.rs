@@ -58,7 +58,10 @@ impl Machine<'_> {
         }
         // Names inside of a format string are at its place.
         let literal = self.expr_name(root);
-        let n = before.iter().filter(|part| !matches!(part, FormatPart::Text(_))).count();
+        let n = before
+            .iter()
+            .filter(|part| !matches!(part, FormatPart::Text(_)))
+            .count();
         let found = match literal.starts_with('f') {
             true => fields(&literal).nth(n),
             false => braced(&literal).nth(n),
@@ -101,7 +104,10 @@ fn fields(literal: &str) -> impl Iterator<Item = &str> {
                 b'}' | b'!' => true,
                 _ => !behind[*at..].starts_with("::") && !behind[..*at].ends_with(':'),
             };
-            let end = behind.match_indices(['}', '!', ':']).map(|(at, _)| at).find(is_end)?;
+            let end = behind
+                .match_indices(['}', '!', ':'])
+                .map(|(at, _)| at)
+                .find(is_end)?;
             rest = &behind[end..];
             return Some(behind[..end].trim());
         }

@@ -281,12 +281,7 @@ impl Object for ListObject {
         let index = key.as_usize()?;
         let value = *self.items.get(index)?;
         let path = || Path::Item(Arc::clone(&self.path), index);
-        Some(element(
-            &self.shared,
-            &mut lock(&self.shared),
-            value,
-            path,
-        ))
+        Some(element(&self.shared, &mut lock(&self.shared), value, path))
     }
 
     fn enumerate(self: &Arc<Self>) -> Enumerator {
