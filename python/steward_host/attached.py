@@ -47,7 +47,7 @@ class Attached:
         self._stdout = tempfile.TemporaryFile()
         # Facts are found by the text of a resource id: what is given for another kind of key is nobody's fact.
         found = {rid: {name: _plain(value) for name, value in of.items()} for rid, of in self.facts.items() if isinstance(rid, str)}
-        inputs = json.dumps({"facts": found})
+        inputs = json.dumps({"facts": found, "mocked_facts": True})
         command = [_program(), "attached", "--project", project.project_path, "--environment", sys.prefix, "--inputs", inputs]
         with theirs:
             self._process = subprocess.Popen(command, stdin=theirs.fileno(), stdout=self._stdout)
