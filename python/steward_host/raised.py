@@ -85,7 +85,9 @@ class Raised:
         if read is None:
             made.set_location(place)
         else:
-            made.set_statement(Reported(read[0], place if read[1] else ast.Location(file, place.lnr)))
+            # A type that is not found is told with the place of its name.
+            has_column = read[1] or isinstance(made, ast.TypeNotFoundException)
+            made.set_statement(Reported(read[0], place if has_column else ast.Location(file, place.lnr)))
 
     def _text(self, file: str) -> str:
         if file not in self._texts:
