@@ -50,6 +50,9 @@ class Raised:
         if found["file"] is not None and found["line"] is not None:
             self._set_place(made, found)
         causes = [self._cause(made, cause) for cause in found.get("causes", ())]
+        if isinstance(made, ast.ExplicitPluginException) and not causes:
+            # Behind the name of the plugin there is what it raised.
+            causes = [ast.PluginException(message.partition("\n")[2])]
         if causes:
             made.__cause__ = causes[0]
             if isinstance(causes[0], ast.RuntimeException) and isinstance(made, ast.RuntimeException):
