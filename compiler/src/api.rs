@@ -79,6 +79,8 @@ pub struct Inputs {
     pub parameters: BTreeMap<String, serde_json::Value>,
     /// By resource id (without version) and name. What handlers found is text; tests of modules give any value.
     pub facts: BTreeMap<String, BTreeMap<String, serde_json::Value>>,
+    /// Whether a test has made the facts up: references to facts then carry them, for there is no server to ask.
+    pub mocked_facts: bool,
     /// The service instances, for the modules that know services.
     pub services: Vec<serde_json::Value>,
 }

@@ -2262,7 +2262,7 @@ NAMES: dict[str, dict[str, tuple[str, Any]]] = {
         'TransportedFile': ('type', None),
         'TransportedModuleCode': ('class', None),
         'UntrackedFilesMode': ('enum', ('enum.Enum', [('ALL', 'all'), ('NORMAL', 'normal'), ('NO', 'no')])),
-        'V1_PYPROJECT_TOML': ('constant', b'[build-system]\nrequires = ["setuptools>=70.1"]\nbuild-backend = "setuptools.build_meta"\n'),
+        'V1_PYPROJECT_TOML': ('value', None),
         'YamlParser': ('class', None),
         'cache_manager': ('alias', 'inmanta.parser.plyInmantaParser.cache_manager'),
         'config': ('module', 'inmanta.server.config'),

@@ -66,7 +66,7 @@ class Attached:
         ours, theirs = socket.socketpair()
         # Facts are found by the text of a resource id: what is given for another kind of key is nobody's fact.
         found = {rid: {name: _plain(value) for name, value in of.items()} for rid, of in self.facts.items() if isinstance(rid, str)}
-        inputs = json.dumps({"facts": found})
+        inputs = json.dumps({"facts": found, "mocked_facts": True})
         command = [_program(), "attached", "--project", project.project_path, "--environment", sys.prefix, "--inputs", inputs]
         with theirs:
             self._process = subprocess.Popen(command, stdin=theirs.fileno(), stdout=subprocess.DEVNULL)
@@ -144,11 +144,17 @@ class Attached:
             raise
 
     def _error(self, diagnostics: list[dict[str, Any]]) -> Exception:
-        errors = [_exception(found) for found in diagnostics if found["severity"] == "error"]
+        from steward_host.raised import Raised
+
+        raising = Raised(self.project.project_path)
+        errors = [raising.exception(found) for found in diagnostics if found["severity"] == "error"]
         if not errors:
             return ast.CompilerException("the compile ended without a model")
         if len(errors) > 1:
             return ast.MultiException(errors)
+        if errors[0].get_message() == "division by zero":
+            # The one error of a model that is none of the compiler's.
+            return ZeroDivisionError(errors[0].get_message())
         raised = self._compiling.raised
         if isinstance(errors[0], ast.ExternalException) and raised is not None:
             errors[0].__cause__ = raised
@@ -169,35 +175,6 @@ def _plain(value: object) -> object:
 def current(project: Project) -> Attached | None:
     """The compile of this project that was begun last, unless another one was begun since."""
     return _current if _current is not None and _current.project is project else None
-
-
-def _exception(found: dict[str, Any]) -> ast.CompilerException:
-    """A diagnostic of the compile contract as the exception that it stands for."""
-    from inmanta import module, parser
-
-    kinds = (getattr(place, found["kind"], None) for place in (ast, parser, module))
-    cls: object = next((kind for kind in kinds if kind is not None), None)
-    if not (isinstance(cls, type) and issubclass(cls, ast.CompilerException)):
-        cls = ast.RuntimeException
-    # The classes have constructors of their own, for those who raise them.
-    made: ast.CompilerException = cls.__new__(cls)
-    if isinstance(made, ast.RuntimeException):
-        ast.RuntimeException.__init__(made, None, found["message"])
-    else:
-        ast.CompilerException.__init__(made, found["message"])
-    if found["file"] is not None and found["line"] is not None:
-        made.set_location(_place(found))
-    causes = [_exception(cause) for cause in found.get("causes", ())]
-    if causes:
-        made.__cause__ = causes[0]
-    return made
-
-
-def _place(found: dict[str, Any]) -> ast.Location:
-    numbers = [found[name] for name in ("line", "column", "end_line", "end_column")]
-    if None in numbers:
-        return ast.Location(found["file"], found["line"])
-    return ast.Range(found["file"], *numbers)
 
 
 def _program() -> str:

@@ -7,10 +7,11 @@ use crate::Export;
 use crate::types::{Heap, Value, text};
 
 /// Why a value has no JSON form.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy)]
 pub enum NotJson {
     Unknown,
-    Object,
+    /// This value, or one in it: an instance, a reference or another object.
+    Object(Value),
 }
 
 /// Appends a value; `sorted`: keys of dicts are sorted.
@@ -62,7 +63,7 @@ pub fn write_json(
         }
         Value::Unknown(_) => return Err(NotJson::Unknown),
         Value::Instance(_) | Value::Opaque(_) | Value::Reference(_) | Value::Skip => {
-            return Err(NotJson::Object);
+            return Err(NotJson::Object(value));
         }
     }
     Ok(())

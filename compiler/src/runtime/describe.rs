@@ -1,7 +1,7 @@
 //! Instances as text.
 
 use super::{InstId, Machine};
-use crate::hir::{ExprId, ExprKind, Ref};
+use crate::hir::{ExprId, ExprKind, FormatPart, Ref};
 use crate::span::Loc;
 use crate::types::Heap;
 use crate::types::text::Instances;
@@ -49,6 +49,26 @@ impl Machine<'_> {
         }
     }
 
+    /// A placeholder of a format string as it is written, the one behind these parts: with its braces in a plain string
+    /// (`{{ r }}`), without them in an f-string (`r`).
+    pub(super) fn placeholder(&self, expr: ExprId, before: &[FormatPart]) -> String {
+        let mut root = expr;
+        while let ExprKind::Attr(object, _) = self.program.expr(root).kind {
+            root = object;
+        }
+        // Names inside of a format string are at its place.
+        let literal = self.expr_name(root);
+        let n = before
+            .iter()
+            .filter(|part| !matches!(part, FormatPart::Text(_)))
+            .count();
+        let found = match literal.starts_with('f') {
+            true => fields(&literal).nth(n),
+            false => braced(&literal).nth(n),
+        };
+        found.map_or_else(|| self.expr_name(expr), str::to_owned)
+    }
+
     /// Lets the heap make new values while the machine names instances.
     pub(super) fn with_heap<R>(&mut self, work: impl FnOnce(&mut Heap, &Self) -> R) -> R {
         let mut heap = std::mem::take(&mut self.heap);
@@ -56,6 +76,42 @@ impl Machine<'_> {
         self.heap = heap;
         result
     }
+}
+
+/// What is between double braces, with these: `{{ a.b }}`. Other text between double braces is no placeholder.
+fn braced(literal: &str) -> impl Iterator<Item = &str> {
+    literal.match_indices("{{").filter_map(|(start, _)| {
+        let length = literal[start..].find("}}")?;
+        let name = literal[start + 2..start + length].trim();
+        let is_name = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | ':');
+        let is_placeholder = !name.is_empty() && name.chars().all(is_name);
+        is_placeholder.then(|| &literal[start..start + length + 2])
+    })
+}
+
+/// The names of the fields of an f-string: what is behind a single brace, up to its conversion or its format.
+fn fields(literal: &str) -> impl Iterator<Item = &str> {
+    let mut rest = literal;
+    std::iter::from_fn(move || {
+        loop {
+            let (_, behind) = rest.split_once('{')?;
+            if let Some(behind) = behind.strip_prefix('{') {
+                rest = behind;
+                continue;
+            }
+            // Two colons are part of a name.
+            let is_end = |at: &usize| match behind.as_bytes()[*at] {
+                b'}' | b'!' => true,
+                _ => !behind[*at..].starts_with("::") && !behind[..*at].ends_with(':'),
+            };
+            let end = behind
+                .match_indices(['}', '!', ':'])
+                .map(|(at, _)| at)
+                .find(is_end)?;
+            rest = &behind[end..];
+            return Some(behind[..end].trim());
+        }
+    })
 }
 
 impl Instances for Machine<'_> {

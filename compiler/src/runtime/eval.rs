@@ -302,7 +302,7 @@ impl Machine<'_> {
         out: &mut String,
     ) -> Result<bool, Fail> {
         let mut unknown = false;
-        for part in parts {
+        for (at, part) in parts.iter().enumerate() {
             let limit = self.options.limits.text_bytes;
             if out.len() > limit {
                 let message = format!("the text is too long: more than {limit} bytes of text");
@@ -314,7 +314,8 @@ impl Machine<'_> {
                     let expr = *value;
                     let value = self.eval_plain(expr, scope, ready)?;
                     if matches!(value, Value::Reference(_)) {
-                        return Err(super::references::in_format(&self.expr_name(expr), loc));
+                        let name = self.placeholder(expr, &parts[..at]);
+                        return Err(super::references::in_format(&name, loc));
                     }
                     unknown |= matches!(value, Value::Unknown(_));
                     if matches!(value, Value::List(_) | Value::Dict(_)) {
@@ -335,7 +336,8 @@ impl Machine<'_> {
                     let expr = *value;
                     let value = self.eval_plain(expr, scope, ready)?;
                     if matches!(value, Value::Reference(_)) {
-                        return Err(super::references::in_format(&self.expr_name(expr), loc));
+                        let name = self.placeholder(expr, &parts[..at]);
+                        return Err(super::references::in_format(&name, loc));
                     }
                     let mut spec_text = String::new();
                     let spec_unknown = self.format_into(spec, scope, ready, loc, &mut spec_text)?;

@@ -14,8 +14,9 @@ use minijinja::{
 use super::InstId;
 use super::jinja_format::percent;
 use super::jinja_objects::{Range, Sequence};
+use super::jinja_path::Path;
 use super::jinja_views::View;
-use super::templates::{Found, Shared, Slot, Wish, lock};
+use super::templates::{Found, Shared, Slot, Where, Wish, lock};
 use crate::hir::{PluginId, Program};
 use crate::types::text::{self, Instances};
 use crate::types::{DictId, Value};
@@ -131,6 +132,7 @@ struct Root {
 struct InstanceObject {
     shared: Shared,
     id: InstId,
+    path: Arc<Path>,
 }
 
 #[derive(Debug)]
@@ -138,12 +140,14 @@ struct ListObject {
     shared: Shared,
     items: Vec<Value>,
     value: Value,
+    path: Arc<Path>,
 }
 
 #[derive(Debug)]
 struct DictObject {
     shared: Shared,
     id: DictId,
+    path: Arc<Path>,
 }
 
 /// An optional relation without value, or an attribute that does not exist.
@@ -156,7 +160,8 @@ impl fmt::Debug for Slot {
     }
 }
 
-fn to_jinja(shared: &Shared, slot: &Slot, value: Value) -> Jinja {
+/// A value of the model for the engine. `path` is made only for what has parts, whose errors name it.
+fn to_jinja(shared: &Shared, slot: &Slot, value: Value, path: impl FnOnce() -> Path) -> Jinja {
     match value {
         Value::Null | Value::Skip => Jinja::from(()),
         Value::Bool(value) => Jinja::from(value),
@@ -173,37 +178,52 @@ fn to_jinja(shared: &Shared, slot: &Slot, value: Value) -> Jinja {
                 shared: Arc::clone(shared),
                 items,
                 value,
+                path: Arc::new(path()),
             })
         }
         Value::Dict(id) => Jinja::from_object(DictObject {
             shared: Arc::clone(shared),
             id,
+            path: Arc::new(path()),
         }),
         Value::Instance(id) => Jinja::from_object(InstanceObject {
             shared: Arc::clone(shared),
             id,
+            path: Arc::new(path()),
         }),
         Value::Unknown(_) | Value::Opaque(_) | Value::Reference(_) => Jinja::UNDEFINED,
     }
 }
 
-fn element(shared: &Shared, slot: &mut Slot, value: Value) -> Jinja {
+fn element(shared: &Shared, slot: &mut Slot, value: Value, path: impl FnOnce() -> Path) -> Jinja {
     if matches!(value, Value::Unknown(_)) {
         slot.wish = Some(Wish::Unknown);
         return Jinja::from(aborted());
     }
     if matches!(value, Value::Reference(_)) {
-        slot.wish = Some(Wish::Reference(None, value));
+        slot.wish = Some(Wish::Reference(place(path()), value));
         return Jinja::from(aborted());
     }
-    to_jinja(shared, slot, value)
+    to_jinja(shared, slot, value, path)
 }
 
-fn found(shared: &Shared, slot: &Slot, found: Found) -> Jinja {
+fn place(path: Path) -> Where {
+    match path.has_name() {
+        true => Where::Path(path.to_string()),
+        false => Where::Unsaid,
+    }
+}
+
+fn found(shared: &Shared, slot: &mut Slot, found: Found, path: impl FnOnce() -> Path) -> Jinja {
     match found {
-        Found::Value(value) => to_jinja(shared, slot, value),
+        Found::Value(value) => to_jinja(shared, slot, value, path),
         Found::Nothing => Jinja::from_object(Nothing),
-        Found::Aborted => Jinja::from(aborted()),
+        Found::Aborted => {
+            if let Some(Wish::Reference(said @ Where::Unsaid, _)) = &mut slot.wish {
+                *said = place(path());
+            }
+            Jinja::from(aborted())
+        }
     }
 }
 
@@ -215,7 +235,8 @@ impl Object for Root {
         if matches!(result, None | Some(Found::Nothing)) {
             slot.miss_name(name);
         }
-        Some(found(&self.shared, &slot, result?))
+        let path = || Path::Name(name.to_owned());
+        Some(found(&self.shared, &mut slot, result?, path))
     }
 }
 
@@ -227,7 +248,8 @@ impl Object for InstanceObject {
         if matches!(result, Found::Nothing) {
             slot.miss_attribute(self.id, name);
         }
-        Some(found(&self.shared, &slot, result))
+        let path = || Path::Attribute(Arc::clone(&self.path), name.to_owned());
+        Some(found(&self.shared, &mut slot, result, path))
     }
 
     fn repr(self: &Arc<Self>) -> ObjectRepr {
@@ -256,8 +278,10 @@ impl Object for ListObject {
     }
 
     fn get_value(self: &Arc<Self>, key: &Jinja) -> Option<Jinja> {
-        let value = *self.items.get(key.as_usize()?)?;
-        Some(element(&self.shared, &mut lock(&self.shared), value))
+        let index = key.as_usize()?;
+        let value = *self.items.get(index)?;
+        let path = || Path::Item(Arc::clone(&self.path), index);
+        Some(element(&self.shared, &mut lock(&self.shared), value, path))
     }
 
     fn enumerate(self: &Arc<Self>) -> Enumerator {
@@ -282,7 +306,8 @@ impl Object for DictObject {
             slot.miss_key(self.id, name);
             return None;
         };
-        Some(element(&self.shared, &mut slot, value))
+        let path = || Path::Key(Arc::clone(&self.path), name.to_owned());
+        Some(element(&self.shared, &mut slot, value, path))
     }
 
     fn enumerate(self: &Arc<Self>) -> Enumerator {
@@ -371,7 +396,7 @@ fn plain(shared: &Shared, slot: &Slot, value: Value) -> Jinja {
             };
             entries.map(entry).collect()
         }
-        value => to_jinja(shared, slot, value),
+        value => to_jinja(shared, slot, value, || Path::Result),
     }
 }
 
@@ -504,7 +529,7 @@ fn filter(
         key.push_str(&slot.heap.repr(*value, &*slot));
     }
     if let Some(result) = slot.calls.get(&key).copied() {
-        return Ok(to_jinja(shared, &slot, result));
+        return Ok(to_jinja(shared, &slot, result, || Path::Result));
     }
     slot.wish = Some(Wish::Call {
         key,

@@ -26,6 +26,7 @@ mod jinja_methods;
 mod jinja_missing;
 mod jinja_objects;
 mod jinja_order;
+mod jinja_path;
 mod jinja_syntax;
 mod jinja_tests;
 mod jinja_text;

@@ -49,6 +49,11 @@ impl Machine<'_> {
             let failure = self.in_template(failure, error, culprit.as_ref());
             return Err(PluginError::Compile(failure));
         }
+        if let Some(what) = detail.strip_suffix("object is not iterable") {
+            // An instance is the only plain object of the model.
+            let what = what.replace("plain ", "'JinjaDynamicProxy' ");
+            return external("TypeError", format!("{what}object is not iterable"));
+        }
         let type_name = match error.kind() {
             ErrorKind::TemplateNotFound => {
                 return external("jinja2.exceptions.TemplateNotFound", path);

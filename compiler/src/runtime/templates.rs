@@ -36,8 +36,18 @@ pub(super) enum Wish {
         args: Vec<Value>,
     },
     Source(String),
-    /// A reference, under this top-level name.
-    Reference(Option<String>, Value),
+    /// A reference, and where the template found it.
+    Reference(Where, Value),
+}
+
+/// Where a template found a value that it may not have.
+pub(super) enum Where {
+    /// Nobody has said so yet.
+    Unsaid,
+    /// Under this top-level name.
+    Name(String),
+    /// Below one: `v.parts[0]['a']`.
+    Path(String),
 }
 
 /// What a template may read.
@@ -99,7 +109,7 @@ impl Slot {
                 Found::Aborted
             }
             Value::Reference(_) => {
-                self.wish = Some(Wish::Reference(None, var.value(&self.heap)));
+                self.wish = Some(Wish::Reference(Where::Unsaid, var.value(&self.heap)));
                 Found::Aborted
             }
             Value::Null if var.kind() == VarKind::Optional => Found::Nothing,
@@ -128,8 +138,8 @@ impl Slot {
     /// A top-level name; `None`: there is none.
     pub fn name(&mut self, name: &str) -> Option<Found> {
         let found = self.find_name(name)?;
-        if let (Found::Aborted, Some(Wish::Reference(top, _))) = (&found, &mut self.wish) {
-            *top = Some(name.to_owned());
+        if let (Found::Aborted, Some(Wish::Reference(place, _))) = (&found, &mut self.wish) {
+            *place = Where::Name(name.to_owned());
         }
         Some(found)
     }
@@ -325,7 +335,7 @@ impl Machine<'_> {
                 }
                 Some(Wish::Unset(var)) => return Err(PluginError::Unset(vec![var.0])),
                 Some(Wish::Unknown) => return Err(PluginError::Unknown),
-                Some(Wish::Reference(Some(name), value)) => {
+                Some(Wish::Reference(Where::Name(name), value)) => {
                     return Err(PluginError::Explicit {
                         type_name: "inmanta.ast.PluginException".to_owned(),
                         message: format!(
@@ -335,7 +345,10 @@ impl Machine<'_> {
                         traceback: None,
                     });
                 }
-                Some(Wish::Reference(None, value)) => {
+                Some(Wish::Reference(Where::Path(place), value)) => {
+                    return Err(self.unexpected_reference(&place, value));
+                }
+                Some(Wish::Reference(Where::Unsaid, value)) => {
                     return Err(self.unexpected_reference(path, value));
                 }
                 Some(Wish::Call { key, plugin, args }) => {

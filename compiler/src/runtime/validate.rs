@@ -50,7 +50,7 @@ impl Machine<'_> {
         errors
     }
 
-    fn type_error(&mut self, ty: TypeId, value: Value, loc: Loc) -> Fail {
+    pub(super) fn type_error(&mut self, ty: TypeId, value: Value, loc: Loc) -> Fail {
         let program = self.program;
         match &program.types[ty.index()] {
             Type::Typedef(id) => self.typedef_error(*id, value, loc),

@@ -42,6 +42,37 @@ fn facts_are_inputs_and_those_that_are_missing_are_unknown() {
 }
 
 #[test]
+fn facts_of_a_test_can_be_any_value() {
+    let given = r#"{"facts": {"std::testing::NullResource[internal,name=r]":
+        {"size": 9, "color": null, "shape": [1, {"a": true}]}}}"#;
+    check_printed(FACTS, given, "@[9, False, 1, {'a': True}]\n");
+}
+
+#[test]
+fn references_carry_the_facts_that_a_test_has_made_up() {
+    let model = r#"
+import std::testing
+r = std::testing::NullResource(name="r")
+s = std::testing::NullResource(name="s", value=std::create_fact_reference(r, "size"))
+"#;
+    let facts = r#""facts": {"std::testing::NullResource[internal,name=r]": {"size": "9"}}"#;
+    let carried = |mocked: &str| {
+        let options = Options {
+            inputs: serde_json::from_str(&format!("{{{facts}{mocked}}}")).expect("JSON"),
+            export: true,
+            ..Options::default()
+        };
+        let (compiled, _) = compiled(model, &options);
+        assert!(compiled.succeeded(), "{:#?}", compiled.diagnostics);
+        let export = compiled.export.expect("it compiles");
+        let has_it = |attributes: &str| attributes.contains(r#""size": "9""#);
+        export.resources.iter().any(|made| has_it(&made.attributes))
+    };
+    assert!(carried(r#", "mocked_facts": true"#));
+    assert!(!carried(""));
+}
+
+#[test]
 fn facts_that_were_asked_for_and_are_missing_are_reported() {
     let (compiled, _) = compiled(
         FACTS,

@@ -228,6 +228,12 @@ class RuntimeException(CompilerException):
             if get_location is not None:
                 self.set_location(get_location())
 
+    def format(self) -> str:
+        """The text, and the statement where it was found, with its place."""
+        if self.stmt is None or self.location is None:
+            return super().format()
+        return f"{self.get_message()} (reported in {self.stmt} ({self.location}))"
+
 
 class WrappingRuntimeException(RuntimeException):
     """A mistake that another one caused."""
@@ -346,6 +352,17 @@ class ExternalException(RuntimeException):
     def __init__(self, stmt: object, msg: str, cause: BaseException | None) -> None:
         super().__init__(stmt, msg)
         self.__cause__ = cause
+
+    def format_trace(self, indent: str = "", indent_level: int = 0) -> str:
+        """The text with place, and what the Python code has raised."""
+        import traceback
+
+        cause = self.__cause__
+        if cause is None:
+            return super().format_trace(indent, indent_level)
+        raised = "".join(traceback.format_exception_only(cause.__class__, cause))
+        below = "\n".join(indent * (indent_level + 1) + line if line else line for line in raised.split("\n"))
+        return f"{super().format_trace(indent, indent_level)}\n{indent * indent_level}caused by:\n{below}"
 
 
 class ExplicitPluginException(ExternalException):

@@ -97,7 +97,11 @@ fn unset(model: &mut dyn Model, name: &str) -> Value {
 fn get_fact(model: &mut dyn Model, args: &Bound) -> Result<Value, PluginError> {
     let resource = match args.arg(0) {
         Value::Instance(instance) => model.resource_id(instance)?,
-        _ => None,
+        other => {
+            let type_name = model.heap_ref().python_type(other);
+            let message = format!("'{type_name}' object has no attribute 'type'");
+            return external("AttributeError", message);
+        }
     };
     let Some(resource) = resource else {
         return external("Exception", "Facts can only be retreived from resources.");

@@ -110,7 +110,7 @@ pub(super) fn natives() -> Vec<NativeDef> {
         ),
         native!(
             "dict_get",
-            "dct: dict, key: string -> string",
+            "dct: Mapping[any], key: string -> string",
             |model, args| {
                 let key = str_arg(model.heap_ref(), args, 1);
                 let Value::Dict(dict) = args.arg(0) else {
@@ -125,7 +125,7 @@ pub(super) fn natives() -> Vec<NativeDef> {
         ),
         native!(
             "contains",
-            "dct: dict, key: string -> bool",
+            "dct: Mapping[any], key: string -> bool",
             |model, args| {
                 let Value::Dict(dict) = args.arg(0) else {
                     return Ok(Value::Bool(false));
@@ -184,12 +184,17 @@ pub(super) fn attribute(
 ) -> Result<Value, PluginError> {
     let mut value = object;
     for name in path.split('.') {
-        let Value::Instance(instance) = value else {
-            let type_name = model.heap_ref().python_type(value);
-            return external(
-                "AttributeError",
-                format!("'{type_name}' object has no attribute '{name}'"),
-            );
+        let instance = match value {
+            Value::Instance(instance) => instance,
+            Value::Unknown(_) => return Err(PluginError::Unknown),
+            value => {
+                // What asks for attributes by their names asks the object for this method first.
+                let type_name = model.heap_ref().python_type(value);
+                return external(
+                    "AttributeError",
+                    format!("'{type_name}' object has no attribute 'get_attribute'"),
+                );
+            }
         };
         match model.attribute(instance, name, references)? {
             Some(found) => value = found,
@@ -237,8 +242,12 @@ fn flatten(model: &mut dyn Model, args: &Bound) -> Result<Value, PluginError> {
                         .collect::<Vec<_>>(),
                 );
             }
+            Value::Unknown(_) => return Err(PluginError::Unknown),
             other => {
-                let type_name = model.heap_ref().python_type(other);
+                let type_name = match other {
+                    Value::Instance(_) => "DynamicProxy",
+                    other => model.heap_ref().python_type(other),
+                };
                 return external("TypeError", format!("'{type_name}' object is not iterable"));
             }
         }

@@ -1,6 +1,7 @@
 //! References that std makes. Source: std-module.md 5.7.
 
-use super::{NativeDef, Value, external, native};
+use super::strings::from_json;
+use super::{Model, NativeDef, Value, external, native};
 
 pub(super) fn natives() -> Vec<NativeDef> {
     vec![
@@ -37,11 +38,12 @@ pub(super) fn natives() -> Vec<NativeDef> {
                 let environment = model.environment_id().unwrap_or_else(|| "None".to_owned());
                 let resource = model.heap().new_str(&resource);
                 let environment = model.heap().new_str(&environment);
+                let mocked = mocked_facts(model);
                 let arguments = vec![
                     ("environment", environment),
                     ("resource_id", resource),
                     ("fact_name", args.arg(1)),
-                    ("mocked_facts", Value::Null),
+                    ("mocked_facts", mocked),
                 ];
                 let class = "inmanta_plugins.std.FactReference";
                 Ok(model.new_reference("std::FactReference", class, arguments))
@@ -49,4 +51,18 @@ pub(super) fn natives() -> Vec<NativeDef> {
             context = true
         ),
     ]
+}
+
+/// All facts of a test, by resource and name; null if there are none, or if they are real ones.
+fn mocked_facts(model: &mut dyn Model) -> Value {
+    if !model.inputs().mocked_facts || model.inputs().facts.is_empty() {
+        return Value::Null;
+    }
+    let facts = model.inputs().facts.clone();
+    let by_resource = facts.into_iter().map(|(resource, facts)| {
+        let facts = serde_json::Value::Object(facts.into_iter().collect());
+        (resource, facts)
+    });
+    let all = serde_json::Value::Object(by_resource.collect());
+    from_json(model, &all)
 }

@@ -272,9 +272,18 @@ fn json_dumps(model: &mut dyn Model, args: &Bound) -> Result<Value, PluginError>
     match crate::export::write_json(model.heap_ref(), args.arg(0), false, &mut out) {
         Ok(()) => text_value(model, &out),
         Err(crate::export::NotJson::Unknown) => Err(PluginError::Unknown),
-        Err(crate::export::NotJson::Object) => external(
-            "TypeError",
-            "Object of type DynamicProxy is not JSON serializable",
-        ),
+        Err(crate::export::NotJson::Object(value)) => {
+            // An instance as Python code sees it.
+            let mark = if matches!(value, Value::Instance(_)) {
+                "@"
+            } else {
+                ""
+            };
+            let text = model.repr(value);
+            external(
+                "TypeError",
+                format!("{mark}{text} is not JSON serializable"),
+            )
+        }
     }
 }

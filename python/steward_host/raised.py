@@ -1,0 +1,165 @@
+"""The exceptions of a compile that Steward ran, made from its diagnostics: as the reference raises them.
+
+A diagnostic has a kind, a text, a place and its causes. The exceptions also say in which statement it was, have absolute
+paths, and as their cause what plugins raised. Source: python-sdk.md 2.4, 7.
+"""
+
+from __future__ import annotations
+
+import builtins
+import importlib
+import os
+import re
+
+from inmanta import ast
+from steward_host import statement
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+# A place below the project, in the text of a message.
+_BELOW = re.compile(r"(?<![\w/.])\./(?=[^\s:]+:\d)")
+# The name of a class and a text, as diagnostics tell what Python code raised.
+_RAISED = re.compile(r"([A-Za-z_][\w.]*): (.*)", re.DOTALL)
+# Attributes of exceptions, as their texts have them.
+_ATTRIBUTE = re.compile(r"attribute `(?P<attribute>[^`]+)` (?:on|of) (?:instance )?`(?P<instance>[^`]+)`")
+_INCOMPLETE = re.compile(r"The object (?P<instance>.+) is not complete: attribute (?P<attribute>\S+) ")
+_NAME = re.compile(r"(?:variable|attribute) (\S+) not found|Could not find module (\S+)|could not find (?:type )?(\S+)")
+_TYPE = re.compile(r"could not find type (?P<type>\S+) in namespace (?P<ns>\S+)")
+
+
+class Raised:
+    """Makes exceptions for one project."""
+
+    def __init__(self, project_dir: str) -> None:
+        self._directory = project_dir
+        self._texts: dict[str, str] = {}
+
+    def exception(self, found: dict[str, Any]) -> ast.CompilerException:
+        """A diagnostic of the compile contract as the exception that it stands for."""
+        cls = _class_of(found["kind"])
+        message = _BELOW.sub(lambda _: os.path.join(self._directory, ""), found["message"])
+        # The classes have constructors of their own, for those who raise them.
+        made: ast.CompilerException = cls.__new__(cls)
+        if isinstance(made, ast.RuntimeException):
+            ast.RuntimeException.__init__(made, None, message)
+        else:
+            ast.CompilerException.__init__(made, message)
+        _describe(made, message)
+        if found["file"] is not None and found["line"] is not None:
+            self._set_place(made, found)
+        causes = [self._cause(made, cause) for cause in found.get("causes", ())]
+        if isinstance(made, ast.ExplicitPluginException) and not causes:
+            # Behind the name of the plugin there is what it raised.
+            causes = [ast.PluginException(message.partition("\n")[2])]
+        if causes:
+            made.__cause__ = causes[0]
+            if isinstance(causes[0], ast.RuntimeException) and isinstance(made, ast.RuntimeException):
+                _inherit_place(causes[0], made)
+        return made
+
+    def _cause(self, of: ast.CompilerException, found: dict[str, Any]) -> BaseException:
+        """What caused an exception: what Python code raised is of its own class, if that can be found."""
+        raised = _RAISED.fullmatch(found["message"])
+        if isinstance(of, ast.ExternalException) and raised is not None:
+            python = _python_exception(raised[1], raised[2])
+            if python is not None:
+                return python
+        return self.exception(found)
+
+    def _set_place(self, made: ast.CompilerException, found: dict[str, Any]) -> None:
+        file = os.path.join(self._directory, found["file"])
+        numbers = [found[name] for name in ("line", "column", "end_line", "end_column")]
+        if None in numbers:
+            made.set_location(ast.Location(file, found["line"]))
+            return
+        place = ast.Range(file, *numbers)
+        if not isinstance(made, ast.RuntimeException):
+            made.set_location(place)
+            return
+        text = self._text(file)
+        if isinstance(made, ast.TypeNotFoundException):
+            around = statement.entity_around(text, place.lnr)
+            if around is not None:
+                made.set_statement(Reported(around, place))
+                return
+        read = statement.at_place(text, place.lnr, place.start_char)
+        if read is None:
+            made.set_location(place)
+        else:
+            # A type that is not found is told with the place of its name.
+            has_column = read[1] or isinstance(made, ast.TypeNotFoundException)
+            made.set_statement(Reported(read[0], place if has_column else ast.Location(file, place.lnr)))
+
+    def _text(self, file: str) -> str:
+        if file not in self._texts:
+            try:
+                with open(file, encoding="utf-8") as source:
+                    self._texts[file] = source.read()
+            except (OSError, ValueError):
+                self._texts[file] = ""
+        return self._texts[file]
+
+
+class Reported(ast.Locatable):
+    """A statement of the model: its text and its place."""
+
+    def __init__(self, text: str, location: ast.Location) -> None:
+        super().__init__()
+        self._said = text
+        self.set_location(location)
+
+    def __str__(self) -> str:
+        return self._said
+
+    def __repr__(self) -> str:
+        return self._said
+
+
+def _class_of(kind: str) -> Any:
+    """The class of a kind of diagnostics; one that nobody has is an ordinary error of the model."""
+    from inmanta import module, parser
+
+    kinds = (getattr(place, kind, None) for place in (ast, parser, module))
+    cls = next((found for found in kinds if found is not None), None)
+    is_ours = isinstance(cls, type) and issubclass(cls, ast.CompilerException)
+    return cls if is_ours else ast.RuntimeException
+
+
+def _describe(made: ast.CompilerException, message: str) -> None:
+    """The attributes that the class has, as far as the text says them."""
+    if isinstance(made, (ast.AttributeException, ast.UnsetException, ast.OptionalValueException)):
+        said = _ATTRIBUTE.search(message) or _INCOMPLETE.match(message)
+        made.attribute = said and said["attribute"]
+        made.instance = said and said["instance"]
+    elif isinstance(made, ast.TypeNotFoundException):
+        said = _TYPE.match(message)
+        made.type = said and said["type"]
+        made.ns = ast.Namespace.of(said["ns"]) if said else None
+    elif isinstance(made, ast.NotFoundException):
+        said = _NAME.search(message)
+        made.name = next(filter(None, said.groups()), None) if said else None
+
+
+def _inherit_place(cause: ast.RuntimeException, of: ast.RuntimeException) -> None:
+    """A cause without a place was found by the same statement."""
+    if cause.stmt is None and cause.location is None and of.stmt is not None:
+        cause.set_statement(of.stmt)
+
+
+def _python_exception(name: str, text: str) -> BaseException | None:
+    """An exception of Python by the name of its class; None if there is no such class."""
+    module, _, short = name.rpartition(".")
+    cls = getattr(builtins, short, None) if not module else None
+    if module:
+        try:
+            cls = getattr(importlib.import_module(module), short, None)
+        except ImportError:
+            return None
+    if not isinstance(cls, type) or not issubclass(cls, Exception) or issubclass(cls, ast.CompilerException):
+        return None
+    try:
+        return cls(text)
+    except TypeError:
+        return None

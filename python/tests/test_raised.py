@@ -1,0 +1,104 @@
+"""Exceptions of a compile as the reference raises them: the statement, its place, the attributes and the cause."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import unittest
+
+from inmanta import ast
+from steward_host.raised import Raised
+from steward_host.statement import at_place, entity_around
+
+# A model, line and column of a diagnostic, what the reference calls the statement, whether it says the column.
+STATEMENTS = [
+    ('std::assert(false, "the message")', 1, 1, "std::assert(false,'the message')", True),
+    ("x = y", 1, 1, "x = y", False),
+    ('a.x = "b"', 1, 1, "a.x = 'b'", False),
+    ("a.b += 1", 1, 1, "a.b = 1", False),
+    ('A(x="a")', 1, 1, "Construct(A)", False),
+    ("a = m::A(x=[A(),A()])", 1, 5, "Construct(m::A)", False),
+    ('x = A[n="b"]', 1, 5, "A[[('n', 'b')]]", False),
+    ("std::at([1], 5)", 1, 1, "std::at([1],5)", True),
+    ("f([1, 2], {'a': 1}, [x])", 1, 1, "f([1, 2],{'a': 1},List())", True),
+    ('f(a=1, **d)', 1, 1, "f(a=1,**d)", True),
+    ("f(not a and b or c)", 1, 1, "f((((not a) and b) or c))", True),
+    ("f(a + b * 2 == c)", 1, 1, "f(((a + (b * 2)) == c))", True),
+    ('if "a":\nend', 1, 1, "If", False),
+    ("for x in 3:\nend", 1, 1, "For(x)", False),
+    ("import a::b as c  # why", 1, 1, "import a::b as c", False),
+    ('x = 1 + "a"', 1, 7, "(1 + 'a')", False),
+    ('x = "{0}" % 3', 1, 11, "('{0}' % 3)", False),
+    ('x = "{{ nope }}"', 1, 5, "Format('{{ nope }}')", False),
+    ('x = f"a{x}b"', 1, 5, "StringFormatV2('a{x}b')", True),
+    ("x = a.b.foo", 1, 9, "a.b.foo", False),
+    ('y = x["b"]', 1, 6, "x['b']", False),
+    ("x = a ? b : c", 1, 5, "a ? b : c", True),
+    ("x = A(\n  a = f(\n    b),\n)", 2, 7, "f(b)", True),
+]
+
+
+def diagnostic(kind: str, message: str, place: tuple[int, int] | None = None, causes: list = []) -> dict[str, object]:
+    line, column = place or (None, None)
+    found = {"kind": kind, "message": message, "severity": "error", "file": "main.cf" if place else None}
+    return {**found, "line": line, "column": column, "end_line": line, "end_column": column, "causes": causes}
+
+
+class Statements(unittest.TestCase):
+    def test_a_statement_is_named_as_the_reference_names_it(self) -> None:
+        for text, line, column, name, has_column in STATEMENTS:
+            with self.subTest(text):
+                self.assertEqual(at_place("# above\n" + text, line + 1, column), (name, has_column))
+
+    def test_what_is_no_statement_has_no_name(self) -> None:
+        for text in ("", "x = ", "entity A:\n", "§", "f(", '"""a'):
+            with self.subTest(text):
+                self.assertIsNone(at_place(text, 1, 1))
+        self.assertIsNone(at_place("x = y", 7, 1))
+
+    def test_a_type_is_looked_for_by_its_entity(self) -> None:
+        text = "entity A:\nend\nentity B extends A:\n    nope x\nend\nx = 1"
+        self.assertEqual([entity_around(text, line) for line in (4, 6)], ["Entity(B)", None])
+
+
+class Exceptions(unittest.TestCase):
+    def raised(self, model: str, found: dict[str, object]) -> ast.CompilerException:
+        with tempfile.TemporaryDirectory() as directory:
+            self.directory = directory
+            with open(os.path.join(directory, "main.cf"), "w") as file:
+                file.write(model)
+            return Raised(directory).exception(found)
+
+    def test_it_says_the_statement_and_absolute_paths(self) -> None:
+        message = "value set twice:\n\told value: 1\n\t\tset at ./main.cf:1\n"
+        error = self.raised("a = 1\na = 2", diagnostic("DoubleSetException", message, (2, 1)))
+        path = os.path.join(self.directory, "main.cf")
+        self.assertEqual(str(error), f"{message.replace('./main.cf', path)} (reported in a = 2 ({path}:2))")
+        self.assertEqual((str(error.stmt), error.location.lnr, error.location.file), ("a = 2", 2, path))
+        self.assertNotIsInstance(error.location, ast.Range)
+
+    def test_the_cause_is_what_was_raised(self) -> None:
+        cause = diagnostic("PythonException", "AssertionError: the message")
+        found = diagnostic("ExternalException", "Exception in plugin std::assert", (1, 1), [cause])
+        error = self.raised("std::assert(false)", found)
+        self.assertIsInstance(error.__cause__, AssertionError)
+        self.assertEqual(str(error.__cause__), "the message")
+        self.assertTrue(error.format_trace(indent=" ").endswith("\ncaused by:\n AssertionError: the message\n"))
+
+    def test_a_class_that_is_not_there_leaves_its_name(self) -> None:
+        cause = diagnostic("PythonException", "nothing_of_this_name.Error: the message")
+        found = diagnostic("ExternalException", "Exception in plugin a::b", (1, 1), [cause])
+        self.assertIn("nothing_of_this_name.Error", str(self.raised("a::b()", found).__cause__))
+
+    def test_attributes_are_told(self) -> None:
+        error = self.raised("x = y", diagnostic("NotFoundException", "variable y not found", (1, 1)))
+        self.assertEqual(error.name, "y")
+        message = "Could not set attribute `x` on instance `m::A (instantiated at ./main.cf:1)`"
+        error = self.raised("A(x=1)", diagnostic("AttributeException", message, (1, 1)))
+        self.assertEqual(error.attribute, "x")
+        error = self.raised("x = y", diagnostic("TypeNotFoundException", "could not find type a in namespace m::n", (1, 1)))
+        self.assertEqual((error.type, error.ns.get_full_name()), ("a", "m::n"))
+
+    def test_places_have_a_representation(self) -> None:
+        self.assertEqual(repr(ast.Range("f", 1, 2, 3, 4)), "Range(f:1:2)")
+        self.assertEqual(ast.Location("f", 1), ast.Location("f", 1))
