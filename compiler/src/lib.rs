@@ -51,9 +51,7 @@ pub use export::{JsonWriter, PartialError, ResourceRef, ResourceSink, export_jso
 pub use format::format;
 pub use plugins::{AttachedPython, WarmHosts, locate};
 pub use runtime::Tiling;
-pub use world::{
-    DirWorld, LocatedPackages, MemWorld, PackageQuestion, PythonPackages, World,
-};
+pub use world::{DirWorld, LocatedPackages, MemWorld, PackageQuestion, PythonPackages, World};
 
 use std::collections::BTreeMap;
 

@@ -188,9 +188,11 @@ class ModuleV2Source:
     @classmethod
     def path_for(cls, name: str) -> str | None:
         """The root of an installed module: that of its sources, or the folder of its package; None if there is none."""
-        from steward_host import locating
+        from steward_host import loader, locating
 
         package = locating.folder_of(name)
+        if package is None and name == "std":
+            package = loader.OWN_STD
         if package is None or not os.path.isfile(os.path.join(package, "__init__.py")):
             return None
         if os.path.isfile(os.path.join(package, "setup.cfg")):

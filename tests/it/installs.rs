@@ -137,7 +137,10 @@ impl Lab {
                 package
             }
         };
-        self.write(&format!("{root}/model/_init.cf"), "import hello::sub\ntext = hello::sub::text\n");
+        self.write(
+            &format!("{root}/model/_init.cf"),
+            "import hello::sub\ntext = hello::sub::text\n",
+        );
         self.write(&format!("{root}/model/sub.cf"), "text = \"model\"\n");
     }
 
@@ -145,19 +148,35 @@ impl Lab {
     fn install(&self, words: &[&str]) {
         let python = self.path(".env/bin/python");
         let backends = Command::new(&self.builders)
-            .args(["-c", "import sysconfig; print(sysconfig.get_path('purelib'))"])
+            .args([
+                "-c",
+                "import sysconfig; print(sysconfig.get_path('purelib'))",
+            ])
             .output()
             .unwrap();
         let backends = String::from_utf8(backends.stdout).unwrap();
         let programs = self.builders.parent().unwrap();
         let (program, words): (PathBuf, Vec<OsString>) = match words[0] {
-            "pip" => (python.clone(), [&["-m"], words].concat().iter().map(OsString::from).collect()),
-            tool => (programs.join(tool), words[1..].iter().map(OsString::from).collect()),
+            "pip" => (
+                python.clone(),
+                [&["-m"], words]
+                    .concat()
+                    .iter()
+                    .map(OsString::from)
+                    .collect(),
+            ),
+            tool => (
+                programs.join(tool),
+                words[1..].iter().map(OsString::from).collect(),
+            ),
         };
+        let path = std::env::var_os("PATH").unwrap();
+        let path = std::iter::once(programs.to_owned()).chain(std::env::split_paths(&path));
         let mut command = Command::new(program);
         command
             .args(words)
             .current_dir(self.path("the sources"))
+            .env("PATH", std::env::join_paths(path).unwrap())
             .env("PYTHONPATH", backends.trim())
             .env("VIRTUAL_ENV", self.path(".env"))
             .env("FLIT_ROOT_INSTALL", "1")
@@ -170,7 +189,9 @@ impl Lab {
 
     fn compiled(&self) -> Output {
         let mut command = steward();
-        command.arg("compile").env("XDG_CACHE_HOME", self.path("kept"));
+        command
+            .arg("compile")
+            .env("XDG_CACHE_HOME", self.path("kept"));
         finish(self.with(command, &[]))
     }
 }
@@ -195,7 +216,14 @@ const PIP: [&str; 7] = [
     "--no-deps",
     "--no-build-isolation",
 ];
-const UV_PIP: [&str; 6] = ["uv", "pip", "install", "--offline", "--no-deps", "--no-build-isolation"];
+const UV_PIP: [&str; 6] = [
+    "uv",
+    "pip",
+    "install",
+    "--offline",
+    "--no-deps",
+    "--no-build-isolation",
+];
 
 /// Installs the module in one way after the other, each in an environment of its own.
 #[track_caller]
@@ -228,7 +256,12 @@ fn modules_of_setuptools_are_found_in_all_its_modes() {
     let strict = in_place(&PIP, &["--config-settings=editable_mode=strict"]);
     check(
         &SETUPTOOLS,
-        &[&in_place(&PIP, &[]), &in_place(&UV_PIP, &[]), &compat, &strict],
+        &[
+            &in_place(&PIP, &[]),
+            &in_place(&UV_PIP, &[]),
+            &compat,
+            &strict,
+        ],
     );
 }
 
@@ -277,15 +310,24 @@ fn python_code_of_modules_in_place_is_imported_by_others() {
         return;
     };
     lab.install(&in_place(&PIP, &[]));
-    lab.write("libs/user/module.yml", "name: user\nversion: 1.0\nlicense: X\n");
+    lab.write(
+        "libs/user/module.yml",
+        "name: user\nversion: 1.0\nlicense: X\n",
+    );
     lab.write("libs/user/model/_init.cf", "std::print(name())\n");
     lab.write(
         "libs/user/plugins/__init__.py",
         "from inmanta.plugins import plugin\nfrom inmanta_plugins.hello import other\nimport inmanta_plugins.unseen\n@plugin\ndef name() -> \"string\":\n    return other.NAME + inmanta_plugins.unseen.NAME\n",
     );
-    lab.write("libs/unseen/module.yml", "name: unseen\nversion: 1.0\nlicense: X\n");
+    lab.write(
+        "libs/unseen/module.yml",
+        "name: unseen\nversion: 1.0\nlicense: X\n",
+    );
     lab.write("libs/unseen/model/_init.cf", "");
-    lab.write("libs/unseen/plugins/__init__.py", "NAME = \" and unseen\"\n");
+    lab.write(
+        "libs/unseen/plugins/__init__.py",
+        "NAME = \" and unseen\"\n",
+    );
     lab.write("main.cf", "import user\n");
     assert_eq!(good(lab.compiled()), "python and unseen\n");
 }
@@ -302,7 +344,10 @@ fn the_python_that_runs_lends_its_modules_to_projects_without_an_environment() {
     let mut command = Command::new(&python);
     command
         .args(["-m", "inmanta.app", "compile"])
-        .env("PYTHONPATH", Path::new(env!("CARGO_MANIFEST_DIR")).join("python"))
+        .env(
+            "PYTHONPATH",
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("python"),
+        )
         .env("STEWARD_PROGRAM", env!("CARGO_BIN_EXE_steward"))
         .env("XDG_CACHE_HOME", lab.path("kept"))
         .env_remove("STEWARD_PYTHON");

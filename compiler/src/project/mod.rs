@@ -50,7 +50,8 @@ impl Project {
     }
 
     fn installed(&self, world: &dyn World) -> &Installed {
-        self.installed.get_or_init(|| Installed::read(world, &self.module_path))
+        self.installed
+            .get_or_init(|| Installed::read(world, &self.module_path))
     }
 
     /// Why what is installed by the name of a module is none; `None`: nothing is.

@@ -11,8 +11,8 @@ mod packages;
 mod roots;
 
 pub use disk::DirWorld;
-pub use packages::{LocatedPackages, PackageQuestion, PythonPackages};
 pub(crate) use disk::read_plain;
+pub use packages::{LocatedPackages, PackageQuestion, PythonPackages};
 
 /// Paths are relative to the project, or absolute (installed modules).
 pub trait World: Sync {

@@ -163,7 +163,9 @@ fn a_package_that_is_no_module_is_refused_with_the_reason() {
     let package = format!("{SITE}/inmanta_plugins/m");
     let said = refused(&[(&format!("{package}/other.py"), "")]);
     assert!(
-        said.contains("Package inmanta_plugins.m was installed but no __init__.py file could be found."),
+        said.contains(
+            "Package inmanta_plugins.m was installed but no __init__.py file could be found."
+        ),
         "{said}"
     );
     let said = refused(&[(&format!("{package}/__init__.py"), "")]);
@@ -251,7 +253,10 @@ impl Lab {
     /// What a project prints that imports these, and the number of questions.
     fn compiled(&self, names: &[&str]) -> (String, usize) {
         self.write("project.yml", "name: case\nmodulepath: libs");
-        let imports: String = names.iter().map(|name| format!("import {name}\n")).collect();
+        let imports: String = names
+            .iter()
+            .map(|name| format!("import {name}\n"))
+            .collect();
         self.write("main.cf", &imports);
         let printed = Arc::new(Mutex::new(Vec::new()));
         let sink = Arc::clone(&printed);
@@ -288,7 +293,6 @@ fn python_is_asked_once_and_only_where_files_do_not_say_it_all() {
 
     // A finder as an editable installation has it: no file says what it finds.
     lab.module("hidden", "two");
-    lab.module("hidden", "three");
     lab.write("hidden/model/_init.cf", "std::print(\"hidden\")\n");
     lab.write("libs/four/module.yml", "name: four\nversion: 1.0\n");
     lab.write("libs/four/model/_init.cf", "std::print(\"four\")\n");

@@ -166,12 +166,7 @@ fn end_all_but(hosts: &WarmHosts, with_hosts: bool) {
     }
 }
 
-fn compile(
-    job: Job,
-    policy: &SandboxPolicy,
-    hosts: &Arc<WarmHosts>,
-    answers: &Answers,
-) -> JobDone {
+fn compile(job: Job, policy: &SandboxPolicy, hosts: &Arc<WarmHosts>, answers: &Answers) -> JobDone {
     let printed = Arc::new(Mutex::new(String::new()));
     let sink = Arc::clone(&printed);
     let print = move |line: &str| {
