@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 from inmanta import _without
@@ -34,7 +35,35 @@ class PythonEnvironment:
 
 @_without("are_installed exists get_module_file is_using_virtual_env notify_change use_virtual_env")
 class VirtualEnv(PythonEnvironment):
-    """A virtual environment; Steward makes them outside of Python."""
+    """A virtual environment of a project; what is installed beside the running Python is there, too."""
+
+    env_path: str
+
+    def __init__(self, env_path: str) -> None:
+        env_path = os.path.abspath(env_path)
+        super().__init__(env_path=env_path, python_path=os.path.join(env_path, "bin", "python"))
+
+    def exists(self) -> bool:
+        """Whether it was made."""
+        return os.path.isfile(os.path.join(self.env_path, "pyvenv.cfg"))
+
+    def init_env(self) -> None:
+        """Makes it, if it is not there."""
+        from inmanta import _virtual_env
+
+        if not self.exists():
+            _virtual_env.make(self.env_path)
+
+    def use_virtual_env(self) -> None:
+        """Makes it, if it is not there; from now on this process has what is installed in it."""
+        from inmanta import _virtual_env
+
+        self.init_env()
+        _virtual_env.use(self.env_path)
+
+    def is_using_virtual_env(self) -> bool:
+        """Whether this process has what is installed in it."""
+        return sys.prefix == self.env_path
 
 
 process_env = PythonEnvironment()

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from inmanta._more.module import RelationPrecedenceRule
+    from inmanta.env import VirtualEnv
     from steward_host.messages import PythonFile, PythonModule
 
     _ByName = dict[str, "Module"]
@@ -177,9 +178,11 @@ class ModuleV2Source:
     @classmethod
     def path_for(cls, name: str) -> str | None:
         """The root of an installed module: that of its sources, or the folder of its package; None if there is none."""
-        from steward_host import locating
+        from steward_host import loader, locating
 
         package = locating.folder_of(name)
+        if package is None and name == "std":
+            package = loader.OWN_STD
         if package is None or not os.path.isfile(os.path.join(package, "__init__.py")):
             return None
         if os.path.isfile(os.path.join(package, "setup.cfg")):
@@ -443,8 +446,16 @@ class Project:
 
     _project: Project | None = None
 
-    def __init__(self, path: str, autostd: bool = True, main_file: str = "main.cf", **kwargs: object) -> None:
-        from inmanta import plugins
+    def __init__(
+        self,
+        path: str,
+        autostd: bool = True,
+        main_file: str = "main.cf",
+        venv_path: str | VirtualEnv | None = None,
+        **kwargs: object,
+    ) -> None:
+        """`venv_path`: a virtual environment that this process uses from the first load on."""
+        from inmanta import env, plugins
 
         self._path = os.path.abspath(path)
         # What a compile request names has been read by the compiler.
@@ -456,6 +467,7 @@ class Project:
         self.modules = _Modules(self)
         self._metadata: ProjectMetadata | None = None
         self.main_file = main_file
+        self.virtualenv = env.VirtualEnv(venv_path) if isinstance(venv_path, str) else venv_path
         # Whether its modules are imported.
         self.loaded = False
 
@@ -616,6 +628,8 @@ class Project:
         if not plugins.Runtime.is_hosted:
             from steward_host.attached import Attached
 
+            if self.virtualenv is not None:
+                self.virtualenv.use_virtual_env()
             Attached(self).load()
 
     def install_modules(self, **kwargs: object) -> None:

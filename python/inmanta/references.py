@@ -194,6 +194,20 @@ class Mutator(ReferenceLike):
         raise NotImplementedError
 
 
+def _import_std() -> None:
+    """In a process that has a life of its own, references of std are of the classes that it can import, and may have."""
+    import importlib
+
+    from inmanta.plugins import Runtime
+
+    if not Runtime.is_hosted and Runtime.ask is None:
+        try:
+            importlib.import_module("inmanta_plugins.std")
+        except ImportError:
+            # A published one wants packages that are not there.
+            pass
+
+
 class _Registry:
     """A decorator that registers classes by the name it is given."""
 
@@ -212,6 +226,8 @@ class _Registry:
     @classmethod
     def get_class(cls, name: str) -> Any:
         """The class of this name; the registry's missing error without one."""
+        if name not in cls._known and name.startswith("std::"):
+            _import_std()
         if name not in cls._known and name.startswith("std::"):
             from inmanta import _std  # noqa: F401 (its types register themselves)
         found = cls._known.get(name)

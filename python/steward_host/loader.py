@@ -167,7 +167,7 @@ class Fallback:
         if root != ROOT or not name or "." in name:
             return None
         if name == "std":
-            return _spec(fullname, os.path.join(_OWN_STD, "__init__.py"), True)
+            return _spec(fullname, os.path.join(OWN_STD, "__init__.py"), True)
         for directory in self._module_path():
             module = os.path.join(directory, name)
             if os.path.isfile(os.path.join(module, "module.yml")):
@@ -179,7 +179,7 @@ class Fallback:
         return _spec(fullname, file, True) if os.path.isfile(file) else None
 
 
-_OWN_STD = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "steward_std")
+OWN_STD = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "steward_std")
 
 
 def forget(root: str) -> None:

@@ -71,9 +71,29 @@ fn nothing_that_models_and_plugins_print_is_lost_or_comes_out_of_turn() {
     assert_eq!(ours("printed.py 150"), ["0 lost of 300", "True True"]);
 }
 
+/// The tool starts programs with the Python of its project, and tests install modules there while they run.
+#[test]
+fn a_test_tool_gives_a_project_an_environment_that_inherits_its_own() {
+    let directory = tempfile::tempdir().unwrap();
+    let interpreter = std::env::var("STEWARD_PYTHON").unwrap_or_else(|_| "python3".to_owned());
+    let mut command = Command::new(interpreter);
+    finish({
+        command.args(["-m", "venv"]).arg(directory.path());
+        command
+    });
+    let package = Path::new(env!("CARGO_MANIFEST_DIR")).join("python");
+    let python = directory.path().join("bin/python");
+    let found = found("environment.py", &python, Some(&package));
+    assert_eq!(found, expected("environment.txt"));
+}
+
 #[test]
 fn the_reference_finds_the_same() {
-    for (script, file) in [("run.py", "expected.txt"), ("stays.py", "stays.txt")] {
+    for (script, file) in [
+        ("run.py", "expected.txt"),
+        ("stays.py", "stays.txt"),
+        ("environment.py", "environment.txt"),
+    ] {
         if let Some(found) = the_references(script) {
             assert_eq!(found, expected(file), "{script}");
         }

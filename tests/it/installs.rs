@@ -170,10 +170,13 @@ impl Lab {
                 words[1..].iter().map(OsString::from).collect(),
             ),
         };
+        let path = std::env::var_os("PATH").unwrap();
+        let path = std::iter::once(programs.to_owned()).chain(std::env::split_paths(&path));
         let mut command = Command::new(program);
         command
             .args(words)
             .current_dir(self.path("the sources"))
+            .env("PATH", std::env::join_paths(path).unwrap())
             .env("PYTHONPATH", backends.trim())
             .env("VIRTUAL_ENV", self.path(".env"))
             .env("FLIT_ROOT_INSTALL", "1")

@@ -261,6 +261,43 @@ fn a_module_from_a_folder_is_locked_to_its_content() {
     assert_eq!(good(run(repo.path(), &["compile"], None)), "1.1\n");
 }
 
+/// An editable installation as setuptools makes it: only Python knows where its package is.
+#[test]
+fn a_module_in_place_is_found_by_commands_and_by_a_server() {
+    let wheels = Wheels::new();
+    let repo = project("", "--no-index\n-e ./sources/greet\n");
+    let sources = repo.path().join("sources/greet");
+    source_folder(&sources, "1.0");
+    good(run(repo.path(), &["project", "install"], Some(&wheels)));
+    let packages = fs::read_dir(repo.path().join(".env/lib")).unwrap();
+    let packages = packages.flatten().next().unwrap().path();
+    assert!(!packages.join("site-packages/inmanta_plugins").exists());
+    assert_eq!(good(run(repo.path(), &["compile"], None)), "1.0\n");
+    good(run(repo.path(), &["check"], None));
+    // Its sources are what counts.
+    let plugins = fs::read_to_string(sources.join("__init__.py")).unwrap();
+    fs::write(
+        sources.join("__init__.py"),
+        plugins.replace("1.0", "1.0 and more"),
+    )
+    .unwrap();
+    assert_eq!(good(run(repo.path(), &["compile"], None)), "1.0 and more\n");
+
+    fs::write(sources.join("__init__.py"), plugins).unwrap();
+    repo.write(".gitignore", ".env\n");
+    repo.commit("a module in place");
+    let host = Host::new();
+    let mut running = Running::start(host.up(repo.path()));
+    running.settled(1);
+    repo.write(
+        "main.cf",
+        "import greet\nstd::print(greet::version())\nx = 1\n",
+    );
+    repo.commit("another model");
+    running.settled(2);
+    assert!(running.stop().success());
+}
+
 /// The environments that a server made.
 pub fn environments(host: &Host) -> Vec<PathBuf> {
     let below = |path: PathBuf| fs::read_dir(path).into_iter().flatten().flatten();

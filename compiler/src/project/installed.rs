@@ -198,6 +198,7 @@ impl Installed {
             return module(found(package.clone()));
         }
         let real = world.real(&initial);
+        let real_package = real.rsplit_once('/').map_or("", |(folder, _)| folder);
         if let Some(sources) = real.rsplitn(4, '/').nth(3) {
             let has = |file: &str| world.is_file(&format!("{sources}/{file}"));
             let is_described = has("setup.cfg") || has("pyproject.toml");
@@ -206,8 +207,9 @@ impl Installed {
             }
         }
         // Not built as the reference wants it, but all is there.
-        let is_whole = world.is_file(&format!("{package}/model/_init.cf"));
-        is_whole.then(|| found(package.clone())).and_then(module)
+        let mut whole = [package.as_str(), real_package].into_iter();
+        let whole = whole.find(|folder| world.is_file(&format!("{folder}/model/_init.cf")));
+        whole.map(|root| found(root.to_owned())).and_then(module)
     }
 
     /// Why a package that Python finds is no module; `None`: it finds none.

@@ -293,7 +293,6 @@ fn python_is_asked_once_and_only_where_files_do_not_say_it_all() {
 
     // A finder as an editable installation has it: no file says what it finds.
     lab.module("hidden", "two");
-    lab.module("hidden", "three");
     lab.write("hidden/model/_init.cf", "std::print(\"hidden\")\n");
     lab.write("libs/four/module.yml", "name: four\nversion: 1.0\n");
     lab.write("libs/four/model/_init.cf", "std::print(\"four\")\n");
