@@ -123,7 +123,7 @@ impl Machine<'_> {
             | (Type::ListOf(inner), Type::ListOf(other))
             | (Type::DictOf(inner), Type::DictOf(other)) => self.is_narrower(*inner, *other),
             (Type::ListOf(inner), Type::List) | (Type::DictOf(inner), Type::Dict) => {
-                self.is_literal(*inner)
+                self.is_of_literals(*inner)
             }
             (Type::Typedef(id), _) if narrow != wide => {
                 self.is_narrower(self.program.typedefs[id.index()].base, wide)
@@ -137,7 +137,7 @@ impl Machine<'_> {
     }
 
     /// Whether the model's `list` and `dict` may hold all values of a type.
-    fn is_literal(&self, ty: TypeId) -> bool {
+    fn is_of_literals(&self, ty: TypeId) -> bool {
         match &self.program.types[ty.index()] {
             Type::Any
             | Type::String
@@ -146,8 +146,8 @@ impl Machine<'_> {
             | Type::Bool
             | Type::Number
             | Type::Reference(_) => true,
-            Type::ListOf(inner) | Type::Nullable(inner) => self.is_literal(*inner),
-            Type::Union(members) => members.iter().all(|member| self.is_literal(*member)),
+            Type::ListOf(inner) | Type::Nullable(inner) => self.is_of_literals(*inner),
+            Type::Union(members) => members.iter().all(|member| self.is_of_literals(*member)),
             _ => false,
         }
     }
