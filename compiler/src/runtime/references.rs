@@ -123,7 +123,7 @@ impl Machine<'_> {
             | (Type::ListOf(inner), Type::ListOf(other))
             | (Type::DictOf(inner), Type::DictOf(other)) => self.is_narrower(*inner, *other),
             (Type::ListOf(inner), Type::List) | (Type::DictOf(inner), Type::Dict) => {
-                self.is_literal_type(*inner)
+                self.is_of_literals(*inner)
             }
             (Type::Typedef(id), _) if narrow != wide => {
                 self.is_narrower(self.program.typedefs[id.index()].base, wide)
@@ -137,7 +137,7 @@ impl Machine<'_> {
     }
 
     /// Whether the model's `list` and `dict` may hold all values of a type.
-    fn is_literal_type(&self, ty: TypeId) -> bool {
+    fn is_of_literals(&self, ty: TypeId) -> bool {
         match &self.program.types[ty.index()] {
             Type::Any
             | Type::String
@@ -146,8 +146,8 @@ impl Machine<'_> {
             | Type::Bool
             | Type::Number
             | Type::Reference(_) => true,
-            Type::ListOf(inner) | Type::Nullable(inner) => self.is_literal_type(*inner),
-            Type::Union(members) => members.iter().all(|member| self.is_literal_type(*member)),
+            Type::ListOf(inner) | Type::Nullable(inner) => self.is_of_literals(*inner),
+            Type::Union(members) => members.iter().all(|member| self.is_of_literals(*member)),
             _ => false,
         }
     }
@@ -217,7 +217,7 @@ impl Machine<'_> {
 
     /// The error for an argument whose type does not fit because of a reference; `None`: it is not because of one.
     pub(super) fn refused_reference(
-        &mut self,
+        &self,
         ty: TypeId,
         value: Value,
         parameter: &str,
@@ -234,18 +234,7 @@ impl Machine<'_> {
              `| Reference[...]` in your type annotation.",
             self.heap.repr(value, self)
         );
-        let program = self.program;
-        let cause = match (&program.types[refusing.index()], value) {
-            // What has to be a dict or an instance is not asked whether it could be a reference to one.
-            (
-                Type::Entity(_) | Type::DictOf(_) | Type::AnyDict | Type::Dict,
-                Value::Reference(_),
-            ) => self.type_error(refusing, value, loc),
-            (Type::Typedef(id), _) => {
-                undeclared(&program.type_text(program.typedefs[id.index()].base), loc)
-            }
-            _ => undeclared(&program.type_text(refusing), loc),
-        };
+        let cause = undeclared(&self.program.type_text(refusing), loc);
         Some(fail("PluginTypeException", loc, message).cause(*cause))
     }
 

@@ -34,9 +34,9 @@ pub const KINDS: &[(&str, usize)] = &[
     ("syntax", 6),
     ("fixtures", 12),
     ("dataclasses", 12),
-    ("constraints", 14),
-    ("metadata", 14),
-    ("clashes", 10),
+    ("constraints", 20),
+    ("metadata", 20),
+    ("clashes", 12),
 ];
 
 /// What a kind of model has, and how much of it.
