@@ -70,7 +70,9 @@ impl Machine<'_> {
             Callee::Plugin(plugin) => plugin,
         };
         let known = again.then(|| self.call_args.remove(&unit)).flatten();
-        let ahead = sent.as_mut().map(|sent| std::mem::take(&mut sent.arguments));
+        let ahead = sent
+            .as_mut()
+            .map(|sent| std::mem::take(&mut sent.arguments));
         let arguments = match ahead.or(known) {
             Some(arguments) => arguments,
             None => self

@@ -60,7 +60,11 @@ impl Machine<'_> {
     pub(super) fn dataclass_to_wire(&self, id: InstId) -> Option<Wire> {
         let (object, _) = self.dataclass_objects.get(&id)?;
         let entity = self.program.entity_name(self.instance(id).entity);
-        let parts = vec![Wire::from(*object), Wire::from(self.number_of(id)), Wire::from(entity)];
+        let parts = vec![
+            Wire::from(*object),
+            Wire::from(self.number_of(id)),
+            Wire::from(entity),
+        ];
         let mut payload = Vec::new();
         // Writing to memory does not fail.
         let _ = rmpv::encode::write_value(&mut payload, &Wire::Array(parts));

@@ -39,6 +39,7 @@ mod numbers;
 mod observers;
 mod promises;
 mod python;
+mod python_calls;
 mod python_export;
 mod questions;
 mod reads;
