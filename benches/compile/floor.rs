@@ -1,4 +1,4 @@
-//! The floor: builds the resources of a project of kind `refine` in memory, hashes them as the export does, and writes
+//! The floor: builds the resources of a project of kind `refine` or `service` in memory, hashes them as the export does, and writes
 //! the same JSON. No model, no language, nothing that the result does not need: as fast as we can make it.
 
 use std::fmt::Write as _;
@@ -6,7 +6,7 @@ use std::io::Write as _;
 
 use md5::{Digest, Md5};
 
-use crate::generate::SERVICES_A_HOST;
+use crate::generate::{BANDWIDTHS, CONNECTIONS_A_CUSTOMER, Kind, SERVICES_A_HOST, n_devices};
 
 struct Resource {
     id: String,
@@ -24,8 +24,11 @@ struct Fields<'a> {
 }
 
 /// Writes the resources of `n` services to `path`.
-pub fn run(n: usize, path: &str) -> std::io::Result<()> {
-    let resources = build(n);
+pub fn run(kind: Kind, n: usize, path: &str) -> std::io::Result<()> {
+    let resources = match kind {
+        Kind::Service => connections(n),
+        _ => build(n),
+    };
     let mut out = std::io::BufWriter::with_capacity(64 << 10, std::fs::File::create(path)?);
     let mut text = String::with_capacity(1024);
     for (at, resource) in resources.iter().enumerate() {
@@ -87,6 +90,161 @@ fn build(n: usize) -> Vec<Resource> {
     all
 }
 
+/// What is exported of every resource of a connection, on both sides of what only some have.
+const SWITCHES: &str = "\"purge_on_delete\": false, \"purged\": false, ";
+const EVENTS: &str = "\"receive_events\": true, \"references\": [], ";
+
+/// The resources of kind `service`.
+fn connections(n: usize) -> Vec<Resource> {
+    let n_devices = n_devices(n);
+    let mut all = Vec::with_capacity(11 * n);
+    for number in 0..n {
+        let customer = number / CONNECTIONS_A_CUSTOMER;
+        let mut addresses = [const { String::new() }; 2];
+        let mut instances = [0; 2];
+        for (at, end) in [2 * number, 2 * number + 1].into_iter().enumerate() {
+            instances[at] = all.len() as u32;
+            addresses[at] = site(number, customer, end, n_devices, &mut all);
+        }
+        if customer % 3 == 0 {
+            let device = format!("r{}", customer % n_devices);
+            let bandwidth = BANDWIDTHS[number % BANDWIDTHS.len()];
+            let interval = if bandwidth > 500 { 10 } else { 60 };
+            let [a, b] = &addresses;
+            let attributes = format!(
+                "{{\"comment\": \"Customer {customer}: {bandwidth} Mbit/s\", \"device\": \"{device}\", \"interval\": {interval}, \"mutators\": [], \"name\": \"mon-vpn-{number}\", {SWITCHES}{EVENTS}\"report_only\": false, \"send_event\": true, \"targets\": [\"{a}\", \"{b}\"]}}"
+            );
+            let id = format!("vpn::Monitor[{device},name=mon-vpn-{number}]");
+            all.push(hashed(id, device, attributes, instances.to_vec()));
+        }
+    }
+    all
+}
+
+/// One end of a connection.
+struct End {
+    number: usize,
+    customer: usize,
+    bandwidth: usize,
+    is_encrypted: bool,
+    device: String,
+    port: usize,
+    address: String,
+    neighbour: String,
+    description: String,
+}
+
+impl End {
+    fn add(
+        &self,
+        all: &mut Vec<Resource>,
+        class: &str,
+        name: &str,
+        attributes: String,
+        requires: Vec<u32>,
+    ) {
+        let device = &self.device;
+        let id = format!("vpn::{class}[{device},name={name}]");
+        all.push(hashed(id, device.clone(), attributes, requires));
+    }
+}
+
+/// The resources of one end of a connection; its address.
+fn site(
+    number: usize,
+    customer: usize,
+    end: usize,
+    n_devices: usize,
+    all: &mut Vec<Resource>,
+) -> String {
+    let (high, low) = (end / 60, 4 * (end % 60));
+    let network = format!("10.{}.{}", high / 256, high % 256);
+    let port = end / n_devices;
+    let end = End {
+        number,
+        customer,
+        bandwidth: BANDWIDTHS[number % BANDWIDTHS.len()],
+        is_encrypted: number % 7 == 0,
+        device: format!("r{}", end % n_devices),
+        port,
+        address: format!("{network}.{}", low + 1),
+        neighbour: format!("{network}.{}", low + 2),
+        description: match end % 4 {
+            0 => format!("rack {port}"),
+            _ => String::new(),
+        },
+    };
+    let instance = all.len() as u32;
+    routing(&end, all, instance);
+    features(&end, all, instance);
+    end.address
+}
+
+/// What every end has: an instance, an interface and a peer.
+fn routing(end: &End, all: &mut Vec<Resource>, instance: u32) {
+    let End {
+        number,
+        customer,
+        bandwidth,
+        device,
+        port,
+        address,
+        neighbour,
+        description,
+        ..
+    } = end;
+    let as_number = 64512 + customer;
+    let name = format!("vrf-vpn-{number}-{device}");
+    let attributes = format!(
+        "{{\"comment\": \"Customer {customer} {bandwidth} Mbit/s\", \"device\": \"{device}\", \"max_routes\": 1000, \"mutators\": [], \"name\": \"{name}\", {SWITCHES}{EVENTS}\"report_only\": false, \"route_target\": \"target:{as_number}:{number}\", \"send_event\": true}}"
+    );
+    end.add(all, "RoutingInstance", &name, attributes, Vec::new());
+    let vlan = 1 + port % 4000;
+    let name = format!("ge-0/0/{port}.{vlan}");
+    let mtu = if end.is_encrypted { 1400 } else { 1500 };
+    let attributes = format!(
+        "{{\"address\": \"{address}\", \"comment\": \"\", \"device\": \"{device}\", \"is_enabled\": true, \"mtu\": {mtu}, \"mutators\": [], \"name\": \"{name}\", \"port\": \"ge-0/0/{port}\", {SWITCHES}{EVENTS}\"report_only\": false, \"send_event\": true, \"vlan\": {vlan}}}"
+    );
+    end.add(all, "Interface", &name, attributes, vec![instance]);
+    let name = format!("bgp-vpn-{number}-{device}");
+    let attributes = format!(
+        "{{\"as_number\": {as_number}, \"comment\": \"{description}\", \"device\": \"{device}\", \"mutators\": [], \"name\": \"{name}\", \"neighbour\": \"{neighbour}\", {SWITCHES}{EVENTS}\"report_only\": false, \"send_event\": true, \"timers\": {{\"hold\": 90, \"keepalive\": 30}}}}"
+    );
+    end.add(all, "Peer", &name, attributes, vec![instance + 1, instance]);
+}
+
+/// What an end has by the features of its connection.
+fn features(end: &End, all: &mut Vec<Resource>, instance: u32) {
+    let End {
+        number,
+        bandwidth,
+        device,
+        address,
+        neighbour,
+        ..
+    } = end;
+    if *bandwidth < 1000 {
+        let name = format!("qos-vpn-{number}-{device}");
+        let burst = bandwidth * 125;
+        let attributes = format!(
+            "{{\"burst\": {burst}, \"comment\": \"\", \"device\": \"{device}\", \"mutators\": [], \"name\": \"{name}\", {SWITCHES}\"rate\": {bandwidth}, {EVENTS}\"report_only\": false, \"send_event\": true}}"
+        );
+        end.add(all, "Shaper", &name, attributes, vec![instance]);
+    }
+    let name = format!("acl-vpn-{number}-{device}");
+    let attributes = format!(
+        "{{\"allowed\": [\"{address}\", \"{neighbour}\"], \"comment\": \"networks of vpn-{number}\", \"device\": \"{device}\", \"mutators\": [], \"name\": \"{name}\", {SWITCHES}{EVENTS}\"report_only\": false, \"send_event\": true}}"
+    );
+    end.add(all, "Filter", &name, attributes, vec![instance]);
+    if end.is_encrypted {
+        let name = format!("ipsec-vpn-{number}-{device}");
+        let attributes = format!(
+            "{{\"cipher\": \"aes-256-gcm\", \"comment\": \"\", \"device\": \"{device}\", \"mutators\": [], \"name\": \"{name}\", {SWITCHES}{EVENTS}\"remote\": \"{neighbour}\", \"report_only\": false, \"send_event\": true}}"
+        );
+        end.add(all, "Tunnel", &name, attributes, vec![instance]);
+    }
+}
+
 fn plain<'a>(name: &'a str, value: &'a str) -> Fields<'a> {
     Fields {
         name,
@@ -117,12 +275,16 @@ fn resource(agent: &str, fields: &Fields, requires: Vec<u32>) -> Resource {
         attributes,
         "{{\"agentname\": \"{agent}\", \"fail\": false, \"int_value\": {int_value}, \"managed\": true, \"mutators\": [], \"name\": \"{name}\", \"purge_on_delete\": false, \"purged\": false, \"receive_events\": true, \"references\": [], \"report_only\": false, \"send_event\": {send_event}, \"value\": \"{value}\"}}"
     );
+    hashed(id, agent.to_owned(), attributes, requires)
+}
+
+fn hashed(id: String, agent: String, attributes: String, requires: Vec<u32>) -> Resource {
     let mut hash = Md5::new();
     hash.update(id.as_bytes());
     hash.update(attributes.as_bytes());
     Resource {
         id,
-        agent: agent.to_owned(),
+        agent,
         attributes,
         hash: hash.finalize().into(),
         requires,

@@ -102,15 +102,20 @@ fn module(kind: Kind, directory: &Path) -> std::io::Result<()> {
 }
 
 /// Connections that a customer has, and ports that a device has for them.
-const CONNECTIONS_A_CUSTOMER: usize = 8;
+pub const CONNECTIONS_A_CUSTOMER: usize = 8;
 const PORTS_A_DEVICE: usize = 48;
 
 /// Bandwidths of one connection after the other.
-const BANDWIDTHS: [usize; 5] = [50, 100, 200, 500, 1000];
+pub const BANDWIDTHS: [usize; 5] = [50, 100, 200, 500, 1000];
+
+/// Devices for `n` connections.
+pub fn n_devices(n: usize) -> usize {
+    (2 * n).div_ceil(PORTS_A_DEVICE).max(2)
+}
 
 fn connections(n: usize) -> String {
     let mut text = "import vpn\n\n".to_owned();
-    let n_devices = (2 * n).div_ceil(PORTS_A_DEVICE).max(2);
+    let n_devices = n_devices(n);
     for device in 0..n_devices {
         let vendor = match device % 3 {
             0 => ", vendor=\"other\"",

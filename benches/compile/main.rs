@@ -18,8 +18,11 @@ fn main() {
     match arguments.first().map(String::as_str) {
         Some("--measure") => return measure::child(&arguments[1..]),
         Some("--floor") => {
-            let n = arguments[1].parse().expect("a number of services");
-            return floor::run(n, &arguments[2]).expect("the floor writes its file");
+            let mut kinds = Kind::ALL.into_iter();
+            let kind = kinds.find(|kind| kind.name() == arguments[1]);
+            let kind = kind.expect("a kind of projects");
+            let n = arguments[2].parse().expect("a number of services");
+            return floor::run(kind, n, &arguments[3]).expect("the floor writes its file");
         }
         _ => {}
     }
@@ -29,12 +32,20 @@ fn main() {
         oracle: std::env::var_os("STEWARD_ORACLE").map(PathBuf::from),
     };
     bench.cold_start();
-    bench.same_as_the_floor();
-    for kind in Kind::ALL {
+    for kind in WITH_FLOOR {
+        bench.same_as_the_floor(kind);
+    }
+    // Names of kinds; without any all of them.
+    let named = |kind: &Kind| arguments.iter().any(|name| name == kind.name());
+    let some = Kind::ALL.iter().any(named);
+    for kind in Kind::ALL.into_iter().filter(|kind| !some || named(kind)) {
         bench.beside_the_reference(kind);
         bench.growth(kind);
     }
 }
+
+/// The kinds that have a floor.
+const WITH_FLOOR: [Kind; 2] = [Kind::Refine, Kind::Service];
 
 struct Bench {
     dir: PathBuf,
@@ -67,12 +78,13 @@ impl Bench {
         command
     }
 
-    fn floor(&self, n: usize) -> Vec<String> {
+    fn floor(&self, kind: Kind, n: usize) -> Vec<String> {
         let program = std::env::current_exe().expect("our own path");
         let out = self.out("floor.json");
         vec![
             program.display().to_string(),
             "--floor".to_owned(),
+            kind.name().to_owned(),
             n.to_string(),
             out,
         ]
@@ -111,20 +123,22 @@ impl Bench {
     }
 
     /// The floor is honest: its resources are those of the compiler.
-    fn same_as_the_floor(&self) {
-        let project = self.project(Kind::Refine, 100);
+    fn same_as_the_floor(&self, kind: Kind) {
+        let project = self.project(kind, 100);
         best(1, &self.steward(&project));
-        best(1, &self.floor(100));
-        let read = |name: &str| {
-            let text = std::fs::read(self.out(name)).expect("the output is there");
-            let mut resources: Vec<serde_json::Value> =
-                serde_json::from_slice(&text).expect("the output is JSON");
-            resources.sort_by_key(|resource| resource["id"].to_string());
-            resources
-        };
+        best(1, &self.floor(kind, 100));
         assert!(
-            read("steward.json") == read("floor.json"),
+            resources(&self.dir.join("steward.json")) == resources(&self.dir.join("floor.json")),
             "the floor builds other resources than the compiler"
+        );
+    }
+
+    /// So are those of the reference.
+    fn same_as_the_reference(&self, project: &Path) {
+        best(1, &self.steward(project));
+        assert!(
+            resources(&self.dir.join("steward.json")) == resources(&project.join("reference.json")),
+            "the reference exports other resources than the compiler"
         );
     }
 
@@ -143,7 +157,12 @@ impl Bench {
             let project = self.project(kind, n);
             let steward = best(15, &self.steward(&project));
             let reference = self.reference(&project);
-            let floor = (kind == Kind::Refine).then(|| best(15, &self.floor(n)));
+            if reference.is_some() {
+                self.same_as_the_reference(&project);
+            }
+            let floor = WITH_FLOOR
+                .contains(&kind)
+                .then(|| best(15, &self.floor(kind, n)));
             let column = |usage: Option<Usage>| {
                 usage.map_or_else(
                     || ["-".to_owned(), "-".to_owned()],
@@ -195,4 +214,30 @@ impl Bench {
         }
         println!();
     }
+}
+
+/// The resources of a file, in one order, without the version, which some files give ids and others do not.
+fn resources(path: &Path) -> Vec<serde_json::Value> {
+    let text = std::fs::read(path).expect("the output is there");
+    let mut resources: Vec<serde_json::Value> =
+        serde_json::from_slice(&text).expect("the output is JSON");
+    for resource in &mut resources {
+        let Some(fields) = resource.as_object_mut() else {
+            continue;
+        };
+        fields.remove("version");
+        fields.sort_keys();
+        if let Some(requires) = fields
+            .get_mut("requires")
+            .and_then(|all| all.as_array_mut())
+        {
+            for required in requires.iter_mut() {
+                let id = required.as_str().unwrap_or_default();
+                *required = id.trim_end_matches(",v=0").into();
+            }
+            requires.sort_by_key(ToString::to_string);
+        }
+    }
+    resources.sort_by_key(|resource| resource["id"].to_string());
+    resources
 }

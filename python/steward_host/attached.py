@@ -12,7 +12,7 @@ import os
 import sys
 
 from inmanta import ast
-from steward_host import host, locating
+from steward_host import calls, host, locating
 from steward_host.compiling import Compiling
 from steward_host.pipe import Closed, Pipe
 
@@ -78,7 +78,7 @@ class Attached:
         # The model is complete, and Steward waits; the number of its question.
         self._shown: dict[str, Any] | None = None
         _current = self
-        self._pipe.send("hello", host.hello())
+        self._pipe.send("hello", host.hello(calls.works()))
 
     @property
     def is_complete(self) -> bool:

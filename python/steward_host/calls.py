@@ -39,20 +39,27 @@ def value(given: Any) -> Any:
     """The internal value that something in a frame stands for."""
     kind = type(given)
     if kind is tuple:
-        if len(given) == 1:
+        size = len(given)
+        if size == 1:
             inner = given[0]
             if type(inner) is dict:
                 return {key: value(item) for key, item in inner.items()}
             return [value(item) for item in inner]
-        found = runtime._instances.get(given[0])
+        found = _instances.get(given[0])
         if found is None:
             found = runtime.instance(given[0], given[1])
-        if len(given) == 4:
+        if size > 2:
             # Variables are assigned once: what is known stays true.
             known = found._values
-            for name, item in zip(given[2], given[3]):
-                known[name] = value(item) if type(item) is tuple or type(item) is bytes else item
+            known.update(zip(given[2], given[3]))
+            if size > 4:
+                for name, item in zip(given[4], given[5]):
+                    known[name] = value(item)
         return found
     if kind is bytes:
         return msgpack.ext_decoders[given[0]](given[1:])
     return given
+
+
+# The handles that there are.
+_instances = runtime._instances

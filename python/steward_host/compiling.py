@@ -54,7 +54,7 @@ class Compiling:
         self._project = project
         # What module code raised last.
         self.raised: BaseException | None = None
-        self.served: dict[str, Callable[[Any], None]] = {
+        self.served: dict[str, Callable[[Any], object]] = {
             "call": self.call,
             "calls": self.calls,
             "again": self.again,
@@ -192,16 +192,19 @@ class Compiling:
     def calls(self, requests: list[Call]) -> None:
         """Calls plugins, one after the other, up to one that fails."""
         for request in requests:
-            if not self.call(request):
+            if not self.call(request, True):
                 return
 
-    def call(self, request: Call) -> bool:
-        """Calls a plugin through the `call` attribute of its class; False: it has failed."""
+    def call(self, request: Call, in_frame: bool = False) -> bool:
+        """Calls a plugin through the `call` attribute of its class; False: it has failed.
+
+        `in_frame`: it came in a frame of calls, so that a text may go back in its own form.
+        """
         number = request[0]
         try:
             self._values.constructs = True
             result = self._call(request)
-            if type(result) is str:
+            if in_frame and type(result) is str:
                 try:
                     packed = calls.TEXT + number.to_bytes(8, "big") + result.encode()
                 except UnicodeEncodeError:

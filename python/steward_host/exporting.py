@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from steward_host.pipe import Pipe
     from steward_host.values import Values
 
-    Fail = Callable[..., None]
+    Fail = Callable[..., object]
 
 
 class Exporting:
@@ -35,7 +35,7 @@ class Exporting:
         self._declared = declared
         self._fail = fail
         self.exporter: export.Exporter | None = None
-        self.served: dict[str, Callable[[Any], None]] = {
+        self.served: dict[str, Callable[[Any], object]] = {
             "begin_export": self.begin_export,
             "map": self.map,
             "assemble": self.assemble,

@@ -17,10 +17,10 @@ PROTOCOL = 1
 TICK = 1.0
 
 
-def hello() -> dict[str, Any]:
-    """The first message of a host: who it is."""
+def hello(reads_calls: bool = False) -> dict[str, Any]:
+    """The first message of a host: who it is, and whether it takes frames of calls."""
     version = ".".join(str(part) for part in sys.version_info[:3])
-    return {"protocol": PROTOCOL, "python": version, "pid": os.getpid(), "reads_calls": False}
+    return {"protocol": PROTOCOL, "python": version, "pid": os.getpid(), "reads_calls": reads_calls}
 
 
 def serve(mode: str, pipe: Pipe) -> int:
@@ -29,7 +29,7 @@ def serve(mode: str, pipe: Pipe) -> int:
         if mode == "compile":
             from steward_host import calls
 
-            pipe.send("hello", {**hello(), "reads_calls": calls.works()})
+            pipe.send("hello", hello(calls.works()))
             return _compile(pipe)
         pipe.send("hello", hello())
         return _execute(pipe)

@@ -145,6 +145,10 @@ class Values:
 
     def argument(self, value: object, parameter: Argument | None, plugin: str) -> object:
         """The value as the plugin gets it. Its type was checked by the compiler."""
+        if type(value) is runtime.Instance and plugin not in self.dataclasses:
+            # As below; its attributes were not looked at when it was checked.
+            path = "<argument>" if parameter is None else parameter.name
+            return DynamicProxy(value, context=ProxyContext(path=path, validated=False))
         if isinstance(value, Unknown):
             # Only a plugin that allows them is called with one.
             return value

@@ -12,7 +12,8 @@
 //! | | meaning |
 //! |---|---|
 //! | `(number, entity)` | an instance |
-//! | `(number, entity, names, values)` | an instance, and what is known of it |
+//! | `(number, entity, names, values)` | an instance, and attributes whose values Python has itself |
+//! | `(number, entity, names, values, names, values)` | the same, and attributes with other values |
 //! | `(container,)` | a list or dict in which there are values of this table |
 //! | `b"\x04…"` | an extension value of MessagePack: its type, and its payload |
 //!

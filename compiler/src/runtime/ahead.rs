@@ -16,7 +16,8 @@
 //!   that it was in are known, and the error is that of this call.
 //! - *An exception.* The first call that fails ends its frame in Python, so those behind it are not called.
 //! - *Other code that runs in between* and asks Python, prints, or looks at files: a step that may do so ends what goes
-//!   ahead ([`Look::Stop`]). Should one do so nevertheless, the calls that went have their answers first.
+//!   ahead ([`Look::Stop`]), and so does a plugin that may return what only Python can write as a text. Should one ask
+//!   nevertheless, the calls that went have their answers first.
 //! - *A mistake of the model* at a step in between: the calls that went run, but their answers, output and log lines count
 //!   no more. This is the one difference: the reference would not have called them. It is why nothing goes ahead when a
 //!   test of a module runs the compile, since such a test may look at what the plugins did.
@@ -26,10 +27,11 @@ use std::collections::VecDeque;
 use super::calls::{Arguments, Site, Way};
 use super::eval::Ready;
 use super::{Action, Machine, Step, VarId};
-use crate::hir::{Callee, ExprId, ExprKind, FormatPart};
+use crate::hir::{Callee, ExprId, ExprKind, FormatPart, PluginId};
 use crate::plugins::{Body, PluginError};
 use crate::protocol::FromHost;
 use crate::protocol::calls::Marshal;
+use crate::types::Type;
 
 /// Calls of one frame. More save nothing, and would keep answers waiting in the pipe.
 const MOST_CALLS: usize = 64;
@@ -114,9 +116,9 @@ impl Machine<'_> {
     }
 
     /// Writes the calls that may go with one that goes now; how many.
-    pub(super) fn gather(&mut self, out: &mut Marshal) -> usize {
+    pub(super) fn gather(&mut self, first: PluginId, out: &mut Marshal) -> usize {
         let is_watched = self.options.python.attached().is_some();
-        if is_watched || self.has_objects || self.observes_types() {
+        if is_watched || self.observes_types() || self.has_objects || self.gives_objects(first) {
             return 0;
         }
         let mut n_calls = 0;
@@ -134,13 +136,40 @@ impl Machine<'_> {
                         answer: None,
                     });
                     n_calls += 1;
-                    if n_calls == MOST_CALLS || out.len() > MOST_BYTES {
+                    let is_full = n_calls == MOST_CALLS || out.len() > MOST_BYTES;
+                    if is_full || self.gives_objects(site.plugin) {
                         break;
                     }
                 }
             }
         }
         n_calls
+    }
+
+    /// Whether a plugin may return objects that only Python knows. Steps that make texts of those ask Python for them.
+    fn gives_objects(&self, plugin: PluginId) -> bool {
+        let mut rest = vec![self.program.plugins[plugin.index()].returns];
+        while let Some(ty) = rest.pop() {
+            match &self.program.types[ty.index()] {
+                Type::Any | Type::AnyList | Type::AnyDict | Type::Reference(_) => return true,
+                Type::ListOf(inner) | Type::DictOf(inner) | Type::Nullable(inner) => {
+                    rest.push(*inner);
+                }
+                Type::Typedef(id) => rest.push(self.program.typedefs[id.index()].base),
+                Type::Union(all) => rest.extend(all),
+                Type::Null
+                | Type::String
+                | Type::Int
+                | Type::Float
+                | Type::Number
+                | Type::Bool
+                | Type::List
+                | Type::Dict
+                | Type::Entity(_)
+                | Type::Literal(_) => {}
+            }
+        }
+        false
     }
 
     fn look(&mut self, step: &Step) -> Look {

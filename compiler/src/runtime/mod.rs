@@ -40,6 +40,7 @@ mod numbers;
 mod observers;
 mod promises;
 mod python;
+mod python_calls;
 mod python_export;
 mod questions;
 mod reads;

@@ -30,6 +30,9 @@ const MOST_DEPTH: u32 = 8;
 /// Only the first slots of an entity travel: those that Python knows of an instance are the bits of a word.
 const SLOTS: u32 = 64;
 
+/// Attributes that go with an instance: the slot within it, and the value.
+type Going = smallvec::SmallVec<[(u32, Value); 8]>;
+
 /// What plugins read, and what Python knows.
 #[derive(Default)]
 pub(super) struct Told {
@@ -179,34 +182,37 @@ impl Machine<'_> {
         let going = self.going_along(id, call);
         let program = self.program;
         let entity = self.instance(id).entity;
-        call.out.tuple(if going.is_empty() { 2 } else { 4 });
+        let (plain, others): (Going, Going) = going
+            .into_iter()
+            .partition(|(_, value)| self.is_of_python(*value));
+        let n_parts = match (plain.is_empty(), others.is_empty()) {
+            (true, true) => 2,
+            (false, true) => 4,
+            (_, false) => 6,
+        };
+        call.out.tuple(n_parts);
         call.out.int(self.number_of(id).into());
         call.out.text(program.entity_name(entity));
-        if going.is_empty() {
-            return;
+        for part in [plain, others].into_iter().take((n_parts - 2) / 2) {
+            call.out.tuple(part.len());
+            for (at, _) in &part {
+                let attribute = program.entity(entity).slots[*at as usize];
+                let name = program.attribute(attribute).name;
+                call.out.text(program.text(name));
+            }
+            call.out.tuple(part.len());
+            call.depth += 1;
+            for (_, value) in part {
+                self.tell(value, call);
+            }
+            call.depth -= 1;
         }
-        call.out.tuple(going.len());
-        for (at, _) in &going {
-            let attribute = program.entity(entity).slots[*at as usize];
-            let name = program.attribute(attribute).name;
-            call.out.text(program.text(name));
-        }
-        call.out.tuple(going.len());
-        call.depth += 1;
-        for (_, value) in going {
-            self.tell(value, call);
-        }
-        call.depth -= 1;
     }
 
     /// The values of an instance that go with it. By now Python knows them: an instance that leads back here goes as a
     /// plain handle.
-    fn going_along(
-        &mut self,
-        id: InstId,
-        call: &mut Telling,
-    ) -> smallvec::SmallVec<[(u32, Value); 8]> {
-        let mut going = smallvec::SmallVec::new();
+    fn going_along(&mut self, id: InstId, call: &mut Telling) -> Going {
+        let mut going = Going::new();
         if call.depth == MOST_DEPTH || call.n_left == 0 {
             return going;
         }

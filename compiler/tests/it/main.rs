@@ -1,5 +1,6 @@
 //! The compiler at its boundary: source text to output, diagnostics and resources.
 
+mod ahead;
 #[allow(dead_code, reason = "the differential test uses the rest")]
 #[path = "../differential/answer.rs"]
 mod answer;

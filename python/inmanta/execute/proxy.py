@@ -52,16 +52,27 @@ class ProxyContext:
     `allow_reference_values` whether its direct elements may be references (None: not said, so no).
     """
 
-    __slots__ = ("path", "validated", "allow_reference_values")
+    __slots__ = ("_path", "_parent", "validated", "allow_reference_values")
 
     def __init__(self, *, path: str, validated: bool = True, allow_reference_values: bool | None = None) -> None:
-        self.path = path
+        self._path = path
+        self._parent: ProxyContext | None = None
         self.validated = validated
         self.allow_reference_values = allow_reference_values
 
+    @property
+    def path(self) -> str:
+        """Put together when a message wants it: most values are read without one."""
+        parts = []
+        context: ProxyContext | None = self
+        while context is not None:
+            parts.append(context._path)
+            context = context._parent
+        return "".join(reversed(parts))
+
     def nested(self, *, relative_path: str) -> ProxyContext:
         """The context of an element: what was allowed for the direct elements is not for theirs."""
-        return ProxyContext(path=self.path + relative_path, validated=self.validated, allow_reference_values=None)
+        return _below(self, relative_path, self.validated)
 
     def allow_references(self) -> ProxyContext:
         """The same, with references among the direct elements."""
@@ -71,6 +82,12 @@ class ProxyContext:
         if exportcontext.active:
             return True
         return self.validated if self.allow_reference_values is None else self.allow_reference_values
+
+
+def _below(parent: ProxyContext, relative_path: str, validated: bool) -> ProxyContext:
+    made = ProxyContext(path=relative_path, validated=validated)
+    made._parent = parent
+    return made
 
 
 class _ExportContext:
@@ -161,6 +178,9 @@ class DynamicProxy:
         if type(value) in _PLAIN:
             return value
         context = self._get_context()
+        if type(value) is Instance:
+            # As below, without the questions that such a value answers with no.
+            return DynamicProxy(value, context=_below(context or _UNNAMED, relative_path, False))
         if _is_reference(value) and not (
             context.should_allow_references() if context is not None else exportcontext.active
         ):

@@ -1,0 +1,417 @@
+//! Calls of plugins that go ahead of their turn (`runtime/ahead.rs`), with what their plugins read (`runtime/told.rs`):
+//! nothing of it may be noticed. Each model here runs as it is, and with a type in it whose condition calls Python, so
+//! that nothing goes ahead; what is printed, said and exported must be the same. With `STEWARD_ORACLE` the reference says
+//! so, too.
+
+use std::time::Duration;
+
+use steward_compiler::Options;
+
+use crate::disk::Disk;
+use crate::lang::Outcome;
+
+const MODULE: &str = "name: m\nversion: 1.0.0\nlicense: Apache-2.0\n";
+
+/// A type that nobody uses; it keeps calls from going ahead.
+const IN_TURN: &str = "\ntypedef watched as string matching m::always(self)\n";
+const ALWAYS: &str = r#"
+from inmanta.plugins import plugin
+
+@plugin
+def always(text: "string") -> "bool":
+    return True
+"#;
+
+fn project(main: &str, plugins: &str, in_turn: bool) -> Disk {
+    let main = match in_turn {
+        true => format!("{main}{IN_TURN}"),
+        false => main.to_owned(),
+    };
+    let files = [
+        ("project.yml", "name: ahead\nmodulepath: libs\n".to_owned()),
+        ("main.cf", main),
+        ("libs/m/module.yml", MODULE.to_owned()),
+        ("libs/m/model/_init.cf", String::new()),
+        ("libs/m/plugins/__init__.py", format!("{ALWAYS}{plugins}")),
+        (
+            "libs/m/templates/seen.tmpl",
+            "{{ 'x' | m.seen }}".to_owned(),
+        ),
+    ];
+    let files = files.map(|(name, text)| (name.to_owned(), text));
+    Disk::new(&files)
+}
+
+/// What the reference prints: the lines of the model and its plugins, which begin with `> `.
+fn printed_by_the_reference(disk: &Disk) -> Option<String> {
+    let python = std::env::var_os("STEWARD_ORACLE")?;
+    let output = std::process::Command::new(python)
+        .args(["-m", "inmanta.app", "compile"])
+        .current_dir(disk.path())
+        .output()
+        .expect("the reference starts");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let lines = text.lines().filter(|line| line.starts_with("> "));
+    Some(lines.map(|line| format!("{line}\n")).collect())
+}
+
+/// Runs a model both ways; the outcome, which is the same.
+#[track_caller]
+fn check(main: &str, plugins: &str, options: &Options) -> Outcome {
+    let disk = project(main, plugins, false);
+    let ahead = disk.run(options, &[]);
+    let in_turn = project(main, plugins, true).run(options, &[]);
+    let said = |outcome: &Outcome| {
+        let diagnostics = outcome.compiled.diagnostics.iter();
+        let diagnostics = diagnostics.map(|diagnostic| {
+            // Numbers of instances are the same, places in temporary directories are not.
+            let message = diagnostic.message.clone();
+            let line = diagnostic.location.as_ref().map(|at| at.line);
+            let causes = diagnostic.causes.iter().map(|cause| cause.message.clone());
+            (message, line, causes.collect::<Vec<_>>())
+        });
+        diagnostics.collect::<Vec<_>>()
+    };
+    assert_eq!(ahead.printed, in_turn.printed);
+    assert_eq!(said(&ahead), said(&in_turn));
+    if options.time_limit.is_none()
+        && let Some(reference) = printed_by_the_reference(&disk)
+    {
+        let ours = ahead.printed.lines().filter(|line| line.starts_with("> "));
+        let ours: String = ours.map(|line| format!("{line}\n")).collect();
+        assert_eq!(ours, reference);
+    }
+    ahead
+}
+
+/// Things with a name, an owner that is known at once, and parts that become known late.
+const THINGS: &str = r#"
+import m
+
+entity Thing:
+    string name
+    int number
+    string label
+    string? late = null
+end
+Thing.owner [1] -- Owner.things [0:]
+Thing.parts [0:] -- Part.thing [1]
+
+entity Owner:
+    string name
+end
+Owner.parent [0:1] -- Owner.children [0:]
+
+entity Part:
+    string name
+    int weight = 1
+end
+
+index Thing(name)
+index Owner(name)
+
+implement Owner using std::none
+implement Part using std::none
+implement Thing using thing
+"#;
+
+const RECORDING: &str = r#"
+from inmanta.ast import UnsetException
+HISTORY = []
+LATE = {}
+
+def note(*parts):
+    HISTORY.append(" ".join(str(part) for part in parts))
+    return len(HISTORY)
+
+@plugin
+def text(value: "string") -> "string":
+    return f"{value}-{note('text', value)}"
+
+@plugin
+def read(thing: "any") -> "string":
+    """Reads an attribute, and attributes of relations; notes what is there when it runs."""
+    owner = thing.owner
+    note("read", thing.name, owner.name)
+    try:
+        parent = owner.parent.name
+    except UnsetException:
+        parent = "unset"
+    except Exception as error:
+        parent = type(error).__name__
+    try:
+        parts = [part.name for part in thing.parts]
+    except UnsetException:
+        parts = "unset"
+    return f"{thing.name}/{parent}/{parts}/{note('was read', parent, parts)}"
+
+@plugin
+def whole(thing: "any") -> "string":
+    """Runs again until all parts are there."""
+    note("whole", thing.name)
+    return ",".join(f"{part.name}*{part.weight}" for part in thing.parts) + f" {note('ends')}"
+
+@plugin
+def many(items: "any", more: "dict" = {}) -> "string":
+    note("many", len(items))
+    return ",".join(str(getattr(item, "name", item)) for item in items) + str(sorted(more))
+
+@plugin
+def number(value: "int", times: "int" = 2) -> "int":
+    note("number", value, times)
+    return value * times
+
+@plugin
+def history(after: "any") -> "string":
+    return " | ".join(HISTORY)
+"#;
+
+#[test]
+fn plugins_are_called_in_the_order_of_the_queue_and_see_the_model_as_it_is_in_their_turn() {
+    let main = format!(
+        r#"{THINGS}
+implementation thing for Thing:
+    self.label = m::text("thing {{{{ self.name }}}} of {{{{ self.owner.name }}}}")
+    seen = m::read(self)
+    for i in std::sequence(m::number(self.number, times=1)):
+        self.parts += Part(name="part {{{{ i }}}}", weight=m::number(i))
+    end
+    all = m::whole(self)
+    names = m::many([self, self.owner], more={{"x": 1, "owner": self.owner}})
+    plain = m::many(["a", "b", self.name])
+    big = m::number(self.number * 1000000007, times=123456789)
+    std::print("> {{{{ self.label }}}} {{{{ seen }}}} {{{{ all }}}} {{{{ names }}}} {{{{ plain }}}} {{{{ big }}}}")
+end
+
+root = Owner(name="root")
+for o in std::sequence(7):
+    Owner(name="owner {{{{ o }}}}", parent=o > 3 ? root : null)
+end
+for t in std::sequence(120):
+    which = t > 99 ? 6 : t > 60 ? 4 : 2
+    Thing(name="t{{{{ t }}}}", number=t in [3, 8, 50, 77, 110] ? 3 : 1, owner=Owner[name="owner {{{{ which }}}}"])
+end
+labels = [thing.label for owner in root.children for thing in owner.things]
+history = m::history(labels)
+std::print("> {{{{ history }}}}")
+"#
+    );
+    let outcome = check(&main, RECORDING, &Options::default());
+    let errors = &outcome.compiled.diagnostics;
+    assert!(outcome.compiled.succeeded(), "{errors:#?}");
+    assert_eq!(outcome.printed.lines().count(), 121, "{}", outcome.printed);
+    assert!(outcome.printed.contains("unset"), "{}", outcome.printed);
+}
+
+/// A hundred calls that are ready together.
+const CALLS: &str = r#"
+import m
+for i in std::sequence(100):
+    result = m::f(i)
+    std::print("> result {{ result }} of {{ i }}")
+end
+"#;
+
+#[test]
+fn what_a_plugin_says_comes_in_the_order_of_the_calls_and_of_the_model() {
+    let plugins = r#"
+import logging
+@plugin
+def f(i: "int") -> "int":
+    print("> called", i)
+    if i == 50:
+        logging.getLogger("m").warning("halfway")
+        print("> no end", end="")
+    return i
+"#;
+    let outcome = check(CALLS, plugins, &Options::default());
+    assert!(outcome.compiled.succeeded());
+    assert_eq!(outcome.printed.lines().count(), 201);
+    assert_eq!(outcome.compiled.diagnostics[0].message, "halfway");
+}
+
+#[test]
+fn calls_behind_one_that_raises_are_not_made() {
+    let plugins = r#"
+@plugin
+def f(i: "int") -> "int":
+    print("> called", i)
+    if i == 41:
+        raise ValueError("not this one")
+    return i
+"#;
+    let outcome = check(CALLS, plugins, &Options::default());
+    let error = &outcome.compiled.diagnostics[0];
+    assert_eq!(error.message, "Exception in plugin m::f");
+    assert_eq!(outcome.compiled.diagnostics.len(), 1);
+    assert!(!outcome.printed.contains("called 42\n"));
+}
+
+#[test]
+fn calls_behind_a_result_of_the_wrong_type_count_as_not_made() {
+    let plugins = r#"
+@plugin
+def f(i: "int") -> "int":
+    print("> called", i)
+    return "no number" if i == 41 else i
+"#;
+    let outcome = check(CALLS, plugins, &Options::default());
+    assert!(!outcome.compiled.succeeded());
+    assert!(!outcome.printed.contains("called 42\n"));
+}
+
+#[test]
+fn a_mistake_between_two_calls_ends_what_is_heard_of_them() {
+    let main = r#"
+import m
+entity Box:
+    int value
+    string label = "x"
+end
+implement Box using box
+implementation box for Box:
+    self.value = m::f(self.label == "b7" ? 1 : 0)
+    if self.label == "b7":
+        self.value = 9
+    end
+end
+for i in std::sequence(30):
+    Box(label="b{{ i }}")
+end
+"#;
+    let plugins = r#"
+@plugin
+def f(i: "int") -> "int":
+    print("> called", i)
+    return i
+"#;
+    let outcome = check(main, plugins, &Options::default());
+    assert!(!outcome.compiled.succeeded());
+}
+
+#[test]
+fn a_time_limit_or_a_death_among_many_calls_is_that_of_the_call_that_ran() {
+    for (ends, says) in [
+        ("import time; time.sleep(600)", "did not end within the 2 s"),
+        ("import os; os._exit(3)", "the Python host ended"),
+    ] {
+        let plugins = format!(
+            "\n@plugin\ndef f(i: \"int\") -> \"int\":\n    print(\"> called\", i)\n    if i == 23:\n        {ends}\n    return i\n"
+        );
+        let options = Options {
+            time_limit: Some(Duration::from_secs(2)),
+            ..Options::default()
+        };
+        let outcome = check(CALLS, &plugins, &options);
+        let error = &outcome.compiled.diagnostics[0];
+        assert_eq!(error.message, "Exception in plugin m::f");
+        assert!(format!("{error:?}").contains(says), "{error:#?}");
+        assert!(
+            outcome.printed.contains("> called 22\n> called 23\n"),
+            "{ends}"
+        );
+        assert!(!outcome.printed.contains("> called 24"), "{ends}");
+    }
+}
+
+#[test]
+fn what_else_asks_python_between_two_calls_keeps_its_place() {
+    let main = r#"
+import m
+for i in std::sequence(20):
+    a = m::write(i)
+    b = std::template("m/seen.tmpl")
+    std::print("> {{ a }} {{ b }}")
+end
+"#;
+    let plugins = r#"
+STATE = []
+@plugin
+def write(i: "int") -> "int":
+    STATE.append(i)
+    return i
+
+@plugin
+def seen(text: "string") -> "string":
+    return f"{len(STATE)} {text}"
+"#;
+    let outcome = check(main, plugins, &Options::default());
+    let errors = &outcome.compiled.diagnostics;
+    assert!(outcome.compiled.succeeded(), "{errors:#?}");
+    assert_eq!(outcome.printed.lines().count(), 20);
+}
+
+/// Enough services for tiles.
+fn services(body: &str, end: &str) -> String {
+    let services: String = (0..1500)
+        .map(|i| format!("s{i} = Service(name=\"s{i}\")\n"))
+        .collect();
+    format!(
+        r#"
+import m
+entity Service:
+    string name
+    string text = ""
+    bool special = false
+end
+index Service(name)
+Service.parts [0:] -- Part.service [1]
+entity Part:
+    string name
+end
+implementation service for Service:
+    for i in std::sequence(2):
+        self.parts += Part(name="{{{{ self.name }}}}-{{{{ i }}}}")
+    end
+    {body}
+end
+implementation special for Service:
+    x = m::seen(self.name)
+end
+implement Service using service
+implement Part using std::none
+{services}{end}
+"#
+    )
+}
+
+const SEEN: &str = r#"
+CALLED = []
+@plugin
+def seen(text: "string") -> "string":
+    CALLED.append(text)
+    return f"{text} {len(CALLED)}"
+
+@plugin
+def order(after: "any") -> "string":
+    return f"{len(CALLED)} {CALLED[:3]} {CALLED[-3:]} {[str(thing)[-4:] for thing in after][:3]}"
+"#;
+
+#[test]
+fn a_model_runs_in_tiles_beside_plugins_that_it_does_not_call() {
+    let outcome = check(&services("", ""), SEEN, &Options::default());
+    assert!(outcome.compiled.succeeded());
+    assert!(outcome.compiled.ran_in_tiles);
+    for end in [
+        "std::print(m::seen(s0.name))",
+        "implement Service using special when self.special",
+    ] {
+        let outcome = check(&services("", end), SEEN, &Options::default());
+        assert!(outcome.compiled.succeeded());
+        assert!(!outcome.compiled.ran_in_tiles, "{end}");
+    }
+}
+
+#[test]
+fn calls_that_nobody_could_foresee_are_made_once_and_in_order() {
+    let body = "text = std::template(\"m/seen.tmpl\")";
+    let end = "order = m::order([s0, s1, s1499])\nstd::print(\"> {{ order }}\")";
+    // A template calls: that is found out when it runs, in a tile.
+    for (body, end) in [(body, ""), (body, end)] {
+        let main = services(body, end);
+        let outcome = check(&main, SEEN, &Options::default());
+        let errors = &outcome.compiled.diagnostics;
+        assert!(outcome.compiled.succeeded(), "{errors:#?}");
+        assert!(!outcome.compiled.ran_in_tiles);
+    }
+}
