@@ -9,6 +9,8 @@ use steward_compiler::{
     Compiled, DirWorld, Inputs, JsonWriter, Options, Partial, Severity, compile, compile_to, render,
 };
 
+use crate::python::{self, Pythons};
+
 use super::{CompileArguments, FAILED, Format, TROUBLE, USAGE};
 
 #[expect(clippy::print_stderr, reason = "diagnostics go to stderr")]
@@ -45,10 +47,17 @@ pub(super) fn run(arguments: &CompileArguments) -> ExitCode {
             "{line}"
         );
     });
+    let pythons = Pythons::new(arguments.python.clone().map(|path| (path, "--python")));
+    if pythons.named.is_some()
+        && let Err(message) = pythons.any()
+    {
+        eprintln!("steward: {message}");
+        return ExitCode::from(USAGE);
+    }
     let options = Options {
         export: arguments.export_json.is_some(),
         dump_model: arguments.dump_model.is_some(),
-        python: steward_compiler::PythonSource::Find(std::sync::Arc::new(python)),
+        python: steward_compiler::PythonSource::Find(Arc::new(move || python(&pythons))),
         inputs,
         partial: arguments.partial.then(|| Partial {
             sets: arguments.sets.clone(),
@@ -174,9 +183,8 @@ pub(super) fn find_project(named: Option<&Path>) -> Result<PathBuf, String> {
         .ok_or_else(|| "unable to find a project: there is no project.yml here or above".to_owned())
 }
 
-/// Our Python package, unpacked to the user's cache.
-fn python() -> Option<steward_compiler::PythonRuntime> {
-    crate::compile::python_runtime(&super::cache_dir())
-        .ok()
-        .flatten()
+/// A Python of this machine, with our package unpacked to the user's cache.
+fn python(pythons: &Pythons) -> Option<steward_compiler::PythonRuntime> {
+    let interpreter = pythons.any().ok()?;
+    python::runtime(interpreter.path, &super::cache_dir()).ok()
 }

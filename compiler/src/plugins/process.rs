@@ -233,6 +233,8 @@ pub(super) struct Process {
     pub(super) output: Output,
     /// Sessions that this process has had to their end.
     n_ended: u64,
+    /// Its version, and what it was started as; empty before it says so.
+    python: (String, String),
     #[cfg(target_os = "linux")]
     turns: Option<super::turns::Turns>,
 }
@@ -295,6 +297,7 @@ impl Process {
             limit: None,
             output,
             n_ended: 0,
+            python: Default::default(),
             #[cfg(target_os = "linux")]
             turns: None,
         }
@@ -307,7 +310,10 @@ impl Process {
                 protocol: protocol::VERSION,
                 python,
                 ..
-            } if is_recent(&python) => Ok(()),
+            } if is_recent(&python) => {
+                self.python = (python, interpreter.to_owned());
+                Ok(())
+            }
             FromHost::Hello { python, .. } if !is_recent(&python) => Err(HostError::ended(
                 format!("{interpreter} is Python {python}, but 3.11 or later is needed"),
             )),
@@ -319,6 +325,10 @@ impl Process {
                 "the Python host began with {other:?}"
             ))),
         }
+    }
+
+    pub(super) fn python(&self) -> (&str, &str) {
+        (&self.python.0, &self.python.1)
     }
 
     /// From now on this is the limit.

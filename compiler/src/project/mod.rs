@@ -2,11 +2,14 @@
 
 mod load;
 mod metadata;
+mod missing;
 mod modules;
+mod python;
 mod requirements;
 
 pub use load::{Loaded, load};
 pub use modules::{Module, environment, find, namespaces};
+pub use python::unmet as unmet_python;
 
 use crate::diagnostics::{Fail, fail};
 use crate::span::Loc;

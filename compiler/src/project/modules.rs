@@ -138,7 +138,7 @@ pub fn namespaces(world: &dyn World, project: &Project, above: &str) -> Vec<Stri
 }
 
 /// Where the packages of the project's virtual environment lie. Source: language.md 11.3.
-fn site_packages(world: &dyn World) -> Vec<String> {
+pub(super) fn site_packages(world: &dyn World) -> Vec<String> {
     let environment = environment(world);
     let libraries = environment.map(|environment| format!("{environment}/lib"));
     libraries
