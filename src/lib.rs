@@ -15,6 +15,7 @@ pub mod git;
 pub mod modules;
 pub mod observe;
 pub mod process;
+pub mod python;
 pub mod sandbox;
 pub mod server;
 pub mod store;

@@ -178,9 +178,9 @@ def current(project: Project) -> Attached | None:
 
 
 def _program() -> str:
-    import shutil
+    from inmanta import _program
 
-    program = os.environ.get("STEWARD_PROGRAM") or shutil.which("steward")
+    program = _program.find()
     if program is None:
         raise ast.CompilerException("a compile is run by the program `steward`, which is not on the path")
     return program

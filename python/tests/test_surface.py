@@ -11,7 +11,7 @@ import time
 import unittest
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
-from inmanta import const, data
+from inmanta import app, const, data
 from inmanta.agent.cache import AgentCache
 from inmanta.agent.handler import CRUDHandler, cache
 from inmanta.ast import type as types
@@ -31,6 +31,26 @@ class Clock:
 
     def __call__(self) -> float:
         return self.now
+
+
+class TheCommandOfAuthors(unittest.TestCase):
+    """`inmanta …`, which authors type, is `steward …`."""
+
+    def test_what_both_have_is_handed_over(self) -> None:
+        for given, expected in [
+            ("compile", "compile"),
+            ("-vvv --log-file x compile --project p", "compile --project p"),
+            ("project install", "project install"),
+            ("export -j out.json", "compile --export-json out.json"),
+            ("export -j out.json --partial", "compile --export-json out.json --partial"),
+            ("--help", "--help"),
+        ]:
+            self.assertEqual(app._arguments(given.split()), expected.split(), given)
+
+    def test_what_only_the_reference_has_says_so(self) -> None:
+        for given in ["module create x", "server", "export", "export --server_port 1 -j x", "--nope compile"]:
+            with self.assertRaisesRegex(SystemExit, "Steward", msg=given):
+                app._arguments(given.split())
 
 
 class Named:

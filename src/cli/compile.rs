@@ -9,6 +9,8 @@ use steward_compiler::{
     Compiled, DirWorld, Inputs, JsonWriter, Options, Partial, Severity, compile, compile_to, render,
 };
 
+use crate::python::{self, Pythons};
+
 use super::{CompileArguments, FAILED, Format, TROUBLE, USAGE};
 
 #[expect(clippy::print_stderr, reason = "diagnostics go to stderr")]
@@ -45,11 +47,18 @@ pub(super) fn run(arguments: &CompileArguments) -> ExitCode {
             "{line}"
         );
     });
-    let world = with_packages(world);
+    let pythons = Pythons::new(arguments.python.clone().map(|path| (path, "--python")));
+    if pythons.named.is_some()
+        && let Err(message) = pythons.any()
+    {
+        eprintln!("steward: {message}");
+        return ExitCode::from(USAGE);
+    }
+    let world = with_packages(world, pythons.clone());
     let options = Options {
         export: arguments.export_json.is_some(),
         dump_model: arguments.dump_model.is_some(),
-        python: steward_compiler::PythonSource::Find(std::sync::Arc::new(python)),
+        python: steward_compiler::PythonSource::Find(Arc::new(move || python(&pythons))),
         inputs,
         partial: arguments.partial.then(|| Partial {
             sets: arguments.sets.clone(),
@@ -176,15 +185,14 @@ pub(super) fn find_project(named: Option<&Path>) -> Result<PathBuf, String> {
 }
 
 /// A project of a person may have its modules wherever the Python that will run has them.
-pub(super) fn with_packages(world: DirWorld) -> DirWorld {
-    let packages = crate::compile::Packages::of_person(super::cache_dir());
+pub(super) fn with_packages(world: DirWorld, pythons: Pythons) -> DirWorld {
+    let packages = crate::compile::Packages::of_person(super::cache_dir(), pythons);
     let environment = crate::compile::outer_environment();
     world.with_packages(environment.as_deref(), Arc::new(packages))
 }
 
-/// Our Python package, unpacked to the user's cache.
-fn python() -> Option<steward_compiler::PythonRuntime> {
-    crate::compile::python_runtime(&super::cache_dir())
-        .ok()
-        .flatten()
+/// A Python of this machine, with our package unpacked to the user's cache.
+fn python(pythons: &Pythons) -> Option<steward_compiler::PythonRuntime> {
+    let interpreter = pythons.any().ok()?;
+    python::runtime(interpreter.path, &super::cache_dir()).ok()
 }

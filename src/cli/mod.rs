@@ -5,9 +5,11 @@ mod check;
 mod compile;
 mod fmt;
 mod handles;
+mod install_progress;
 mod log;
 mod lsp;
 mod project;
+mod python_package;
 mod sandbox;
 mod serve;
 mod show;
@@ -50,6 +52,13 @@ enum Command {
     Project {
         #[command(subcommand)]
         command: ProjectCommand,
+    },
+    /// Write our Python package as a wheel that stands in for inmanta-core, and print its path: what modules' own test-suites
+    /// run on.
+    PythonPackage {
+        /// Where to write it [default: the user's cache].
+        #[arg(long, value_name = "DIR")]
+        out: Option<PathBuf>,
     },
     /// Lay models out: the one layout for all of them.
     Fmt(FmtArguments),
@@ -134,6 +143,9 @@ struct UpArguments {
     /// A host that plugins may reach while they compile (ports 80 and 443, if none is named) [default: none].
     #[arg(long, value_name = "HOST[:PORT]")]
     network: Vec<crate::compile::Grant>,
+    /// The Python of modules and handlers [default: STEWARD_PYTHON, else one on the path that fits the modules].
+    #[arg(long, value_name = "PATH")]
+    python: Option<PathBuf>,
     /// A setting of the environment, such as autostart_agent_repair_interval=60.
     #[arg(long = "set", value_name = "NAME=VALUE", value_parser = variable)]
     settings: Vec<(String, String)>,
@@ -159,6 +171,10 @@ struct CompileArguments {
     /// Write the exported resources, as JSON.
     #[arg(long, value_name = "FILE")]
     export_json: Option<PathBuf>,
+    /// The Python of modules, of a project that has no environment of its own [default: STEWARD_PYTHON, else one that is on the
+    /// path].
+    #[arg(long, value_name = "PATH")]
+    python: Option<PathBuf>,
     /// What the model may ask for besides the project, as JSON: an object with `facts` (resource id, name, text),
     /// `parameters`, `services`, `environment` (id, name) and `server`.
     #[arg(long, value_name = "FILE")]
@@ -210,6 +226,9 @@ struct InstallArguments {
     /// Ask no index: install from folders only.
     #[arg(long)]
     no_index: bool,
+    /// The Python to make the environment of [default: STEWARD_PYTHON, else one on the path that fits the modules].
+    #[arg(long, value_name = "PATH")]
+    python: Option<PathBuf>,
 }
 
 #[derive(Debug, clap::Args)]
@@ -273,6 +292,7 @@ pub fn main() -> ExitCode {
         Command::Compile(arguments) => compile::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),
         Command::Project { command } => project::run(&command),
+        Command::PythonPackage { out } => python_package::run(out),
         Command::Fmt(arguments) => fmt::run(&arguments),
         Command::Lsp { .. } => lsp::run(),
         Command::CompileWorker { memory_bytes } => {

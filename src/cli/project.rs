@@ -4,8 +4,10 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use super::compile::find_project;
+use super::install_progress::InstallProgress;
 use super::{FAILED, InstallArguments, ProjectCommand, TROUBLE, USAGE};
 use crate::modules::{self, Error, Installed, LOCK_FILE, Offline};
+use crate::python::Pythons;
 
 #[expect(
     clippy::print_stdout,
@@ -53,27 +55,33 @@ pub(super) fn run(command: &ProjectCommand) -> ExitCode {
 
 #[expect(clippy::print_stdout, reason = "it talks to a person")]
 fn install(project: &Path, arguments: &InstallArguments, update: bool) -> Result<ExitCode, Error> {
-    let python = crate::compile::interpreter().ok_or_else(|| {
-        Error::Machine("no Python of 3.11 or later was found on this machine".to_owned())
-    })?;
     let absolute = |path: &std::path::PathBuf| std::path::absolute(path).unwrap_or(path.clone());
     let offline = Offline {
         find_links: arguments.find_links.iter().map(absolute).collect(),
         no_index: arguments.no_index,
     };
     let project = absolute(&project.to_owned());
+    let pythons = Pythons::new(arguments.python.clone().map(|path| (path, "--python")));
+    let shown = InstallProgress::new();
+    let watcher = |progress| shown.on_progress(progress);
+    let installed = modules::install(&project, &pythons, &offline, update, &watcher);
+    shown.end();
     let Installed {
         environment,
         lock,
         is_new_lock,
-    } = modules::install(&project, &python, &offline, update)?;
+        tool,
+    } = installed?;
     for package in &lock.packages {
         println!("{} {}", package.name, package.version);
     }
     let n_packages = lock.packages.len();
     let plural = if n_packages == 1 { "" } else { "s" };
     let place = environment.strip_prefix(&project).unwrap_or(&environment);
-    println!("{n_packages} package{plural} in {}", place.display());
+    println!(
+        "{n_packages} package{plural} in {}, by {tool}",
+        place.display()
+    );
     if is_new_lock {
         println!("{LOCK_FILE} is written: commit it");
     }

@@ -129,6 +129,13 @@ impl Show {
             } => {
                 json!({"event": "compile_started", "compile": compile, "commit": commit, "summary": summary})
             }
+            What::StageBegan {
+                compile,
+                name,
+                detail,
+            } => json!({
+                "event": "stage_started", "compile": compile, "name": name, "detail": detail,
+            }),
             What::StageDone {
                 compile,
                 name,
@@ -217,6 +224,9 @@ impl Show {
                 self.last_fetch_failure = None;
                 let commit = self.paint(commit, Style::Cyan);
                 self.line(&format!("\n{commit} {summary}"));
+            }
+            What::StageBegan { detail, .. } => {
+                self.line(&self.paint(&format!("  {detail}"), Style::Dim));
             }
             What::StageDone {
                 name,

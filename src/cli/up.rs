@@ -19,6 +19,7 @@ use crate::domain::chain;
 use crate::domain::check_setting;
 use crate::git::Credentials;
 use crate::observe::{Event, What};
+use crate::python::Pythons;
 use crate::server::Server;
 
 const PROJECT: &str = "up";
@@ -111,6 +112,7 @@ fn configure(arguments: &UpArguments) -> Result<Config, String> {
         api_token: None,
         pool: PoolOptions {
             slots: 1,
+            pythons: Pythons::new(arguments.python.clone().map(|path| (path, "--python"))),
             ..PoolOptions::default()
         },
         housekeeping: HOUSEKEEPING,

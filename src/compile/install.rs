@@ -1,17 +1,19 @@
 //! The Python environment that a compile and its version's handlers run in, and what Python code of a repository may do.
 
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::network::{Access, Proxy};
 use super::run::{Context, Failure, Stages, begin, blocking, checkouts, folder_of};
 use super::worker::Pool;
 use crate::deploy;
-use crate::domain::{EnvironmentId, chain};
+use crate::domain::{EnvironmentId, Timestamp, chain};
 use crate::files;
 use crate::git::{self, Reach};
-use crate::modules::{self, Inspection, Installed};
+use crate::modules::{self, Inspection, Installed, Part, Progress};
 use crate::sandbox::{self, Network, SandboxPolicy};
 use crate::store::{self, Store};
 
@@ -43,25 +45,91 @@ pub(super) async fn install(
     let proxy = build_proxy(&inspection, context.reach, &stop).await;
     let proxy = proxy.map_err(Failure::Aborted)?;
     let environments = environments(context.data, context.environment, context.pool, stop, proxy);
-    let (project, python) = (project_dir.to_owned(), context.pool.python().cloned());
-    let ensured = blocking(move || match python {
-        Some(python) => environments.ensure(&project, &python.interpreter, inspection),
+    let project = project_dir.to_owned();
+    let pythons = context.pool.options().pythons.clone();
+    let has_python = context.pool.python().is_some();
+    let (sender, mut progress) = mpsc::unbounded_channel();
+    let work = blocking(move || {
         // What needs Python says so itself.
-        None => Ok(None),
-    })
-    .await;
+        if !has_python {
+            return Ok(None);
+        }
+        let watcher = move |progress| {
+            // Whoever listens may have ended.
+            let _ = sender.send(progress);
+        };
+        environments.ensure(&project, &pythons, inspection, &watcher)
+    });
+    tokio::pin!(work);
+    let mut parts = Parts {
+        open: Open {
+            name: INSTALLING,
+            tool: String::new(),
+            began: stage,
+        },
+    };
+    let ensured = loop {
+        tokio::select! {
+            // Both may be dropped: what was sent stays in the channel, and the work goes on.
+            Some(progress) = progress.recv() => parts.on_progress(progress, stages).await,
+            ensured = &mut work => break ensured,
+        }
+    };
+    while let Ok(progress) = progress.try_recv() {
+        parts.on_progress(progress, stages).await;
+    }
     let (out, error) = match &ensured {
         Ok(None) => return Ok(None),
         Ok(Some(installed)) => (told(installed), String::new()),
         Err(error) => (String::new(), chain(error)),
     };
-    stages
-        .write("Installing modules", "pip install", stage, out, error)
-        .await;
+    let Open { name, tool, began } = parts.open;
+    stages.write(name, &tool, began, out, error).await;
     match ensured {
         Ok(installed) => Ok(installed.map(|installed| installed.environment)),
         Err(error) if error.is_transient() => Err(Failure::Aborted(chain(&error))),
         Err(error) => Err(Failure::Rejected(chain(&error))),
+    }
+}
+
+const INSTALLING: &str = "Installing modules";
+
+/// The parts of an installation, which are stages of the compile.
+struct Parts {
+    open: Open,
+}
+
+struct Open {
+    name: &'static str,
+    tool: String,
+    began: (Timestamp, Instant),
+}
+
+impl Parts {
+    async fn on_progress(&mut self, progress: Progress, stages: &mut Stages<'_>) {
+        match progress {
+            Progress::Began { part, what, tool } => {
+                let name = match part {
+                    Part::Environment => "Making a virtual environment",
+                    Part::Versions => "Choosing versions",
+                    Part::Packages => INSTALLING,
+                };
+                stages.tell(name, format!("{what}, with {tool}"));
+                self.open = Open {
+                    name,
+                    tool,
+                    began: begin(),
+                };
+            }
+            // The last one is written with what was installed.
+            Progress::Done { what, .. } if self.open.name != INSTALLING => {
+                let began = std::mem::replace(&mut self.open.began, begin());
+                let name = std::mem::replace(&mut self.open.name, INSTALLING);
+                let tool = std::mem::take(&mut self.open.tool);
+                stages.write(name, &tool, began, what, String::new()).await;
+            }
+            Progress::Done { .. } | Progress::Said(_) => {}
+        }
     }
 }
 
@@ -115,6 +183,9 @@ fn told(installed: &Installed) -> String {
         .map(|package| format!("{} {}", package.name, package.version))
         .collect();
     let mut text = packages.join("\n");
+    if !installed.tool.is_empty() {
+        text.push_str(&format!("\ninstalled by {}", installed.tool));
+    }
     if installed.is_new_lock {
         text.push_str("\nthere is no steward.lock: these versions were chosen now; `steward project update` writes one, to be committed");
     }
@@ -136,9 +207,10 @@ pub async fn restore_modules(
         };
         let interpreter = deploy::interpreter_of(store, environment.id, number);
         let interpreter = interpreter.await.map_err(|error| chain(&error))?;
-        let (Some(interpreter), Some(python)) = (interpreter, pool.python().cloned()) else {
+        let (Some(interpreter), Some(_)) = (interpreter, pool.python()) else {
             return Ok(());
         };
+        let pythons = pool.options().pythons.clone();
         if interpreter.is_file() {
             return Ok(());
         }
@@ -169,7 +241,7 @@ pub async fn restore_modules(
         let proxy = build_proxy(&inspection, reach, &stop).await?;
         let environments = environments(&owner_of, environment.id, pool, stop, proxy);
         blocking(move || {
-            let ensured = environments.ensure(&project, &python.interpreter, inspection);
+            let ensured = environments.ensure(&project, &pythons, inspection, &|_| ());
             ensured.map(|_| ()).map_err(|error| chain(&error))
         })
         .await

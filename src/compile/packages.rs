@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use steward_compiler::{LocatedPackages, PackageQuestion, PythonPackages, PythonRuntime, locate};
 
-use super::python::{python_runtime, unpack};
 use crate::files::{entries, is_older};
+use crate::python::{Pythons, runtime, unpack};
 
 /// Below the cache: answers, by the digest of what they depend on.
 const KEPT: &str = "packages";
@@ -34,26 +34,26 @@ pub struct Packages {
 
 enum Source {
     /// Of a person who runs commands: the folder of what is kept between them.
-    Person(PathBuf),
+    Person { cache: PathBuf, pythons: Pythons },
     /// Of a worker of a server, which has one to run in its sandbox, and keeps nothing on disk.
     Worker(PythonRuntime),
 }
 
 impl Packages {
     /// Of a command that a person runs; `cache` is the person's cache of this program.
-    pub fn of_person(cache: PathBuf) -> Self {
+    pub fn of_person(cache: PathBuf, pythons: Pythons) -> Self {
         Self {
-            source: Source::Person(cache),
+            source: Source::Person { cache, pythons },
             answers: Answers::default(),
             lends: true,
         }
     }
 
     /// Of an editor, whose text changes all the time: Python is not started for each half of a name.
-    pub fn of_editor(cache: PathBuf) -> Self {
+    pub fn of_editor(cache: PathBuf, pythons: Pythons) -> Self {
         Self {
             lends: false,
-            ..Self::of_person(cache)
+            ..Self::of_person(cache, pythons)
         }
     }
 
@@ -77,13 +77,16 @@ impl Packages {
                 interpreter: own.unwrap_or_else(|| runtime.interpreter.clone()),
                 ..runtime.clone()
             }),
-            (Source::Person(cache), Some(interpreter)) => Some(PythonRuntime {
+            (Source::Person { cache, .. }, Some(interpreter)) => Some(PythonRuntime {
                 interpreter,
                 package: unpack(cache).ok()?,
                 files: None,
                 launcher: Default::default(),
             }),
-            (Source::Person(cache), None) => python_runtime(cache).ok().flatten(),
+            (Source::Person { cache, pythons }, None) => {
+                let found = pythons.any().ok()?;
+                runtime(found.path, cache).ok()
+            }
         }
     }
 
@@ -92,7 +95,7 @@ impl Packages {
         if let Some(answer) = answers.get(digest) {
             return Some(answer.clone());
         }
-        let Source::Person(cache) = &self.source else {
+        let Source::Person { cache, .. } = &self.source else {
             return None;
         };
         let text = fs::read(cache.join(KEPT).join(digest)).ok()?;
@@ -102,7 +105,7 @@ impl Packages {
     fn keep(&self, digest: &str, answer: &LocatedPackages) {
         let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
         answers.insert(digest.to_owned(), answer.clone());
-        if let Source::Person(cache) = &self.source {
+        if let Source::Person { cache, .. } = &self.source {
             // Without it the next command asks again.
             let _ = write(&cache.join(KEPT), digest, answer);
         }

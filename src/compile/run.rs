@@ -58,6 +58,16 @@ pub(super) struct Stages<'a> {
 }
 
 impl Stages<'_> {
+    /// Tells that a stage begins which may take long: it is written when it is done.
+    pub(super) fn tell(&self, name: &str, detail: String) {
+        let began = What::StageBegan {
+            compile: self.compile.id,
+            name: name.to_owned(),
+            detail,
+        };
+        self.context.bus.emit(self.context.environment, began);
+    }
+
     /// Writes a finished stage. A report that cannot be written does not stop the compile.
     pub(super) async fn write(
         &mut self,

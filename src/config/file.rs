@@ -9,6 +9,7 @@ use super::check;
 use super::environment::{self, EnvironmentSection};
 use super::secret::Secret;
 use super::{Config, Error};
+use crate::python::Pythons;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, expecting = "keys such as `environments:`")]
@@ -18,6 +19,8 @@ struct File {
     data: Option<PathBuf>,
     database: Option<Secret>,
     api_token: Option<Secret>,
+    /// The Python of plugins, handlers and environments.
+    python: Option<PathBuf>,
     #[serde(default)]
     compile: CompileSection,
     /// How often what nothing needs any more is removed.
@@ -117,7 +120,11 @@ fn whole(file: File, path: &str) -> Result<Config, check::Fault> {
     let listen = check::listen(&file.listen)?;
     let api_token = check::api_token(file.api_token, &listen)?;
     let database = check::database(file.database)?;
-    let pool = check::pool(&file.compile)?;
+    let mut pool = check::pool(&file.compile)?;
+    let named = file
+        .python
+        .map(|path| (path, "`python:` of the configuration"));
+    pool.pythons = Pythons::new(named);
     let housekeeping = match &file.housekeeping {
         Some(pause) => check::some_duration("housekeeping", pause)?,
         None => super::HOUSEKEEPING,

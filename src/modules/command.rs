@@ -7,16 +7,17 @@
 //! this person chose, with this person's rights.
 
 use std::fmt;
-use std::io::Write;
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use tempfile::NamedTempFile;
+use tempfile::{NamedTempFile, TempDir};
 use tokio_util::sync::CancellationToken;
 
 use super::Error;
 use super::credentials::{self, OF_PIP};
+use super::progress::{Progress, Watcher};
 use super::repositories::Repositories;
 use super::said::good;
 use crate::files::ScratchFolder;
@@ -233,14 +234,22 @@ impl Runner {
         } else {
             command.envs(std::env::vars_os().filter(|(name, _)| {
                 let name = name.to_string_lossy();
-                name.starts_with("PIP_") || name.starts_with("XDG_CONFIG")
+                ["PIP_", "UV_", "XDG_CONFIG"]
+                    .iter()
+                    .any(|start| name.starts_with(start))
             }));
+        }
+        if !self.uses_system_config || self.is_sandboxed() {
+            command.env("UV_NO_CONFIG", "1");
         }
         if let Some(held) = &self.held {
             command.env("PIP_CACHE_DIR", &held.cache);
             if let Some(proxy) = &held.proxy {
                 go_through(&mut command, proxy);
             }
+            command.env("UV_CACHE_DIR", held.cache.join("uv"));
+            // What a build writes into its cache must not be in what is installed already.
+            command.env("UV_LINK_MODE", "copy");
             held.repositories.prepare(&mut command);
         }
         Ok(command)
@@ -260,6 +269,17 @@ impl Runner {
         Ok(file)
     }
 
+    /// A new folder for programs to read.
+    pub(super) fn folder(&self) -> Result<TempDir, Error> {
+        let mut builder = tempfile::Builder::new();
+        builder.prefix("steward-");
+        match &self.held {
+            Some(held) => builder.tempdir_in(held.scratch.path()),
+            None => builder.tempdir(),
+        }
+        .map_err(Error::io("cannot make a temporary folder"))
+    }
+
     /// Has a copy made of the repository that a command failed to get, with the credentials of our user. False: that was
     /// not why, and there is no use in trying again.
     pub(super) fn fetch(&self) -> Result<bool, Error> {
@@ -271,13 +291,18 @@ impl Runner {
         };
         let mut command = held.repositories.copying(&url)?;
         plain(&mut command);
-        good(self.run(&mut command, "copying a git repository")?)?;
+        good(self.run(&mut command, "copying a git repository", &|_| ())?)?;
         held.repositories.copied(url)?;
         Ok(true)
     }
 
     /// Runs a command to its end. `what`: in words, for whoever waits for it.
-    pub(super) fn run(&self, command: &mut Command, what: &str) -> Result<Output, Error> {
+    pub(super) fn run(
+        &self,
+        command: &mut Command,
+        what: &str,
+        watcher: Watcher<'_>,
+    ) -> Result<Output, Error> {
         let cannot = Error::io(format!("cannot run {}", command.get_program().display()));
         // What is killed says nothing about what it was asked for.
         let whole = |output: Output| match output.status.code() {
@@ -288,7 +313,7 @@ impl Runner {
             ))),
         };
         let Some(held) = &self.held else {
-            return command.output().map_err(cannot).and_then(whole);
+            return followed(command, watcher).map_err(cannot).and_then(whole);
         };
         let is_late = || Instant::now() >= held.deadline;
         let ended = process::run_supervised(command, || is_late() || held.stop.is_cancelled());
@@ -301,6 +326,39 @@ impl Runner {
             Ended::Stopped => Err(Error::Machine(format!("{what} was stopped"))),
         }
     }
+}
+
+/// Runs a command to its end, and tells what it says line by line.
+fn followed(command: &mut Command, watcher: Watcher<'_>) -> std::io::Result<Output> {
+    let mut child = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+    let (stdout, stderr) = std::thread::scope(|scope| {
+        let errors = scope.spawn(|| lines(stderr, watcher));
+        (lines(stdout, watcher), errors.join().unwrap_or_default())
+    });
+    Ok(Output {
+        status: child.wait()?,
+        stdout,
+        stderr,
+    })
+}
+
+/// All that comes out of a pipe, told line by line.
+fn lines(pipe: Option<impl Read>, watcher: Watcher<'_>) -> Vec<u8> {
+    let mut all = Vec::new();
+    let Some(mut pipe) = pipe.map(BufReader::new) else {
+        return all;
+    };
+    let mut begin = 0;
+    while let Ok(1..) = pipe.read_until(b'\n', &mut all) {
+        let line = String::from_utf8_lossy(&all[begin..]);
+        watcher(Progress::Said(line.trim().to_owned()));
+        begin = all.len();
+    }
+    all
 }
 
 /// What every program gets.

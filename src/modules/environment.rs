@@ -14,9 +14,12 @@ use steward_compiler::yaml::{self, LIMITS};
 
 use super::command::{Folders, InstallSandbox, Runner};
 use super::copy::copy_tree;
-use super::pip::{Job, Pip};
-use super::{Error, Inspection, Installed, Lock, Offline, Requirements, Source, links};
+use super::installer::{Installer, Job};
+use super::{
+    Error, Inspection, Installed, Lock, Offline, Requirements, Source, Watcher, links, python_needs,
+};
 use crate::files::{folders, is_older, remove_tree, touch};
+use crate::python::{Interpreter, Pythons};
 
 /// The extension of the mark of an environment that is whole, which holds its lock.
 const COMPLETE: &str = "complete";
@@ -70,16 +73,18 @@ impl Environments {
     pub fn ensure(
         &self,
         project: &Path,
-        interpreter: &Path,
+        pythons: &Pythons,
         inspection: Inspection,
+        watcher: Watcher<'_>,
     ) -> Result<Option<Installed>, Error> {
         let Inspection { requirements, lock } = inspection;
         if requirements.is_empty() {
             return Ok(None);
         }
-        let environment =
-            self.directory
-                .join(key(&requirements, lock.as_ref(), project, interpreter));
+        let (needs, wishes) = python_needs(&requirements, lock.as_ref());
+        let interpreter = pythons.choose(&needs, &wishes).map_err(Error::Python)?;
+        let key = key(&requirements, lock.as_ref(), project, &interpreter.path);
+        let environment = self.directory.join(key);
         let failed = || Error::io(format!("cannot write {}", self.directory.display()));
         fs::create_dir_all(&self.directory).map_err(failed())?;
         // One at a time makes it; who waits finds it made.
@@ -96,13 +101,21 @@ impl Environments {
                 environment,
                 lock,
                 is_new_lock: false,
+                tool: String::new(),
             }));
         }
         let _ = fs::remove_file(&mark);
         if environment.exists() {
             remove_tree(&environment).map_err(failed())?;
         }
-        let made = self.make(&environment, project, interpreter, &requirements, lock);
+        let made = self.make(
+            &environment,
+            project,
+            &interpreter,
+            &requirements,
+            lock,
+            watcher,
+        );
         match made {
             Ok(installed) => {
                 // Before the mark: a power cut must not leave one without the rest.
@@ -122,9 +135,10 @@ impl Environments {
         &self,
         environment: &Path,
         project: &Path,
-        interpreter: &Path,
+        interpreter: &Interpreter,
         requirements: &Requirements,
         lock: Option<Lock>,
+        watcher: Watcher<'_>,
     ) -> Result<Installed, Error> {
         let failed = || Error::io(format!("cannot write {}", environment.display()));
         for directory in [environment, &self.cache, &self.builds] {
@@ -156,7 +170,7 @@ impl Environments {
         let locked = lock.iter().flat_map(|lock| &lock.packages);
         let locked = locked.filter_map(|package| match &package.source {
             Source::Repository { git, .. } => Some(git.clone()),
-            Source::Folder { .. } | Source::Archive { .. } => None,
+            Source::Folder { .. } | Source::Archive { .. } | Source::Own { .. } => None,
         });
         let named = requirements.repositories.iter().cloned().chain(locked);
         let runner =
@@ -168,19 +182,26 @@ impl Environments {
             requirements,
             offline: &offline,
             runner: &runner,
+            interpreter,
+            watcher,
         };
-        let pip = Pip::make(environment, interpreter, job)?;
+        let installer = Installer::make(environment, job, lock.as_ref())?;
         let is_new_lock = lock.is_none();
-        let lock = match lock {
+        let mut lock = match lock {
             Some(lock) => lock,
-            None => pip.resolve()?,
+            None => installer.resolve()?,
         };
-        pip.install(&lock)?;
+        installer.install(&lock)?;
+        if is_new_lock {
+            installer.complete(&mut lock)?;
+        }
         links::check(environment, &self.sandbox.hidden)?;
+        let tool = installer.tool();
         Ok(Installed {
             environment: environment.to_owned(),
             lock,
             is_new_lock,
+            tool,
         })
     }
 }

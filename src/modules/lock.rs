@@ -2,18 +2,27 @@
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
+use pep440_rs::{Version, VersionSpecifiers};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use steward_compiler::yaml::{self, LIMITS};
 
 use super::Error;
+use crate::python::{DISTRIBUTION, Need, REFERENCE_VERSION, is_distribution};
 
 /// Beside `project.yml`, to be committed with it.
 pub const LOCK_FILE: &str = "steward.lock";
 
 const HEAD: &str = "# The exact versions that this project is compiled and deployed with. Written by `steward project update`; commit it.\n";
-const FORMAT: u32 = 1;
+/// What is written. Format 1 had no `python`, and packages that the reference alone needs.
+const FORMAT: u32 = 2;
+const FORMATS: std::ops::RangeInclusive<u32> = 1..=FORMAT;
+
+/// Packages whose metadata do not say which Python their code needs: name, versions, Python. An index offers them to
+/// those that are too old, since it knows no better.
+const UNSAID: [(&str, &str, &str); 1] = [("inmanta-module-std", ">=8.5.0,<8.6", ">=3.12")];
 
 /// The content of `steward.lock`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,6 +31,9 @@ pub struct Lock {
     format: u32,
     /// Digest of what was asked for.
     pub requirements: String,
+    /// The series of Python that it was made with, such as `3.13`: digests of compiled packages are those for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub python: Option<String>,
     /// Sorted by name.
     pub packages: Vec<Package>,
 }
@@ -32,13 +44,26 @@ pub struct Package {
     /// Normalized: lower case, hyphens.
     pub name: String,
     pub version: String,
+    /// Which Python it asks for, such as `>=3.12`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub python: Option<String>,
     pub source: Source,
+}
+
+/// Who provides a package that comes from nowhere else.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Provider {
+    Steward,
 }
 
 /// Where a package comes from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged, deny_unknown_fields)]
 pub enum Source {
+    /// Our own distribution in the place of the reference. Whichever program installs it takes its own, so that a lock is
+    /// the same on all machines; the version is that of the reference that it stands for.
+    Own { provided_by: Provider },
     Repository {
         git: String,
         commit: String,
@@ -65,6 +90,8 @@ pub enum Source {
 pub struct Present {
     pub name: String,
     pub version: String,
+    /// Which Python it asks for.
+    pub python: Option<String>,
     /// Of those from git.
     pub commit: Option<String>,
     /// Files of it that are not as they were installed, some of them, below where packages lie.
@@ -72,13 +99,46 @@ pub struct Present {
 }
 
 impl Lock {
-    pub(super) fn new(requirements: String, mut packages: Vec<Package>) -> Self {
-        packages.sort_by(|a, b| a.name.cmp(&b.name));
-        Self {
+    pub(super) fn new(requirements: String, python: String, packages: Vec<Package>) -> Self {
+        let mut lock = Self {
             format: FORMAT,
             requirements,
-            packages,
+            python: Some(python),
+            packages: Vec::new(),
+        };
+        lock.set_packages(packages);
+        lock
+    }
+
+    pub(super) fn set_packages(&mut self, mut packages: Vec<Package>) {
+        packages.sort_by(|a, b| a.name.cmp(&b.name));
+        self.packages = packages;
+    }
+
+    /// Notes what packages say of themselves now that they are installed: which Python they ask for, and the version of
+    /// one that was built from a folder.
+    pub(super) fn complete(&mut self, installed: &[Present]) {
+        for package in self.packages.iter_mut().filter(|package| !package.is_own()) {
+            let found = installed.iter().find(|found| found.name == package.name);
+            package.python = found.and_then(|found| found.python.clone());
+            if let Some(found) = found
+                && package.version.is_empty()
+            {
+                package.version.clone_from(&found.version);
+            }
         }
+    }
+
+    /// What its packages ask of Python.
+    pub fn needs(&self) -> Vec<Need> {
+        let need = |package: &Package| {
+            let versions = package.python.clone().or_else(|| package.unsaid_python())?;
+            Some(Need::new(
+                format!("{} {}", package.name, package.version),
+                versions,
+            ))
+        };
+        self.packages.iter().filter_map(need).collect()
     }
 
     /// `None`: the project has none.
@@ -107,9 +167,9 @@ impl Lock {
                 "{LOCK_FILE}: {error}; `steward project update` writes it anew"
             ))
         })?;
-        if lock.format != FORMAT {
+        if !FORMATS.contains(&lock.format) {
             return Err(Error::Project(format!(
-                "{LOCK_FILE} has format {}, this program knows {FORMAT}",
+                "{LOCK_FILE} has format {}, this program knows those up to {FORMAT}",
                 lock.format
             )));
         }
@@ -163,6 +223,14 @@ impl Lock {
             let found = installed.iter().find(|present| present.name == *name);
             match found {
                 None => all.push(format!("{name} {version} is not installed")),
+                Some(found) if package.is_own() => {
+                    if !is_distribution(&found.version) {
+                        let now = &found.version;
+                        all.push(format!(
+                            "{name} is that of an index, in version {now}, and not Steward's: run `steward project install`"
+                        ));
+                    }
+                }
                 Some(found) if found.version != *version => all.push(format!(
                     "{name} is installed in version {}, the lock says {version}",
                     found.version
@@ -191,6 +259,35 @@ impl Lock {
 }
 
 impl Package {
+    /// Our own distribution in the place of the reference.
+    pub(super) fn own() -> Self {
+        Self {
+            name: DISTRIBUTION.to_owned(),
+            version: REFERENCE_VERSION.to_owned(),
+            python: None,
+            source: Source::Own {
+                provided_by: Provider::Steward,
+            },
+        }
+    }
+
+    /// Whether it is our own distribution; also in locks that were made before there was one.
+    pub fn is_own(&self) -> bool {
+        self.name == DISTRIBUTION
+    }
+
+    /// Which Python it needs though its metadata do not say so.
+    fn unsaid_python(&self) -> Option<String> {
+        let version = Version::from_str(&self.version).ok()?;
+        let is_one = |(name, versions): (&str, &str)| {
+            let versions = VersionSpecifiers::from_str(versions);
+            name == self.name && versions.is_ok_and(|all| all.contains(&version))
+        };
+        let mut known = UNSAID.into_iter();
+        let (_, _, python) = known.find(|(name, versions, _)| is_one((name, versions)))?;
+        Some(python.to_owned())
+    }
+
     /// Why the folder of a package is not what it was.
     pub(super) fn folder_difference(&self, project: &Path) -> Result<Option<String>, Error> {
         let Source::Folder {
@@ -259,6 +356,7 @@ mod tests {
         let package = |name: &str, source| Package {
             name: name.to_owned(),
             version: "1.0".to_owned(),
+            python: (name == "z").then(|| ">=3.12".to_owned()),
             source,
         };
         let archive = Source::Archive {
@@ -279,8 +377,9 @@ mod tests {
             package("z", archive),
             package("a", repository),
             package("m", folder),
+            Package::own(),
         ];
-        Lock::new("sha256:0".to_owned(), packages)
+        Lock::new("sha256:0".to_owned(), "3.13".to_owned(), packages)
     }
 
     #[test]
@@ -301,17 +400,20 @@ mod tests {
         let present = |name: &str, version: &str, commit: Option<&str>| Present {
             name: name.to_owned(),
             version: version.to_owned(),
+            python: None,
             commit: commit.map(str::to_owned),
             changed: Vec::new(),
         };
         let good = [
             present("a", "1.0", Some("c0ffee")),
+            // Of whichever program.
+            present(DISTRIBUTION, "20.1.0+steward.0", None),
             present("m", "1.0", None),
             present("z", "1.0", None),
         ];
         assert!(lock().differences(dir.path(), &good).unwrap().is_empty());
         let mut changed = good.clone();
-        changed[1].changed.push("m/__init__.py".to_owned());
+        changed[2].changed.push("m/__init__.py".to_owned());
         let told = lock().differences(dir.path(), &changed).unwrap();
         assert_eq!(
             told,
@@ -323,10 +425,40 @@ mod tests {
             told,
             [
                 "a is installed from dead, the lock says c0ffee",
+                "inmanta-core 20.1.0 is not installed",
                 "m 1.0 is not installed",
                 "z is installed in version 2.0, the lock says 1.0"
             ]
         );
+    }
+
+    #[test]
+    fn a_lock_of_an_earlier_version_is_read_and_the_reference_in_it_is_ours() {
+        let text = "format: 1\nrequirements: sha256:0\npackages:\n- name: inmanta-core\n  version: 20.1.0\n  source:\n    sha256: aa\n- name: z\n  version: '1'\n  source:\n    sha256: bb\n";
+        let lock = Lock::parse(text).unwrap();
+        assert!(lock.packages[0].is_own() && !lock.packages[1].is_own());
+        assert_eq!(lock.needs(), []);
+        let error = Lock::parse(&text.replace("format: 1", "format: 3"));
+        assert!(error.unwrap_err().to_string().contains("format 3"));
+        // What one release of std does not say.
+        let std = Package {
+            name: "inmanta-module-std".to_owned(),
+            version: "8.5.0".to_owned(),
+            python: None,
+            source: lock.packages[1].source.clone(),
+        };
+        assert_eq!(std.unsaid_python().as_deref(), Some(">=3.12"));
+        let older = "8.4.2".to_owned();
+        let older = Package {
+            version: older,
+            ..std
+        };
+        assert_eq!(older.unsaid_python(), None);
+        // What a lock says of Python.
+        let needs = super::tests::lock().needs();
+        assert_eq!(needs, [Need::new("z 1.0", ">=3.12")]);
+        // No version of ours is in it: it is the same whoever writes it.
+        assert!(!super::tests::lock().text().contains("steward."));
     }
 
     #[test]

@@ -9,26 +9,33 @@ mod copy;
 mod credentials;
 mod environment;
 mod hosts;
+mod installer;
 mod links;
 mod lock;
 mod pip;
+mod present;
+mod progress;
 mod project;
 mod record;
 mod repositories;
 mod said;
+mod uv;
 
 pub use command::{BuildProxy, InstallSandbox};
 pub use credentials::credentials;
 pub use environment::{Environments, sweep};
 pub use hosts::MachineNetwork;
+pub use installer::Offline;
 pub use lock::{LOCK_FILE, Lock, Package, Source};
-pub use pip::Offline;
+pub use progress::{Part, Progress, Watcher};
 #[doc(hidden)]
 pub use project::read_any;
 pub use project::{Inspection, Requirements};
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+use crate::python::{ANOTHER, Interpreter, Need, Pythons};
 
 /// Why a project's modules cannot be had.
 #[derive(Debug, thiserror::Error)]
@@ -48,6 +55,9 @@ pub enum Error {
         limit.as_secs_f64()
     )]
     TooLong { what: String, limit: Duration },
+    /// No Python of this machine fits.
+    #[error("{0}")]
+    Python(String),
     /// This machine lacks something.
     #[error("{0}")]
     Machine(String),
@@ -83,6 +93,8 @@ pub struct Installed {
     pub lock: Lock,
     /// The lock was made now.
     pub is_new_lock: bool,
+    /// The program that installed, such as `uv 0.9.2`; empty: nothing was to be done.
+    pub tool: String,
 }
 
 /// The environment that `steward project install` makes, and the compiler finds.
@@ -95,9 +107,10 @@ pub const PROJECT_ENVIRONMENT: &str = ".env";
 /// See [`Error`]. The lock and what was installed before stay as they were when versions cannot be chosen.
 pub fn install(
     project: &Path,
-    python: &Path,
+    pythons: &Pythons,
     offline: &Offline,
     update: bool,
+    watcher: Watcher<'_>,
 ) -> Result<Installed, Error> {
     let requirements = Requirements::read(project)?;
     let known = Lock::read(project)?;
@@ -108,31 +121,93 @@ pub fn install(
             "{LOCK_FILE} was made for other requirements than those of the project now: run `steward project update`, and commit what it writes"
         )));
     }
+    let known = known.filter(|_| !update);
     let environment = project.join(PROJECT_ENVIRONMENT);
+    let (needs, wishes) = python_needs(&requirements, known.as_ref());
+    let interpreter = interpreter_for(&environment, pythons, &needs, &wishes)?;
     let runner = command::Runner::free(requirements.pip.use_system_config);
-    let job = pip::Job {
+    let job = installer::Job {
         project,
         place: project,
         requirements: &requirements,
         offline,
         runner: &runner,
+        interpreter: &interpreter,
+        watcher,
     };
-    let pip = pip::Pip::make(&environment, python, job)?;
-    let (lock, is_new_lock) = match known.filter(|_| !update) {
-        Some(lock) => (lock, false),
-        None => (pip.resolve()?, true),
+    let installer = installer::Installer::make(&environment, job, known.as_ref())?;
+    let is_new_lock = known.is_none();
+    let mut lock = match known {
+        Some(lock) => lock,
+        None => installer.resolve()?,
     };
-    pip.install(&lock)?;
+    installer.install(&lock)?;
+    if is_new_lock {
+        installer.complete(&mut lock)?;
+    }
     // For `verify`: an index tells no digest of what is installed.
     lock.write(&environment)?;
     if is_new_lock {
         lock.write(project)?;
     }
+    let tool = installer.tool();
     Ok(Installed {
         environment,
         lock,
         is_new_lock,
+        tool,
     })
+}
+
+/// What the modules ask of Python, and what would be good besides.
+fn python_needs(requirements: &Requirements, lock: Option<&Lock>) -> (Vec<Need>, Vec<Need>) {
+    // What std of today needs, and with it every module; an older one may do without.
+    const MODULES: &str = ">=3.12";
+    let mut needs = requirements.python.clone();
+    needs.extend(lock.into_iter().flat_map(Lock::needs));
+    let wish = match lock {
+        // Compiled packages are locked for one series.
+        Some(lock) => lock
+            .python
+            .as_ref()
+            .map(|series| Need::new(LOCK_FILE, format!("=={series}.*"))),
+        None => requirements
+            .asks_for_modules
+            .then(|| Need::new("std", MODULES)),
+    };
+    (needs, wish.into_iter().collect())
+}
+
+/// The Python of an environment that is there, else one that fits.
+fn interpreter_for(
+    environment: &Path,
+    pythons: &Pythons,
+    needs: &[Need],
+    wishes: &[Need],
+) -> Result<Interpreter, Error> {
+    let choose = || pythons.choose(needs, wishes).map_err(Error::Python);
+    let Some(own) = pythons.ask(&environment.join("bin/python")) else {
+        return choose();
+    };
+    let shown = environment.display();
+    let again = |why: String| {
+        Error::Python(format!(
+            "{why}, which {shown} was made of: remove that folder and install again; {ANOTHER}"
+        ))
+    };
+    if let Some(unmet) = own.unmet(needs) {
+        return Err(again(unmet));
+    }
+    if pythons.named.is_some() {
+        let named = choose()?;
+        if named.series() != own.series() {
+            let (named, own) = (named.version, own.version);
+            return Err(Error::Python(format!(
+                "Python {named} is named, but {shown} was made of {own}: remove that folder and install again"
+            )));
+        }
+    }
+    Ok(own)
 }
 
 /// Compares the project's environment with its lock; each line of the answer is a difference.
@@ -153,7 +228,7 @@ pub fn verify(project: &Path) -> Result<Vec<String>, Error> {
         ));
     }
     let environment = project.join(PROJECT_ENVIRONMENT);
-    let installed = pip::installed(&environment)?;
+    let installed = present::installed(&environment)?;
     differences.extend(lock.differences(project, &installed)?);
     // As it was when it was installed; the environment of an older Steward has none.
     if let Ok(Some(was)) = Lock::read(&environment) {

@@ -8,6 +8,8 @@ use sha2::{Digest, Sha256};
 use steward_compiler::yaml::{self, LIMITS, Value};
 
 use super::{Error, LOCK_FILE, Lock};
+use crate::files::entries;
+use crate::python::Need;
 
 /// Module names of the language, as packages.
 const PACKAGE: &str = "inmanta-module-";
@@ -26,7 +28,13 @@ pub struct Requirements {
     pub repositories: Vec<String>,
     /// Parts of the project are asked for.
     pub in_project: bool,
-    /// Of all of the above: `sha256:…`.
+    /// Modules of the language are asked for by the names of their packages.
+    pub asks_for_modules: bool,
+    /// Lines of the files have options that only pip knows.
+    pub needs_pip: bool,
+    /// What the modules of the project itself ask of Python.
+    pub python: Vec<Need>,
+    /// Of what is asked for: `sha256:…`.
     pub digest: String,
 }
 
@@ -99,8 +107,11 @@ impl Requirements {
             .map(|text| constraint(text))
             .collect();
         let mut files = vec![project.join("requirements.txt")];
+        let mut python = Vec::new();
         for directory in strings(file.modulepath.as_ref()) {
-            files.extend(of_modules(&project.join(directory)));
+            let directory = project.join(directory);
+            files.extend(of_modules(&directory));
+            python.extend(python_needs(&directory));
         }
         files.retain(|file| file.is_file());
         let mut requirements = Self {
@@ -110,6 +121,9 @@ impl Requirements {
             sources: Vec::new(),
             repositories: Vec::new(),
             in_project: false,
+            asks_for_modules: false,
+            needs_pip: false,
+            python,
             digest: String::new(),
         };
         requirements.read_files(project)?;
@@ -147,6 +161,8 @@ impl Requirements {
                 self.sources.extend(source(&file, line));
                 self.repositories.extend(repository(line));
                 self.in_project |= is_in_project(line);
+                self.asks_for_modules |= line.starts_with(PACKAGE);
+                self.needs_pip |= is_option_of_pip(line);
                 open.extend(included(&file, line));
             }
             seen.push(file);
@@ -208,6 +224,26 @@ fn repository(line: &str) -> Option<String> {
     Some(url[..end].to_owned())
 }
 
+/// A line with an option that other programs than pip do not know.
+fn is_option_of_pip(line: &str) -> bool {
+    const COMMON: [&str; 12] = [
+        "-r",
+        "--requirement",
+        "-c",
+        "--constraint",
+        "-e",
+        "--editable",
+        "-i",
+        "--index-url",
+        "--extra-index-url",
+        "-f",
+        "--find-links",
+        "--no-index",
+    ];
+    let option = line.split(['=', ' ']).next().unwrap_or(line);
+    option.starts_with('-') && !COMMON.contains(&option)
+}
+
 /// Another file that a line includes, as requirements or constraints.
 fn included(file: &Path, line: &str) -> Option<PathBuf> {
     let (option, value) = line.split_once(['=', ' '])?;
@@ -232,6 +268,39 @@ fn of_modules(directory: &Path) -> Vec<PathBuf> {
         .collect();
     files.sort();
     files
+}
+
+/// What the modules below a directory of the module path ask of Python.
+fn python_needs(directory: &Path) -> Vec<Need> {
+    let mut modules = entries(directory);
+    modules.sort();
+    let need = |module: PathBuf| {
+        let read = |file: &str| yaml::read_file(&module.join(file), &LIMITS).ok();
+        let of_toml = |text: String| python_of_toml(&text);
+        let of_cfg = |text: String| python_of_cfg(&text);
+        let versions = read("pyproject.toml").and_then(of_toml);
+        let versions = versions.or_else(|| read("setup.cfg").and_then(of_cfg))?;
+        let name = module.file_name()?.to_string_lossy().into_owned();
+        Some(Need::new(format!("the module {name}"), versions))
+    };
+    modules.into_iter().filter_map(need).collect()
+}
+
+/// `requires-python` of a `pyproject.toml`.
+fn python_of_toml(text: &str) -> Option<String> {
+    let file: toml::Table = toml::from_str(text).ok()?;
+    let versions = file.get("project")?.get("requires-python")?;
+    versions.as_str().map(str::to_owned)
+}
+
+/// `python_requires` of a `setup.cfg`.
+fn python_of_cfg(text: &str) -> Option<String> {
+    let mut options = text.lines().skip_while(|line| line.trim() != "[options]");
+    options.next()?;
+    let options = options.take_while(|line| !line.starts_with('['));
+    let mut options = options.filter_map(|line| line.split_once(['=', ':']));
+    let (_, versions) = options.find(|(key, _)| key.trim() == "python_requires")?;
+    Some(versions.trim().to_owned())
 }
 
 /// `net ~= 1.2` is `inmanta-module-net ~= 1.2`.
@@ -281,6 +350,32 @@ mod tests {
         assert!(of(&dir.path().join("gone")).is_transient());
         std::fs::write(dir.path().join("project.yml"), b"\xff").unwrap();
         assert!(!of(dir.path()).is_transient());
+    }
+
+    #[test]
+    fn modules_of_the_project_say_which_python_they_need() {
+        let dir = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| {
+            let path = dir.path().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        write("project.yml", "name: p\nmodulepath: libs\n");
+        write(
+            "libs/a/setup.cfg",
+            "[metadata]\nname = a\n[options]\nzip_safe = False\npython_requires = >=3.12\n[other]\n",
+        );
+        write(
+            "libs/b/pyproject.toml",
+            "[project]\nname = \"b\"\nrequires-python = \">=3.13\"\n",
+        );
+        write("libs/c/setup.cfg", "[metadata]\npython_requires = >=9\n");
+        let needs = Requirements::read(dir.path()).unwrap().python;
+        let expected = [
+            Need::new("the module a", ">=3.12"),
+            Need::new("the module b", ">=3.13"),
+        ];
+        assert_eq!(needs, expected);
     }
 
     #[test]

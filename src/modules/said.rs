@@ -43,6 +43,10 @@ fn explained(said: &str, answered: &str) -> Error {
         "Could not resolve host",
         "Failed to connect",
         "Max retries exceeded",
+        // Of uv.
+        "error sending request",
+        "Failed to fetch",
+        "dns error",
     ];
     let lines: Vec<&str> = said.lines().map(str::trim_end).collect();
     // What git said is before the error, which comes twice: with the command, and at the end.

@@ -41,6 +41,13 @@ pub enum What {
         commit: String,
         summary: String,
     },
+    /// A stage that may take long.
+    StageBegan {
+        compile: CompileId,
+        name: String,
+        /// What it does, and to how much.
+        detail: String,
+    },
     StageDone {
         compile: CompileId,
         name: String,

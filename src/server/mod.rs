@@ -8,9 +8,11 @@ mod housekeeping;
 mod refused;
 
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use steward_compiler::PythonRuntime;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -23,12 +25,13 @@ use environments::Hooks;
 use refused::Book;
 
 use crate::api;
-use crate::compile::{self, Pool};
+use crate::compile::Pool;
 use crate::config::{Config, Database};
 use crate::domain::Timestamp;
 use crate::files;
 use crate::observe::Bus;
 use crate::process;
+use crate::python::{self, Interpreter, Pythons};
 use crate::sandbox;
 use crate::store::{self, Store};
 
@@ -51,6 +54,9 @@ pub enum Error {
         address: SocketAddr,
         source: std::io::Error,
     },
+    /// The one that is named does not do.
+    #[error("{0}")]
+    NamedPython(String),
     #[error("cannot unpack the Python package")]
     Python(#[source] std::io::Error),
     #[error(transparent)]
@@ -92,27 +98,17 @@ impl Server {
         }
         let mut pool_options = config.pool.clone();
         if pool_options.python.is_none() {
-            let cache = data.join("runtime");
-            let found = tokio::task::spawn_blocking(move || compile::python_runtime(&cache)).await;
-            pool_options.python = found
-                .unwrap_or_else(|error| Err(std::io::Error::other(error)))
-                .map_err(Error::Python)?;
+            let (cache, pythons) = (data.join("runtime"), pool_options.pythons.clone());
+            let found = tokio::task::spawn_blocking(move || find_python(&pythons, &cache)).await;
+            pool_options.python =
+                found.unwrap_or_else(|error| Err(Error::Python(std::io::Error::other(error))))?;
         }
         if let Some(python) = &mut pool_options.python {
             python.files = Some(data.join(files::FOLDER));
         }
-        match &pool_options.python {
-            Some(python) => tracing::info!(
-                "Python for plugins and handlers: {}",
-                python.interpreter.display()
-            ),
-            None => tracing::warn!(
-                "no Python of 3.11 or later was found: models with Python modules cannot be compiled"
-            ),
-        }
-        if let Some(python) = pool_options.python.clone() {
+        if let Some(runtime) = pool_options.python.clone() {
             // Nobody waits for it.
-            tokio::task::spawn_blocking(move || compile::precompile(&python));
+            tokio::task::spawn_blocking(move || python::precompile(&runtime));
         }
         process::hide();
         process::cgroup::sweep();
@@ -200,6 +196,26 @@ impl Server {
 }
 
 /// One server a database. The one before may be about to end, as in a restart on another machine.
+/// The Python of plugins and handlers, with our package below `cache`. `None`: there is none, and none is named.
+fn find_python(pythons: &Pythons, cache: &Path) -> Result<Option<PythonRuntime>, Error> {
+    match pythons.any() {
+        Ok(found) => {
+            let Interpreter { path, version } = found;
+            tracing::info!(
+                "Python {version} for plugins and handlers: {}",
+                path.display()
+            );
+            let runtime = python::runtime(path, cache).map_err(Error::Python)?;
+            Ok(Some(runtime))
+        }
+        Err(message) if pythons.named.is_some() => Err(Error::NamedPython(message)),
+        Err(message) => {
+            tracing::warn!("models with Python modules cannot be compiled: {message}");
+            Ok(None)
+        }
+    }
+}
+
 async fn hold(store: &Store) -> Result<(), Error> {
     for _ in 0..30 {
         if store.hold_alone().await? {

@@ -12,21 +12,21 @@ use crate::harness::{Host, Repo, Running, events, finish, steward};
 const WHEEL: &str = include_str!("../../fixtures/packages/wheel.py");
 
 /// A folder with wheels.
-struct Wheels {
+pub struct Wheels {
     dir: TempDir,
 }
 
 impl Wheels {
-    fn new() -> Self {
+    pub fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         Self { dir }
     }
 
-    fn path(&self) -> &Path {
+    pub fn path(&self) -> &Path {
         self.dir.path()
     }
 
-    fn wheel(&self, name: &str, version: &str, requires: &[&str], files: &[(String, String)]) {
+    pub fn wheel(&self, name: &str, version: &str, requires: &[&str], files: &[(String, String)]) {
         let mut command = Command::new("python3");
         command
             .args(["-c", WHEEL])
@@ -39,7 +39,7 @@ impl Wheels {
     }
 
     /// A module whose plugin says which version it is of.
-    fn module(&self, name: &str, version: &str, requires: &[&str]) {
+    pub fn module(&self, name: &str, version: &str, requires: &[&str]) {
         let package = format!("inmanta_plugins/{name}");
         let files = module_files(name, version)
             .into_iter()
@@ -65,7 +65,7 @@ fn module_files(name: &str, version: &str) -> Vec<(String, String)> {
     ]
 }
 
-fn project(requires: &str, requirements: &str) -> Repo {
+pub fn project(requires: &str, requirements: &str) -> Repo {
     let repo = Repo::new("import greet\nstd::print(greet::version())\n");
     repo.write(
         "project.yml",
@@ -75,7 +75,7 @@ fn project(requires: &str, requirements: &str) -> Repo {
     repo
 }
 
-fn run(project: &Path, arguments: &[&str], wheels: Option<&Wheels>) -> Output {
+pub fn run(project: &Path, arguments: &[&str], wheels: Option<&Wheels>) -> Output {
     let mut command = steward();
     command.args(arguments).arg("--project").arg(project);
     if let Some(wheels) = wheels {
@@ -88,13 +88,13 @@ fn run(project: &Path, arguments: &[&str], wheels: Option<&Wheels>) -> Output {
 }
 
 #[track_caller]
-fn good(output: Output) -> String {
+pub fn good(output: Output) -> String {
     assert!(output.status.success(), "{output:?}");
     String::from_utf8(output.stdout).unwrap()
 }
 
 #[track_caller]
-fn bad(output: Output) -> String {
+pub fn bad(output: Output) -> String {
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     String::from_utf8(output.stderr).unwrap()
 }
@@ -323,7 +323,7 @@ fn self_contained(version: &str) -> Repo {
     repo
 }
 
-fn carry(repo: &Repo, wheels: &Wheels) {
+pub fn carry(repo: &Repo, wheels: &Wheels) {
     for entry in fs::read_dir(wheels.path()).unwrap().flatten() {
         let to = repo.path().join("wheels").join(entry.file_name());
         fs::create_dir_all(to.parent().unwrap()).unwrap();

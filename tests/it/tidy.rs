@@ -23,7 +23,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("process", &["sandbox"]),
     ("sandbox", &[]),
     ("files", &[]),
-    ("modules", &["files", "process", "sandbox"]),
+    ("python", &["files"]),
+    ("modules", &["files", "process", "python", "sandbox"]),
     ("forge", &[]),
     ("git", &[]),
     ("store", &["domain"]),
@@ -35,11 +36,12 @@ const ALLOWED: &[(&str, &[&str])] = &[
     (
         "compile",
         &[
-            "domain", "observe", "process", "sandbox", "store", "git", "deploy", "modules", "files",
+            "domain", "observe", "process", "sandbox", "store", "git", "deploy", "modules",
+            "files", "python",
         ],
     ),
     ("watch", &["domain", "store", "git", "compile", "deploy"]),
-    ("config", &["domain", "compile", "forge", "git"]),
+    ("config", &["domain", "compile", "forge", "git", "python"]),
     (
         "api",
         &[
@@ -50,7 +52,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "server",
         &[
             "api", "compile", "config", "deploy", "domain", "files", "forge", "git", "modules",
-            "observe", "process", "sandbox", "store", "watch",
+            "observe", "process", "python", "sandbox", "store", "watch",
         ],
     ),
 ];

@@ -116,7 +116,14 @@ pub fn load_python(
                 failure.type_name, failure.message
             );
             let loc = python_loc(world, sources, &failure);
-            Err(fail("CompilerException", loc, message).note(failure.traceback, Loc::NONE))
+            let error = fail("CompilerException", loc, message).note(failure.traceback, Loc::NONE);
+            let (version, program) = session.python();
+            Err(match crate::project::unmet_python(world, &names, version) {
+                Some(unmet) => error.help(format!(
+                    "{unmet}, and this is Python {version} ({program}): name another with --python or the variable STEWARD_PYTHON, or make the project's environment of it: `steward project install --python …`"
+                )),
+                None => error,
+            })
         }
         other => Err(broken(format!(
             "the Python host answered {other:?} to the loading of modules"

@@ -235,6 +235,8 @@ pub(super) struct Process {
     n_ended: u64,
     /// It takes calls in frames of their own.
     reads_calls: bool,
+    /// Its version, and what it was started as; empty before it says so.
+    python: (String, String),
     #[cfg(target_os = "linux")]
     turns: Option<super::turns::Turns>,
 }
@@ -298,6 +300,7 @@ impl Process {
             output,
             n_ended: 0,
             reads_calls: false,
+            python: Default::default(),
             #[cfg(target_os = "linux")]
             turns: None,
         }
@@ -306,10 +309,20 @@ impl Process {
     /// Reads who the host is; an error if we can not work with it.
     pub(super) fn greet(&mut self, interpreter: &str) -> Result<(), HostError> {
         let hello = self.receive()?;
-        if let FromHost::Hello { reads_calls, .. } = &hello {
+        if let FromHost::Hello {
+            reads_calls,
+            python,
+            ..
+        } = &hello
+        {
             self.reads_calls = *reads_calls;
+            self.python = (python.clone(), interpreter.to_owned());
         }
         check_hello(hello, interpreter)
+    }
+
+    pub(super) fn python(&self) -> (&str, &str) {
+        (&self.python.0, &self.python.1)
     }
 
     /// From now on this is the limit.

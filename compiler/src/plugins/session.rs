@@ -211,6 +211,13 @@ impl Session {
         Ok((session, answer))
     }
 
+    /// The Python that the host is: its version, and what it was started as.
+    pub(super) fn python(&self) -> (&str, &str) {
+        self.process
+            .as_ref()
+            .map_or(("", ""), |process| process.python())
+    }
+
     fn send(&mut self, message: &ToHost) -> Result<(), HostError> {
         match &mut self.process {
             Some(process) => process.send(message),

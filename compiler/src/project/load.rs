@@ -292,7 +292,8 @@ impl Loader<'_> {
                         import,
                         format!("Failed to load module {namespace}"),
                     );
-                    let error = error.cause(*cause);
+                    let places = super::missing::places(self.world, self.project, top);
+                    let error = error.cause(*cause).note(places, Loc::NONE);
                     let requires = &self.project.requires;
                     let advice =
                         super::requirements::advice(self.world, requires, &self.modules, top);
@@ -303,7 +304,7 @@ impl Loader<'_> {
                     let similar = closest(top, known.iter().map(String::as_str));
                     return Err(error
                         .did_you_mean(similar.map(|similar| namespace.replacen(top, similar, 1)))
-                        .or_help("a module is a directory of the module path with a module.yml, setup.cfg or pyproject.toml"));
+                        .or_help(&super::missing::command(top)));
                 };
                 self.warn_of_replaced(&module);
                 self.check_metadata(&module, namespace, import)?;

@@ -4,12 +4,15 @@ mod ini;
 mod installed;
 mod load;
 mod metadata;
+mod missing;
 mod module_metadata;
 mod modules;
+mod python;
 mod requirements;
 
 pub use load::{Loaded, load};
 pub use modules::{Module, environment, find, namespaces};
+pub use python::unmet as unmet_python;
 
 use std::sync::OnceLock;
 

@@ -119,10 +119,15 @@ pub(super) fn advice(
         return None;
     };
     // Those two say which versions fit.
-    let package = format!("{PACKAGE}{}", name.replace('_', "-"));
+    let package = package(name);
     Some(format!(
         "{file} asks for it, but it is not installed: add `{package}` to requirements.txt and run `steward project install`"
     ))
+}
+
+/// The package of a module.
+pub(super) fn package(name: &str) -> String {
+    format!("{PACKAGE}{}", name.replace('_', "-"))
 }
 
 /// `net ~= 1.2, != 1.3`, with the name of a module or of its package.
@@ -198,7 +203,7 @@ fn of_module(world: &dyn World, module: &Module) -> Vec<Requirement> {
 }
 
 /// The value of a key in a section of a `setup.cfg`; more lines follow indented.
-fn option(text: &str, section: &str, key: &str) -> String {
+pub(super) fn option(text: &str, section: &str, key: &str) -> String {
     let mut in_section = false;
     let mut value: Option<String> = None;
     for line in text.lines() {

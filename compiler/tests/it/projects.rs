@@ -522,6 +522,43 @@ fn a_module_that_is_asked_for_and_not_there_is_to_be_installed() {
     assert_eq!(help_of(&near), format!("the module near {install}"));
 }
 
+#[test]
+fn a_module_that_is_not_found_says_where_it_was_looked_for_and_what_installs_it() {
+    let told = |project: &str, environment: bool| {
+        let mut world = MemWorld::default()
+            .file("project.yml", project)
+            .file("main.cf", "import far_away\n");
+        if environment {
+            world = world.file(".env/pyvenv.cfg", "");
+        }
+        let compiled = compile(&world, &Options::default());
+        let error = compiled.diagnostics.into_iter().next().expect("an error");
+        let notes = error.notes.iter().map(|note| note.message.clone());
+        (
+            notes.collect::<Vec<_>>().join("\n"),
+            error.help.unwrap_or_default(),
+        )
+    };
+    let (notes, help) = told("name: case\nmodulepath: [libs, more]\n", false);
+    assert_eq!(
+        notes,
+        "looked for far_away in: module path: libs/far_away, more/far_away; the project has no environment (.env); packages come from: nowhere (project.yml names no pip.index-url)"
+    );
+    let add = "add `inmanta-module-far-away` to requirements.txt and run `steward project install`";
+    assert!(help.starts_with(add), "{help}");
+    let index = "name: case\nmodulepath: libs\npip:\n  index-url: https://me:secret@packages.example.org/simple\n";
+    let (notes, _) = told(index, true);
+    assert_eq!(
+        notes,
+        "looked for far_away in: module path: libs/far_away; installed in: .env; packages come from: https://packages.example.org/simple"
+    );
+    let (notes, _) = told("name: case\npip:\n  use_system_config: true\n", true);
+    assert!(
+        notes.ends_with("the index of this machine (pip.use-system-config)"),
+        "{notes}"
+    );
+}
+
 const RESOURCES: &str = "from inmanta.resources import Resource, resource
 
 

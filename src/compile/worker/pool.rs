@@ -15,6 +15,7 @@ use super::breadcrumb::{BREADCRUMB, Place, Trail};
 use super::frames::{Job, JobDone, Refusal, Reply, Request};
 use crate::modules::Inspection;
 use crate::process::{self, cgroup::Cgroup};
+use crate::python::Pythons;
 use crate::sandbox::{SandboxPolicy, SandboxSupport};
 
 /// Limits of a compile.
@@ -30,6 +31,8 @@ pub struct PoolOptions {
     /// How long pip may take for what a commit asks for.
     pub install_timeout: Duration,
     pub python: Option<PythonRuntime>,
+    /// What `python` is chosen from, and the environments' own.
+    pub pythons: Pythons,
     /// Files of the server's that no code of a repository may read, beside its data.
     pub secrets: Vec<PathBuf>,
 }
@@ -43,6 +46,7 @@ impl Default for PoolOptions {
             scratch_bytes: 1 << 30,
             install_timeout: Duration::from_secs(600),
             python: None,
+            pythons: Pythons::new(None),
             secrets: Vec::new(),
         }
     }

@@ -1,5 +1,4 @@
-//! Python for plugins and handlers: an interpreter of this machine, and our own package, carried in the binary and
-//! unpacked by content.
+//! Our own Python package, carried in the binary and unpacked by content.
 
 use std::fs;
 use std::io;
@@ -15,68 +14,22 @@ use crate::files::touch;
 static CONTENTS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/python.contents"));
 static NAMES: &str = include_str!(concat!(env!("OUT_DIR"), "/python.names"));
 
-/// Finds Python and unpacks our package below `cache`. `None` for the interpreter that is missing: models without Python
-/// do not need it, and the compiler says so where one is needed.
+/// The interpreter with our package, which is unpacked below `cache`.
 ///
 /// # Errors
 /// The package cannot be written.
-pub fn python_runtime(cache: &Path) -> io::Result<Option<PythonRuntime>> {
-    let Some(interpreter) = interpreter() else {
-        return Ok(None);
-    };
-    Ok(Some(PythonRuntime {
+pub fn runtime(interpreter: PathBuf, cache: &Path) -> io::Result<PythonRuntime> {
+    Ok(PythonRuntime {
         interpreter,
         package: unpack(cache)?,
         files: None,
         launcher: Default::default(),
-    }))
-}
-
-/// `STEWARD_PYTHON`, else the first Python of at least 3.11 on the path.
-pub fn interpreter() -> Option<PathBuf> {
-    if let Some(named) = std::env::var_os("STEWARD_PYTHON") {
-        return Some(PathBuf::from(named));
-    }
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let names = [
-        "python3",
-        "python3.14",
-        "python3.13",
-        "python3.12",
-        "python3.11",
-    ];
-    let candidates = names.iter().flat_map(|name| {
-        std::env::split_paths(&path)
-            .map(|dir| dir.join(name))
-            .filter(|candidate| candidate.is_file())
-            .collect::<Vec<_>>()
-    });
-    candidates
-        .into_iter()
-        .find_map(|candidate| recent(&candidate))
-}
-
-/// The real interpreter behind `candidate`, if it is recent enough: a shim of a version manager would choose by our
-/// working directory.
-fn recent(candidate: &Path) -> Option<PathBuf> {
-    const ASK: &str = "import sys; print(sys.executable if sys.version_info >= (3, 11) else '')";
-    let output = Command::new(candidate)
-        .args(["-I", "-c", ASK])
-        .stdin(Stdio::null())
-        .output()
-        .ok()?;
-    let text = String::from_utf8(output.stdout).ok()?;
-    let path = text.trim();
-    (output.status.success() && !path.is_empty()).then(|| PathBuf::from(path))
+    })
 }
 
 /// The directory with our package's present content; written once.
-pub(super) fn unpack(cache: &Path) -> io::Result<PathBuf> {
-    let mut hasher = Sha256::new();
-    hasher.update(NAMES);
-    hasher.update(CONTENTS);
-    let digest = hex::encode(hasher.finalize());
-    let target = cache.join(format!("python-{}", &digest[..16]));
+pub fn unpack(cache: &Path) -> io::Result<PathBuf> {
+    let target = cache.join(format!("python-{}", &digest()[..16]));
     if target.is_dir() {
         // It is in use: see `sweep_python`.
         let _ = touch(&target);
@@ -122,8 +75,16 @@ pub fn precompile(runtime: &PythonRuntime) {
     }
 }
 
+/// Of all our Python sources, in hexadecimal.
+pub(super) fn digest() -> String {
+    let mut hasher = Sha256::new();
+    hasher.update(NAMES);
+    hasher.update(CONTENTS);
+    hex::encode(hasher.finalize())
+}
+
 /// Our Python sources: path below the package, content.
-fn files() -> impl Iterator<Item = (&'static str, &'static [u8])> {
+pub(super) fn files() -> impl Iterator<Item = (&'static str, &'static [u8])> {
     let mut rest = CONTENTS;
     NAMES.lines().filter_map(move |line| {
         let (length, path) = line.split_once(' ')?;

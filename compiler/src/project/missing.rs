@@ -1,0 +1,66 @@
+//! What is told of a module that is not found: where it was looked for, and how it is had.
+
+use super::modules::environment;
+use super::{Project, requirements};
+use crate::world::World;
+use crate::yaml::{self, LIMITS, Value};
+
+/// Where a module was looked for, and where it would be installed from.
+pub(super) fn places(world: &dyn World, project: &Project, name: &str) -> String {
+    let directories: Vec<String> = project
+        .module_path
+        .iter()
+        .map(|directory| format!("{}/{name}", directory.trim_end_matches('/')))
+        .collect();
+    let path = match directories.is_empty() {
+        true => "the project has no module path".to_owned(),
+        false => format!("module path: {}", directories.join(", ")),
+    };
+    let installed = match environment(world) {
+        Some(environment) => format!("installed in: {environment}"),
+        None => "the project has no environment (.env)".to_owned(),
+    };
+    format!(
+        "looked for {name} in: {path}; {installed}; packages come from: {}",
+        index(world)
+    )
+}
+
+/// How a module is had that nothing names yet.
+pub(super) fn command(name: &str) -> String {
+    let package = requirements::package(name);
+    format!(
+        "add `{package}` to requirements.txt and run `steward project install` (a server installs by itself what requirements.txt of a commit names; for tests: `pip install {package}`); a module of your own is a directory of the module path with a module.yml, setup.cfg or pyproject.toml"
+    )
+}
+
+/// What `pip` of `project.yml` says. Source: language.md 11.2.
+fn index(world: &dyn World) -> String {
+    let text = world.read_text("project.yml").unwrap_or_default();
+    let file: Option<Value> = yaml::from_str(&text, &LIMITS).ok();
+    let pip = file.as_ref().and_then(|file| file.get("pip"));
+    let key = |name: &str| {
+        let dashed = name.replace('_', "-");
+        pip.and_then(|pip| pip.get(name).or_else(|| pip.get(&dashed)))
+    };
+    if let Some(url) = key("index_url").and_then(Value::as_str) {
+        return without_password(url);
+    }
+    match key("use_system_config").and_then(Value::as_bool) {
+        Some(true) => "the index of this machine (pip.use-system-config)".to_owned(),
+        _ => "nowhere (project.yml names no pip.index-url)".to_owned(),
+    }
+}
+
+/// A URL without what somebody logs in with.
+fn without_password(url: &str) -> String {
+    let parts = url.split_once("://");
+    let Some((scheme, rest)) = parts else {
+        return url.to_owned();
+    };
+    let end = rest.find('/').unwrap_or(rest.len());
+    match rest[..end].rfind('@') {
+        Some(at) => format!("{scheme}://{}", &rest[at + 1..]),
+        None => url.to_owned(),
+    }
+}

@@ -1,0 +1,56 @@
+//! What an installation tells while it goes on.
+
+use std::time::{Duration, Instant};
+
+/// A part of an installation, in the order in which they come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// Makes the virtual environment.
+    Environment,
+    /// Chooses versions.
+    Versions,
+    /// Downloads, builds, installs.
+    Packages,
+}
+
+/// What happens.
+#[derive(Debug, Clone)]
+pub enum Progress {
+    /// A part begins: what it does and to how much, such as `installing 21 packages`, and the program that does it, such
+    /// as `uv 0.13.9`.
+    Began {
+        part: Part,
+        what: String,
+        tool: String,
+    },
+    /// What that program says meanwhile; only of an installation that is not sandboxed.
+    Said(String),
+    /// The part is done.
+    Done { what: String, took: Duration },
+}
+
+/// Whoever is told.
+pub type Watcher<'a> = &'a (dyn Fn(Progress) + Sync);
+
+/// Does a part, and tells when it begins and when it is done.
+pub(super) fn part<T, E>(
+    watcher: Watcher<'_>,
+    part: Part,
+    what: &str,
+    tool: &str,
+    work: impl FnOnce() -> Result<T, E>,
+) -> Result<T, E> {
+    let (what, tool) = (what.to_owned(), tool.to_owned());
+    watcher(Progress::Began {
+        part,
+        what: what.clone(),
+        tool,
+    });
+    let began = Instant::now();
+    let done = work()?;
+    watcher(Progress::Done {
+        what,
+        took: began.elapsed(),
+    });
+    Ok(done)
+}

@@ -1,0 +1,296 @@
+//! Which Python: the one that is named, else one of this machine that fits.
+//!
+//! The Pythons of this machine are those on the path, `python3` before those that have a version in their names, newer
+//! before older. Each is asked who it is, since a file of that name may be a shim that chooses by the working directory.
+//! What is named is never replaced by another one, only refused.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::str::FromStr;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use pep440_rs::{Version, VersionSpecifiers};
+use serde::{Deserialize, Serialize};
+
+/// Our own package needs it.
+const OLDEST: (u32, u32) = (3, 11);
+/// The names that a Python is looked for by.
+const NAMES: [&str; 6] = [
+    "python3",
+    "python3.15",
+    "python3.14",
+    "python3.13",
+    "python3.12",
+    "python3.11",
+];
+/// Those that are only named when none fits.
+const TOO_OLD: [&str; 2] = ["python3.10", "python3.9"];
+
+/// A Python of this machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Interpreter {
+    /// The program itself, behind shims.
+    pub path: PathBuf,
+    /// As `3.13.0`.
+    pub version: String,
+}
+
+/// A Python that somebody named.
+#[derive(Debug, Clone)]
+pub struct Named {
+    pub path: PathBuf,
+    /// Where it was named: `--python`, `STEWARD_PYTHON`, `python:` of the configuration.
+    pub by: &'static str,
+}
+
+/// What something asks of Python: `python_requires` of its metadata.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Need {
+    /// Such as `inmanta-module-std 8.7.5`.
+    pub who: String,
+    /// Such as `>=3.12`.
+    pub versions: String,
+}
+
+/// Where Python is looked for.
+#[derive(Debug, Clone, Default)]
+pub struct Pythons {
+    /// Only this one counts.
+    pub named: Option<Named>,
+    /// Who they are, of those that were asked: a compile must not wait for that again.
+    asked: Arc<Mutex<BTreeMap<PathBuf, Option<Interpreter>>>>,
+}
+
+impl Pythons {
+    /// The one that is named here, else by the variable `STEWARD_PYTHON`.
+    pub fn new(named: Option<(PathBuf, &'static str)>) -> Self {
+        let named = named.map(|(path, by)| Named { path, by });
+        let of_variable = || {
+            let path = std::env::var_os("STEWARD_PYTHON")?;
+            let (path, by) = (PathBuf::from(path), "STEWARD_PYTHON");
+            Some(Named { path, by })
+        };
+        Self {
+            named: named.or_else(of_variable),
+            asked: Arc::default(),
+        }
+    }
+
+    /// Who the interpreter at `path` is; `None`: it is none.
+    pub fn ask(&self, path: &Path) -> Option<Interpreter> {
+        // It may come later.
+        if !path.is_file() {
+            return None;
+        }
+        let known = || self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = known().get(path) {
+            return known.clone();
+        }
+        let found = ask(path);
+        known().insert(path.to_owned(), found.clone());
+        found
+    }
+
+    /// The first that fits, whatever modules ask for.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn any(&self) -> Result<Interpreter, String> {
+        self.choose(&[], &[])
+    }
+
+    /// The first that meets all of `needs` and, if there is one, all of `wishes`, too.
+    ///
+    /// # Errors
+    /// None does; the text says which there are, why they do not do, and how another is named.
+    pub fn choose(&self, needs: &[Need], wishes: &[Need]) -> Result<Interpreter, String> {
+        if let Some(named) = &self.named {
+            let Named { path, by } = named;
+            let found = self.ask(&located(path)).ok_or_else(|| {
+                format!(
+                    "{} (named by {by}) is not a Python that runs here: {ANOTHER}",
+                    path.display()
+                )
+            })?;
+            return match found.unmet(needs) {
+                None => Ok(found),
+                Some(unmet) => Err(format!("{unmet} (named by {by}): {ANOTHER}")),
+            };
+        }
+        let mut seen: Vec<Interpreter> = Vec::new();
+        let mut second = None;
+        for candidate in candidates(&NAMES) {
+            let Some(found) = self.ask(&candidate).filter(|found| !seen.contains(found)) else {
+                continue;
+            };
+            seen.push(found.clone());
+            if found.unmet(needs).is_some() {
+                continue;
+            }
+            if found.unmet(wishes).is_none() {
+                return Ok(found);
+            }
+            second.get_or_insert(found);
+        }
+        if let Some(second) = second {
+            return Ok(second);
+        }
+        seen.extend(
+            candidates(&TOO_OLD)
+                .iter()
+                .filter_map(|path| self.ask(path)),
+        );
+        Err(none_fits(&seen, needs))
+    }
+}
+
+/// How another Python is taken.
+pub const ANOTHER: &str = "name another with --python, the variable STEWARD_PYTHON, or `python:` of a server's configuration";
+
+fn none_fits(seen: &[Interpreter], needs: &[Need]) -> String {
+    let Some(first) = seen.first() else {
+        return format!("there is no Python on the path: {ANOTHER}");
+    };
+    let why = first.unmet(needs).unwrap_or_default();
+    let all = seen.iter();
+    let all: Vec<String> = all
+        .map(|python| format!("{} ({})", python.version, python.path.display()))
+        .collect();
+    format!(
+        "{why}; on the path there are: {}. Install one that fits, or {ANOTHER}",
+        all.join(", ")
+    )
+}
+
+impl Interpreter {
+    /// Why it does not do, in words.
+    pub fn unmet(&self, needs: &[Need]) -> Option<String> {
+        let shown = format!(
+            "the Python that was taken is {} ({})",
+            self.version,
+            self.path.display()
+        );
+        let version = Version::from_str(&self.version).ok()?;
+        let release = version.release();
+        let (major, minor) = OLDEST;
+        if release < &[u64::from(major), u64::from(minor)] {
+            return Some(format!(
+                "Steward needs Python {major}.{minor} or later, and {shown}"
+            ));
+        }
+        let unmet = needs.iter().find(|need| !need.is_met_by(&version))?;
+        Some(format!(
+            "{} needs Python {}, and {shown}",
+            unmet.who, unmet.versions
+        ))
+    }
+
+    /// `3.13`: what wheels are made for.
+    pub fn series(&self) -> String {
+        self.version
+            .splitn(3, '.')
+            .take(2)
+            .collect::<Vec<_>>()
+            .join(".")
+    }
+}
+
+impl Need {
+    pub fn new(who: impl Into<String>, versions: impl Into<String>) -> Self {
+        Self {
+            who: who.into(),
+            versions: versions.into(),
+        }
+    }
+
+    /// What cannot be read asks for nothing: whoever installs it will say so.
+    fn is_met_by(&self, version: &Version) -> bool {
+        VersionSpecifiers::from_str(&self.versions)
+            .map_or(true, |all| all.iter().all(|one| one.contains(version)))
+    }
+}
+
+fn candidates(names: &[&str]) -> Vec<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let directories: Vec<PathBuf> = std::env::split_paths(&path).collect();
+    let all = names.iter().flat_map(|name| {
+        directories
+            .iter()
+            .map(move |directory| directory.join(name))
+    });
+    all.filter(|candidate| candidate.is_file()).collect()
+}
+
+/// A name without a folder is looked up on the path.
+fn located(named: &Path) -> PathBuf {
+    let is_name = named.components().count() == 1;
+    let name = named.to_str().filter(|_| is_name);
+    let found = name.and_then(|name| candidates(&[name]).into_iter().next());
+    found.unwrap_or_else(|| named.to_owned())
+}
+
+/// Who the interpreter behind `candidate` is: a shim of a version manager would choose by our working directory.
+fn ask(candidate: &Path) -> Option<Interpreter> {
+    const ASK: &str =
+        "import sys; print('.'.join(map(str, sys.version_info[:3]))); print(sys.executable)";
+    let output = Command::new(candidate)
+        .args(["-I", "-c", ASK])
+        .stdin(Stdio::null())
+        .output()
+        .ok()?;
+    let text = String::from_utf8(output.stdout).ok()?;
+    let (version, path) = text.trim_end().split_once('\n')?;
+    (output.status.success() && !path.is_empty()).then(|| Interpreter {
+        path: PathBuf::from(path),
+        version: version.to_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn python(version: &str) -> Interpreter {
+        Interpreter {
+            path: "/opt/python".into(),
+            version: version.to_owned(),
+        }
+    }
+
+    #[test]
+    fn what_modules_ask_for_is_compared_and_told() {
+        let needs = [
+            Need::new("a 1", ">=3.9"),
+            Need::new("std 8", ">=3.12,<4"),
+            Need::new("odd", "not a version"),
+        ];
+        assert_eq!(python("3.12.1").unmet(&needs), None);
+        assert_eq!(
+            python("3.11.7").unmet(&needs).unwrap(),
+            "std 8 needs Python >=3.12,<4, and the Python that was taken is 3.11.7 (/opt/python)"
+        );
+        let old = python("3.10.13").unmet(&[]).unwrap();
+        assert!(
+            old.starts_with("Steward needs Python 3.11 or later"),
+            "{old}"
+        );
+        assert_eq!(python("3.13.0").series(), "3.13");
+    }
+
+    #[test]
+    fn a_python_that_is_named_is_refused_and_not_replaced() {
+        let pythons = Pythons {
+            named: Some(Named {
+                path: "/nonexistent/python".into(),
+                by: "--python",
+            }),
+            ..Pythons::default()
+        };
+        let told = pythons.any().unwrap_err();
+        assert!(
+            told.contains("/nonexistent/python (named by --python)") && told.contains(ANOTHER),
+            "{told}"
+        );
+    }
+}
