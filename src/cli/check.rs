@@ -7,6 +7,7 @@ use steward_compiler::{DirWorld, check};
 
 use super::compile::{find_project, report, with_packages};
 use super::{CheckArguments, FAILED, USAGE};
+use crate::python::Pythons;
 
 #[expect(clippy::print_stderr, reason = "diagnostics go to stderr")]
 pub(super) fn run(arguments: &CheckArguments) -> ExitCode {

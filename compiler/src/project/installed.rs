@@ -236,6 +236,11 @@ impl Installed {
         ))
     }
 
+    /// The folders in which packages are, with what packaging tools say of them.
+    pub(super) fn paths(&self) -> &[String] {
+        &self.path
+    }
+
     /// The folders whose folders may be modules.
     pub(super) fn folders(&self) -> Vec<String> {
         let located = self.located.lock().unwrap_or_else(PoisonError::into_inner);

@@ -6,7 +6,6 @@ use std::str::FromStr;
 use pep440_rs::{Version, VersionSpecifiers};
 
 use super::Project;
-use super::modules::site_packages;
 use super::requirements::option;
 use crate::world::World;
 
@@ -38,7 +37,7 @@ fn asked(world: &dyn World, name: &str) -> Option<String> {
     });
     in_path.or_else(|| {
         let start = format!("inmanta_module_{name}-");
-        site_packages(world).iter().find_map(|packages| {
+        project.installed(world).paths().iter().find_map(|packages| {
             let names = world.list(packages).into_iter();
             let mut infos = names.filter(|info| {
                 info.starts_with(&start) && info.trim_end_matches('/').ends_with(".dist-info")
