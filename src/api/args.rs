@@ -12,6 +12,7 @@ use warp::{Filter, Rejection};
 
 use super::body::{self, Limits, Pace, Quota, Share};
 use super::error::{ApiError, Refusal};
+use crate::deploy::bounds::is_deep;
 use crate::domain::EnvironmentId;
 
 /// Of a body as sent, and unpacked.
@@ -30,6 +31,8 @@ static BODIES: Quota = Quota::new(256 << 20);
 const VALUE_BYTES: usize = 80;
 /// Of a body: with `VALUE_BYTES` each they fit the quota.
 const MAX_VALUES: usize = 2_000_000;
+/// Arrays and objects in each other. Readers of JSON stop at 128 levels, and answers have some around what a body had.
+const MAX_BODY_DEPTH: usize = 100;
 /// Of a query string. The names of all of them are looked up for each.
 const MAX_QUERY_PAIRS: usize = 1000;
 
@@ -188,7 +191,11 @@ fn object(bytes: &[u8]) -> Result<Map<String, Value>, ApiError> {
     if bytes.iter().all(u8::is_ascii_whitespace) {
         return Ok(Map::new());
     }
-    match serde_json::from_slice(bytes) {
+    let value = serde_json::from_slice(bytes);
+    match value {
+        Ok(value) if is_deep(&value, MAX_BODY_DEPTH) => Err(ApiError::bad_request(format!(
+            "the body is nested more than {MAX_BODY_DEPTH} levels deep"
+        ))),
         Ok(Value::Object(object)) => Ok(object),
         Ok(Value::Null) => Ok(Map::new()),
         Ok(_) => Err(ApiError::bad_request("the body must be a JSON object")),

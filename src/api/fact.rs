@@ -9,6 +9,7 @@ use super::desired::contains;
 use super::environment::scope;
 use super::error::ApiError;
 use super::{Answer, Body, answer, page, with};
+use crate::deploy::bounds::check_metadata;
 use crate::deploy::fact_json as fact;
 use crate::domain::{EnvironmentId, ParameterId, Timestamp};
 use crate::server::App;
@@ -207,6 +208,7 @@ async fn set(
     if !metadata.is_object() {
         return Err(ApiError::bad_request("Field 'metadata' must be an object"));
     }
+    check_metadata(&metadata).map_err(ApiError::bad_request)?;
     let source = args.required("source")?;
     const SOURCES: [&str; 5] = ["fact", "plugin", "user", "form", "report"];
     if !SOURCES.contains(&source.as_str()) {

@@ -8,6 +8,7 @@ use super::args::{self, Args, Segment};
 use super::environment::{environment_id, fetch, scope};
 use super::error::ApiError;
 use super::{Answer, Body, answer, page, wire, with};
+use crate::deploy::bounds::check_metadata;
 use crate::domain::{CompileId, CompileState};
 use crate::server::App;
 use crate::store::{Compile, CompileRequest};
@@ -59,6 +60,7 @@ async fn request(id: Segment, app: App, args: Args) -> Result<Answer, ApiError> 
     let environment = fetch(&app, environment_id(&id)?).await?;
     let update = args.flag("update", true)?;
     let mut metadata = args.value("metadata").cloned().unwrap_or_else(|| json!({}));
+    check_metadata(&metadata).map_err(ApiError::bad_request)?;
     let Some(object) = metadata.as_object_mut() else {
         return Err(ApiError::bad_request("Field 'metadata' must be an object"));
     };

@@ -193,7 +193,9 @@ impl Loop {
             if fact.expires && fact.resource_id.is_empty() {
                 return Ok((400, json!({"message": "Cannot set expiry for parameters."})));
             }
-            if let Err(message) = bounds::check_fact(&fact.name, &fact.value) {
+            let checked = bounds::check_fact(&fact.name, &fact.value);
+            let checked = checked.and_then(|()| bounds::check_metadata(&fact.metadata));
+            if let Err(message) = checked {
                 return Ok((400, json!({"message": message})));
             }
             self.store.fact_set(self.environment, &fact).await?;

@@ -54,10 +54,14 @@ class BoxHandler(CRUDHandler):
         client = self.get_client()
         given = {"source": "plugin", "value": resource.name}
         set_to = self.run_sync(lambda: client.set_param(tid=environment, id="asked", **given))
+        nested = {}
+        for _ in range(200):
+            nested = {"a": nested}
+        deep = self.run_sync(lambda: client.set_param(tid=environment, id="deep", metadata=nested, **given))
         listed = self.run_sync(lambda: client.list_params(tid=environment))
         none = self.run_sync(lambda: client.get_param(tid=environment, id="none"))
         names = [parameter["name"] for parameter in listed.result["parameters"] if not parameter["resource_id"]]
-        return {"weight": 7, "answers": f"{set_to.code} {names} {none.code}"}
+        return {"weight": 7, "answers": f"{set_to.code} {deep.code} {names} {none.code}"}
 
 
 @resource("depot::Scan", agent="name", id_attribute="name")
@@ -189,7 +193,7 @@ fn a_missing_fact_is_asked_of_the_handler_once() {
     assert_eq!(
         facts(&running, &box_of("one")),
         json!({
-            "size": "5", "serial": "0001", "color": "red", "weight": "7", "answers": "200 ['asked'] 404"
+            "size": "5", "serial": "0001", "color": "red", "weight": "7", "answers": "200 400 ['asked'] 404"
         })
     );
     assert_eq!(
@@ -294,6 +298,39 @@ fn facts_go_with_their_resource_and_parameters_are_set_by_hand() {
     assert_eq!(
         running.call("DELETE", "/api/v1/parameter/color", None).0,
         404
+    );
+}
+
+/// Input: parameters and compile requests with metadata nested 65 to 126 levels deep, which could be written but, within an answer, not always be read back (issue 16.8). Answer: 400, which says how deep they may be; what is 60 deep is kept.
+#[test]
+fn what_is_nested_too_deep_to_be_read_back_is_refused() {
+    let (_repo, _host, mut running) = start("x = 1\n", "");
+    running.settled(1);
+    let nested = |depth: usize| (0..depth).fold(json!({}), |inner, _| json!({"a": inner}));
+    let parameter = |depth: usize| {
+        let body = json!({"source": "user", "value": "1", "metadata": nested(depth)});
+        running.call("PUT", "/api/v2/parameters/p", Some(&body))
+    };
+    let compile = |depth: usize| {
+        let path = format!("/api/v1/notify/{}", running.environment());
+        running.call("POST", &path, Some(&json!({"metadata": nested(depth)})))
+    };
+    for depth in [64, 98, 120] {
+        for (status, answer) in [parameter(depth), compile(depth)] {
+            assert_eq!(status, 400, "{depth}: {answer}");
+            let message = answer["message"].as_str().unwrap();
+            assert!(message.contains("levels deep"), "{message}");
+        }
+    }
+    assert_eq!(parameter(60).0, 200);
+    assert_eq!(compile(60).0, 200);
+    let kept = running.get_ok("/api/v2/parameters");
+    assert_eq!(kept["data"][0]["metadata"], nested(60));
+    let reports = running.get_ok("/api/v2/compilereport?details=true");
+    assert!(
+        reports["data"]
+            .as_array()
+            .is_some_and(|all| !all.is_empty())
     );
 }
 

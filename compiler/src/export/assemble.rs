@@ -2,6 +2,7 @@
 //! Source: language.md 12.5, 12.8.
 
 use super::catalog::{Catalog, Requires};
+use super::fit::check_shaped;
 use crate::diagnostics::{Fail, runtime};
 use crate::hash::Map;
 use crate::protocol::Unassembled;
@@ -64,6 +65,10 @@ pub(super) fn assemble(
             }
         }
         requires[at] = required;
+        if let Some(fields) = &resource.fields {
+            let entity = catalog.plan(machine, at).registration.entity;
+            check_shaped(machine, (entity, catalog.owner(at)), fields)?;
+        }
         shaped.extend(resource.fields.map(|fields| (at, fields)));
     }
     for (at, fields) in shaped {

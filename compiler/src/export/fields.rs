@@ -1,6 +1,7 @@
 //! Ids and fields of one resource. Source: language.md 12.1, 12.2.
 
-use super::json::{is_json, write_json, write_text};
+use super::fit::check_field;
+use super::json::{write_json, write_text};
 use super::plan::{FieldPlan, Plan, plans, read};
 use super::registry::registrations;
 use crate::Location;
@@ -214,6 +215,7 @@ pub(super) fn check(
     computed: &Computed,
 ) -> Result<bool, Fail> {
     let slots = machine.instance(instance).slots;
+    machine.leave_place(machine.instance(instance).loc);
     for field in &plan.fields {
         if let Some(slot) = field.slot
             && computed.is_empty()
@@ -234,18 +236,8 @@ pub(super) fn check(
         {
             return Ok(false);
         }
-        if !is_json(&machine.heap, value) {
-            let loc = machine.instance(instance).loc;
-            let message = format!(
-                "Failed to get attribute '{}' for export on '{}'",
-                field.field.name,
-                machine.program.entity_name(plan.registration.entity),
-            );
-            let text = machine.heap.to_text(value, machine);
-            let cause = format!("TypeError: {text} is not serializable");
-            let cause = fail("PythonException", Loc::NONE, cause);
-            return Err(fail("ExternalException", loc, message).cause(*cause));
-        }
+        let of = (plan.registration.entity, instance);
+        check_field(machine, of, &field.field.name, value)?;
     }
     Ok(true)
 }

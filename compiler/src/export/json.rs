@@ -78,19 +78,6 @@ fn json_float(float: f64) -> String {
     text::float(float)
 }
 
-/// Whether a value has a JSON form; an Unknown one counts as such.
-pub fn is_json(heap: &Heap, value: Value) -> bool {
-    match value {
-        Value::Instance(_) | Value::Opaque(_) | Value::Skip => false,
-        Value::List(id) => heap.list(id).iter().all(|item| is_json(heap, *item)),
-        Value::Dict(id) => {
-            let mut entries = heap.dict(id).entries.iter();
-            entries.all(|(_, item)| is_json(heap, *item))
-        }
-        _ => true,
-    }
-}
-
 pub fn write_text(text: &str, out: &mut String) {
     out.push('"');
     write_escaped(text, out);

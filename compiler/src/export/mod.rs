@@ -5,6 +5,7 @@ mod catalog;
 mod dependencies;
 mod dump;
 mod fields;
+mod fit;
 mod json;
 mod partial;
 mod plan;

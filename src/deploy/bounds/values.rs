@@ -23,7 +23,7 @@ pub(super) const NAME_BYTES: usize = 2 << 10;
 /// Of one of our own words, such as a status or a level.
 pub(super) const WORD_BYTES: usize = 32;
 /// JSON nested deeper than 128 could be written, but not be read back.
-const MAX_DEPTH: usize = 64;
+pub const MAX_DEPTH: usize = 64;
 /// What a mark takes at most.
 const MARK_BYTES: usize = 80;
 
@@ -63,7 +63,8 @@ pub fn json_bytes(value: &impl serde::Serialize) -> usize {
     }
 }
 
-fn is_deep(value: &Value, left: usize) -> bool {
+/// Whether arrays and objects lie in each other more than `left` levels deep.
+pub fn is_deep(value: &Value, left: usize) -> bool {
     match value {
         Value::Array(_) | Value::Object(_) if left == 0 => true,
         Value::Array(items) => items.iter().any(|item| is_deep(item, left - 1)),
@@ -154,6 +155,21 @@ pub fn check_fact(name: &str, value: &str) -> Result<(), String> {
         return too_long("value", value.len(), FACT_BYTES);
     }
     Ok(())
+}
+
+/// Why what somebody says about a fact or a parameter, beside its value, cannot be kept.
+pub fn check_metadata(metadata: &Value) -> Result<(), String> {
+    if is_deep(metadata, MAX_DEPTH) {
+        return Err(format!(
+            "the metadata is nested more than {MAX_DEPTH} levels deep; make it flatter"
+        ));
+    }
+    match json_bytes(metadata) {
+        0..=FACT_BYTES => Ok(()),
+        is => Err(format!(
+            "the metadata takes {is} bytes as JSON; the limit is {FACT_BYTES}"
+        )),
+    }
 }
 
 /// Why a found resource cannot be taken.
