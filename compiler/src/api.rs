@@ -26,6 +26,8 @@ pub struct Options {
     pub hosts: Option<std::sync::Arc<crate::WarmHosts>>,
     /// Python code that is not done by then is stopped, and named.
     pub time_limit: Option<std::time::Duration>,
+    /// Where the compile leaves word of where it is, should its process be killed.
+    pub breadcrumb: Option<std::sync::Arc<crate::Breadcrumb>>,
     /// How large models are run; the result does not depend on it. For tests.
     pub tiling: crate::Tiling,
 }

@@ -20,6 +20,7 @@
 
 mod analysis;
 mod api;
+mod breadcrumb;
 mod builtin;
 mod check;
 mod diagnostics;
@@ -44,6 +45,7 @@ mod world;
 pub mod yaml;
 
 pub use api::*;
+pub use breadcrumb::{Breadcrumb, MAX_TABLE_BYTES, place as place_of};
 pub use builtin::text as builtin_text;
 pub use check::check;
 pub use diagnostics::render;
@@ -176,6 +178,9 @@ fn compile_with(
     let warnings = std::mem::take(&mut program.warnings);
     let heap = std::mem::take(&mut program.heap);
     let program = std::sync::Arc::new(program);
+    if let Some(breadcrumb) = &options.breadcrumb {
+        breadcrumb.begin(&program.sources);
+    }
     let mut machine = runtime::Machine::new(&program, heap, world, options);
     machine.warnings = warnings;
     machine.host = python.host;
@@ -212,6 +217,7 @@ fn compile_with(
             completed = Err(failed);
         }
     }
+    machine.leave_place(span::Loc::NONE);
     match completed {
         Ok(()) => {
             if options.export {

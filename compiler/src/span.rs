@@ -54,6 +54,11 @@ impl SourceFile {
         }
     }
 
+    /// Where each line begins, in bytes.
+    pub fn line_starts(&self) -> &[u32] {
+        &self.line_starts
+    }
+
     pub fn line(&self, offset: u32) -> u32 {
         self.line_starts.partition_point(|start| *start <= offset) as u32
     }
@@ -114,6 +119,11 @@ impl Sources {
         }
         self.spans.push(span);
         Loc(self.spans.len() as u32 - 1)
+    }
+
+    /// All spans by their numbers; that of [`Loc::NONE`] is in no file.
+    pub fn spans(&self) -> &[Span] {
+        &self.spans
     }
 
     pub fn span(&self, loc: Loc) -> Option<Span> {

@@ -134,7 +134,7 @@ impl SecretVariables {
                 }
                 Ok(done)
             }
-            Err(PoolError::Ended(how)) => Err(PoolError::Ended(self.redact(&how))),
+            Err(PoolError::Ended(how, place)) => Err(PoolError::Ended(self.redact(&how), place)),
             Err(error) => Err(error),
         }
     }

@@ -87,6 +87,19 @@ pub fn end_all(find: impl Fn() -> BTreeSet<i32>) {
     }
 }
 
+/// Stops processes with all that is below them, until [`resume`].
+pub fn pause(processes: &BTreeSet<i32>) {
+    // First those above: they start nothing more.
+    signal_all(processes, Signal::STOP);
+    signal_all(&below(processes.iter().copied()), Signal::STOP);
+}
+
+/// Lets processes, with all that is below them, go on.
+pub fn resume(processes: &BTreeSet<i32>) {
+    signal_all(&below(processes.iter().copied()), Signal::CONT);
+    signal_all(processes, Signal::CONT);
+}
+
 /// Kills a child of ours and its descendants, whatever process group they went to: first the child is stopped, so that it
 /// starts nothing more, then what is below it is killed, then the child. What was given away (a daemon, whose parent has
 /// ended) is nobody's descendant and stays. The child must not have been waited for yet.

@@ -18,6 +18,7 @@ pub use umask::{keep_private, original_umask, restore_umask};
 
 use std::ffi::{OsStr, OsString};
 use std::io;
+use std::os::fd::RawFd;
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -83,11 +84,13 @@ pub fn spawn_own<S: AsRef<OsStr>>(arguments: &[S]) -> io::Result<Child> {
 }
 
 /// As [`spawn_own`], below a supervisor (`process::supervisor`), and not killed when its handle is dropped: to end it is for
-/// [`end_supervised`]. `memory_bytes`: of all its processes together. `group`: which the supervisor joins.
+/// [`end_supervised`]. `memory_bytes`: of all its processes together. `group`: which the supervisor joins. `left`: an open
+/// file of ours that the program inherits, and the variable with its number there.
 pub fn spawn_own_supervised(
     arguments: &[&str],
     memory_bytes: u64,
     group: Option<&cgroup::Cgroup>,
+    left: Option<(&str, RawFd)>,
 ) -> io::Result<Child> {
     let program = own_program()?;
     let (parent, memory) = (std::process::id().to_string(), memory_bytes.to_string());
@@ -108,7 +111,26 @@ pub fn spawn_own_supervised(
     if let Some(group) = group {
         command.env(cgroup::CGROUP, group.path());
     }
+    if let Some((variable, file)) = left {
+        leave(&mut command, variable, file);
+    }
     command.spawn()
+}
+
+/// Has a command inherit an open file of ours under its number.
+#[expect(
+    unsafe_code,
+    reason = "only between fork and exec does it concern no other program that is started meanwhile"
+)]
+fn leave(command: &mut Command, variable: &str, file: RawFd) {
+    command.env(variable, file.to_string());
+    // SAFETY: fcntl(2) may be called between fork and exec, and nothing else is; the file is open until the command runs.
+    unsafe {
+        command.pre_exec(move || match libc::fcntl(file, libc::F_SETFD, 0) {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        });
+    }
 }
 
 /// Has a supervisor end all that is below it, and then itself.

@@ -27,13 +27,13 @@ fn can_sandbox() -> bool {
 
 /// The report of the only compile of a server with one environment, when it has ended.
 #[track_caller]
-fn first_report(served: &Served) -> String {
+pub fn first_report(served: &Served) -> String {
     ended_report(served, "")
 }
 
 /// The report of the compile of a commit, when it has ended.
 #[track_caller]
-fn report_of(served: &Served, commit: &str) -> String {
+pub fn report_of(served: &Served, commit: &str) -> String {
     ended_report(served, &commit[..8])
 }
 
@@ -67,7 +67,7 @@ fn ended_report(served: &Served, part: &str) -> String {
 }
 
 /// A place for a server with a secret, and its configuration.
-fn server_of(dir: &Path, repo: &Repo) -> (PathBuf, String) {
+pub fn server_of(dir: &Path, repo: &Repo) -> (PathBuf, String) {
     let secret = dir.join("token");
     fs::write(&secret, "secret-of-the-server").unwrap();
     let config = format!(
@@ -289,7 +289,7 @@ fn builds_get_what_says_where_packages_are_only_where_the_project_asks_for_it() 
 }
 
 /// A repository with one module of Python code, which the model imports.
-fn repo_with(module: &str, code: &str, model: &str) -> Repo {
+pub fn repo_with(module: &str, code: &str, model: &str) -> Repo {
     let repo = Repo::new(&format!("import {module}\n{model}"));
     repo.write("project.yml", "name: test\nmodulepath: libs\n");
     repo.write(
@@ -589,7 +589,7 @@ fn folders_of_environments_are_not_called_by_their_ids() {
 }
 
 /// Processes below another, by their command lines.
-fn below(process: u32) -> Vec<(i32, String)> {
+pub fn below(process: u32) -> Vec<(i32, String)> {
     let ids = steward::process::descendants::below([i32::try_from(process).unwrap()]);
     let commands = ids.into_iter().filter_map(|id| {
         let command = fs::read(format!("/proc/{id}/cmdline")).ok()?;
@@ -659,7 +659,7 @@ def asks(granted: "int", other: "int") -> "string[]":
 "#;
 
 /// A server of one answer, for as long as the test runs.
-fn answers(text: &'static str) -> u16 {
+pub fn answers(text: &'static str) -> u16 {
     use std::io::{Read, Write};
     let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = server.local_addr().unwrap().port();

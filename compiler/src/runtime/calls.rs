@@ -75,6 +75,7 @@ impl Machine<'_> {
             plugin,
             loc: call.loc,
         };
+        self.leave_place(call.loc);
         match self.invoke(site, &arguments.bound) {
             Ok(value) => {
                 self.set_plain(result, value, call.loc)?;

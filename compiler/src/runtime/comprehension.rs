@@ -49,6 +49,7 @@ impl Machine<'_> {
             (run.comprehension, run.scope, run.context, run.listener)
         };
         let node = &self.program.comprehensions[comprehension.index()];
+        self.leave_place(node.loc);
         let result = self.temporary();
         self.runs[run.index()].elements.push(item);
         self.runs[run.index()].results.push(result);

@@ -244,6 +244,7 @@ impl Machine<'_> {
         loc: Loc,
         parent: InstId,
     ) -> Result<InstId, Fail> {
+        self.leave_place(loc);
         self.check_limits(loc)?;
         let depth = if parent.is_some() {
             self.instance(parent).depth + 1

@@ -58,6 +58,9 @@ mod vars;
 mod waits;
 mod warm;
 
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::breadcrumb::Breadcrumb;
 use crate::diagnostics::{Fail, Warning, runtime};
 use crate::hash::{Map, Set};
 use crate::hir::{AttrId, BlockId, ComprehensionId, NamespaceId, Program, StmtId};
@@ -181,6 +184,8 @@ pub struct Machine<'a> {
     pub program: &'a Program,
     pub world: &'a dyn World,
     pub options: &'a Options,
+    /// Where the number of the place goes that the machine is at.
+    place: &'static AtomicU32,
     pub heap: Heap,
     pub host: Option<Box<dyn PluginHost>>,
     pub warnings: Vec<Warning>,
@@ -266,6 +271,12 @@ pub struct Machine<'a> {
 }
 
 impl<'a> Machine<'a> {
+    /// The machine is at this place of the model now, should its process be killed.
+    #[inline]
+    pub fn leave_place(&self, loc: Loc) {
+        self.place.store(loc.0, Ordering::Relaxed);
+    }
+
     pub fn new(
         program: &'a std::sync::Arc<Program>,
         heap: Heap,
@@ -279,6 +290,7 @@ impl<'a> Machine<'a> {
             program,
             world,
             options,
+            place: Breadcrumb::target(options.breadcrumb.as_deref()),
             heap,
             host: None,
             warnings: Vec::new(),

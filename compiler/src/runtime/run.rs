@@ -55,6 +55,7 @@ impl Machine<'_> {
     fn emit(&mut self, id: StmtId, scope: ScopeId) -> Result<(), Fail> {
         let stmt = &self.program.stmts[id.index()];
         let at_stmt = |error: Fail| error.at(stmt.loc);
+        self.leave_place(stmt.loc);
         match &stmt.kind {
             StmtKind::Expr(expr) => self
                 .act_on(*expr, scope, Action::Stmt { stmt: id, scope })

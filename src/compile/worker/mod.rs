@@ -4,7 +4,9 @@
 //!
 //! Nothing that comes out of a repository is parsed by the server: a worker reads it, within limits of time and memory, and
 //! tells what the server must know in a frame of limited size.
+//! `breadcrumb` is how a worker that was killed still says where it was.
 
+mod breadcrumb;
 mod frames;
 mod pool;
 mod process;

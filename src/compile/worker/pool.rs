@@ -11,6 +11,7 @@ use std::time::Duration;
 use steward_compiler::PythonRuntime;
 use tokio::process::{Child, ChildStdin, ChildStdout};
 
+use super::breadcrumb::{BREADCRUMB, Place, Trail};
 use super::frames::{Job, JobDone, Refusal, Reply, Request};
 use crate::modules::Inspection;
 use crate::process::{self, cgroup::Cgroup};
@@ -54,16 +55,24 @@ pub(in crate::compile) enum PoolError {
     Start(#[source] std::io::Error),
     #[error("the compile worker cannot be put into its sandbox: {0}")]
     Sandbox(String),
-    #[error("the compile did not end within {0:?} and was stopped")]
-    Timeout(Duration),
-    #[error("the compile worker ended: {0}")]
-    Ended(String),
+    #[error("the compile did not end within {0:?} and was stopped{at}", at = at(.1.as_ref()))]
+    Timeout(Duration, Option<Place>),
+    #[error("the compile worker ended: {0}{at}", at = at(.1.as_ref()))]
+    Ended(String, Option<Place>),
+}
+
+fn at(place: Option<&Place>) -> String {
+    place.map_or_else(String::new, |place| format!("; it was at {place}"))
 }
 
 impl PoolError {
+    fn strange_answer() -> Self {
+        Self::Ended("it answered something else".to_owned(), None)
+    }
+
     /// What a project did to its worker it will do again; else our world failed, and trying again may help.
     pub(in crate::compile) fn is_of_project(&self) -> bool {
-        matches!(self, Self::Timeout(_) | Self::Ended(_))
+        matches!(self, Self::Timeout(..) | Self::Ended(..))
     }
 }
 
@@ -90,6 +99,8 @@ struct Worker {
     n_jobs: u32,
     /// The sandbox that it has entered.
     policy: Option<SandboxPolicy>,
+    /// Where it leaves word of where it is.
+    trail: Trail,
     /// Ends what is left when the supervisor is gone, where groups can be made.
     _group: Option<Cgroup>,
 }
@@ -150,7 +161,7 @@ impl Pool {
         let request = Request::Compile(Box::new(job));
         match self.ask(policy, &request, self.options.timeout).await? {
             Reply::Compiled(done) => Ok(*done),
-            _ => Err(PoolError::Ended("it answered something else".to_owned())),
+            _ => Err(PoolError::strange_answer()),
         }
     }
 
@@ -166,7 +177,7 @@ impl Pool {
         let limit = INSPECT_TIMEOUT.min(self.options.timeout);
         match self.ask(policy, &request, limit).await? {
             Reply::Inspected(inspected) => Ok(inspected.map(|inspection| *inspection)),
-            _ => Err(PoolError::Ended("it answered something else".to_owned())),
+            _ => Err(PoolError::strange_answer()),
         }
     }
 
@@ -181,10 +192,10 @@ impl Pool {
             .slots
             .acquire()
             .await
-            .map_err(|error| PoolError::Ended(error.to_string()))?;
+            .map_err(|error| PoolError::Ended(error.to_string(), None))?;
         let mut asked = self.ask_once(policy, request, limit).await;
         for _ in 0..RETRIES {
-            if !matches!(&asked, Err(PoolError::Ended(_))) {
+            if !matches!(&asked, Err(PoolError::Ended(..))) {
                 break;
             }
             // Somebody else may have killed it; only what ends each of them is the model's doing.
@@ -223,7 +234,7 @@ impl Pool {
                 self.check(support)
             }
             Reply::Entered(Err(reason)) => Err(PoolError::Sandbox(reason)),
-            _ => Err(PoolError::Ended("it answered something else".to_owned())),
+            _ => Err(PoolError::strange_answer()),
         }
     }
 
@@ -252,7 +263,7 @@ impl Pool {
             process::read_frame::<Reply>(&mut worker.stdout).await
         };
         match tokio::time::timeout(limit, exchange).await {
-            Err(_) => Err(PoolError::Timeout(limit)),
+            Err(_) => Err(PoolError::Timeout(limit, worker.trail.place())),
             Ok(Ok(Some(reply))) => Ok(reply),
             Ok(Ok(None)) => {
                 let memory = self.options.memory_bytes >> 20;
@@ -263,9 +274,9 @@ impl Pool {
                     ),
                     _ => "its pipe was closed".to_owned(),
                 };
-                Err(PoolError::Ended(how))
+                Err(PoolError::Ended(how, worker.trail.place()))
             }
-            Ok(Err(error)) => Err(PoolError::Ended(error.to_string())),
+            Ok(Err(error)) => Err(PoolError::Ended(error.to_string(), worker.trail.place())),
         }
     }
 
@@ -299,10 +310,12 @@ impl Pool {
     fn start(&self) -> std::io::Result<Worker> {
         let memory = self.options.memory_bytes.to_string();
         let group = Cgroup::make();
+        let trail = Trail::make()?;
         let mut child = process::spawn_own_supervised(
             &["compile-worker", "--memory-bytes", &memory],
             self.options.memory_bytes,
             group.as_ref(),
+            Some((BREADCRUMB, trail.number())),
         )?;
         let pipe = || std::io::Error::other("a pipe to the worker is missing");
         let stdin = child.stdin.take().ok_or_else(pipe)?;
@@ -313,6 +326,7 @@ impl Pool {
             stdout,
             n_jobs: 0,
             policy: None,
+            trail,
             _group: group,
         })
     }

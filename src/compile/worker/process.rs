@@ -7,8 +7,9 @@ use std::collections::BTreeSet;
 use std::io::{BufReader, BufWriter};
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
-use steward_compiler::{Compiled, PythonLauncher, Severity, WarmHosts, protocol};
+use steward_compiler::{Breadcrumb, Compiled, PythonLauncher, Severity, WarmHosts, protocol};
 
 use super::frames::{Job, JobDone, Refusal, Reply, Reported, Request};
 use super::scratch::{self, Watch};
@@ -31,6 +32,7 @@ pub fn run(memory_bytes: u64) -> ExitCode {
     let mut worker = Worker {
         link: SupervisorLink::inherited(),
         policy: None,
+        breadcrumb: super::breadcrumb::inherited(),
         hosts: Arc::default(),
     };
     let mut reader = BufReader::new(std::io::stdin());
@@ -57,6 +59,8 @@ struct Worker {
     link: Option<SupervisorLink>,
     /// The sandbox that this process is in.
     policy: Option<SandboxPolicy>,
+    /// Where it leaves word of where a compile is.
+    breadcrumb: Option<Arc<Breadcrumb>>,
     hosts: Arc<WarmHosts>,
 }
 
@@ -98,10 +102,16 @@ impl Worker {
         };
         // What the supervisor told since the last compile is not this one's doing.
         self.notices();
+        descendants::resume(&ids(self.hosts.keep(|_| true)));
         let hosts = Arc::clone(&self.hosts);
-        let end = move || end_all_but(&hosts, false);
+        let end = move || {
+            end_all_but(&hosts, false);
+        };
         let watch = Watch::start(policy.scratch.clone(), job.scratch_bytes, end);
-        let mut done = compile(job, policy, &self.hosts);
+        let mut done = compile(job, policy, &self.hosts, self.breadcrumb.clone());
+        if let Some(breadcrumb) = &self.breadcrumb {
+            breadcrumb.end();
+        }
         let mut reasons = self.notices();
         reasons.extend(watch.stop());
         if !reasons.is_empty() {
@@ -120,17 +130,43 @@ impl Worker {
         link.map(SupervisorLink::notices).unwrap_or_default()
     }
 
-    /// Nothing of a compile outlives it but the hosts with imported modules, which wait for the next one.
+    /// Nothing of a compile outlives it but the hosts with imported modules, which wait for the next one: stopped, since a
+    /// thread that a module has started while it was imported would go on with its work.
     fn clean_up(&self) {
-        end_all_but(&self.hosts, true);
+        let hosts = end_all_but(&self.hosts, true);
+        await_forks(&hosts);
+        descendants::pause(&hosts);
         if let Some(policy) = &self.policy {
             scratch::empty(&policy.scratch);
         }
     }
 }
 
-/// Ends all processes below this one; `with_hosts`: but for the warm hosts and the fork that each of them has ready.
-fn end_all_but(hosts: &WarmHosts, with_hosts: bool) {
+/// How long a host that is about to be stopped may take for the fork that the next compile gets.
+const FORK_PATIENCE: Duration = Duration::from_millis(100);
+
+/// Waits until each host has its next fork ready, so that the next compile does not wait for it. One that makes none in this
+/// time makes it later.
+fn await_forks(hosts: &BTreeSet<i32>) {
+    let deadline = Instant::now() + FORK_PATIENCE;
+    let is_ready = || {
+        hosts
+            .iter()
+            .all(|host| !descendants::children(*host).is_empty())
+    };
+    while !is_ready() && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+fn ids(processes: Vec<u32>) -> BTreeSet<i32> {
+    let ids = processes.into_iter();
+    ids.filter_map(|id| i32::try_from(id).ok()).collect()
+}
+
+/// Ends all processes below this one; `with_hosts`: but for the warm hosts and the fork that each of them has ready. Tells
+/// the hosts that are left.
+fn end_all_but(hosts: &WarmHosts, with_hosts: bool) -> BTreeSet<i32> {
     let own = rustix::process::getpid().as_raw_nonzero().get();
     let kept: BTreeSet<i32> = if with_hosts {
         // One that has other children has started them itself, while its modules were imported.
@@ -139,8 +175,7 @@ fn end_all_but(hosts: &WarmHosts, with_hosts: bool) {
             let children = descendants::children(host);
             children.len() <= 1 && descendants::below(children).is_empty()
         };
-        let hosts = hosts.keep(is_clean).into_iter();
-        hosts.filter_map(|host| i32::try_from(host).ok()).collect()
+        ids(hosts.keep(is_clean))
     } else {
         BTreeSet::new()
     };
@@ -160,9 +195,15 @@ fn end_all_but(hosts: &WarmHosts, with_hosts: bool) {
             descendants::reap(child);
         });
     }
+    kept
 }
 
-fn compile(job: Job, policy: &SandboxPolicy, hosts: &Arc<WarmHosts>) -> JobDone {
+fn compile(
+    job: Job,
+    policy: &SandboxPolicy,
+    hosts: &Arc<WarmHosts>,
+    breadcrumb: Option<Arc<Breadcrumb>>,
+) -> JobDone {
     let printed = Arc::new(Mutex::new(String::new()));
     let sink = Arc::clone(&printed);
     let print = move |line: &str| {
@@ -189,6 +230,7 @@ fn compile(job: Job, policy: &SandboxPolicy, hosts: &Arc<WarmHosts>) -> JobDone 
         inputs: job.inputs,
         hosts: Some(Arc::clone(hosts)),
         time_limit: Some(job.time_limit),
+        breadcrumb,
         ..steward_compiler::Options::default()
     };
     let compiled = steward_compiler::compile(&world, &options);
