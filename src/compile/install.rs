@@ -4,14 +4,15 @@ use std::path::{Path, PathBuf};
 
 use tokio_util::sync::CancellationToken;
 
+use super::network::{Access, Proxy};
 use super::run::{Context, Failure, Stages, begin, blocking, checkouts, folder_of};
 use super::worker::Pool;
 use crate::deploy;
 use crate::domain::{EnvironmentId, chain};
 use crate::files;
-use crate::git;
+use crate::git::{self, Reach};
 use crate::modules::{self, Inspection, Installed};
-use crate::sandbox::{Network, SandboxPolicy};
+use crate::sandbox::{self, Network, SandboxPolicy};
 use crate::store::{self, Store};
 
 /// The environment with what the project asks for. `None`: it asks for nothing.
@@ -39,7 +40,9 @@ pub(super) async fn install(
     // A server that stops does not wait for pip.
     let stop = CancellationToken::new();
     let _stops = stop.clone().drop_guard();
-    let environments = environments(context.data, context.environment, context.pool, stop);
+    let proxy = build_proxy(&inspection, context.reach, &stop).await;
+    let proxy = proxy.map_err(Failure::Aborted)?;
+    let environments = environments(context.data, context.environment, context.pool, stop, proxy);
     let (project, python) = (project_dir.to_owned(), context.pool.python().cloned());
     let ensured = blocking(move || match python {
         Some(python) => environments.ensure(&project, &python.interpreter, inspection),
@@ -79,6 +82,32 @@ async fn inspect(
     }
 }
 
+/// The proxy of one installation, which ends with it. `Ok(None)`: this kernel cannot hold processes to it, or this machine has a
+/// proxy of its own, which they then need; they have the host's network as it is.
+async fn build_proxy(
+    inspection: &Inspection,
+    reach: Reach,
+    stop: &CancellationToken,
+) -> Result<Option<modules::BuildProxy>, String> {
+    let of_machine = modules::MachineNetwork::read(inspection.requirements.pip.use_system_config);
+    if of_machine.has_proxy || sandbox::support().landlock < sandbox::PROXY_LANDLOCK {
+        return Ok(None);
+    }
+    let mut hosts = of_machine.hosts;
+    // Where the repository may be on this machine, so may be what it names.
+    if reach == Reach::Any {
+        hosts.extend(inspection.hosts());
+    }
+    let grants = hosts.iter().filter_map(|host| host.parse().ok()).collect();
+    let proxy = Proxy::start(Access::AllButOwn(grants), stop.child_token()).await;
+    let proxy =
+        proxy.map_err(|error| format!("cannot start the proxy of package builds: {error}"))?;
+    Ok(Some(modules::BuildProxy {
+        port: proxy.port,
+        url: proxy.url(),
+    }))
+}
+
 /// What is in an environment, for the report.
 fn told(installed: &Installed) -> String {
     let packages = installed.lock.packages.iter();
@@ -99,6 +128,7 @@ pub async fn restore_modules(
     environment: &store::Environment,
     data: &Path,
     pool: &Pool,
+    reach: Reach,
 ) {
     let restored = async {
         let Some(number) = environment.active_version else {
@@ -122,8 +152,8 @@ pub async fn restore_modules(
         let source = source.map_err(|error| chain(&error))?;
         let stop = CancellationToken::new();
         let _stops = stop.clone().drop_guard();
-        let environments = environments(data, environment.id, pool, stop);
         let policy = policy(data, environment.id, pool)?;
+        let owner_of = data.to_owned();
         let (data, dir) = (data.to_owned(), checkouts(data, environment.id));
         let project = blocking(move || {
             let id = commit.parse();
@@ -136,6 +166,8 @@ pub async fn restore_modules(
         let project = project.await?;
         let inspection = inspect(pool, &policy, &project).await;
         let inspection = inspection.map_err(|failure| failure.message().to_owned())?;
+        let proxy = build_proxy(&inspection, reach, &stop).await?;
+        let environments = environments(&owner_of, environment.id, pool, stop, proxy);
         blocking(move || {
             let ensured = environments.ensure(&project, &python.interpreter, inspection);
             ensured.map(|_| ()).map_err(|error| chain(&error))
@@ -205,12 +237,14 @@ fn environments(
     environment: EnvironmentId,
     pool: &Pool,
     stop: CancellationToken,
+    proxy: Option<modules::BuildProxy>,
 ) -> modules::Environments {
     let sandbox = modules::InstallSandbox {
         hidden: hidden(data, pool),
         memory_bytes: pool.options().memory_bytes,
         limit: pool.options().install_timeout,
         stop,
+        proxy,
     };
     modules::Environments::new(data, &owner(data, environment), sandbox)
 }

@@ -18,7 +18,7 @@ mod worker;
 
 pub use install::restore_modules;
 pub use leftovers::{forget_environments, sweep_python};
-pub use network::{Grant, Proxy};
+pub use network::{Access, Grant, Proxy};
 pub use python::{interpreter, precompile, python_runtime};
 pub use redact::{MIN_REDACTED_CHARS, SecretVariables};
 pub use run::forget_checkouts;

@@ -7,10 +7,14 @@
 //! made to stand for another host by the compile. It asks for a password, which only compiles of the environment have: other
 //! users of the machine do not get through.
 //!
-//! Who wakes it: connections. It ends with the environment's loops.
+//! Package builds have a proxy for each installation, which lets all hosts through but this machine ([`Access::AllButOwn`]):
+//! an index may have its files anywhere.
+//!
+//! Who wakes it: connections. It ends with the environment's loops, or with the installation.
 
 use std::fmt;
 use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +22,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use subtle::ConstantTimeEq;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpStream, lookup_host};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -100,14 +104,14 @@ impl Proxy {
     ///
     /// # Errors
     /// Ports or file handles have run out.
-    pub async fn start(grants: Vec<Grant>, stop: CancellationToken) -> io::Result<Self> {
+    pub async fn start(access: Access, stop: CancellationToken) -> io::Result<Self> {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
         let password: Arc<str> = hex::encode(rand::random::<[u8; 16]>()).into();
         let proxy = Self {
             port: listener.local_addr()?.port(),
             password: Arc::clone(&password),
         };
-        let rules = Arc::new(Rules { grants, password });
+        let rules = Arc::new(Rules { access, password });
         tokio::spawn(serve(listener, rules, stop));
         Ok(proxy)
     }
@@ -118,9 +122,73 @@ impl Proxy {
     }
 }
 
+/// What a proxy lets through.
+#[derive(Debug, Clone)]
+pub enum Access {
+    /// The granted hosts, for compiles.
+    Only(Vec<Grant>),
+    /// All hosts, for package builds, but for this machine and what only its own network has (link-local addresses, the
+    /// metadata services of clouds). The granted ones may be there.
+    AllButOwn(Vec<Grant>),
+}
+
+impl Access {
+    fn grants(&self) -> &[Grant] {
+        match self {
+            Self::Only(grants) | Self::AllButOwn(grants) => grants,
+        }
+    }
+
+    fn grants_to(&self, host: &str, port: u16) -> bool {
+        self.grants().iter().any(|grant| grant.allows(host, port))
+    }
+}
+
 struct Rules {
-    grants: Vec<Grant>,
+    access: Access,
     password: Arc<str>,
+}
+
+/// Where clouds tell machines who they are, beside link-local addresses.
+const METADATA: [IpAddr; 3] = [
+    IpAddr::V4(Ipv4Addr::new(100, 100, 100, 200)),
+    IpAddr::V4(Ipv4Addr::new(192, 0, 0, 192)),
+    IpAddr::V6(Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254)),
+];
+
+/// Whether an address is one of this machine, or of services for it alone.
+fn is_own(address: IpAddr) -> bool {
+    let address = address.to_canonical();
+    let is_special = match address {
+        IpAddr::V4(ip) => {
+            ip.is_loopback() || ip.is_unspecified() || ip.is_link_local() || ip.is_broadcast()
+        }
+        IpAddr::V6(ip) => ip.is_loopback() || ip.is_unspecified() || ip.is_unicast_link_local(),
+    };
+    is_special || address.is_multicast() || METADATA.contains(&address)
+}
+
+/// Connects to a host by the first of its addresses that may be reached and answers.
+async fn connect(request: &Request, access: &Access) -> io::Result<TcpStream> {
+    let refused = || io::Error::from(io::ErrorKind::PermissionDenied);
+    let is_free = access.grants_to(&request.host, request.port);
+    let mut failed = io::ErrorKind::AddrNotAvailable.into();
+    // The name is looked up once: what was judged is what is connected to.
+    for address in lookup_host((request.host.as_str(), request.port)).await? {
+        if !is_free && is_own(address.ip()) {
+            failed = refused();
+            continue;
+        }
+        match TcpStream::connect(address).await {
+            // Whatever address of this machine it is, it is at both ends.
+            Ok(stream) if !is_free && stream.local_addr()?.ip() == address.ip() => {
+                failed = refused()
+            }
+            Ok(stream) => return Ok(stream),
+            Err(error) => failed = error,
+        }
+    }
+    Err(failed)
 }
 
 async fn serve(listener: TcpListener, rules: Arc<Rules>, stop: CancellationToken) {
@@ -165,9 +233,16 @@ async fn answer(client: TcpStream, rules: &Rules) -> io::Result<()> {
         Ok(request) => request,
         Err(refusal) => return client.write_all(refusal.as_bytes()).await,
     };
-    let connecting = TcpStream::connect((request.host.as_str(), request.port));
-    let mut host = match timeout(CONNECT_TIMEOUT, connecting).await {
+    let mut host = match timeout(CONNECT_TIMEOUT, connect(&request, &rules.access)).await {
         Ok(Ok(host)) => host,
+        Ok(Err(error)) if error.kind() == io::ErrorKind::PermissionDenied => {
+            let message = format!(
+                "package builds may not reach {}:{}: it is on the server's machine, or for that machine only",
+                request.host, request.port
+            );
+            let refusal = response("403 Forbidden", &message, "");
+            return client.write_all(refusal.as_bytes()).await;
+        }
         _ => {
             let refusal = response("502 Bad Gateway", "the host does not answer", "");
             return client.write_all(refusal.as_bytes()).await;
@@ -232,7 +307,9 @@ fn request(head: &[String], rules: &Rules) -> Result<Request, String> {
     let authority = authority.rsplit('@').next().unwrap_or_default();
     let asked: Grant = authority.parse().map_err(|_| bad())?;
     let (host, port) = (asked.host, asked.port.unwrap_or(USUAL_PORTS[0]));
-    if !rules.grants.iter().any(|grant| grant.allows(&host, port)) {
+    let is_refused =
+        matches!(rules.access, Access::Only(_)) && !rules.access.grants_to(&host, port);
+    if is_refused {
         let message = format!(
             "compiles of this environment may not reach {host}:{port}: `network` of the configuration does not grant it"
         );
@@ -283,8 +360,9 @@ mod tests {
     use super::*;
 
     fn rules(grants: &[&str]) -> Rules {
+        let grants = grants.iter().map(|grant| grant.parse().unwrap()).collect();
         Rules {
-            grants: grants.iter().map(|grant| grant.parse().unwrap()).collect(),
+            access: Access::Only(grants),
             password: "word".into(),
         }
     }
@@ -333,6 +411,27 @@ mod tests {
         }
         assert!(ask("CONNECT db:5432 HTTP/1.1", &["db:5432"]).is_ok());
         assert!(ask("CONNECT db:443 HTTP/1.1", &["db:5432"]).is_err());
+    }
+
+    #[test]
+    fn addresses_of_this_machine_and_of_its_cloud_are_its_own() {
+        for own in [
+            "127.0.0.1",
+            "127.8.0.1",
+            "0.0.0.0",
+            "169.254.169.254",
+            "::1",
+            "::",
+            "fe80::1",
+            "::ffff:127.0.0.1",
+            "fd00:ec2::254",
+            "224.0.0.1",
+        ] {
+            assert!(is_own(own.parse().unwrap()), "{own}");
+        }
+        for other in ["10.0.0.1", "192.168.1.1", "203.0.113.5", "2001:db8::1"] {
+            assert!(!is_own(other.parse().unwrap()), "{other}");
+        }
     }
 
     #[test]

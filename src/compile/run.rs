@@ -19,7 +19,7 @@ use crate::deploy::Python;
 use crate::domain::chain;
 use crate::domain::{EnvironmentId, Timestamp, environment_folder};
 use crate::files::folders;
-use crate::git;
+use crate::git::{self, Reach};
 use crate::observe::{Bus, CompileDone, RenderedDiagnostic, What};
 use crate::sandbox::Network;
 use crate::store::{self, Compile, CompileEnd, NewVersion, Outcome, Stage, Store, StoredResource};
@@ -36,6 +36,8 @@ pub(super) struct Context<'a> {
     pub(super) secrets: &'a SecretVariables,
     /// By which the compile reaches the hosts that it may reach.
     pub(super) proxy: Option<&'a Proxy>,
+    /// What hosts the repository may be at, and what it names.
+    pub(super) reach: Reach,
 }
 
 /// How a compile ended.

@@ -247,6 +247,7 @@ impl Loop {
                     fact_expire: self.options.fact_expire,
                     secrets: &self.options.secrets,
                     proxy: self.options.proxy.as_ref(),
+                    reach: self.options.reach,
                 };
                 let checkouts = Arc::clone(&self.options.checkouts);
                 let _in_use = checkouts.read().await;

@@ -6,6 +6,7 @@
 //! server ends, all of it is killed. A person's own `steward project install` is not sandboxed: what it builds is code that
 //! this person chose, with this person's rights.
 
+use std::fmt;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -33,12 +34,40 @@ pub struct InstallSandbox {
     pub limit: Duration,
     /// Ends it before its time.
     pub stop: CancellationToken,
+    /// By which pip, and what it builds, reach hosts. `None`: directly, as the host does.
+    pub proxy: Option<BuildProxy>,
+}
+
+/// A proxy of the server for one installation.
+#[derive(Clone)]
+pub struct BuildProxy {
+    /// The only port that can be reached.
+    pub port: u16,
+    /// With the password.
+    pub url: String,
+}
+
+impl fmt::Debug for BuildProxy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BuildProxy")
+            .field("port", &self.port)
+            .finish_non_exhaustive()
+    }
 }
 
 impl InstallSandbox {
-    /// What runs pip, or a git that copies for it: with the network, since it must reach indexes and repositories.
+    /// The network of pip and of what it builds.
+    fn network(&self) -> Network {
+        match &self.proxy {
+            Some(proxy) => Network::Proxy(proxy.port),
+            None => Network::Open,
+        }
+    }
+
+    /// What runs pip, or a git that copies for it: with a network, since it must reach indexes and repositories.
     pub(super) fn launcher(
         &self,
+        network: Network,
         hidden: Vec<PathBuf>,
         readable: Vec<PathBuf>,
         scratch: &Path,
@@ -50,7 +79,7 @@ impl InstallSandbox {
             scratch: scratch.to_owned(),
             writable,
             deposit: Vec::new(),
-            network: Network::Open,
+            network,
             is_ours: false,
             memory_bytes: Some(self.memory_bytes),
         };
@@ -102,6 +131,7 @@ pub(super) struct Runner {
 
 struct Held {
     launcher: Launcher,
+    proxy: Option<BuildProxy>,
     memory_bytes: u64,
     /// Home and temporary files.
     scratch: ScratchFolder,
@@ -155,11 +185,13 @@ impl Runner {
         let linked = credentials::link(of_pip, scratch.path(), &sandbox.hidden);
         readable.extend(linked.map_err(failed())?);
         let writable = vec![real(folders.environment)?, real(folders.cache)?];
-        let launcher = sandbox.launcher(hidden, readable, scratch.path(), writable)?;
+        let network = sandbox.network();
+        let launcher = sandbox.launcher(network, hidden, readable, scratch.path(), writable)?;
         Ok(Self {
             uses_system_config,
             held: Some(Held {
                 launcher,
+                proxy: sandbox.proxy.clone(),
                 memory_bytes: sandbox.memory_bytes,
                 scratch,
                 repositories,
@@ -206,6 +238,9 @@ impl Runner {
         }
         if let Some(held) = &self.held {
             command.env("PIP_CACHE_DIR", &held.cache);
+            if let Some(proxy) = &held.proxy {
+                go_through(&mut command, proxy);
+            }
             held.repositories.prepare(&mut command);
         }
         Ok(command)
@@ -278,6 +313,16 @@ fn plain(command: &mut Command) {
         .env("LANG", "C.UTF-8")
         .env("GIT_TERMINAL_PROMPT", "0");
     pass(command, NETWORK);
+}
+
+/// Every HTTP client of a command, pip's and git's among them, goes through the proxy.
+fn go_through(command: &mut Command, proxy: &BuildProxy) {
+    for name in ["no_proxy", "NO_PROXY", "all_proxy", "ALL_PROXY"] {
+        command.env_remove(name);
+    }
+    for name in ["http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"] {
+        command.env(name, &proxy.url);
+    }
 }
 
 fn pass(command: &mut Command, names: &[&str]) {

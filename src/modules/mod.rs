@@ -8,6 +8,7 @@ mod command;
 mod copy;
 mod credentials;
 mod environment;
+mod hosts;
 mod links;
 mod lock;
 mod pip;
@@ -16,9 +17,10 @@ mod record;
 mod repositories;
 mod said;
 
-pub use command::InstallSandbox;
+pub use command::{BuildProxy, InstallSandbox};
 pub use credentials::credentials;
 pub use environment::{Environments, sweep};
+pub use hosts::MachineNetwork;
 pub use lock::{LOCK_FILE, Lock, Package, Source};
 pub use pip::Offline;
 #[doc(hidden)]

@@ -16,6 +16,7 @@ use super::credentials::{self, OF_GIT};
 use super::{Error, InstallSandbox};
 use crate::files::ScratchFolder;
 use crate::process::{self, Launcher};
+use crate::sandbox::Network;
 
 /// More are not copied for one installation.
 const MOST: usize = 64;
@@ -54,7 +55,10 @@ impl Repositories {
         );
         let readable = credentials::link(OF_GIT, home.path(), &sandbox.hidden).map_err(failed())?;
         let writable = vec![copies.path().to_owned()];
-        let launcher = sandbox.launcher(sandbox.hidden.clone(), readable, home.path(), writable)?;
+        // It runs nothing of the repository, and ssh goes through no proxy of HTTP.
+        let network = Network::Open;
+        let hidden = sandbox.hidden.clone();
+        let launcher = sandbox.launcher(network, hidden, readable, home.path(), writable)?;
         std::fs::write(
             copies.path().join("config"),
             "[safe]\n\tdirectory = *\n[protocol \"file\"]\n\tallow = always\n",

@@ -23,6 +23,7 @@
 
 mod attributes;
 mod files;
+pub(crate) mod fuzzing;
 mod limits;
 mod supervisor_link;
 mod syscalls;
@@ -63,9 +64,9 @@ pub struct SandboxPolicy {
 pub enum Network {
     /// No socket can be made; pairs of connected ones can.
     None,
-    /// TCP to this port only, where the proxy of the environment listens that knows the hosts it may reach.
+    /// TCP to this port only, where a proxy of the server listens that knows the hosts that may be reached.
     Proxy(u16),
-    /// Whatever the host can reach: for pip, which goes to package indexes.
+    /// Whatever the host can reach: for git, and for pip where there can be no proxy.
     Open,
 }
 

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::environments::Hooks;
 use super::refused::Book;
-use crate::compile::{self, Compiler, Grant, Pool, Proxy, SecretVariables, Source};
+use crate::compile::{self, Access, Compiler, Grant, Pool, Proxy, SecretVariables, Source};
 use crate::deploy::{self, Engine};
 use crate::domain::chain;
 use crate::domain::{EnvironmentId, FactTimes, Timestamp};
@@ -137,6 +137,15 @@ impl App {
         looks.cloned()
     }
 
+    /// What hosts the repository of an environment may be at. Whose repository the configuration does not name, it is from
+    /// the API.
+    fn reach(&self, id: EnvironmentId, repo_url: &str) -> Reach {
+        match self.looks(id, repo_url) {
+            Some(_) => Reach::Any,
+            None => self.repositories.reach(),
+        }
+    }
+
     /// Starts the loops of an environment; nothing if they run, or if it cannot run.
     pub async fn environment_start(&self, environment: &Environment) {
         let id = environment.id;
@@ -164,11 +173,7 @@ impl App {
             .as_ref()
             .and_then(|source| source.local().map(Path::to_owned));
         let looks = self.looks(id, &environment.repo_url);
-        // Whose repository the configuration does not name, it is from the API.
-        let reach = match looks {
-            Some(_) => Reach::Any,
-            None => self.repositories.reach(),
-        };
+        let reach = self.reach(id, &environment.repo_url);
         let looks = looks.unwrap_or_else(|| {
             Arc::new(Looks {
                 repo_url: environment.repo_url.clone(),
@@ -247,8 +252,9 @@ impl App {
 
     async fn restore(self, environment: Environment, stop: CancellationToken) {
         let _in_use = self.checkouts.read().await;
+        let reach = self.reach(environment.id, &environment.repo_url);
         tokio::select! {
-            () = compile::restore_modules(&self.store, &environment, &self.data, &self.pool) => {}
+            () = compile::restore_modules(&self.store, &environment, &self.data, &self.pool, reach) => {}
             () = stop.cancelled() => {}
         }
     }
@@ -279,7 +285,7 @@ async fn proxy(id: EnvironmentId, grants: &[Grant], stop: &CancellationToken) ->
         );
         return None;
     }
-    match Proxy::start(grants.to_vec(), stop.clone()).await {
+    match Proxy::start(Access::Only(grants.to_vec()), stop.clone()).await {
         Ok(proxy) => Some(proxy),
         Err(error) => {
             tracing::error!(environment.id = %id, %error, "cannot start the proxy: compiles reach no host");

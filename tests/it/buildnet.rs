@@ -1,0 +1,84 @@
+//! What package builds reach of the network.
+
+use crate::harness::{Repo, skip};
+use crate::packages::source_folder;
+use crate::sandbox::{answers, first_report, server_of};
+use crate::serve::serve;
+
+/// A build backend that reaches for what its file `ports` names, and makes a module that says what came of it.
+const REACHES: &str = r#"
+import pathlib, socket, urllib.error, urllib.request
+import wheel
+
+HERE = pathlib.Path(__file__).parent
+
+def fetch(url):
+    try:
+        with urllib.request.urlopen(url, timeout=5) as answer:
+            return answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return f"{error.code} {error.read().decode()}"
+    except OSError as error:
+        return type(error).__name__
+
+def directly(kind, port):
+    try:
+        with socket.socket(socket.AF_INET, kind) as made:
+            made.connect(("127.0.0.1", port))
+            return "CONNECTED"
+    except OSError as error:
+        return type(error).__name__
+
+def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
+    index, other = (int(port) for port in (HERE / "ports").read_text().split())
+    told = "\n".join([
+        "by name of the project " + fetch(f"http://127.0.0.1:{index}/"),
+        "another " + fetch(f"http://127.0.0.1:{other}/"),
+        "by its name " + fetch(f"http://localhost:{other}/"),
+        "of the cloud " + fetch("http://169.254.169.254/latest/meta-data"),
+        "directly " + directly(socket.SOCK_STREAM, other),
+        "by datagram " + directly(socket.SOCK_DGRAM, other),
+    ])
+    (HERE / "__init__.py").write_text(
+        f"from inmanta.plugins import plugin\n\n@plugin\ndef version() -> \"string\":\n    return {told!r}\n"
+    )
+    return wheel.build_wheel(wheel_directory)
+"#;
+
+/// Input: a package whose build connects to services of this machine and to the metadata service of clouds, beside the index that its project names (issue 16.4). Answer: it reaches the index through the server's proxy, and nothing else of the machine.
+#[test]
+fn a_build_reaches_no_service_of_this_machine_but_the_index() {
+    if steward::sandbox::support().landlock < steward::sandbox::PROXY_LANDLOCK {
+        return skip("Landlock 4");
+    }
+    let home = tempfile::tempdir().unwrap();
+    let repo = Repo::new("import greet\nstd::print(greet::version())\n");
+    let (index, other) = (answers("the-index"), answers("another-service"));
+    repo.write(
+        "project.yml",
+        &format!("name: test\npip:\n  index-url: http://127.0.0.1:{index}/simple\n"),
+    );
+    repo.write("requirements.txt", "--no-index\n./sources/greet\n");
+    source_folder(&repo.path().join("sources/greet"), "1.0");
+    repo.write("sources/greet/ports", &format!("{index} {other}"));
+    repo.write("sources/greet/reaches.py", REACHES);
+    repo.write(
+        "sources/greet/pyproject.toml",
+        "[build-system]\nrequires = []\nbuild-backend = \"reaches\"\nbackend-path = [\".\"]\n",
+    );
+    repo.commit("reaches out of its build");
+    let (_, config) = server_of(home.path(), &repo);
+    let served = serve(home.path(), &config);
+    let report = first_report(&served);
+    for expected in [
+        "by name of the project the-index",
+        "another 403 package builds may not reach 127.0.0.1:",
+        "by its name 403 package builds may not reach localhost:",
+        "of the cloud 403 package builds may not reach 169.254.169.254:80",
+        "directly PermissionError",
+        "by datagram PermissionError",
+    ] {
+        assert!(report.contains(expected), "{expected}: {report}");
+    }
+    assert!(!report.contains("another-service"), "{report}");
+}
