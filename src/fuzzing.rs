@@ -7,7 +7,8 @@ use crate::deploy::{ExecutorCommand, ExecutorReply};
 use crate::forge::{self, Event, Forge};
 
 pub use crate::api::fuzzing::http;
-pub use crate::git::fuzzing::git;
+pub use crate::git::fuzzing::{fetch, git};
+pub use crate::sandbox::fuzzing::links;
 
 /// Lines of headers, an empty line, and a body: a delivery of each forge. What comes of it may be logged.
 pub fn webhook(bytes: &[u8]) {
@@ -88,4 +89,8 @@ pub fn frames(bytes: &[u8]) {
     }
     let _ = protocol::decode::<ExecutorCommand>(bytes);
     crate::compile::read_any_frame(bytes);
+    // What a worker that was killed has left.
+    if let Some((number, table)) = bytes.split_first_chunk() {
+        let _ = steward_compiler::place_of(u32::from_le_bytes(*number), table);
+    }
 }

@@ -105,6 +105,16 @@ impl Connection {
         })
     }
 
+    /// Whether a request is worked on.
+    pub(super) fn is_at_work(&self) -> bool {
+        matches!(self.phase(), Phase::Request | Phase::Delayed)
+    }
+
+    /// Whether some of the body that was announced has not come.
+    pub(super) fn wants_more(&self) -> bool {
+        self.n_after.load(Relaxed) < self.n_announced.load(Relaxed)
+    }
+
     /// Comes back when the connection shall be closed.
     pub(super) async fn ended(&self) {
         self.ended.notified().await;

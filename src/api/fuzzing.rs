@@ -1,71 +1,223 @@
 //! For fuzzing: what a stranger sends over a connection.
 
 use std::convert::Infallible;
+use std::future::Future;
+use std::net::IpAddr;
+use std::path::Path;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
-use hyper_util::rt::{TokioExecutor, TokioIo};
-use hyper_util::server::conn::auto::Builder;
+use hmac::{Hmac, Mac};
+use hyper::body::Incoming;
+use hyper::service::Service;
+use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use warp::Filter;
+use sha2::Sha256;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
+use tokio::runtime::Runtime;
+use warp::http::{Request, StatusCode};
+use warp::reply::Response as Reply;
 
-use super::args::{self, Args, Segment};
+use super::connection::Connection;
+use super::listen;
+use super::places::{Places, client_of};
+use crate::server::App;
+use crate::server::fuzzing::SECRET;
 
-/// More than all answers to what a fuzzer sends.
-const ANSWER_BYTES: usize = 1 << 20;
+/// More than a client of the fuzzer leaves unread.
+const PIPE_BYTES: usize = 1 << 20;
+/// So many connections find what those before them left in the database; then there is a new one.
+const CONNECTIONS_A_SITE: usize = 3_000;
+/// How long a request may wait for the rest of its body, which does not come.
+const BODY_PATIENCE: Duration = Duration::from_millis(20);
+/// How long one may be worked on that has all.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Stands for the signature of what comes after the first empty line, as the forges make it.
+const SIGNED: &[u8] = b"SIGNED";
 
-/// Any bytes as what arrives on a connection: heads, queries, bodies, path segments. Answered, or closed, and no 500.
+static SITE: Mutex<Option<Site>> = Mutex::new(None);
+
+/// Any bytes as what arrives on a connection: heads, queries, bodies, path segments, with the real routes over a database.
+/// Answered, or closed, and no 500.
 pub fn http(bytes: &[u8]) {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_time()
-        .build();
-    let Ok(runtime) = runtime else {
-        return;
-    };
-    let answer = runtime.block_on(answer(bytes));
-    let answer = String::from_utf8_lossy(&answer);
-    assert!(!answer.contains("HTTP/1.1 500"), "{answer}");
+    let mut place = SITE.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(old) = place.take_if(|site| site.n_connections >= CONNECTIONS_A_SITE) {
+        old.end();
+    }
+    if place.is_none() {
+        *place = Site::start();
+    }
+    let site = place.as_mut();
+    assert!(site.is_some(), "the fuzzer has no database");
+    if let Some(site) = site {
+        site.n_connections += 1;
+        let n_failed = site.serve(&signed(bytes));
+        assert_eq!(n_failed, 0, "it was answered with a status of 500");
+    }
 }
 
-async fn answer(bytes: &[u8]) -> Vec<u8> {
-    let (mut client, server) = tokio::io::duplex(ANSWER_BYTES);
-    let service = TowerToHyperService::new(warp::service(routes()));
-    let builder = Builder::new(TokioExecutor::new());
-    let connection = builder.serve_connection_with_upgrades(TokioIo::new(server), service);
-    let talk = async {
-        let _ = client.write_all(bytes).await;
-        let _ = client.shutdown().await;
-        let mut answer = Vec::new();
-        let _ = client.read_to_end(&mut answer).await;
-        answer
+/// The bytes with what the sender can say only if it knows the secret of the webhooks.
+fn signed(bytes: &[u8]) -> Vec<u8> {
+    let at = bytes.windows(SIGNED.len()).position(|part| part == SIGNED);
+    let body = bytes.windows(4).position(|part| part == b"\r\n\r\n");
+    let (Some(at), Some(body), Ok(mut mac)) = (at, body, Hmac::<Sha256>::new_from_slice(SECRET))
+    else {
+        return bytes.to_vec();
     };
-    // What strangers send is no error of ours.
-    let (_, answer) = tokio::join!(connection, talk);
-    answer
+    mac.update(&bytes[body + 4..]);
+    let signature = hex::encode(mac.finalize().into_bytes());
+    let after = &bytes[at + SIGNED.len()..];
+    [&bytes[..at], signature.as_bytes(), after].concat()
 }
 
-fn routes() -> impl Filter<Extract = (impl warp::Reply,), Error = Infallible> + Clone {
-    let read = |segment: Segment, args: Args| {
-        let _ = (args.environment(), args.of_the_list(), segment.0.len());
-        let _ = (
-            args.flag("flag", true),
-            args.list("list"),
-            args.text("text"),
-        );
-        let _ = (args.parsed::<i64>("limit"), args.filter("name"));
-        let _ = args.only_filters(&["name"]);
-        "read"
+type Answered = Pin<Box<dyn Future<Output = Result<Reply, Infallible>> + Send>>;
+
+/// All routes, with a count of the answers, and of those that must not be.
+#[derive(Clone)]
+struct Counted {
+    call: Arc<dyn Fn(Request<Incoming>) -> Answered + Send + Sync>,
+    n_good: Arc<AtomicUsize>,
+    n_failed: Arc<AtomicUsize>,
+}
+
+impl Service<Request<Incoming>> for Counted {
+    type Response = Reply;
+    type Error = Infallible;
+    type Future = Answered;
+
+    fn call(&self, request: Request<Incoming>) -> Answered {
+        let counted = self.clone();
+        Box::pin(async move {
+            let reply = (counted.call)(request).await?;
+            if reply.status() == StatusCode::INTERNAL_SERVER_ERROR {
+                counted.n_failed.fetch_add(1, Relaxed);
+            } else if reply.status().is_success() {
+                counted.n_good.fetch_add(1, Relaxed);
+            }
+            Ok(reply)
+        })
+    }
+}
+
+/// The server's end of all connections: routes, places, and a database in memory where there is such a folder.
+struct Site {
+    runtime: Runtime,
+    app: App,
+    routes: Counted,
+    places: Arc<Places<Connection>>,
+    n_connections: usize,
+    _folder: tempfile::TempDir,
+}
+
+impl Site {
+    fn start() -> Option<Self> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .ok()?;
+        let memory = Path::new("/dev/shm");
+        let folder = if memory.is_dir() {
+            tempfile::tempdir_in(memory)
+        } else {
+            tempfile::tempdir()
+        };
+        let folder = folder.ok()?;
+        let app = runtime.block_on(App::alone(folder.path())).ok()?;
+        let routes = TowerToHyperService::new(warp::service(super::routes(app.clone())));
+        let call = move |request| -> Answered { Box::pin(routes.call(request)) };
+        Some(Self {
+            runtime,
+            app,
+            routes: Counted {
+                call: Arc::new(call),
+                n_good: Arc::default(),
+                n_failed: Arc::default(),
+            },
+            places: Places::new(listen::limits()),
+            n_connections: 0,
+            _folder: folder,
+        })
+    }
+
+    fn end(self) {
+        self.runtime.block_on(self.app.end());
+    }
+
+    /// One connection, from a stranger. Tells how many of its requests were answered with a status of 500.
+    fn serve(&self, bytes: &[u8]) -> usize {
+        self.runtime.block_on(async {
+            let connection = Connection::new(client_of(IpAddr::from([192, 0, 2, 1])));
+            let place = self
+                .places
+                .admit(connection.client, Arc::clone(&connection));
+            assert!(place.is_some(), "a place was not given back");
+            let (client, server) = tokio::io::duplex(PIPE_BYTES);
+            // It tells connections to end when it is dropped.
+            let graceful = GracefulShutdown::new();
+            let watcher = graceful.watcher();
+            let spoken = listen::speak(server, &connection, self.routes.clone(), watcher);
+            let ((), ()) = tokio::join!(spoken, talk(client, bytes, &connection));
+            drop(graceful);
+        });
+        self.routes.n_failed.swap(0, Relaxed)
+    }
+}
+
+/// The client's end: sends all in pieces of some size, and reads until nobody works for it any more.
+async fn talk(mut client: DuplexStream, bytes: &[u8], connection: &Connection) {
+    // The size belongs to the bytes, so that each input is always sent in the same way.
+    let size = match bytes.len() % 4 {
+        0 => 1,
+        1 => 7,
+        _ => bytes.len(),
     };
-    let with_body = warp::post()
-        .and(warp::path::param::<Segment>())
-        .and(warp::path::end())
-        .and(args::body())
-        .map(read);
-    let with_query = warp::path::param::<Segment>()
-        .and(warp::path::end())
-        .and(args::query())
-        .map(read);
-    with_body.or(with_query).recover(|_| async {
-        let refused = warp::http::StatusCode::BAD_REQUEST;
-        Ok::<_, Infallible>(warp::reply::with_status("refused", refused))
-    })
+    for piece in bytes.chunks(size.max(1)) {
+        if client.write_all(piece).await.is_err() {
+            return;
+        }
+        tokio::task::yield_now().await;
+    }
+    let mut answer = vec![0; 4096];
+    let begin = Instant::now();
+    let is_patient = || match connection.wants_more() {
+        true => begin.elapsed() < BODY_PATIENCE,
+        false => begin.elapsed() < PATIENCE,
+    };
+    while is_patient() {
+        let read = tokio::time::timeout(Duration::from_millis(1), client.read(&mut answer)).await;
+        match read {
+            Ok(Ok(0) | Err(_)) => return,
+            Ok(Ok(_)) => {}
+            Err(_) if connection.is_at_work() => {}
+            Err(_) => break,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_fuzzer_sends_comes_to_the_handlers() {
+        let seeds = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fuzz/seeds/http");
+        let site = Site::start().unwrap();
+        for name in [
+            "environment",
+            "project_put",
+            "parameter",
+            "hook_github",
+            "hook_gitea",
+            "post",
+        ] {
+            let seed = std::fs::read(seeds.join(name)).unwrap();
+            let n_failed = site.serve(&signed(&seed));
+            let n_good = site.routes.n_good.swap(0, Relaxed);
+            let expected = usize::from(name != "post");
+            assert_eq!((n_good, n_failed), (expected, 0), "{name}");
+        }
+        site.end();
+    }
 }

@@ -13,6 +13,7 @@ use hyper::server::conn::http1;
 use hyper_util::rt::TokioIo;
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -42,7 +43,7 @@ static CONFINED: LineLimit = LineLimit::new(10, Duration::from_secs(60));
 
 /// How many connections there may be: half of the file handles that this process may have. The other half is for the
 /// database, git, child processes (three handles each), and files.
-fn limits() -> Limits {
+pub(super) fn limits() -> Limits {
     let handles = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
     // No limit is given as `None`.
     let handles = handles.and_then(|handles| usize::try_from(handles).ok());
@@ -254,14 +255,28 @@ impl Visit {
                 return;
             }
         }
-        let guarded = Guarded::new(service, Arc::clone(&self.connection));
-        let stream = Watched::new(stream, Arc::clone(&self.connection));
-        let connection = http1::Builder::new()
-            .max_buf_size(MAX_HEAD_BYTES)
-            .serve_connection(TokioIo::new(stream), guarded);
-        // What strangers send is no error of ours.
-        let _ = watcher.watch(connection).await;
+        speak(stream, &self.connection, service, watcher).await;
     }
+}
+
+/// Answers the requests that come over a stream, until either end closes it.
+pub(super) async fn speak<IO, S>(
+    stream: IO,
+    connection: &Arc<Connection>,
+    service: S,
+    watcher: Watcher,
+) where
+    IO: AsyncRead + AsyncWrite + Unpin + 'static,
+    S: Routes,
+    S::Future: Send + 'static,
+{
+    let guarded = Guarded::new(service, Arc::clone(connection));
+    let stream = Watched::new(stream, Arc::clone(connection));
+    let spoken = http1::Builder::new()
+        .max_buf_size(MAX_HEAD_BYTES)
+        .serve_connection(TokioIo::new(stream), guarded);
+    // What strangers send is no error of ours.
+    let _ = watcher.watch(spoken).await;
 }
 
 #[cfg(test)]

@@ -1,4 +1,8 @@
-//! For fuzzing: what a repository and who names one can say.
+//! For fuzzing: what a repository, who names one and who serves one can say.
+
+mod fetch;
+
+pub use fetch::fetch;
 
 use std::collections::BTreeMap;
 

@@ -47,7 +47,7 @@ const MAX_VALUE_BYTES: usize = 64 << 10;
 const MODE_BITS: u32 = 0o1777;
 
 /// The calls that the supervisor makes on behalf of the sandbox.
-const BROKERED: &[i64] = &[
+pub(super) const BROKERED: &[i64] = &[
     #[cfg(target_arch = "x86_64")]
     libc::SYS_chmod,
     #[cfg(target_arch = "x86_64")]
@@ -180,31 +180,42 @@ impl Broker {
         if !is_waiting(&self.listener, call.id) {
             return Err(Errno::PERM);
         }
-        let place = rustix::fs::readlinkat(CWD, own(&target), Vec::new())?;
-        let place = PathBuf::from(OsString::from_vec(place.into_bytes()));
+        let place = place_of(&target)?;
         if !self.roots.has_landlock && has_other_names(&target)? {
             return Err(Errno::PERM);
         }
         let is_program = process.group() == Some(self.program);
-        self.check(&place, &change, is_program)?;
+        self.roots.check(&place, &change, is_program)?;
         change.make(&target)
     }
+}
 
+impl Roots {
     /// The folders themselves stay as they are: who empties and counts them must be able to read them.
-    fn check(&self, place: &Path, change: &Change, is_program: bool) -> Result<(), Errno> {
+    pub(super) fn check(
+        &self,
+        place: &Path,
+        change: &Change,
+        is_program: bool,
+    ) -> Result<(), Errno> {
         let is_below = |folder: &PathBuf| place.starts_with(folder) && place != folder;
         let is_of_times = matches!(change, Change::Times(_));
-        let roots = &self.roots;
-        let is_allowed = match &roots.scratch {
+        let is_allowed = match &self.scratch {
             Some(scratch) if !is_program => is_below(scratch),
             _ => {
-                roots.writable.iter().any(is_below)
-                    || (is_of_times && roots.deposit.iter().any(is_below))
-                    || (is_program && roots.scratch.as_deref() == Some(place))
+                self.writable.iter().any(is_below)
+                    || (is_of_times && self.deposit.iter().any(is_below))
+                    || (is_program && self.scratch.as_deref() == Some(place))
             }
         };
         if is_allowed { Ok(()) } else { Err(Errno::PERM) }
     }
+}
+
+/// Where a file is.
+pub(super) fn place_of(file: &OwnedFd) -> Result<PathBuf, Errno> {
+    let place = rustix::fs::readlinkat(CWD, own(file), Vec::new())?;
+    Ok(PathBuf::from(OsString::from_vec(place.into_bytes())))
 }
 
 /// Whether a file can be found under another name, maybe elsewhere.
@@ -220,7 +231,7 @@ fn own(file: &OwnedFd) -> String {
 }
 
 /// The thread that made a call, and waits.
-struct Process(u32);
+pub(super) struct Process(pub(super) u32);
 
 impl Process {
     /// The process that the thread belongs to.
@@ -291,7 +302,7 @@ fn behind(at: u64, n_bytes: u64) -> Result<u64, Errno> {
 }
 
 /// The file that a call names.
-enum Named {
+pub(super) enum Named {
     /// Open in the process.
     Open(i32),
     Path {
@@ -316,7 +327,7 @@ impl Named {
     }
 
     /// The file itself, without a right to its content.
-    fn open(&self, process: &Process) -> Result<OwnedFd, Errno> {
+    pub(super) fn open(&self, process: &Process) -> Result<OwnedFd, Errno> {
         let thread = process.0;
         let flags = OFlags::PATH | OFlags::CLOEXEC;
         let of_process = |number: i32| {
@@ -375,7 +386,7 @@ fn open_file(path: &[u8], thread: u32) -> Option<i32> {
 }
 
 /// What is to be changed.
-enum Change {
+pub(super) enum Change {
     Mode(u32),
     Owner(Option<Uid>, Option<Gid>),
     Times(Timestamps),
@@ -421,7 +432,10 @@ fn of_user(name: &[u8]) -> Result<&[u8], Errno> {
 }
 
 /// What a call means. Its arguments are in the order of the manual's pages.
-fn decode(process: &Process, call: &libc::seccomp_data) -> Result<(Named, Change), Errno> {
+pub(super) fn decode(
+    process: &Process,
+    call: &libc::seccomp_data,
+) -> Result<(Named, Change), Errno> {
     const HERE: i32 = libc::AT_FDCWD;
     const NO_LINK: u64 = libc::AT_SYMLINK_NOFOLLOW as u64;
     let [a, b, c, d, e, _] = call.args;
@@ -581,8 +595,9 @@ mod tests {
             program: 1,
         };
         let now = Process(0).times(0, 1).unwrap();
-        let check =
-            |place: &str, change: &Change| broker.check(&dir.path().join(place), change, false);
+        let check = |place: &str, change: &Change| {
+            broker.roots.check(&dir.path().join(place), change, false)
+        };
         assert!(check("scratch/a/b", &Change::Mode(0o777)).is_ok());
         assert!(check("scratch", &Change::Mode(0o300)).is_err());
         assert!(check("files/a", &Change::Times(now)).is_ok());
@@ -607,7 +622,7 @@ mod tests {
             program: 1,
         };
         let check = |place: &str, is_program| {
-            broker.check(
+            broker.roots.check(
                 Path::new(place),
                 &Change::Times(Process(0).times(0, 1).unwrap()),
                 is_program,

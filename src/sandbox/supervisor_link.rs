@@ -56,6 +56,11 @@ impl SupervisorLink {
         Ok((Self(ours), theirs))
     }
 
+    /// For fuzzing: the program's end of a pair, in this process.
+    pub(super) fn of(end: OwnedFd) -> Self {
+        Self(end)
+    }
+
     /// The end that the supervisor of this process left to it; `None`: it has none, or has taken it already.
     #[expect(
         unsafe_code,

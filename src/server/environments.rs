@@ -22,7 +22,7 @@ impl Hooks {
         self.0.get(id)?.get()
     }
 
-    fn set(&self, id: &str, hook: Hook) {
+    pub(super) fn set(&self, id: &str, hook: Hook) {
         if let Some(place) = self.0.get(id) {
             // It is there already when an environment is taken in for the second time; the file is the same.
             let _ = place.set(hook);

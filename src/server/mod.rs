@@ -3,6 +3,7 @@
 mod app;
 mod data;
 mod environments;
+pub(crate) mod fuzzing;
 mod housekeeping;
 mod refused;
 

@@ -183,6 +183,55 @@ const GIT: &[&[u8]] = &[
     b"#",
 ];
 
+const FETCH: &[&[u8]] = &[
+    b"\n%%\n",
+    b"\n&&\n",
+    b"#0",
+    b"@0",
+    b"#1",
+    b"@1",
+    b"#2",
+    b"@2",
+    b"c",
+    b"t40000 ",
+    b"t100644 ",
+    b"d0",
+    b"x",
+    b"\0",
+    b"../",
+    b".git",
+    b"0000",
+    b"0004",
+    b"ffff",
+    b"0008NAK\n",
+    b"ERR ",
+    b"shallow ",
+    b"symref=HEAD:refs/heads/main",
+    b"object-format=sha256",
+    b"Location: /",
+    b"Content-Length: 99\r\n",
+    b"Transfer-Encoding: chunked\r\n",
+    b"PACK\0\0\0\x02\xff\xff\xff\xff",
+    b"\xff",
+];
+
+const LINKS: &[&[u8]] = &[
+    b"\x01\0",
+    b"\x02\0",
+    b"\0\0",
+    b"\x03\0",
+    b"/proc/self/fd/1\0",
+    b"/dev/fd/0\0",
+    b"/proc/self/mem\0",
+    b"/etc/passwd\0",
+    b"../\0",
+    b"user.a\0",
+    b"security.x\0",
+    b"\xff\xff\xff\xff\xff\xff\xff\x7f",
+    b"{\"writable\": [\"/\"], ",
+    b"\"deposit\": [], \"scratch\": null, \"has_landlock\": true}",
+];
+
 const TEXT: &[&[u8]] = &[
     b"\n",
     b"[metadata]\n",
@@ -282,6 +331,18 @@ const TARGETS: &[Target] = &[
         n_mutations: 6_000,
     },
     Target {
+        read: server::fetch,
+        seeds: "tests/fuzz/seeds/fetch",
+        words: FETCH,
+        n_mutations: 600,
+    },
+    Target {
+        read: server::links,
+        seeds: "tests/fuzz/seeds/links",
+        words: LINKS,
+        n_mutations: 10_000,
+    },
+    Target {
         read: server::git,
         seeds: "tests/fuzz/seeds/git",
         words: GIT,
@@ -313,7 +374,7 @@ fn rounds() -> u64 {
     rounds.and_then(|n| n.parse().ok()).unwrap_or(1)
 }
 
-/// Input: changed webhook payloads, HTTP heads, YAML, lock files, requirements, URLs, names and frames, each reader for
+/// Input: changed webhook payloads, HTTP connections, YAML, lock files, requirements, URLs, names, answers of git servers, frames and calls of sandboxed code, each reader for
 /// itself (security.md § 3 no. 1, 4, 13, 14, 21, 23). Answer: a value or an error that can be logged; no panic, no 500.
 #[test]
 fn readers_survive_mutations_of_their_seeds() {
