@@ -422,3 +422,36 @@ fn file_handles_are_raised_as_far_as_they_are_of_use() {
         .unwrap();
     assert_eq!(line.split_whitespace().nth(3), Some("16384"), "{line}");
 }
+
+/// Input: more connections than there are file handles left, whatever took the others (issue 16.3). Answer: an idle connection gives its handle to a new one, one line in the log says so, and requests are answered.
+#[test]
+fn without_a_file_handle_left_an_idle_connection_gives_way() {
+    use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
+    let dir = tempfile::tempdir().unwrap();
+    let token = dir.path().join("token");
+    std::fs::write(&token, "a-token-of-the-test").unwrap();
+    let config = format!("api_token: {{file: {}}}\n", token.display());
+    let door = start(dir.path(), &config, None);
+    let request = b"GET /api/v2/project HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+    assert!(door.exchange(request).starts_with("HTTP/1.1 401"));
+    let process = Pid::from_raw(i32::try_from(door.served.child.id()).unwrap());
+    let limited = |current: u64| {
+        let maximum = getrlimit(Resource::Nofile).maximum;
+        let current = Some(current);
+        let limit = Rlimit { current, maximum };
+        prlimit(process, Resource::Nofile, limit).unwrap()
+    };
+    let before = limited(door.n_handles() as u64 + 3);
+    let idle: Vec<TcpStream> = (0..12).map(|_| door.connect()).collect();
+    wait_until("handles run out", || {
+        door.n_lines("cannot take a connection") > 0
+    });
+    for _ in 0..3 {
+        let answer = door.exchange(request);
+        assert!(answer.starts_with("HTTP/1.1 401"), "{answer:?}");
+    }
+    assert!(door.n_lines("cannot take a connection") < 3);
+    limited(before.current.unwrap());
+    drop(idle);
+    assert!(door.exchange(request).starts_with("HTTP/1.1 401"));
+}
