@@ -2,6 +2,7 @@
 
 mod api;
 mod bounds;
+mod buildnet;
 mod builds;
 mod code;
 mod commits;
@@ -34,4 +35,5 @@ mod systemd;
 mod tidy;
 mod tools;
 mod webhook;
+mod workers;
 mod yaml;
