@@ -110,6 +110,11 @@ impl Connection {
         matches!(self.phase(), Phase::Request | Phase::Delayed)
     }
 
+    /// Whether some of the body that was announced has not come.
+    pub(super) fn wants_more(&self) -> bool {
+        self.n_after.load(Relaxed) < self.n_announced.load(Relaxed)
+    }
+
     /// Comes back when the connection shall be closed.
     pub(super) async fn ended(&self) {
         self.ended.notified().await;

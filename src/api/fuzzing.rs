@@ -30,8 +30,10 @@ use crate::server::fuzzing::SECRET;
 const PIPE_BYTES: usize = 1 << 20;
 /// So many connections find what those before them left in the database; then there is a new one.
 const CONNECTIONS_A_SITE: usize = 3_000;
-/// A request that is worked on for longer waits for the rest of its body, which does not come.
-const PATIENCE: Duration = Duration::from_millis(20);
+/// How long a request may wait for the rest of its body, which does not come.
+const BODY_PATIENCE: Duration = Duration::from_millis(20);
+/// How long one may be worked on that has all.
+const PATIENCE: Duration = Duration::from_secs(5);
 /// Stands for the signature of what comes after the first empty line, as the forges make it.
 const SIGNED: &[u8] = b"SIGNED";
 
@@ -179,7 +181,11 @@ async fn talk(mut client: DuplexStream, bytes: &[u8], connection: &Connection) {
     }
     let mut answer = vec![0; 4096];
     let begin = Instant::now();
-    while begin.elapsed() < PATIENCE {
+    let is_patient = || match connection.wants_more() {
+        true => begin.elapsed() < BODY_PATIENCE,
+        false => begin.elapsed() < PATIENCE,
+    };
+    while is_patient() {
         let read = tokio::time::timeout(Duration::from_millis(1), client.read(&mut answer)).await;
         match read {
             Ok(Ok(0) | Err(_)) => return,

@@ -51,21 +51,24 @@ pub struct MachineNetwork {
 impl MachineNetwork {
     /// `of_pip`: what pip is told of this machine counts, too.
     pub fn read(of_pip: bool) -> Self {
-        let variable = |name: &&str| std::env::var(name).ok().filter(|value| !value.is_empty());
         let mut found = Self {
             hosts: Vec::new(),
-            has_proxy: PROXIES.iter().any(|name| variable(&name).is_some()),
+            has_proxy: PROXIES.iter().any(|name| variable(name).is_some()),
         };
         if of_pip {
-            let places = PLACES.iter().filter_map(|name| variable(&name));
+            let places = PLACES.iter().filter_map(|name| variable(name));
             let texts = configurations().into_iter().chain(places);
             for text in texts {
-                found.has_proxy |= text.lines().any(|line| is_proxy(line));
+                found.has_proxy |= text.lines().any(is_proxy);
                 found.hosts.extend(hosts(&text));
             }
         }
         found
     }
+}
+
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
 /// Whether a line of pip's configuration names a proxy.

@@ -429,7 +429,7 @@ fn without_a_file_handle_left_an_idle_connection_gives_way() {
     use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
     let dir = tempfile::tempdir().unwrap();
     let token = dir.path().join("token");
-    std::fs::write(&token, "a token of the test").unwrap();
+    std::fs::write(&token, "a-token-of-the-test").unwrap();
     let config = format!("api_token: {{file: {}}}\n", token.display());
     let door = start(dir.path(), &config, None);
     let request = b"GET /api/v2/project HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";

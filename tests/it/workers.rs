@@ -30,10 +30,10 @@ fn a_model_that_takes_all_memory_is_told_where_it_was() {
     assert!(report.contains("it was at main.cf:8"), "{report}");
 }
 
-/// Input: a plugin of the std module that is asked for more than there is memory (issue 16.low). Answer: the error names the line of the call.
+/// Input: calls of a plugin that together make more than there is memory (issue 16.low). Answer: the error names the line of the call.
 #[test]
 fn a_call_that_takes_all_memory_is_named() {
-    let model = "x = 1\n\nnumbers = std::sequence(200000000)\n";
+    let model = "x = 1\n\nnumbers = [std::sequence(9000000) for i in std::sequence(50)]\n";
     let report = report(model);
     assert!(report.contains("it was at main.cf:3"), "{report}");
 }
