@@ -191,7 +191,7 @@ class Compiling:
             if type(result) in PLAIN:
                 packed = msgpack.pack_behind(_RESULT, number, result)
             else:
-                packed = self._values.packed(_RESULT, number, DynamicProxy.unwrap(result))
+                packed = self._values.packed(_RESULT, number, DynamicProxy._plain(result))
             if self._said.has_text:
                 self._said.before_answer()
             self._pipe.send_packed(packed)
