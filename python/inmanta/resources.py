@@ -343,10 +343,6 @@ class Resource(metaclass=ResourceMeta):
         """Gives a version to a resource whose id has none yet."""
         self.id.set_version(version)
 
-    @property
-    def version(self) -> int:
-        return self.id.version
-
     # --- in the executor ---------------------------------------------------------------------------------------------
 
     def resolve_all_references(self, logger: LoggerABC) -> None:
