@@ -70,7 +70,7 @@ class Compiling:
         self._plugins = self._declared.plugins
         self._exporting = Exporting(pipe, self._values, self._declared, self._fail)
         self.served.update(self._exporting.served)
-        runtime.world = World(pipe)
+        runtime.world = World(pipe, None if self._project is None else self._project.project_path)
 
     # --- requests ----------------------------------------------------------------------------------------------------
 
