@@ -29,6 +29,7 @@ MORE = {
     "inmanta.data.model": "data_model",
     "inmanta.env": "env",
     "inmanta.module": "module",
+    "inmanta.resources": "resources",
     "inmanta.types": "types",
     "inmanta.util": "util",
 }

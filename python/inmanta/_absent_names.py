@@ -3180,8 +3180,6 @@ NAMES: dict[str, dict[str, tuple[str, Any]]] = {
     'inmanta.resources': {
         'JsonType': ('alias', 'inmanta.types.JsonType'),
         'LOGGER': ('logger', 'inmanta.resources'),
-        'PARSE_ID_REGEX': ('value', None),
-        'PARSE_RVID_REGEX': ('value', None),
         'RESERVED_FOR_RESOURCE': ('constant', {'clone', 'id', 'is_type', 'model', 'requires', 'serialize', 'set_version', 'unknowns', 'version'}),
         'ReferenceSubCollector': ('class', None),
         'ResourceIdStr': ('alias', 'inmanta.types.ResourceIdStr'),

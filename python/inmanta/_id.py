@@ -21,12 +21,13 @@ class Id:
         self, entity_type: str, agent_name: str, attribute: str, attribute_value: str, version: int = 0
     ) -> None:
         if "," in agent_name:
-            raise ValueError(f"Agent name '{agent_name}' of a {entity_type} contains a comma")
-        if "," in attribute or "=" in attribute:
-            raise ValueError(f"Id attribute '{attribute}' of a {entity_type} contains a comma or an equals sign")
+            raise ValueError(f"Invalid agent name '{agent_name}': cannot contain ','.")
+        for character in (",", "="):
+            if character in attribute:
+                raise ValueError(f"Invalid attribute name '{attribute}': cannot contain '{character}'.")
         attribute_value = str(attribute_value)
         if "]" in attribute_value:
-            raise ValueError(f"Id value '{attribute_value}' of a {entity_type} contains a closing bracket")
+            raise ValueError(f"Invalid attribute value '{attribute_value}': cannot contain ']'.")
         self._entity_type = entity_type
         self._agent_name = agent_name
         self._attribute = attribute

@@ -445,7 +445,7 @@ class Plugin(metaclass=PluginMeta):
 
     def _result(self, returned: object) -> object:
         """The internal value of what the body returned, which has the declared type."""
-        value: object = DynamicProxy.unwrap(returned)
+        value: object = DynamicProxy._plain(returned)
         self._check(self.return_type, value, f"Return value {value} of plugin")
         return value
 

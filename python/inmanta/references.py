@@ -387,7 +387,7 @@ def argument_of(name: str, value: object) -> Argument:
 
     from inmanta.resources import Resource
 
-    value = DynamicProxy.unwrap(value)
+    value = DynamicProxy._plain(value)
     if isinstance(value, Reference):
         return ReferenceArgument(name=name, id=value.serialize().id)
     if value is None or isinstance(value, (str, int, float, bool)):

@@ -58,6 +58,8 @@ class resource:
     def __init__(self, name: str, id_attribute: str, agent: str) -> None:
         if not isinstance(name, str):
             raise ResourceException(f"The name of a resource should be a string, got {name!r}")
+        if not isinstance(agent, str):
+            raise ResourceException(f"The agent parameter has to be a string, got {agent} of type {type(agent)}")
         self._name = name
         self._options = {"agent": agent, "name": id_attribute}
 
@@ -340,10 +342,6 @@ class Resource(metaclass=ResourceMeta):
     def set_version(self, version: int) -> None:
         """Gives a version to a resource whose id has none yet."""
         self.id.set_version(version)
-
-    @property
-    def version(self) -> int:
-        return self.id.version
 
     # --- in the executor ---------------------------------------------------------------------------------------------
 

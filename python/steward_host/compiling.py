@@ -72,7 +72,7 @@ class Compiling:
         self._plugins = self._declared.plugins
         self._exporting = Exporting(pipe, self._values, self._declared, self._fail)
         self.served.update(self._exporting.served)
-        runtime.world = World(pipe)
+        runtime.world = World(pipe, None if self._project is None else self._project.project_path)
 
     # --- requests ----------------------------------------------------------------------------------------------------
 
@@ -212,7 +212,7 @@ class Compiling:
             elif type(result) in PLAIN:
                 packed = msgpack.pack_behind(_RESULT, number, result)
             else:
-                packed = self._values.packed(_RESULT, number, DynamicProxy.unwrap(result))
+                packed = self._values.packed(_RESULT, number, DynamicProxy._plain(result))
             if self._said.has_text:
                 self._said.before_answer()
             self._pipe.send_packed(packed)

@@ -84,6 +84,11 @@ class Raised:
             if around is not None:
                 made.set_statement(Reported(around, place))
                 return
+        named = _definition(made, text, found)
+        if named is not None:
+            has_column = made.get_message().startswith("Invalid value")
+            made.set_statement(Reported(named.replace("FILE", file), place if has_column else ast.Location(file, place.lnr)))
+            return
         read = statement.at_place(text, place.lnr, place.start_char)
         if read is None:
             made.set_location(place)
@@ -125,6 +130,38 @@ def _class_of(kind: str) -> Any:
     cls = next((found for found in kinds if found is not None), None)
     is_ours = isinstance(cls, type) and issubclass(cls, ast.CompilerException)
     return cls if is_ours else ast.RuntimeException
+
+
+def _definition(made: ast.RuntimeException, text: str, found: dict[str, Any]) -> str | None:
+    """What two kinds of errors name in place of a statement: the instance that no implementation fits, and the typedef whose
+    condition a value does not meet."""
+    namespace = _namespace(found["file"])
+    message = made.get_message()
+    written = text.split("\n")[found["line"] - 1] if found["line"] <= text.count("\n") + 1 else ""
+    if namespace is None:
+        return None
+    if message.startswith("Unable to select implementation for entity "):
+        constructor = statement.at_place(text, found["line"], found["column"])
+        said = constructor and re.fullmatch(r"Construct\((.+)\)", constructor[0])
+        if said:
+            name = said[1] if "::" in said[1] else f"{namespace}::{said[1]}"
+            return f"{name} (instantiated at FILE:{found['line']})"
+    if "does not match constraint" in message:
+        typedef = re.match(r"typedef\s+([\w-]+)", written)
+        if typedef and found["column"] == typedef.start(1) + 1:
+            return f"{namespace}::{typedef[1]}"
+    return None
+
+
+def _namespace(file: str) -> str | None:
+    """The namespace of a file of a model."""
+    if file == "main.cf":
+        return "__config__"
+    found = re.search(r"([^/]+)/model/(.+)\.cf$", file)
+    if found is None:
+        return None
+    parts = [found[1], *found[2].split("/")]
+    return "::".join(part for part in parts if part != "_init")
 
 
 def _describe(made: ast.CompilerException, message: str) -> None:

@@ -81,7 +81,7 @@ class Values:
             return self._encode_reference(value)
         entity = hints.dataclass_entity(type(value)) if self.constructs else None
         if entity in self.paired:
-            fields = {name: DynamicProxy.unwrap(getattr(value, name)) for name in value.__dataclass_fields__}
+            fields = {name: DynamicProxy._plain(getattr(value, name)) for name in value.__dataclass_fields__}
             return msgpack.EXT_DATACLASS, msgpack.pack([self.objects.keep(value), entity, fields, False])
         return msgpack.EXT_OPAQUE, self.objects.keep(value).to_bytes(4, "big")
 

@@ -28,8 +28,10 @@ _NUMBERED = (1 << 32) - 2
 class World(runtime.World):
     """Answers the questions of proxies over the pipe."""
 
-    def __init__(self, pipe: Pipe) -> None:
+    def __init__(self, pipe: Pipe, directory: str | None = None) -> None:
         self._pipe = pipe
+        # Where the places of the model are below, for a process that is not in the project's directory.
+        self._directory = directory
 
     def get(self, instance_id: int, attribute: str) -> tuple[str, Any]:
         name, fields = self._pipe.ask("get", {"instance": instance_id, "attribute": attribute}, ("got", "calls"))
@@ -37,7 +39,12 @@ class World(runtime.World):
             # The instance, and what is known of it now: this attribute, and more that is likely to be read.
             return "value", calls.value(fields[0])._values[attribute]
         outcome = fields["outcome"]
-        return (outcome, None) if type(outcome) is str else outcome.popitem()
+        if type(outcome) is str:
+            return outcome, None
+        kind, value = outcome.popitem()
+        if kind == "optional_unset" and self._directory is not None:
+            value = value.replace("(instantiated at ./", f"(instantiated at {self._directory}/")
+        return kind, value
 
     def lookup(self, name: str) -> tuple[str, Any]:
         outcome = self._pipe.request("lookup", {"name": name}, "got")["outcome"]
@@ -72,7 +79,10 @@ class World(runtime.World):
 
     def place(self, instance_id: int) -> tuple[str | None, int]:
         answer = self._pipe.request("where", {"instance": instance_id}, "place")
-        return answer["file"], answer["line"]
+        file = answer["file"]
+        if file is not None and self._directory is not None:
+            file = f"{self._directory}/{file.removeprefix('./')}" if not file.startswith("/") else file
+        return file, answer["line"]
 
 
 class Types(_Types):

@@ -29,8 +29,8 @@ else:
 
 def _asked(plugin: str, *values: object, of: object = None, named: dict[str, object] = {}) -> Any:
     """What a plugin of the compiler gives; lists and dicts are Python's own. `of`: a resource whose class may make its id."""
-    given = [DynamicProxy.unwrap(value) for value in values]
-    keywords = [[name, DynamicProxy.unwrap(value)] for name, value in named.items()]
+    given = [DynamicProxy._plain(value) for value in values]
+    keywords = [[name, DynamicProxy._plain(value)] for name, value in named.items()]
     found = runtime.native(f"std::{plugin}", given, keywords, _identity(of))
     return found if isinstance(found, (Unknown, list, dict)) else DynamicProxy.return_value(found)
 

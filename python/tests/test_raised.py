@@ -77,6 +77,15 @@ class Exceptions(unittest.TestCase):
         self.assertEqual((str(error.stmt), error.location.lnr, error.location.file), ("a = 2", 2, path))
         self.assertNotIsInstance(error.location, ast.Range)
 
+    def test_it_names_the_instance_without_an_implementation_and_the_typedef_of_a_condition(self) -> None:
+        model = "typedef t as string matching self == 'a'\nentity A:\nend\nA()"
+        error = self.raised(model, diagnostic("TypingException", "Unable to select implementation for entity A", (4, 1)))
+        path = os.path.join(self.directory, "main.cf")
+        self.assertEqual(str(error.stmt), f"__config__::A (instantiated at {path}:4)")
+        message = "Invalid value 'b', does not match constraint `(self == 'a')`"
+        error = self.raised(model, diagnostic("RuntimeException", message, (1, 9)))
+        self.assertEqual(str(error), f"{message} (reported in __config__::t ({os.path.join(self.directory, 'main.cf')}:1:9))")
+
     def test_the_cause_is_what_was_raised(self) -> None:
         cause = diagnostic("PythonException", "AssertionError: the message")
         found = diagnostic("ExternalException", "Exception in plugin std::assert", (1, 1), [cause])

@@ -361,7 +361,8 @@ class LogLine(BaseModel):
             return numbers[value]
         if isinstance(value, str) and value in const.LogLevel.__members__:
             return const.LogLevel[value]
-        raise ValueError("Input should be " + " or ".join(f"{level.value!r} | {number}" for number, level in numbers.items()))
+        *levels, last = (f"{level.value!r} | {number}" for number, level in numbers.items())
+        raise ValueError(f"Input should be {', '.join(levels)} or {last}")
 
 
 class ResourceIdDetails(BaseModel):

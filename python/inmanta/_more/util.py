@@ -137,12 +137,13 @@ def parse_requirements_from_file(file_path: Path) -> list[Requirement]:
     if not file_path.exists():
         raise RuntimeError(f"The provided path does not exist: {file_path}")
     lines = file_path.read_text(encoding="utf-8").splitlines()
-    return [parse_requirement(line) for line in lines if remove_comment_part_from_specifier(line)]
+    written = (remove_comment_part_from_specifier(line) for line in lines)
+    return [parse_requirement(line) for line in written if line and not line.startswith("#")]
 
 
 def remove_comment_part_from_specifier(to_clean: str) -> str:
     """A line of a file with requirements without what is behind `#`."""
-    return to_clean.partition(" #")[0].strip() if not to_clean.lstrip().startswith("#") else ""
+    return to_clean.partition(" #")[0].strip()
 
 
 def stable_depth_first(nodes: Sequence[str], edges: Mapping[str, Sequence[str]]) -> list[str]:

@@ -434,7 +434,7 @@ class UnknownException(Exception):
     """An Unknown was touched; leaving a plugin, it makes the result that `unknown`."""
 
     def __init__(self, unknown: object) -> None:
-        super().__init__(unknown)
+        super().__init__()
         self.unknown = unknown
 
 if not TYPE_CHECKING:

@@ -70,7 +70,7 @@ class ConstraintType(Type):
 
         if isinstance(value, AnyType):
             return True
-        return runtime.validate(self.name, proxy.DynamicProxy.unwrap(value))
+        return runtime.validate(self.name, proxy.DynamicProxy._plain(value))
 
     def type_string(self) -> str:
         return self.name

@@ -50,6 +50,9 @@ class _Record:
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(f'{f}={getattr(self, f)!r}' for f in self._fields)})"
 
+    def __str__(self) -> str:
+        return " ".join(f"{field}={getattr(self, field)!r}" for field in self._fields)
+
 
 @_without("check_serializable")
 class AttributeStateChange(_Record):
@@ -131,7 +134,7 @@ class PipConfig(_Record):
 def __getattr__(name: str) -> object:
     if name == "BaseModel":
         try:
-            from pydantic import BaseModel
+            from inmanta._more.base_model import BaseModel
         except ImportError:
             return _Record
         found: type = BaseModel

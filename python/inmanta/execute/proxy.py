@@ -132,19 +132,24 @@ class DynamicProxy:
 
     @classmethod
     def unwrap(cls, item: object, *, dynamic_context: object = None) -> Any:
-        """The internal value of anything a plugin returns; TypeError for a dict with other keys than text."""
+        """The internal value of anything a plugin returns, null as a NoneValue; an error for a dict with other keys than text."""
+        return _with_nulls(cls._plain(item))
+
+    @classmethod
+    def _plain(cls, item: object) -> Any:
+        """The same with None for null, which is how values travel."""
         if type(item) in _PLAIN:
             return item
         if isinstance(item, DynamicProxy):
             return item._get_instance()
         if isinstance(item, list):
-            return [cls.unwrap(element, dynamic_context=dynamic_context) for element in item]
+            return [cls._plain(element) for element in item]
         if isinstance(item, dict):
             for key in item:
                 if not isinstance(key, str):
                     got = f"got {key} of type {type(key)} with dict value {item[key]!r}"
                     raise RuntimeException(None, f"dict keys should be strings, {got}")
-            return {key: cls.unwrap(element, dynamic_context=dynamic_context) for key, element in item.items()}
+            return {key: cls._plain(element) for key, element in item.items()}
         return None if isinstance(item, NoneValue) else item
 
     @classmethod
@@ -375,6 +380,16 @@ class IteratorProxy(DynamicProxy):
 
     def __getattr__(self, attribute: str) -> NoReturn:
         raise AttributeError(attribute)
+
+
+def _with_nulls(value: object) -> object:
+    if value is None:
+        return NoneValue()
+    if type(value) is list:
+        return [_with_nulls(item) for item in value]
+    if type(value) is dict:
+        return {key: _with_nulls(item) for key, item in value.items()}
+    return value
 
 
 def _is_reference(value: object) -> bool:
