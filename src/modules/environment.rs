@@ -16,7 +16,7 @@ use super::command::{Folders, InstallSandbox, Runner};
 use super::copy::copy_tree;
 use super::installer::{Installer, Job};
 use super::{
-    Error, Inspection, Installed, Lock, Offline, Requirements, Source, Watcher, links, python_needs,
+    Error, Inspection, Installed, Lock, Offline, Requirements, Source, Watcher, links, needs,
 };
 use crate::files::{folders, is_older, remove_tree, touch};
 use crate::python::{Interpreter, Pythons};
@@ -81,7 +81,7 @@ impl Environments {
         if requirements.is_empty() {
             return Ok(None);
         }
-        let (needs, wishes) = python_needs(&requirements, lock.as_ref());
+        let (needs, wishes) = needs::of_project(&requirements, lock.as_ref());
         let interpreter = pythons.choose(&needs, &wishes).map_err(Error::Python)?;
         let key = key(&requirements, lock.as_ref(), project, &interpreter.path);
         let environment = self.directory.join(key);

@@ -12,6 +12,7 @@ mod hosts;
 mod installer;
 mod links;
 mod lock;
+mod needs;
 mod pip;
 mod present;
 mod progress;
@@ -35,7 +36,8 @@ pub use project::{Inspection, Requirements};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::python::{ANOTHER, Interpreter, Need, Pythons};
+use crate::files::remove_tree;
+use crate::python::Pythons;
 
 /// Why a project's modules cannot be had.
 #[derive(Debug, thiserror::Error)]
@@ -123,8 +125,8 @@ pub fn install(
     }
     let known = known.filter(|_| !update);
     let environment = project.join(PROJECT_ENVIRONMENT);
-    let (needs, wishes) = python_needs(&requirements, known.as_ref());
-    let interpreter = interpreter_for(&environment, pythons, &needs, &wishes)?;
+    let (needs, wishes) = needs::of_project(&requirements, known.as_ref());
+    let interpreter = needs::interpreter_for(&environment, pythons, &needs, &wishes)?;
     let runner = command::Runner::free(requirements.pip.use_system_config);
     let job = installer::Job {
         project,
@@ -135,11 +137,17 @@ pub fn install(
         interpreter: &interpreter,
         watcher,
     };
+    let is_new = !environment.exists();
     let installer = installer::Installer::make(&environment, job, known.as_ref())?;
     let is_new_lock = known.is_none();
     let mut lock = match known {
         Some(lock) => lock,
-        None => installer.resolve()?,
+        None => installer.resolve().inspect_err(|_| {
+            // Nothing is in it; another Python may be named next.
+            if is_new {
+                let _ = remove_tree(&environment);
+            }
+        })?,
     };
     installer.install(&lock)?;
     if is_new_lock {
@@ -157,57 +165,6 @@ pub fn install(
         is_new_lock,
         tool,
     })
-}
-
-/// What the modules ask of Python, and what would be good besides.
-fn python_needs(requirements: &Requirements, lock: Option<&Lock>) -> (Vec<Need>, Vec<Need>) {
-    // What std of today needs, and with it every module; an older one may do without.
-    const MODULES: &str = ">=3.12";
-    let mut needs = requirements.python.clone();
-    needs.extend(lock.into_iter().flat_map(Lock::needs));
-    let wish = match lock {
-        // Compiled packages are locked for one series.
-        Some(lock) => lock
-            .python
-            .as_ref()
-            .map(|series| Need::new(LOCK_FILE, format!("=={series}.*"))),
-        None => requirements
-            .asks_for_modules
-            .then(|| Need::new("std", MODULES)),
-    };
-    (needs, wish.into_iter().collect())
-}
-
-/// The Python of an environment that is there, else one that fits.
-fn interpreter_for(
-    environment: &Path,
-    pythons: &Pythons,
-    needs: &[Need],
-    wishes: &[Need],
-) -> Result<Interpreter, Error> {
-    let choose = || pythons.choose(needs, wishes).map_err(Error::Python);
-    let Some(own) = pythons.ask(&environment.join("bin/python")) else {
-        return choose();
-    };
-    let shown = environment.display();
-    let again = |why: String| {
-        Error::Python(format!(
-            "{why}, which {shown} was made of: remove that folder and install again; {ANOTHER}"
-        ))
-    };
-    if let Some(unmet) = own.unmet(needs) {
-        return Err(again(unmet));
-    }
-    if pythons.named.is_some() {
-        let named = choose()?;
-        if named.series() != own.series() {
-            let (named, own) = (named.version, own.version);
-            return Err(Error::Python(format!(
-                "Python {named} is named, but {shown} was made of {own}: remove that folder and install again"
-            )));
-        }
-    }
-    Ok(own)
 }
 
 /// Compares the project's environment with its lock; each line of the answer is a difference.

@@ -7,8 +7,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use steward_compiler::yaml::{self, LIMITS, Value};
 
-use super::{Error, LOCK_FILE, Lock};
-use crate::files::entries;
+use super::{Error, LOCK_FILE, Lock, needs};
 use crate::python::Need;
 
 /// Module names of the language, as packages.
@@ -111,7 +110,7 @@ impl Requirements {
         for directory in strings(file.modulepath.as_ref()) {
             let directory = project.join(directory);
             files.extend(of_modules(&directory));
-            python.extend(python_needs(&directory));
+            python.extend(needs::of_modules(&directory));
         }
         files.retain(|file| file.is_file());
         let mut requirements = Self {
@@ -270,39 +269,6 @@ fn of_modules(directory: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// What the modules below a directory of the module path ask of Python.
-fn python_needs(directory: &Path) -> Vec<Need> {
-    let mut modules = entries(directory);
-    modules.sort();
-    let need = |module: PathBuf| {
-        let read = |file: &str| yaml::read_file(&module.join(file), &LIMITS).ok();
-        let of_toml = |text: String| python_of_toml(&text);
-        let of_cfg = |text: String| python_of_cfg(&text);
-        let versions = read("pyproject.toml").and_then(of_toml);
-        let versions = versions.or_else(|| read("setup.cfg").and_then(of_cfg))?;
-        let name = module.file_name()?.to_string_lossy().into_owned();
-        Some(Need::new(format!("the module {name}"), versions))
-    };
-    modules.into_iter().filter_map(need).collect()
-}
-
-/// `requires-python` of a `pyproject.toml`.
-fn python_of_toml(text: &str) -> Option<String> {
-    let file: toml::Table = toml::from_str(text).ok()?;
-    let versions = file.get("project")?.get("requires-python")?;
-    versions.as_str().map(str::to_owned)
-}
-
-/// `python_requires` of a `setup.cfg`.
-fn python_of_cfg(text: &str) -> Option<String> {
-    let mut options = text.lines().skip_while(|line| line.trim() != "[options]");
-    options.next()?;
-    let options = options.take_while(|line| !line.starts_with('['));
-    let mut options = options.filter_map(|line| line.split_once(['=', ':']));
-    let (_, versions) = options.find(|(key, _)| key.trim() == "python_requires")?;
-    Some(versions.trim().to_owned())
-}
-
 /// `net ~= 1.2` is `inmanta-module-net ~= 1.2`.
 fn constraint(text: &str) -> String {
     let end = text
@@ -350,32 +316,6 @@ mod tests {
         assert!(of(&dir.path().join("gone")).is_transient());
         std::fs::write(dir.path().join("project.yml"), b"\xff").unwrap();
         assert!(!of(dir.path()).is_transient());
-    }
-
-    #[test]
-    fn modules_of_the_project_say_which_python_they_need() {
-        let dir = tempfile::tempdir().unwrap();
-        let write = |name: &str, text: &str| {
-            let path = dir.path().join(name);
-            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-            std::fs::write(path, text).unwrap();
-        };
-        write("project.yml", "name: p\nmodulepath: libs\n");
-        write(
-            "libs/a/setup.cfg",
-            "[metadata]\nname = a\n[options]\nzip_safe = False\npython_requires = >=3.12\n[other]\n",
-        );
-        write(
-            "libs/b/pyproject.toml",
-            "[project]\nname = \"b\"\nrequires-python = \">=3.13\"\n",
-        );
-        write("libs/c/setup.cfg", "[metadata]\npython_requires = >=9\n");
-        let needs = Requirements::read(dir.path()).unwrap().python;
-        let expected = [
-            Need::new("the module a", ">=3.12"),
-            Need::new("the module b", ">=3.13"),
-        ];
-        assert_eq!(needs, expected);
     }
 
     #[test]
