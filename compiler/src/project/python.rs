@@ -37,19 +37,23 @@ fn asked(world: &dyn World, name: &str) -> Option<String> {
     });
     in_path.or_else(|| {
         let start = format!("inmanta_module_{name}-");
-        project.installed(world).paths().iter().find_map(|packages| {
-            let names = world.list(packages).into_iter();
-            let mut infos = names.filter(|info| {
-                info.starts_with(&start) && info.trim_end_matches('/').ends_with(".dist-info")
-            });
-            let info = infos.next()?;
-            let info = info.trim_end_matches('/');
-            let metadata = world
-                .read_text(&format!("{packages}/{info}/METADATA"))
-                .ok()?;
-            let mut head = metadata.lines().take_while(|line| !line.is_empty());
-            head.find_map(|line| line.strip_prefix("Requires-Python: ").map(str::to_owned))
-        })
+        project
+            .installed(world)
+            .paths()
+            .iter()
+            .find_map(|packages| {
+                let names = world.list(packages).into_iter();
+                let mut infos = names.filter(|info| {
+                    info.starts_with(&start) && info.trim_end_matches('/').ends_with(".dist-info")
+                });
+                let info = infos.next()?;
+                let info = info.trim_end_matches('/');
+                let metadata = world
+                    .read_text(&format!("{packages}/{info}/METADATA"))
+                    .ok()?;
+                let mut head = metadata.lines().take_while(|line| !line.is_empty());
+                head.find_map(|line| line.strip_prefix("Requires-Python: ").map(str::to_owned))
+            })
     })
 }
 
