@@ -33,7 +33,7 @@ impl Inspection {
         let locked = locked.filter_map(|package| match &package.source {
             Source::Repository { git, .. } => Some(git),
             Source::Archive { url, .. } => url.as_ref(),
-            Source::Folder { .. } => None,
+            Source::Folder { .. } | Source::Own { .. } => None,
         });
         texts.chain(locked).flat_map(|text| hosts(text)).collect()
     }
