@@ -13,10 +13,12 @@ use crate::span::{Loc, Sources};
 /// More than the places of the largest models. A larger table is not left, and not read.
 pub const MAX_TABLE_BYTES: usize = 64 << 20;
 
+type WriteTable = Box<dyn Fn(&[u8]) + Send + Sync>;
+
 /// Memory for a breadcrumb that others can read.
 pub struct Breadcrumb {
     at: &'static AtomicU32,
-    write_table: Box<dyn Fn(&[u8]) + Send + Sync>,
+    write_table: WriteTable,
 }
 
 /// Of compiles that leave none.

@@ -272,7 +272,7 @@ fn builds_get_what_says_where_packages_are_only_where_the_project_asks_for_it() 
         let variables = [
             ("PIP_FIND_LINKS", "/nowhere"),
             ("PIP_LOG", "/nowhere/else"),
-            ("no_proxy", "localhost"),
+            ("GIT_SSL_CAINFO", "/nowhere/ca.pem"),
             ("A_SECRET", "x"),
         ];
         first_report(&serve_with(home.path(), &config, &variables))
@@ -280,7 +280,7 @@ fn builds_get_what_says_where_packages_are_only_where_the_project_asks_for_it() 
     let (with, without) = (names(true), names(false));
     for report in [&with, &without] {
         assert!(report.contains("PIP_CACHE_DIR"), "{report}");
-        assert!(report.contains("no_proxy"), "{report}");
+        assert!(report.contains("GIT_SSL_CAINFO"), "{report}");
         assert!(!report.contains("A_SECRET"), "{report}");
         assert!(!report.contains("PIP_LOG"), "{report}");
     }
