@@ -131,8 +131,8 @@ impl Installed {
         {
             return located.and_then(module);
         }
-        let folders = self.path.iter().map(|path| format!("{path}/{ROOT}/{name}"));
-        folders.filter_map(module).next()
+        let mut folders = self.path.iter().map(|path| format!("{path}/{ROOT}/{name}"));
+        folders.find_map(module)
     }
 
     /// The module of this name beside a Python that runs where the project has no environment, if its files did not say so.
