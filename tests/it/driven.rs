@@ -77,10 +77,8 @@ fn a_test_tool_gives_a_project_an_environment_that_inherits_its_own() {
     let directory = tempfile::tempdir().unwrap();
     let interpreter = std::env::var("STEWARD_PYTHON").unwrap_or_else(|_| "python3".to_owned());
     let mut command = Command::new(interpreter);
-    finish({
-        command.args(["-m", "venv"]).arg(directory.path());
-        command
-    });
+    command.args(["-m", "venv"]).arg(directory.path());
+    assert!(finish(command).status.success());
     let package = Path::new(env!("CARGO_MANIFEST_DIR")).join("python");
     let python = directory.path().join("bin/python");
     let found = found("environment.py", &python, Some(&package));

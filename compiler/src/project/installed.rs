@@ -6,6 +6,7 @@
 //! is asked, and who asks it keeps the answer by the digest of what it depends on.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use md5::{Digest, Md5};
@@ -32,6 +33,8 @@ pub(super) struct Installed {
     others: Vec<String>,
     /// What Python has answered to this compile.
     located: Mutex<LocatedPackages>,
+    /// Python does not answer. That may have taken long, so it is not asked again.
+    is_silent: AtomicBool,
 }
 
 impl Installed {
@@ -128,8 +131,8 @@ impl Installed {
         {
             return located.and_then(module);
         }
-        let folders = self.path.iter().map(|path| format!("{path}/{ROOT}/{name}"));
-        folders.filter_map(module).next()
+        let mut folders = self.path.iter().map(|path| format!("{path}/{ROOT}/{name}"));
+        folders.find_map(module)
     }
 
     /// The module of this name beside a Python that runs where the project has no environment, if its files did not say so.
@@ -163,13 +166,20 @@ impl Installed {
             return Some(Some(folder));
         }
         if !located.modules.contains_key(name) {
+            if self.is_silent.load(Ordering::Relaxed) {
+                return None;
+            }
             let question = PackageQuestion {
                 environment: self.environment.as_deref(),
                 name,
                 others: &self.others,
                 digest: self.asks.as_deref(),
             };
-            *located = python.locate(question)?;
+            let Some(answer) = python.locate(question) else {
+                self.is_silent.store(true, Ordering::Relaxed);
+                return None;
+            };
+            *located = answer;
         }
         let folder = known(world, &located, name);
         Some(folder.or_else(|| located.modules.get(name).cloned().flatten()))

@@ -40,6 +40,12 @@ impl Module {
 
 /// An installed one counts before one of the module path, and that before one of ours. Source: language.md 11.4.
 pub fn find(world: &dyn World, project: &Project, name: &str) -> Option<Module> {
+    let elsewhere = || project.installed(world).module_elsewhere(world, name);
+    find_here(world, project, name).or_else(elsewhere)
+}
+
+/// One of the project or its environment.
+fn find_here(world: &dyn World, project: &Project, name: &str) -> Option<Module> {
     if name == "std" {
         return Some(Module::of(name, Found::Builtin));
     }
@@ -57,10 +63,8 @@ pub fn find(world: &dyn World, project: &Project, name: &str) -> Option<Module> 
         });
     }
     let builtin = || builtin::has_module(name).then_some(Found::Builtin);
-    let found = in_path.or_else(builtin);
-    found
-        .map(|found| Module::of(name, found))
-        .or_else(|| project.installed(world).module_elsewhere(world, name))
+    let found = in_path.or_else(builtin)?;
+    Some(Module::of(name, found))
 }
 
 fn in_module_path(world: &dyn World, project: &Project, name: &str) -> Option<Found> {
@@ -110,7 +114,7 @@ pub fn names(world: &dyn World, project: &Project) -> Vec<String> {
         let modules = below.iter().filter_map(|name| name.strip_suffix('/'));
         names.extend(modules.map(str::to_owned));
     }
-    names.retain(|name| find(world, project, name).is_some());
+    names.retain(|name| find_here(world, project, name).is_some());
     names.sort();
     names.dedup();
     names

@@ -314,6 +314,35 @@ fn python_is_asked_once_and_only_where_files_do_not_say_it_all() {
     assert_eq!(answers.modules["four"], None);
 }
 
+/// Input: an environment whose Python says nothing when it is asked. Answer: it is asked once, and what files say counts.
+#[test]
+fn a_python_that_does_not_answer_is_asked_once_in_a_compile() {
+    struct Silent(AtomicUsize);
+    impl PythonPackages for Silent {
+        fn locate(&self, _: PackageQuestion<'_>) -> Option<LocatedPackages> {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            None
+        }
+    }
+    let lab = Lab::new();
+    lab.write(
+        &format!("{}/x.pth", lab.packages()),
+        "import this_is_nowhere\n",
+    );
+    lab.write("libs/one/module.yml", "name: one\nversion: 1.0\n");
+    lab.write("libs/one/model/_init.cf", "import two\n");
+    lab.write("libs/two/module.yml", "name: two\nversion: 1.0\n");
+    lab.write("libs/two/model/_init.cf", "");
+    lab.write("project.yml", "name: case\nmodulepath: libs");
+    lab.write("main.cf", "import one\n");
+    let silent = Arc::new(Silent(AtomicUsize::new(0)));
+    let world = DirWorld::new(lab.dir.path().to_owned(), Variables::new(), |_| {})
+        .with_packages(None, silent.clone());
+    let compiled = compile(&world, &Options::default());
+    assert!(compiled.succeeded(), "{:#?}", compiled.diagnostics);
+    assert_eq!(silent.0.load(Ordering::Relaxed), 1);
+}
+
 #[test]
 fn a_module_is_no_longer_found_when_its_installation_is_gone() {
     let lab = Lab::new();
