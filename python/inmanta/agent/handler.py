@@ -93,6 +93,10 @@ class Commander:
         """A new handler for a resource; an exception if its type has none."""
         resource_type = resource.id.entity_type
         found = cls.__command_functions.get(resource_type)
+        if found is None and resource_type.startswith("std::"):
+            from steward_std._handlers import PROVIDERS
+
+            found = PROVIDERS.get(resource_type)
         if found is None:
             raise Exception(f"No resource handler registered for resource of type {resource_type}")
         return found(agent)

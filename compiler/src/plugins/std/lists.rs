@@ -188,11 +188,17 @@ pub(super) fn attribute(
             Value::Instance(instance) => instance,
             Value::Unknown(_) => return Err(PluginError::Unknown),
             value => {
-                // What asks for attributes by their names asks the object for this method first.
-                let type_name = model.heap_ref().python_type(value);
+                // A list or a dict comes as a proxy, which asks its value for an attribute in this way.
+                let (type_name, wanted) = match value {
+                    Value::Null => ("NoneType", name),
+                    Value::List(_) | Value::Dict(_) => {
+                        (model.heap_ref().python_type(value), "get_attribute")
+                    }
+                    value => (model.heap_ref().python_type(value), name),
+                };
                 return external(
                     "AttributeError",
-                    format!("'{type_name}' object has no attribute 'get_attribute'"),
+                    format!("'{type_name}' object has no attribute '{wanted}'"),
                 );
             }
         };
@@ -242,10 +248,15 @@ fn flatten(model: &mut dyn Model, args: &Bound) -> Result<Value, PluginError> {
                         .collect::<Vec<_>>(),
                 );
             }
+            Value::Dict(dict) => {
+                let entries = &model.heap_ref().dict(dict).entries;
+                values.extend(entries.iter().map(|(key, _)| Value::Str(*key)));
+            }
             Value::Unknown(_) => return Err(PluginError::Unknown),
             other => {
                 let type_name = match other {
                     Value::Instance(_) => "DynamicProxy",
+                    Value::Null => "NoneType",
                     other => model.heap_ref().python_type(other),
                 };
                 return external("TypeError", format!("'{type_name}' object is not iterable"));
