@@ -48,7 +48,7 @@ pub(super) fn run(arguments: &CompileArguments) -> ExitCode {
         );
     });
     let pythons = Pythons::new(arguments.python.clone().map(|path| (path, "--python")));
-    if pythons.named.is_some()
+    if arguments.python.is_some()
         && let Err(message) = pythons.any()
     {
         eprintln!("steward: {message}");
@@ -183,8 +183,12 @@ pub(super) fn find_project(named: Option<&Path>) -> Result<PathBuf, String> {
         .ok_or_else(|| "unable to find a project: there is no project.yml here or above".to_owned())
 }
 
-/// A Python of this machine, with our package unpacked to the user's cache.
+/// A Python of this machine, with our package unpacked to the user's cache. One that is named is not asked who it is: its
+/// host says so when it starts, and to ask takes longer than most compiles.
 fn python(pythons: &Pythons) -> Option<steward_compiler::PythonRuntime> {
-    let interpreter = pythons.any().ok()?;
-    python::runtime(interpreter.path, &super::cache_dir()).ok()
+    let interpreter = match &pythons.named {
+        Some(named) => named.path.clone(),
+        None => pythons.any().ok()?.path,
+    };
+    python::runtime(interpreter, &super::cache_dir()).ok()
 }
