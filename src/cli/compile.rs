@@ -48,7 +48,7 @@ pub(super) fn run(arguments: &CompileArguments) -> ExitCode {
         );
     });
     let pythons = Pythons::new(arguments.python.clone().map(|path| (path, "--python")));
-    if pythons.named.is_some()
+    if arguments.python.is_some()
         && let Err(message) = pythons.any()
     {
         eprintln!("steward: {message}");
@@ -191,8 +191,12 @@ pub(super) fn with_packages(world: DirWorld, pythons: Pythons) -> DirWorld {
     world.with_packages(environment.as_deref(), Arc::new(packages))
 }
 
-/// A Python of this machine, with our package unpacked to the user's cache.
+/// A Python of this machine, with our package unpacked to the user's cache. One that is named is not asked who it is: its
+/// host says so when it starts, and to ask takes longer than most compiles.
 fn python(pythons: &Pythons) -> Option<steward_compiler::PythonRuntime> {
-    let interpreter = pythons.any().ok()?;
-    python::runtime(interpreter.path, &super::cache_dir()).ok()
+    let interpreter = match &pythons.named {
+        Some(named) => named.path.clone(),
+        None => pythons.any().ok()?.path,
+    };
+    python::runtime(interpreter, &super::cache_dir()).ok()
 }

@@ -113,7 +113,8 @@ pub fn is_distribution(version: &str) -> bool {
 fn version() -> String {
     // Enough that two programs do not meet by chance.
     const DIGITS: usize = 12;
-    format!("{REFERENCE_VERSION}{MARK}{}", &sources::digest()[..DIGITS])
+    // With a letter first: a part of digits alone would be a number, and lose its leading zeros.
+    format!("{REFERENCE_VERSION}{MARK}s{}", &sources::digest()[..DIGITS])
 }
 
 fn metadata(version: &str) -> String {
