@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use super::module_metadata::{self, Wrong};
+use super::modules::Found;
 use super::{Module, Project, find};
 use crate::diagnostics::{Fail, Warning, closest, fail};
 use crate::intern::Interner;
@@ -182,37 +184,39 @@ impl Loader<'_> {
         })
     }
 
-    /// The metadata of a module of the second generation are as packaging tools want them.
+    /// The metadata of a module are as its tools want them.
     fn check_metadata(&mut self, module: &Module, namespace: &str, loc: Loc) -> Result<(), Fail> {
-        let root = match &module.found {
-            super::modules::Found::V2 { root, .. } => root,
-            super::modules::Found::V1(root) => {
-                let text = self.world.read_text(&format!("{root}/module.yml"));
-                if text.is_ok_and(|text| super::metadata::is_deprecated_v1(&text)) {
-                    self.warn_of_deprecated(&module.name);
-                }
-                return Ok(());
-            }
-            _ => return Ok(()),
+        let name = &module.name;
+        let (root, file) = match &module.found {
+            Found::Builtin => return Ok(()),
+            Found::V1(root) => (root, format!("{root}/module.yml")),
+            Found::V2 { root, .. } => (root, format!("{root}/setup.cfg")),
         };
-        let file = format!("{root}/setup.cfg");
         if !self.world.is_file(&file) {
             return Ok(());
         }
-        let name = &module.name;
         let text = self.world.read_text(&file);
-        let checked = text
-            .map_err(|error| error.to_string())
-            .and_then(|text| super::metadata::module(name, &text).map(|()| text));
+        let text =
+            text.map_err(|error| Wrong::Metadata(format!("{file} can not be read: {error}")));
+        let checked = text.and_then(|text| match &module.found {
+            Found::V1(_) => module_metadata::v1(&file, &text),
+            _ => module_metadata::v2(name, &file, &text),
+        });
         match checked {
-            Ok(text) => {
-                if super::metadata::is_deprecated(&text) {
+            Ok(metadata) => {
+                if matches!(module.found, Found::V1(_)) {
+                    self.warn_of_v1(name);
+                }
+                if metadata.is_deprecated {
                     self.warn_of_deprecated(name);
                 }
                 Ok(())
             }
-            Err(reason) => {
-                let message = format!("Metadata defined in {file} is invalid:\n  {reason}");
+            Err(Wrong::Place(reason)) => {
+                let message = format!("The module at {root} is not {name}: {reason}");
+                Err(fail("InvalidModuleException", Loc::NONE, message))
+            }
+            Err(Wrong::Metadata(message)) => {
                 let metadata = fail("InvalidMetadata", Loc::NONE, message);
                 let message = format!("Could not load module {name}");
                 let invalid = fail("InvalidModuleException", Loc::NONE, message).cause(*metadata);
@@ -220,6 +224,17 @@ impl Loader<'_> {
                 Err(fail("ModuleLoadingException", loc, message).cause(*invalid))
             }
         }
+    }
+
+    fn warn_of_v1(&mut self, module: &str) {
+        self.warnings.push(Warning {
+            kind: "InmantaWarning",
+            message: format!(
+                "Loaded V1 module {module}. The use of V1 modules is deprecated. Use the equivalent V2 module instead."
+            ),
+            loc: Loc::NONE,
+            notes: Vec::new(),
+        });
     }
 
     fn warn_of_deprecated(&mut self, module: &str) {

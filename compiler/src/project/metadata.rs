@@ -1,4 +1,4 @@
-//! What `project.yml` and a module's `setup.cfg` say, and what is wrong with it. Source: language.md 11.2, 11.3.
+//! What `project.yml` says, and what is wrong with it. Source: language.md 11.2.
 
 use super::{PrecedenceRule, Project};
 use crate::diagnostics::{Fail, fail};
@@ -7,15 +7,27 @@ use crate::yaml::{self, LIMITS, Mapping, Value};
 
 const FILE: &str = "project.yml";
 
+/// What the reference takes for a truth value, as text.
+pub(super) const BOOLS: &[&str] = &[
+    "0", "1", "true", "false", "t", "f", "yes", "no", "y", "n", "on", "off",
+];
+pub(super) const FREEZE_OPERATORS: &[&str] = &["~=", "==", ">="];
+
 pub(super) fn invalid(reason: impl std::fmt::Display) -> Fail {
-    let message = format!("Metadata defined in {FILE} is invalid:\n  {reason}");
+    invalid_in(FILE, reason)
+}
+
+fn invalid_in(file: &str, reason: impl std::fmt::Display) -> Fail {
+    let message = format!("Metadata defined in {file} is invalid:\n  {reason}");
     fail("InvalidMetadata", Loc::NONE, message)
 }
 
-/// The map of `project.yml`, with the text for the places of its keys.
-struct Reader<'a> {
-    text: &'a str,
-    map: &'a Mapping,
+/// The map of a file in YAML, with the text for the places of its keys.
+pub(super) struct Reader<'a> {
+    /// For messages.
+    pub file: &'a str,
+    pub text: &'a str,
+    pub map: &'a Mapping,
 }
 
 /// Reads the text of `project.yml`.
@@ -30,11 +42,12 @@ pub(super) fn project(text: &str) -> Result<Project, Fail> {
     let Some(map) = value.as_mapping() else {
         return Err(invalid("the file is not a map"));
     };
-    let reader = Reader { text, map };
-    if !map.contains_key("name") {
-        return Err(invalid("name: a project needs a name"));
-    }
-    reader.text_of("name", false)?;
+    let reader = Reader {
+        file: FILE,
+        text,
+        map,
+    };
+    reader.required("name")?;
     for key in [
         "description",
         "author",
@@ -45,16 +58,12 @@ pub(super) fn project(text: &str) -> Result<Project, Fail> {
         reader.text_of(key, true)?;
     }
     reader.email()?;
-    reader.one_of("freeze_operator", &["~=", "==", ">="])?;
+    reader.one_of("freeze_operator", FREEZE_OPERATORS)?;
     reader.one_of("install_mode", &["release", "prerelease", "master"])?;
     reader.bool_of(map, "freeze_recursive", false)?;
     let mut warnings = reader.pip()?;
     warnings.extend(reader.repositories()?);
-    if let Some(settings) = map.get("environment_settings")
-        && !settings.is_mapping()
-    {
-        return Err(reader.wrong("environment_settings", "a map was expected"));
-    }
+    reader.environment_settings()?;
     let requires = reader.strings("requires")?;
     for requirement in &requires {
         if let Err(reason) = super::requirements::parse(requirement) {
@@ -71,7 +80,7 @@ pub(super) fn project(text: &str) -> Result<Project, Fail> {
 }
 
 impl Reader<'_> {
-    fn wrong(&self, key: &str, reason: &str) -> Fail {
+    pub(super) fn wrong(&self, key: &str, reason: &str) -> Fail {
         let top = key.split('.').next().unwrap_or(key);
         let mut lines = (1..).zip(self.text.lines());
         let line = lines.find(|(_, line)| {
@@ -80,12 +89,29 @@ impl Reader<'_> {
                 .is_some_and(|rest| rest.trim_start_matches(['"', '\'', ' ']).starts_with(':'))
         });
         match line {
-            Some((line, _)) => invalid(format!("{key} (line {line}): {reason}")),
-            None => invalid(format!("{key}: {reason}")),
+            Some((line, _)) => invalid_in(self.file, format!("{key} (line {line}): {reason}")),
+            None => invalid_in(self.file, format!("{key}: {reason}")),
         }
     }
 
-    fn text_of(&self, key: &str, may_be_null: bool) -> Result<(), Fail> {
+    /// A key that must be there, with a text.
+    pub(super) fn required(&self, key: &str) -> Result<(), Fail> {
+        if self.map.contains_key(key) {
+            return self.text_of(key, false);
+        }
+        Err(self.wrong(key, "it is missing"))
+    }
+
+    /// The text of a key, where it has one; a number counts as its text.
+    pub(super) fn text(&self, key: &str) -> Option<String> {
+        match self.map.get(key)? {
+            Value::String(text) => Some(text.clone()),
+            Value::Number(number) => Some(number.to_string()),
+            _ => None,
+        }
+    }
+
+    pub(super) fn text_of(&self, key: &str, may_be_null: bool) -> Result<(), Fail> {
         match self.map.get(key) {
             None | Some(Value::String(_) | Value::Number(_)) => Ok(()),
             Some(Value::Null) if may_be_null => Ok(()),
@@ -95,7 +121,7 @@ impl Reader<'_> {
 
     fn email(&self) -> Result<(), Fail> {
         self.text_of("author_email", true)?;
-        let Some(text) = self.map.get("author_email").and_then(Value::as_str) else {
+        let Some(text) = self.text("author_email") else {
             return Ok(());
         };
         let address = text.trim_end_matches('>');
@@ -106,7 +132,7 @@ impl Reader<'_> {
         }
     }
 
-    fn one_of(&self, key: &str, choices: &[&str]) -> Result<(), Fail> {
+    pub(super) fn one_of(&self, key: &str, choices: &[&str]) -> Result<(), Fail> {
         match self.map.get(key) {
             None => Ok(()),
             Some(Value::String(text)) if choices.contains(&text.as_str()) => Ok(()),
@@ -115,17 +141,14 @@ impl Reader<'_> {
     }
 
     /// What the reference takes for a truth value: also some words and numbers.
-    fn bool_of(&self, map: &Mapping, key: &str, may_be_null: bool) -> Result<(), Fail> {
-        const WORDS: &[&str] = &[
-            "0", "1", "true", "false", "t", "f", "yes", "no", "y", "n", "on", "off",
-        ];
+    pub(super) fn bool_of(&self, map: &Mapping, key: &str, may_be_null: bool) -> Result<(), Fail> {
         let name = key.rsplit('.').next().unwrap_or(key);
         let value = map.get(name).or_else(|| map.get(name.replace('-', "_")));
         let valid = match value {
             None | Some(Value::Bool(_)) => true,
             Some(Value::Null) => may_be_null,
             Some(Value::Number(number)) => matches!(number.as_i64(), Some(0 | 1)),
-            Some(Value::String(text)) => WORDS.contains(&text.to_lowercase().as_str()),
+            Some(Value::String(text)) => BOOLS.contains(&text.to_lowercase().as_str()),
             Some(_) => false,
         };
         if valid {
@@ -135,7 +158,7 @@ impl Reader<'_> {
     }
 
     /// A string, or a list of strings; a number counts as its text.
-    fn strings(&self, key: &str) -> Result<Vec<String>, Fail> {
+    pub(super) fn strings(&self, key: &str) -> Result<Vec<String>, Fail> {
         let text = |value: &Value| match value {
             Value::String(text) => Ok(text.clone()),
             Value::Number(number) => Ok(number.to_string()),
@@ -201,6 +224,34 @@ impl Reader<'_> {
         Ok(warnings)
     }
 
+    /// A value, or a map of values, by setting.
+    fn environment_settings(&self) -> Result<(), Fail> {
+        let key = "environment_settings";
+        let is_key = |key: &Value| key.is_string() || key.is_number();
+        let is_value = |value: &Value| value.is_string() || value.is_number() || value.is_bool();
+        let is_map = |value: &Value| {
+            let mut entries = value.as_mapping().into_iter().flatten();
+            value.is_mapping() && entries.all(|(key, value)| is_key(key) && is_value(value))
+        };
+        let settings = match self.map.get(key) {
+            None | Some(Value::Null) => return Ok(()),
+            Some(Value::Mapping(settings)) => settings,
+            Some(_) => return Err(self.wrong(key, "a map was expected")),
+        };
+        let mut settings = settings.iter();
+        match settings.find(|(name, value)| !is_key(name) || !(is_value(value) || is_map(value))) {
+            None => Ok(()),
+            Some((name, _)) => {
+                let name = yaml::to_string(name).unwrap_or_default();
+                let reason = format!(
+                    "`{}`: a text, a number, a truth value or a map of such was expected",
+                    name.trim()
+                );
+                Err(self.wrong(key, &reason))
+            }
+        }
+    }
+
     fn repositories(&self) -> Result<Vec<String>, Fail> {
         let one = |value: &Value| match value {
             Value::String(_) => Ok(None),
@@ -217,7 +268,7 @@ impl Reader<'_> {
             _ => Err(self.wrong("repo", "a string or a map was expected")),
         };
         let warnings: Result<Vec<_>, Fail> = match self.map.get("repo") {
-            None => return Ok(Vec::new()),
+            None | Some(Value::Null) => return Ok(Vec::new()),
             Some(Value::Sequence(repositories)) => repositories.iter().map(one).collect(),
             Some(repository) => one(repository).map(|warning| vec![warning]),
         };
@@ -239,101 +290,4 @@ fn precedence_rule(text: &str) -> Option<PrecedenceRule> {
         }),
         _ => None,
     }
-}
-
-/// What is wrong with the `setup.cfg` of a module of the second generation; `Ok`: nothing.
-pub(super) fn module(name: &str, text: &str) -> Result<(), String> {
-    let mut section = "";
-    let mut values: Vec<(String, String)> = Vec::new();
-    for (number, line) in (1..).zip(text.lines()) {
-        let content = line.trim();
-        if content.is_empty() || content.starts_with(['#', ';']) || line.starts_with([' ', '\t']) {
-            continue;
-        }
-        if let Some(title) = content.strip_prefix('[') {
-            let Some((title, _)) = title.split_once(']') else {
-                return Err(format!("line {number}: a section has no end"));
-            };
-            section = title;
-        } else if section.is_empty() {
-            return Err(format!("line {number}: a value is in no section"));
-        } else if section == "metadata"
-            && let Some((key, value)) = content.split_once(['=', ':'])
-        {
-            let key = key.trim().to_lowercase();
-            if values.iter().any(|(known, _)| *known == key) {
-                return Err(format!("line {number}: {key} is given twice"));
-            }
-            values.push((key, value.trim().to_owned()));
-        }
-    }
-    let value = |key: &str| {
-        let found = values.iter().find(|(known, _)| known == key);
-        found.map(|(_, value)| value.as_str())
-    };
-    let required = |key: &str| value(key).ok_or_else(|| format!("[metadata] has no {key}"));
-    let distribution = required("name")?;
-    let version = required("version")?;
-    required("license")?;
-    let Some(short) = distribution.strip_prefix("inmanta-module-") else {
-        return Err(format!(
-            "the name {distribution} does not start with inmanta-module-"
-        ));
-    };
-    if short.contains('_') {
-        return Err(format!(
-            "the name {distribution} may have no underscores, use hyphens"
-        ));
-    }
-    if short.replace('-', "_") != name {
-        return Err(format!(
-            "the module is called {distribution}, and stands in the place of {name}"
-        ));
-    }
-    let numbers = version.strip_prefix('v').unwrap_or(version).split('.');
-    if numbers
-        .clone()
-        .any(|number| number.is_empty() || !number.bytes().all(|b| b.is_ascii_digit()))
-    {
-        return Err(format!(
-            "{version} is no version: numbers and dots were expected"
-        ));
-    }
-    for (key, choices) in [
-        ("freeze_operator", &["~=", "==", ">="][..]),
-        (
-            "deprecated",
-            &["true", "false", "yes", "no", "on", "off", "1", "0", ""],
-        ),
-        (
-            "freeze_recursive",
-            &["true", "false", "yes", "no", "on", "off", "1", "0"],
-        ),
-    ] {
-        if let Some(value) = value(key)
-            && !choices.contains(&value.to_lowercase().as_str())
-        {
-            return Err(format!("{key} may not be {value}"));
-        }
-    }
-    Ok(())
-}
-
-/// `deprecated: true` in a `module.yml`. Source: language.md 11.4.
-pub(super) fn is_deprecated_v1(text: &str) -> bool {
-    let known = yaml::from_str::<Mapping>(text, &LIMITS);
-    known.is_ok_and(|map| map.get("deprecated").and_then(Value::as_bool) == Some(true))
-}
-
-/// Whether the `setup.cfg` of a module says that it is deprecated.
-pub(super) fn is_deprecated(text: &str) -> bool {
-    text.lines().any(|line| {
-        let assigned = line
-            .split_once('=')
-            .map(|(key, value)| (key.trim(), value.trim()));
-        assigned.is_some_and(|(key, value)| {
-            key == "deprecated"
-                && ["true", "yes", "on", "1"].contains(&value.to_lowercase().as_str())
-        })
-    })
 }

@@ -1,7 +1,9 @@
 //! The project file, where modules are, and which files a compile consists of.
 
+mod ini;
 mod load;
 mod metadata;
+mod module_metadata;
 mod modules;
 mod requirements;
 
@@ -46,8 +48,7 @@ impl Project {
 /// Reads a text as each kind of metadata that there is, for fuzzing.
 pub fn read_metadata(text: &str) {
     let _ = metadata::project(text);
-    let _ = metadata::module("m", text);
-    let _ = metadata::is_deprecated(text);
-    let _ = metadata::is_deprecated_v1(text);
+    let _ = module_metadata::v2("m", "setup.cfg", text);
+    let _ = module_metadata::v1("module.yml", text);
     requirements::read_any(text);
 }

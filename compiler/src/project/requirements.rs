@@ -18,7 +18,8 @@ pub(super) struct Requirement {
     versions: VersionSpecifiers,
 }
 
-const PACKAGE: &str = "inmanta-module-";
+/// What the names of packages with modules begin with.
+pub(super) const PACKAGE: &str = "inmanta-module-";
 
 /// All constraints of the project and of the loaded modules. Those on modules that are not loaded only warn.
 pub(super) fn check(

@@ -106,7 +106,7 @@ fn a_module_of_the_project_replaces_a_built_in_one() {
                 ),
                 (
                     &format!("libs/{name}/module.yml"),
-                    &format!("name: {name}\nversion: 1.0.0"),
+                    &format!("name: {name}\nversion: 1.0.0\nlicense: x"),
                 ),
                 (
                     &format!("libs/{name}/model/_init.cf"),
@@ -120,7 +120,7 @@ fn a_module_of_the_project_replaces_a_built_in_one() {
     check_printed(
         &[
             ("main.cf", "std::print(std::count([1]))"),
-            ("libs/std/module.yml", "name: std\nversion: 1.0.0"),
+            ("libs/std/module.yml", "name: std\nversion: 1.0.0\nlicense: x"),
             ("libs/std/model/_init.cf", "where = \"project\""),
         ],
         "1\n",
@@ -182,14 +182,14 @@ fn modules_and_the_requirements_file_constrain_modules_too() {
         message,
         "The following requirements were not satisfied:\n\t* requirement inmanta-module-m>=2 on module m not fulfilled, now at version 1.2.0"
     );
-    let yaml = "name: n\nversion: 1.0.0\nrequires:\n  - m < 1\n";
+    let yaml = "name: n\nversion: 1.0.0\nlicense: x\nrequires:\n  - m < 1\n";
     let (_, message) = error(&[&other[..], &[("libs/n/module.yml", yaml)]].concat());
     assert!(
         message.contains("requirement m < 1 on module m"),
         "{message}"
     );
     let file = ("requirements.txt", "six\ninmanta-module-m < 1  # why\n");
-    let (_, message) = error(&[&other[..], &[("libs/n/module.yml", "name: n"), file]].concat());
+    let (_, message) = error(&[&other[..], &[("libs/n/module.yml", "name: n\nversion: 2.0.0\nlicense: x"), file]].concat());
     assert!(
         message.contains("requirement inmanta-module-m < 1 on module m"),
         "{message}"
@@ -263,7 +263,7 @@ fn plugins_run_on_the_interpreter_of_the_projects_environment() {
     assert!(status.success());
     write("project.yml", "name: case\nmodulepath: libs");
     write("main.cf", "import m\nstd::print(m::prefix())");
-    write("libs/m/module.yml", "name: m\nversion: 1.0.0");
+    write("libs/m/module.yml", "name: m\nversion: 1.0.0\nlicense: x");
     write("libs/m/model/_init.cf", "");
     write(
         "libs/m/plugins/__init__.py",

@@ -79,6 +79,10 @@ fn project_files_that_the_reference_accepts_are_accepted() {
         "pip: {index_url: a, extra_index_url: [b], pre: true, use_system_config: false}",
         "strict_deps_check: maybe",
         "environment_settings: {auto_deploy: true}",
+        "environment_settings:",
+        "environment_settings: {a: {b: 1}, 2: x}",
+        "repo:",
+        "requires:",
         "description: &a x\nlicense: *a",
     ] {
         accepted(&format!("name: x\n{rest}\n"));
@@ -159,6 +163,15 @@ fn a_field_of_the_wrong_form_is_named_with_its_line() {
         ("pip: {extra-index-url: a}", "pip.extra-index-url (line 2)"),
         ("pip: {pre: maybe}", "pip.pre (line 2)"),
         ("downloadpath: [a]", "downloadpath (line 2)"),
+        (
+            "environment_settings: {a: null}",
+            "environment_settings (line 2): `a`",
+        ),
+        (
+            "environment_settings: {a: {b: [1]}}",
+            "environment_settings (line 2): `a`",
+        ),
+        ("author_email: 5", "author_email (line 2)"),
         (
             "environment_settings: [a]",
             "environment_settings (line 2): a map",
@@ -258,7 +271,8 @@ fn the_metadata_of_a_module_are_checked() {
         ("libs/m/model/sub.cf", "x = 1\n"),
     ]);
     assert!(errors.is_empty(), "{errors:?}");
-    assert_eq!(warnings, deprecated);
+    let older = "InmantaWarning: Loaded V1 module m. The use of V1 modules is deprecated. Use the equivalent V2 module instead.";
+    assert_eq!(warnings, [older, deprecated[0]]);
     for (setup, wanted) in [
         (
             "[metadata]\nversion = 1.0\nlicense = A\n".to_owned(),
@@ -277,7 +291,6 @@ fn the_metadata_of_a_module_are_checked() {
             "does not start with inmanta-module-",
         ),
         (SETUP.replace("-m\n", "-m_x\n"), "underscores"),
-        (SETUP.replace("-m\n", "-other\n"), "inmanta-module-other"),
         (SETUP.replace("1.0", "abc"), "abc is no version"),
         (SETUP.replace("1.0", "1.0.dev5"), "1.0.dev5 is no version"),
         (format!("{SETUP}freeze_operator = <\n"), "freeze_operator"),
@@ -286,7 +299,10 @@ fn the_metadata_of_a_module_are_checked() {
             format!("{SETUP}version = 2\n"),
             "line 5: version is given twice",
         ),
-        (String::new(), "no name"),
+        (String::new(), "no section [metadata]"),
+        (format!("{SETUP}deprecated =\n"), "deprecated may not be ``"),
+        (format!("{SETUP}author\n"), "line 5: a key has no value"),
+        (format!("{SETUP}author = %\n"), "`%` must be followed by"),
         ("name = x\n".to_owned(), "line 1: a value is in no section"),
         (
             "[metadata\nname = x\n".to_owned(),
@@ -301,6 +317,70 @@ fn the_metadata_of_a_module_are_checked() {
         assert!(
             error.starts_with(kinds) && error.contains(wanted),
             "{setup:?}: {error}"
+        );
+    }
+}
+
+#[test]
+fn a_module_in_the_place_of_another_is_told() {
+    let (errors, _) = with_module(&SETUP.replace("-m\n", "-other\n"));
+    let [error] = errors.as_slice() else {
+        panic!("{errors:?}");
+    };
+    assert!(error.starts_with("InvalidModuleException: The module at libs/m is not m"));
+    assert!(error.contains("inmanta-module-other"), "{error}");
+}
+
+/// The errors of a project whose only module has this `module.yml`.
+fn with_older_module(metadata: &str) -> Vec<String> {
+    let (errors, _) = outcome(&[
+        ("project.yml", "name: x\nmodulepath: libs\n"),
+        ("main.cf", "import m\nx = m::x\n"),
+        ("libs/m/module.yml", metadata),
+        ("libs/m/model/_init.cf", "x = 1\n"),
+    ]);
+    errors
+}
+
+const MODULE: &str = "name: m\nversion: 1.0.0\nlicense: A\n";
+
+#[test]
+fn the_metadata_of_an_older_module_are_checked() {
+    for rest in [
+        "",
+        "description:",
+        "deprecated: null",
+        "requires:",
+        "requires: [std ~= 8.0]",
+        "compiler_version: 2020.1",
+        "author: [a]",
+    ] {
+        let errors = with_older_module(&format!("{MODULE}{rest}\n"));
+        assert!(errors.is_empty(), "{rest}: {errors:?}");
+    }
+    for (rest, wanted) in [
+        ("description: [a]", "description (line 4): a string"),
+        ("compiler_version: null", "compiler_version (line 4)"),
+        ("compiler_version: x", "x is no version"),
+        ("freeze_operator: null", "freeze_operator (line 4)"),
+        ("freeze_recursive: null", "freeze_recursive (line 4)"),
+        ("deprecated: maybe", "deprecated (line 4): a truth value"),
+        ("requires: {a: 1}", "requires (line 4)"),
+    ] {
+        let errors = with_older_module(&format!("{MODULE}{rest}\n"));
+        let [error] = errors.as_slice() else {
+            panic!("{rest}: {errors:?}");
+        };
+        let kinds = "ModuleLoadingException: Failed to load module m <- InvalidModuleException: Could not load module m <- InvalidMetadata: Metadata defined in libs/m/module.yml is invalid";
+        assert!(error.starts_with(kinds), "{rest}: {error}");
+        assert!(error.contains(wanted), "{rest}: {error}");
+    }
+    for key in ["name", "version", "license"] {
+        let lines = MODULE.lines().filter(|line| !line.starts_with(key));
+        let errors = with_older_module(&lines.collect::<Vec<_>>().join("\n"));
+        assert!(
+            errors[0].contains(&format!("{key}: it is missing")),
+            "{errors:?}"
         );
     }
 }
