@@ -331,6 +331,9 @@ pub struct DataclassInfo {
 pub struct DataclassField {
     pub name: String,
     pub annotation: Annotation,
+    /// What to warn of when an entity is paired with the class: types of Python without counterpart.
+    #[serde(default)]
+    pub warnings: Vec<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

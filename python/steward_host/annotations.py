@@ -157,7 +157,7 @@ def model_type(annotation: object) -> str:
     return "number" if found == NUMBER else found if isinstance(found, str) else "any"
 
 
-def evaluated(annotation: object, cls: type) -> object:
+def _evaluated(annotation: object, cls: type) -> object:
     """The type that a field of a dataclass is annotated with: a text is Python there, not a type of the model."""
     if not isinstance(annotation, str):
         return annotation
@@ -165,6 +165,30 @@ def evaluated(annotation: object, cls: type) -> object:
         return eval(annotation, vars(sys.modules[cls.__module__]))
     except Exception:
         return annotation
+
+
+def of_field(annotation: object) -> tuple[Annotation, list[object]]:
+    """What `describe` says, of a field of a dataclass, and the types in it without counterpart in the model."""
+    casts: list[object] = []
+    return _described(annotation, casts), casts
+
+
+_fields: dict[type, dict[str, Any]] = {}
+
+
+def fields(cls: type) -> dict[str, Any]:
+    """The types of a dataclass's fields by name, as Python has them: no texts, and nothing of what `Annotated` adds."""
+    known = _fields.get(cls)
+    if known is None:
+        import typing
+
+        try:
+            known = typing.get_type_hints(cls)
+        except Exception:
+            # A name in a text that the module does not have.
+            known = {name: _evaluated(field.type, cls) for name, field in getattr(cls, "__dataclass_fields__").items()}
+        _fields[cls] = known
+    return known
 
 
 def plain(annotation: object) -> object:

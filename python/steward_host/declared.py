@@ -16,6 +16,18 @@ if TYPE_CHECKING:
     from steward_host.values import Values
 
 
+# Of what `def` makes.
+_FUNCTION = type(lambda: None)
+
+
+def _warning_of(cast: object) -> str:
+    """The warning of a type in whose place the compiler takes "any"."""
+    return (
+        f"Python type {cast} was implicitly cast to 'Any' because no matching type was found in the Inmanta DSL."
+        " Please refer to the documentation for an overview of supported types at the plugin boundary."
+    )
+
+
 def made(name: str, cls: type[plugins.Plugin]) -> plugins.Plugin:
     """The one instance of a plugin's class, in the namespace that its full name says."""
     return cls(Namespace.of(name.rsplit("::", 1)[0]))
@@ -86,7 +98,9 @@ class Declared:
         for file in (file for module in modules for file in module["files"]):
             python_module = sys.modules[file["module"]]
             for cls in list(vars(python_module).values()):
-                if not isinstance(cls, type) or cls.__module__ != file["module"]:
+                # Names of entities begin with a capital letter. A function may stand where a class should.
+                is_candidate = isinstance(cls, (type, _FUNCTION)) and cls.__name__[:1].isupper()
+                if not is_candidate or cls.__module__ != file["module"]:
                     continue
                 entity = "::".join([*file["module"].split(".")[1:], cls.__name__])
                 described.append(self._describe_class(entity, cls, file["path"]))
@@ -100,12 +114,17 @@ class Declared:
         if not cls.__dataclass_params__.frozen:
             return {**described, "problem": "frozen"}
         self._values.paired[entity] = cls
+        types = hints.fields(cls)
         described["fields"] = [
-            {"name": field.name, "annotation": hints.describe(hints.evaluated(field.type, cls))}
+            self._describe_field(field.name, types[field.name])
             for field in cls.__dataclass_fields__.values()
             if field._field_type.name == "_FIELD"
         ]
         return described
+
+    def _describe_field(self, name: str, annotation: object) -> dict[str, Any]:
+        described, casts = hints.of_field(annotation)
+        return {"name": name, "annotation": described, "warnings": [_warning_of(cast) for cast in casts]}
 
     def _converts(self, annotation: object) -> bool:
         """Whether arguments of this annotation come as dataclasses; ModelType[..] asks for the instance."""
@@ -120,12 +139,7 @@ class Declared:
     def _annotation(self, plugin: str, argument: str, annotation: object) -> Annotation:
         casts: list[object] = []
         described = hints.describe(annotation, casts)
-        for cast in casts:
-            self.warnings.append(
-                f"Python type {cast} was implicitly cast to 'Any' because no matching type was found in the"
-                " Inmanta DSL. Please refer to the documentation for an overview of supported types at the plugin"
-                " boundary."
-            )
+        self.warnings.extend(map(_warning_of, casts))
         if isinstance(described, dict) and str(described.get("bad", "")).startswith("expected"):
             return {"bad": f"Bad annotation in plugin {plugin} for {argument}, {described['bad']}"}
         return described

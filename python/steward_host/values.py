@@ -179,14 +179,15 @@ class Values:
             return kept
         cls = self.paired[instance.entity_name]
         values = {}
-        for name, field in cls.__dataclass_fields__.items():
+        types = hints.fields(cls)
+        for name in cls.__dataclass_fields__:
             value = instance.get_attribute(name).get_value()
-            if isinstance(value, Unknown):
+            if _has_unknown(value):
                 raise argument.wrong(
                     f"Encountered unknown in field '{name}'. Unknowns are not currently supported in dataclass"
                     " instances in the Python domain."
                 )
-            declared = hints.describe(hints.evaluated(field.type, cls))
+            declared, _ = hints.of_field(types[name])
             if _is_reference(value) and "reference" not in str(declared):
                 raise argument.refused()
             value = DynamicProxy.return_value(value)
@@ -211,6 +212,13 @@ def _decode_known_instance(payload: bytes) -> runtime.Instance:
 
 def _takes_reference(parameter: Argument | None) -> bool:
     return parameter is not None and "reference" in str(hints.describe(parameter.annotation))
+
+
+def _has_unknown(value: object) -> bool:
+    """Whether a value of the model is unknown in part."""
+    if isinstance(value, (list, dict)):
+        return any(map(_has_unknown, value.values() if isinstance(value, dict) else value))
+    return isinstance(value, Unknown)
 
 
 class _Argument:
@@ -270,7 +278,7 @@ def _attribute_of(value: Reference[Any], name: str) -> Reference[Any]:
 
     made: Reference[Any] = AttributeReference(value, name)
     cls = value.get_reference_type()
-    made._model_type = hints.plain(hints.evaluated(cls.__dataclass_fields__[name].type, cls))
+    made._model_type = hints.plain(hints.fields(cls)[name])
     return made
 
 

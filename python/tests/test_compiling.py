@@ -404,7 +404,9 @@ class Dataclasses(Compiling):
                 "net",
                 """
                 import dataclasses
-                from inmanta.plugins import plugin
+                from typing import Annotated
+                from inmanta.plugins import ModelType, plugin
+                from inmanta.references import Reference
 
                 @dataclasses.dataclass(frozen=True)
                 class Address:
@@ -415,6 +417,15 @@ class Dataclasses(Compiling):
                 @dataclasses.dataclass
                 class Changeable:
                     x: int
+
+                @dataclasses.dataclass(frozen=True)
+                class Marked:
+                    at: "Annotated[str, ModelType['std::date']]"
+                    key: bytes
+                    many: "list[str | Reference[str]]"
+
+                def Made() -> None:
+                    pass
 
                 MADE = []
 
@@ -435,7 +446,8 @@ class Dataclasses(Compiling):
         )
 
     def test_frozen_ones_are_described(self) -> None:
-        described, changeable = self.loaded["dataclasses"]
+        described, changeable, _, made = self.loaded["dataclasses"]
+        self.assertEqual((made["entity"], made["problem"]), ("net::Made", "a dataclass"))
         self.assertEqual((described["entity"], described.get("problem")), ("net::Address", None))
         self.assertEqual((changeable["entity"], changeable["problem"]), ("net::Changeable", "frozen"))
         self.assertEqual(
@@ -447,6 +459,20 @@ class Dataclasses(Compiling):
             ],
         )
         self.assertEqual(self.loaded["plugins"][0]["returns"], {"model": "net::Address"})
+
+    def test_types_of_fields_are_those_of_python(self) -> None:
+        fields = {field["name"]: field for field in self.loaded["dataclasses"][2]["fields"]}
+        self.assertEqual(fields["at"]["annotation"], {"model": "string"})
+        self.assertEqual(fields["many"]["annotation"], {"list": {"union": [{"model": "string"}, {"reference": {"model": "string"}}]}})
+        self.assertEqual(fields["key"]["annotation"], "any")
+        (warning,) = fields["key"]["warnings"]
+        self.assertIn("Python type <class 'bytes'> was implicitly cast to 'Any'", warning)
+
+    def test_what_is_unknown_in_part_is_refused(self) -> None:
+        self.net.model[3] = {"ip": "::1", "ports": [4, Ext(msgpack.EXT_UNKNOWN, b"")], "name": None}
+        kind, error = self.net.call("net::text", instance(3, "net::Address"))
+        self.assertEqual((kind, error["type_name"]), ("failed", "PluginTypeException"))
+        self.assertIn("Encountered unknown in field 'ports'", error["message"])
 
     def test_one_that_is_returned_travels_with_its_fields(self) -> None:
         _, value = self.net.call("net::make", "::1")

@@ -2,8 +2,10 @@
 
 use super::build::Builder;
 use super::{AttributeKind, Def};
-use crate::diagnostics::{Fail, fail};
+use crate::diagnostics::{Fail, Warning, fail};
+use crate::intern::Symbol;
 use crate::protocol::{Annotation, DataclassInfo};
+use crate::span::Loc;
 use crate::types::{EntityId, Type, TypeId};
 
 impl Builder<'_> {
@@ -27,10 +29,23 @@ impl Builder<'_> {
             let Some(class) = classes.iter().find(|class| class.entity == name) else {
                 continue;
             };
+            self.warn_of_casts(class);
             self.check_dataclass(id, class)?;
+            self.program.entities[at].field_types = self.field_types(id, class);
             self.program.entities[at].is_dataclass = true;
         }
         Ok(())
+    }
+
+    fn warn_of_casts(&mut self, class: &DataclassInfo) {
+        for message in class.fields.iter().flat_map(|field| &field.warnings) {
+            self.program.warnings.push(Warning {
+                kind: "InmantaWarning",
+                message: message.clone(),
+                loc: Loc::NONE,
+                notes: Vec::new(),
+            });
+        }
     }
 
     fn check_dataclass(&mut self, id: EntityId, class: &DataclassInfo) -> Result<(), Fail> {
@@ -119,6 +134,13 @@ impl Builder<'_> {
                     continue;
                 }
             };
+            if !self.is_primitive(ty) {
+                failures.push(format!(
+                    "The attribute {name} of type `{}` is not primitive. All attributes of a dataclasses have to be of a primitive type.",
+                    self.program.type_text(ty)
+                ));
+                continue;
+            }
             let Some(field) = class.fields.iter().find(|field| field.name == name) else {
                 failures.push(format!(
                     "The attribute {name} has no counterpart in the python domain. {IDENTICAL}."
@@ -143,37 +165,63 @@ impl Builder<'_> {
         failures
     }
 
-    /// Whether a field's annotation is the type of an attribute; it may take references besides.
+    /// Whether every value of a field's type is one of the attribute's type, besides the references that it takes.
     fn corresponds(&self, ty: TypeId, annotation: &Annotation) -> bool {
         let kind = &self.program.types[ty.index()];
         match (kind, annotation) {
             (_, Annotation::Any) => true,
-            (Type::Typedef(id), annotation) => {
-                self.program.type_text(ty) == text_of(annotation).unwrap_or_default()
-                    || self.corresponds(self.program.typedefs[id.index()].base, annotation)
-            }
             (Type::Nullable(inner), Annotation::Union(members)) => {
                 let (nulls, rest): (Vec<_>, Vec<_>) = members
                     .iter()
-                    .filter(|member| !matches!(member, Annotation::Reference(_)))
                     .partition(|member| **member == Annotation::Null);
                 !nulls.is_empty()
                     && matches!(rest.as_slice(), [only] if self.corresponds(*inner, only))
             }
             (_, Annotation::Union(members)) => {
-                let plain: Vec<_> = members
-                    .iter()
-                    .filter(|member| !matches!(member, Annotation::Reference(_)))
-                    .collect();
-                plain.len() < members.len()
-                    && matches!(plain.as_slice(), [only] if self.corresponds(ty, only))
+                or_reference(members).is_some_and(|value| self.corresponds(ty, value))
             }
             (Type::ListOf(item), Annotation::List(inner)) => self.corresponds(*item, inner),
-            (Type::List, Annotation::List(inner)) => **inner == Annotation::Any,
-            (Type::Dict, Annotation::Dict(inner)) => **inner == Annotation::Any,
+            (Type::List, Annotation::List(inner)) | (Type::Dict, Annotation::Dict(inner)) => {
+                is_literal(inner)
+            }
+            // A list without the type of its items may have any, which the model's may not.
+            (Type::List, _) => false,
+            (Type::Number, Annotation::Model(text)) => {
+                matches!(text.as_str(), "int" | "float" | NUMBER)
+            }
             (_, Annotation::Model(text)) => *text == self.program.type_text(ty),
             _ => false,
         }
+    }
+
+    /// Whether a type of the model is built in, with nothing but such inside: only these have a counterpart in Python.
+    fn is_primitive(&self, ty: TypeId) -> bool {
+        match &self.program.types[ty.index()] {
+            Type::ListOf(inner) | Type::Nullable(inner) => self.is_primitive(*inner),
+            Type::Typedef(_) => false,
+            _ => true,
+        }
+    }
+
+    fn field_types(&mut self, id: EntityId, class: &DataclassInfo) -> Vec<(Symbol, TypeId)> {
+        let namespace = self.program.entity_name(id);
+        let namespace = namespace.rsplit_once("::").map_or("", |(space, _)| space);
+        let namespace = self.program.names.find(namespace);
+        let Some(namespace) = namespace.and_then(|name| self.namespace_of.get(&name).copied())
+        else {
+            return Vec::new();
+        };
+        let mut types = Vec::new();
+        for field in &class.fields {
+            let value = match &field.annotation {
+                Annotation::Union(members) => or_reference(members).unwrap_or(&field.annotation),
+                annotation => annotation,
+            };
+            if let Ok(ty) = self.annotation(namespace, &class.entity, &field.name, value) {
+                types.push((self.intern(&field.name), ty));
+            }
+        }
+        types
     }
 
     /// The class that an entity should have.
@@ -214,9 +262,34 @@ impl Builder<'_> {
     }
 }
 
-fn text_of(annotation: &Annotation) -> Option<&str> {
-    match annotation {
-        Annotation::Model(text) => Some(text),
+/// How Python's `numbers.Number` is told.
+const NUMBER: &str = "numbers.Number";
+
+/// T of `T | Reference[T]`.
+fn or_reference(members: &[Annotation]) -> Option<&Annotation> {
+    match members {
+        [value, Annotation::Reference(of)] | [Annotation::Reference(of), value] => {
+            (**of == *value).then_some(value)
+        }
         _ => None,
+    }
+}
+
+/// Whether the model's `list` and `dict` may hold all values of a type: no dicts, no instances, and not null alone.
+fn is_literal(annotation: &Annotation) -> bool {
+    match annotation {
+        Annotation::Any | Annotation::Reference(_) => true,
+        Annotation::Model(text) => {
+            matches!(text.as_str(), "string" | "int" | "float" | "bool" | NUMBER)
+        }
+        Annotation::List(item) => is_literal(item),
+        Annotation::Union(members) => {
+            let mut members = members
+                .iter()
+                .filter(|member| **member != Annotation::Null)
+                .peekable();
+            members.peek().is_some() && members.all(is_literal)
+        }
+        _ => false,
     }
 }

@@ -112,8 +112,12 @@ impl<'a> Builder<'a> {
                 Def::Plugin(_) => "Type",
             };
             let message = format!("{what} {full} is already defined");
-            self.errors
-                .push(duplicate(loc, self.def_loc(known), message));
+            let mut error = duplicate(loc, self.def_loc(known), message);
+            if let Def::Plugin(plugin) = def {
+                let declared_at = &self.program.plugins[plugin.index()].declared_at;
+                error.place.clone_from(declared_at);
+            }
+            self.errors.push(error);
             self.unclear.insert((namespace, name));
             for def in [known, def] {
                 if let Def::Entity(entity) = def {
@@ -164,6 +168,7 @@ impl<'a> Builder<'a> {
             own_indexes: Vec::new(),
             indexes: Vec::new(),
             is_dataclass: false,
+            field_types: Vec::new(),
         });
         EntityId(self.program.entities.len() as u32 - 1)
     }

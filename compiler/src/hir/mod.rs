@@ -136,6 +136,8 @@ pub struct Entity {
     /// Own and inherited indexes.
     pub indexes: Vec<EntityIndex>,
     pub is_dataclass: bool,
+    /// The types of the dataclass's fields, by name: what references to them stand for.
+    pub field_types: Vec<(Symbol, TypeId)>,
 }
 
 pub struct OwnDefault {

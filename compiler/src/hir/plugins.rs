@@ -68,7 +68,10 @@ impl Builder<'_> {
             allow_unknown: plugin.allow_unknown,
             context: plugin.takes_context,
             emits_statements: plugin.emits_statements,
-            deprecated: plugin.deprecated,
+            // A frame cannot tell nothing from no name.
+            deprecated: plugin
+                .deprecated
+                .map(|name| name.filter(|name| !name.is_empty())),
             declared_at: (plugin.line > 0).then_some(Location {
                 file: plugin.file,
                 line: plugin.line,
@@ -139,7 +142,8 @@ impl Builder<'_> {
         Ok(())
     }
 
-    fn annotation(
+    /// The type of the compiler that an annotation of Python means.
+    pub(super) fn annotation(
         &mut self,
         namespace: NamespaceId,
         plugin: &str,

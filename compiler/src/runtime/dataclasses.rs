@@ -38,6 +38,7 @@ impl Machine<'_> {
             .insert(instance, (object, of_reference));
         for (name, value) in fields {
             let value = self.value_of(value, depth + 1)?;
+            self.type_reference(EntityId(at as u32), name.as_str(), value);
             let offset = name
                 .as_str()
                 .and_then(|name| program.names.find(name))
@@ -49,6 +50,17 @@ impl Machine<'_> {
         }
         self.add_implement_units(instance, loc)?;
         Ok(Value::Instance(instance))
+    }
+
+    /// A reference to a field stands for a value of the field's type, which may be more than a name tells.
+    fn type_reference(&mut self, entity: EntityId, field: Option<&str>, value: Value) {
+        let program = self.program;
+        let field = field.and_then(|field| program.names.find(field));
+        let types = &program.entity(entity).field_types;
+        let known = types.iter().find(|(name, _)| Some(*name) == field);
+        if let (Some((_, of)), Value::Reference(id)) = (known, value) {
+            self.heap.set_reference_type(id, *of);
+        }
     }
 
     /// Whether an instance stands for what a reference to a dataclass will give.

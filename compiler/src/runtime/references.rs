@@ -119,7 +119,12 @@ impl Machine<'_> {
         match (&types[narrow.index()], &types[wide.index()]) {
             (_, Type::Any) | (Type::Int | Type::Float, Type::Number) => true,
             (Type::Entity(narrow), Type::Entity(wide)) => self.program.is_subtype(*narrow, *wide),
-            (Type::Nullable(inner), Type::Nullable(other)) => self.is_narrower(*inner, *other),
+            (Type::Nullable(inner), Type::Nullable(other))
+            | (Type::ListOf(inner), Type::ListOf(other))
+            | (Type::DictOf(inner), Type::DictOf(other)) => self.is_narrower(*inner, *other),
+            (Type::ListOf(inner), Type::List) | (Type::DictOf(inner), Type::Dict) => {
+                self.is_of_literals(*inner)
+            }
             (Type::Typedef(id), _) if narrow != wide => {
                 self.is_narrower(self.program.typedefs[id.index()].base, wide)
             }
@@ -127,6 +132,22 @@ impl Machine<'_> {
             (_, Type::Union(members)) => members
                 .iter()
                 .any(|member| self.is_narrower(narrow, *member)),
+            _ => false,
+        }
+    }
+
+    /// Whether the model's `list` and `dict` may hold all values of a type.
+    fn is_of_literals(&self, ty: TypeId) -> bool {
+        match &self.program.types[ty.index()] {
+            Type::Any
+            | Type::String
+            | Type::Int
+            | Type::Float
+            | Type::Bool
+            | Type::Number
+            | Type::Reference(_) => true,
+            Type::ListOf(inner) | Type::Nullable(inner) => self.is_of_literals(*inner),
+            Type::Union(members) => members.iter().all(|member| self.is_of_literals(*member)),
             _ => false,
         }
     }

@@ -51,6 +51,11 @@ impl Heap {
         &self.references[id.index()]
     }
 
+    /// Says what a reference stands for.
+    pub fn set_reference_type(&mut self, id: RefId, of: TypeId) {
+        self.references[id.index()].of = of;
+    }
+
     pub fn has_references(&self) -> bool {
         !self.references.is_empty()
     }
