@@ -304,17 +304,12 @@ impl Machine<'_> {
                 at.and_then(|at| bound.get(at).copied())
                     .ok_or_else(|| runtime(loc, "unbound variable in a typedef"))
             }
-            ExprKind::Var(name) => {
-                let text = match name {
-                    Ref::Missing(name) | Ref::Member { name, .. } => program.text(*name).to_owned(),
-                    _ => self.expr_name(expr),
-                };
-                Err(runtime(
-                    loc,
-                    format!(
-                        "Unable to resolve `{text}`: a type constraint can not reference variables."
-                    ),
-                ))
+            ExprKind::Var(_) | ExprKind::Attr(..) => {
+                let message = format!(
+                    "Unable to resolve `{}`: a type constraint can not reference variables.",
+                    self.expr_name(expr)
+                );
+                Err(fail("NotFoundException", loc, message))
             }
             ExprKind::Binary(operator, left, right) => {
                 let left = self.direct(*left, bound)?;
@@ -327,25 +322,36 @@ impl Machine<'_> {
             }
             ExprKind::And(left, right) | ExprKind::Or(left, right) => {
                 let is_and = matches!(node.kind, ExprKind::And(..));
-                let first = self.direct(*left, bound)?;
-                let Value::Bool(found) = first else {
-                    let text = self.heap.to_text(first, self);
-                    let name = if is_and { "and" } else { "or" };
-                    return Err(runtime(
-                        loc,
-                        format!("Invalid left hand value `{text}`: `{name}` expects a boolean"),
-                    ));
-                };
-                if found != is_and {
-                    Ok(first)
-                } else {
-                    self.direct(*right, bound)
+                let operands = [("left", left), ("right", right)];
+                let mut found = is_and;
+                for (side, operand) in operands {
+                    let value = self.direct(*operand, bound)?;
+                    let Value::Bool(operand) = value else {
+                        let text = self.heap.to_text(value, self);
+                        let name = if is_and { "and" } else { "or" };
+                        let message = format!(
+                            "Invalid {side} hand value `{text}`: `{name}` expects a boolean"
+                        );
+                        return Err(runtime(loc, message));
+                    };
+                    found = operand;
+                    if found != is_and {
+                        break;
+                    }
                 }
+                Ok(Value::Bool(found))
             }
             ExprKind::Ternary(condition, then, otherwise) => {
                 match self.direct(*condition, bound)? {
                     Value::Bool(true) => self.direct(*then, bound),
                     Value::Bool(false) => self.direct(*otherwise, bound),
+                    value if self.is_skip(*otherwise) => {
+                        let text = self.heap.to_text(value, self);
+                        let message = format!(
+                            "Invalid value `{text}`: the guard condition for a list comprehension must be a boolean expression"
+                        );
+                        Err(typing(loc, message))
+                    }
                     value => {
                         let text = self.heap.to_text(value, self);
                         let message = format!(
@@ -370,17 +376,12 @@ impl Machine<'_> {
                 }
                 Ok(self.heap.new_dict(values))
             }
-            ExprKind::Lookup(dict, key) => {
-                let dict = self.direct(*dict, bound)?;
-                let key = self.direct(*key, bound)?;
-                self.lookup(dict, key, loc)
-            }
             ExprKind::Comprehension(id) => {
                 let comprehension = &program.comprehensions[id.index()];
                 let Value::List(list) = self.direct(comprehension.iterable, bound)? else {
                     return Err(typing(
                         loc,
-                        "A list comprehension can only be applied to lists and relations",
+                        "A list comprehension in a direct execute context can only be applied to lists",
                     ));
                 };
                 let mut values = Vec::new();
@@ -401,12 +402,17 @@ impl Machine<'_> {
             | ExprKind::Construct(_)
             | ExprKind::Defined(_)
             | ExprKind::Query(_)
-            | ExprKind::Attr(..) => Err(fail(
+            | ExprKind::Lookup(..) => Err(fail(
                 "DirectExecuteException",
                 loc,
                 "The statement can not be executed in this context",
             )),
         }
+    }
+
+    /// Whether an expression leaves an element of a comprehension out, as its guard does.
+    fn is_skip(&self, expr: ExprId) -> bool {
+        matches!(self.program.expr(expr).kind, ExprKind::Const(Value::Skip))
     }
 
     fn direct_call(
