@@ -126,8 +126,6 @@ impl Parser<'_> {
                     return self.error(name.span, message);
                 }
                 default = Default::Value(self.constant()?);
-            } else if self.accept_keyword(Keyword::Undef) {
-                default = Default::Undef;
             } else {
                 if !self.is_punct(b'{') {
                     return Err(self.unexpected());
@@ -402,19 +400,31 @@ impl Parser<'_> {
         )
     }
 
-    /// Whether an expression reads `self`, or the typedef's own name.
+    /// Whether an expression needs `self`, or the typedef's own name. A guard, and what is asked whether it is defined, are
+    /// not needed beforehand.
     fn mentions(&mut self, condition: ExprId, name: Name) -> bool {
-        let this = self.intern("self");
-        let mut pending = vec![condition];
-        while let Some(id) = pending.pop() {
+        let wanted = vec![self.intern("self"), name.symbol];
+        let mut pending = vec![(condition, wanted)];
+        while let Some((id, wanted)) = pending.pop() {
             match &self.ast.expr(id).kind {
                 ExprKind::Regex(_) => return true,
-                ExprKind::Var(variable)
-                    if variable.symbol == this || variable.symbol == name.symbol =>
-                {
-                    return true;
+                ExprKind::Var(variable) if wanted.contains(&variable.symbol) => return true,
+                ExprKind::Defined(operand) => {
+                    if let ExprKind::Attr(object, _) = self.ast.expr(*operand).kind {
+                        pending.push((object, wanted));
+                    }
                 }
-                kind => kind.children(&mut |child| pending.push(child)),
+                ExprKind::Comprehension {
+                    value,
+                    variable,
+                    iterable,
+                    ..
+                } => {
+                    let mut others = wanted.clone();
+                    others.retain(|name| *name != variable.symbol);
+                    pending.extend([(*value, others), (*iterable, wanted)]);
+                }
+                kind => kind.children(&mut |child| pending.push((child, wanted.clone()))),
             }
         }
         false

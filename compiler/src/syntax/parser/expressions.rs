@@ -244,7 +244,14 @@ impl Parser<'_> {
                 self.bump();
                 // Mistakes among the arguments come first.
                 self.arguments(b')', true)?;
-                return Err(error);
+                let follows_no_call = matches!(
+                    self.kind(),
+                    Kind::Punct(b'=' | b'.') | Kind::PlusEquals | Kind::Sep | Kind::Rel
+                );
+                return Err(match follows_no_call {
+                    true => self.unexpected(),
+                    false => error,
+                });
             }
             self.bump();
             let token = self.expect(Kind::Id)?;
