@@ -8,7 +8,7 @@ use serde_json::{Map, Value as Json, json};
 use super::fields::{Computed, value_of};
 use super::json::write_json;
 use super::plan::Plan;
-use crate::diagnostics::{Fail, runtime};
+use crate::diagnostics::{Fail, fail, runtime};
 use crate::hash::Map as HashMap;
 use crate::runtime::Machine;
 use crate::span::Loc;
@@ -60,7 +60,7 @@ pub(super) fn take_out(
         for (path, reference) in found {
             match model_of(machine, reference, loc) {
                 Ok(model) => models.push((path, model)),
-                Err(NoModel::Failed(error)) => return Err(error),
+                Err(NoModel::Failed(error)) => return Err(failed(machine, plan, name, error)),
                 Err(NoModel::Ignored) => return Ok(false),
                 Err(NoModel::Unknown) => {
                     value = machine.heap.new_unknown();
@@ -97,6 +97,16 @@ pub(super) fn take_out(
         computed.push((name.to_owned(), list));
     }
     Ok(true)
+}
+
+/// A field whose references have no exported form, for instance because one needs itself.
+fn failed(machine: &Machine, plan: &Plan, field: &str, cause: Fail) -> Fail {
+    if matches!(cause.kind, "ExternalException" | "ExplicitPluginException") {
+        return cause;
+    }
+    let entity = machine.program.entity_name(plan.registration.entity);
+    let message = format!("Failed to get attribute '{field}' for export on '{entity}'");
+    fail("ExternalException", cause.loc, message).cause(*cause)
 }
 
 /// The value with null in place of references.

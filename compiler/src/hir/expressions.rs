@@ -22,6 +22,8 @@ pub(super) struct Scope {
     /// The first frame is the file's root block.
     pub at_root: bool,
     pub in_typedef: bool,
+    /// Inside of an implementation: the variables of its file, which those of its blocks may shadow.
+    pub outer: Option<Frame>,
 }
 
 #[derive(Default)]
@@ -65,6 +67,7 @@ impl Scope {
             entity: None,
             at_root: false,
             in_typedef: true,
+            outer: None,
         }
     }
 }

@@ -53,6 +53,7 @@ impl Builder<'_> {
             entity: None,
             at_root: false,
             in_typedef: true,
+            outer: None,
         };
         if let Some(culprit) = not_constant(ast, value) {
             let text = self.expr_text(ast, culprit);

@@ -63,9 +63,10 @@ impl Builder<'_> {
                 entity: Some(entity),
                 at_root: false,
                 in_typedef: false,
+                outer: Some(outer),
             };
             let ast = &loaded.sources[namespace.index()].ast;
-            let block = self.block(&mut scope, ast, &implementation.body, None, Some(&outer));
+            let block = self.block(&mut scope, ast, &implementation.body, None);
             self.program.implementations[id.index()].block = block;
         }
     }
@@ -94,6 +95,7 @@ impl Builder<'_> {
                 entity: Some(entity),
                 at_root: false,
                 in_typedef: false,
+                outer: None,
             };
             let condition = self.expr(&mut scope, ast, when, Expected::Anything);
             self.program.implements[id.index()].condition = Some(condition);
@@ -115,6 +117,7 @@ impl Builder<'_> {
                 entity: None,
                 at_root: true,
                 in_typedef: false,
+                outer: None,
             };
             let root = self.program.namespaces[at].root;
             for item in &source.ast.items {
@@ -150,14 +153,13 @@ impl Builder<'_> {
         }
     }
 
-    /// A nested block. `first` is the variable of a `for`; `outer` what an implementation's block could shadow.
+    /// A nested block. `first` is the variable of a `for`.
     fn block(
         &mut self,
         scope: &mut Scope,
         ast: &ast::Ast,
         body: &[ast::Stmt],
         first: Option<(Symbol, Loc)>,
-        outer: Option<&Frame>,
     ) -> BlockId {
         let mut frame = Frame::default();
         let mut variables: Vec<Symbol> = Vec::new();
@@ -182,7 +184,7 @@ impl Builder<'_> {
             }
         }
         for name in &variables {
-            self.warn_shadow(scope, outer, &frame, *name);
+            self.warn_shadow(scope, &frame, *name);
         }
         let id = self.add_block();
         self.program.blocks[id.index()].variables = variables;
@@ -197,7 +199,7 @@ impl Builder<'_> {
         id
     }
 
-    fn warn_shadow(&mut self, scope: &Scope, outer: Option<&Frame>, frame: &Frame, name: Symbol) {
+    fn warn_shadow(&mut self, scope: &Scope, frame: &Frame, name: Symbol) {
         let Some(own) = frame.locs.get(&name) else {
             return;
         };
@@ -205,7 +207,7 @@ impl Builder<'_> {
             .frames
             .iter()
             .rev()
-            .chain(outer)
+            .chain(&scope.outer)
             .find_map(|frame| frame.locs.get(&name).cloned());
         let Some(original) = original else {
             return;
@@ -299,7 +301,7 @@ impl Builder<'_> {
                     &mut promises,
                 );
                 let declared = Some((variable.symbol, loc));
-                let body = self.block(scope, ast, body, declared, None);
+                let body = self.block(scope, ast, body, declared);
                 Ok(self.add_stmt(
                     StmtKind::For {
                         iterable,
@@ -322,8 +324,8 @@ impl Builder<'_> {
                 let mut crossed = Vec::new();
                 self.promises(scope, ast, then, None, &mut crossed, &mut promises);
                 self.promises(scope, ast, otherwise, None, &mut crossed, &mut promises);
-                let then = self.block(scope, ast, then, None, None);
-                let otherwise = self.block(scope, ast, otherwise, None, None);
+                let then = self.block(scope, ast, then, None);
+                let otherwise = self.block(scope, ast, otherwise, None);
                 Ok(self.add_stmt(
                     StmtKind::If {
                         condition,
