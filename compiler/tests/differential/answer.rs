@@ -16,13 +16,14 @@ pub struct Answer {
     pub outcome: Outcome,
     pub output: String,
     pub errors: Vec<Found>,
+    pub warnings: Vec<Found>,
     /// The dump of the compile contract, of an accepted model.
     pub model: Option<Json>,
     /// The exported resources, if they were asked for.
     pub resources: Option<Json>,
 }
 
-/// One reported error.
+/// One reported error or warning.
 #[derive(Debug, Clone)]
 pub struct Found {
     pub kind: String,

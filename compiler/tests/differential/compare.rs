@@ -17,6 +17,8 @@ pub struct Difference {
 pub fn compare(reference: &Answer, ours: &Answer) -> Option<Difference> {
     outcome(reference, ours)
         .or_else(|| errors(reference, ours))
+        .or_else(|| lists(reference, ours))
+        .or_else(|| warnings(reference, ours))
         .or_else(|| output(reference, ours))
         .or_else(|| model(reference, ours))
         .or_else(|| resources(reference, ours))
@@ -85,6 +87,63 @@ fn errors(reference: &Answer, ours: &Answer) -> Option<Difference> {
         signature,
         format!("reference: {}\nours: {}", all(reference), all(ours)),
     )
+}
+
+/// The points that the text of an error lists: the texts are the same there.
+fn points(errors: &[Found]) -> Vec<String> {
+    let lines = errors.iter().flat_map(|error| error.message.lines());
+    let points = lines.filter_map(|line| line.trim_start().strip_prefix('-'));
+    points.map(plain).collect()
+}
+
+fn lists(reference: &Answer, ours: &Answer) -> Option<Difference> {
+    let (theirs, mine) = (points(&reference.errors), points(&ours.errors));
+    let is_list = |error: &Found| error.kind == "DataClassMismatchException";
+    if theirs == mine || !reference.errors.iter().any(is_list) {
+        return None;
+    }
+    difference(
+        "points of a list".to_owned(),
+        format!("reference: {}\nours: {}", all(reference), all(ours)),
+    )
+}
+
+/// The warnings by kind and text, which are the same but for where the project lies.
+fn warnings(reference: &Answer, ours: &Answer) -> Option<Difference> {
+    let texts = |warnings: &[Found]| {
+        let text = |warning: &Found| format!("{}: {}", warning.kind, plain(&warning.message));
+        let mut texts: Vec<String> = warnings.iter().map(text).collect();
+        texts.sort();
+        texts.dedup();
+        texts
+    };
+    let (theirs, mut mine) = (texts(&reference.warnings), texts(&ours.warnings));
+    mine.retain(|text| !is_only_logged(text));
+    if theirs == mine {
+        return None;
+    }
+    let kinds = |texts: &[String], others: &[String]| {
+        let only = texts.iter().filter(|text| !others.contains(text));
+        let kinds = only.filter_map(|text| text.split_once(':'));
+        let mut kinds: Vec<&str> = kinds.map(|(kind, _)| kind).collect();
+        kinds.dedup();
+        kinds.join(", ")
+    };
+    difference(
+        format!(
+            "warnings: only {} but only {}",
+            kinds(&theirs, &mine),
+            kinds(&mine, &theirs)
+        ),
+        format!("reference: {theirs:#?}\nours: {mine:#?}"),
+    )
+}
+
+/// Whether the reference writes a warning of ours to its log, where it is no warning of Python.
+fn is_only_logged(text: &str) -> bool {
+    const TOLD: &[&str] = &["Loaded V1 module", "Python type"];
+    let general = text.strip_prefix("InmantaWarning: ");
+    general.is_some_and(|text| !TOLD.iter().any(|told| text.starts_with(told)))
 }
 
 fn output(reference: &Answer, ours: &Answer) -> Option<Difference> {

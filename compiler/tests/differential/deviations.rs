@@ -40,6 +40,7 @@ const OF_VALUES: &[&str] = &[
     "UnicodeEncodeError",
     "IndexError",
     "TypeError",
+    "InvalidRequirement",
 ];
 /// Those of code of the reference that did not expect what it met.
 const OF_ITS_CODE: &[&str] = &["AssertionError", "AttributeError", "ValueError", "KeyError"];
@@ -224,8 +225,14 @@ fn module_requires(seen: &Seen) -> bool {
                 .message
                 .starts_with("The following requirements were not satisfied:")
     };
-    // What comes after it does not run.
-    seen.source.contains("\nrequires:") && seen.ours.errors.iter().any(is_constraint)
+    let is_unused = |warning: &Found| {
+        warning
+            .message
+            .ends_with("is present in requires but it is not used by the model.")
+    };
+    // What comes after an error does not run.
+    seen.source.contains("\nrequires:")
+        && (seen.ours.errors.iter().any(is_constraint) || seen.ours.warnings.iter().any(is_unused))
 }
 
 /// The reference says of itself that it has a bug.

@@ -42,7 +42,7 @@ use report::Report;
 use tree::Case;
 
 /// Of a run without arguments.
-const CASES: u64 = 300;
+const CASES: u64 = 520;
 const SEED: u64 = 20;
 
 struct Arguments {

@@ -84,6 +84,7 @@ fn answer(json: &Json) -> Answer {
         },
         output: json["output"].as_str().unwrap_or_default().to_owned(),
         errors: found(&json["errors"]),
+        warnings: found(&json["warnings"]),
         model: json.get("model").cloned(),
         resources: json.get("resources").cloned(),
     }

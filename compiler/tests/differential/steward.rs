@@ -1,10 +1,12 @@
 //! Our compiler, in this process.
 
-use std::sync::mpsc;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
 use steward_compiler::{
-    Compiled, Diagnostic, Limits, MemWorld, Options, Severity, Tiling, compile, export_json,
+    Compiled, Diagnostic, DirWorld, Limits, MemWorld, Options, PythonRuntime, PythonSource,
+    Severity, Tiling, compile, export_json,
 };
 
 use crate::answer::{Answer, Found, Outcome, base_name};
@@ -62,14 +64,68 @@ pub fn bytes(case: &Case, tiling: Tiling) -> (String, bool) {
     (text, compiled.ran_in_tiles)
 }
 
+/// A case with Python code is compiled on disk, with a real Python.
+fn has_python(case: &Case) -> bool {
+    case.files.iter().any(|(path, _)| path.ends_with(".py"))
+}
+
+fn run_in_memory(case: &Case) -> Answer {
+    let world = world(case);
+    let compiled = compile(&world, &options(case));
+    answer(&compiled, world.printed())
+}
+
+fn run_on_disk(case: &Case) -> std::io::Result<Answer> {
+    let directory = tempfile::Builder::new()
+        .prefix("steward-oracle-")
+        .tempdir()?;
+    let project = directory.path().join("project");
+    for (path, text) in case.rendered() {
+        let path = project.join(path);
+        std::fs::create_dir_all(path.parent().unwrap_or(&project))?;
+        std::fs::write(&path, text)?;
+    }
+    let printed = Arc::new(Mutex::new(String::new()));
+    let sink = Arc::clone(&printed);
+    let variables = VARIABLES
+        .iter()
+        .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+        .collect();
+    let world = DirWorld::new(project, variables, move |line| {
+        let mut sink = sink.lock().unwrap_or_else(PoisonError::into_inner);
+        sink.push_str(line);
+        sink.push('\n');
+    });
+    let options = Options {
+        python: python(),
+        ..options(case)
+    };
+    let compiled = compile(&world, &options);
+    let printed = printed.lock().unwrap_or_else(PoisonError::into_inner);
+    Ok(answer(&compiled, printed.clone()))
+}
+
+/// `STEWARD_PYTHON`, else the `python3` of the path, with our package for it.
+fn python() -> PythonSource {
+    let interpreter = std::env::var_os("STEWARD_PYTHON").unwrap_or_else(|| "python3".into());
+    PythonSource::At(PythonRuntime {
+        interpreter: interpreter.into(),
+        package: Path::new(env!("CARGO_MANIFEST_DIR")).join("../python"),
+        files: None,
+        launcher: Default::default(),
+    })
+}
+
 /// What our compiler makes of a case.
 pub fn run(case: &Case) -> Answer {
-    let world = world(case);
-    let options = options(case);
+    let own = case.clone();
     let (sender, receiver) = mpsc::channel();
     std::thread::spawn(move || {
-        let compiled = compile(&world, &options);
-        let _ = sender.send(answer(&compiled, world.printed()));
+        let answer = match has_python(&own) {
+            true => run_on_disk(&own),
+            false => Ok(run_in_memory(&own)),
+        };
+        let _ = sender.send(answer.unwrap_or_else(|error| panic!("no disk: {error}")));
     });
     receiver.recv_timeout(TIMEOUT).unwrap_or_else(|_| {
         // Its thread can not be stopped: whoever looks for what eats the memory finds it here.
@@ -78,6 +134,7 @@ pub fn run(case: &Case) -> Answer {
             outcome: Outcome::Timeout,
             output: String::new(),
             errors: Vec::new(),
+            warnings: Vec::new(),
             model: None,
             resources: None,
         }
@@ -85,12 +142,12 @@ pub fn run(case: &Case) -> Answer {
 }
 
 fn answer(compiled: &Compiled, output: String) -> Answer {
-    let errors: Vec<Found> = compiled
-        .diagnostics
-        .iter()
-        .filter(|diagnostic| diagnostic.severity == Severity::Error)
-        .map(found)
-        .collect();
+    let told = |severity: Severity| -> Vec<Found> {
+        let diagnostics = compiled.diagnostics.iter();
+        let told = diagnostics.filter(|diagnostic| diagnostic.severity == severity);
+        told.map(found).collect()
+    };
+    let errors = told(Severity::Error);
     let outcome = if errors
         .iter()
         .any(|error| error.kind == "InvalidCompilerState")
@@ -105,6 +162,7 @@ fn answer(compiled: &Compiled, output: String) -> Answer {
         outcome,
         output,
         errors,
+        warnings: told(Severity::Warning),
         model: compiled
             .model
             .as_ref()

@@ -15,6 +15,7 @@ fn answer(outcome: Outcome, kinds: &[&str]) -> Answer {
         outcome,
         output: String::new(),
         errors: kinds.iter().map(found).collect(),
+        warnings: Vec::new(),
         model: None,
         resources: None,
     }

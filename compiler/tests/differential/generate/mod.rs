@@ -1,6 +1,11 @@
 //! Random models. Each kind has a focus of its own: what it has many of, what it leaves out.
 
+mod clashes;
+mod constraints;
+mod dataclass_types;
+mod dataclasses;
 mod instances;
+mod metadata;
 mod modules;
 mod plugins;
 mod resources;
@@ -28,6 +33,10 @@ pub const KINDS: &[(&str, usize)] = &[
     ("modules", 6),
     ("syntax", 6),
     ("fixtures", 12),
+    ("dataclasses", 12),
+    ("constraints", 20),
+    ("metadata", 20),
+    ("clashes", 12),
 ];
 
 /// What a kind of model has, and how much of it.
@@ -168,6 +177,10 @@ pub fn generate(kind: &str, random: &mut Random, seeds: &Seeds) -> Case {
     match kind {
         "modules" => return modules::modules(random),
         "fixtures" => return seeds.mutated(random),
+        "dataclasses" => return dataclasses::dataclasses(random),
+        "constraints" => return constraints::constraints(random),
+        "metadata" => return metadata::metadata(random),
+        "clashes" => return clashes::clashes(random),
         _ => (),
     }
     let focus = focus(kind, random);

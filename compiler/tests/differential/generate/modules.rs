@@ -17,9 +17,21 @@ pub fn modules(random: &mut Random) -> Case {
     let main = file(random, "__config__");
     let mut case = Case::new(main);
     for module in ["m", "k"] {
-        let metadata = format!("name: {module}\nversion: 1.0.0\nlicense: Apache-2.0\n");
+        // Of both generations.
+        let (file, metadata) = match random.chance(50) {
+            true => (
+                "module.yml",
+                format!("name: {module}\nversion: 1.0.0\nlicense: x\n"),
+            ),
+            false => (
+                "setup.cfg",
+                format!(
+                    "[metadata]\nname = inmanta-module-{module}\nversion = 1.0.0\nlicense = x\n"
+                ),
+            ),
+        };
         case.files
-            .push((format!("libs/{module}/module.yml"), text(metadata)));
+            .push((format!("libs/{module}/{file}"), text(metadata)));
     }
     for (name, path) in FILES {
         // `m/model/sub.cf` or a directory of that name, so that `deep` has a parent.
