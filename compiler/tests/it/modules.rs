@@ -120,7 +120,10 @@ fn a_module_of_the_project_replaces_a_built_in_one() {
     check_printed(
         &[
             ("main.cf", "std::print(std::count([1]))"),
-            ("libs/std/module.yml", "name: std\nversion: 1.0.0\nlicense: x"),
+            (
+                "libs/std/module.yml",
+                "name: std\nversion: 1.0.0\nlicense: x",
+            ),
             ("libs/std/model/_init.cf", "where = \"project\""),
         ],
         "1\n",
@@ -189,7 +192,16 @@ fn modules_and_the_requirements_file_constrain_modules_too() {
         "{message}"
     );
     let file = ("requirements.txt", "six\ninmanta-module-m < 1  # why\n");
-    let (_, message) = error(&[&other[..], &[("libs/n/module.yml", "name: n\nversion: 2.0.0\nlicense: x"), file]].concat());
+    let (_, message) = error(
+        &[
+            &other[..],
+            &[
+                ("libs/n/module.yml", "name: n\nversion: 2.0.0\nlicense: x"),
+                file,
+            ],
+        ]
+        .concat(),
+    );
     assert!(
         message.contains("requirement inmanta-module-m < 1 on module m"),
         "{message}"
