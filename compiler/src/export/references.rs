@@ -100,12 +100,13 @@ pub(super) fn take_out(
 }
 
 /// A field whose references have no exported form, for instance because one needs itself.
-fn failed(machine: &Machine, plan: &Plan, field: &str, cause: Fail) -> Fail {
-    if matches!(cause.kind, "ExternalException" | "ExplicitPluginException") {
-        return cause;
-    }
+fn failed(machine: &Machine, plan: &Plan, field: &str, mut cause: Fail) -> Fail {
     let entity = machine.program.entity_name(plan.registration.entity);
     let message = format!("Failed to get attribute '{field}' for export on '{entity}'");
+    if matches!(cause.kind, "ExternalException" | "ExplicitPluginException") {
+        cause.message = format!("{message}\n{}", cause.message);
+        return cause;
+    }
     fail("ExternalException", cause.loc, message).cause(*cause)
 }
 

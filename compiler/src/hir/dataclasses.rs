@@ -217,11 +217,29 @@ impl Builder<'_> {
                 Annotation::Union(members) => or_reference(members).unwrap_or(&field.annotation),
                 annotation => annotation,
             };
-            if let Ok(ty) = self.annotation(namespace, &class.entity, &field.name, value) {
+            let ty = match holds_any(value) {
+                // What may be anything is taken for what the attribute says.
+                true => self.attribute_type(id, &field.name),
+                false => self
+                    .annotation(namespace, &class.entity, &field.name, value)
+                    .ok(),
+            };
+            if let Some(ty) = ty {
                 types.push((self.intern(&field.name), ty));
             }
         }
         types
+    }
+
+    fn attribute_type(&self, id: EntityId, name: &str) -> Option<TypeId> {
+        let mut slots = self.program.entity(id).slots.iter();
+        slots.find_map(|attr| {
+            let attribute = self.program.attribute(*attr);
+            match attribute.kind {
+                AttributeKind::Plain(ty) if self.program.text(attribute.name) == name => Some(ty),
+                _ => None,
+            }
+        })
     }
 
     /// The class that an entity should have.
@@ -264,6 +282,15 @@ impl Builder<'_> {
 
 /// How Python's `numbers.Number` is told.
 const NUMBER: &str = "numbers.Number";
+
+fn holds_any(annotation: &Annotation) -> bool {
+    match annotation {
+        Annotation::Any => true,
+        Annotation::List(inner) | Annotation::Dict(inner) => holds_any(inner),
+        Annotation::Union(members) => members.iter().any(holds_any),
+        _ => false,
+    }
+}
 
 /// T of `T | Reference[T]`.
 fn or_reference(members: &[Annotation]) -> Option<&Annotation> {

@@ -205,10 +205,10 @@ impl Loader<'_> {
         match checked {
             Ok(metadata) => {
                 if matches!(module.found, Found::V1(_)) {
-                    self.warn_of_v1(name);
+                    self.warn_of_v1(&metadata.name);
                 }
                 if metadata.is_deprecated {
-                    self.warn_of_deprecated(name);
+                    self.warn_of_deprecated(&metadata.name);
                 }
                 Ok(())
             }

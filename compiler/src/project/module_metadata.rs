@@ -13,6 +13,8 @@ use crate::yaml::{self, LIMITS, Mapping, Value};
 /// What matters of a module's metadata.
 #[derive(Debug, Default)]
 pub(super) struct ModuleMetadata {
+    /// What the module calls itself, which may be another name than that of its place.
+    pub name: String,
     pub is_deprecated: bool,
 }
 
@@ -48,7 +50,10 @@ pub(super) fn v1(file: &str, text: &str) -> Result<ModuleMetadata, Wrong> {
         Some(Value::String(text)) => is_true(text),
         _ => false,
     };
-    Ok(ModuleMetadata { is_deprecated })
+    Ok(ModuleMetadata {
+        name: reader.text("name").unwrap_or_default(),
+        is_deprecated,
+    })
 }
 
 fn check_v1(reader: &Reader, map: &Mapping) -> Result<(), Fail> {
@@ -142,5 +147,9 @@ fn read_v2(text: &str) -> Result<(String, ModuleMetadata), String> {
         }
     }
     let is_deprecated = value("deprecated").is_some_and(is_true);
-    Ok((distribution.to_owned(), ModuleMetadata { is_deprecated }))
+    let metadata = ModuleMetadata {
+        name: short.replace('-', "_"),
+        is_deprecated,
+    };
+    Ok((distribution.to_owned(), metadata))
 }

@@ -40,7 +40,9 @@ impl Machine<'_> {
                 {
                     // What goes wrong inside of a condition has its place there.
                     let mut typedefs = program.typedefs.iter();
-                    if typedefs.any(|typedef| typedef.loc == error.loc) {
+                    if error.kind == "PluginTypeException"
+                        || typedefs.any(|typedef| typedef.loc == error.loc)
+                    {
                         error.loc = attribute.loc;
                     }
                     errors.push((MetAt::default_of(id, *attr), error));

@@ -28,6 +28,7 @@ pub const DEVIATIONS: &[Deviation] = &[
     ("parents-order", parents_order),
     ("module-requires", module_requires),
     ("invalid-state", invalid_state),
+    ("dict-keys", dict_keys),
 ];
 
 /// Exceptions of Python itself that a value in the model leads to.
@@ -241,6 +242,15 @@ fn invalid_state(seen: &Seen) -> bool {
     seen.reference.errors.len() == 1
         && seen.reference.errors.iter().all(is_bug)
         && matches!(seen.ours.outcome, Outcome::Rejected | Outcome::Accepted)
+}
+
+/// A dict of Python whose keys are no texts, in a field of a dataclass: the reference looks only at the type of the field.
+fn dict_keys(seen: &Seen) -> bool {
+    let is_key = |error: &Found| error.message.starts_with("dict keys should be strings");
+    seen.ours
+        .errors
+        .first()
+        .is_some_and(|error| error.causes.iter().any(is_key))
 }
 
 /// The name of the deviation that explains a difference.

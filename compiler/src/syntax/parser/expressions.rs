@@ -35,10 +35,15 @@ impl Parser<'_> {
     }
 
     fn binding(&mut self, least: u8) -> Parse<ExprId> {
+        self.operands(least, false)
+    }
+
+    /// `of_not`: what `not` stands before, which `not in` may not follow.
+    fn operands(&mut self, least: u8, of_not: bool) -> Parse<ExprId> {
         self.enter()?;
         let mut left = if self.is(Kind::Keyword(Keyword::Not)) {
             let span = self.bump_span();
-            let operand = self.binding(NOT)?;
+            let operand = self.operands(NOT, true)?;
             self.add(ExprKind::Not(operand), span)?
         } else {
             self.postfix()?
@@ -48,6 +53,9 @@ impl Parser<'_> {
                 && self.kind_after(1) == Kind::Keyword(Keyword::In)
                 && least <= IN
             {
+                if of_not {
+                    return Err(self.unexpected());
+                }
                 let span = self.bump_span();
                 self.bump();
                 let right = self.binding(IN + 1)?;

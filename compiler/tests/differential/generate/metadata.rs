@@ -92,7 +92,6 @@ const YAML: &[&str] = &[
     "{1: x}",
     "[[x]]",
     "[{a: 1}]",
-    "2024-01-01",
     "release",
     "prerelease",
     "master",
@@ -175,12 +174,13 @@ pub fn metadata(random: &mut Random) -> Case {
     case.files
         .push(("libs/m/model/_init.cf".to_owned(), text("y = 1\n")));
     let which = random.below(4);
+    let is_package = which == 2 || which == 3 && random.chance(50);
     let project = match which {
-        0 | 3 => project(random),
+        0 | 3 => project(random, is_package),
         _ => vec!["name: case".to_owned(), "modulepath: libs".to_owned()],
     };
     case.files[0].1 = lines(project);
-    if which == 2 || which == 3 && random.chance(50) {
+    if is_package {
         let n_changes = if which == 2 { random.between(1, 2) } else { 0 };
         case.files.push((
             "libs/m/setup.cfg".to_owned(),
@@ -239,10 +239,15 @@ fn changed(
     entries.into_iter().map(line).collect()
 }
 
-fn project(random: &mut Random) -> Vec<String> {
+/// `is_package`: the reference has the module installed, ours finds it in the module path.
+fn project(random: &mut Random, is_package: bool) -> Vec<String> {
     let n_changes = random.between(1, 2);
     let base = [("name", "case"), ("modulepath", "libs")];
     let mut project = changed(random, &base, PROJECT, n_changes);
+    if is_package {
+        project.retain(|line| !line.starts_with("modulepath"));
+        project.push("modulepath: libs".to_owned());
+    }
     if random.chance(20) && !project.iter().any(|line| line.starts_with("pip")) {
         project.push("pip:".to_owned());
         for _ in 0..random.between(1, 2) {
