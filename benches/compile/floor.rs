@@ -106,7 +106,7 @@ fn connections(n: usize) -> Vec<Resource> {
             instances[at] = all.len() as u32;
             addresses[at] = site(number, customer, end, n_devices, &mut all);
         }
-        if customer % 3 == 0 {
+        if customer.is_multiple_of(3) {
             let device = format!("r{}", customer % n_devices);
             let bandwidth = BANDWIDTHS[number % BANDWIDTHS.len()];
             let interval = if bandwidth > 500 { 10 } else { 60 };
@@ -164,7 +164,7 @@ fn site(
         number,
         customer,
         bandwidth: BANDWIDTHS[number % BANDWIDTHS.len()],
-        is_encrypted: number % 7 == 0,
+        is_encrypted: number.is_multiple_of(7),
         device: format!("r{}", end % n_devices),
         port,
         address: format!("{network}.{}", low + 1),

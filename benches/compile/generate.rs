@@ -128,7 +128,7 @@ fn connections(n: usize) -> String {
         );
     }
     for customer in 0..n.div_ceil(CONNECTIONS_A_CUSTOMER) {
-        let is_monitored = customer % 3 == 0;
+        let is_monitored = customer.is_multiple_of(3);
         let nearest = customer % n_devices;
         let _ = writeln!(
             text,
@@ -144,7 +144,7 @@ fn connections(n: usize) -> String {
             text,
             "vpn::Connection(\n    name=\"vpn-{connection}\",\n    number={connection},\n    bandwidth={bandwidth},\n    \
              is_encrypted={},\n    customer=vpn::Customer[name=\"Customer {}\"],\n    endpoints=[{}],\n)",
-            connection % 7 == 0,
+            connection.is_multiple_of(7),
             connection / CONNECTIONS_A_CUSTOMER,
             ends.join(", "),
         );
