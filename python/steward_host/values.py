@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from inmanta._signature import Argument
     from inmanta.references import Reference
+    from steward_host.messages import Annotation
 
 PLAIN = frozenset({str, int, float, bool, type(None)})
 
@@ -175,6 +176,17 @@ class Values:
             return self._to_dataclass(value, argument)
         return DynamicProxy.return_value(value)
 
+    def _check_field(self, value: object, declared: Annotation, argument: _Argument) -> None:
+        """An attribute may hold what the field of the class may not, whose type may be narrower."""
+        from inmanta.ast.type import of_field
+
+        if _holds_reference(value):
+            return
+        try:
+            of_field(declared).validate(value)
+        except RuntimeException as error:
+            raise argument.wrong(error.get_message()) from error
+
     def _to_dataclass(self, instance: runtime.Instance, argument: _Argument) -> object:
         """The object that an instance is paired with: the one it was made from, or a new one."""
         kept = instance.dataclass_self
@@ -191,8 +203,11 @@ class Values:
                     " instances in the Python domain."
                 )
             declared, _ = hints.of_field(types[name])
-            if _is_reference(value) and "reference" not in str(declared):
-                raise argument.refused()
+            if _is_reference(value):
+                if "reference" not in str(declared):
+                    raise argument.refused()
+            elif declared != "any":
+                self._check_field(value, declared, argument)
             value = DynamicProxy.return_value(value)
             values[name] = resources.to_json(value) if isinstance(value, DynamicProxy) else value
         made = cls(**values)
@@ -214,6 +229,13 @@ def _has_unknown(value: object) -> bool:
     if isinstance(value, (list, dict)):
         return any(map(_has_unknown, value.values() if isinstance(value, dict) else value))
     return isinstance(value, Unknown)
+
+
+def _holds_reference(value: object) -> bool:
+    """Whether a value of the model is a reference in part."""
+    if isinstance(value, (list, dict)):
+        return any(map(_holds_reference, value.values() if isinstance(value, dict) else value))
+    return _is_reference(value)
 
 
 class _Argument:

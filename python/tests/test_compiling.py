@@ -474,6 +474,12 @@ class Dataclasses(Compiling):
         self.assertEqual((kind, error["type_name"]), ("failed", "PluginTypeException"))
         self.assertIn("Encountered unknown in field 'ports'", error["message"])
 
+    def test_what_a_field_may_not_hold_is_refused(self) -> None:
+        self.net.model[3] = {"ip": "::1", "ports": ["a"], "name": None}
+        kind, error = self.net.call("net::text", instance(3, "net::Address"))
+        self.assertEqual((kind, error["type_name"]), ("failed", "PluginTypeException"))
+        self.assertIn("Invalid value 'a', expected int", error["message"])
+
     def test_one_that_is_returned_travels_with_its_fields(self) -> None:
         _, value = self.net.call("net::make", "::1")
         self.assertEqual(value.code, msgpack.EXT_DATACLASS)

@@ -147,6 +147,11 @@ def of_annotation(annotation: object, namespace: str | None = None) -> Type:
     return _described(annotations.describe(annotation), namespace)
 
 
+def of_field(described: Annotation) -> Type:
+    """The type that a field of a dataclass means, which is Python's in any case."""
+    return _described(described, None)
+
+
 def _described(described: Annotation, namespace: str | None) -> Type:
     if isinstance(described, str):
         return Null() if described == "null" else Any()
