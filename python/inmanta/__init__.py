@@ -85,7 +85,9 @@ def _without(names: str) -> Callable[[_Class], _Class]:
 
     def decorate(cls: _Class) -> _Class:
         for name in names.split():
-            setattr(cls, name, _Member(name))
+            # What the class has come to define itself counts.
+            if name not in cls.__dict__:
+                setattr(cls, name, _Member(name))
         return cls
 
     return decorate

@@ -33,7 +33,7 @@ class PythonEnvironment:
         return {found.metadata["Name"].lower(): found.version for found in importlib.metadata.distributions()}
 
 
-@_without("are_installed exists get_module_file is_using_virtual_env notify_change use_virtual_env")
+@_without("are_installed get_module_file notify_change")
 class VirtualEnv(PythonEnvironment):
     """A virtual environment of a project; what is installed beside the running Python is there, too."""
 

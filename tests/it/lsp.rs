@@ -213,9 +213,10 @@ fn project() -> Vec<(&'static str, &'static str)> {
         ("project.yml", "name: test\nmodulepath: libs\n"),
         ("main.cf", MAIN),
         (
-            "libs/net/module.yml",
-            "name: net\nversion: 1.0.0\nlicense: x\n",
+            "libs/net/setup.cfg",
+            "[metadata]\nname = inmanta-module-net\nversion = 1.0.0\nlicense = x\n",
         ),
+        ("libs/net/inmanta_plugins/net/__init__.py", ""),
         ("libs/net/model/_init.cf", NET),
     ]
 }

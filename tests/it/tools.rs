@@ -58,6 +58,7 @@ fn a_check_reports_all_errors_at_once_and_runs_nothing() {
         .collect();
     let places: Vec<String> = errors
         .iter()
+        .filter(|error| error["severity"] == "error")
         .map(|error| {
             format!(
                 "{} {}:{}",
@@ -81,7 +82,7 @@ fn a_check_reports_all_errors_at_once_and_runs_nothing() {
     assert!(
         err.contains("error[NotFoundException]: variable nothing not found\n --> main.cf:3:5\n")
     );
-    assert!(err.ends_with("steward: 3 errors\n"), "{err}");
+    assert!(err.contains("steward: 3 errors"), "{err}");
 }
 
 #[test]

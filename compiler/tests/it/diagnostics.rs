@@ -400,7 +400,7 @@ fn what_no_type_of_a_union_takes_is_an_error_of_typing() {
     ];
     let files = files.map(|(name, text)| (name.to_owned(), text.to_owned()));
     let compiled = Disk::new(&files).run(&Options::default(), &[]).compiled;
-    let [error] = compiled.diagnostics.as_slice() else {
+    let [error, _deprecated_module] = compiled.diagnostics.as_slice() else {
         panic!("{:#?}", compiled.diagnostics);
     };
     let cause = &error.causes[0];

@@ -271,11 +271,13 @@ def waiting(everywhere: "bool") -> "string":
 #[cfg(target_os = "linux")]
 fn a_host_waits_where_it_is_asked_and_runs_wherever_it_may() {
     let n_processors = std::thread::available_parallelism().map_or(1, usize::from);
-    let main =
-        "import m\nnow = m::start()\nfrom_us = [m::own(i + now) for i in std::sequence(2000)]\n\
-                std::print(m::waiting(from_us == [PROCESSORS for i in std::sequence(2000)]))\n\
-                std::print(m::of_child() == PROCESSORS)"
-            .replace("PROCESSORS", &n_processors.to_string());
+    // Each call waits for the one before it, so none goes ahead of its turn, and the host waits between them.
+    let calls = (1..=1000).map(|i| format!("n{i} = m::own(n{})\n", i - 1));
+    let last: String = calls.collect();
+    let main = format!(
+        "import m\nn0 = m::start()\n{last}std::print(m::waiting(n1000 == {n_processors}))\n\
+         std::print(m::of_child() == {n_processors})"
+    );
     let disk = project(&main, PROCESSORS);
     for options in [Options::default(), warm()] {
         let text = printed(&disk, &options);

@@ -294,7 +294,10 @@ fn python_is_asked_once_and_only_where_files_do_not_say_it_all() {
     // A finder as an editable installation has it: no file says what it finds.
     lab.module("hidden", "two");
     lab.write("hidden/model/_init.cf", "std::print(\"hidden\")\n");
-    lab.write("libs/four/module.yml", "name: four\nversion: 1.0\n");
+    lab.write(
+        "libs/four/module.yml",
+        "name: four\nversion: 1.0\nlicense: x\n",
+    );
     lab.write("libs/four/model/_init.cf", "std::print(\"four\")\n");
     let hidden = lab.dir.path().join("hidden/inmanta_plugins");
     let finder = format!(
@@ -314,7 +317,7 @@ fn python_is_asked_once_and_only_where_files_do_not_say_it_all() {
     assert_eq!(answers.modules["four"], None);
 }
 
-/// Input: an environment whose Python says nothing when it is asked. Answer: it is asked once, and what files say counts.
+/// An environment whose Python says nothing when it is asked: it is asked once, and what files say counts.
 #[test]
 fn a_python_that_does_not_answer_is_asked_once_in_a_compile() {
     struct Silent(AtomicUsize);
@@ -329,9 +332,15 @@ fn a_python_that_does_not_answer_is_asked_once_in_a_compile() {
         &format!("{}/x.pth", lab.packages()),
         "import this_is_nowhere\n",
     );
-    lab.write("libs/one/module.yml", "name: one\nversion: 1.0\n");
+    lab.write(
+        "libs/one/module.yml",
+        "name: one\nversion: 1.0\nlicense: x\n",
+    );
     lab.write("libs/one/model/_init.cf", "import two\n");
-    lab.write("libs/two/module.yml", "name: two\nversion: 1.0\n");
+    lab.write(
+        "libs/two/module.yml",
+        "name: two\nversion: 1.0\nlicense: x\n",
+    );
     lab.write("libs/two/model/_init.cf", "");
     lab.write("project.yml", "name: case\nmodulepath: libs");
     lab.write("main.cf", "import one\n");
@@ -352,7 +361,10 @@ fn a_module_is_no_longer_found_when_its_installation_is_gone() {
         &format!("{packages}/plain.pth"),
         &lab.dir.path().join("plain").display().to_string(),
     );
-    lab.write("libs/one/module.yml", "name: one\nversion: 1.0\n");
+    lab.write(
+        "libs/one/module.yml",
+        "name: one\nversion: 1.0\nlicense: x\n",
+    );
     lab.write("libs/one/model/_init.cf", "std::print(\"older\")\n");
     assert_eq!(lab.compiled(&["one"]).0, "one of plain");
     std::fs::remove_file(file).unwrap();
