@@ -217,7 +217,7 @@ impl Machine<'_> {
 
     /// The error for an argument whose type does not fit because of a reference; `None`: it is not because of one.
     pub(super) fn refused_reference(
-        &self,
+        &mut self,
         ty: TypeId,
         value: Value,
         parameter: &str,
@@ -234,7 +234,18 @@ impl Machine<'_> {
              `| Reference[...]` in your type annotation.",
             self.heap.repr(value, self)
         );
-        let cause = undeclared(&self.program.type_text(refusing), loc);
+        let program = self.program;
+        let cause = match (&program.types[refusing.index()], value) {
+            // What has to be a dict or an instance is not asked whether it could be a reference to one.
+            (
+                Type::Entity(_) | Type::DictOf(_) | Type::AnyDict | Type::Dict,
+                Value::Reference(_),
+            ) => self.type_error(refusing, value, loc),
+            (Type::Typedef(id), _) => {
+                undeclared(&program.type_text(program.typedefs[id.index()].base), loc)
+            }
+            _ => undeclared(&program.type_text(refusing), loc),
+        };
         Some(fail("PluginTypeException", loc, message).cause(*cause))
     }
 

@@ -158,17 +158,7 @@ fn the_reference_says_what_is_expected_of_the_project() {
     let Some(oracle) = oracle("the project under the reference") else {
         return;
     };
-    // The reference knows modules of the newer kind only: code of the older kind is moved to where that has it.
-    let moved = |name: &str| match name.split('/').collect::<Vec<_>>()[..] {
-        ["libs", module, "plugins", ref rest @ ..] => {
-            format!("libs/{module}/inmanta_plugins/{module}/{}", rest.join("/"))
-        }
-        _ => name.to_owned(),
-    };
-    let files: BTreeMap<String, String> = project()
-        .into_iter()
-        .map(|(name, text)| (moved(&name), text))
-        .collect();
+    let files: BTreeMap<String, String> = project().into_iter().collect();
     Meaning::of_reference(&oracle, &files, &[VARIABLE]).check();
 }
 
