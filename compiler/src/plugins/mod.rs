@@ -9,7 +9,6 @@ mod python_text;
 mod scan;
 mod session;
 mod signature;
-mod std;
 #[cfg(target_os = "linux")]
 mod turns;
 
@@ -106,7 +105,7 @@ pub fn external<T>(type_name: &str, message: impl Into<String>) -> Result<T, Plu
 pub trait Model {
     fn heap(&mut self) -> &mut Heap;
     fn heap_ref(&self) -> &Heap;
-    /// As `std::print` and `str()` write it.
+    /// As `crate::stdlib::print` and `str()` write it.
     fn text(&self, value: Value) -> String;
     fn repr(&self, value: Value) -> String;
     /// The value of an attribute; `Ok(None)`: the entity has no such attribute.
@@ -195,7 +194,7 @@ pub(crate) struct NativeDef {
 }
 
 pub(crate) fn natives() -> Vec<NativeDef> {
-    std::natives()
+    crate::stdlib::natives()
 }
 
 pub(crate) use signature::parse as parse_signature;
