@@ -14,7 +14,7 @@ mod values;
 use crate::plugins::{Bound, Model, NativeDef, PluginError, external};
 use crate::types::{Heap, Value};
 
-pub(in crate::stdlib) fn natives() -> Vec<NativeDef> {
+pub(crate) fn natives() -> Vec<NativeDef> {
     let mut all = Vec::new();
     all.extend(strings::natives());
     all.extend(lists::natives());

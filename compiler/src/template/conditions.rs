@@ -4,8 +4,9 @@ use minijinja::value::ValueKind;
 use minijinja::{Environment, Value as Jinja};
 
 use crate::hir::Program;
-use crate::template::engine::{is_instance, is_model_dict, shown};
+use crate::template::objects::model_objects::{is_instance, is_model_dict};
 use crate::template::objects::views::View;
+use crate::template::repr::shown;
 
 pub(in crate::template) fn register(engine: &mut Environment<'static>, program: &Program) {
     engine.add_test("mapping", |value: &Jinja| {

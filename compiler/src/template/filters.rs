@@ -3,8 +3,8 @@
 use minijinja::value::{Kwargs, Rest, ValueKind};
 use minijinja::{Environment, Error, ErrorKind, Value as Jinja};
 
-use crate::template::engine::{repr, shown};
 use crate::template::objects::containers::Sequence;
+use crate::template::repr::{repr, shown};
 use crate::template::text::{self as text, WordWrap};
 
 const LOREM: &str = "Lorem ipsum dolor sit amet consectetur adipiscing elit sed do eiusmod tempor incididunt ut labore et dolore magna aliqua.";
@@ -46,7 +46,7 @@ pub(in crate::template) fn register(engine: &mut Environment<'static>) {
     engine.add_filter("attr", |value: Jinja, name: String| {
         // The entries of a dict are no attributes.
         let is_dict =
-            value.kind() == ValueKind::Map && !crate::template::engine::is_namespace(&value);
+            value.kind() == ValueKind::Map && !crate::template::repr::is_namespace(&value);
         match value.get_attr(&name) {
             Ok(found) if !is_dict && !found.is_undefined() => found,
             _ if is_dict && !crate::template::methods::OF_DICTS.contains(&&*name) => {
@@ -323,7 +323,7 @@ pub(in crate::template) fn pairs(value: &Jinja) -> Result<Vec<(Jinja, Jinja)>, E
     if value.kind() != ValueKind::Map {
         return Err(invalid("Can only get item pairs from a mapping."));
     }
-    if let Some(entries) = crate::template::engine::model_entries(value) {
+    if let Some(entries) = crate::template::objects::model_objects::model_entries(value) {
         return Ok(entries);
     }
     value

@@ -4,7 +4,7 @@ use minijinja::value::{Kwargs, ValueKind, from_args};
 use minijinja::{Error, ErrorKind, Value as Jinja};
 
 use crate::syntax::strings::{FormatPiece, format_pieces};
-use crate::template::engine::{repr, shown};
+use crate::template::repr::{repr, shown};
 use crate::types::{Heap, Value, format};
 
 /// No text is made longer: 256 MiB.

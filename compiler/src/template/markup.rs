@@ -3,8 +3,8 @@
 use minijinja::value::{Rest, ValueKind};
 use minijinja::{AutoEscape, Environment, Error, State, Value as Jinja};
 
-use crate::template::engine::shown;
 use crate::template::filters::{Given, dotted};
+use crate::template::repr::shown;
 use crate::template::text::escaped;
 
 pub(in crate::template) fn register(engine: &mut Environment<'static>) {

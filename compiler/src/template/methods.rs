@@ -5,11 +5,11 @@ use std::sync::Arc;
 use minijinja::value::{Object, ObjectRepr, ValueKind};
 use minijinja::{Error, ErrorKind, State, Value as Jinja};
 
-use crate::template::engine::shown;
 use crate::template::format::{format_map, format_method};
 use crate::template::markup::centered;
 use crate::template::objects::bytes::Bytes;
 use crate::template::objects::containers::Sequence;
+use crate::template::repr::shown;
 
 /// Methods of dicts, which are not their entries.
 pub(in crate::template) const OF_DICTS: &[&str] = &[

@@ -1,13 +1,28 @@
-//! The template engine made to speak Python: Jinja2's syntax, filters, tests and errors over `minijinja`.
+//! The template engine made to speak Python: Jinja2's syntax, filters, tests and errors over `minijinja`. Source:
+//! std-module.md 7.
+//!
+//! `source` rewrites a template where Jinja2 reads it otherwise than the engine; `engine` assembles an environment of
+//! `filters`, `markup`, `sorting`, `methods`, `conditions` (Jinja2's tests) and `plugin_filters`; `objects` are the values
+//! that templates see; `repr`, `text` and `format` write them as Python does; `undefined` finds the name that an error is
+//! about. The running model is known by one trait only, [`TemplateModel`]: start reading in `model`.
 
-pub(super) mod conditions;
-pub(super) mod engine;
-pub(super) mod filters;
-pub(super) mod format;
-pub(super) mod markup;
-pub(super) mod methods;
-pub(super) mod objects;
-pub(super) mod sorting;
-pub(super) mod source;
-pub(super) mod text;
-pub(super) mod undefined;
+mod conditions;
+mod engine;
+mod filters;
+mod format;
+mod markup;
+mod methods;
+mod model;
+mod objects;
+mod plugin_filters;
+mod repr;
+mod sorting;
+mod source;
+mod text;
+mod undefined;
+
+pub(crate) use engine::environment;
+pub(crate) use model::{Lookup, SharedModel, TemplateModel, TemplateRequest};
+pub(crate) use objects::model_objects::root;
+pub(crate) use source::prepared;
+pub(crate) use undefined::{Missing, MissingName};

@@ -3,7 +3,7 @@
 use minijinja::value::ValueKind;
 use minijinja::{Error, ErrorKind, Value as Jinja};
 
-use crate::template::engine::{repr, shown};
+use crate::template::repr::{repr, shown};
 
 pub(in crate::template) fn escaped(text: &str) -> String {
     text.replace('&', "&amp;")
@@ -173,7 +173,7 @@ pub(in crate::template) fn write_json(
         }
     };
     let separator = if indent.is_some() { "," } else { ", " };
-    if crate::template::engine::is_view(value) {
+    if crate::template::objects::model_objects::is_view(value) {
         return Err(Error::new(
             ErrorKind::InvalidOperation,
             "a view of a list, a dict or a range is not JSON serializable",
@@ -231,7 +231,7 @@ pub(in crate::template) fn write_json(
 fn sorted_repr(value: &Jinja) -> String {
     let items = || -> Vec<Jinja> { value.try_iter().map(Iterator::collect).unwrap_or_default() };
     match value.kind() {
-        _ if crate::template::engine::is_view(value) => repr(value),
+        _ if crate::template::objects::model_objects::is_view(value) => repr(value),
         ValueKind::Map => {
             let mut keys = items();
             keys.sort();
@@ -252,7 +252,7 @@ fn sorted_repr(value: &Jinja) -> String {
 
 /// As `pprint.pformat`: on one line where 80 characters suffice, else one item a line.
 pub(in crate::template) fn pretty(value: &Jinja, indent: usize) -> String {
-    if crate::template::engine::is_view(value) {
+    if crate::template::objects::model_objects::is_view(value) {
         return repr(value);
     }
     let line = sorted_repr(value);

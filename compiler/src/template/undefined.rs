@@ -6,7 +6,7 @@ use crate::diagnostics::closest;
 
 /// Names and attributes that were read in vain during one rendering, each with a similar one that there is.
 #[derive(Default)]
-pub(in crate::template) struct Missing {
+pub(crate) struct Missing {
     names: Vec<(String, Option<String>)>,
     attributes: Vec<(String, Option<String>)>,
 }
@@ -31,7 +31,7 @@ impl Missing {
 
     /// The variable, or the attribute with what it is one of, that a template wants at a place and nobody has. What is
     /// read in the place itself comes before what else is read in its tag.
-    pub fn of(&self, template: &str, place: Range<usize>) -> Option<Culprit> {
+    pub fn of(&self, template: &str, place: Range<usize>) -> Option<MissingName> {
         let before = &template[..place.start];
         let tag = before
             .rfind("{{")
@@ -42,33 +42,33 @@ impl Missing {
             .or_else(|| self.only(template, place))
     }
 
-    fn known(&self, template: &str, place: Range<usize>) -> Option<Culprit> {
+    fn known(&self, template: &str, place: Range<usize>) -> Option<MissingName> {
         let paths = paths(template.get(place.clone())?);
         paths
             .iter()
             .find_map(|path| self.in_path(&template[place.start..], path))
-            .map(|culprit| Culprit {
-                start: culprit.start.map(|start| start + place.start),
-                ..culprit
+            .map(|missing_name| MissingName {
+                start: missing_name.start.map(|start| start + place.start),
+                ..missing_name
             })
     }
 
     /// An attribute of a text or the like, or what a variable of the template or a computed key stands for.
-    fn only(&self, template: &str, place: Range<usize>) -> Option<Culprit> {
+    fn only(&self, template: &str, place: Range<usize>) -> Option<MissingName> {
         let is_filter = template[..place.start].trim_end().ends_with('|');
         let text = template.get(place.clone())?;
         if let [path] = paths(text).as_slice()
             && path.ends.len() > 1
             && !is_filter
         {
-            return Some(Culprit {
+            return Some(MissingName {
                 path: text.get(path.start..*path.ends.last()?)?.to_owned(),
                 similar: None,
                 start: Some(place.start + path.start),
             });
         }
         match (self.names.as_slice(), self.attributes.as_slice()) {
-            ([(name, similar)], []) | ([], [(name, similar)]) => Some(Culprit {
+            ([(name, similar)], []) | ([], [(name, similar)]) => Some(MissingName {
                 path: name.clone(),
                 similar: similar.clone(),
                 start: None,
@@ -77,9 +77,9 @@ impl Missing {
         }
     }
 
-    fn in_path(&self, text: &str, path: &Path) -> Option<Culprit> {
-        let culprit = |end: usize, similar: &Option<String>| {
-            Some(Culprit {
+    fn in_path(&self, text: &str, path: &Path) -> Option<MissingName> {
+        let missing_name = |end: usize, similar: &Option<String>| {
+            Some(MissingName {
                 path: text.get(path.start..end)?.to_owned(),
                 similar: similar.clone(),
                 start: Some(path.start),
@@ -88,13 +88,13 @@ impl Missing {
         let mut ends = path.ends.iter().copied();
         let mut end = ends.next()?;
         if let Some((_, similar)) = find(&self.names, &text[path.start..end]) {
-            return culprit(end, similar);
+            return missing_name(end, similar);
         }
         for next in ends {
             let name = text[end..next].trim_matches(|c| !is_word(c));
             end = next;
             if let Some((_, similar)) = find(&self.attributes, name) {
-                return culprit(end, similar);
+                return missing_name(end, similar);
             }
         }
         None
@@ -102,7 +102,7 @@ impl Missing {
 }
 
 /// What is not there, as the template writes it.
-pub(in crate::template) struct Culprit {
+pub(crate) struct MissingName {
     pub path: String,
     pub similar: Option<String>,
     /// Where it is written.
@@ -256,7 +256,7 @@ mod tests {
     use crate::template::undefined::*;
 
     #[track_caller]
-    fn culprit(tag: &str, expected: Option<&str>) {
+    fn missing_name(tag: &str, expected: Option<&str>) {
         let mut missing = Missing::default();
         for name in ["a", "b"] {
             missing.name(name, Vec::new);
@@ -269,24 +269,24 @@ mod tests {
             .filter(|_| tag.starts_with('[') || tag.contains(" ["));
         let start = start.unwrap_or(template.len() - tag.len());
         let found = missing.of(&template, start..template.len());
-        let found = found.map(|culprit| culprit.path);
+        let found = found.map(|missing_name| missing_name.path);
         assert_eq!(found.as_deref(), expected, "{tag}");
     }
 
     #[test]
     fn what_is_missing_is_found_in_its_expression() {
-        culprit(" a ", Some("a"));
-        culprit("b.x.y", Some("b"));
-        culprit("c.d.x.y", Some("c.d.x"));
-        culprit("c['x'].y", Some("c['x']"));
-        culprit("c | f(a=1, b)", Some("b"));
-        culprit("a | default(1) + c.x", Some("c.x"));
-        culprit("a is not defined and b", Some("b"));
-        culprit("c is a or 'a' == b", Some("b"));
-        culprit("c.upperr()", Some("c.upperr"));
-        culprit("b + [c]", Some("b"));
-        culprit("c + d", None);
-        culprit("\"a", None);
+        missing_name(" a ", Some("a"));
+        missing_name("b.x.y", Some("b"));
+        missing_name("c.d.x.y", Some("c.d.x"));
+        missing_name("c['x'].y", Some("c['x']"));
+        missing_name("c | f(a=1, b)", Some("b"));
+        missing_name("a | default(1) + c.x", Some("c.x"));
+        missing_name("a is not defined and b", Some("b"));
+        missing_name("c is a or 'a' == b", Some("b"));
+        missing_name("c.upperr()", Some("c.upperr"));
+        missing_name("b + [c]", Some("b"));
+        missing_name("c + d", None);
+        missing_name("\"a", None);
     }
 
     #[test]
@@ -295,8 +295,8 @@ mod tests {
         missing.name("hostnme", || vec!["hostname"]);
         let template = "{% set d = 1 %}{{ d }}";
         let at = template.rfind('d').expect("it is there");
-        let culprit = missing.of(template, at..at + 1).expect("one is missing");
-        assert_eq!(culprit.path, "hostnme");
-        assert_eq!(culprit.similar.as_deref(), Some("hostname"));
+        let missing_name = missing.of(template, at..at + 1).expect("one is missing");
+        assert_eq!(missing_name.path, "hostnme");
+        assert_eq!(missing_name.similar.as_deref(), Some("hostname"));
     }
 }

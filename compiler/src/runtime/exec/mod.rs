@@ -10,5 +10,6 @@ pub(in crate::runtime) mod eval;
 pub(in crate::runtime) mod reads;
 pub(in crate::runtime) mod run;
 pub(in crate::runtime) mod streaming;
+pub(in crate::runtime) mod template_view;
 pub(in crate::runtime) mod templates;
 pub(in crate::runtime) mod validate;

@@ -9,7 +9,7 @@ use crate::diagnostics::{Fail, fail, not_found};
 use crate::plugins::{PluginError, external};
 use crate::runtime::Machine;
 use crate::span::Loc;
-use crate::template::undefined::{Culprit, Missing};
+use crate::template::{Missing, MissingName};
 use crate::types::Value;
 
 impl Machine<'_> {
@@ -29,24 +29,24 @@ impl Machine<'_> {
             .detail()
             .map(str::to_owned)
             .unwrap_or_else(|| error.kind().to_string());
-        let culprit = place_of(error).and_then(|(text, range)| missing.of(text, range));
+        let missing_name = place_of(error).and_then(|(text, range)| missing.of(text, range));
         let is_missing = match error.kind() {
             ErrorKind::UndefinedError | ErrorKind::UnknownMethod => true,
             ErrorKind::InvalidOperation => {
                 let is_operand = detail.contains("undefined") && !detail.contains("convert");
-                is_operand && culprit.is_some()
+                is_operand && missing_name.is_some()
             }
-            ErrorKind::UnknownFunction => culprit.is_some(),
+            ErrorKind::UnknownFunction => missing_name.is_some(),
             _ => false,
         };
         if is_missing {
-            let message = match &culprit {
-                Some(culprit) => format!("'{}' is undefined", culprit.path),
+            let message = match &missing_name {
+                Some(missing_name) => format!("'{}' is undefined", missing_name.path),
                 None => detail,
             };
-            let similar = culprit.as_ref().and_then(|it| it.similar.as_ref());
+            let similar = missing_name.as_ref().and_then(|it| it.similar.as_ref());
             let failure = not_found(Loc::NONE, message).did_you_mean(similar);
-            let failure = self.in_template(failure, error, culprit.as_ref());
+            let failure = self.in_template(failure, error, missing_name.as_ref());
             return Err(PluginError::Compile(failure));
         }
         let type_name = match error.kind() {
@@ -67,21 +67,21 @@ impl Machine<'_> {
         &self,
         failure: Fail,
         error: &minijinja::Error,
-        culprit: Option<&Culprit>,
+        missing_name: Option<&MissingName>,
     ) -> Fail {
         let (Some(name), Some(line)) = (error.name(), error.line()) else {
             return failure;
         };
         // What the engine reads has the lines of what is written.
         let read = error.template_source().unwrap_or("");
-        let start = culprit.and_then(|culprit| read.get(..culprit.start?));
+        let start = missing_name.and_then(|missing_name| read.get(..missing_name.start?));
         let line = start.map_or(line, |before| 1 + before.matches('\n').count());
         let text = self.template_source(name).unwrap_or_default();
         let written = text.lines().nth(line - 1).unwrap_or("");
-        let at = culprit.and_then(|culprit| {
-            let mut places = written.match_indices(&culprit.path);
+        let at = missing_name.and_then(|missing_name| {
+            let mut places = written.match_indices(&missing_name.path);
             let column = written[..places.next()?.0].chars().count();
-            let n_chars = culprit.path.chars().count();
+            let n_chars = missing_name.path.chars().count();
             places.next().is_none().then_some((column, n_chars))
         });
         let line = line as u32;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use minijinja::value::{Object, ObjectRepr};
 use minijinja::{Error, ErrorKind, State, Value as Jinja};
 
-use crate::template::engine::shown;
+use crate::template::repr::shown;
 
 #[derive(Debug)]
 pub(in crate::template) struct Bytes(Vec<u8>);

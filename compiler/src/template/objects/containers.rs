@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use minijinja::value::{DynObject, Enumerator, Kwargs, Object, ObjectRepr, Rest, from_args};
 use minijinja::{Environment, Error, ErrorKind, State, Value as Jinja};
 
-use crate::template::engine::repr;
 use crate::template::filters::bounded;
+use crate::template::repr::repr;
 
 /// Elements of a range, at most.
 const MAX_RANGE: usize = 100_000;

@@ -2,4 +2,5 @@
 
 pub(in crate::template) mod bytes;
 pub(in crate::template) mod containers;
+pub(in crate::template) mod model_objects;
 pub(in crate::template) mod views;

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use minijinja::value::{Enumerator, Object, ObjectRepr};
 use minijinja::{Error, Value as Jinja};
 
-use crate::template::engine::{model_entries, repr};
 use crate::template::objects::containers::Sequence;
+use crate::template::objects::model_objects::model_entries;
+use crate::template::repr::repr;
 
 /// The keys, values or items of a dict.
 #[derive(Debug)]

@@ -49,11 +49,11 @@ pub(in crate::template) fn adapt(source: &str) -> String {
         let inner = tag.get(2..tag.len() - 2).unwrap_or("");
         let word: &str = words.split(|c| !is_word(c)).next().unwrap_or("");
         let macro_tag = match (close, word) {
-            ("%}", "macro") => jinja_macros::begin(inner, after).map(|(tags, open)| {
+            ("%}", "macro") => macros::begin(inner, after).map(|(tags, open)| {
                 macros.push(open);
                 tags
             }),
-            ("%}", "endmacro") => macros.pop().map(|open| jinja_macros::end(inner, &open)),
+            ("%}", "endmacro") => macros.pop().map(|open| macros::end(inner, &open)),
             ("%}", "include") => Some(include(inner)),
             _ => None,
         };
@@ -112,7 +112,7 @@ fn bounded(text: &str) -> String {
 
 /// What an included template sets is its own.
 fn include(inner: &str) -> String {
-    let (before, text, after) = jinja_macros::trimmed(inner);
+    let (before, text, after) = macros::trimmed(inner);
     let text = expression(text);
     format!("{{%{before} with %}}{{% {text} %}}{{% endwith {after}%}}")
 }
@@ -235,7 +235,7 @@ pub(in crate::template) fn expression(text: &str) -> String {
                 let inner = expression(&text[at + 1..at + length - 1]);
                 out.push_str(&match c {
                     '[' => format!("__list__({inner})"),
-                    _ => match jinja_macros::entries(&inner) {
+                    _ => match macros::entries(&inner) {
                         Some(entries) => format!("__entries__({entries})"),
                         None => format!("__dict__({{{inner}}})"),
                     },
