@@ -11,7 +11,7 @@ mod text_types;
 mod validate;
 mod values;
 
-use crate::plugins::{Bound, Model, NativeDef, PluginError, external};
+use crate::hir::plugin::{Bound, Model, NativeDef, PluginError, external};
 use crate::types::{Heap, Value};
 
 pub(crate) fn natives() -> Vec<NativeDef> {
@@ -30,7 +30,7 @@ pub(crate) fn natives() -> Vec<NativeDef> {
 macro_rules! native {
     ($name:literal, $signature:literal, $body:expr $(, $option:ident = $value:expr)*) => {{
         #[allow(unused_mut, reason = "rows without options")]
-        let mut native = crate::plugins::NativeDef {
+        let mut native = crate::hir::plugin::NativeDef {
             name: concat!("std::", $name),
             signature: $signature,
             body: $body,

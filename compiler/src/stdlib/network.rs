@@ -5,7 +5,7 @@ use num_traits::ToPrimitive;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use crate::plugins::Bound;
+use crate::hir::plugin::Bound;
 use crate::stdlib::text_types::{Interface, parse_address, parse_interface, parse_network};
 use crate::stdlib::{
     Model, NativeDef, PluginError, Value, external, int_arg, native, str_arg, text_value,

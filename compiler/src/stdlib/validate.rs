@@ -3,9 +3,10 @@
 use num_bigint::BigInt;
 use num_traits::{FromPrimitive, Zero};
 
+use crate::pattern as regex;
 use crate::stdlib::text_types as texts;
 use crate::stdlib::{Bound, Model, PluginError, Value, external, str_arg};
-use crate::types::{DictId, Heap, cast, regex};
+use crate::types::{DictId, Heap, cast};
 
 pub(super) fn validate_type(model: &mut dyn Model, args: &Bound) -> Result<Value, PluginError> {
     let heap = model.heap_ref();

@@ -5,8 +5,6 @@ pub mod format;
 mod object;
 pub mod ops;
 pub mod reference;
-pub mod regex;
-mod regex_syntax;
 pub mod text;
 pub mod value;
 

@@ -1,8 +1,9 @@
 //! Calls of plugins and casts at run time. Source: language.md 10.3 to 10.5.
 
 use crate::diagnostics::{Fail, Warning, closest, fail, runtime, typing};
+use crate::hir::plugin::bind;
+use crate::hir::plugin::{Body, Bound, Check, PluginError};
 use crate::hir::{CallId, Callee, ExprId, ExprKind, PluginId};
-use crate::plugins::{Body, Bound, Check, PluginError, bind};
 use crate::runtime::exec::eval::Ready;
 use crate::runtime::{Action, Machine, Needs, ScopeId, UnitId, VarId};
 use crate::span::Loc;

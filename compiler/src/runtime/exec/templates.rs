@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use minijinja::Environment;
 
 use crate::hir::PluginId;
-use crate::plugins::{Body, PluginError, external};
+use crate::hir::plugin::{Body, PluginError, external};
 use crate::runtime::exec::calls::Site;
 use crate::runtime::exec::template_view::{ModelView, SharedView, lock};
 use crate::runtime::{Machine, ScopeId};
@@ -159,7 +159,7 @@ impl Machine<'_> {
         if let Some(length) = self.length_as_filter(name, &args) {
             return Ok(length);
         }
-        let (bound, checks) = crate::plugins::bind(name, definition, &args, &[]);
+        let (bound, checks) = crate::hir::plugin::bind(name, definition, &args, &[]);
         if matches!(definition.body, Body::Native(_)) {
             for check in checks {
                 self.check_kind(name, check.1, check.2)?;

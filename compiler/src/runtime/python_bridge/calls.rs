@@ -4,7 +4,7 @@ use rmpv::Value as Wire;
 
 use crate::diagnostics::{Fail, fail, runtime};
 use crate::hir::PluginId;
-use crate::plugins::{Body, Bound, PluginError, external};
+use crate::hir::plugin::{Body, Bound, PluginError, external};
 use crate::protocol::{
     EXT_BIGINT, EXT_DATACLASS, EXT_INSTANCE, EXT_KNOWN_INSTANCE, EXT_OPAQUE, EXT_REFERENCE,
     EXT_TEXT, EXT_UNKNOWN, FailureKind, FromHost, ToHost,

@@ -6,7 +6,7 @@ use rmpv::Value as Wire;
 
 use crate::diagnostics::{Fail, fail, runtime};
 use crate::export::{Field, NoModel};
-use crate::plugins::{PluginError, external};
+use crate::hir::plugin::{PluginError, external};
 use crate::protocol::{FromHost, Identify, OwnId, ResourceClassInfo, ToHost, Unassembled};
 use crate::runtime::Machine;
 use crate::span::Loc;

@@ -3,10 +3,11 @@
 use rmpv::Value as Wire;
 
 use crate::diagnostics::Fail;
+use crate::hir::plugin::PluginError;
 use crate::hir::{AttrId, AttributeKind, Def, NamespaceId, Ref};
 use crate::intern::Symbol;
-use crate::plugins::{HostCallbacks, PluginError};
 use crate::protocol::{self, AttributeInfo, EXT_UNKNOWN, Got, ToHost};
+use crate::python_host::HostCallbacks;
 use crate::runtime::{Machine, ReadError, VarId};
 use crate::span::Loc;
 use crate::types::{EntityId, InstId, Type, TypedefId, Value};

@@ -3,7 +3,7 @@
 use rmpv::Value as Wire;
 
 use crate::diagnostics::{Fail, fail, runtime, typing};
-use crate::plugins::PluginError;
+use crate::hir::plugin::PluginError;
 use crate::runtime::Machine;
 use crate::span::Loc;
 use crate::types::reference::{Origin, RefId, Reference};

@@ -5,7 +5,7 @@
 //! reported: it may wait for what failed. Nothing of this is seen from outside: no output, no Python, no warnings.
 
 use crate::diagnostics::{Fail, Failure};
-use crate::plugins::{Body, PluginDef};
+use crate::hir::plugin::{Body, PluginDef};
 use crate::runtime::Machine;
 use crate::span::{Loc, Span};
 

@@ -6,7 +6,7 @@ use minijinja::ErrorKind;
 
 use crate::Location;
 use crate::diagnostics::{Fail, fail, not_found};
-use crate::plugins::{PluginError, external};
+use crate::hir::plugin::{PluginError, external};
 use crate::runtime::Machine;
 use crate::span::Loc;
 use crate::template::{Missing, MissingName};

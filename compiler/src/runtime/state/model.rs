@@ -1,7 +1,7 @@
 //! The model as native plugins see it.
 
 use crate::UnknownParameter;
-use crate::plugins::{Model, PluginError};
+use crate::hir::plugin::{Model, PluginError};
 use crate::runtime::exec::calls::Site;
 use crate::runtime::{InstId, Machine, VarId, VarKind};
 use crate::span::Loc;

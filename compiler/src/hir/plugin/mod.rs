@@ -1,22 +1,13 @@
 //! Functions that a model can call: native ones of std, and those of Python modules.
 //!
-//! A native function sees the model through [`Model`] only. Python ones are behind [`PluginHost`].
+//! Here is what a plugin is: its parameters, how the arguments of a call are bound to them, and what a native function may do
+//! with the model ([`Model`]). The native functions themselves are in `stdlib`, the processes that run Python in `python_host`.
 
 mod bind;
-mod host;
-mod process;
-mod python_text;
-mod scan;
-mod session;
-mod signature;
-#[cfg(target_os = "linux")]
-mod turns;
+mod define;
+mod native_signature;
 
 pub use bind::{Bound, Check, bind};
-pub use host::{load_python, reported};
-pub use process::{HostError, Output};
-pub use scan::{Scanned, scan};
-pub use session::WarmHosts;
 
 use crate::diagnostics::Fail;
 use crate::hir::NamespaceId;
@@ -145,44 +136,6 @@ pub trait Model {
     ) -> Result<Value, PluginError>;
 }
 
-/// What answers while Python runs.
-pub trait HostCallbacks {
-    fn get(&mut self, instance: u32, attribute: &str) -> crate::protocol::Got;
-    /// A name at the call that runs.
-    fn lookup(&mut self, name: &str) -> crate::protocol::Got;
-    fn entity(&mut self, name: &str) -> crate::protocol::ToHost;
-    /// The names of all entities.
-    fn entities(&mut self) -> crate::protocol::ToHost;
-    /// All instances of an entity, those of its descendants among them, in the order in which they were made.
-    fn instances(&mut self, entity: &str) -> crate::protocol::ToHost;
-    /// A typedef by its full name.
-    fn typedef(&mut self, name: &str) -> crate::protocol::ToHost;
-    /// Whether a value is one of a typedef.
-    fn validate(&mut self, typedef: &str, value: &rmpv::Value) -> crate::protocol::Got;
-    /// Where an instance was made.
-    fn place(&mut self, instance: u32) -> crate::protocol::ToHost;
-    /// Calls a native plugin for Python code. `identity`: of the resource that its first argument becomes, if it is known.
-    fn native(
-        &mut self,
-        plugin: &str,
-        args: &[rmpv::Value],
-        kwargs: &[(String, rmpv::Value)],
-        identity: Option<String>,
-    ) -> crate::protocol::Got;
-    fn log(&mut self, level: &str, message: &str);
-    /// A line that Python printed.
-    fn print(&mut self, line: &str);
-}
-
-/// A process that runs Python plugins.
-pub trait PluginHost {
-    fn request(
-        &mut self,
-        message: crate::protocol::ToHost,
-        callbacks: &mut dyn HostCallbacks,
-    ) -> Result<crate::protocol::FromHost, HostError>;
-}
-
 pub(crate) struct NativeDef {
     pub name: &'static str,
     /// `name: type = default, *args: any, **kwargs: any -> type`
@@ -192,9 +145,3 @@ pub(crate) struct NativeDef {
     pub context: bool,
     pub deprecated: Option<&'static str>,
 }
-
-pub(crate) fn natives() -> Vec<NativeDef> {
-    crate::stdlib::natives()
-}
-
-pub(crate) use signature::parse as parse_signature;

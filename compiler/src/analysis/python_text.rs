@@ -1,7 +1,7 @@
 //! The text of a Python file without running it: what is string or comment, and the logical lines.
 
 /// A statement's line with those that its brackets and backslashes join to it.
-pub(super) struct LogicalLine<'a> {
+pub(in crate::analysis) struct LogicalLine<'a> {
     /// Of its first line, from 1.
     pub number: u32,
     /// Blanks before it.
@@ -16,7 +16,7 @@ pub(super) struct LogicalLine<'a> {
 
 /// The text with blanks in the place of what strings and comments say. It has the same number of bytes, and its lines end
 /// where they did, but for those in strings.
-pub(super) fn blanked(text: &str) -> String {
+pub(in crate::analysis) fn blanked(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(c) = rest.chars().next() {
@@ -76,7 +76,7 @@ fn is_tripled(text: &str, quote: char) -> bool {
 }
 
 /// The logical lines of a text and of what [`blanked`] makes of it.
-pub(super) fn logical_lines<'a>(text: &'a str, code: &'a str) -> Vec<LogicalLine<'a>> {
+pub(in crate::analysis) fn logical_lines<'a>(text: &'a str, code: &'a str) -> Vec<LogicalLine<'a>> {
     let mut lines = Vec::new();
     let (mut start, mut number, mut n_newlines) = (0, 1, 0);
     let (mut depth, mut joined) = (0_u32, false);
@@ -122,7 +122,7 @@ fn logical_line<'a>(
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::analysis::python_text::*;
 
     #[test]
     fn strings_and_comments_say_nothing() {

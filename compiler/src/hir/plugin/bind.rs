@@ -1,6 +1,6 @@
 //! Arguments of a call to the parameters of a plugin. Source: language.md 10.3.
 
-use super::{Parameter, PluginDef};
+use crate::hir::plugin::{Parameter, PluginDef};
 use crate::protocol::ParameterKind;
 use crate::types::{TypeId, Value};
 

@@ -1,23 +1,23 @@
 //! Plugins as definitions: native ones of the loaded built-in modules and those that Python declares.
 
-use super::build::Builder;
-use super::{Def, NamespaceId, PluginId};
 use crate::Location;
 use crate::diagnostics::{Fail, fail, runtime, typing};
-use crate::plugins::{Body, Parameter, PluginDef, PythonPlugins, natives, parse_signature};
+use crate::hir::build::Builder;
+use crate::hir::plugin::{Body, NativeDef, Parameter, PluginDef, PythonPlugins, native_signature};
+use crate::hir::{Def, NamespaceId, PluginId};
 use crate::protocol::{Annotation, DataclassInfo, PluginInfo};
 use crate::span::Loc;
 use crate::types::{LiteralValue, Type, TypeId, Value};
 
 impl Builder<'_> {
-    pub fn register_plugins(&mut self, python: PythonPlugins) {
+    pub fn register_plugins(&mut self, natives: Vec<NativeDef>, python: PythonPlugins) {
         for primitive in [Type::String, Type::Int, Type::Float, Type::Bool, Type::Any] {
             // References of Python may stand for them, whether the model names them or not.
             self.program.add_type(primitive);
         }
-        for native in natives() {
+        for native in natives {
             let (parameters, returns_declared) =
-                parse_signature(native.signature, &mut self.program.heap);
+                native_signature::parse(native.signature, &mut self.program.heap);
             let name = self.intern(native.name);
             self.add_plugin(PluginDef {
                 name,

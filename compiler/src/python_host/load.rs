@@ -3,13 +3,14 @@
 //! The process gets an empty environment; what a model may see of ours goes with the first message. It ends with the
 //! compile, also when the compile ends badly.
 
-use super::process::{Output, TimeLimit};
-use super::session::Session;
-use super::{HostCallbacks, PluginHost, PythonPlugins};
 use crate::Options;
 use crate::diagnostics::{Fail, fail};
+use crate::hir::plugin::PythonPlugins;
 use crate::project::Loaded;
 use crate::protocol::{self, Failure, FromHost, Got, ToHost};
+use crate::python_host::process::{Output, TimeLimit};
+use crate::python_host::session::Session;
+use crate::python_host::{HostCallbacks, PluginHost};
 use crate::span::{Loc, Sources, Span};
 use crate::world::World;
 

@@ -4,7 +4,7 @@
 const MAX_DEPTH: usize = 200;
 
 /// A pattern without its global flags.
-pub(super) struct Checked<'p> {
+pub(in crate::pattern) struct Checked<'p> {
     pub body: &'p str,
     /// Of `imsxau`, in order of appearance.
     pub flags: String,
@@ -22,7 +22,7 @@ struct Checker<'p> {
 }
 
 /// Errors read like Python's: `multiple repeat at position 6`.
-pub(super) fn check(pattern: &str) -> Result<Checked<'_>, String> {
+pub(in crate::pattern) fn check(pattern: &str) -> Result<Checked<'_>, String> {
     let mut flags = String::new();
     let mut body = pattern;
     // `(?im)` at the start holds for the whole pattern.

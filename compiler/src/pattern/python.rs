@@ -40,7 +40,7 @@ const MAX_BYTES: usize = 16 << 20;
 
 /// Compiles a pattern of Python's `re`; `at_start` as `re.match`, else as `re.search`.
 pub fn compile(pattern: &str, at_start: bool) -> Result<Regex, String> {
-    let checked = super::regex_syntax::check(pattern)?;
+    let checked = crate::pattern::syntax::check(pattern)?;
     let ascii = checked.flags.contains('a');
     let translated = translate(checked.body, ascii, checked.flags.contains('m'));
     let start = if at_start { r"\A" } else { "" };
@@ -214,7 +214,7 @@ fn group(
 
 #[cfg(test)]
 mod tests {
-    use super::{compile, is_match};
+    use crate::pattern::{compile, is_match};
 
     /// What a hostile pattern says of a text on which it would try everything.
     #[track_caller]

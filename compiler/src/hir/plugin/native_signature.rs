@@ -1,6 +1,6 @@
 //! Signatures of native functions, written as text in their table.
 
-use super::Parameter;
+use crate::hir::plugin::Parameter;
 use crate::protocol::{Annotation, ParameterKind};
 use crate::types::{Heap, TypeId, Value};
 

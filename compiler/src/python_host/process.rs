@@ -18,7 +18,7 @@ pub struct HostError {
 }
 
 impl HostError {
-    pub(super) fn ended(message: impl Into<String>) -> Self {
+    pub(in crate::python_host) fn ended(message: impl Into<String>) -> Self {
         Self {
             type_name: "ConnectionError",
             message: message.into(),
@@ -28,13 +28,13 @@ impl HostError {
 
 /// What is left to a compile for its Python code.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct TimeLimit {
+pub(in crate::python_host) struct TimeLimit {
     whole: Duration,
     end: Instant,
 }
 
 impl TimeLimit {
-    pub(super) fn new(whole: Duration) -> Self {
+    pub(in crate::python_host) fn new(whole: Duration) -> Self {
         Self {
             whole,
             end: Instant::now() + whole,
@@ -77,7 +77,7 @@ impl Output {
     }
 
     /// Moves the text of one to another.
-    pub(super) fn move_to(&self, other: &Output) {
+    pub(in crate::python_host) fn move_to(&self, other: &Output) {
         let (bytes, n_dropped) = {
             let mut kept = self.kept();
             (
@@ -224,21 +224,21 @@ fn watch(shared: &(Mutex<Watched>, Condvar), peer: &Mutex<Peer>) {
     }
 }
 
-pub(super) struct Process {
+pub(in crate::python_host) struct Process {
     peer: Arc<Mutex<Peer>>,
     stdin: Option<BufWriter<Box<dyn Write + Send>>>,
     stdout: BufReader<Box<dyn Read + Send>>,
     watchdog: Watchdog,
     limit: Option<TimeLimit>,
-    pub(super) output: Output,
+    pub(in crate::python_host) output: Output,
     /// Sessions that this process has had to their end.
     n_ended: u64,
     #[cfg(target_os = "linux")]
-    turns: Option<super::turns::Turns>,
+    turns: Option<crate::python_host::processor_affinity::Turns>,
 }
 
 impl Process {
-    pub(super) fn start(runtime: &PythonRuntime) -> Result<Process, HostError> {
+    pub(in crate::python_host) fn start(runtime: &PythonRuntime) -> Result<Process, HostError> {
         let interpreter = runtime.interpreter.display();
         let mut child = runtime
             .command("compile")
@@ -265,7 +265,7 @@ impl Process {
     }
 
     /// A host that runs already, and has its standard error to itself.
-    pub(super) fn attach(stream: &UnixStream) -> Result<Process, HostError> {
+    pub(in crate::python_host) fn attach(stream: &UnixStream) -> Result<Process, HostError> {
         let end = || {
             let end = stream.try_clone();
             end.map_err(|error| HostError::ended(format!("the Python host has no end: {error}")))
@@ -301,7 +301,7 @@ impl Process {
     }
 
     /// Reads who the host is; an error if we can not work with it.
-    pub(super) fn greet(&mut self, interpreter: &str) -> Result<(), HostError> {
+    pub(in crate::python_host) fn greet(&mut self, interpreter: &str) -> Result<(), HostError> {
         match self.receive()? {
             FromHost::Hello {
                 protocol: protocol::VERSION,
@@ -322,31 +322,33 @@ impl Process {
     }
 
     /// From now on this is the limit.
-    pub(super) fn limit(&mut self, limit: Option<TimeLimit>) {
+    pub(in crate::python_host) fn limit(&mut self, limit: Option<TimeLimit>) {
         self.limit = limit;
         self.watchdog.set(limit.map(|limit| limit.end));
     }
 
     /// Of the process, if it is our child.
-    pub(super) fn id(&self) -> Option<u32> {
+    pub(in crate::python_host) fn id(&self) -> Option<u32> {
         match &*self.peer.lock().unwrap_or_else(PoisonError::into_inner) {
             Peer::Child(child) => Some(child.id()),
             Peer::Attached(_) => None,
         }
     }
 
-    pub(super) fn is_alive(&self) -> bool {
+    pub(in crate::python_host) fn is_alive(&self) -> bool {
         let mut peer = self.peer.lock().unwrap_or_else(PoisonError::into_inner);
         peer.lives()
     }
 
     /// From now on there are calls, and we wait for their results. `is_fork`: forks of our child take them.
-    pub(super) fn take_turns(&mut self, is_fork: bool) {
+    pub(in crate::python_host) fn take_turns(&mut self, is_fork: bool) {
         #[cfg(target_os = "linux")]
         {
             let peer = self.peer.lock().unwrap_or_else(PoisonError::into_inner);
             self.turns = match &*peer {
-                Peer::Child(child) => super::turns::Turns::of(child.id(), is_fork),
+                Peer::Child(child) => {
+                    crate::python_host::processor_affinity::Turns::of(child.id(), is_fork)
+                }
                 Peer::Attached(_) => None,
             };
         }
@@ -354,7 +356,7 @@ impl Process {
         let _ = is_fork;
     }
 
-    pub(super) fn receive(&mut self) -> Result<FromHost, HostError> {
+    pub(in crate::python_host) fn receive(&mut self) -> Result<FromHost, HostError> {
         let stdout = &mut self.stdout;
         #[cfg(target_os = "linux")]
         let message = match &mut self.turns {
@@ -373,7 +375,7 @@ impl Process {
         }
     }
 
-    pub(super) fn send(&mut self, message: &ToHost) -> Result<(), HostError> {
+    pub(in crate::python_host) fn send(&mut self, message: &ToHost) -> Result<(), HostError> {
         let Some(stdin) = &mut self.stdin else {
             return Err(self.end("the Python host ended"));
         };
@@ -400,7 +402,7 @@ impl Process {
     }
 
     /// Lets a session end; whether the process may have another one.
-    pub(super) fn end_session(&mut self) -> bool {
+    pub(in crate::python_host) fn end_session(&mut self) -> bool {
         self.limit(Some(TimeLimit::new(Duration::from_secs(2))));
         let mut ended = self.send(&ToHost::Stop).is_ok();
         while ended {

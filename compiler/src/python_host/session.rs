@@ -11,9 +11,9 @@ use std::time::UNIX_EPOCH;
 
 use md5::{Digest, Md5};
 
-use super::process::{HostError, Output, Process, TimeLimit};
-use super::{HostCallbacks, PluginHost};
 use crate::protocol::{FromHost, PythonModule, ToHost};
+use crate::python_host::process::{HostError, Output, Process, TimeLimit};
+use crate::python_host::{HostCallbacks, PluginHost};
 use crate::{Options, PythonRuntime};
 
 type Key = [u8; 16];
@@ -139,7 +139,7 @@ fn site_packages(interpreter: &Path) -> Vec<[u8; 16]> {
     stamps
 }
 
-pub(super) struct Session {
+pub(in crate::python_host) struct Session {
     /// Present until the end.
     process: Option<Process>,
     /// What the host is kept with; `None`: it ends with this compile.
@@ -150,7 +150,7 @@ pub(super) struct Session {
 
 impl Session {
     /// A host with the modules of a request, and what they declare (or why they can not be loaded).
-    pub(super) fn begin(
+    pub(in crate::python_host) fn begin(
         options: &Options,
         runtime: Option<PythonRuntime>,
         request: ToHost,

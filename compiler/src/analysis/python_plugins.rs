@@ -2,7 +2,7 @@
 //! what they look at. It sees `@plugin` before a `def`; what is made in other ways stays unseen, and a file in which there
 //! may be such is open.
 
-use super::python_text::{LogicalLine, blanked, logical_lines};
+use crate::analysis::python_text::{LogicalLine, blanked, logical_lines};
 use crate::project::Module;
 use crate::protocol::{Annotation, Parameter, ParameterKind, PluginInfo};
 use crate::world::World;
@@ -351,7 +351,7 @@ fn docstring(body: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::analysis::python_plugins::*;
 
     #[test]
     fn plugins_are_found_by_their_text() {

@@ -12,7 +12,7 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity}
 const LOOKS: u32 = 100;
 
 /// The processors of one session's turns.
-pub(super) struct Turns {
+pub(in crate::python_host) struct Turns {
     /// Where the asking thread may run otherwise.
     all: CpuSet,
     /// The process that we started.
@@ -28,7 +28,7 @@ pub(super) struct Turns {
 
 impl Turns {
     /// `None`: there is no choice of processors, or no way to choose.
-    pub(super) fn of(child: u32, is_fork: bool) -> Option<Turns> {
+    pub(in crate::python_host) fn of(child: u32, is_fork: bool) -> Option<Turns> {
         let all = sched_getaffinity(None).ok()?;
         let child = Pid::from_raw(child.try_into().ok()?)?;
         (all.count() > 1).then_some(Turns {
@@ -42,7 +42,7 @@ impl Turns {
     }
 
     /// Before the host is woken.
-    pub(super) fn wake(&mut self) {
+    pub(in crate::python_host) fn wake(&mut self) {
         let Some(host) = self.host.or_else(|| self.find()) else {
             return;
         };
@@ -56,7 +56,7 @@ impl Turns {
     }
 
     /// Waits for the host by way of `receive`.
-    pub(super) fn wait<T>(&mut self, receive: impl FnOnce() -> T) -> T {
+    pub(in crate::python_host) fn wait<T>(&mut self, receive: impl FnOnce() -> T) -> T {
         let Some(here) = self.here.take() else {
             return receive();
         };
