@@ -1,6 +1,5 @@
 //! Ids and fields of one resource. Source: language.md 12.1, 12.2.
 
-use super::json::{is_json, write_json, write_text};
 use super::plan::{FieldPlan, Plan, plans, read};
 use super::registry::registrations;
 use crate::Location;
@@ -10,6 +9,7 @@ use crate::protocol::{Identify, OwnId};
 use crate::python_host::reported;
 use crate::runtime::{Machine, ReadError, VarId};
 use crate::span::Loc;
+use crate::types::json::{is_json, write_json, write_text};
 use crate::types::{InstId, Value};
 
 /// Values that Python computed, by field.

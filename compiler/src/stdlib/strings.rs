@@ -269,10 +269,10 @@ fn json_dumps(model: &mut dyn Model, args: &Bound) -> Result<Value, PluginError>
         return external("MemoryError", "the text is too long");
     }
     let mut out = String::new();
-    match crate::export::write_json(model.heap_ref(), args.arg(0), false, &mut out) {
+    match crate::types::json::write_json(model.heap_ref(), args.arg(0), false, &mut out) {
         Ok(()) => text_value(model, &out),
-        Err(crate::export::NotJson::Unknown) => Err(PluginError::Unknown),
-        Err(crate::export::NotJson::Object) => external(
+        Err(crate::types::json::NotJson::Unknown) => Err(PluginError::Unknown),
+        Err(crate::types::json::NotJson::Object) => external(
             "TypeError",
             "Object of type DynamicProxy is not JSON serializable",
         ),

@@ -183,7 +183,7 @@ pub(in crate::template) fn write_json(
         ValueKind::None => out.push_str("null"),
         ValueKind::Bool => out.push_str(if value.is_true() { "true" } else { "false" }),
         ValueKind::Number => out.push_str(&shown(value)),
-        ValueKind::String => crate::export::write_text(value.as_str().unwrap_or(""), out),
+        ValueKind::String => crate::types::json::write_text(value.as_str().unwrap_or(""), out),
         ValueKind::Seq | ValueKind::Iterable => {
             let items: Vec<Jinja> = value.try_iter()?.collect();
             out.push('[');
@@ -208,7 +208,7 @@ pub(in crate::template) fn write_json(
                     out.push_str(separator);
                 }
                 newline(out, depth + 1);
-                crate::export::write_text(&shown(key), out);
+                crate::types::json::write_text(&shown(key), out);
                 out.push_str(": ");
                 write_json(&value.get_item(key)?, indent, depth + 1, out)?;
             }

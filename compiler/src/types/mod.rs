@@ -2,6 +2,7 @@
 
 pub mod cast;
 pub mod format;
+pub mod json;
 mod object;
 pub mod ops;
 pub mod reference;
