@@ -1,6 +1,7 @@
 //! Steward: a commit goes in at one end, the infrastructure is as the commit says at the other.
 
-pub mod agent;
+mod app;
+mod executor;
 pub mod api;
 pub mod cli;
 pub mod compile;

@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::bounds::{self, MAX_DISCOVERED, MAX_FACTS};
+use crate::executor::bounds::{self, MAX_DISCOVERED, MAX_FACTS};
 use super::engine::Loop;
 use crate::domain::{EnvironmentId, ParameterId, ResourceId, Timestamp, chain};
 use crate::store::{self, Discovered, Fact};

@@ -24,11 +24,11 @@ pub(in crate::deploy) use results::messages_json;
 use results::Round;
 
 use super::Intent;
-use super::bounds::Daily;
+use crate::executor::bounds::Daily;
 use super::code::{Code, code_of};
-use super::executor::{Executor, Message, Task};
+use crate::executor::link::{Executor, Message, Task};
 use super::facts::{self, Facts};
-use super::replies::Held;
+use crate::executor::replies::Held;
 use super::schedule::{Policy, Priority, Run, Schedule, Which};
 use crate::domain::{ActionId, DryRunId, EnvironmentId, Settings, Timestamp, chain};
 use crate::observe::{Bus, ResourceDone, What};

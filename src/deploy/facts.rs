@@ -10,9 +10,9 @@ use std::time::Instant;
 use steward_compiler::protocol::HandlerOutcome;
 use tokio::sync::Notify;
 
-use super::bounds::bound;
+use crate::executor::bounds::bound;
 use super::engine::{Loop, messages_json};
-use super::executor::{Task, TaskDone};
+use crate::executor::link::{Task, TaskDone};
 use crate::domain::{ActionId, EnvironmentId, FactTimes, HandlerStatus, Timestamp, chain};
 use crate::store::{self, ActionEnd, ActionStart, CompileRequest, Store};
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
-use super::app::{App, Hook, Looks};
+use crate::app::{App, Hook, Looks};
 use crate::config::EnvironmentConfig;
 use crate::domain::{EnvironmentId, ProjectId};
 use crate::store::{self, Environment, NewEnvironment, Store};

@@ -1,6 +1,5 @@
 //! The one file that knows everything: opens the store, starts the loops, listens, and takes it all down again.
 
-mod app;
 mod data;
 mod environments;
 mod housekeeping;
@@ -14,7 +13,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-pub use app::{App, Hook};
+pub use crate::app::{App, Hook};
 pub use data::check;
 pub use refused::Trouble;
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::{Loop, RequestError, blocked_ids};
 use crate::deploy::Intent;
 use crate::deploy::code::code_of;
-use crate::deploy::executor::Task;
+use crate::executor::link::Task;
 use crate::domain::{ActionId, DryRunId};
 
 impl Loop {

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use super::Loop;
-use crate::deploy::bounds::bound;
-use crate::deploy::executor::{Message, TaskDone};
+use crate::executor::bounds::bound;
+use crate::executor::link::{Message, TaskDone};
 use crate::deploy::facts::facts_of;
 use crate::deploy::schedule::Ended;
 use crate::domain::{Blocked, HandlerStatus, Timestamp, chain};

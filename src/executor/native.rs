@@ -13,8 +13,8 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 use steward_compiler::protocol::HandlerOutcome;
 
-use super::handler::{self, Handler};
-use super::worker::refused;
+use crate::executor::handler::{self, Handler};
+use crate::executor::agent::refused;
 use crate::deploy::Task;
 
 /// A command of a resource is ended at the limit, which takes a moment.
@@ -25,7 +25,7 @@ const MAX_STUCK: usize = 16;
 type Job = (&'static dyn Handler, Task, Map<String, Value>);
 
 #[derive(Default)]
-pub(super) struct Native {
+pub(in crate::executor) struct Native {
     runner: Option<Runner>,
     /// Resource → the thread of a run that was left behind.
     stuck: HashMap<String, JoinHandle<()>>,
@@ -38,7 +38,7 @@ struct Runner {
 }
 
 impl Native {
-    pub(super) fn run(
+    pub(in crate::executor) fn run(
         &mut self,
         handler: &'static dyn Handler,
         task: &Task,

@@ -11,23 +11,23 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, BufReader};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
-use super::bounds::{self, MAX_REPLY_BYTES};
-use super::executor::{ExecutorReply, Message};
+use crate::executor::bounds::{self, MAX_REPLY_BYTES};
+use crate::executor::link::{ExecutorReply, Message};
 
 /// A part of the room for answers, given back when it is dropped. `None`: of an answer that is our own.
-pub(super) type Held = Option<OwnedSemaphorePermit>;
+pub(in crate::executor) type Held = Option<OwnedSemaphorePermit>;
 
 /// Whose answers these are, and where they go.
-pub(super) struct Source {
-    pub(super) generation: u64,
-    pub(super) messages: mpsc::UnboundedSender<Message>,
+pub(in crate::executor) struct Source {
+    pub(in crate::executor) generation: u64,
+    pub(in crate::executor) messages: mpsc::UnboundedSender<Message>,
     /// In KiB.
-    pub(super) room: Arc<Semaphore>,
-    pub(super) silence: Duration,
+    pub(in crate::executor) room: Arc<Semaphore>,
+    pub(in crate::executor) silence: Duration,
 }
 
 /// Reads to the end; the last message is [`Message::Ended`].
-pub(super) async fn read(stdout: impl AsyncRead + Unpin, source: Source) {
+pub(in crate::executor) async fn read(stdout: impl AsyncRead + Unpin, source: Source) {
     let mut stdout = BufReader::new(stdout);
     let why = loop {
         match next(&mut stdout, &source).await {

@@ -13,7 +13,7 @@ const MINUTE_BYTES: usize = 64 << 10;
 const MINUTE: Duration = Duration::from_secs(60);
 
 /// Copies what comes out of `stream` to our own error output, until its end.
-pub(super) fn follow(stream: impl Read + Send + 'static, agent: &str) {
+pub(in crate::executor) fn follow(stream: impl Read + Send + 'static, agent: &str) {
     let mut printed = Printed::new(agent, io::stderr());
     // It ends with the last process that has the stream open.
     std::thread::spawn(move || printed.copy(stream));
@@ -130,7 +130,7 @@ fn plain(bytes: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::executor::output_capture::*;
 
     fn printed(bytes: &[u8]) -> Vec<String> {
         let mut printed = Printed::new("host", Vec::new());

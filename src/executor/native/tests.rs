@@ -2,7 +2,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use super::*;
-use crate::agent::handler::{Context, Error};
+use crate::executor::handler::{Context, Error};
 use crate::domain::ActionId;
 
 /// Hangs while somebody holds this.

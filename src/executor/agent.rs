@@ -5,17 +5,18 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 use steward_compiler::protocol::HandlerOutcome;
 
-use super::code::Code;
-use super::handler::{self, Context};
-use super::native::Native;
-use super::python::{Limits, PythonHost};
-use crate::deploy::{Task, TaskDone, bounds};
+use crate::executor::code_folder::Code;
+use crate::executor::handler::{self, Context};
+use crate::executor::native::Native;
+use crate::executor::python::{Limits, PythonHost};
+use crate::deploy::{Task, TaskDone};
+use crate::executor::bounds;
 use crate::domain::{HandlerStatus, Timestamp};
 
 /// Puts a handler's question to the server: method and arguments, status and body.
-pub(super) type Ask = Box<dyn Fn(String, Map<String, Value>) -> (u16, Value) + Send>;
+pub(in crate::executor) type Ask = Box<dyn Fn(String, Map<String, Value>) -> (u16, Value) + Send>;
 
-pub(super) struct Worker {
+pub(in crate::executor) struct Worker {
     agent: String,
     limits: Limits,
     ask: Ask,
@@ -24,7 +25,7 @@ pub(super) struct Worker {
 }
 
 impl Worker {
-    pub(super) fn new(agent: String, limits: Limits, ask: Ask) -> Self {
+    pub(in crate::executor) fn new(agent: String, limits: Limits, ask: Ask) -> Self {
         Self {
             agent,
             limits,
@@ -34,18 +35,18 @@ impl Worker {
         }
     }
 
-    pub(super) fn has_host(&self) -> bool {
+    pub(in crate::executor) fn has_host(&self) -> bool {
         self.host.is_some()
     }
 
     /// Ends the Python host, if there is one; what its handlers cached is let go of in order.
-    pub(super) fn end_host(&mut self) {
+    pub(in crate::executor) fn end_host(&mut self) {
         if let Some((_, host)) = self.host.take() {
             host.stop();
         }
     }
 
-    pub(super) fn run(&mut self, task: Task, code: &Arc<Code>) -> TaskDone {
+    pub(in crate::executor) fn run(&mut self, task: Task, code: &Arc<Code>) -> TaskDone {
         let started_us = Timestamp::now().0;
         let mut outcome = match serde_json::from_str::<Map<String, Value>>(&task.attributes) {
             Err(error) => refused(&format!(
@@ -121,7 +122,7 @@ impl Worker {
 }
 
 /// A resource that could not be handed to any handler.
-pub(super) fn refused(message: &str) -> HandlerOutcome {
+pub(in crate::executor) fn refused(message: &str) -> HandlerOutcome {
     let mut context = Context::default();
     context.error(message);
     context.into_outcome(HandlerStatus::Unavailable)

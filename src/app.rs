@@ -8,8 +8,8 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::environments::Hooks;
-use super::refused::Book;
+use crate::server::environments::Hooks;
+use crate::server::refused::Book;
 use crate::compile::{self, Compiler, Grant, Pool, Proxy, SecretVariables, Source};
 use crate::deploy::{self, Engine};
 use crate::domain::chain;
@@ -48,33 +48,33 @@ pub struct App {
     pub facts: FactTimes,
     /// What repositories may be set over the API.
     pub repositories: RepositoryRules,
-    pub(super) running: Arc<Mutex<HashMap<EnvironmentId, Running>>>,
+    pub(in crate::app) running: Arc<Mutex<HashMap<EnvironmentId, Running>>>,
     /// Held while loops are started or stopped, so that an environment never has two.
-    pub(super) lifecycle: Arc<tokio::sync::Mutex<()>>,
-    pub(super) pool: Pool,
-    pub(super) data: PathBuf,
-    pub(super) shutdown: CancellationToken,
-    pub(super) looks: Arc<Mutex<HashMap<EnvironmentId, Arc<Looks>>>>,
-    pub(super) refused: Book,
+    pub(in crate::app) lifecycle: Arc<tokio::sync::Mutex<()>>,
+    pub(in crate::app) pool: Pool,
+    pub(in crate::app) data: PathBuf,
+    pub(in crate::app) shutdown: CancellationToken,
+    pub(in crate::app) looks: Arc<Mutex<HashMap<EnvironmentId, Arc<Looks>>>>,
+    pub(in crate::app) refused: Book,
     /// What stands for secrets in the store is made with it.
-    pub(super) digest_key: [u8; 32],
-    pub(super) checkouts: Arc<tokio::sync::RwLock<()>>,
+    pub(in crate::app) digest_key: [u8; 32],
+    pub(in crate::app) checkouts: Arc<tokio::sync::RwLock<()>>,
 }
 
 /// How an environment of the configuration looks at its repository.
-pub(super) struct Looks {
+pub(in crate::app) struct Looks {
     /// The credentials are for this one, and for no other that somebody may set later.
-    pub(super) repo_url: String,
-    pub(super) poll: Duration,
-    pub(super) watch: bool,
-    pub(super) credentials: Credentials,
+    pub(in crate::app) repo_url: String,
+    pub(in crate::app) poll: Duration,
+    pub(in crate::app) watch: bool,
+    pub(in crate::app) credentials: Credentials,
     /// As the credentials: for this repository only.
-    pub(super) secrets: SecretVariables,
+    pub(in crate::app) secrets: SecretVariables,
     /// Hosts that its compiles may reach.
-    pub(super) network: Vec<Grant>,
+    pub(in crate::app) network: Vec<Grant>,
 }
 
-pub(super) struct Running {
+pub(in crate::app) struct Running {
     engine: Engine,
     compiler: Compiler,
     stop: CancellationToken,
@@ -82,7 +82,7 @@ pub(super) struct Running {
 }
 
 impl Running {
-    pub(super) async fn stop(self, id: EnvironmentId) {
+    pub(in crate::app) async fn stop(self, id: EnvironmentId) {
         self.stop.cancel();
         self.engine.stop().await;
         for task in self.tasks {
@@ -125,7 +125,7 @@ impl App {
         }
     }
 
-    pub(super) fn set_looks(&self, id: EnvironmentId, looks: Looks) {
+    pub(in crate::app) fn set_looks(&self, id: EnvironmentId, looks: Looks) {
         let mut all = self.looks.lock().unwrap_or_else(PoisonError::into_inner);
         all.insert(id, Arc::new(looks));
     }
@@ -262,7 +262,7 @@ impl App {
         running.stop(id).await;
     }
 
-    pub(super) fn locked(&self) -> std::sync::MutexGuard<'_, HashMap<EnvironmentId, Running>> {
+    pub(in crate::app) fn locked(&self) -> std::sync::MutexGuard<'_, HashMap<EnvironmentId, Running>> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -4,12 +4,6 @@
 //! order; agents run side by side. Native handlers run here; Python handlers in a Python host below this process, one an
 //! agent and code, started when the first task needs it. At the end of stdin it ends: the server is gone.
 
-mod code;
-pub mod handler;
-mod native;
-mod printed;
-mod python;
-mod worker;
 
 use std::collections::HashMap;
 use std::io::{self, BufReader, BufWriter};
@@ -23,11 +17,12 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 use steward_compiler::protocol;
 
-use crate::deploy::{BEAT, ExecutorCommand, ExecutorReply, Task, bounds};
+use crate::deploy::{BEAT, ExecutorCommand, ExecutorReply, Task};
+use crate::executor::bounds;
 use crate::process;
-use code::Code;
-pub use python::Limits;
-use worker::Worker;
+use crate::executor::code_folder::Code;
+pub use crate::executor::python::Limits;
+use crate::executor::agent::Worker;
 
 /// A handler waits this long for what it asked of the server.
 const ANSWER: Duration = Duration::from_secs(60);

@@ -12,13 +12,13 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 use steward_compiler::protocol::{self, FromHost, HandlerOutcome, ToHost};
 
-use super::code::Code;
-use super::printed;
-use super::worker::Ask;
+use crate::executor::code_folder::Code;
+use crate::executor::output_capture as printed;
+use crate::executor::agent::Ask;
 use crate::deploy::Task;
-use crate::deploy::bounds::MAX_REPLY_BYTES;
+use crate::executor::bounds::MAX_REPLY_BYTES;
 use crate::process;
-use watchdog::Watchdog;
+use crate::executor::python::watchdog::Watchdog;
 
 /// How long module code may take.
 #[derive(Debug, Clone, Copy)]
@@ -41,7 +41,7 @@ const STOP: Duration = Duration::from_secs(3);
 const END: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
-pub(super) struct PythonHost {
+pub(in crate::executor) struct PythonHost {
     watchdog: Watchdog,
     child: Child,
     stdin: ChildStdin,
@@ -60,7 +60,7 @@ impl Drop for PythonHost {
 
 impl PythonHost {
     /// Starts a host and lets it import the modules of `code`.
-    pub(super) fn start(code: &Code, agent: &str, limits: Limits) -> io::Result<Self> {
+    pub(in crate::executor) fn start(code: &Code, agent: &str, limits: Limits) -> io::Result<Self> {
         let missing = || io::Error::other("no Python of 3.11 or later was found on this machine");
         let python = code.python.as_ref().ok_or_else(missing)?;
         let mut child = python
@@ -119,11 +119,11 @@ impl PythonHost {
     }
 
     /// Runs one resource through its handler. After an error the host is of no use any more.
-    pub(super) fn is_alive(&mut self) -> bool {
+    pub(in crate::executor) fn is_alive(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
     }
 
-    pub(super) fn deploy(
+    pub(in crate::executor) fn deploy(
         &mut self,
         task: &Task,
         mut resource: Map<String, Value>,
@@ -131,7 +131,7 @@ impl PythonHost {
     ) -> io::Result<HandlerOutcome> {
         let module = task.resource_type.split("::").next().unwrap_or_default();
         if let Some(broken) = self.broken.iter().find(|broken| broken.module == module) {
-            let mut context = super::handler::Context::default();
+            let mut context = crate::executor::handler::Context::default();
             context.error(&format!(
                 "agent {} failed to load the following modules: {}: {}\n{}",
                 task.agent, broken.module, broken.message, broken.traceback
@@ -187,7 +187,7 @@ impl PythonHost {
     }
 
     /// Lets the host run its delete hooks and end; one that takes too long for that is ended.
-    pub(super) fn stop(mut self) {
+    pub(in crate::executor) fn stop(mut self) {
         let stopped = self.within("the end of the Python host", STOP, "", |host| {
             protocol::write_frame(&mut host.stdin, &ToHost::Stop)?;
             while !matches!(host.read()?, FromHost::Bye) {}

@@ -35,7 +35,7 @@ class RowHandler(CRUDHandler):
 "#;
 
 /// Code with the module `net` below `dir`.
-pub(in crate::agent) fn code(dir: &Path, source: &str) -> Code {
+pub(in crate::executor::process) fn code(dir: &Path, source: &str) -> Code {
     let path = dir.join("net/plugins/__init__.py");
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     fs::write(&path, source).unwrap();
@@ -125,8 +125,8 @@ fn a_handler_that_hangs_is_stopped_with_all_it_started() {
     wait_until_gone(fs::read_to_string(&pid_file).unwrap().parse().unwrap());
     // The worker names the resource, and starts another host for the next.
     let code = std::sync::Arc::new(code(dir.path(), &source));
-    let mut worker = crate::agent::worker::Worker::new("host".into(), limits, nobody());
-    let run = |worker: &mut crate::agent::worker::Worker, name: &str| {
+    let mut worker = crate::executor::agent::Worker::new("host".into(), limits, nobody());
+    let run = |worker: &mut crate::executor::agent::Worker, name: &str| {
         let mut task = self::task(name).0;
         task.limit_ms = 1500;
         let done = worker.run(task, &code);
@@ -194,7 +194,7 @@ class RowHandler(CRUDHandler):
 fn a_commit_that_changes_no_python_keeps_the_host_and_one_at_rest_ends_in_order() {
     let dir = tempfile::tempdir().unwrap();
     let at = |name: &str| dir.path().join(name);
-    let mut worker = crate::agent::worker::Worker::new("host".into(), Limits::default(), nobody());
+    let mut worker = crate::executor::agent::Worker::new("host".into(), Limits::default(), nobody());
     let name = at("pids").to_str().unwrap().to_owned();
     let mut run = |code: Code| {
         let done = worker.run(self::task(&name).0, &std::sync::Arc::new(code));

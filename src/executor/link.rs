@@ -17,10 +17,10 @@ use tokio::sync::{Semaphore, mpsc};
 use crate::domain::{ActionId, EnvironmentId, Timestamp};
 use crate::process;
 
-use super::CodeModule;
-use super::bounds::MAX_REPLY_BYTES;
-use super::code::AgentCode;
-use super::replies::{self, Held};
+use crate::deploy::CodeModule;
+use crate::executor::bounds::MAX_REPLY_BYTES;
+use crate::deploy::code::AgentCode;
+use crate::executor::replies::{self, Held};
 
 /// How often an executor says that it runs.
 pub const BEAT: Duration = Duration::from_secs(5);
@@ -138,7 +138,7 @@ const WRITE_PATIENCE: std::time::Duration = std::time::Duration::from_secs(30);
 
 /// The executor process of one environment.
 #[derive(Debug)]
-pub(super) struct Executor {
+pub(in crate::executor) struct Executor {
     environment: EnvironmentId,
     python: Option<PythonRuntime>,
     done: mpsc::UnboundedSender<Message>,
@@ -158,7 +158,7 @@ struct Running {
 
 /// What comes back from a child: `generation` tells which.
 #[derive(Debug)]
-pub(super) enum Message {
+pub(in crate::executor) enum Message {
     Done {
         generation: u64,
         done: Box<TaskDone>,
@@ -179,7 +179,7 @@ pub(super) enum Message {
 }
 
 impl Executor {
-    pub(super) fn new(
+    pub(in crate::executor) fn new(
         environment: EnvironmentId,
         python: Option<PythonRuntime>,
         done: mpsc::UnboundedSender<Message>,
@@ -195,12 +195,12 @@ impl Executor {
     }
 
     /// Starts the process if there is none, so that the first task does not wait for it.
-    pub(super) fn warm(&mut self) -> std::io::Result<()> {
+    pub(in crate::executor) fn warm(&mut self) -> std::io::Result<()> {
         self.start().map(|_| ())
     }
 
     /// Hands a task over. What cannot be handed over comes back as done, `unavailable`.
-    pub(super) async fn run(&mut self, task: Task, code: &AgentCode) {
+    pub(in crate::executor) async fn run(&mut self, task: Task, code: &AgentCode) {
         let now = Timestamp::now().0;
         let open = (task.resource_id.clone(), task.dry_run, now);
         let action = task.action;
@@ -254,7 +254,7 @@ impl Executor {
     }
 
     /// Takes note of an answer. `None`: it is from a process that was given up.
-    pub(super) fn answered(&mut self, generation: u64, done: TaskDone) -> Option<TaskDone> {
+    pub(in crate::executor) fn answered(&mut self, generation: u64, done: TaskDone) -> Option<TaskDone> {
         if generation != self.generation {
             return None;
         }
@@ -265,7 +265,7 @@ impl Executor {
     }
 
     /// Gives a handler its answer, if the process that asked is still there.
-    pub(super) async fn answer(
+    pub(in crate::executor) async fn answer(
         &mut self,
         generation: u64,
         id: u64,
@@ -289,7 +289,7 @@ impl Executor {
     }
 
     /// The process ended, or is given up: what it was running is `unavailable`.
-    pub(super) fn ended(&mut self, generation: u64, why: Option<&str>) -> Vec<TaskDone> {
+    pub(in crate::executor) fn ended(&mut self, generation: u64, why: Option<&str>) -> Vec<TaskDone> {
         if generation != self.generation {
             return Vec::new();
         }
@@ -306,7 +306,7 @@ impl Executor {
     }
 
     /// Ends the process; what it was running is `unavailable`, and says why.
-    pub(super) fn stop(&mut self, message: &str) -> Vec<TaskDone> {
+    pub(in crate::executor) fn stop(&mut self, message: &str) -> Vec<TaskDone> {
         let Some(mut running) = self.running.take() else {
             return Vec::new();
         };

@@ -14,14 +14,14 @@ use crate::files::{self, Files};
 
 /// The Python code of a version.
 #[derive(Debug)]
-pub(super) struct Code {
+pub(in crate::executor) struct Code {
     /// The same for the same content, wherever it lies.
-    pub(super) key: String,
-    pub(super) modules: Vec<PythonModule>,
+    pub(in crate::executor) key: String,
+    pub(in crate::executor) modules: Vec<PythonModule>,
     /// Modules whose content cannot be had.
-    pub(super) broken: Vec<BrokenModule>,
-    pub(super) python: Option<Python>,
-    pub(super) environment_id: EnvironmentId,
+    pub(in crate::executor) broken: Vec<BrokenModule>,
+    pub(in crate::executor) python: Option<Python>,
+    pub(in crate::executor) environment_id: EnvironmentId,
     /// As it was announced.
     announced: Vec<CodeModule>,
 }
@@ -33,7 +33,7 @@ struct Read<'a> {
 }
 
 impl Code {
-    pub(super) fn new(
+    pub(in crate::executor) fn new(
         announced: Vec<CodeModule>,
         python: Option<Python>,
         environment_id: EnvironmentId,
@@ -80,7 +80,7 @@ impl Code {
     }
 
     /// The same once more, if it is not all there, but may be now.
-    pub(super) fn again(&self) -> Option<Self> {
+    pub(in crate::executor) fn again(&self) -> Option<Self> {
         let is_good = self.broken.is_empty() && self.is_on_disk();
         (!is_good).then(|| {
             let announced = self.announced.clone();
@@ -89,13 +89,13 @@ impl Code {
     }
 
     /// Somebody may have cleared the folder.
-    pub(super) fn is_on_disk(&self) -> bool {
+    pub(in crate::executor) fn is_on_disk(&self) -> bool {
         let mut files = self.modules.iter().flat_map(|module| &module.files);
         files.all(|file| Path::new(&file.path).exists())
     }
 
     /// The module of a resource type has Python code of its own, so its handlers win over native ones.
-    pub(super) fn has_module_of(&self, resource_type: &str) -> bool {
+    pub(in crate::executor) fn has_module_of(&self, resource_type: &str) -> bool {
         let module = resource_type.split("::").next().unwrap_or_default();
         let is_whole = self
             .modules
@@ -199,7 +199,7 @@ fn in_place(module: &CodeModule) -> PythonModule {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::executor::code_folder::*;
 
     #[test]
     fn code_lies_where_its_content_says_and_what_is_cut_off_is_mended() {
