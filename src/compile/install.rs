@@ -6,7 +6,6 @@ use tokio_util::sync::CancellationToken;
 
 use super::run::{Context, Failure, Stages, begin, blocking, checkouts, folder_of};
 use super::worker::Pool;
-use crate::deploy;
 use crate::domain::{EnvironmentId, chain};
 use crate::files;
 use crate::git;
@@ -104,17 +103,18 @@ pub async fn restore_modules(
         let Some(number) = environment.active_version else {
             return Ok(());
         };
-        let interpreter = deploy::interpreter_of(store, environment.id, number);
-        let interpreter = interpreter.await.map_err(|error| chain(&error))?;
+        let version = store.version_fetch(environment.id, number).await;
+        let Some(version) = version.map_err(|error| chain(&error))? else {
+            return Ok(());
+        };
+        let interpreter = VersionCode::read(version.modules).interpreter;
         let (Some(interpreter), Some(python)) = (interpreter, pool.python().cloned()) else {
             return Ok(());
         };
         if interpreter.is_file() {
             return Ok(());
         }
-        let version = store.version_fetch(environment.id, number).await;
-        let version = version.map_err(|error| chain(&error))?;
-        let Some(commit) = version.and_then(|version| version.commit_id) else {
+        let Some(commit) = version.commit_id else {
             return Ok(());
         };
         let source =

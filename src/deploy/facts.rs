@@ -10,10 +10,10 @@ use std::time::Instant;
 use steward_compiler::protocol::HandlerOutcome;
 use tokio::sync::Notify;
 
-use crate::executor::bounds::bound;
 use super::engine::{Loop, messages_json};
-use crate::executor::link::{Task, TaskDone};
 use crate::domain::{ActionId, EnvironmentId, FactTimes, HandlerStatus, Timestamp, chain};
+use crate::executor::bounds::bound;
+use crate::executor::protocol::{Task, TaskDone};
 use crate::store::{self, ActionEnd, ActionStart, CompileRequest, Store};
 
 /// (resource, name of the fact)

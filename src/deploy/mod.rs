@@ -12,9 +12,6 @@ mod intent;
 mod schedule;
 
 pub use ask::{discovered_input, fact_json};
-pub use code::{
-    CodeFile, CodeModule, Content, Needed, VersionCode, interpreter_of, needed_by_code, sweep,
-};
+pub use code::{Needed, needed_by_code, sweep};
 pub use engine::{Engine, Method, Options, RequestError, Scheduled};
-pub use crate::executor::link::{BEAT, ExecutorCommand, ExecutorReply, Python, Task, TaskDone};
 pub use intent::Intent;

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 use steward_compiler::protocol::HandlerOutcome;
 
+use crate::domain::{HandlerStatus, Timestamp};
+use crate::executor::bounds;
 use crate::executor::code_folder::Code;
 use crate::executor::handler::{self, Context};
 use crate::executor::native::Native;
+use crate::executor::protocol::{Task, TaskDone};
 use crate::executor::python::{Limits, PythonHost};
-use crate::deploy::{Task, TaskDone};
-use crate::executor::bounds;
-use crate::domain::{HandlerStatus, Timestamp};
 
 /// Puts a handler's question to the server: method and arguments, status and body.
 pub(in crate::executor) type Ask = Box<dyn Fn(String, Map<String, Value>) -> (u16, Value) + Send>;

@@ -12,7 +12,9 @@ mod values;
 use steward_compiler::protocol::HandlerOutcome;
 
 pub(in crate::executor) use crate::executor::bounds::daily::Daily;
-pub use crate::executor::bounds::values::{MAX_DISCOVERED, MAX_FACTS, check_fact, check_found, json_bytes};
+pub use crate::executor::bounds::values::{
+    MAX_DISCOVERED, MAX_FACTS, check_fact, check_found, json_bytes,
+};
 
 /// Of one log line: its text and its arguments. A traceback of some hundred frames fits.
 pub const LINE_BYTES: usize = 16 << 10;

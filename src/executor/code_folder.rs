@@ -8,8 +8,9 @@ use std::path::{Path, PathBuf};
 use sha2::{Digest, Sha256};
 use steward_compiler::protocol::{BrokenModule, PythonFile, PythonModule};
 
-use crate::deploy::{CodeFile, CodeModule, Content, Python};
 use crate::domain::EnvironmentId;
+use crate::domain::{CodeFile, CodeModule, Content};
+use crate::executor::protocol::Python;
 use crate::files::{self, Files};
 
 /// The Python code of a version.

@@ -1,12 +1,19 @@
-//! TODO
+//! Executors: processes that bring the resources of an environment to their desired state.
+//!
+//! The server holds the near end of an executor ([`link`]), a child process of the same binary is the far end ([`process`]), and
+//! [`protocol`] is what they say to one another. In the process, `agent` works off one agent's tasks in order, with a native
+//! handler (`handler`, run by `native`) or through a Python host (`python`) that imports the version's code from a folder
+//! (`code_folder`). How much of what handlers say is kept is in [`bounds`].
 
-pub(super) mod agent;
-pub(super) mod bounds;
-pub(super) mod code_folder;
-pub(super) mod handler;
-pub(super) mod link;
-pub(super) mod native;
-pub(super) mod output_capture;
-pub(super) mod process;
-pub(super) mod python;
-pub(super) mod replies;
+mod agent;
+pub(crate) mod agent_code;
+pub mod bounds;
+mod code_folder;
+pub mod handler;
+pub(crate) mod link;
+mod native;
+mod output_capture;
+pub mod process;
+pub mod protocol;
+mod python;
+mod replies;

@@ -13,9 +13,9 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 use steward_compiler::protocol::HandlerOutcome;
 
-use crate::executor::handler::{self, Handler};
 use crate::executor::agent::refused;
-use crate::deploy::Task;
+use crate::executor::handler::{self, Handler};
+use crate::executor::protocol::Task;
 
 /// A command of a resource is ended at the limit, which takes a moment.
 const GRACE: Duration = Duration::from_secs(2);

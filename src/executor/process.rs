@@ -4,7 +4,6 @@
 //! order; agents run side by side. Native handlers run here; Python handlers in a Python host below this process, one an
 //! agent and code, started when the first task needs it. At the end of stdin it ends: the server is gone.
 
-
 use std::collections::HashMap;
 use std::io::{self, BufReader, BufWriter};
 use std::process::ExitCode;
@@ -17,12 +16,12 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 use steward_compiler::protocol;
 
-use crate::deploy::{BEAT, ExecutorCommand, ExecutorReply, Task};
-use crate::executor::bounds;
-use crate::process;
-use crate::executor::code_folder::Code;
-pub use crate::executor::python::Limits;
 use crate::executor::agent::Worker;
+use crate::executor::bounds;
+use crate::executor::code_folder::Code;
+use crate::executor::protocol::{BEAT, ExecutorCommand, ExecutorReply, Task};
+pub use crate::executor::python::Limits;
+use crate::process;
 
 /// A handler waits this long for what it asked of the server.
 const ANSWER: Duration = Duration::from_secs(60);

@@ -12,13 +12,13 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 use steward_compiler::protocol::{self, FromHost, HandlerOutcome, ToHost};
 
+use crate::executor::agent::Ask;
+use crate::executor::bounds::MAX_REPLY_BYTES;
 use crate::executor::code_folder::Code;
 use crate::executor::output_capture as printed;
-use crate::executor::agent::Ask;
-use crate::deploy::Task;
-use crate::executor::bounds::MAX_REPLY_BYTES;
-use crate::process;
+use crate::executor::protocol::Task;
 use crate::executor::python::watchdog::Watchdog;
+use crate::process;
 
 /// How long module code may take.
 #[derive(Debug, Clone, Copy)]

@@ -12,7 +12,8 @@ use tokio::io::{AsyncRead, AsyncReadExt, BufReader};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use crate::executor::bounds::{self, MAX_REPLY_BYTES};
-use crate::executor::link::{ExecutorReply, Message};
+use crate::executor::link::Message;
+use crate::executor::protocol::ExecutorReply;
 
 /// A part of the room for answers, given back when it is dropped. `None`: of an answer that is our own.
 pub(in crate::executor) type Held = Option<OwnedSemaphorePermit>;

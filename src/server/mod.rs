@@ -15,10 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use crate::app::{App, Hook};
 pub use data::check;
-pub use refused::Trouble;
 
-use environments::Hooks;
-use refused::Book;
 
 use crate::api;
 use crate::compile::{self, Pool};
@@ -151,7 +148,7 @@ impl Server {
             data,
             shutdown: CancellationToken::new(),
             looks: Arc::default(),
-            refused: Book::default(),
+            refused: RefusedEnvironments::default(),
             digest_key,
             checkouts: Arc::default(),
         };

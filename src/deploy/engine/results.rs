@@ -5,11 +5,12 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use super::Loop;
-use crate::executor::bounds::bound;
-use crate::executor::link::{Message, TaskDone};
 use crate::deploy::facts::facts_of;
 use crate::deploy::schedule::Ended;
 use crate::domain::{Blocked, HandlerStatus, Timestamp, chain};
+use crate::executor::bounds::bound;
+use crate::executor::link::Message;
+use crate::executor::protocol::TaskDone;
 use crate::observe::{ResourceDone, Summary, What};
 use crate::store::{self, ActionEnd};
 

@@ -16,8 +16,8 @@ use std::time::{Duration, Instant};
 use serde_json::{Map, Value, json};
 use steward_compiler::protocol::{HandlerOutcome, LogLine};
 
-use crate::deploy::Task;
 use crate::domain::{Change, HandlerStatus, Timestamp};
+use crate::executor::protocol::Task;
 
 type Attributes = Map<String, Value>;
 

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use steward_compiler::protocol::HandlerOutcome;
 
 use super::{native, replacement, run};
-use crate::deploy::Task;
 use crate::domain::ActionId;
+use crate::executor::protocol::Task;
 
 fn deploy_with(
     resource_type: &str,

@@ -2,8 +2,8 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use super::*;
-use crate::executor::handler::{Context, Error};
 use crate::domain::ActionId;
+use crate::executor::handler::{Context, Error};
 
 /// Hangs while somebody holds this.
 static HELD: Mutex<()> = Mutex::new(());

@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use super::*;
-use crate::deploy::{CodeFile, CodeModule, Content, Python};
 use crate::domain::{ActionId, EnvironmentId};
+use crate::domain::{CodeFile, CodeModule, Content};
+use crate::executor::protocol::Python;
 
 const HANDLER: &str = r#"
 import subprocess, time
@@ -194,7 +195,8 @@ class RowHandler(CRUDHandler):
 fn a_commit_that_changes_no_python_keeps_the_host_and_one_at_rest_ends_in_order() {
     let dir = tempfile::tempdir().unwrap();
     let at = |name: &str| dir.path().join(name);
-    let mut worker = crate::executor::agent::Worker::new("host".into(), Limits::default(), nobody());
+    let mut worker =
+        crate::executor::agent::Worker::new("host".into(), Limits::default(), nobody());
     let name = at("pids").to_str().unwrap().to_owned();
     let mut run = |code: Code| {
         let done = worker.run(self::task(&name).0, &std::sync::Arc::new(code));

@@ -5,8 +5,8 @@ use steward_compiler::protocol::{HandlerOutcome, LogLine, write_frame};
 use tokio::io::AsyncWriteExt;
 
 use super::*;
-use crate::deploy::TaskDone;
 use crate::domain::ActionId;
+use crate::executor::protocol::TaskDone;
 
 fn source(room_kib: usize) -> (Source, mpsc::UnboundedReceiver<Message>) {
     let (messages, received) = mpsc::unbounded_channel();

@@ -1,5 +1,12 @@
 //! What the API and the command line reach the server by, and the loops of its environments.
 
+mod hooks;
+mod refused;
+
+pub use hooks::Hooks;
+pub(crate) use refused::{Entry, RefusedEnvironments};
+pub use refused::Trouble;
+
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,8 +15,6 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::server::environments::Hooks;
-use crate::server::refused::Book;
 use crate::compile::{self, Compiler, Grant, Pool, Proxy, SecretVariables, Source};
 use crate::deploy::{self, Engine};
 use crate::domain::chain;
@@ -48,33 +53,33 @@ pub struct App {
     pub facts: FactTimes,
     /// What repositories may be set over the API.
     pub repositories: RepositoryRules,
-    pub(in crate::app) running: Arc<Mutex<HashMap<EnvironmentId, Running>>>,
+    pub(crate) running: Arc<Mutex<HashMap<EnvironmentId, Running>>>,
     /// Held while loops are started or stopped, so that an environment never has two.
-    pub(in crate::app) lifecycle: Arc<tokio::sync::Mutex<()>>,
-    pub(in crate::app) pool: Pool,
-    pub(in crate::app) data: PathBuf,
-    pub(in crate::app) shutdown: CancellationToken,
-    pub(in crate::app) looks: Arc<Mutex<HashMap<EnvironmentId, Arc<Looks>>>>,
-    pub(in crate::app) refused: Book,
+    pub(crate) lifecycle: Arc<tokio::sync::Mutex<()>>,
+    pub(crate) pool: Pool,
+    pub(crate) data: PathBuf,
+    pub(crate) shutdown: CancellationToken,
+    pub(crate) looks: Arc<Mutex<HashMap<EnvironmentId, Arc<Looks>>>>,
+    pub(crate) refused: RefusedEnvironments,
     /// What stands for secrets in the store is made with it.
-    pub(in crate::app) digest_key: [u8; 32],
-    pub(in crate::app) checkouts: Arc<tokio::sync::RwLock<()>>,
+    pub(crate) digest_key: [u8; 32],
+    pub(crate) checkouts: Arc<tokio::sync::RwLock<()>>,
 }
 
 /// How an environment of the configuration looks at its repository.
-pub(in crate::app) struct Looks {
+pub(crate) struct Looks {
     /// The credentials are for this one, and for no other that somebody may set later.
-    pub(in crate::app) repo_url: String,
-    pub(in crate::app) poll: Duration,
-    pub(in crate::app) watch: bool,
-    pub(in crate::app) credentials: Credentials,
+    pub(crate) repo_url: String,
+    pub(crate) poll: Duration,
+    pub(crate) watch: bool,
+    pub(crate) credentials: Credentials,
     /// As the credentials: for this repository only.
-    pub(in crate::app) secrets: SecretVariables,
+    pub(crate) secrets: SecretVariables,
     /// Hosts that its compiles may reach.
-    pub(in crate::app) network: Vec<Grant>,
+    pub(crate) network: Vec<Grant>,
 }
 
-pub(in crate::app) struct Running {
+pub(crate) struct Running {
     engine: Engine,
     compiler: Compiler,
     stop: CancellationToken,
@@ -82,7 +87,7 @@ pub(in crate::app) struct Running {
 }
 
 impl Running {
-    pub(in crate::app) async fn stop(self, id: EnvironmentId) {
+    pub(crate) async fn stop(self, id: EnvironmentId) {
         self.stop.cancel();
         self.engine.stop().await;
         for task in self.tasks {
@@ -125,7 +130,7 @@ impl App {
         }
     }
 
-    pub(in crate::app) fn set_looks(&self, id: EnvironmentId, looks: Looks) {
+    pub(crate) fn set_looks(&self, id: EnvironmentId, looks: Looks) {
         let mut all = self.looks.lock().unwrap_or_else(PoisonError::into_inner);
         all.insert(id, Arc::new(looks));
     }
@@ -193,7 +198,10 @@ impl App {
             store: self.store.clone(),
             bus: self.bus.clone(),
             pool: self.pool.clone(),
-            engine: engine.clone(),
+            engine: WakeHandle::new({
+                let engine = engine.clone();
+                move || engine.wake()
+            }),
             data: self.data.clone(),
             poll: looks.poll,
             credentials: looks.credentials.clone(),
@@ -262,7 +270,9 @@ impl App {
         running.stop(id).await;
     }
 
-    pub(in crate::app) fn locked(&self) -> std::sync::MutexGuard<'_, HashMap<EnvironmentId, Running>> {
+    pub(crate) fn locked(
+        &self,
+    ) -> std::sync::MutexGuard<'_, HashMap<EnvironmentId, Running>> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
