@@ -9,9 +9,9 @@ use super::args::{self, Args, Segment};
 use super::environment::scope;
 use super::error::ApiError;
 use super::{Answer, Body, answer, wire, with};
+use crate::app::App;
 use crate::deploy::{Engine, Method};
 use crate::domain::{DryRunId, EnvironmentId};
-use crate::server::App;
 use crate::store::DryRunResult;
 
 pub(super) fn routes(app: &App) -> BoxedFilter<(Body,)> {

@@ -9,7 +9,7 @@ use super::args::{self, Args, Segment};
 use super::environment::scope;
 use super::error::ApiError;
 use super::{Answer, Body, answer, page, wire, with};
-use crate::server::App;
+use crate::app::App;
 use crate::store::{Environment, StoredResource};
 
 pub(super) fn routes(app: &App) -> BoxedFilter<(Body,)> {

@@ -10,9 +10,9 @@ use super::desired::contains;
 use super::environment::scope;
 use super::error::ApiError;
 use super::{Answer, Body, answer, page, with};
+use crate::app::App;
 use crate::deploy;
 use crate::domain::ResourceId;
-use crate::server::App;
 use crate::store::{Discovered, Environment};
 
 pub(super) fn routes(app: &App) -> BoxedFilter<(Body,)> {

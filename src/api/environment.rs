@@ -6,9 +6,9 @@ use warp::{Filter, filters::BoxedFilter};
 use super::args::{self, Args, Segment};
 use super::error::ApiError;
 use super::{Answer, Body, answer, page, wire, with};
+use crate::app::App;
 use crate::domain::{DEFINITIONS, EnvironmentId, SettingError, check_setting};
 use crate::git::RepositoryRules;
-use crate::server::App;
 use crate::store::{Environment, NewEnvironment};
 
 pub(super) fn routes(app: &App) -> BoxedFilter<(Body,)> {

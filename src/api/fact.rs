@@ -9,9 +9,9 @@ use super::desired::contains;
 use super::environment::scope;
 use super::error::ApiError;
 use super::{Answer, Body, answer, page, with};
+use crate::app::App;
 use crate::deploy::fact_json as fact;
 use crate::domain::{EnvironmentId, ParameterId, Timestamp};
-use crate::server::App;
 use crate::store::{CompileRequest, Environment, Fact};
 
 pub(super) fn routes(app: &App) -> BoxedFilter<(Body,)> {

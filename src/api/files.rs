@@ -14,8 +14,8 @@ use super::args::{self, Args, Segment};
 use super::error::ApiError;
 use super::upload::{self, Spooled};
 use super::{Answer, Body, answer, with};
+use crate::app::App;
 use crate::files::{Files, MAX_BYTES, is_name};
-use crate::server::App;
 
 pub(super) fn routes(app: &App) -> BoxedFilter<(Body,)> {
     let one = warp::path!("api" / "v1" / "file" / Segment);

@@ -17,8 +17,8 @@ use super::body;
 use super::connection::Connection;
 use super::error::{ApiError, Refusal};
 use super::throttle::{Throttle, Turn};
+use crate::app::App;
 use crate::observe::LineLimit;
-use crate::server::App;
 
 /// Wrong tokens, in the log.
 static WRONG_TOKENS: LineLimit = LineLimit::new(10, Duration::from_secs(60));

@@ -20,9 +20,9 @@ use tokio_util::sync::CancellationToken;
 use super::connection::{Connection, Watched};
 use super::middleware::{Guarded, Routes};
 use super::places::{Limits, Place, Places, client_of};
+use crate::app::App;
 use crate::observe::LineLimit;
 use crate::process::{self, Peer};
-use crate::server::App;
 
 /// Pause after a connection that could not be taken: files may have run out.
 const PAUSE: Duration = Duration::from_millis(100);

@@ -37,7 +37,7 @@ use tokio::sync::Semaphore;
 use warp::http::{Response, StatusCode, header};
 use warp::{Filter, Reply, filters::BoxedFilter};
 
-use crate::server::App;
+use crate::app::App;
 use error::ApiError;
 pub use listen::serve;
 

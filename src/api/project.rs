@@ -6,8 +6,8 @@ use warp::{Filter, filters::BoxedFilter};
 use super::args::{self, Args, Segment};
 use super::error::ApiError;
 use super::{Answer, Body, answer, wire, with};
+use crate::app::App;
 use crate::domain::ProjectId;
-use crate::server::App;
 use crate::store::Project;
 
 pub(super) fn routes(app: &App) -> BoxedFilter<(Body,)> {

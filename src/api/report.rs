@@ -8,8 +8,8 @@ use super::args::{self, Args, Segment};
 use super::environment::{environment_id, fetch, scope};
 use super::error::ApiError;
 use super::{Answer, Body, answer, page, wire, with};
+use crate::app::App;
 use crate::domain::{CompileId, CompileState};
-use crate::server::App;
 use crate::store::{Compile, CompileRequest};
 
 pub(super) fn routes(app: &App) -> BoxedFilter<(Body,)> {

@@ -10,7 +10,7 @@ use super::desired::contains;
 use super::environment::scope;
 use super::error::ApiError;
 use super::{Answer, Body, answer, page, wire, with};
-use crate::server::App;
+use crate::app::App;
 use crate::store::{ActionSearch, ResourceState};
 
 pub(super) fn routes(app: &App) -> BoxedFilter<(Body,)> {

@@ -5,7 +5,7 @@ use warp::http::StatusCode;
 use warp::{Filter, Reply, filters::BoxedFilter};
 
 use super::{Answer, Body, answer, error::ApiError, reply, with};
-use crate::server::App;
+use crate::app::App;
 
 /// What needs no token.
 pub(super) fn open(app: &App) -> BoxedFilter<(Body,)> {
@@ -46,7 +46,7 @@ async fn health(app: App) -> Result<Answer, ApiError> {
 
 /// The environments of the configuration that cannot run, and why.
 fn not_running(app: &App) -> Vec<serde_json::Value> {
-    let shape = |trouble: crate::server::Trouble| {
+    let shape = |trouble: crate::app::Trouble| {
         json!({
             "environment": trouble.environment,
             "name": trouble.name,

@@ -18,9 +18,9 @@ use super::connection::Connection;
 use super::error::ApiError;
 use super::places::{Holder, Limits, Place, Places};
 use super::{Body, json, to_its_end, with};
+use crate::app::App;
 use crate::forge::{self, Event, Forge};
 use crate::observe::LineLimit;
-use crate::server::App;
 use crate::store::Delivery;
 
 /// GitHub sends at most 25 MB.

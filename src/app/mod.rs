@@ -4,8 +4,8 @@ mod hooks;
 mod refused;
 
 pub use hooks::Hooks;
-pub(crate) use refused::{Entry, RefusedEnvironments};
 pub use refused::Trouble;
+pub(crate) use refused::{Entry, RefusedEnvironments};
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use crate::compile::{self, Compiler, Grant, Pool, Proxy, SecretVariables, Source};
 use crate::deploy::{self, Engine};
 use crate::domain::chain;
-use crate::domain::{EnvironmentId, FactTimes, Timestamp};
+use crate::domain::{EnvironmentId, FactTimes, Timestamp, WakeHandle};
 use crate::files::{self, Files};
 use crate::forge::Forge;
 use crate::git::{Credentials, Reach, RepositoryRules};
@@ -270,9 +270,7 @@ impl App {
         running.stop(id).await;
     }
 
-    pub(crate) fn locked(
-        &self,
-    ) -> std::sync::MutexGuard<'_, HashMap<EnvironmentId, Running>> {
+    pub(crate) fn locked(&self) -> std::sync::MutexGuard<'_, HashMap<EnvironmentId, Running>> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -6,7 +6,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::run::{Context, Failure, Stages, begin, blocking, checkouts, folder_of};
 use super::worker::Pool;
-use crate::domain::{EnvironmentId, chain};
+use crate::domain::{EnvironmentId, VersionCode, chain};
 use crate::files;
 use crate::git;
 use crate::modules::{self, Inspection, Installed};

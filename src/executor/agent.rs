@@ -14,9 +14,9 @@ use crate::executor::protocol::{Task, TaskDone};
 use crate::executor::python::{Limits, PythonHost};
 
 /// Puts a handler's question to the server: method and arguments, status and body.
-pub(in crate::executor) type Ask = Box<dyn Fn(String, Map<String, Value>) -> (u16, Value) + Send>;
+pub(crate) type Ask = Box<dyn Fn(String, Map<String, Value>) -> (u16, Value) + Send>;
 
-pub(in crate::executor) struct Worker {
+pub(crate) struct Worker {
     agent: String,
     limits: Limits,
     ask: Ask,
@@ -25,7 +25,7 @@ pub(in crate::executor) struct Worker {
 }
 
 impl Worker {
-    pub(in crate::executor) fn new(agent: String, limits: Limits, ask: Ask) -> Self {
+    pub(crate) fn new(agent: String, limits: Limits, ask: Ask) -> Self {
         Self {
             agent,
             limits,
@@ -35,18 +35,18 @@ impl Worker {
         }
     }
 
-    pub(in crate::executor) fn has_host(&self) -> bool {
+    pub(crate) fn has_host(&self) -> bool {
         self.host.is_some()
     }
 
     /// Ends the Python host, if there is one; what its handlers cached is let go of in order.
-    pub(in crate::executor) fn end_host(&mut self) {
+    pub(crate) fn end_host(&mut self) {
         if let Some((_, host)) = self.host.take() {
             host.stop();
         }
     }
 
-    pub(in crate::executor) fn run(&mut self, task: Task, code: &Arc<Code>) -> TaskDone {
+    pub(crate) fn run(&mut self, task: Task, code: &Arc<Code>) -> TaskDone {
         let started_us = Timestamp::now().0;
         let mut outcome = match serde_json::from_str::<Map<String, Value>>(&task.attributes) {
             Err(error) => refused(&format!(
@@ -122,7 +122,7 @@ impl Worker {
 }
 
 /// A resource that could not be handed to any handler.
-pub(in crate::executor) fn refused(message: &str) -> HandlerOutcome {
+pub(crate) fn refused(message: &str) -> HandlerOutcome {
     let mut context = Context::default();
     context.error(message);
     context.into_outcome(HandlerStatus::Unavailable)

@@ -11,7 +11,7 @@ mod values;
 
 use steward_compiler::protocol::HandlerOutcome;
 
-pub(in crate::executor) use crate::executor::bounds::daily::Daily;
+pub(crate) use crate::executor::bounds::daily::Daily;
 pub use crate::executor::bounds::values::{
     MAX_DISCOVERED, MAX_FACTS, check_fact, check_found, json_bytes,
 };

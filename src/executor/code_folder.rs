@@ -15,14 +15,14 @@ use crate::files::{self, Files};
 
 /// The Python code of a version.
 #[derive(Debug)]
-pub(in crate::executor) struct Code {
+pub(crate) struct Code {
     /// The same for the same content, wherever it lies.
-    pub(in crate::executor) key: String,
-    pub(in crate::executor) modules: Vec<PythonModule>,
+    pub(crate) key: String,
+    pub(crate) modules: Vec<PythonModule>,
     /// Modules whose content cannot be had.
-    pub(in crate::executor) broken: Vec<BrokenModule>,
-    pub(in crate::executor) python: Option<Python>,
-    pub(in crate::executor) environment_id: EnvironmentId,
+    pub(crate) broken: Vec<BrokenModule>,
+    pub(crate) python: Option<Python>,
+    pub(crate) environment_id: EnvironmentId,
     /// As it was announced.
     announced: Vec<CodeModule>,
 }
@@ -34,7 +34,7 @@ struct Read<'a> {
 }
 
 impl Code {
-    pub(in crate::executor) fn new(
+    pub(crate) fn new(
         announced: Vec<CodeModule>,
         python: Option<Python>,
         environment_id: EnvironmentId,
@@ -81,7 +81,7 @@ impl Code {
     }
 
     /// The same once more, if it is not all there, but may be now.
-    pub(in crate::executor) fn again(&self) -> Option<Self> {
+    pub(crate) fn again(&self) -> Option<Self> {
         let is_good = self.broken.is_empty() && self.is_on_disk();
         (!is_good).then(|| {
             let announced = self.announced.clone();
@@ -90,13 +90,13 @@ impl Code {
     }
 
     /// Somebody may have cleared the folder.
-    pub(in crate::executor) fn is_on_disk(&self) -> bool {
+    pub(crate) fn is_on_disk(&self) -> bool {
         let mut files = self.modules.iter().flat_map(|module| &module.files);
         files.all(|file| Path::new(&file.path).exists())
     }
 
     /// The module of a resource type has Python code of its own, so its handlers win over native ones.
-    pub(in crate::executor) fn has_module_of(&self, resource_type: &str) -> bool {
+    pub(crate) fn has_module_of(&self, resource_type: &str) -> bool {
         let module = resource_type.split("::").next().unwrap_or_default();
         let is_whole = self
             .modules

@@ -3,8 +3,7 @@
 //! Who wakes it: the engine, with tasks. What it owns: the child process and the tasks that it has not answered. A
 //! child that ends fails what it was running as `unavailable`; the next task starts another.
 
-use std::collections::{BTreeMap, HashMap};
-use std::path::PathBuf;
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,10 +13,10 @@ use tokio::process::{Child, ChildStdin};
 use tokio::sync::{Semaphore, mpsc};
 
 use crate::domain::{ActionId, EnvironmentId, Timestamp};
+use crate::executor::agent_code::AgentCode;
+use crate::executor::protocol::{ExecutorCommand, Python, Task, TaskDone};
 use crate::process;
 
-use crate::domain::CodeModule;
-use crate::executor::agent_code::AgentCode;
 use crate::executor::bounds::MAX_REPLY_BYTES;
 use crate::executor::replies::{self, Held};
 
@@ -31,7 +30,7 @@ const WRITE_PATIENCE: std::time::Duration = std::time::Duration::from_secs(30);
 
 /// The executor process of one environment.
 #[derive(Debug)]
-pub(in crate::executor) struct Executor {
+pub(crate) struct Executor {
     environment: EnvironmentId,
     python: Option<PythonRuntime>,
     done: mpsc::UnboundedSender<Message>,
@@ -51,7 +50,7 @@ struct Running {
 
 /// What comes back from a child: `generation` tells which.
 #[derive(Debug)]
-pub(in crate::executor) enum Message {
+pub(crate) enum Message {
     Done {
         generation: u64,
         done: Box<TaskDone>,
@@ -72,7 +71,7 @@ pub(in crate::executor) enum Message {
 }
 
 impl Executor {
-    pub(in crate::executor) fn new(
+    pub(crate) fn new(
         environment: EnvironmentId,
         python: Option<PythonRuntime>,
         done: mpsc::UnboundedSender<Message>,
@@ -88,12 +87,12 @@ impl Executor {
     }
 
     /// Starts the process if there is none, so that the first task does not wait for it.
-    pub(in crate::executor) fn warm(&mut self) -> std::io::Result<()> {
+    pub(crate) fn warm(&mut self) -> std::io::Result<()> {
         self.start().map(|_| ())
     }
 
     /// Hands a task over. What cannot be handed over comes back as done, `unavailable`.
-    pub(in crate::executor) async fn run(&mut self, task: Task, code: &AgentCode) {
+    pub(crate) async fn run(&mut self, task: Task, code: &AgentCode) {
         let now = Timestamp::now().0;
         let open = (task.resource_id.clone(), task.dry_run, now);
         let action = task.action;
@@ -147,11 +146,7 @@ impl Executor {
     }
 
     /// Takes note of an answer. `None`: it is from a process that was given up.
-    pub(in crate::executor) fn answered(
-        &mut self,
-        generation: u64,
-        done: TaskDone,
-    ) -> Option<TaskDone> {
+    pub(crate) fn answered(&mut self, generation: u64, done: TaskDone) -> Option<TaskDone> {
         if generation != self.generation {
             return None;
         }
@@ -162,7 +157,7 @@ impl Executor {
     }
 
     /// Gives a handler its answer, if the process that asked is still there.
-    pub(in crate::executor) async fn answer(
+    pub(crate) async fn answer(
         &mut self,
         generation: u64,
         id: u64,
@@ -186,11 +181,7 @@ impl Executor {
     }
 
     /// The process ended, or is given up: what it was running is `unavailable`.
-    pub(in crate::executor) fn ended(
-        &mut self,
-        generation: u64,
-        why: Option<&str>,
-    ) -> Vec<TaskDone> {
+    pub(crate) fn ended(&mut self, generation: u64, why: Option<&str>) -> Vec<TaskDone> {
         if generation != self.generation {
             return Vec::new();
         }
@@ -207,7 +198,7 @@ impl Executor {
     }
 
     /// Ends the process; what it was running is `unavailable`, and says why.
-    pub(in crate::executor) fn stop(&mut self, message: &str) -> Vec<TaskDone> {
+    pub(crate) fn stop(&mut self, message: &str) -> Vec<TaskDone> {
         let Some(mut running) = self.running.take() else {
             return Vec::new();
         };

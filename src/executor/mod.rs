@@ -16,4 +16,4 @@ mod output_capture;
 pub mod process;
 pub mod protocol;
 mod python;
-mod replies;
+pub(crate) mod replies;

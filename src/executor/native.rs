@@ -25,7 +25,7 @@ const MAX_STUCK: usize = 16;
 type Job = (&'static dyn Handler, Task, Map<String, Value>);
 
 #[derive(Default)]
-pub(in crate::executor) struct Native {
+pub(crate) struct Native {
     runner: Option<Runner>,
     /// Resource → the thread of a run that was left behind.
     stuck: HashMap<String, JoinHandle<()>>,
@@ -38,7 +38,7 @@ struct Runner {
 }
 
 impl Native {
-    pub(in crate::executor) fn run(
+    pub(crate) fn run(
         &mut self,
         handler: &'static dyn Handler,
         task: &Task,

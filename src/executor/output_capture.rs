@@ -13,7 +13,7 @@ const MINUTE_BYTES: usize = 64 << 10;
 const MINUTE: Duration = Duration::from_secs(60);
 
 /// Copies what comes out of `stream` to our own error output, until its end.
-pub(in crate::executor) fn follow(stream: impl Read + Send + 'static, agent: &str) {
+pub(crate) fn follow(stream: impl Read + Send + 'static, agent: &str) {
     let mut printed = Printed::new(agent, io::stderr());
     // It ends with the last process that has the stream open.
     std::thread::spawn(move || printed.copy(stream));

@@ -41,7 +41,7 @@ const STOP: Duration = Duration::from_secs(3);
 const END: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
-pub(in crate::executor) struct PythonHost {
+pub(crate) struct PythonHost {
     watchdog: Watchdog,
     child: Child,
     stdin: ChildStdin,
@@ -60,7 +60,7 @@ impl Drop for PythonHost {
 
 impl PythonHost {
     /// Starts a host and lets it import the modules of `code`.
-    pub(in crate::executor) fn start(code: &Code, agent: &str, limits: Limits) -> io::Result<Self> {
+    pub(crate) fn start(code: &Code, agent: &str, limits: Limits) -> io::Result<Self> {
         let missing = || io::Error::other("no Python of 3.11 or later was found on this machine");
         let python = code.python.as_ref().ok_or_else(missing)?;
         let mut child = python
@@ -119,11 +119,11 @@ impl PythonHost {
     }
 
     /// Runs one resource through its handler. After an error the host is of no use any more.
-    pub(in crate::executor) fn is_alive(&mut self) -> bool {
+    pub(crate) fn is_alive(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
     }
 
-    pub(in crate::executor) fn deploy(
+    pub(crate) fn deploy(
         &mut self,
         task: &Task,
         mut resource: Map<String, Value>,
@@ -187,7 +187,7 @@ impl PythonHost {
     }
 
     /// Lets the host run its delete hooks and end; one that takes too long for that is ended.
-    pub(in crate::executor) fn stop(mut self) {
+    pub(crate) fn stop(mut self) {
         let stopped = self.within("the end of the Python host", STOP, "", |host| {
             protocol::write_frame(&mut host.stdin, &ToHost::Stop)?;
             while !matches!(host.read()?, FromHost::Bye) {}

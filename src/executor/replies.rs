@@ -16,19 +16,19 @@ use crate::executor::link::Message;
 use crate::executor::protocol::ExecutorReply;
 
 /// A part of the room for answers, given back when it is dropped. `None`: of an answer that is our own.
-pub(in crate::executor) type Held = Option<OwnedSemaphorePermit>;
+pub(crate) type Held = Option<OwnedSemaphorePermit>;
 
 /// Whose answers these are, and where they go.
-pub(in crate::executor) struct Source {
-    pub(in crate::executor) generation: u64,
-    pub(in crate::executor) messages: mpsc::UnboundedSender<Message>,
+pub(crate) struct Source {
+    pub(crate) generation: u64,
+    pub(crate) messages: mpsc::UnboundedSender<Message>,
     /// In KiB.
-    pub(in crate::executor) room: Arc<Semaphore>,
-    pub(in crate::executor) silence: Duration,
+    pub(crate) room: Arc<Semaphore>,
+    pub(crate) silence: Duration,
 }
 
 /// Reads to the end; the last message is [`Message::Ended`].
-pub(in crate::executor) async fn read(stdout: impl AsyncRead + Unpin, source: Source) {
+pub(crate) async fn read(stdout: impl AsyncRead + Unpin, source: Source) {
     let mut stdout = BufReader::new(stdout);
     let why = loop {
         match next(&mut stdout, &source).await {

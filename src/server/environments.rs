@@ -1,8 +1,5 @@
 //! The environments of the configuration, brought into the store.
 
-use std::collections::BTreeMap;
-use std::sync::OnceLock;
-
 use crate::app::{App, Hook, Looks};
 use crate::config::EnvironmentConfig;
 use crate::domain::{EnvironmentId, ProjectId};

@@ -14,8 +14,8 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 pub use crate::app::{App, Hook};
+use crate::app::{Hooks, RefusedEnvironments};
 pub use data::check;
-
 
 use crate::api;
 use crate::compile::{self, Pool};

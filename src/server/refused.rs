@@ -4,13 +4,10 @@
 //! it stays as it is. [`run`] looks again on an interval, since a folder or the file of a secret may appear later; a mistake in
 //! the configuration file itself needs a restart. It owns nothing but its timer, and ends with the server.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::Notify;
-
-use super::App;
 use super::environments::{ensure_environment, find};
+use crate::app::{App, Entry};
 use crate::config::{EnvironmentConfig, Refused};
 use crate::domain::{EnvironmentId, chain};
 use crate::store::{self, Environment, NewEnvironment};

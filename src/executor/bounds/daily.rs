@@ -20,14 +20,14 @@ const SPENT: Share = Share {
 
 /// What resources have written today. Counts from nothing again after a restart of the server.
 #[derive(Debug, Default)]
-pub(in crate::deploy) struct Daily {
+pub(crate) struct Daily {
     day: i64,
     used: HashMap<String, usize>,
 }
 
 impl Daily {
     /// What the run of a resource that ends at `now` may leave behind.
-    pub(in crate::deploy) fn share(&mut self, resource_id: &str, now: Timestamp) -> &'static Share {
+    pub(crate) fn share(&mut self, resource_id: &str, now: Timestamp) -> &'static Share {
         let day = now.0.div_euclid(DAY_US);
         if day != self.day {
             self.day = day;
@@ -40,7 +40,7 @@ impl Daily {
     }
 
     /// A run has left so much behind.
-    pub(in crate::deploy) fn add(&mut self, resource_id: &str, n_bytes: usize) {
+    pub(crate) fn add(&mut self, resource_id: &str, n_bytes: usize) {
         match self.used.get_mut(resource_id) {
             Some(used) => *used = used.saturating_add(n_bytes),
             None => {
