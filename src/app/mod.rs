@@ -230,7 +230,10 @@ impl App {
                 path,
                 id,
                 self.store.clone(),
-                compiler.clone(),
+                WakeHandle::new({
+                    let compiler = compiler.clone();
+                    move || compiler.wake()
+                }),
                 stop.clone(),
             )));
         }

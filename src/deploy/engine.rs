@@ -19,7 +19,6 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use handle::Request;
-pub(in crate::deploy) use results::messages_json;
 
 use results::Round;
 

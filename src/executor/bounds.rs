@@ -9,7 +9,7 @@ mod daily;
 mod lines;
 mod values;
 
-use steward_compiler::protocol::HandlerOutcome;
+use steward_compiler::protocol::{HandlerOutcome, LogLine};
 
 pub(crate) use crate::executor::bounds::daily::Daily;
 pub use crate::executor::bounds::values::{
@@ -60,6 +60,16 @@ pub fn bound(outcome: &mut HandlerOutcome, share: &Share) {
     let place = outcome.logs.len().saturating_sub(1);
     outcome.logs.splice(place..place, notes);
     lines::bound(&mut outcome.logs, share);
+}
+
+/// The log lines of a run as they are stored: a JSON list.
+pub(crate) fn messages_json(logs: &[LogLine]) -> String {
+    let line = |line: &LogLine| {
+        serde_json::json!({
+            "level": line.level, "msg": line.msg, "args": [], "kwargs": line.kwargs, "timestamp_us": line.timestamp_us,
+        })
+    };
+    serde_json::Value::Array(logs.iter().map(line).collect()).to_string()
 }
 
 #[cfg(test)]

@@ -137,7 +137,7 @@ impl Loop {
         };
         let facts = facts_of(&outcome);
         let changes = serde_json::Value::Object(outcome.changes).to_string();
-        let messages = messages_json(&outcome.logs);
+        let messages = crate::executor::bounds::messages_json(&outcome.logs);
         self.daily
             .add(&done.resource_id, changes.len() + messages.len());
         let end = ActionEnd {
@@ -270,13 +270,4 @@ impl Loop {
         }
         self.bus.emit(self.environment, What::Settled(summary));
     }
-}
-
-pub(in crate::deploy) fn messages_json(logs: &[steward_compiler::protocol::LogLine]) -> String {
-    let line = |line: &steward_compiler::protocol::LogLine| {
-        serde_json::json!({
-            "level": line.level, "msg": line.msg, "args": [], "kwargs": line.kwargs, "timestamp_us": line.timestamp_us,
-        })
-    };
-    serde_json::Value::Array(logs.iter().map(line).collect()).to_string()
 }

@@ -23,7 +23,7 @@ fn bounded(outcome: HandlerOutcome) -> HandlerOutcome {
 }
 
 fn json_of(outcome: &HandlerOutcome) -> usize {
-    crate::deploy::engine::messages_json(&outcome.logs).len()
+    crate::executor::bounds::messages_json(&outcome.logs).len()
         + serde_json::to_string(&outcome.changes).unwrap().len()
 }
 
@@ -138,7 +138,7 @@ fn values_that_are_too_deep_to_be_read_back_become_texts() {
         changes: Map::from_iter([("a".to_owned(), json!({"current": deep, "desired": null}))]),
         ..Default::default()
     });
-    let text = crate::deploy::engine::messages_json(&outcome.logs);
+    let text = crate::executor::bounds::messages_json(&outcome.logs);
     assert!(serde_json::from_str::<Value>(&text).is_ok());
     let changes = serde_json::to_string(&outcome.changes).unwrap();
     assert!(serde_json::from_str::<Value>(&changes).is_ok());
