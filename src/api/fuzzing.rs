@@ -8,7 +8,7 @@ use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use warp::Filter;
 
-use super::args::{self, Args, Segment};
+use crate::api::http::args::{self, Args, Segment};
 
 /// More than all answers to what a fuzzer sends.
 const ANSWER_BYTES: usize = 1 << 20;

@@ -4,7 +4,8 @@ use serde_json::json;
 use warp::http::StatusCode;
 use warp::{Filter, Reply, filters::BoxedFilter};
 
-use super::{Answer, Body, answer, error::ApiError, reply, with};
+use super::{Answer, Body, answer, reply, with};
+use crate::api::http::error::ApiError;
 use crate::app::App;
 
 /// What needs no token.

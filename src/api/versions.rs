@@ -5,14 +5,15 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 use warp::{Filter, filters::BoxedFilter};
 
-use super::args::{self, Args, Segment};
-use super::environment::scope;
-use super::error::ApiError;
-use super::{Answer, Body, answer, page, wire, with};
+use crate::api::environments::scope;
+use crate::api::http::args::{self, Args, Segment};
+use crate::api::http::error::ApiError;
+use crate::api::http::page;
+use crate::api::{Answer, Body, answer, wire, with};
 use crate::app::App;
 use crate::store::{Environment, StoredResource};
 
-pub(super) fn routes(app: &App) -> BoxedFilter<(Body,)> {
+pub(in crate::api) fn routes(app: &App) -> BoxedFilter<(Body,)> {
     let list = warp::path!("api" / "v2" / "desiredstate")
         .and(warp::get())
         .and(with(app))
@@ -110,7 +111,7 @@ async fn resources(version: i64, app: App, args: Args) -> Result<Answer, ApiErro
 }
 
 /// A partial filter: one of the values is part of the text, case aside; no value passes all.
-pub(super) fn contains(values: &[String], text: &str) -> bool {
+pub(in crate::api) fn contains(values: &[String], text: &str) -> bool {
     values.is_empty()
         || values
             .iter()

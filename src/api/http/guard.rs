@@ -13,10 +13,10 @@ use warp::http::header::{AUTHORIZATION, HOST, ORIGIN};
 use warp::http::{HeaderMap, HeaderName, StatusCode};
 use warp::{Filter, Rejection};
 
-use super::body;
-use super::connection::Connection;
-use super::error::{ApiError, Refusal};
-use super::throttle::{Throttle, Turn};
+use crate::api::http::body;
+use crate::api::http::connection::Connection;
+use crate::api::http::error::{ApiError, Refusal};
+use crate::api::http::throttle::{Throttle, Turn};
 use crate::app::App;
 use crate::observe::LineLimit;
 
@@ -24,7 +24,7 @@ use crate::observe::LineLimit;
 static WRONG_TOKENS: LineLimit = LineLimit::new(10, Duration::from_secs(60));
 
 /// Passes on requests that may go on.
-pub(super) fn check(app: App) -> impl Filter<Extract = (), Error = Rejection> + Clone {
+pub(in crate::api) fn check(app: App) -> impl Filter<Extract = (), Error = Rejection> + Clone {
     let throttle = Arc::new(Throttle::default());
     warp::header::headers_cloned()
         .and(body::connection())
@@ -77,7 +77,7 @@ async fn check_client(
 }
 
 /// Says how many lines about wrong tokens were left out, when no later line has said it.
-pub(super) fn tell_left_out() {
+pub(in crate::api) fn tell_left_out() {
     if let Some(n_left_out) = WRONG_TOKENS.left_out() {
         tracing::warn!(n_left_out, "more requests showed wrong tokens");
     }
@@ -175,7 +175,7 @@ fn is_loopback(host: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{check_local, check_token, is_loopback};
+    use crate::api::http::guard::{check_local, check_token, is_loopback};
     use warp::http::{HeaderMap, HeaderName};
 
     fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {

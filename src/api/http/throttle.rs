@@ -25,7 +25,7 @@ const MAX_ADDRESSES: usize = 4096;
 
 /// The addresses that have shown wrong tokens.
 #[derive(Debug, Default)]
-pub(super) struct Throttle {
+pub(in crate::api) struct Throttle {
     /// So that nothing is locked while all is well.
     is_used: AtomicBool,
     paid_until: Mutex<HashMap<IpAddr, Instant>>,
@@ -33,7 +33,7 @@ pub(super) struct Throttle {
 
 /// What a try has to do.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Turn {
+pub(in crate::api) enum Turn {
     Go,
     Wait(Duration),
     Refuse,
@@ -41,7 +41,7 @@ pub(super) enum Turn {
 
 impl Throttle {
     /// Before a token is looked at.
-    pub(super) fn turn(&self, address: IpAddr, now: Instant) -> Turn {
+    pub(in crate::api) fn turn(&self, address: IpAddr, now: Instant) -> Turn {
         if !self.is_used.load(Relaxed) {
             return Turn::Go;
         }
@@ -68,7 +68,7 @@ impl Throttle {
     }
 
     /// The token was right.
-    pub(super) fn right(&self, address: IpAddr) {
+    pub(in crate::api) fn right(&self, address: IpAddr) {
         if !self.is_used.load(Relaxed) {
             return;
         }
@@ -78,7 +78,7 @@ impl Throttle {
     }
 
     /// The token was wrong.
-    pub(super) fn wrong(&self, address: IpAddr, now: Instant) {
+    pub(in crate::api) fn wrong(&self, address: IpAddr, now: Instant) {
         let mut entries = self.locked();
         if !entries.contains_key(&address) && entries.len() >= MAX_ADDRESSES {
             let soonest = entries.iter().min_by_key(|(_, paid_until)| **paid_until);
@@ -101,7 +101,7 @@ impl Throttle {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::api::http::throttle::*;
 
     fn ip(n: u32) -> IpAddr {
         IpAddr::V4(n.into())

@@ -9,15 +9,15 @@ use std::str::FromStr;
 
 use serde_json::{Value, json};
 
-use super::Answer;
-use super::args::Args;
-use super::error::ApiError;
+use crate::api::Answer;
+use crate::api::http::args::Args;
+use crate::api::http::error::ApiError;
 
 /// Of the rows of a page. They are in memory as values and as text, for each client that asks.
 const MAX_PAGE_BYTES: usize = 8 << 20;
 
 /// Cuts a page out of `rows`. `key` gives a row's place in the list, its own and no other's.
-pub(super) fn page<T, K: Ord + Display + FromStr>(
+pub(in crate::api) fn page<T, K: Ord + Display + FromStr>(
     args: &Args,
     path: &str,
     mut rows: Vec<T>,
@@ -137,9 +137,9 @@ fn n_bytes_of(value: &Value) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Answer;
-    use super::super::args::Args;
-    use super::page;
+    use crate::api::Answer;
+    use crate::api::http::args::Args;
+    use crate::api::http::page::page;
     use serde_json::{Value, json};
 
     fn pages(n_rows: i64, limit: usize, is_descending: bool) -> (Vec<Value>, Vec<Value>) {

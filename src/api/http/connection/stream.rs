@@ -12,14 +12,14 @@ use super::{Connection, Phase};
 
 /// The stream of a connection, which is watched.
 #[derive(Debug)]
-pub(in super::super) struct Watched<S> {
+pub(in crate::api) struct Watched<S> {
     stream: S,
     connection: Arc<Connection>,
     scan: Scan,
 }
 
 impl<S> Watched<S> {
-    pub(in super::super) fn new(stream: S, connection: Arc<Connection>) -> Self {
+    pub(in crate::api) fn new(stream: S, connection: Arc<Connection>) -> Self {
         Self {
             stream,
             connection,

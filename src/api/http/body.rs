@@ -15,18 +15,18 @@ use tokio::time::Instant;
 use warp::Filter;
 use warp::http::{HeaderMap, StatusCode, header};
 
-use super::connection::Connection;
-use super::error::ApiError;
+use crate::api::http::connection::Connection;
+use crate::api::http::error::ApiError;
 
 /// Memory, or disk, that requests may take together, in bytes.
 #[derive(Debug)]
-pub(super) struct Quota {
+pub(in crate::api) struct Quota {
     limit: usize,
     n_taken: AtomicUsize,
 }
 
 impl Quota {
-    pub(super) const fn new(limit: usize) -> Self {
+    pub(in crate::api) const fn new(limit: usize) -> Self {
         Self {
             limit,
             n_taken: AtomicUsize::new(0),
@@ -34,7 +34,7 @@ impl Quota {
     }
 
     /// A share of nothing yet.
-    pub(super) fn share(&'static self) -> Share {
+    pub(in crate::api) fn share(&'static self) -> Share {
         Share {
             quota: self,
             n_bytes: 0,
@@ -44,14 +44,14 @@ impl Quota {
 
 /// What one request has of a quota; given back when dropped.
 #[derive(Debug)]
-pub(super) struct Share {
+pub(in crate::api) struct Share {
     quota: &'static Quota,
     n_bytes: usize,
 }
 
 impl Share {
     /// Takes more; `false`, and nothing is taken, when there is not so much left.
-    pub(super) fn grow(&mut self, n_bytes: usize) -> bool {
+    pub(in crate::api) fn grow(&mut self, n_bytes: usize) -> bool {
         let quota = self.quota;
         let n_taken = quota.n_taken.fetch_add(n_bytes, Relaxed);
         if n_taken.saturating_add(n_bytes) > quota.limit {
@@ -63,7 +63,7 @@ impl Share {
     }
 
     /// As [`Share::grow`], with the answer for the client.
-    pub(super) fn take(&mut self, n_bytes: usize) -> Result<(), ApiError> {
+    pub(in crate::api) fn take(&mut self, n_bytes: usize) -> Result<(), ApiError> {
         if self.grow(n_bytes) {
             Ok(())
         } else {
@@ -79,7 +79,7 @@ impl Drop for Share {
 }
 
 /// The server has no room for a request now; later it may.
-pub(super) fn busy(why: &str) -> ApiError {
+pub(in crate::api) fn busy(why: &str) -> ApiError {
     ApiError::with_status(
         StatusCode::SERVICE_UNAVAILABLE,
         format!("{why}; send it again"),
@@ -88,12 +88,12 @@ pub(super) fn busy(why: &str) -> ApiError {
 
 /// How slowly a body may come.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Pace {
+pub(in crate::api) struct Pace {
     /// For all of it.
-    pub(super) timeout: Duration,
+    pub(in crate::api) timeout: Duration,
     /// Before anything must have come.
-    pub(super) grace: Duration,
-    pub(super) bytes_per_second: u32,
+    pub(in crate::api) grace: Duration,
+    pub(in crate::api) bytes_per_second: u32,
 }
 
 impl Pace {
@@ -107,19 +107,19 @@ impl Pace {
 
 /// What a body may be.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Limits {
-    pub(super) max_bytes: usize,
-    pub(super) pace: Pace,
+pub(in crate::api) struct Limits {
+    pub(in crate::api) max_bytes: usize,
+    pub(in crate::api) pace: Pace,
 }
 
 /// The length that a request announces, if it does.
-pub(super) fn announced(headers: &HeaderMap) -> Option<usize> {
+pub(in crate::api) fn announced(headers: &HeaderMap) -> Option<usize> {
     let length = headers.get(header::CONTENT_LENGTH)?;
     length.to_str().ok()?.parse().ok()
 }
 
 /// A body as it comes, counted: what is too large is refused before it is held, what is too slow is cut off.
-pub(super) struct Parts<S> {
+pub(in crate::api) struct Parts<S> {
     stream: S,
     limits: Limits,
     begin: Instant,
@@ -132,7 +132,11 @@ where
     B: Buf,
     E: std::fmt::Display,
 {
-    pub(super) fn new(headers: &HeaderMap, stream: S, limits: Limits) -> Result<Self, ApiError> {
+    pub(in crate::api) fn new(
+        headers: &HeaderMap,
+        stream: S,
+        limits: Limits,
+    ) -> Result<Self, ApiError> {
         if announced(headers).is_some_and(|length| length > limits.max_bytes) {
             return Err(too_large(limits));
         }
@@ -145,7 +149,7 @@ where
     }
 
     /// The next part; `None` at the end.
-    pub(super) async fn next(&mut self) -> Result<Option<B>, ApiError> {
+    pub(in crate::api) async fn next(&mut self) -> Result<Option<B>, ApiError> {
         let deadline = self.begin + self.limits.pace.deadline(self.n_bytes);
         let Ok(part) = tokio::time::timeout_at(deadline, self.stream.next()).await else {
             return Err(ApiError::with_status(
@@ -170,7 +174,7 @@ fn too_large(limits: Limits) -> ApiError {
 }
 
 /// Puts all bytes of a part at the end of a buffer.
-pub(super) fn append(buffer: &mut Vec<u8>, mut part: impl Buf) {
+pub(in crate::api) fn append(buffer: &mut Vec<u8>, mut part: impl Buf) {
     while part.has_remaining() {
         let bytes = part.chunk();
         buffer.extend_from_slice(bytes);
@@ -180,7 +184,7 @@ pub(super) fn append(buffer: &mut Vec<u8>, mut part: impl Buf) {
 }
 
 /// Reads a body into memory. With `share`, its bytes are taken from that quota.
-pub(super) async fn read<B: Buf, E: std::fmt::Display>(
+pub(in crate::api) async fn read<B: Buf, E: std::fmt::Display>(
     headers: &HeaderMap,
     stream: impl Stream<Item = Result<B, E>>,
     limits: Limits,
@@ -201,13 +205,13 @@ pub(super) async fn read<B: Buf, E: std::fmt::Display>(
 }
 
 /// The connection that a request came on.
-pub(super) fn connection()
+pub(in crate::api) fn connection()
 -> impl Filter<Extract = (Option<Arc<Connection>>,), Error = Infallible> + Copy {
     warp::ext::optional::<Arc<Connection>>()
 }
 
 /// Whose limits count for a connection.
-pub(super) fn client(connection: Option<&Arc<Connection>>) -> IpAddr {
+pub(in crate::api) fn client(connection: Option<&Arc<Connection>>) -> IpAddr {
     // All requests of the listener have one.
     connection.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |connection| {
         connection.client
@@ -216,7 +220,7 @@ pub(super) fn client(connection: Option<&Arc<Connection>>) -> IpAddr {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::api::http::body::*;
     use bytes::Bytes;
     use futures_util::stream;
 

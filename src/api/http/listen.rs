@@ -17,9 +17,9 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-use super::connection::{Connection, Watched};
-use super::middleware::{Guarded, Routes};
-use super::places::{Limits, Place, Places, client_of};
+use crate::api::http::connection::{Connection, Watched};
+use crate::api::http::middleware::{Guarded, Routes};
+use crate::api::http::places::{Limits, Place, Places, client_of};
 use crate::app::App;
 use crate::observe::LineLimit;
 use crate::process::{self, Peer};
@@ -82,7 +82,7 @@ pub async fn serve(app: App, listener: TcpListener) {
         looks: Semaphore::new(MAX_LOOKS),
         stop: app.stop_signal(),
     });
-    let service = TowerToHyperService::new(warp::service(super::routes(app)));
+    let service = TowerToHyperService::new(warp::service(crate::api::routes(app)));
     let graceful = GracefulShutdown::new();
     let watch = tokio::spawn(watch(Arc::clone(&door)));
     loop {
@@ -194,12 +194,12 @@ async fn watch(door: Arc<Door>) {
     let mut n_displaced_told = 0;
     loop {
         timer.tick().await;
-        super::guard::tell_left_out();
-        super::webhook::tell_left_out();
+        crate::api::http::guard::tell_left_out();
+        crate::api::webhooks::tell_left_out();
         let mut n_overdue = 0;
         door.places.each(|connection| {
             if connection.is_overdue() {
-                use super::places::Holder;
+                use crate::api::http::places::Holder;
                 connection.end();
                 n_overdue += 1;
             }
@@ -266,7 +266,7 @@ impl Visit {
 
 #[cfg(test)]
 mod tests {
-    use super::has_hung_up;
+    use crate::api::http::listen::has_hung_up;
     use std::io::Write;
     use std::net::{TcpListener, TcpStream};
 

@@ -10,8 +10,8 @@ use serde_json::{Map, Value};
 use warp::http::{HeaderMap, StatusCode, header};
 use warp::{Filter, Rejection};
 
-use super::body::{self, Limits, Pace, Quota, Share};
-use super::error::{ApiError, Refusal};
+use crate::api::http::body::{self, Limits, Pace, Quota, Share};
+use crate::api::http::error::{ApiError, Refusal};
 use crate::domain::EnvironmentId;
 
 /// Of a body as sent, and unpacked.
@@ -35,7 +35,7 @@ const MAX_QUERY_PAIRS: usize = 1000;
 
 /// One path segment, percent-decoded once.
 #[derive(Debug, Clone)]
-pub(super) struct Segment(pub(super) String);
+pub(in crate::api) struct Segment(pub(in crate::api) String);
 
 impl FromStr for Segment {
     type Err = ();
@@ -50,17 +50,17 @@ impl FromStr for Segment {
 
 /// The arguments of a request, by name.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Args {
+pub(in crate::api) struct Args {
     values: Map<String, Value>,
     /// Of the query string, as they came.
     pairs: Vec<String>,
-    pub(super) headers: HeaderMap,
+    pub(in crate::api) headers: HeaderMap,
     /// What the body takes of the quota.
     _share: Option<Arc<Share>>,
 }
 
 /// Arguments of the query string.
-pub(super) fn query() -> impl Filter<Extract = (Args,), Error = Rejection> + Clone {
+pub(in crate::api) fn query() -> impl Filter<Extract = (Args,), Error = Rejection> + Clone {
     raw_query()
         .and(warp::header::headers_cloned())
         .and_then(|query: String, headers: HeaderMap| {
@@ -74,7 +74,7 @@ pub(super) fn query() -> impl Filter<Extract = (Args,), Error = Rejection> + Clo
 }
 
 /// Arguments of body and query string; the query wins.
-pub(super) fn body() -> impl Filter<Extract = (Args,), Error = Rejection> + Clone {
+pub(in crate::api) fn body() -> impl Filter<Extract = (Args,), Error = Rejection> + Clone {
     raw_query()
         .and(warp::header::headers_cloned())
         .and(warp::body::stream())
@@ -110,7 +110,7 @@ async fn parse<B: Buf>(
     Ok(args)
 }
 
-pub(super) fn reject(error: ApiError) -> Rejection {
+pub(in crate::api) fn reject(error: ApiError) -> Rejection {
     warp::reject::custom(Refusal::from(error))
 }
 
@@ -166,7 +166,7 @@ fn unpack(
 }
 
 /// Whether a body came as gzip.
-pub(super) fn is_packed(headers: &HeaderMap) -> Result<bool, ApiError> {
+pub(in crate::api) fn is_packed(headers: &HeaderMap) -> Result<bool, ApiError> {
     match headers
         .get(header::CONTENT_ENCODING)
         .map(|value| value.as_bytes())
@@ -226,7 +226,7 @@ impl Args {
     }
 
     /// The query string without what is about pages: filters and the like, each with a `&` before it.
-    pub(super) fn of_the_list(&self) -> String {
+    pub(in crate::api) fn of_the_list(&self) -> String {
         let about_pages = ["limit", "start", "end"];
         let pairs = self.pairs.iter().filter(|pair| {
             let name = pair.split_once('=').map_or(pair.as_str(), |(name, _)| name);
@@ -235,11 +235,11 @@ impl Args {
         pairs.map(|pair| format!("&{pair}")).collect()
     }
 
-    pub(super) fn value(&self, name: &str) -> Option<&Value> {
+    pub(in crate::api) fn value(&self, name: &str) -> Option<&Value> {
         self.values.get(name).filter(|value| !value.is_null())
     }
 
-    pub(super) fn text(&self, name: &str) -> Result<Option<String>, ApiError> {
+    pub(in crate::api) fn text(&self, name: &str) -> Result<Option<String>, ApiError> {
         match self.value(name) {
             None => Ok(None),
             Some(Value::String(text)) => Ok(Some(text.clone())),
@@ -250,12 +250,12 @@ impl Args {
         }
     }
 
-    pub(super) fn required(&self, name: &str) -> Result<String, ApiError> {
+    pub(in crate::api) fn required(&self, name: &str) -> Result<String, ApiError> {
         self.text(name)?
             .ok_or_else(|| ApiError::bad_request(format!("Field '{name}' is required")))
     }
 
-    pub(super) fn flag(&self, name: &str, default: bool) -> Result<bool, ApiError> {
+    pub(in crate::api) fn flag(&self, name: &str, default: bool) -> Result<bool, ApiError> {
         match self.value(name) {
             None => Ok(default),
             Some(Value::Bool(flag)) => Ok(*flag),
@@ -272,14 +272,14 @@ impl Args {
         }
     }
 
-    pub(super) fn parsed<T: FromStr>(&self, name: &str) -> Result<Option<T>, ApiError> {
+    pub(in crate::api) fn parsed<T: FromStr>(&self, name: &str) -> Result<Option<T>, ApiError> {
         let text = self.text(name)?;
         let refuse = |_| ApiError::bad_request(format!("Field '{name}' cannot be read"));
         text.map(|text| text.parse().map_err(refuse)).transpose()
     }
 
     /// A list; one value counts as a list of one.
-    pub(super) fn list(&self, name: &str) -> Result<Option<Vec<String>>, ApiError> {
+    pub(in crate::api) fn list(&self, name: &str) -> Result<Option<Vec<String>>, ApiError> {
         match self.value(name) {
             None => Ok(None),
             Some(Value::String(text)) => Ok(Some(vec![text.clone()])),
@@ -299,7 +299,7 @@ impl Args {
     }
 
     /// The environment of the request: header or `tid`. Source: rest-api.md 0.3.
-    pub(super) fn environment(&self) -> Result<EnvironmentId, ApiError> {
+    pub(in crate::api) fn environment(&self) -> Result<EnvironmentId, ApiError> {
         let header = self
             .headers
             .get("x-inmanta-tid")
@@ -319,12 +319,12 @@ impl Args {
     }
 
     /// Values of `filter.<name>`.
-    pub(super) fn filter(&self, name: &str) -> Result<Vec<String>, ApiError> {
+    pub(in crate::api) fn filter(&self, name: &str) -> Result<Vec<String>, ApiError> {
         Ok(self.list(&format!("filter.{name}"))?.unwrap_or_default())
     }
 
     /// Refuses filters other than these. Source: rest-api.md 0.7.
-    pub(super) fn only_filters(&self, known: &[&str]) -> Result<(), ApiError> {
+    pub(in crate::api) fn only_filters(&self, known: &[&str]) -> Result<(), ApiError> {
         let unknown = self
             .values
             .keys()
@@ -340,7 +340,7 @@ impl Args {
 
 #[cfg(test)]
 impl Args {
-    pub(super) fn from_query(query: &str) -> Self {
+    pub(in crate::api) fn from_query(query: &str) -> Self {
         let mut args = Self::default();
         args.add_query(query).unwrap();
         args

@@ -12,20 +12,20 @@ use crate::domain::chain;
 use crate::store;
 
 #[derive(Debug)]
-pub(super) struct ApiError {
+pub(in crate::api) struct ApiError {
     status: StatusCode,
     message: String,
 }
 
 impl ApiError {
-    pub(super) fn bad_request(message: impl Into<String>) -> Self {
+    pub(in crate::api) fn bad_request(message: impl Into<String>) -> Self {
         Self {
             status: StatusCode::BAD_REQUEST,
             message: format!("Invalid request: {}", message.into()),
         }
     }
 
-    pub(super) fn unauthorized() -> Self {
+    pub(in crate::api) fn unauthorized() -> Self {
         let message = "Access to this resource is unauthorized".to_owned();
         Self {
             status: StatusCode::UNAUTHORIZED,
@@ -33,14 +33,14 @@ impl ApiError {
         }
     }
 
-    pub(super) fn forbidden(message: impl Into<String>) -> Self {
+    pub(in crate::api) fn forbidden(message: impl Into<String>) -> Self {
         Self {
             status: StatusCode::FORBIDDEN,
             message: format!("Access denied: {}", message.into()),
         }
     }
 
-    pub(super) fn not_found(what: impl Into<String>) -> Self {
+    pub(in crate::api) fn not_found(what: impl Into<String>) -> Self {
         let message = format!(
             "Request or referenced resource does not exist: {}",
             what.into()
@@ -51,7 +51,7 @@ impl ApiError {
         }
     }
 
-    pub(super) fn conflict(message: impl Into<String>) -> Self {
+    pub(in crate::api) fn conflict(message: impl Into<String>) -> Self {
         let message = format!(
             "Request conflicts with the current state of the resource: {}",
             message.into()
@@ -63,7 +63,7 @@ impl ApiError {
     }
 
     /// The inner text is ours to read, not the client's.
-    pub(super) fn internal(error: &(dyn std::error::Error + 'static)) -> Self {
+    pub(in crate::api) fn internal(error: &(dyn std::error::Error + 'static)) -> Self {
         tracing::error!(error = chain(error), "a request failed");
         Self {
             status: StatusCode::INTERNAL_SERVER_ERROR,
@@ -71,15 +71,15 @@ impl ApiError {
         }
     }
 
-    pub(super) fn with_status(status: StatusCode, message: impl Into<String>) -> Self {
+    pub(in crate::api) fn with_status(status: StatusCode, message: impl Into<String>) -> Self {
         Self {
             status,
             message: message.into(),
         }
     }
 
-    pub(super) fn into_reply(self) -> super::Body {
-        let mut reply = super::json(self.status, &json!({"message": self.message}));
+    pub(in crate::api) fn into_reply(self) -> crate::api::Body {
+        let mut reply = crate::api::json(self.status, &json!({"message": self.message}));
         // When to come again.
         let seconds = match self.status {
             StatusCode::SERVICE_UNAVAILABLE => Some("10"),
@@ -127,7 +127,7 @@ impl From<RequestError> for ApiError {
 }
 
 /// Rejections mean "not my route"; what is left of them at the end is answered here.
-pub(super) async fn recover(rejection: Rejection) -> Result<super::Body, Infallible> {
+pub(in crate::api) async fn recover(rejection: Rejection) -> Result<crate::api::Body, Infallible> {
     let error = if let Some(refusal) = rejection.find::<Refusal>() {
         ApiError {
             status: refusal.0,
@@ -148,7 +148,7 @@ pub(super) async fn recover(rejection: Rejection) -> Result<super::Body, Infalli
 
 /// A request that is refused before it reaches a handler.
 #[derive(Debug)]
-pub(super) struct Refusal(pub(super) StatusCode, pub(super) String);
+pub(in crate::api) struct Refusal(pub(in crate::api) StatusCode, pub(in crate::api) String);
 
 impl warp::reject::Reject for Refusal {}
 

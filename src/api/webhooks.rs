@@ -12,12 +12,12 @@ use tokio::sync::Notify;
 use warp::http::{HeaderMap, StatusCode};
 use warp::{Filter, Reply, filters::BoxedFilter};
 
-use super::args::Segment;
-use super::body::{self, Pace, announced, busy};
-use super::connection::Connection;
-use super::error::ApiError;
-use super::places::{Holder, Limits, Place, Places};
-use super::{Body, json, to_its_end, with};
+use crate::api::http::args::Segment;
+use crate::api::http::body::{self, Pace, announced, busy};
+use crate::api::http::connection::Connection;
+use crate::api::http::error::ApiError;
+use crate::api::http::places::{Holder, Limits, Place, Places};
+use crate::api::{Body, json, to_its_end, with};
 use crate::app::App;
 use crate::forge::{self, Event, Forge};
 use crate::observe::LineLimit;
@@ -49,7 +49,7 @@ const BODY: body::Limits = body::Limits {
 
 static REFUSED: LineLimit = LineLimit::new(20, Duration::from_secs(60));
 
-pub(super) fn routes(app: &App) -> BoxedFilter<(Body,)> {
+pub(in crate::api) fn routes(app: &App) -> BoxedFilter<(Body,)> {
     let bodies = Arc::new(Bodies::default());
     warp::path!("webhook" / Segment / Segment)
         .and(warp::post())
@@ -151,7 +151,7 @@ impl Bodies {
 }
 
 /// Says how many lines about refused deliveries were left out, when no later line has said it.
-pub(super) fn tell_left_out() {
+pub(in crate::api) fn tell_left_out() {
     if let Some(n_left_out) = REFUSED.left_out() {
         tracing::warn!(n_left_out, "more webhook deliveries were refused");
     }
@@ -267,7 +267,7 @@ async fn deliver(
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::api::webhooks::*;
     use bytes::Bytes;
     use futures_util::stream;
     use warp::http::header;

@@ -16,10 +16,10 @@ use bytes::Buf;
 use futures_util::Stream;
 use warp::http::HeaderMap;
 
-use super::args::is_packed;
-use super::body::{Limits, Pace, Parts, Quota, Share, append};
-use super::error::ApiError;
-use json::Json;
+use crate::api::http::args::is_packed;
+use crate::api::http::body::{Limits, Pace, Parts, Quota, Share, append};
+use crate::api::http::error::ApiError;
+use crate::api::http::upload::json::Json;
 
 /// Of a body as sent, and unpacked.
 const MAX_UPLOAD_BYTES: usize = 100 << 20;
@@ -40,7 +40,7 @@ static ON_DISK: Quota = Quota::new(1 << 30);
 
 /// A body that has arrived.
 #[derive(Debug)]
-pub(super) struct Spooled {
+pub(in crate::api) struct Spooled {
     buffer: Vec<u8>,
     file: Option<File>,
     is_packed: bool,
@@ -48,7 +48,7 @@ pub(super) struct Spooled {
 }
 
 /// Reads a body to its end, to memory or to a file that is gone with us.
-pub(super) async fn spool<B: Buf>(
+pub(in crate::api) async fn spool<B: Buf>(
     headers: &HeaderMap,
     stream: impl Stream<Item = Result<B, warp::Error>>,
     directory: &Path,
@@ -106,7 +106,7 @@ async fn write(
 
 impl Spooled {
     /// The body from its begin, unpacked. What is wrong with it is an error of kind `InvalidData`.
-    pub(super) fn into_reader(self) -> io::Result<impl BufRead> {
+    pub(in crate::api) fn into_reader(self) -> io::Result<impl BufRead> {
         let Self {
             buffer,
             file,
@@ -168,7 +168,7 @@ fn invalid(message: impl Into<String>) -> io::Error {
 ///
 /// # Errors
 /// `InvalidData` with a message for the client, or what `keep` says.
-pub(super) fn content<T>(
+pub(in crate::api) fn content<T>(
     body: &mut dyn BufRead,
     keep: impl FnOnce(&mut dyn Read) -> io::Result<T>,
 ) -> io::Result<T> {
@@ -215,7 +215,7 @@ fn unexpected(byte: u8) -> io::Error {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::api::http::upload::*;
 
     fn decode(body: &str) -> Result<Vec<u8>, String> {
         let read = |content: &mut dyn Read| {

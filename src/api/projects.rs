@@ -3,14 +3,14 @@
 use serde_json::{Value, json};
 use warp::{Filter, filters::BoxedFilter};
 
-use super::args::{self, Args, Segment};
-use super::error::ApiError;
-use super::{Answer, Body, answer, wire, with};
+use crate::api::http::args::{self, Args, Segment};
+use crate::api::http::error::ApiError;
+use crate::api::{Answer, Body, answer, wire, with};
 use crate::app::App;
 use crate::domain::ProjectId;
 use crate::store::Project;
 
-pub(super) fn routes(app: &App) -> BoxedFilter<(Body,)> {
+pub(in crate::api) fn routes(app: &App) -> BoxedFilter<(Body,)> {
     let all = warp::path!("api" / "v2" / "project");
     let one = warp::path!("api" / "v2" / "project" / Segment);
     let list = all
@@ -45,7 +45,7 @@ pub(super) fn routes(app: &App) -> BoxedFilter<(Body,)> {
         .boxed()
 }
 
-pub(super) fn project_id(segment: &Segment) -> Result<ProjectId, ApiError> {
+pub(in crate::api) fn project_id(segment: &Segment) -> Result<ProjectId, ApiError> {
     segment
         .0
         .parse()
@@ -67,7 +67,7 @@ async fn shape(app: &App, project: &Project, details: bool) -> Result<Value, Api
         shapes.push(wire::environment(
             environment,
             settings.as_ref(),
-            super::environment::failure(app, environment.id),
+            crate::api::environments::failure(app, environment.id),
         ));
     }
     Ok(json!({"id": project.id, "name": project.name, "environments": shapes}))
@@ -124,7 +124,7 @@ async fn delete(id: Segment, app: App) -> Result<Answer, ApiError> {
         .filter(|environment| environment.project_id == id)
         .collect();
     for environment in &own {
-        super::environment::refuse_protected(&app, environment.id).await?;
+        crate::api::environments::refuse_protected(&app, environment.id).await?;
     }
     for environment in &own {
         app.environment_stop(environment.id).await;

@@ -4,15 +4,16 @@ use serde_json::{Value, json};
 use warp::http::StatusCode;
 use warp::{Filter, Reply, filters::BoxedFilter};
 
-use super::args::{self, Args, Segment};
-use super::environment::{environment_id, fetch, scope};
-use super::error::ApiError;
-use super::{Answer, Body, answer, page, wire, with};
+use crate::api::environments::{environment_id, fetch, scope};
+use crate::api::http::args::{self, Args, Segment};
+use crate::api::http::error::ApiError;
+use crate::api::http::page;
+use crate::api::{Answer, Body, answer, wire, with};
 use crate::app::App;
 use crate::domain::{CompileId, CompileState};
 use crate::store::{Compile, CompileRequest};
 
-pub(super) fn routes(app: &App) -> BoxedFilter<(Body,)> {
+pub(in crate::api) fn routes(app: &App) -> BoxedFilter<(Body,)> {
     let notify = warp::path!("api" / "v1" / "notify" / Segment);
     let post = notify.and(warp::post()).and(with(app)).and(args::body());
     let post = post.then(|id, app, args| answer(request(id, app, args)));

@@ -7,7 +7,7 @@
 
 mod stream;
 
-pub(super) use stream::Watched;
+pub(in crate::api) use crate::api::http::connection::stream::Watched;
 
 use std::io;
 use std::net::IpAddr;
@@ -18,8 +18,8 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 
-use super::body::Share;
-use super::places::Holder;
+use crate::api::http::body::Share;
+use crate::api::http::places::Holder;
 
 /// From connecting to the first byte, and from the first byte of a head to its last. Heads are a few packets, sent at once.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
@@ -48,7 +48,7 @@ enum Phase {
 
 /// How the head of a request came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Head {
+pub(in crate::api) enum Head {
     Good,
     /// With a line that ends in LF without CR.
     BareLf,
@@ -58,9 +58,9 @@ pub(super) enum Head {
 
 /// The state of one connection, shared by its stream, its requests and the listener.
 #[derive(Debug)]
-pub(super) struct Connection {
+pub(in crate::api) struct Connection {
     /// As `places::client_of` has it.
-    pub(super) client: IpAddr,
+    pub(in crate::api) client: IpAddr,
     opened: Instant,
     phase: AtomicU8,
     /// When the phase began, and when the last bytes of an answer went; in milliseconds since `opened`.
@@ -73,7 +73,7 @@ pub(super) struct Connection {
     n_announced: AtomicU64,
     was_answered: AtomicBool,
     /// A request of this connection has shown the right token, and none after it a wrong one.
-    pub(super) is_trusted: AtomicBool,
+    pub(in crate::api) is_trusted: AtomicBool,
     /// There is something to write and the client does not read: since when, and 0 if not so.
     stuck_since: AtomicU64,
     n_written: AtomicU64,
@@ -85,7 +85,7 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    pub(super) fn new(client: IpAddr) -> Arc<Self> {
+    pub(in crate::api) fn new(client: IpAddr) -> Arc<Self> {
         Arc::new(Self {
             client,
             opened: Instant::now(),
@@ -106,7 +106,7 @@ impl Connection {
     }
 
     /// Comes back when the connection shall be closed.
-    pub(super) async fn ended(&self) {
+    pub(in crate::api) async fn ended(&self) {
         self.ended.notified().await;
     }
 
@@ -129,7 +129,7 @@ impl Connection {
     }
 
     /// A request begins, with a body of so many bytes; how its head came.
-    pub(super) fn begin(&self, n_announced: u64) -> Head {
+    pub(in crate::api) fn begin(&self, n_announced: u64) -> Head {
         self.n_announced.store(n_announced, Relaxed);
         self.enter(Phase::Request);
         let is_seen = self.is_seen.swap(false, Relaxed);
@@ -141,7 +141,7 @@ impl Connection {
     }
 
     /// Whether more came than the request in hand has. What more there is was not looked at, so the connection ends.
-    pub(super) fn is_ahead(&self) -> bool {
+    pub(in crate::api) fn is_ahead(&self) -> bool {
         self.n_after.load(Relaxed) > self.n_announced.load(Relaxed)
     }
 
@@ -152,12 +152,12 @@ impl Connection {
     }
 
     /// Keeps the memory of an answer accounted for until the client has it.
-    pub(super) fn hold_answer(&self, share: Share) {
+    pub(in crate::api) fn hold_answer(&self, share: Share) {
         *self.answer.lock().unwrap_or_else(PoisonError::into_inner) = Some(share);
     }
 
     /// While the request waits on purpose, the connection may lose its place.
-    pub(super) fn delayed(&self, is_delayed: bool) {
+    pub(in crate::api) fn delayed(&self, is_delayed: bool) {
         self.enter(if is_delayed {
             Phase::Delayed
         } else {
@@ -166,7 +166,7 @@ impl Connection {
     }
 
     /// Whether it took too long, for what it is at. Asked once a second.
-    pub(super) fn is_overdue(&self) -> bool {
+    pub(in crate::api) fn is_overdue(&self) -> bool {
         let since = Duration::from_millis(self.now().saturating_sub(self.since.load(Relaxed)));
         let is_late = match self.phase() {
             Phase::Waiting if self.was_answered.load(Relaxed) => since > IDLE_TIMEOUT,
@@ -246,7 +246,7 @@ impl Holder for Connection {
 
 /// Tells the connection when the answer is made, or given up.
 #[derive(Debug)]
-pub(super) struct Answering(pub(super) Arc<Connection>);
+pub(in crate::api) struct Answering(pub(in crate::api) Arc<Connection>);
 
 impl Drop for Answering {
     fn drop(&mut self) {

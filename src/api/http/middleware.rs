@@ -11,9 +11,9 @@ use hyper::service::Service;
 use warp::http::{HeaderMap, HeaderValue, Request, Response, Version, header};
 use warp::reply::Response as Reply;
 
-use super::body::{Quota, announced, busy};
-use super::connection::{Answering, Connection, Head};
-use super::error::ApiError;
+use crate::api::http::body::{Quota, announced, busy};
+use crate::api::http::connection::{Answering, Connection, Head};
+use crate::api::http::error::ApiError;
 
 /// Answers that are made and not yet read by their clients, in memory.
 static ANSWERS: Quota = Quota::new(512 << 20);
@@ -21,7 +21,7 @@ static ANSWERS: Quota = Quota::new(512 << 20);
 const LARGE_ANSWER: u64 = 64 << 10;
 
 /// All routes, as hyper calls them.
-pub(super) trait Routes:
+pub(in crate::api) trait Routes:
     Service<Request<Incoming>, Response = Reply, Error = Infallible>
 {
 }
@@ -29,13 +29,13 @@ pub(super) trait Routes:
 impl<S: Service<Request<Incoming>, Response = Reply, Error = Infallible>> Routes for S {}
 
 /// The routes for the requests of one connection.
-pub(super) struct Guarded<S> {
+pub(in crate::api) struct Guarded<S> {
     routes: S,
     connection: Arc<Connection>,
 }
 
 impl<S> Guarded<S> {
-    pub(super) fn new(routes: S, connection: Arc<Connection>) -> Self {
+    pub(in crate::api) fn new(routes: S, connection: Arc<Connection>) -> Self {
         Self { routes, connection }
     }
 }
@@ -130,7 +130,7 @@ impl<B> BodyOf for Response<Response<B>> {
 }
 
 /// The body of an answer. When it is dropped, all of it is made.
-pub(super) struct Answer {
+pub(in crate::api) struct Answer {
     body: Pin<Box<ReplyBody>>,
     _answering: Answering,
 }

@@ -5,17 +5,18 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 use warp::{Filter, filters::BoxedFilter};
 
-use super::args::{self, Args, Segment};
-use super::desired::contains;
-use super::environment::scope;
-use super::error::ApiError;
-use super::{Answer, Body, answer, page, with};
+use crate::api::environments::scope;
+use crate::api::http::args::{self, Args, Segment};
+use crate::api::http::error::ApiError;
+use crate::api::http::page;
+use crate::api::versions::contains;
+use crate::api::{Answer, Body, answer, with};
 use crate::app::App;
 use crate::deploy;
 use crate::domain::ResourceId;
 use crate::store::{Discovered, Environment};
 
-pub(super) fn routes(app: &App) -> BoxedFilter<(Body,)> {
+pub(in crate::api) fn routes(app: &App) -> BoxedFilter<(Body,)> {
     let list = warp::path!("api" / "v2" / "discovered").and(warp::get());
     let list = list
         .and(with(app))

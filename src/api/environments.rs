@@ -3,15 +3,16 @@
 use serde_json::{Map, Value, json};
 use warp::{Filter, filters::BoxedFilter};
 
-use super::args::{self, Args, Segment};
-use super::error::ApiError;
-use super::{Answer, Body, answer, page, wire, with};
+use crate::api::http::args::{self, Args, Segment};
+use crate::api::http::error::ApiError;
+use crate::api::http::page;
+use crate::api::{Answer, Body, answer, wire, with};
 use crate::app::App;
 use crate::domain::{DEFINITIONS, EnvironmentId, SettingError, check_setting};
 use crate::git::RepositoryRules;
 use crate::store::{Environment, NewEnvironment};
 
-pub(super) fn routes(app: &App) -> BoxedFilter<(Body,)> {
+pub(in crate::api) fn routes(app: &App) -> BoxedFilter<(Body,)> {
     crud(app)
         .or(actions(app))
         .unify()
@@ -93,16 +94,16 @@ fn settings(app: &App) -> BoxedFilter<(Body,)> {
 }
 
 /// The environment a request is about.
-pub(super) async fn scope(app: &App, args: &Args) -> Result<Environment, ApiError> {
+pub(in crate::api) async fn scope(app: &App, args: &Args) -> Result<Environment, ApiError> {
     fetch(app, args.environment()?).await
 }
 
-pub(super) async fn fetch(app: &App, id: EnvironmentId) -> Result<Environment, ApiError> {
+pub(in crate::api) async fn fetch(app: &App, id: EnvironmentId) -> Result<Environment, ApiError> {
     let environment = app.store.environment_fetch(id).await?;
     environment.ok_or_else(|| ApiError::not_found(format!("environment {id}")))
 }
 
-pub(super) async fn refuse_protected(app: &App, id: EnvironmentId) -> Result<(), ApiError> {
+pub(in crate::api) async fn refuse_protected(app: &App, id: EnvironmentId) -> Result<(), ApiError> {
     if app.store.settings_fetch(id).await?.protected() {
         return Err(ApiError::forbidden(format!(
             "environment {id} is protected by the setting protected_environment"
@@ -111,7 +112,7 @@ pub(super) async fn refuse_protected(app: &App, id: EnvironmentId) -> Result<(),
     Ok(())
 }
 
-pub(super) fn environment_id(segment: &Segment) -> Result<EnvironmentId, ApiError> {
+pub(in crate::api) fn environment_id(segment: &Segment) -> Result<EnvironmentId, ApiError> {
     segment
         .0
         .parse()
@@ -125,7 +126,7 @@ async fn shape(app: &App, environment: &Environment) -> Result<Value, ApiError> 
 }
 
 /// Why an environment of the configuration does not run; `None`: it does.
-pub(super) fn failure(app: &App, id: EnvironmentId) -> Option<String> {
+pub(in crate::api) fn failure(app: &App, id: EnvironmentId) -> Option<String> {
     let trouble = app.trouble(id)?;
     Some(format!("{}: {}", trouble.field, trouble.message))
 }
@@ -407,8 +408,8 @@ async fn setting_delete(name: Segment, app: App, args: Args) -> Result<Answer, A
 
 #[cfg(test)]
 mod tests {
-    use super::{RepositoryRules, repository};
-    use crate::api::args::Args;
+    use crate::api::environments::{RepositoryRules, repository};
+    use crate::api::http::args::Args;
 
     fn named(url: &str) -> Option<(String, String)> {
         let encode =

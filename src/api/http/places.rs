@@ -10,16 +10,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// How many places there are.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Limits {
-    pub(super) total: usize,
+pub(in crate::api) struct Limits {
+    pub(in crate::api) total: usize,
     /// For one address. Does not count for clients on this machine: a reverse proxy is one, for all of its clients.
-    pub(super) by_address: usize,
+    pub(in crate::api) by_address: usize,
     /// Of the total, those that only clients on this machine may take: health checks, and the operator.
-    pub(super) for_loopback: usize,
+    pub(in crate::api) for_loopback: usize,
 }
 
 /// Who holds a place.
-pub(super) trait Holder {
+pub(in crate::api) trait Holder {
     /// Whether it may lose its place to a new client, and how soon: lower goes first. `None`: it does work.
     fn rank(&self) -> Option<u8>;
     /// Its place is gone; it ends.
@@ -27,7 +27,7 @@ pub(super) trait Holder {
 }
 
 #[derive(Debug)]
-pub(super) struct Places<H> {
+pub(in crate::api) struct Places<H> {
     limits: Limits,
     held: Mutex<Held<H>>,
 }
@@ -43,7 +43,7 @@ struct Held<H> {
 
 /// A place, given back when dropped.
 #[derive(Debug)]
-pub(super) struct Place<H> {
+pub(in crate::api) struct Place<H> {
     places: Arc<Places<H>>,
     address: IpAddr,
     id: u64,
@@ -56,7 +56,7 @@ impl<H> Drop for Place<H> {
 }
 
 /// One client as far as limits go: whoever has an IPv6 network has all 2^64 addresses of it.
-pub(super) fn client_of(address: IpAddr) -> IpAddr {
+pub(in crate::api) fn client_of(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) if !address.is_loopback() => {
             let [a, b, c, d, ..] = address.segments();
@@ -67,7 +67,7 @@ pub(super) fn client_of(address: IpAddr) -> IpAddr {
 }
 
 impl<H: Holder> Places<H> {
-    pub(super) fn new(limits: Limits) -> Arc<Self> {
+    pub(in crate::api) fn new(limits: Limits) -> Arc<Self> {
         let held = Held {
             next: 0,
             n_held: 0,
@@ -81,7 +81,11 @@ impl<H: Holder> Places<H> {
     }
 
     /// A place for a client (see [`client_of`]); `None`: there is none, and nobody to be displaced.
-    pub(super) fn admit(self: &Arc<Self>, address: IpAddr, holder: Arc<H>) -> Option<Place<H>> {
+    pub(in crate::api) fn admit(
+        self: &Arc<Self>,
+        address: IpAddr,
+        holder: Arc<H>,
+    ) -> Option<Place<H>> {
         let is_local = address.is_loopback();
         let mut held = self.locked();
         let n_own = held.by_address.get(&address).map_or(0, BTreeMap::len);
@@ -111,12 +115,12 @@ impl<H: Holder> Places<H> {
     }
 
     /// Ends somebody who does not use the place, if there is one. For when something else ran out, such as file handles.
-    pub(super) fn displace_any(&self) -> bool {
+    pub(in crate::api) fn displace_any(&self) -> bool {
         self.locked().displace(0)
     }
 
     /// Looks at all holders.
-    pub(super) fn each(&self, mut look: impl FnMut(&H)) {
+    pub(in crate::api) fn each(&self, mut look: impl FnMut(&H)) {
         let held = self.locked();
         for holder in held.by_address.values().flat_map(BTreeMap::values) {
             look(holder);
@@ -130,7 +134,7 @@ impl<H> Places<H> {
     }
 
     /// How many have lost their place to others so far.
-    pub(super) fn n_displaced(&self) -> u64 {
+    pub(in crate::api) fn n_displaced(&self) -> u64 {
         self.locked().n_displaced
     }
 }
@@ -202,7 +206,7 @@ impl<H: Holder> Held<H> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::api::http::places::*;
     use std::sync::atomic::{AtomicBool, Ordering};
 
     struct Client {

@@ -5,16 +5,16 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value, json};
 use warp::{Filter, filters::BoxedFilter};
 
-use super::args::{self, Args, Segment};
-use super::environment::scope;
-use super::error::ApiError;
-use super::{Answer, Body, answer, wire, with};
+use crate::api::environments::scope;
+use crate::api::http::args::{self, Args, Segment};
+use crate::api::http::error::ApiError;
+use crate::api::{Answer, Body, answer, wire, with};
 use crate::app::App;
 use crate::deploy::{Engine, Method};
 use crate::domain::{DryRunId, EnvironmentId};
 use crate::store::DryRunResult;
 
-pub(super) fn routes(app: &App) -> BoxedFilter<(Body,)> {
+pub(in crate::api) fn routes(app: &App) -> BoxedFilter<(Body,)> {
     let deploy = warp::path!("api" / "v1" / "deploy")
         .and(warp::post())
         .and(with(app))
@@ -42,7 +42,7 @@ pub(super) fn routes(app: &App) -> BoxedFilter<(Body,)> {
 
 fn engine(app: &App, id: EnvironmentId) -> Result<Engine, ApiError> {
     app.engine(id).ok_or_else(|| {
-        ApiError::not_found(match super::environment::failure(app, id) {
+        ApiError::not_found(match crate::api::environments::failure(app, id) {
             Some(failure) => format!("the environment does not run: {failure}"),
             None => "the scheduler could not be reached".to_owned(),
         })

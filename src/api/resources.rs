@@ -5,15 +5,16 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 use warp::{Filter, filters::BoxedFilter};
 
-use super::args::{self, Args, Segment};
-use super::desired::contains;
-use super::environment::scope;
-use super::error::ApiError;
-use super::{Answer, Body, answer, page, wire, with};
+use crate::api::environments::scope;
+use crate::api::http::args::{self, Args, Segment};
+use crate::api::http::error::ApiError;
+use crate::api::http::page;
+use crate::api::versions::contains;
+use crate::api::{Answer, Body, answer, wire, with};
 use crate::app::App;
 use crate::store::{ActionSearch, ResourceState};
 
-pub(super) fn routes(app: &App) -> BoxedFilter<(Body,)> {
+pub(in crate::api) fn routes(app: &App) -> BoxedFilter<(Body,)> {
     let list = warp::path!("api" / "v2" / "resource")
         .and(warp::get())
         .and(with(app))

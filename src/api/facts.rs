@@ -4,17 +4,18 @@ use serde_json::{Value, json};
 use warp::http::StatusCode;
 use warp::{Filter, filters::BoxedFilter};
 
-use super::args::{self, Args, Segment};
-use super::desired::contains;
-use super::environment::scope;
-use super::error::ApiError;
-use super::{Answer, Body, answer, page, with};
+use crate::api::environments::scope;
+use crate::api::http::args::{self, Args, Segment};
+use crate::api::http::error::ApiError;
+use crate::api::http::page;
+use crate::api::versions::contains;
+use crate::api::{Answer, Body, answer, with};
 use crate::app::App;
 use crate::deploy::fact_json as fact;
 use crate::domain::{EnvironmentId, ParameterId, Timestamp};
 use crate::store::{CompileRequest, Environment, Fact};
 
-pub(super) fn routes(app: &App) -> BoxedFilter<(Body,)> {
+pub(in crate::api) fn routes(app: &App) -> BoxedFilter<(Body,)> {
     let (get, put) = (warp::get().and(with(app)), warp::put().and(with(app)));
     let of = warp::path!("api" / "v2" / "resource" / Segment / "facts").and(get.clone());
     let of = of
