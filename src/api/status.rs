@@ -4,8 +4,9 @@ use serde_json::json;
 use warp::http::StatusCode;
 use warp::{Filter, Reply, filters::BoxedFilter};
 
-use super::{Answer, Body, answer, error::ApiError, reply, with};
-use crate::server::App;
+use super::{Answer, Body, answer, reply, with};
+use crate::api::http::error::ApiError;
+use crate::app::App;
 
 /// What needs no token.
 pub(super) fn open(app: &App) -> BoxedFilter<(Body,)> {
@@ -46,7 +47,7 @@ async fn health(app: App) -> Result<Answer, ApiError> {
 
 /// The environments of the configuration that cannot run, and why.
 fn not_running(app: &App) -> Vec<serde_json::Value> {
-    let shape = |trouble: crate::server::Trouble| {
+    let shape = |trouble: crate::app::Trouble| {
         json!({
             "environment": trouble.environment,
             "name": trouble.name,

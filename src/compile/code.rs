@@ -12,7 +12,7 @@ use std::io;
 use steward_compiler::protocol::PythonModule;
 use steward_compiler::{Compiled, Resource};
 
-use crate::deploy::{CodeFile, CodeModule, Content};
+use crate::domain::{CodeFile, CodeModule, Content};
 use crate::files::Files;
 
 const ROOT: &str = "inmanta_plugins";

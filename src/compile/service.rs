@@ -20,9 +20,8 @@ use super::redact::SecretVariables;
 use super::run::{self, Context, blocking};
 use super::source::{Head, Source};
 use super::worker::Pool;
-use crate::deploy::Engine;
 use crate::domain::chain;
-use crate::domain::{EnvironmentId, Interval, Timestamp};
+use crate::domain::{EnvironmentId, Interval, Timestamp, WakeHandle};
 use crate::git::{self, Credentials, Reach};
 use crate::observe::{Bus, What};
 use crate::store::{CompileEnd, CompileRequest, Environment, Outcome, Store};
@@ -34,7 +33,8 @@ pub struct Options {
     pub store: Store,
     pub bus: Bus,
     pub pool: Pool,
-    pub engine: Engine,
+    /// Wakes the engine, which reads from the store which version is released.
+    pub engine: WakeHandle,
     /// Mirrors and checkouts are below it.
     pub data: PathBuf,
     /// How often to look without being told; zero: never.

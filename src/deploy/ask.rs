@@ -3,9 +3,9 @@
 
 use serde_json::{Map, Value, json};
 
-use super::bounds::{self, MAX_DISCOVERED, MAX_FACTS};
 use super::engine::Loop;
 use crate::domain::{EnvironmentId, ParameterId, ResourceId, Timestamp, chain};
+use crate::executor::bounds::{self, MAX_DISCOVERED, MAX_FACTS};
 use crate::store::{self, Discovered, Fact};
 
 /// Of an answer to a handler, as JSON.

@@ -19,18 +19,18 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use handle::Request;
-pub(in crate::deploy) use results::messages_json;
 
 use results::Round;
 
 use super::Intent;
-use super::bounds::Daily;
 use super::code::{Code, code_of};
-use super::executor::{Executor, Message, Task};
 use super::facts::{self, Facts};
-use super::replies::Held;
 use super::schedule::{Policy, Priority, Run, Schedule, Which};
 use crate::domain::{ActionId, DryRunId, EnvironmentId, Settings, Timestamp, chain};
+use crate::executor::bounds::Daily;
+use crate::executor::link::{Executor, Message};
+use crate::executor::protocol::Task;
+use crate::executor::replies::Held;
 use crate::observe::{Bus, ResourceDone, What};
 use crate::store::{self, ActionEnd, ActionStart, Store};
 

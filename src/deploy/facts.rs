@@ -10,10 +10,10 @@ use std::time::Instant;
 use steward_compiler::protocol::HandlerOutcome;
 use tokio::sync::Notify;
 
-use super::bounds::bound;
-use super::engine::{Loop, messages_json};
-use super::executor::{Task, TaskDone};
+use super::engine::Loop;
 use crate::domain::{ActionId, EnvironmentId, FactTimes, HandlerStatus, Timestamp, chain};
+use crate::executor::bounds::bound;
+use crate::executor::protocol::{Task, TaskDone};
 use crate::store::{self, ActionEnd, ActionStart, CompileRequest, Store};
 
 /// (resource, name of the fact)
@@ -168,7 +168,7 @@ impl Loop {
             self.daily.share(&done.resource_id, Timestamp::now()),
         );
         let status = HandlerStatus::parse(&outcome.status).unwrap_or(HandlerStatus::Failed);
-        let messages = messages_json(&outcome.logs);
+        let messages = crate::executor::bounds::messages_json(&outcome.logs);
         self.daily.add(&done.resource_id, messages.len());
         let end = ActionEnd {
             id: done.action,

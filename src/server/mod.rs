@@ -1,9 +1,7 @@
 //! The one file that knows everything: opens the store, starts the loops, listens, and takes it all down again.
 
-mod app;
 mod data;
 mod environments;
-pub(crate) mod fuzzing;
 mod housekeeping;
 mod refused;
 
@@ -17,12 +15,9 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-pub use app::{App, Hook};
+pub use crate::app::{App, Hook};
+use crate::app::{Hooks, RefusedEnvironments};
 pub use data::check;
-pub use refused::Trouble;
-
-use environments::Hooks;
-use refused::Book;
 
 use crate::api;
 use crate::compile::Pool;
@@ -149,7 +144,7 @@ impl Server {
             data,
             shutdown: CancellationToken::new(),
             looks: Arc::default(),
-            refused: Book::default(),
+            refused: RefusedEnvironments::default(),
             digest_key,
             checkouts: Arc::default(),
         };

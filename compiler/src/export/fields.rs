@@ -1,15 +1,16 @@
 //! Ids and fields of one resource. Source: language.md 12.1, 12.2.
 
 use super::fit::check_field;
-use super::json::{write_json, write_text};
 use super::plan::{FieldPlan, Plan, plans, read};
 use super::registry::registrations;
 use crate::Location;
 use crate::diagnostics::{Fail, Failure, fail};
-use crate::plugins::{PluginError, reported};
+use crate::hir::plugin::PluginError;
 use crate::protocol::{Identify, OwnId};
+use crate::python_host::reported;
 use crate::runtime::{Machine, ReadError, VarId};
 use crate::span::Loc;
+use crate::types::json::{write_json, write_text};
 use crate::types::{InstId, Value};
 
 /// Values that Python computed, by field.
@@ -385,7 +386,7 @@ pub fn resource_id(machine: &mut Machine, instance: InstId) -> Result<Option<Str
         Ok(None) => Err(PluginError::Unknown),
         // The reference's plugin sees what its ids refuse as an error of Python.
         Err(error) if error.message.starts_with(INVALID_ID) && !error.message.ends_with(EMPTY) => {
-            crate::plugins::external("ValueError", error.message)
+            crate::hir::plugin::external("ValueError", error.message)
         }
         Err(error) => Err(PluginError::Compile(error)),
     }

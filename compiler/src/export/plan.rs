@@ -59,7 +59,7 @@ impl Plan {
             .iter()
             .map(|field| {
                 let mut key = String::new();
-                super::json::write_text(&field.name, &mut key);
+                crate::types::json::write_text(&field.name, &mut key);
                 key.push_str(": ");
                 let missing = match field.name.as_str() {
                     "send_event" | "report_only" => Some(Value::Bool(false)),

@@ -6,12 +6,12 @@ use md5::{Digest, Md5};
 use serde_json::{Map, Value as Json, json};
 
 use super::fields::{Computed, value_of};
-use super::json::write_json;
 use super::plan::Plan;
 use crate::diagnostics::{Fail, fail, runtime};
 use crate::hash::Map as HashMap;
 use crate::runtime::Machine;
 use crate::span::Loc;
+use crate::types::json::write_json;
 use crate::types::reference::{Origin, RefId};
 use crate::types::{Heap, InstId, Value};
 

@@ -4,8 +4,8 @@ use super::define::Items;
 use super::{AttrId, Block, BlockId, Namespace, NamespaceId, Program};
 use crate::diagnostics::{Fail, Warning};
 use crate::hash::{Map, Set};
+use crate::hir::plugin::{NativeDef, PythonPlugins};
 use crate::intern::{Interner, Symbol};
-use crate::plugins::PythonPlugins;
 use crate::project::{Loaded, Project};
 use crate::protocol::DataclassInfo;
 use crate::span::{Loc, Sources, Span};
@@ -74,13 +74,15 @@ impl Mistakes {
     }
 }
 
-/// The program comes back with mistakes, too, with what was understood.
+/// Resolves the loaded files, the native plugins and those of Python modules to one program. It comes back with mistakes, too,
+/// with what was understood.
 pub fn build(
     project: &Project,
     loaded: &Loaded,
     sources: Sources,
     names: Interner,
     warnings: Vec<Warning>,
+    natives: Vec<NativeDef>,
     mut python: PythonPlugins,
 ) -> (Program, Mistakes) {
     let program = Program {
@@ -107,7 +109,7 @@ pub fn build(
         open: Set::default(),
     };
     let classes = std::mem::take(&mut python.dataclasses);
-    let items = builder.define(python, &classes);
+    let items = builder.define(natives, python, &classes);
     let definitions = std::mem::take(&mut builder.errors);
     builder.lower(&items);
     builder.program.broken = builder.broken;
@@ -120,12 +122,17 @@ pub fn build(
 }
 
 impl<'a> Builder<'a> {
-    fn define(&mut self, python: PythonPlugins, classes: &[DataclassInfo]) -> Items<'a> {
+    fn define(
+        &mut self,
+        natives: Vec<NativeDef>,
+        python: PythonPlugins,
+        classes: &[DataclassInfo],
+    ) -> Items<'a> {
         self.this = self.intern("self");
         self.add_namespaces();
         self.declare_roots();
         let items = self.register();
-        self.register_plugins(python);
+        self.register_plugins(natives, python);
         self.define_typedefs();
         self.define_entities(&items);
         self.define_relations(&items);

@@ -11,7 +11,7 @@ mod entities;
 mod expressions;
 mod fold;
 mod names;
-mod plugins;
+pub(super) mod plugin;
 mod relations;
 mod statements;
 mod text;
@@ -22,8 +22,8 @@ pub(crate) use constructors::missing_index;
 
 use crate::diagnostics::Warning;
 use crate::hash::{Map, Set};
+use crate::hir::plugin::PluginDef;
 use crate::intern::{Interner, Symbol};
-use crate::plugins::PluginDef;
 use crate::project::PrecedenceRule;
 use crate::protocol::ResourceClassInfo;
 use crate::span::{FileId, Loc, Sources};
@@ -318,7 +318,7 @@ pub enum ExprKind {
     Dict(Vec<(crate::types::StrId, ExprId)>),
     Lookup(ExprId, ExprId),
     Format(Vec<FormatPart>),
-    Regex(crate::types::regex::Pattern),
+    Regex(crate::pattern::Pattern),
     Construct(ConstructId),
     Call(CallId),
     Cast(CallId),

@@ -4,64 +4,12 @@
 //! `store` and `freeze` change variables; `tiles` says how large models stay in the cache. Everything is an index:
 //! variables, units, scopes and instances are `u32`.
 
-mod ahead;
-mod calls;
-mod comprehension;
-mod construct;
-mod control;
-mod dataclasses;
-mod delayed;
-mod describe;
-mod direct;
-mod eval;
-mod finish;
-mod gradual;
-mod jinja;
-mod jinja_bytes;
-mod jinja_filters;
-mod jinja_format;
-mod jinja_macros;
-mod jinja_markup;
-mod jinja_methods;
-mod jinja_missing;
-mod jinja_objects;
-mod jinja_order;
-mod jinja_path;
-mod jinja_syntax;
-mod jinja_tests;
-mod jinja_text;
-mod jinja_views;
-mod layout;
-mod lookup;
-mod memory;
-mod model;
-mod needs;
-mod numbers;
-mod observers;
-mod promises;
-mod python;
-mod python_calls;
-mod python_export;
-mod questions;
-mod reads;
-mod ready;
-mod references;
-mod rest;
-mod run;
-mod schedule;
-mod steps;
-mod store;
-mod template_errors;
-mod templates;
-mod tiles;
-mod told;
-mod twice;
-mod units;
-mod validate;
-mod var;
-mod vars;
-mod waits;
-mod warm;
+pub(super) mod exec;
+pub(super) mod python_bridge;
+pub(super) mod report;
+pub(super) mod scheduler;
+pub(super) mod speed;
+pub(super) mod state;
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -70,23 +18,23 @@ use crate::diagnostics::{Fail, Warning, runtime};
 use crate::hash::{Map, Set};
 use crate::hir::{AttrId, BlockId, ComprehensionId, NamespaceId, Program, StmtId};
 use crate::intern::Symbol;
-use crate::plugins::PluginHost;
 use crate::protocol::ResourceClassInfo;
+use crate::python_host::PluginHost;
 use crate::span::Loc;
 use crate::types::{EntityId, Heap, InstId, Value, index};
 use crate::world::World;
 use crate::{Options, UnknownParameter};
 
-use delayed::Delayed;
-use memory::{ARENA_BYTES, arena};
-pub use model::ReadError;
-pub use python_export::Mapped;
-use steps::{Action, Pending, Step, Unit};
-pub use tiles::Tiling;
-use var::Chain;
-pub use var::{Var, VarKind};
-use vars::Vars;
-pub use warm::WARMED;
+pub use crate::runtime::python_bridge::export::Mapped;
+use crate::runtime::scheduler::steps::{Action, Pending, Step, Unit};
+use crate::runtime::speed::memory::{ARENA_BYTES, arena};
+pub use crate::runtime::speed::prefetch::WARMED;
+pub use crate::runtime::speed::tiling::Tiling;
+use crate::runtime::state::delayed::Delayed;
+pub use crate::runtime::state::model::ReadError;
+use crate::runtime::state::var::Chain;
+pub use crate::runtime::state::var::{Var, VarKind};
+use crate::runtime::state::vars::Vars;
 
 index! { VarId, UnitId, ScopeId, ListenerId, LoopId, RunId, HolderId }
 
@@ -181,7 +129,7 @@ struct ComprehensionRun {
 #[derive(Default)]
 struct Table {
     instances: hashbrown::HashTable<(u32, InstId)>,
-    waiting: Map<u32, Vec<lookup::Waiting>>,
+    waiting: Map<u32, Vec<crate::runtime::state::lookup::Waiting>>,
     n_waiting: u64,
 }
 
@@ -204,11 +152,11 @@ pub struct Machine<'a> {
     listeners: Vec<Listener>,
     units: Vec<Unit>,
     free_units: Vec<UnitId>,
-    numbers: numbers::Numbers,
+    numbers: crate::runtime::scheduler::creation_order::Numbers,
     /// Elements that went from one list to another.
     n_delivered: u64,
     n_live: u64,
-    ready: ready::ReadyQueue,
+    ready: crate::runtime::scheduler::ready_queue::ReadyQueue,
     scopes: Vec<Scope>,
     pub instances: Vec<Instance>,
     /// For each block of variables: the newest instance that begins at or before the block.
@@ -233,7 +181,7 @@ pub struct Machine<'a> {
     /// So many instances, and memory is looked after again.
     n_next_look: usize,
     /// Of each entity.
-    layouts: Vec<layout::Layout>,
+    layouts: Vec<crate::runtime::state::layout::Layout>,
     many_ran: Set<(InstId, u32)>,
     loops: Vec<Loop>,
     holders: Vec<Holder>,
@@ -243,11 +191,11 @@ pub struct Machine<'a> {
     checked: Vec<(AttrId, Var)>,
     /// Slots that were found lately, by entity and name.
     found_slots: Vec<std::cell::Cell<(EntityId, Symbol, u32)>>,
-    call_args: Map<UnitId, calls::Arguments>,
+    call_args: Map<UnitId, crate::runtime::exec::calls::Arguments>,
     /// First variable of each namespace's root block.
     pub roots: Vec<VarId>,
     root_scopes: Vec<ScopeId>,
-    queue: schedule::Queue,
+    queue: crate::runtime::scheduler::wait_queue::Queue,
     n_lookups: u64,
     /// For texts under construction.
     scratch: String,
@@ -262,7 +210,7 @@ pub struct Machine<'a> {
     identity: Option<String>,
     /// Of Python, if an export found others than the program has.
     resource_classes: Option<Vec<ResourceClassInfo>>,
-    templates: templates::TemplateCache,
+    templates: crate::runtime::exec::templates::TemplateCache,
     shared_program: std::sync::Arc<Program>,
     deprecated_seen: Set<u32>,
     /// Mistakes that were met after the first one of the same block.
@@ -274,9 +222,9 @@ pub struct Machine<'a> {
     dataclass_objects: Map<InstId, (u32, bool)>,
     /// The call of a plugin that runs now.
     python_loc: Loc,
-    python_site: Option<calls::Site>,
-    told: told::Told,
-    ahead: ahead::Ahead,
+    python_site: Option<crate::runtime::exec::calls::Site>,
+    told: crate::runtime::python_bridge::told::Told,
+    ahead: crate::runtime::python_bridge::ahead::Ahead,
     /// Texts that are objects of Python with more to them: the opaque ids.
     python_texts: Map<u32, u32>,
 }
@@ -315,10 +263,10 @@ impl<'a> Machine<'a> {
             listeners: arena(),
             units: arena(),
             free_units: arena(),
-            numbers: numbers::Numbers::default(),
+            numbers: crate::runtime::scheduler::creation_order::Numbers::default(),
             n_delivered: 0,
             n_live: 0,
-            ready: ready::ReadyQueue::default(),
+            ready: crate::runtime::scheduler::ready_queue::ReadyQueue::default(),
             scopes: arena(),
             instances: arena(),
             owners: arena(),
@@ -331,8 +279,8 @@ impl<'a> Machine<'a> {
             has_tiles: false,
             runs_in_tiles: false,
             was_observed: false,
-            n_next_look: memory::FIRST_LOOK,
-            layouts: layout::layouts(program),
+            n_next_look: crate::runtime::speed::memory::FIRST_LOOK,
+            layouts: crate::runtime::state::layout::layouts(program),
             many_ran: Set::default(),
             loops: Vec::new(),
             holders: Vec::new(),
@@ -346,7 +294,7 @@ impl<'a> Machine<'a> {
             call_args: Map::default(),
             roots: Vec::new(),
             root_scopes: Vec::new(),
-            queue: schedule::Queue::new(program.policy.len()),
+            queue: crate::runtime::scheduler::wait_queue::Queue::new(program.policy.len()),
             n_lookups: 0,
             scratch: String::new(),
             delivery_depth: 0,
@@ -356,7 +304,7 @@ impl<'a> Machine<'a> {
             has_objects: false,
             identity: None,
             resource_classes: None,
-            templates: templates::TemplateCache::default(),
+            templates: crate::runtime::exec::templates::TemplateCache::default(),
             shared_program: std::sync::Arc::clone(program),
             deprecated_seen: Set::default(),
             later_errors: Vec::new(),
@@ -365,8 +313,8 @@ impl<'a> Machine<'a> {
             dataclass_objects: Map::default(),
             python_loc: Loc::NONE,
             python_site: None,
-            told: told::Told::default(),
-            ahead: ahead::Ahead::default(),
+            told: crate::runtime::python_bridge::told::Told::default(),
+            ahead: crate::runtime::python_bridge::ahead::Ahead::default(),
             python_texts: Map::default(),
         }
     }
@@ -530,8 +478,8 @@ impl<'a> Machine<'a> {
         self.holders = Vec::new();
         self.runs = Vec::new();
         self.checked = Vec::new();
-        self.ready = ready::ReadyQueue::default();
-        self.queue = schedule::Queue::new(0);
+        self.ready = crate::runtime::scheduler::ready_queue::ReadyQueue::default();
+        self.queue = crate::runtime::scheduler::wait_queue::Queue::new(0);
     }
 
     fn add_listener(&mut self, listener: Listener) -> ListenerId {

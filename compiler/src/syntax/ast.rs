@@ -51,7 +51,7 @@ pub enum ExprKind {
     /// A string with `{{ }}` placeholders.
     Interpolated(Vec<Part>),
     FString(Vec<FPart>),
-    Regex(crate::types::regex::Pattern),
+    Regex(crate::pattern::Pattern),
     Var(Name),
     Attr(ExprId, Name),
     Call {

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use super::{Loop, RequestError, blocked_ids};
 use crate::deploy::Intent;
 use crate::deploy::code::code_of;
-use crate::deploy::executor::Task;
 use crate::domain::{ActionId, DryRunId};
+use crate::executor::protocol::Task;
 
 impl Loop {
     /// Sends every defined resource of a version through its handler, which only compares. Source: deploy.md 5.10.

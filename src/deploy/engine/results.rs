@@ -5,11 +5,12 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use super::Loop;
-use crate::deploy::bounds::bound;
-use crate::deploy::executor::{Message, TaskDone};
 use crate::deploy::facts::facts_of;
 use crate::deploy::schedule::Ended;
 use crate::domain::{Blocked, HandlerStatus, Timestamp, chain};
+use crate::executor::bounds::bound;
+use crate::executor::link::Message;
+use crate::executor::protocol::TaskDone;
 use crate::observe::{ResourceDone, Summary, What};
 use crate::store::{self, ActionEnd};
 
@@ -136,7 +137,7 @@ impl Loop {
         };
         let facts = facts_of(&outcome);
         let changes = serde_json::Value::Object(outcome.changes).to_string();
-        let messages = messages_json(&outcome.logs);
+        let messages = crate::executor::bounds::messages_json(&outcome.logs);
         self.daily
             .add(&done.resource_id, changes.len() + messages.len());
         let end = ActionEnd {
@@ -269,13 +270,4 @@ impl Loop {
         }
         self.bus.emit(self.environment, What::Settled(summary));
     }
-}
-
-pub(in crate::deploy) fn messages_json(logs: &[steward_compiler::protocol::LogLine]) -> String {
-    let line = |line: &steward_compiler::protocol::LogLine| {
-        serde_json::json!({
-            "level": line.level, "msg": line.msg, "args": [], "kwargs": line.kwargs, "timestamp_us": line.timestamp_us,
-        })
-    };
-    serde_json::Value::Array(logs.iter().map(line).collect()).to_string()
 }

@@ -6,8 +6,8 @@ use super::super::ast::{
 };
 use super::super::token::{Keyword, Kind};
 use super::{Mark, Parse, Parser, SyntaxError};
+use crate::pattern::Pattern;
 use crate::span::Span;
-use crate::types::regex::Pattern;
 
 impl Parser<'_> {
     pub(super) fn import(&mut self) -> Parse<Item> {
