@@ -10,7 +10,7 @@ use crate::api::http::args::{self, Args, Segment};
 use crate::api::http::error::ApiError;
 use crate::api::{Answer, Body, answer, wire, with};
 use crate::app::App;
-use crate::deploy::{Engine, Method};
+use crate::deploy::{Engine, DeployKind};
 use crate::domain::{DryRunId, EnvironmentId};
 use crate::store::DryRunResult;
 
@@ -53,8 +53,8 @@ fn engine(app: &App, id: EnvironmentId) -> Result<Engine, ApiError> {
 async fn deploy_now(app: App, args: Args) -> Result<Answer, ApiError> {
     let environment = scope(&app, &args).await?;
     let method = match args.text("agent_trigger_method")?.as_deref() {
-        None | Some("push_full_deploy") => Method::Repair,
-        Some("push_incremental_deploy") => Method::Deploy,
+        None | Some("push_full_deploy") => DeployKind::Repair,
+        Some("push_incremental_deploy") => DeployKind::Deploy,
         Some(other) => {
             let message = format!("`{other}` is not push_full_deploy or push_incremental_deploy");
             return Err(ApiError::bad_request(message));

@@ -47,7 +47,7 @@ async fn health(app: App) -> Result<Answer, ApiError> {
 
 /// The environments of the configuration that cannot run, and why.
 fn not_running(app: &App) -> Vec<serde_json::Value> {
-    let shape = |trouble: crate::app::Trouble| {
+    let shape = |trouble: crate::app::EnvironmentProblem| {
         json!({
             "environment": trouble.environment,
             "name": trouble.name,

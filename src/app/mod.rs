@@ -5,7 +5,7 @@ mod hooks;
 mod refused;
 
 pub use hooks::Hooks;
-pub use refused::Trouble;
+pub use refused::EnvironmentProblem;
 pub(crate) use refused::{Entry, RefusedEnvironments};
 
 use std::collections::HashMap;
@@ -60,7 +60,7 @@ pub struct App {
     pub(crate) pool: Pool,
     pub(crate) data: PathBuf,
     pub(crate) shutdown: CancellationToken,
-    pub(crate) looks: Arc<Mutex<HashMap<EnvironmentId, Arc<Looks>>>>,
+    pub(crate) looks: Arc<Mutex<HashMap<EnvironmentId, Arc<RepositoryAccess>>>>,
     pub(crate) refused: RefusedEnvironments,
     /// What stands for secrets in the store is made with it.
     pub(crate) digest_key: [u8; 32],
@@ -68,7 +68,7 @@ pub struct App {
 }
 
 /// How an environment of the configuration looks at its repository.
-pub(crate) struct Looks {
+pub(crate) struct RepositoryAccess {
     /// The credentials are for this one, and for no other that somebody may set later.
     pub(crate) repo_url: String,
     pub(crate) poll: Duration,
@@ -131,13 +131,13 @@ impl App {
         }
     }
 
-    pub(crate) fn set_looks(&self, id: EnvironmentId, looks: Looks) {
+    pub(crate) fn set_looks(&self, id: EnvironmentId, looks: RepositoryAccess) {
         let mut all = self.looks.lock().unwrap_or_else(PoisonError::into_inner);
         all.insert(id, Arc::new(looks));
     }
 
     /// How an environment looks at this repository, if it is the one of the configuration.
-    fn looks(&self, id: EnvironmentId, repo_url: &str) -> Option<Arc<Looks>> {
+    fn looks(&self, id: EnvironmentId, repo_url: &str) -> Option<Arc<RepositoryAccess>> {
         let all = self.looks.lock().unwrap_or_else(PoisonError::into_inner);
         let looks = all.get(&id).filter(|looks| looks.repo_url == repo_url);
         looks.cloned()
@@ -181,7 +181,7 @@ impl App {
         let looks = self.looks(id, &environment.repo_url);
         let reach = self.reach(id, &environment.repo_url);
         let looks = looks.unwrap_or_else(|| {
-            Arc::new(Looks {
+            Arc::new(RepositoryAccess {
                 repo_url: environment.repo_url.clone(),
                 poll: if local.is_some() {
                     LOCAL_POLL

@@ -24,7 +24,7 @@ pub(crate) struct Entry {
 
 /// An environment that cannot run, for people.
 #[derive(Debug, Clone)]
-pub struct Trouble {
+pub struct EnvironmentProblem {
     /// `None`: another environment has its name, or it has none that is good.
     pub environment: Option<EnvironmentId>,
     /// `project/name`.
@@ -66,8 +66,8 @@ impl RefusedEnvironments {
 
 impl App {
     /// The environments of the configuration that cannot run, and why.
-    pub fn troubles(&self) -> Vec<Trouble> {
-        let trouble = |entry: Entry| Trouble {
+    pub fn troubles(&self) -> Vec<EnvironmentProblem> {
+        let trouble = |entry: Entry| EnvironmentProblem {
             environment: entry.environment,
             name: entry.refused.shown(),
             field: entry.refused.field,
@@ -77,7 +77,7 @@ impl App {
     }
 
     /// Why an environment cannot run; `None`: it can.
-    pub fn trouble(&self, id: EnvironmentId) -> Option<Trouble> {
+    pub fn trouble(&self, id: EnvironmentId) -> Option<EnvironmentProblem> {
         let mut troubles = self.troubles().into_iter();
         troubles.find(|trouble| trouble.environment == Some(id))
     }

@@ -79,7 +79,7 @@ pub(super) async fn install(
     }
     let (out, error) = match &ensured {
         Ok(None) => return Ok(None),
-        Ok(Some(installed)) => (told(installed), String::new()),
+        Ok(Some(installed)) => (summary(installed), String::new()),
         Err(error) => (String::new(), chain(error)),
     };
     let Open { name, tool, began } = parts.open;
@@ -176,7 +176,7 @@ async fn build_proxy(
 }
 
 /// What is in an environment, for the report.
-fn told(installed: &Installed) -> String {
+fn summary(installed: &Installed) -> String {
     let packages = installed.lock.packages.iter();
     let packages: Vec<String> = packages
         .map(|package| format!("{} {}", package.name, package.version))

@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::engine::Loop;
+use super::engine::Reconciler;
 use crate::domain::{EnvironmentId, ParameterId, ResourceId, Timestamp, chain};
 use crate::executor::bounds::{self, MAX_DISCOVERED, MAX_FACTS};
 use crate::store::{self, Discovered, Fact};
@@ -56,9 +56,9 @@ pub fn discovered_input(value: &Value) -> Result<Discovered, String> {
     })
 }
 
-impl Loop {
+impl Reconciler {
     /// HTTP status and body, as the API would answer.
-    pub(super) async fn asked(
+    pub(super) async fn handle_api_call(
         &mut self,
         method: &str,
         arguments: &Map<String, Value>,

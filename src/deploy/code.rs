@@ -104,7 +104,7 @@ pub async fn needed_by_code(store: &Store) -> Result<Needed, store::Error> {
 
 /// Removes what executors laid out of the code of versions, and did not start a host with for `age`, and the bytecode of
 /// it. Blocks.
-pub fn sweep(data: &Path, age: Duration) {
+pub fn gc_code_folders(data: &Path, age: Duration) {
     let code = data.join("code");
     for folder in files::folders(&code) {
         if files::is_older(&folder, age) {
@@ -143,13 +143,13 @@ mod tests {
             std::fs::create_dir_all(bytecode.join(name).join("m")).unwrap();
         }
         std::fs::create_dir_all(cache.join("usr/lib")).unwrap();
-        sweep(data, Duration::from_secs(60));
+        gc_code_folders(data, Duration::from_secs(60));
         assert_eq!(files::folders(&bytecode).len(), 2);
         std::fs::remove_dir(data.join("code/unused")).unwrap();
-        sweep(data, Duration::from_secs(60));
+        gc_code_folders(data, Duration::from_secs(60));
         assert_eq!(files::folders(&bytecode), [bytecode.join("used")]);
         assert!(cache.join("usr/lib").exists());
-        sweep(data, Duration::ZERO);
+        gc_code_folders(data, Duration::ZERO);
         assert_eq!(files::folders(&bytecode).len(), 0);
     }
 }

@@ -10,7 +10,7 @@ use std::time::Instant;
 use steward_compiler::protocol::HandlerOutcome;
 use tokio::sync::Notify;
 
-use super::engine::Loop;
+use super::engine::Reconciler;
 use crate::domain::{ActionId, EnvironmentId, FactTimes, HandlerStatus, Timestamp, chain};
 use crate::executor::bounds::bound;
 use crate::executor::protocol::{Task, TaskDone};
@@ -100,7 +100,7 @@ pub(super) fn facts_of(outcome: &HandlerOutcome) -> Vec<(String, String, bool)> 
         .collect()
 }
 
-impl Loop {
+impl Reconciler {
     /// Asks for what grows old, and for what the model waits for.
     pub(super) async fn renew_facts(&mut self, now: Timestamp) -> Result<(), store::Error> {
         let before = Timestamp(now.0 - self.facts.times.renew.as_micros() as i64);

@@ -12,6 +12,6 @@ mod intent;
 mod schedule;
 
 pub use ask::{discovered_input, fact_json};
-pub use code::{Needed, needed_by_code, sweep};
-pub use engine::{Engine, Method, Options, RequestError, Scheduled};
+pub use code::{Needed, gc_code_folders, needed_by_code};
+pub use engine::{DeployKind, Engine, Options, RequestError, Scheduled};
 pub use intent::Intent;

@@ -15,7 +15,7 @@ use std::time::Duration;
 use super::Intent;
 use crate::domain::{ActionId, Blocked, HandlerStatus, Timestamp};
 use crate::store::ResourceState;
-use entry::{Entry, Phase};
+use entry::{Phase, ScheduledResource};
 
 /// Lower runs first. Source: deploy.md 4.2.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -29,7 +29,7 @@ pub enum Priority {
 
 /// Which resources a request is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Which {
+pub enum Selection {
     /// Those not in their desired state.
     Dirty,
     /// All that are not blocked.
@@ -38,7 +38,7 @@ pub enum Which {
 
 /// How often, of an environment's settings.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Policy {
+pub struct RetryPolicy {
     /// `None`: never, or by cron.
     pub deploy: Option<Duration>,
     pub repair: Option<Duration>,
@@ -93,13 +93,13 @@ struct Queue {
 /// The scheduling state of one environment.
 #[derive(Debug, Default)]
 pub struct Schedule {
-    entries: Vec<Option<Entry>>,
+    entries: Vec<Option<ScheduledResource>>,
     by_id: HashMap<String, Index>,
     queues: BTreeMap<String, Queue>,
     timers: BTreeSet<(Timestamp, Index)>,
     /// Runs in progress whose resource left the model.
     orphans: HashMap<ActionId, String>,
-    policy: Policy,
+    policy: RetryPolicy,
     version: i64,
     sequence: u64,
     n_running: usize,
@@ -113,7 +113,7 @@ impl Schedule {
         intents: Vec<Intent>,
         states: Vec<ResourceState>,
         changes: &HashMap<String, Timestamp>,
-        policy: Policy,
+        policy: RetryPolicy,
         paused: impl IntoIterator<Item = String>,
         now: Timestamp,
     ) -> Self {
@@ -196,7 +196,7 @@ impl Schedule {
     }
 
     /// New interval settings: all timers are planned anew.
-    pub fn set_policy(&mut self, policy: Policy, now: Timestamp) {
+    pub fn set_policy(&mut self, policy: RetryPolicy, now: Timestamp) {
         if policy == self.policy {
             return;
         }
@@ -308,7 +308,7 @@ impl Schedule {
     /// `agents`: only these; `None`: all.
     pub fn request(
         &mut self,
-        which: Which,
+        which: Selection,
         priority: Priority,
         reason: &str,
         agents: Option<&BTreeSet<String>>,
@@ -317,8 +317,8 @@ impl Schedule {
         for index in self.indices() {
             let entry = self.entry(index);
             let wanted = match which {
-                Which::Dirty => entry.is_dirty(),
-                Which::All => entry.state.blocked != Blocked::Blocked,
+                Selection::Dirty => entry.is_dirty(),
+                Selection::All => entry.state.blocked != Blocked::Blocked,
             };
             if wanted && agents.is_none_or(|agents| agents.contains(&entry.intent.agent)) {
                 touched.insert(entry.intent.agent.clone());
@@ -478,13 +478,13 @@ impl Schedule {
             .collect()
     }
 
-    fn entry(&self, index: Index) -> &Entry {
+    fn entry(&self, index: Index) -> &ScheduledResource {
         self.entries[index.0 as usize]
             .as_ref()
             .expect("an index of a resource that is in the model")
     }
 
-    fn entry_mut(&mut self, index: Index) -> &mut Entry {
+    fn entry_mut(&mut self, index: Index) -> &mut ScheduledResource {
         self.entries[index.0 as usize]
             .as_mut()
             .expect("an index of a resource that is in the model")

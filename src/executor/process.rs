@@ -30,7 +30,7 @@ const ANSWER: Duration = Duration::from_secs(60);
 const ASK_BYTES: usize = 4 << 20;
 
 /// A question of a handler's that is open: who waits for its answer.
-type Open = Arc<Mutex<HashMap<u64, mpsc::Sender<(u16, Value)>>>>;
+type OpenCalls = Arc<Mutex<HashMap<u64, mpsc::Sender<(u16, Value)>>>>;
 
 /// A Python host without work is kept warm for this long.
 const IDLE: Duration = Duration::from_secs(60);
@@ -39,7 +39,7 @@ const IDLE: Duration = Duration::from_secs(60);
 #[derive(Debug, Clone)]
 struct Replies {
     writer: Arc<Mutex<BufWriter<io::Stdout>>>,
-    open: Open,
+    open: OpenCalls,
     next: Arc<AtomicU64>,
 }
 
@@ -85,7 +85,7 @@ pub fn run(limits: Limits) -> ExitCode {
     process::die_with_parent();
     let replies = Replies {
         writer: Arc::new(Mutex::new(BufWriter::new(io::stdout()))),
-        open: Open::default(),
+        open: OpenCalls::default(),
         next: Arc::default(),
     };
     let alive = replies.clone();

@@ -24,7 +24,7 @@ mod uv;
 
 pub use command::{BuildProxy, InstallSandbox};
 pub use credentials::credentials;
-pub use environment::{Environments, sweep};
+pub use environment::{Environments, gc_venvs};
 pub use hosts::MachineNetwork;
 pub use installer::Offline;
 pub use lock::{LOCK_FILE, Lock, Package, Source};

@@ -1,6 +1,6 @@
 //! The environments of the configuration, brought into the store.
 
-use crate::app::{App, Hook, Looks};
+use crate::app::{App, Hook, RepositoryAccess};
 use crate::config::EnvironmentConfig;
 use crate::domain::{EnvironmentId, ProjectId};
 use crate::store::{self, Environment, NewEnvironment, Store};
@@ -13,7 +13,7 @@ impl App {
         config: EnvironmentConfig,
     ) -> Result<(), store::Error> {
         let stored = self.store.environment_fetch(id).await?;
-        let looks = Looks {
+        let looks = RepositoryAccess {
             repo_url: stored.map(|stored| stored.repo_url).unwrap_or_default(),
             poll: config.poll,
             watch: config.watch,

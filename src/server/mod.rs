@@ -106,7 +106,7 @@ impl Server {
             tokio::task::spawn_blocking(move || python::precompile(&runtime));
         }
         process::hide();
-        process::cgroup::sweep();
+        process::cgroup::gc_groups();
         tracing::info!(
             "compiles, and pip with what it builds, are sandboxed by: {}",
             sandbox::support()
@@ -213,7 +213,7 @@ fn find_python(pythons: &Pythons, cache: &Path) -> Result<Option<PythonRuntime>,
 
 async fn hold(store: &Store) -> Result<(), Error> {
     for _ in 0..30 {
-        if store.hold_alone().await? {
+        if store.acquire_single_server_lock().await? {
             return Ok(());
         }
         tokio::time::sleep(Duration::from_secs(1)).await;

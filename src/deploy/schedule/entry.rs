@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Ended, Index, Policy, Priority, Schedule};
+use super::{Ended, Index, Priority, RetryPolicy, Schedule};
 use crate::deploy::Intent;
 use crate::domain::{ActionId, Blocked, HandlerStatus, LastRun, Timestamp};
 use crate::store::ResourceState;
 
 #[derive(Debug)]
-pub(super) struct Entry {
+pub(super) struct ScheduledResource {
     pub(super) intent: Arc<Intent>,
     pub(super) requires: Vec<Index>,
     pub(super) provides: Vec<Index>,
@@ -39,7 +39,7 @@ pub(super) enum Phase {
     },
 }
 
-impl Entry {
+impl ScheduledResource {
     /// Source: deploy.md 4.2 "Dirty".
     pub(super) fn is_dirty(&self) -> bool {
         let state = &self.state;
@@ -96,7 +96,7 @@ impl Entry {
     }
 
     /// `None`: it is not tried again by itself.
-    pub(super) fn retry_delay(&self, policy: &Policy) -> Option<Duration> {
+    pub(super) fn retry_delay(&self, policy: &RetryPolicy) -> Option<Duration> {
         let longest = policy.deploy?;
         if policy.backoff.is_zero() {
             return Some(longest);
