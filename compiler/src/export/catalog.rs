@@ -14,7 +14,7 @@ pub(super) type Requires = smallvec::SmallVec<[u32; 4]>;
 
 /// What happened to an instance that could be a resource.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fate {
+pub(super) enum ExportStatus {
     /// It is no resource.
     Other,
     Exported(u32),
@@ -23,7 +23,7 @@ pub(super) enum Fate {
 }
 
 /// A resource that will be written.
-pub(super) struct Found {
+pub(super) struct FoundResource {
     pub owner: InstId,
     /// Which plan of its entity.
     pub plan: u32,
@@ -39,7 +39,7 @@ const ID_BYTES: usize = 64;
 pub(super) struct Catalog {
     /// By entity.
     pub plans: Vec<Vec<Plan>>,
-    pub found: Vec<Found>,
+    pub found: Vec<FoundResource>,
     pub ids: String,
     pub computed: Map<u32, Computed>,
     /// Those that their classes made.
@@ -47,7 +47,7 @@ pub(super) struct Catalog {
     /// All that is stored of a resource that Python has changed as an object, sorted by name.
     shaped: Map<u32, Computed>,
     /// By instance.
-    pub fates: Vec<Fate>,
+    pub fates: Vec<ExportStatus>,
 }
 
 impl Catalog {
@@ -65,7 +65,7 @@ impl Catalog {
             computed: Map::default(),
             own_ids: Map::default(),
             shaped: Map::default(),
-            fates: vec![Fate::Other; machine.instances.len()],
+            fates: vec![ExportStatus::Other; machine.instances.len()],
         }
     }
 
@@ -77,7 +77,7 @@ impl Catalog {
         self.found[at].owner
     }
 
-    pub fn fate(&self, instance: InstId) -> Fate {
+    pub fn fate(&self, instance: InstId) -> ExportStatus {
         self.fates[instance.index()]
     }
 

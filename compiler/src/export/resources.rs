@@ -4,7 +4,7 @@
 //! written to the sink.
 
 use super::assemble::assemble;
-use super::catalog::{Catalog, Fate, Found, Requires};
+use super::catalog::{Catalog, ExportStatus, FoundResource, Requires};
 use super::dependencies;
 use super::fields::{check, write_id, write_own_id};
 use super::partial;
@@ -17,7 +17,7 @@ use crate::diagnostics::{Fail, Warning, fail};
 use crate::hash::{FastHasher, spread};
 use crate::pages;
 use crate::protocol::Identify;
-use crate::runtime::{Machine, Mapped, VarId, WARMED};
+use crate::runtime::{Machine, Mapped, PREFETCHED_STEPS, VarId};
 use crate::types::{InstId, Value};
 
 pub fn export(machine: &mut Machine, sink: &mut dyn ResourceSink) -> Result<Vec<String>, Fail> {
@@ -36,8 +36,8 @@ pub fn export(machine: &mut Machine, sink: &mut dyn ResourceSink) -> Result<Vec<
     let mut attributes = String::new();
     let mut required: Vec<&str> = Vec::new();
     for (at, requires) in requires.iter().enumerate() {
-        if at % WARMED == 0 {
-            let next = catalog.found[at..].iter().take(WARMED);
+        if at % PREFETCHED_STEPS == 0 {
+            let next = catalog.found[at..].iter().take(PREFETCHED_STEPS);
             machine.warm_instances(next.map(|found| found.owner));
         }
         attributes.clear();
@@ -69,8 +69,8 @@ fn collect(machine: &mut Machine) -> Result<Catalog, Fail> {
     let mut by_id: hashbrown::HashTable<(u32, u32)> = hashbrown::HashTable::new();
     let instances = machine.in_order_of_creation();
     for (n_before, instance) in instances.iter().copied().enumerate() {
-        if n_before % WARMED == 0 {
-            machine.warm_instances(instances[n_before..].iter().copied().take(WARMED));
+        if n_before % PREFETCHED_STEPS == 0 {
+            machine.warm_instances(instances[n_before..].iter().copied().take(PREFETCHED_STEPS));
         }
         let at = instance.index();
         let entity = machine.instance(instance).entity;
@@ -95,13 +95,13 @@ fn collect(machine: &mut Machine) -> Result<Catalog, Fail> {
             let (Some(agent_length), Some(mapped), false) = (agent_length, mapped, is_left_out)
             else {
                 catalog.ids.truncate(start);
-                if catalog.fates[at] == Fate::Other {
-                    catalog.fates[at] = Fate::Dropped;
+                if catalog.fates[at] == ExportStatus::Other {
+                    catalog.fates[at] = ExportStatus::Dropped;
                 }
                 continue;
             };
             let index = catalog.found.len() as u32;
-            catalog.found.push(Found {
+            catalog.found.push(FoundResource {
                 owner: instance,
                 plan: which as u32,
                 end: catalog.ids.len(),
@@ -125,7 +125,7 @@ fn collect(machine: &mut Machine) -> Result<Catalog, Fail> {
                 );
             }
             by_id.insert_unique(spread(hash), (hash, index), |(of, _)| spread(*of));
-            catalog.fates[at] = Fate::Exported(index);
+            catalog.fates[at] = ExportStatus::Exported(index);
             let computed = mapped.computed;
             if !computed.is_empty() {
                 catalog.computed.insert(index, computed);
@@ -242,9 +242,9 @@ fn direct_requires(machine: &mut Machine, catalog: &Catalog) -> Vec<Requires> {
         });
         for instance in instances.clone() {
             match catalog.fate(instance) {
-                Fate::Exported(index) => required.push(index),
-                Fate::Dropped => dropped = true,
-                Fate::Other => {}
+                ExportStatus::Exported(index) => required.push(index),
+                ExportStatus::Dropped => dropped = true,
+                ExportStatus::Other => {}
             }
         }
         if required.is_empty() && !dropped && instances.clone().next().is_some() {

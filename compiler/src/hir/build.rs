@@ -29,7 +29,7 @@ pub(super) struct Builder<'a> {
     /// Mistakes so far; each step goes on after one.
     pub errors: Vec<Fail>,
     /// Those that are met when one entity after the other is checked.
-    pub entity_errors: Vec<(MetAt, Fail)>,
+    pub entity_errors: Vec<(ErrorOrder, Fail)>,
     /// Entities of which something is not understood: what they lack is no mistake of its own.
     pub broken: Set<EntityId>,
     /// Names of a namespace that are defined twice, or whose definition is not understood.
@@ -42,28 +42,28 @@ pub(super) struct Builder<'a> {
 pub struct Mistakes {
     definitions: Vec<Fail>,
     /// Of entities, once all is defined.
-    entities: Vec<(MetAt, Fail)>,
+    entities: Vec<(ErrorOrder, Fail)>,
     bodies: Vec<Fail>,
 }
 
 /// Where a mistake is met among those of the entities: first the defaults of one, then the rest of it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct MetAt(EntityId, AttrId);
+pub struct ErrorOrder(EntityId, AttrId);
 
-impl MetAt {
+impl ErrorOrder {
     pub fn default_of(entity: EntityId, attribute: AttrId) -> Self {
-        MetAt(entity, attribute)
+        ErrorOrder(entity, attribute)
     }
 
     pub fn after_defaults(entity: EntityId) -> Self {
-        MetAt(entity, AttrId(u32::MAX))
+        ErrorOrder(entity, AttrId(u32::MAX))
     }
 }
 
 impl Mistakes {
     /// All of them in the order in which a compile meets them: the types of defaults are checked when all is defined, and
     /// before bodies are looked at. Source: language.md 8.1, 9.3.
-    pub fn in_order(mut self, of_defaults: Vec<(MetAt, Fail)>) -> Vec<Fail> {
+    pub fn in_order(mut self, of_defaults: Vec<(ErrorOrder, Fail)>) -> Vec<Fail> {
         self.entities.extend(of_defaults);
         self.entities.sort_by_key(|(at, _)| *at);
         let entities = self.entities.into_iter().map(|(_, error)| error);

@@ -11,7 +11,7 @@ use std::sync::{Mutex, PoisonError};
 
 use md5::{Digest, Md5};
 
-use super::modules::{Found, Module, environment};
+use super::modules::{Module, ModuleLocation, environment};
 use crate::world::{LocatedPackages, PackageQuestion, PythonPackages, World};
 
 /// The package above all modules.
@@ -192,7 +192,7 @@ impl Installed {
         if !world.is_file(&initial) {
             return None;
         }
-        let found = |root: String| Found::V2 {
+        let found = |root: String| ModuleLocation::V2 {
             root,
             package: package.clone(),
             distribution: self.distributions.get(name).cloned(),

@@ -238,7 +238,7 @@ pub(in crate::python_host) struct Process {
     /// Its version, and what it was started as; empty before it says so.
     python: (String, String),
     #[cfg(target_os = "linux")]
-    turns: Option<crate::python_host::processor_affinity::Turns>,
+    turns: Option<crate::python_host::processor_affinity::ProcessorAffinity>,
 }
 
 impl Process {
@@ -351,7 +351,10 @@ impl Process {
             let peer = self.peer.lock().unwrap_or_else(PoisonError::into_inner);
             self.turns = match &*peer {
                 Peer::Child(child) => {
-                    crate::python_host::processor_affinity::Turns::of(child.id(), is_fork)
+                    crate::python_host::processor_affinity::ProcessorAffinity::of(
+                        child.id(),
+                        is_fork,
+                    )
                 }
                 Peer::Attached(_) => None,
             };

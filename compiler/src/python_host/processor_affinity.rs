@@ -12,7 +12,7 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity}
 const LOOKS: u32 = 100;
 
 /// The processors of one session's turns.
-pub(in crate::python_host) struct Turns {
+pub(in crate::python_host) struct ProcessorAffinity {
     /// Where the asking thread may run otherwise.
     all: CpuSet,
     /// The process that we started.
@@ -26,12 +26,12 @@ pub(in crate::python_host) struct Turns {
     here: Option<CpuSet>,
 }
 
-impl Turns {
+impl ProcessorAffinity {
     /// `None`: there is no choice of processors, or no way to choose.
-    pub(in crate::python_host) fn of(child: u32, is_fork: bool) -> Option<Turns> {
+    pub(in crate::python_host) fn of(child: u32, is_fork: bool) -> Option<ProcessorAffinity> {
         let all = sched_getaffinity(None).ok()?;
         let child = Pid::from_raw(child.try_into().ok()?)?;
-        (all.count() > 1).then_some(Turns {
+        (all.count() > 1).then_some(ProcessorAffinity {
             all,
             child,
             is_fork,

@@ -1,6 +1,6 @@
 //! Runs a program: dataflow over arenas, exactly as language.md 8 has it.
 //!
-//! Start reading at [`Machine::run`] in `schedule`; `needs` creates units, `run` executes them, `eval` computes values,
+//! Start reading at [`Machine::run`] in `schedule`; `dependencies` creates units, `run` executes them, `eval` computes values,
 //! `store` and `freeze` change variables; `tiles` says how large models stay in the cache. Everything is an index:
 //! variables, units, scopes and instances are `u32`.
 
@@ -26,9 +26,9 @@ use crate::world::World;
 use crate::{Options, UnknownParameter};
 
 pub use crate::runtime::python_bridge::export::Mapped;
-use crate::runtime::scheduler::steps::{Action, Pending, Step, Unit};
+use crate::runtime::scheduler::steps::{Action, Pending, Step, Task};
 use crate::runtime::speed::memory::{ARENA_BYTES, arena};
-pub use crate::runtime::speed::prefetch::WARMED;
+pub use crate::runtime::speed::prefetch::PREFETCHED_STEPS;
 pub use crate::runtime::speed::tiling::Tiling;
 use crate::runtime::state::delayed::Delayed;
 pub use crate::runtime::state::model::ReadError;
@@ -36,7 +36,7 @@ use crate::runtime::state::var::Chain;
 pub use crate::runtime::state::var::{Var, VarKind};
 use crate::runtime::state::vars::Vars;
 
-index! { VarId, UnitId, ScopeId, ListenerId, LoopId, RunId, HolderId }
+index! { VarId, TaskId, ScopeId, ListenerId, LoopId, RunId, PromiseGroupId }
 
 macro_rules! none {
     ($($name:ident),*) => {$(
@@ -49,7 +49,7 @@ macro_rules! none {
         }
     )*};
 }
-none! { VarId, UnitId, ScopeId, ListenerId, HolderId, InstId }
+none! { VarId, TaskId, ScopeId, ListenerId, PromiseGroupId, InstId }
 
 /// No attribute.
 const NO_ATTR: AttrId = AttrId(u32::MAX);
@@ -62,7 +62,7 @@ const FOUND_SLOTS: usize = 1024;
 /// Variables for which there is one entry among the owners.
 const OWNER_BLOCK: usize = 16;
 
-pub type Needs = smallvec::SmallVec<[VarId; 4]>;
+pub type Dependencies = smallvec::SmallVec<[VarId; 4]>;
 
 #[derive(Clone, Copy)]
 enum Listener {
@@ -70,7 +70,7 @@ enum Listener {
     For(LoopId),
     Comprehension(RunId),
     Literal(VarId),
-    Defined { unit: UnitId, result: VarId },
+    Defined { task: TaskId, result: VarId },
 }
 
 #[derive(Clone, Copy)]
@@ -97,14 +97,14 @@ pub struct Instance {
     depth: u32,
 }
 
-struct Loop {
+struct ForLoop {
     stmt: StmtId,
     scope: ScopeId,
-    holder: HolderId,
+    group: PromiseGroupId,
     listener: ListenerId,
 }
 
-struct Holder {
+struct PromiseGroup {
     executed: bool,
     /// In tiles: the last round that used it.
     round: u8,
@@ -150,9 +150,9 @@ pub struct Machine<'a> {
     cells: Vec<(u32, u32)>,
     free_cell: u32,
     listeners: Vec<Listener>,
-    units: Vec<Unit>,
-    free_units: Vec<UnitId>,
-    numbers: crate::runtime::scheduler::creation_order::Numbers,
+    tasks: Vec<Task>,
+    free_tasks: Vec<TaskId>,
+    numbers: crate::runtime::scheduler::creation_order::CreationOrder,
     /// Elements that went from one list to another.
     n_delivered: u64,
     n_live: u64,
@@ -183,15 +183,15 @@ pub struct Machine<'a> {
     /// Of each entity.
     layouts: Vec<crate::runtime::state::layout::Layout>,
     many_ran: Set<(InstId, u32)>,
-    loops: Vec<Loop>,
-    holders: Vec<Holder>,
+    loops: Vec<ForLoop>,
+    promise_groups: Vec<PromiseGroup>,
     runs: Vec<ComprehensionRun>,
     tables: Vec<Table>,
     /// The attribute for which a constant is known to have the right type, and what its variable then is.
     checked: Vec<(AttrId, Var)>,
     /// Slots that were found lately, by entity and name.
     found_slots: Vec<std::cell::Cell<(EntityId, Symbol, u32)>>,
-    call_args: Map<UnitId, crate::runtime::exec::calls::Arguments>,
+    call_args: Map<TaskId, crate::runtime::exec::calls::Arguments>,
     /// First variable of each namespace's root block.
     pub roots: Vec<VarId>,
     root_scopes: Vec<ScopeId>,
@@ -261,9 +261,9 @@ impl<'a> Machine<'a> {
             cells: arena(),
             free_cell: u32::MAX,
             listeners: arena(),
-            units: arena(),
-            free_units: arena(),
-            numbers: crate::runtime::scheduler::creation_order::Numbers::default(),
+            tasks: arena(),
+            free_tasks: arena(),
+            numbers: crate::runtime::scheduler::creation_order::CreationOrder::default(),
             n_delivered: 0,
             n_live: 0,
             ready: crate::runtime::scheduler::ready_queue::ReadyQueue::default(),
@@ -283,7 +283,7 @@ impl<'a> Machine<'a> {
             layouts: crate::runtime::state::layout::layouts(program),
             many_ran: Set::default(),
             loops: Vec::new(),
-            holders: Vec::new(),
+            promise_groups: Vec::new(),
             runs: Vec::new(),
             tables: (0..program.n_tables).map(|_| Table::default()).collect(),
             checked: vec![(NO_ATTR, Var::new(VarKind::Plain, true)); program.exprs.len()],
@@ -466,8 +466,8 @@ impl<'a> Machine<'a> {
 
     /// Frees what only the execution needs.
     pub fn forget_execution(&mut self) {
-        self.units = Vec::new();
-        self.free_units = Vec::new();
+        self.tasks = Vec::new();
+        self.free_tasks = Vec::new();
         self.delayed = Vec::new();
         self.free_delayed = Vec::new();
         self.free_vars = Vec::new();
@@ -475,7 +475,7 @@ impl<'a> Machine<'a> {
         self.listeners = Vec::new();
         self.scopes = Vec::new();
         self.loops = Vec::new();
-        self.holders = Vec::new();
+        self.promise_groups = Vec::new();
         self.runs = Vec::new();
         self.checked = Vec::new();
         self.ready = crate::runtime::scheduler::ready_queue::ReadyQueue::default();

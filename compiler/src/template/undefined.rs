@@ -109,16 +109,16 @@ pub(crate) struct MissingName {
     pub start: Option<usize>,
 }
 
-type Found = (String, Option<String>);
+type Unresolved = (String, Option<String>);
 
-fn note<'a>(found: &mut Vec<Found>, name: &str, known: impl FnOnce() -> Vec<&'a str>) {
+fn note<'a>(found: &mut Vec<Unresolved>, name: &str, known: impl FnOnce() -> Vec<&'a str>) {
     if find(found, name).is_none() {
         let similar = closest(name, known()).map(str::to_owned);
         found.push((name.to_owned(), similar));
     }
 }
 
-fn find<'f>(found: &'f [Found], name: &str) -> Option<&'f Found> {
+fn find<'f>(found: &'f [Unresolved], name: &str) -> Option<&'f Unresolved> {
     found.iter().find(|(known, _)| known == name)
 }
 

@@ -5,7 +5,7 @@ use crate::hir::plugin::bind;
 use crate::hir::plugin::{Body, Bound, Check, PluginError};
 use crate::hir::{CallId, Callee, ExprId, ExprKind, PluginId};
 use crate::runtime::exec::eval::Ready;
-use crate::runtime::{Action, Machine, Needs, ScopeId, UnitId, VarId};
+use crate::runtime::{Action, Dependencies, Machine, ScopeId, TaskId, VarId};
 use crate::span::Loc;
 use crate::types::{Type, TypeId, Value};
 
@@ -40,7 +40,7 @@ pub(in crate::runtime) enum Way {
 impl Machine<'_> {
     pub(in crate::runtime) fn run_call(
         &mut self,
-        unit: UnitId,
+        task: TaskId,
         action: Action,
         expr: ExprId,
         scope: ScopeId,
@@ -53,7 +53,7 @@ impl Machine<'_> {
         };
         let call = &program.calls[id.index()];
         let mut sent = self.went_ahead(result);
-        let again = unit.is_some() && self.call_args.contains_key(&unit);
+        let again = task.is_some() && self.call_args.contains_key(&task);
         if !again && sent.is_none() {
             self.read_all(ready)?;
         }
@@ -70,7 +70,7 @@ impl Machine<'_> {
             }
             Callee::Plugin(plugin) => plugin,
         };
-        let known = again.then(|| self.call_args.remove(&unit)).flatten();
+        let known = again.then(|| self.call_args.remove(&task)).flatten();
         let ahead = sent
             .as_mut()
             .map(|sent| std::mem::take(&mut sent.arguments));
@@ -102,8 +102,8 @@ impl Machine<'_> {
                 Ok(true)
             }
             Err(PluginError::Unset(variables)) => {
-                let needs: Needs = variables.into_iter().map(VarId).collect();
-                self.call_again(unit, action, needs, arguments)?;
+                let dependencies: Dependencies = variables.into_iter().map(VarId).collect();
+                self.call_again(task, action, dependencies, arguments)?;
                 Ok(false)
             }
             Err(PluginError::Unknown) => {
@@ -118,28 +118,28 @@ impl Machine<'_> {
     /// The call runs again when more of what it reads is there.
     fn call_again(
         &mut self,
-        unit: UnitId,
+        task: TaskId,
         action: Action,
-        needs: Needs,
+        dependencies: Dependencies,
         arguments: Arguments,
     ) -> Result<(), Fail> {
-        if unit.is_some() {
-            self.call_args.insert(unit, arguments);
-            self.wait_again(unit, &needs);
+        if task.is_some() {
+            self.call_args.insert(task, arguments);
+            self.wait_again(task, &dependencies);
             return Ok(());
         }
         // Its place among the others that wait is that of the step.
-        let unit = match action {
-            Action::Call { seq, .. } => self.add_numbered(action, needs, seq)?,
-            _ => self.add_unit(action, needs)?,
+        let task = match action {
+            Action::Call { seq, .. } => self.add_numbered(action, dependencies, seq)?,
+            _ => self.add_task(action, dependencies)?,
         };
-        self.call_args.insert(unit, arguments);
+        self.call_args.insert(task, arguments);
         Ok(())
     }
 
     /// A call reads all that it needs before anything else; an unset optional among it has no place in the source.
     pub(in crate::runtime) fn read_all(&self, ready: &Ready) -> Result<(), Fail> {
-        for need in ready.needs {
+        for need in ready.dependencies {
             self.read(*need, Loc::NONE)?;
         }
         Ok(())

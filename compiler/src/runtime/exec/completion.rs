@@ -197,14 +197,14 @@ impl Machine<'_> {
 
     fn stuck(&self) -> Fail {
         let mut places = Vec::new();
-        let mut live: Vec<&crate::runtime::Unit> = self
-            .units
+        let mut live: Vec<&crate::runtime::Task> = self
+            .tasks
             .iter()
-            .filter(|unit| !matches!(unit.action, Action::Idle | Action::Cancelled))
+            .filter(|task| !matches!(task.action, Action::Idle | Action::Cancelled))
             .collect();
-        live.sort_by_key(|unit| unit.seq);
-        for unit in live {
-            let loc = self.action_loc(unit.action);
+        live.sort_by_key(|task| task.seq);
+        for task in live {
+            let loc = self.action_loc(task.action);
             if loc != Loc::NONE {
                 places.push(loc);
             }

@@ -4,7 +4,8 @@ use crate::diagnostics::{Fail, typing};
 use crate::hir::ComprehensionId;
 use crate::runtime::exec::eval::Ready;
 use crate::runtime::{
-    Action, ComprehensionRun, Listener, ListenerId, Machine, Needs, RunId, ScopeId, VarId, VarKind,
+    Action, ComprehensionRun, Dependencies, Listener, ListenerId, Machine, RunId, ScopeId, VarId,
+    VarKind,
 };
 use crate::span::Loc;
 use crate::types::Value;
@@ -36,9 +37,15 @@ impl Machine<'_> {
             results: Vec::new(),
             round: self.vars.round(),
         });
-        let mut needs = Needs::new();
-        self.needs(node.iterable, scope, VarId::NONE, own_listener, &mut needs)?;
-        self.add_unit(Action::Iterable { run }, needs)?;
+        let mut dependencies = Dependencies::new();
+        self.dependencies(
+            node.iterable,
+            scope,
+            VarId::NONE,
+            own_listener,
+            &mut dependencies,
+        )?;
+        self.add_task(Action::Iterable { run }, dependencies)?;
         Ok(result)
     }
 
@@ -58,7 +65,13 @@ impl Machine<'_> {
         self.runs[run.index()].elements.push(item);
         self.runs[run.index()].results.push(result);
         let parent = self.scopes[outer.index()];
-        let scope = self.push_scope(outer, 1, VarKind::Loop, parent.instance, parent.namespace);
+        let scope = self.push_scope(
+            outer,
+            1,
+            VarKind::ForLoop,
+            parent.instance,
+            parent.namespace,
+        );
         self.set_maker(scope, item);
         let variable = self.scopes[scope.index()].base;
         self.set_plain(variable, item, node.loc)?;
@@ -67,14 +80,14 @@ impl Machine<'_> {
             _ => node.value,
         };
         let action = Action::Element { run, result, scope };
-        if let Some(laps) = self.laps_listening(value, scope, listener.is_some()) {
-            self.add_direct(action, laps);
+        if let Some(requeue_count) = self.requeue_count_of_list(value, scope, listener.is_some()) {
+            self.add_direct(action, requeue_count);
             return Ok(());
         }
-        let mut needs = Needs::new();
-        self.needs(value, scope, context, listener, &mut needs)
+        let mut dependencies = Dependencies::new();
+        self.dependencies(value, scope, context, listener, &mut dependencies)
             .map_err(|error| error.at(node.loc))?;
-        self.add_unit(action, needs)?;
+        self.add_task(action, dependencies)?;
         Ok(())
     }
 
@@ -143,8 +156,8 @@ impl Machine<'_> {
         {
             self.reorder(run, &items)?;
         }
-        let needs: Needs = self.runs[run.index()].results.iter().copied().collect();
-        self.add_unit(Action::Collect { run }, needs)?;
+        let dependencies: Dependencies = self.runs[run.index()].results.iter().copied().collect();
+        self.add_task(Action::Collect { run }, dependencies)?;
         Ok(())
     }
 

@@ -109,12 +109,12 @@ impl Machine<'_> {
                 _ => self.assign_slot(VarId(slots + argument.slot), argument.value, scope, loc)?,
             }
         }
-        self.add_implement_units(instance, loc)?;
+        self.add_implement_tasks(instance, loc)?;
         Ok(Value::Instance(instance))
     }
 
     /// Each `implement` entry of the instance's entity is decided by a unit of its own.
-    pub(in crate::runtime) fn add_implement_units(
+    pub(in crate::runtime) fn add_implement_tasks(
         &mut self,
         instance: InstId,
         loc: Loc,

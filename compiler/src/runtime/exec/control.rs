@@ -3,7 +3,7 @@
 use crate::diagnostics::{Fail, typing};
 use crate::hir::{ExprKind, ImplementationId, StmtId, StmtKind};
 use crate::runtime::exec::eval::Ready;
-use crate::runtime::{HolderId, InstId, LoopId, Machine, ScopeId, VarId};
+use crate::runtime::{InstId, LoopId, Machine, PromiseGroupId, ScopeId, VarId};
 use crate::span::Loc;
 use crate::types::Value;
 
@@ -33,15 +33,15 @@ impl Machine<'_> {
         run: LoopId,
         ready: &mut Ready,
     ) -> Result<(), Fail> {
-        let (stmt, scope, holder, listener) = {
+        let (stmt, scope, group, listener) = {
             let run = &self.loops[run.index()];
-            (run.stmt, run.scope, run.holder, run.listener)
+            (run.stmt, run.scope, run.group, run.listener)
         };
         let node = &self.program.stmts[stmt.index()];
         let StmtKind::For { iterable, .. } = node.kind else {
             return Ok(());
         };
-        self.release(holder);
+        self.release(group);
         let not_a_list = |machine: &Self, value: Value| {
             let text = machine.heap.to_text(value, machine);
             let hint = match machine.program.expr(iterable).kind {
@@ -66,7 +66,7 @@ impl Machine<'_> {
         &mut self,
         stmt: StmtId,
         scope: ScopeId,
-        holder: HolderId,
+        group: PromiseGroupId,
         ready: &mut Ready,
     ) -> Result<(), Fail> {
         let node = &self.program.stmts[stmt.index()];
@@ -79,7 +79,7 @@ impl Machine<'_> {
         else {
             return Ok(());
         };
-        self.release(holder);
+        self.release(group);
         let value = self
             .eval_plain(condition, scope, ready)
             .map_err(|error| error.at(node.loc))?;

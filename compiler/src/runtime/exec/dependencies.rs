@@ -6,7 +6,9 @@
 use crate::diagnostics::{Fail, not_found};
 use crate::hir::{ExprId, ExprKind, FormatPart, Ref};
 use crate::intern::Symbol;
-use crate::runtime::{Action, Listener, ListenerId, Machine, Needs, ScopeId, VarId, VarKind};
+use crate::runtime::{
+    Action, Dependencies, Listener, ListenerId, Machine, ScopeId, VarId, VarKind,
+};
 use crate::span::Loc;
 use crate::types::Value;
 
@@ -66,15 +68,15 @@ impl Machine<'_> {
 
     /// Appends what an expression needs. A name that is not found has the place of the innermost expression around it
     /// that is made of others, else of the statement.
-    pub(in crate::runtime) fn needs(
+    pub(in crate::runtime) fn dependencies(
         &mut self,
         expr: ExprId,
         scope: ScopeId,
         context: VarId,
         listener: ListenerId,
-        out: &mut Needs,
+        out: &mut Dependencies,
     ) -> Result<(), Fail> {
-        let found = self.needs_of(expr, scope, context, listener, out);
+        let found = self.dependencies_of(expr, scope, context, listener, out);
         found.map_err(|error| {
             let node = self.program.expr(expr);
             match node.kind {
@@ -95,13 +97,13 @@ impl Machine<'_> {
         })
     }
 
-    fn needs_of(
+    fn dependencies_of(
         &mut self,
         expr: ExprId,
         scope: ScopeId,
         context: VarId,
         listener: ListenerId,
-        out: &mut Needs,
+        out: &mut Dependencies,
     ) -> Result<(), Fail> {
         let program = self.program;
         let node = program.expr(expr);
@@ -123,27 +125,27 @@ impl Machine<'_> {
             ExprKind::Attr(object, _) => {
                 let proxy = self.recycled(VarKind::Proxy);
                 let action = Action::Attr { expr, scope, proxy };
-                let laps = self.laps(*object, scope);
-                let mut needs = Needs::new();
-                if laps.is_none() {
-                    self.plain_needs(*object, scope, &mut needs)?;
+                let requeue_count = self.requeue_count(*object, scope);
+                let mut dependencies = Dependencies::new();
+                if requeue_count.is_none() {
+                    self.plain_dependencies(*object, scope, &mut dependencies)?;
                 }
                 if listener.is_some() {
                     self.listen(proxy, listener)?;
                 }
-                match laps {
-                    Some(laps) => self.add_direct(action, laps),
+                match requeue_count {
+                    Some(requeue_count) => self.add_direct(action, requeue_count),
                     None => {
-                        self.add_unit(action, needs)?;
+                        self.add_task(action, dependencies)?;
                     }
                 }
                 out.push(proxy);
             }
             ExprKind::Binary(_, left, right) | ExprKind::Lookup(left, right) => {
-                self.plain_needs(*left, scope, out)?;
-                self.plain_needs(*right, scope, out)?;
+                self.plain_dependencies(*left, scope, out)?;
+                self.plain_dependencies(*right, scope, out)?;
             }
-            ExprKind::Not(operand) => self.plain_needs(*operand, scope, out)?,
+            ExprKind::Not(operand) => self.plain_dependencies(*operand, scope, out)?,
             ExprKind::And(left, _) | ExprKind::Or(left, _) => {
                 let result = self.temporary();
                 self.act_on(
@@ -179,27 +181,27 @@ impl Machine<'_> {
                 out.push(result);
             }
             ExprKind::List(items) if listener.is_some() => {
-                let literal = self.gradual_list(expr, items, scope, context, listener)?;
+                let literal = self.streaming_list(expr, items, scope, context, listener)?;
                 out.push(literal);
             }
             ExprKind::List(items) => {
                 for item in items {
-                    self.needs(*item, scope, context, ListenerId::NONE, out)?;
+                    self.dependencies(*item, scope, context, ListenerId::NONE, out)?;
                 }
             }
             ExprKind::Dict(entries) => {
                 for (_, value) in entries {
-                    self.plain_needs(*value, scope, out)?;
+                    self.plain_dependencies(*value, scope, out)?;
                 }
             }
-            ExprKind::Format(parts) => self.format_needs(parts, scope, out)?,
+            ExprKind::Format(parts) => self.format_dependencies(parts, scope, out)?,
             ExprKind::Construct(id) => {
                 let construct = &program.constructs[id.index()];
                 for (_, value) in &construct.direct {
-                    self.plain_needs(*value, scope, out)?;
+                    self.plain_dependencies(*value, scope, out)?;
                 }
                 for value in &construct.spreads {
-                    self.plain_needs(*value, scope, out)?;
+                    self.plain_dependencies(*value, scope, out)?;
                 }
             }
             ExprKind::Call(id) | ExprKind::Cast(id) => {
@@ -213,14 +215,14 @@ impl Machine<'_> {
                     result,
                     seq: self.numbers.peek(self.vars.round()),
                 };
-                if let Some(laps) = self.laps_of(all.clone(), scope) {
-                    self.add_direct(action, laps);
+                if let Some(requeue_count) = self.requeue_count_of(all.clone(), scope) {
+                    self.add_direct(action, requeue_count);
                 } else {
-                    let mut needs = Needs::new();
+                    let mut dependencies = Dependencies::new();
                     for value in all {
-                        self.plain_needs(*value, scope, &mut needs)?;
+                        self.plain_dependencies(*value, scope, &mut dependencies)?;
                     }
-                    self.add_unit(action, needs)?;
+                    self.add_task(action, dependencies)?;
                 }
                 out.push(result);
             }
@@ -238,14 +240,14 @@ impl Machine<'_> {
                     scope,
                     result,
                 };
-                if let Some(laps) = self.laps_of(all.clone(), scope) {
-                    self.add_direct(action, laps);
+                if let Some(requeue_count) = self.requeue_count_of(all.clone(), scope) {
+                    self.add_direct(action, requeue_count);
                 } else {
-                    let mut needs = Needs::new();
+                    let mut dependencies = Dependencies::new();
                     for value in all {
-                        self.plain_needs(*value, scope, &mut needs)?;
+                        self.plain_dependencies(*value, scope, &mut dependencies)?;
                     }
-                    self.add_unit(action, needs)?;
+                    self.add_task(action, dependencies)?;
                 }
                 out.push(result);
             }
@@ -257,37 +259,37 @@ impl Machine<'_> {
         Ok(())
     }
 
-    pub(in crate::runtime) fn plain_needs(
+    pub(in crate::runtime) fn plain_dependencies(
         &mut self,
         expr: ExprId,
         scope: ScopeId,
-        out: &mut Needs,
+        out: &mut Dependencies,
     ) -> Result<(), Fail> {
-        self.needs(expr, scope, VarId::NONE, ListenerId::NONE, out)
+        self.dependencies(expr, scope, VarId::NONE, ListenerId::NONE, out)
     }
 
-    fn format_needs(
+    fn format_dependencies(
         &mut self,
         parts: &[FormatPart],
         scope: ScopeId,
-        out: &mut Needs,
+        out: &mut Dependencies,
     ) -> Result<(), Fail> {
         for part in parts {
             match part {
                 FormatPart::Text(_) => {}
-                FormatPart::Value(value) => self.plain_needs(*value, scope, out)?,
+                FormatPart::Value(value) => self.plain_dependencies(*value, scope, out)?,
                 FormatPart::Field { value, spec, .. } => {
                     if let Some(value) = value {
-                        self.plain_needs(*value, scope, out)?;
+                        self.plain_dependencies(*value, scope, out)?;
                     }
-                    self.format_needs(spec, scope, out)?;
+                    self.format_dependencies(spec, scope, out)?;
                 }
             }
         }
         Ok(())
     }
 
-    fn gradual_list(
+    fn streaming_list(
         &mut self,
         list: ExprId,
         items: &[ExprId],
@@ -300,10 +302,10 @@ impl Machine<'_> {
         let own = self.add_listener(Listener::Literal(literal));
         self.delayed_mut(literal).items = items.len() as u32;
         for item in items {
-            let mut needs = Needs::new();
-            self.needs(*item, scope, context, own, &mut needs)?;
+            let mut dependencies = Dependencies::new();
+            self.dependencies(*item, scope, context, own, &mut dependencies)?;
             self.promise(literal);
-            self.add_unit(
+            self.add_task(
                 Action::Item {
                     expr: *item,
                     list,
@@ -311,7 +313,7 @@ impl Machine<'_> {
                     listener: own,
                     context,
                 },
-                needs,
+                dependencies,
             )?;
         }
         if items.is_empty() {
@@ -361,18 +363,18 @@ impl Machine<'_> {
         }
         let is_list = matches!(self.var(var).kind(), VarKind::List | VarKind::Literal);
         let next = self
-            .free_units
+            .free_tasks
             .last()
             .copied()
-            .unwrap_or(crate::runtime::UnitId(self.units.len() as u32));
+            .unwrap_or(crate::runtime::TaskId(self.tasks.len() as u32));
         if is_list {
-            let listener = self.add_listener(Listener::Defined { unit: next, result });
+            let listener = self.add_listener(Listener::Defined { task: next, result });
             self.listen(var, listener)?;
         }
-        let mut needs = Needs::new();
-        needs.push(var);
-        let unit = self.add_unit(Action::Defined { result }, needs)?;
-        debug_assert!(unit == next);
+        let mut dependencies = Dependencies::new();
+        dependencies.push(var);
+        let task = self.add_task(Action::Defined { result }, dependencies)?;
+        debug_assert!(task == next);
         Ok(())
     }
 

@@ -2,14 +2,14 @@
 
 use crate::diagnostics::{Fail, closest, fail, runtime, typing};
 use crate::hir::{ExprId, ExprKind, FormatPart};
-use crate::runtime::{ListenerId, Machine, Needs, ScopeId, VarId, VarKind};
+use crate::runtime::{Dependencies, ListenerId, Machine, ScopeId, VarId, VarKind};
 use crate::span::Loc;
 use crate::syntax::ast::Operator;
 use crate::types::{StrId, Value, format};
 
 /// The needs of one unit and how far they were read; or those of a step without a unit, which looks them up itself.
 pub(in crate::runtime) struct Ready<'n> {
-    pub needs: &'n [VarId],
+    pub dependencies: &'n [VarId],
     at: usize,
     direct: bool,
 }
@@ -17,15 +17,15 @@ pub(in crate::runtime) struct Ready<'n> {
 impl<'n> Ready<'n> {
     pub fn direct() -> Ready<'n> {
         Ready {
-            needs: &[],
+            dependencies: &[],
             at: 0,
             direct: true,
         }
     }
 
-    pub fn new(needs: &'n Needs) -> Ready<'n> {
+    pub fn new(dependencies: &'n Dependencies) -> Ready<'n> {
         Ready {
-            needs,
+            dependencies,
             at: 0,
             direct: false,
         }
@@ -47,7 +47,11 @@ impl<'n> Ready<'n> {
     }
 
     fn next(&mut self) -> VarId {
-        let id = self.needs.get(self.at).copied().unwrap_or(VarId::NONE);
+        let id = self
+            .dependencies
+            .get(self.at)
+            .copied()
+            .unwrap_or(VarId::NONE);
         self.at += 1;
         id
     }
@@ -105,7 +109,7 @@ impl Machine<'_> {
                 let value = self.read(id, node.loc)?;
                 if listener.is_some() {
                     let kind = self.known(self.known_target(id)).kind();
-                    if !matches!(kind, VarKind::List | VarKind::Literal | VarKind::Loop) {
+                    if !matches!(kind, VarKind::List | VarKind::Literal | VarKind::ForLoop) {
                         self.deliver_all(listener, value)?;
                     }
                 }

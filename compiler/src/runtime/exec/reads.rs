@@ -1,9 +1,9 @@
 //! How many of the needs of a unit the value of an expression reads, for what is evaluated before something that is
-//! needed earlier. It goes with [`needs`](crate::runtime::exec::dependencies) and [`eval`](crate::runtime::exec::eval).
+//! needed earlier. It goes with [`dependencies`](crate::runtime::exec::dependencies) and [`eval`](crate::runtime::exec::eval).
 
 use crate::hir::{ExprId, ExprKind, FormatPart, Program};
 
-/// The number of variables that `needs` lists for an expression without a listener.
+/// The number of variables that `dependencies` lists for an expression without a listener.
 pub(in crate::runtime) fn n_reads(program: &Program, expr: ExprId) -> usize {
     let of = |expr: &ExprId| n_reads(program, *expr);
     match &program.expr(expr).kind {

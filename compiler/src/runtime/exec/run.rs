@@ -5,8 +5,8 @@ use crate::hir::{BlockId, ExprId, ExprKind, NamespaceId, StmtId, StmtKind};
 use crate::intern::Symbol;
 use crate::runtime::exec::eval::Ready;
 use crate::runtime::{
-    Action, InstId, Listener, ListenerId, Loop, LoopId, Machine, Needs, ScopeId, Step, UnitId,
-    VarId, VarKind,
+    Action, Dependencies, ForLoop, InstId, Listener, ListenerId, LoopId, Machine, ScopeId, Step,
+    TaskId, VarId, VarKind,
 };
 use crate::span::Loc;
 use crate::types::{Type, Value};
@@ -29,14 +29,14 @@ impl Machine<'_> {
         for which in 0..self.program.annotations.len() {
             let annotation = &self.program.annotations[which];
             let scope = self.root_scopes[annotation.namespace.index()];
-            let mut needs = Needs::new();
-            self.plain_needs(annotation.expr, scope, &mut needs)?;
-            self.add_unit(
+            let mut dependencies = Dependencies::new();
+            self.plain_dependencies(annotation.expr, scope, &mut dependencies)?;
+            self.add_task(
                 Action::Annotation {
                     which: which as u32,
                     scope,
                 },
-                needs,
+                dependencies,
             )?;
         }
         Ok(())
@@ -75,19 +75,19 @@ impl Machine<'_> {
             StmtKind::For {
                 iterable, promises, ..
             } => {
-                let holder = self.hold(id, promises, scope)?;
+                let group = self.hold(id, promises, scope)?;
                 let run = LoopId(self.loops.len() as u32);
                 let listener = self.add_listener(Listener::For(run));
-                self.loops.push(Loop {
+                self.loops.push(ForLoop {
                     stmt: id,
                     scope,
-                    holder,
+                    group,
                     listener,
                 });
-                let mut needs = Needs::new();
-                self.needs(*iterable, scope, VarId::NONE, listener, &mut needs)
+                let mut dependencies = Dependencies::new();
+                self.dependencies(*iterable, scope, VarId::NONE, listener, &mut dependencies)
                     .map_err(at_stmt)?;
-                self.add_unit(Action::For { run }, needs)?;
+                self.add_task(Action::For { run }, dependencies)?;
                 Ok(())
             }
             StmtKind::If {
@@ -95,14 +95,14 @@ impl Machine<'_> {
                 promises,
                 ..
             } => {
-                let holder = self.hold(id, promises, scope)?;
+                let group = self.hold(id, promises, scope)?;
                 self.act_on(
                     *condition,
                     scope,
                     Action::If {
                         stmt: id,
                         scope,
-                        holder,
+                        group,
                     },
                 )
                 .map_err(at_stmt)
@@ -112,17 +112,23 @@ impl Machine<'_> {
 
     pub(in crate::runtime) fn step(&mut self, step: &Step) -> Result<(), Fail> {
         match *step {
-            Step::Unit(unit) => self.execute(unit),
+            Step::Task(task) => self.execute(task),
             Step::Direct {
-                laps: 0,
+                requeue_count: 0,
                 ref action,
             } => {
-                self.act(UnitId::NONE, action, &mut Ready::direct())?;
+                self.act(TaskId::NONE, action, &mut Ready::direct())?;
                 Ok(())
             }
-            Step::Direct { laps, action } => {
-                let laps = laps - 1;
-                self.ready.push(Step::Direct { laps, action });
+            Step::Direct {
+                requeue_count,
+                action,
+            } => {
+                let requeue_count = requeue_count - 1;
+                self.ready.push(Step::Direct {
+                    requeue_count,
+                    action,
+                });
                 Ok(())
             }
             Step::Constants {
@@ -153,21 +159,21 @@ impl Machine<'_> {
         }
     }
 
-    fn execute(&mut self, id: UnitId) -> Result<(), Fail> {
-        let action = self.units[id.index()].action;
-        let needs = std::mem::take(&mut self.units[id.index()].needs);
-        let result = self.act(id, &action, &mut Ready::new(&needs));
+    fn execute(&mut self, id: TaskId) -> Result<(), Fail> {
+        let action = self.tasks[id.index()].action;
+        let dependencies = std::mem::take(&mut self.tasks[id.index()].dependencies);
+        let result = self.act(id, &action, &mut Ready::new(&dependencies));
         // A unit that has to wait for more has put itself back.
-        let added = std::mem::replace(&mut self.units[id.index()].needs, needs);
-        self.units[id.index()].needs.extend(added);
+        let added = std::mem::replace(&mut self.tasks[id.index()].dependencies, dependencies);
+        self.tasks[id.index()].dependencies.extend(added);
         if result? {
-            self.finish_unit(id);
+            self.finish_task(id);
         }
         Ok(())
     }
 
     /// False: the unit waits for more and runs again.
-    fn act(&mut self, id: UnitId, action: &Action, ready: &mut Ready) -> Result<bool, Fail> {
+    fn act(&mut self, id: TaskId, action: &Action, ready: &mut Ready) -> Result<bool, Fail> {
         let program = self.program;
         match *action {
             Action::Idle | Action::Cancelled => {}
@@ -262,12 +268,14 @@ impl Machine<'_> {
                     listener,
                     context,
                 };
-                if let Some(laps) = self.laps_listening(branch, scope, listener.is_some()) {
-                    self.add_direct(action, laps);
+                if let Some(requeue_count) =
+                    self.requeue_count_of_list(branch, scope, listener.is_some())
+                {
+                    self.add_direct(action, requeue_count);
                 } else {
-                    let mut needs = Needs::new();
-                    self.needs(branch, scope, context, listener, &mut needs)?;
-                    self.add_unit(action, needs)?;
+                    let mut dependencies = Dependencies::new();
+                    self.dependencies(branch, scope, context, listener, &mut dependencies)?;
+                    self.add_task(action, dependencies)?;
                 }
             }
             Action::Branch {
@@ -285,7 +293,7 @@ impl Machine<'_> {
             }
             Action::Defined { result } => {
                 if !self.var(result).is_ready() {
-                    let var = self.target(ready.needs[0]);
+                    let var = self.target(ready.dependencies[0]);
                     let answer = self.is_defined(self.var(var).value(&self.heap));
                     self.set_plain(result, answer, Loc::NONE)?;
                 }
@@ -346,11 +354,7 @@ impl Machine<'_> {
                 self.fulfil(slot);
             }
             Action::For { run } => self.run_for(run, ready)?,
-            Action::If {
-                stmt,
-                scope,
-                holder,
-            } => self.run_if(stmt, scope, holder, ready)?,
+            Action::If { stmt, scope, group } => self.run_if(stmt, scope, group, ready)?,
             Action::Implement {
                 implement,
                 scope,
@@ -385,8 +389,8 @@ impl Machine<'_> {
                 stmt,
                 which,
                 scope,
-                holder,
-            } => self.run_promise(stmt, which, scope, holder, ready)?,
+                group,
+            } => self.run_promise(stmt, which, scope, group, ready)?,
             Action::Iterable { run } => {
                 let comprehension = self.runs[run.index()].comprehension;
                 let loc = program.comprehensions[comprehension.index()].loc;
@@ -467,14 +471,14 @@ impl Machine<'_> {
     ) -> Result<(), Fail> {
         let is_list = self.known(slot).kind() == VarKind::List;
         // A value that is whole needs no listener: the store delivers it.
-        let laps = self.laps_listening(value, scope, is_list);
-        let mut needs = Needs::new();
+        let requeue_count = self.requeue_count_of_list(value, scope, is_list);
+        let mut dependencies = Dependencies::new();
         let mut listener = ListenerId::NONE;
-        if laps.is_none() {
+        if requeue_count.is_none() {
             if is_list && !matches!(self.program.expr(value).kind, ExprKind::Const(_)) {
                 listener = self.add_listener(Listener::Forward { target: slot, loc });
             }
-            self.needs(value, scope, slot, listener, &mut needs)?;
+            self.dependencies(value, scope, slot, listener, &mut dependencies)?;
         }
         self.promise(slot);
         let action = Action::Store {
@@ -484,10 +488,10 @@ impl Machine<'_> {
             listener,
             loc,
         };
-        match laps {
-            Some(laps) => self.add_direct(action, laps),
+        match requeue_count {
+            Some(requeue_count) => self.add_direct(action, requeue_count),
             None => {
-                self.add_unit(action, needs)?;
+                self.add_task(action, dependencies)?;
             }
         }
         Ok(())
@@ -559,9 +563,9 @@ impl Machine<'_> {
         if listener.is_some() {
             self.listen(slot, listener)?;
         }
-        while let Some(unit) = self.next_waiter(&mut chain) {
-            if !self.wait(slot, unit) {
-                self.notify(unit);
+        while let Some(task) = self.next_waiter(&mut chain) {
+            if !self.wait(slot, task) {
+                self.notify(task);
             }
         }
         Ok(())

@@ -1,7 +1,7 @@
 //! Elements that travel before their list is complete. Source: language.md 8.5.
 
 use crate::diagnostics::Fail;
-use crate::runtime::{Listener, ListenerId, Machine, UnitId, VarId, VarKind};
+use crate::runtime::{Listener, ListenerId, Machine, TaskId, VarId, VarKind};
 use crate::span::Loc;
 use crate::types::Value;
 
@@ -18,7 +18,7 @@ impl Machine<'_> {
                 self.set_listener(target, listener);
                 Ok(())
             }
-            VarKind::Loop => {
+            VarKind::ForLoop => {
                 let value = self.var(target).value(&self.heap);
                 self.deliver_all(listener, value)
             }
@@ -52,11 +52,11 @@ impl Machine<'_> {
         if self.var(id).is_ready() {
             return Ok(());
         }
-        let is_gradual = !matches!(self.listeners[listener.index()], Listener::Defined { .. });
+        let is_streaming = !matches!(self.listeners[listener.index()], Listener::Defined { .. });
         let delayed = self.delayed_mut(id);
         delayed.rare().listeners.push(listener);
-        if is_gradual {
-            delayed.gradual += 1;
+        if is_streaming {
+            delayed.streaming += 1;
             self.potential_changed(id);
         }
         Ok(())
@@ -67,7 +67,7 @@ impl Machine<'_> {
         &mut self,
         id: VarId,
         listener: ListenerId,
-        unit: UnitId,
+        task: TaskId,
         result: VarId,
     ) -> Result<(), Fail> {
         // A notification inside of a notification was here before.
@@ -85,7 +85,7 @@ impl Machine<'_> {
         if !self.var(result).is_ready() {
             self.set_plain(result, Value::Bool(true), Loc::NONE)?;
         }
-        self.cancel(unit);
+        self.cancel(task);
         Ok(())
     }
 

@@ -1,7 +1,7 @@
 //! Whether a value has a type, and the conditions of typedefs. Source: language.md 4.2, 4.6.
 
 use crate::diagnostics::{Fail, fail, runtime, typing};
-use crate::hir::{AttributeKind, Callee, ExprId, ExprKind, MetAt, Ref};
+use crate::hir::{AttributeKind, Callee, ErrorOrder, ExprId, ExprKind, Ref};
 use crate::runtime::Machine;
 use crate::span::Loc;
 use crate::types::{EntityId, LiteralValue, Type, TypeId, TypedefId, Value};
@@ -28,7 +28,7 @@ impl Machine<'_> {
     }
 
     /// Defaults have the types of their attributes.
-    pub fn check_defaults(&mut self) -> Vec<(MetAt, Fail)> {
+    pub fn check_defaults(&mut self) -> Vec<(ErrorOrder, Fail)> {
         let program = self.program;
         let mut errors = Vec::new();
         for (id, entity) in (0..).map(EntityId).zip(&program.entities) {
@@ -49,7 +49,7 @@ impl Machine<'_> {
                     {
                         error.loc = attribute.loc;
                     }
-                    errors.push((MetAt::default_of(id, *attr), error));
+                    errors.push((ErrorOrder::default_of(id, *attr), error));
                 }
             }
         }

@@ -173,9 +173,12 @@ impl Machine<'_> {
     }
 
     fn look(&mut self, step: &Step) -> Look {
-        let (action, unit) = match step {
-            Step::Unit(unit) => (self.units[unit.index()].action, Some(*unit)),
-            Step::Direct { laps: 0, action } => (*action, None),
+        let (action, task) = match step {
+            Step::Task(task) => (self.tasks[task.index()].action, Some(*task)),
+            Step::Direct {
+                requeue_count: 0,
+                action,
+            } => (*action, None),
             Step::Direct { .. } | Step::Constants { .. } | Step::Implement { .. } => {
                 return Look::Pass;
             }
@@ -218,11 +221,11 @@ impl Machine<'_> {
             loc: call.loc,
             way: Way::WithNext,
         };
-        let again = unit.and_then(|unit| self.call_args.get(&unit).cloned());
-        let needs = unit.map(|unit| self.units[unit.index()].needs.clone());
-        let found = match (again, &needs) {
+        let again = task.and_then(|task| self.call_args.get(&task).cloned());
+        let dependencies = task.map(|task| self.tasks[task.index()].dependencies.clone());
+        let found = match (again, &dependencies) {
             (Some(arguments), _) => Some(arguments),
-            (None, Some(needs)) => self.arguments_ahead(site, &mut Ready::new(needs)),
+            (None, Some(dependencies)) => self.arguments_ahead(site, &mut Ready::new(dependencies)),
             (None, None) => self.arguments_ahead(site, &mut Ready::direct()),
         };
         match found {

@@ -52,7 +52,7 @@ impl Machine<'_> {
                 self.set_slot(slot, value, loc)?;
             }
         }
-        self.add_implement_units(instance, loc)?;
+        self.add_implement_tasks(instance, loc)?;
         Ok(Value::Instance(instance))
     }
 

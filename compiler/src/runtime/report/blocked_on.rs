@@ -3,33 +3,33 @@
 use crate::diagnostics::Fail;
 use crate::hash::Map;
 use crate::hir::{ExprKind, Ref, StmtKind};
-use crate::runtime::{Action, Machine, UnitId, VarId, VarKind};
+use crate::runtime::{Action, Machine, TaskId, VarId, VarKind};
 use crate::span::Loc;
 
 /// Longer chains tell nobody more.
 const MAX_LINKS: usize = 8;
 
 /// The pending computation that gives a variable its value.
-pub(in crate::runtime) type Producers = Map<VarId, UnitId>;
+pub(in crate::runtime) type Producers = Map<VarId, TaskId>;
 
 impl Machine<'_> {
     pub(in crate::runtime) fn producers(&self) -> Producers {
         let mut producers = Producers::default();
-        let mut live: Vec<usize> = (0..self.units.len())
-            .filter(|at| !matches!(self.units[*at].action, Action::Idle | Action::Cancelled))
+        let mut live: Vec<usize> = (0..self.tasks.len())
+            .filter(|at| !matches!(self.tasks[*at].action, Action::Idle | Action::Cancelled))
             .collect();
-        live.sort_by_key(|at| self.units[*at].seq);
+        live.sort_by_key(|at| self.tasks[*at].seq);
         for at in live {
-            let unit = UnitId(at as u32);
-            self.products(unit, &mut |var| {
-                producers.entry(var).or_insert(unit);
+            let task = TaskId(at as u32);
+            self.products(task, &mut |var| {
+                producers.entry(var).or_insert(task);
             });
         }
         producers
     }
 
-    fn products(&self, unit: UnitId, add: &mut impl FnMut(VarId)) {
-        match self.units[unit.index()].action {
+    fn products(&self, task: TaskId, add: &mut impl FnMut(VarId)) {
+        match self.tasks[task.index()].action {
             Action::Stmt { stmt, scope } => {
                 let node = &self.program.stmts[stmt.index()];
                 if let StmtKind::Assign { target, .. } = node.kind
@@ -49,14 +49,14 @@ impl Machine<'_> {
             | Action::Query { result, .. } => add(result),
             Action::Item { listener, .. } => add(self.literal_of(listener)),
             Action::Store { slot, .. } => add(slot),
-            Action::If { holder, .. } if holder.is_some() => {
-                let slots = &self.holders[holder.index()].slots;
+            Action::If { group, .. } if group.is_some() => {
+                let slots = &self.promise_groups[group.index()].slots;
                 slots.iter().copied().for_each(add);
             }
             Action::For { run } => {
-                let holder = self.loops[run.index()].holder;
-                if holder.is_some() {
-                    let slots = &self.holders[holder.index()].slots;
+                let group = self.loops[run.index()].group;
+                if group.is_some() {
+                    let slots = &self.promise_groups[group.index()].slots;
                     slots.iter().copied().for_each(add);
                 }
             }
@@ -73,9 +73,9 @@ impl Machine<'_> {
     }
 
     /// What a computation waits for first.
-    fn awaited(&self, unit: UnitId) -> Option<VarId> {
-        let needs = self.units[unit.index()].needs.iter();
-        let mut pending = needs.copied().filter(|need| !self.is_ready(*need));
+    fn awaited(&self, task: TaskId) -> Option<VarId> {
+        let dependencies = self.tasks[task.index()].dependencies.iter();
+        let mut pending = dependencies.copied().filter(|need| !self.is_ready(*need));
         pending.next().map(|need| self.target(need))
     }
 
@@ -89,9 +89,9 @@ impl Machine<'_> {
         let mut visited = vec![var];
         let mut at = var;
         let mut named = self.variable_name(at, producers);
-        while let Some(unit) = producers.get(&at).copied() {
-            let mut loc = self.action_loc(self.units[unit.index()].action);
-            let mut next = self.awaited(unit);
+        while let Some(task) = producers.get(&at).copied() {
+            let mut loc = self.action_loc(self.tasks[task.index()].action);
+            let mut next = self.awaited(task);
             // What has no name is part of an expression: the chain goes through it.
             while let Some(part) = next
                 && self.variable_name(part, producers).is_none()
@@ -100,7 +100,7 @@ impl Machine<'_> {
             {
                 visited.push(part);
                 if loc == Loc::NONE {
-                    loc = self.action_loc(self.units[inner.index()].action);
+                    loc = self.action_loc(self.tasks[inner.index()].action);
                 }
                 next = self.awaited(*inner);
             }
@@ -162,8 +162,8 @@ impl Machine<'_> {
                 return Some(format!("`{}`", self.program.text(*name)));
             }
         }
-        let unit = producers.get(&id)?;
-        let stmt = match self.units[unit.index()].action {
+        let task = producers.get(&id)?;
+        let stmt = match self.tasks[task.index()].action {
             Action::Stmt { stmt, .. } => &self.program.stmts[stmt.index()],
             Action::Call { expr, .. } | Action::Query { expr, .. } if self.is_lookup(expr) => {
                 let text = self.program.sources.snippet(self.program.expr(expr).loc);

@@ -6,24 +6,24 @@ use crate::runtime::state::vars::IN_ORDER;
 const ROUND_SHIFT: u32 = 24;
 const MAX_IN_ROUND: u32 = 1 << ROUND_SHIFT;
 
-pub(in crate::runtime) struct Numbers {
+pub(in crate::runtime) struct CreationOrder {
     n_created: u64,
     /// The last number of each round; outside of tiles that of [`IN_ORDER`]. In tiles a number is that of the round, and
     /// then that within the round.
     last: [u32; 256],
 }
 
-impl Default for Numbers {
-    fn default() -> Numbers {
+impl Default for CreationOrder {
+    fn default() -> CreationOrder {
         let mut last = [0; 256];
         for (round, last) in (0..).zip(last.iter_mut()) {
             *last = round << ROUND_SHIFT;
         }
-        Numbers { n_created: 0, last }
+        CreationOrder { n_created: 0, last }
     }
 }
 
-impl Numbers {
+impl CreationOrder {
     pub fn n_created(&self) -> u64 {
         self.n_created
     }
@@ -68,7 +68,7 @@ mod tests {
 
     #[test]
     fn rounds_come_in_order_whatever_was_made_first() {
-        let mut numbers = Numbers::default();
+        let mut numbers = CreationOrder::default();
         let before = numbers.next(0);
         let late = [numbers.next(7), numbers.next(7)];
         let early = numbers.next(3);

@@ -85,7 +85,7 @@ impl ReadyQueue {
 
 #[cfg(test)]
 mod tests {
-    use crate::runtime::UnitId;
+    use crate::runtime::TaskId;
     use crate::runtime::scheduler::ready_queue::*;
 
     #[test]
@@ -94,14 +94,14 @@ mod tests {
         let (mut pushed, mut popped) = (0, 0);
         for round in 1..60 {
             for _ in 0..round * 37 % 400 {
-                queue.push(Step::Unit(UnitId(pushed)));
+                queue.push(Step::Task(TaskId(pushed)));
                 pushed += 1;
             }
             for _ in 0..round * 53 % 380 {
-                let Some(Step::Unit(unit)) = queue.pop() else {
+                let Some(Step::Task(task)) = queue.pop() else {
                     break;
                 };
-                assert_eq!(unit.0, popped);
+                assert_eq!(task.0, popped);
                 popped += 1;
             }
             assert_eq!(queue.is_empty(), pushed == popped);

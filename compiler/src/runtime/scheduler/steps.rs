@@ -1,20 +1,22 @@
 //! What runs, and what waits to run.
 
 use crate::hir::{ConstructId, ExprId, ImplementId, StmtId};
-use crate::runtime::{HolderId, ListenerId, LoopId, Needs, RunId, ScopeId, UnitId, VarId};
+use crate::runtime::{
+    Dependencies, ListenerId, LoopId, PromiseGroupId, RunId, ScopeId, TaskId, VarId,
+};
 use crate::span::Loc;
 use crate::types::InstId;
 
 /// A pending computation.
-pub(in crate::runtime) struct Unit {
+pub(in crate::runtime) struct Task {
     pub pending: Pending,
     /// Number by creation.
     pub seq: u32,
     pub action: Action,
-    pub needs: Needs,
+    pub dependencies: Dependencies,
 }
 
-const _: () = assert!(size_of::<Unit>() == 56);
+const _: () = assert!(size_of::<Task>() == 56);
 
 /// How many needs are not there, and in tiles the last round that changed it.
 #[derive(Clone, Copy, Default)]
@@ -42,10 +44,10 @@ impl Pending {
 /// What is ready to run, in order. A run of steps that follow one another in the queue and wait for nothing is one entry.
 #[derive(Clone, Copy)]
 pub(in crate::runtime) enum Step {
-    Unit(UnitId),
-    /// All it needs is there. It goes to the end of the queue `laps` times before it runs.
+    Task(TaskId),
+    /// All it needs is there. It goes to the end of the queue `requeue_count` times before it runs.
     Direct {
-        laps: u8,
+        requeue_count: u8,
         action: Action,
     },
     /// Constants of a constructor into plain attributes: arguments `from` to `to` of the indirect ones.
@@ -154,7 +156,7 @@ pub(in crate::runtime) enum Action {
     If {
         stmt: StmtId,
         scope: ScopeId,
-        holder: HolderId,
+        group: PromiseGroupId,
     },
     Implement {
         implement: ImplementId,
@@ -166,7 +168,7 @@ pub(in crate::runtime) enum Action {
         stmt: StmtId,
         which: u32,
         scope: ScopeId,
-        holder: HolderId,
+        group: PromiseGroupId,
     },
     /// The iterable of a comprehension is complete.
     Iterable {

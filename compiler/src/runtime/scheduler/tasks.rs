@@ -2,7 +2,7 @@
 
 use crate::diagnostics::Fail;
 use crate::runtime::{
-    Action, Chain, ListenerId, Machine, Needs, Pending, Step, Unit, UnitId, VarId, VarKind,
+    Action, Chain, Dependencies, ListenerId, Machine, Pending, Step, Task, TaskId, VarId, VarKind,
 };
 use crate::span::Loc;
 use crate::types::Value;
@@ -19,8 +19,8 @@ impl Machine<'_> {
         self.cells.len() as u32 - 1
     }
 
-    fn append_waiter(&mut self, id: VarId, unit: UnitId) {
-        let cell = self.cell(unit.0);
+    fn append_waiter(&mut self, id: VarId, task: TaskId) {
+        let cell = self.cell(task.0);
         let chain = self.chain(id);
         self.cells[cell as usize].1 = if chain.is_empty() {
             cell
@@ -92,19 +92,19 @@ impl Machine<'_> {
     }
 
     /// Takes the first of a chain off.
-    pub(in crate::runtime) fn next_waiter(&mut self, chain: &mut Chain) -> Option<UnitId> {
+    pub(in crate::runtime) fn next_waiter(&mut self, chain: &mut Chain) -> Option<TaskId> {
         if chain.is_empty() {
             return None;
         }
         let first = self.cells[chain.tail as usize].1;
-        let (unit, next) = self.cells[first as usize];
+        let (task, next) = self.cells[first as usize];
         if first == chain.tail {
             *chain = Chain::EMPTY;
         } else {
             self.cells[chain.tail as usize].1 = next;
         }
         self.free(first);
-        Some(UnitId(unit))
+        Some(TaskId(task))
     }
 
     /// Gives a value to a variable that is not delayed, and tells those who wait for it.
@@ -121,84 +121,84 @@ impl Machine<'_> {
         let mut last = tail;
         while last != u32::MAX {
             let at = self.cells[last as usize].1;
-            let (unit, _) = self.cells[at as usize];
-            let unit = &self.units[unit as usize];
-            if best.is_none_or(|(seq, _)| unit.seq < seq) {
-                let position = unit
-                    .needs
+            let (task, _) = self.cells[at as usize];
+            let task = &self.tasks[task as usize];
+            if best.is_none_or(|(seq, _)| task.seq < seq) {
+                let position = task
+                    .dependencies
                     .iter()
                     .position(|need| self.target(*need) == id)
                     .unwrap_or(0);
-                best = Some((unit.seq, position as u32));
+                best = Some((task.seq, position as u32));
             }
             last = if at == tail { u32::MAX } else { at };
         }
         best
     }
 
-    /// Creates a unit that runs when all of `needs` are ready.
-    pub(in crate::runtime) fn add_unit(
+    /// Creates a unit that runs when all of `dependencies` are ready.
+    pub(in crate::runtime) fn add_task(
         &mut self,
         action: Action,
-        needs: Needs,
-    ) -> Result<UnitId, Fail> {
+        dependencies: Dependencies,
+    ) -> Result<TaskId, Fail> {
         let number = self.numbers.next(self.vars.round());
-        self.add_numbered(action, needs, number)
+        self.add_numbered(action, dependencies, number)
     }
 
     /// The same with the number that it has already.
     pub(in crate::runtime) fn add_numbered(
         &mut self,
         action: Action,
-        needs: Needs,
+        dependencies: Dependencies,
         seq: u32,
-    ) -> Result<UnitId, Fail> {
+    ) -> Result<TaskId, Fail> {
         self.check_steps()?;
-        let unit = Unit {
+        let task = Task {
             pending: Pending::default(),
             seq,
             action,
-            needs,
+            dependencies,
         };
         self.n_live += 1;
-        let id = match self.free_units.pop() {
+        let id = match self.free_tasks.pop() {
             Some(id) => {
-                self.units[id.index()] = unit;
+                self.tasks[id.index()] = task;
                 id
             }
             None => {
-                self.units.push(unit);
-                UnitId(self.units.len() as u32 - 1)
+                self.tasks.push(task);
+                TaskId(self.tasks.len() as u32 - 1)
             }
         };
         let mut missing = 0;
-        for at in 0..self.units[id.index()].needs.len() {
-            let need = self.units[id.index()].needs[at];
+        for at in 0..self.tasks[id.index()].dependencies.len() {
+            let need = self.tasks[id.index()].dependencies[at];
             if self.wait(need, id) {
                 missing += 1;
             }
         }
         if missing == 0 {
-            self.ready.push(Step::Unit(id));
+            self.ready.push(Step::Task(id));
         } else {
-            self.units[id.index()].pending = Pending::new(missing, self.vars.round());
+            self.tasks[id.index()].pending = Pending::new(missing, self.vars.round());
         }
         Ok(id)
     }
 
     /// Registers a waiter; false: there is nothing to wait for.
-    pub(in crate::runtime) fn wait(&mut self, need: VarId, unit: UnitId) -> bool {
+    pub(in crate::runtime) fn wait(&mut self, need: VarId, task: TaskId) -> bool {
         let target = self.target(need);
         let var = self.known(target);
         if var.is_ready() {
             return false;
         }
         let delayed = var.kind().is_delayed();
-        self.append_waiter(target, unit);
+        self.append_waiter(target, task);
         if delayed {
             self.delayed_mut(target).waiters += 1;
             self.potential_changed(target);
-            let seq = self.units[unit.index()].seq;
+            let seq = self.tasks[task.index()].seq;
             self.waiter_added(target, seq);
         }
         true
@@ -206,36 +206,36 @@ impl Machine<'_> {
 
     /// One of the things a unit waits for is ready.
     #[inline]
-    pub(in crate::runtime) fn notify(&mut self, id: UnitId) {
-        let unit = &mut self.units[id.index()];
-        let mut round = unit.pending.round();
+    pub(in crate::runtime) fn notify(&mut self, id: TaskId) {
+        let task = &mut self.tasks[id.index()];
+        let mut round = task.pending.round();
         self.vars.check(&mut round);
-        let missing = unit.pending.missing() - 1;
-        unit.pending = Pending::new(missing, round);
+        let missing = task.pending.missing() - 1;
+        task.pending = Pending::new(missing, round);
         if missing == 0 {
-            if matches!(unit.action, Action::Cancelled) {
+            if matches!(task.action, Action::Cancelled) {
                 self.recycle(id);
             } else {
-                self.ready.push(Step::Unit(id));
+                self.ready.push(Step::Task(id));
             }
         }
     }
 
     pub(in crate::runtime) fn notify_all(&mut self, mut chain: Chain) {
-        while let Some(unit) = self.next_waiter(&mut chain) {
-            self.notify(unit);
+        while let Some(task) = self.next_waiter(&mut chain) {
+            self.notify(task);
         }
     }
 
     /// After a unit has run: its needs are its own and are not needed any more.
-    pub(in crate::runtime) fn finish_unit(&mut self, id: UnitId) {
+    pub(in crate::runtime) fn finish_task(&mut self, id: TaskId) {
         self.n_live -= 1;
         self.recycle(id);
     }
 
-    fn recycle(&mut self, id: UnitId) {
-        let needs = std::mem::take(&mut self.units[id.index()].needs);
-        for need in &needs {
+    fn recycle(&mut self, id: TaskId) {
+        let dependencies = std::mem::take(&mut self.tasks[id.index()].dependencies);
+        for need in &dependencies {
             // Proxies and temporaries are made for one unit only.
             if matches!(
                 self.known(*need).kind(),
@@ -244,28 +244,28 @@ impl Machine<'_> {
                 self.free_vars.push(*need);
             }
         }
-        self.units[id.index()].action = Action::Idle;
-        self.free_units.push(id);
+        self.tasks[id.index()].action = Action::Idle;
+        self.free_tasks.push(id);
     }
 
     /// The answer came early: the unit will not run.
-    pub(in crate::runtime) fn cancel(&mut self, id: UnitId) {
+    pub(in crate::runtime) fn cancel(&mut self, id: TaskId) {
         self.n_live -= 1;
-        self.units[id.index()].action = Action::Cancelled;
+        self.tasks[id.index()].action = Action::Cancelled;
     }
 
     /// Waits for one more variable and runs again then.
-    pub(in crate::runtime) fn wait_again(&mut self, id: UnitId, needs: &[VarId]) {
+    pub(in crate::runtime) fn wait_again(&mut self, id: TaskId, dependencies: &[VarId]) {
         let mut missing = 0;
-        for need in needs {
-            self.units[id.index()].needs.push(*need);
+        for need in dependencies {
+            self.tasks[id.index()].dependencies.push(*need);
             if self.wait(*need, id) {
                 missing += 1;
             }
         }
-        self.units[id.index()].pending = Pending::new(missing, self.vars.round());
+        self.tasks[id.index()].pending = Pending::new(missing, self.vars.round());
         if missing == 0 {
-            self.ready.push(Step::Unit(id));
+            self.ready.push(Step::Task(id));
         }
     }
 }

@@ -8,7 +8,7 @@ use std::collections::{BinaryHeap, VecDeque};
 
 use crate::diagnostics::{Fail, fail};
 use crate::pages::prefer_large;
-use crate::runtime::speed::prefetch::WARMED;
+use crate::runtime::speed::prefetch::PREFETCHED_STEPS;
 use crate::runtime::speed::tiling::{Ran, Tiling};
 use crate::runtime::state::vars::IN_ORDER;
 use crate::runtime::{Machine, VarId, VarKind};
@@ -25,7 +25,7 @@ pub(in crate::runtime) struct Queue {
     parked: Vec<VarId>,
     n_parked: usize,
     /// Positions of parked variables that somebody began to wait for.
-    hot: BinaryHeap<Reverse<(u32, u32)>>,
+    reactivated: BinaryHeap<Reverse<(u32, u32)>>,
     candidates: BinaryHeap<Reverse<Candidate>>,
     /// In tiles: what comes into the wait queue in each round, class by class.
     rounds: Vec<Vec<Vec<VarId>>>,
@@ -130,10 +130,10 @@ impl Machine<'_> {
         }
         let parked = self.parked(id);
         let delayed = self.delayed_mut(id);
-        let becomes_hot = parked > 0 && !delayed.in_hot;
+        let becomes_hot = parked > 0 && !delayed.in_reactivated;
         if becomes_hot {
-            delayed.in_hot = true;
-            self.queue.hot.push(Reverse((parked, id.0)));
+            delayed.in_reactivated = true;
+            self.queue.reactivated.push(Reverse((parked, id.0)));
         }
         let delayed = self.delayed_mut(id);
         if delayed.open > 0 && !delayed.in_candidates {
@@ -161,11 +161,11 @@ impl Machine<'_> {
             let Some(step) = self.ready.pop() else {
                 break;
             };
-            if at % WARMED == 0 {
+            if at % PREFETCHED_STEPS == 0 {
                 self.check_limits(Loc::NONE)?;
                 self.check_steps()?;
                 self.look_after_memory();
-                self.warm_up();
+                self.prefetch();
             }
             self.step(&step)?;
             if self.vars.is_out_of_order() {
@@ -240,7 +240,7 @@ impl Machine<'_> {
 
     /// The next of the wait queue.
     fn next_waiting(&mut self) -> Option<VarId> {
-        if self.queue.n_waiting.is_multiple_of(WARMED) {
+        if self.queue.n_waiting.is_multiple_of(PREFETCHED_STEPS) {
             self.warm_waiting();
         }
         self.queue.pop()
@@ -252,7 +252,7 @@ impl Machine<'_> {
         let position = self.queue.parked.len() as u32;
         self.set_parked(id, position);
         if self.delayed(id).is_some() {
-            self.delayed_mut(id).in_hot = false;
+            self.delayed_mut(id).in_reactivated = false;
         }
     }
 
@@ -262,13 +262,13 @@ impl Machine<'_> {
 
     /// Step B: parked variables that somebody waits for by now.
     fn freeze_parked(&mut self) -> Result<bool, Fail> {
-        while let Some(Reverse((position, id))) = self.queue.hot.pop() {
+        while let Some(Reverse((position, id))) = self.queue.reactivated.pop() {
             let id = VarId(id);
             let var = self.var(id);
             if var.is_ready() || !var.kind().is_delayed() || self.parked(id) != position {
                 continue;
             }
-            self.delayed_mut(id).in_hot = false;
+            self.delayed_mut(id).in_reactivated = false;
             if self.potential(id) <= 0 {
                 continue;
             }
@@ -321,7 +321,7 @@ impl Machine<'_> {
     fn freeze_rest(&mut self) -> Result<(), Fail> {
         let parked = std::mem::take(&mut self.queue.parked);
         self.queue.n_parked = 0;
-        self.queue.hot.clear();
+        self.queue.reactivated.clear();
         for id in parked.into_iter().rev() {
             if id.is_some() && !self.var(id).is_ready() {
                 self.freeze(id)?;

@@ -6,7 +6,7 @@
 
 use crate::diagnostics::{Fail, runtime};
 use crate::hir::{ExprId, ExprKind, FormatPart};
-use crate::runtime::{Action, Machine, Needs, ScopeId, Step, VarId, VarKind};
+use crate::runtime::{Action, Dependencies, Machine, ScopeId, Step, VarId, VarKind};
 use crate::span::Loc;
 use crate::types::Value;
 
@@ -21,45 +21,50 @@ impl Machine<'_> {
         scope: ScopeId,
         action: Action,
     ) -> Result<(), Fail> {
-        match self.laps(expr, scope) {
-            Some(laps) => self.add_direct(action, laps),
+        match self.requeue_count(expr, scope) {
+            Some(requeue_count) => self.add_direct(action, requeue_count),
             None => {
-                let mut needs = Needs::new();
-                self.plain_needs(expr, scope, &mut needs)?;
-                self.add_unit(action, needs)?;
+                let mut dependencies = Dependencies::new();
+                self.plain_dependencies(expr, scope, &mut dependencies)?;
+                self.add_task(action, dependencies)?;
             }
         }
         Ok(())
     }
 
-    pub(in crate::runtime) fn add_direct(&mut self, action: Action, laps: u8) {
+    pub(in crate::runtime) fn add_direct(&mut self, action: Action, requeue_count: u8) {
         self.numbers.next(self.vars.round());
-        self.ready.push(Step::Direct { laps, action });
+        self.ready.push(Step::Direct {
+            requeue_count,
+            action,
+        });
     }
 
     /// How often a step that reads this expression goes through the queue before it runs. `None`: something is not there
     /// yet, reading it is an error, or the expression needs units of its own.
-    pub(in crate::runtime) fn laps(&self, expr: ExprId, scope: ScopeId) -> Option<u8> {
+    pub(in crate::runtime) fn requeue_count(&self, expr: ExprId, scope: ScopeId) -> Option<u8> {
         match &self.program.expr(expr).kind {
             ExprKind::Const(_) => Some(0),
             ExprKind::Var(_) | ExprKind::Attr(..) => {
-                let (var, laps) = self.path(expr, scope)?;
+                let (var, requeue_count) = self.path(expr, scope)?;
                 let var = self.known(var);
                 let unset = var.kind() == VarKind::Optional && var.is_null();
-                (!unset).then_some(laps)
+                (!unset).then_some(requeue_count)
             }
             ExprKind::Binary(_, left, right) | ExprKind::Lookup(left, right) => {
-                let left = self.laps(*left, scope)?;
-                Some(left.max(self.laps(*right, scope)?))
+                let left = self.requeue_count(*left, scope)?;
+                Some(left.max(self.requeue_count(*right, scope)?))
             }
-            ExprKind::Not(operand) => self.laps(*operand, scope),
-            ExprKind::List(items) => self.laps_of(items.iter(), scope),
-            ExprKind::Dict(entries) => self.laps_of(entries.iter().map(|(_, value)| value), scope),
-            ExprKind::Format(parts) => self.laps_of_text(parts, scope),
+            ExprKind::Not(operand) => self.requeue_count(*operand, scope),
+            ExprKind::List(items) => self.requeue_count_of(items.iter(), scope),
+            ExprKind::Dict(entries) => {
+                self.requeue_count_of(entries.iter().map(|(_, value)| value), scope)
+            }
+            ExprKind::Format(parts) => self.requeue_count_of_text(parts, scope),
             ExprKind::Construct(id) => {
                 let construct = &self.program.constructs[id.index()];
                 let direct = construct.direct.iter().map(|(_, value)| value);
-                self.laps_of(direct.chain(&construct.spreads), scope)
+                self.requeue_count_of(direct.chain(&construct.spreads), scope)
             }
             ExprKind::Regex(_)
             | ExprKind::And(..)
@@ -74,7 +79,7 @@ impl Machine<'_> {
     }
 
     /// The same for one whose elements a listener wants: what is no list is delivered when the step runs.
-    pub(in crate::runtime) fn laps_listening(
+    pub(in crate::runtime) fn requeue_count_of_list(
         &self,
         expr: ExprId,
         scope: ScopeId,
@@ -86,39 +91,41 @@ impl Machine<'_> {
                 ExprKind::Var(_) | ExprKind::Attr(..) => {
                     let (var, _) = self.path(expr, scope)?;
                     let kind = self.known(var).kind();
-                    if matches!(kind, VarKind::List | VarKind::Literal | VarKind::Loop) {
+                    if matches!(kind, VarKind::List | VarKind::Literal | VarKind::ForLoop) {
                         return None;
                     }
                 }
                 _ => {}
             }
         }
-        self.laps(expr, scope)
+        self.requeue_count(expr, scope)
     }
 
-    pub(in crate::runtime) fn laps_of<'e>(
+    pub(in crate::runtime) fn requeue_count_of<'e>(
         &self,
         mut all: impl Iterator<Item = &'e ExprId>,
         scope: ScopeId,
     ) -> Option<u8> {
-        all.try_fold(0, |most: u8, expr| Some(most.max(self.laps(*expr, scope)?)))
+        all.try_fold(0, |most: u8, expr| {
+            Some(most.max(self.requeue_count(*expr, scope)?))
+        })
     }
 
-    fn laps_of_text(&self, parts: &[FormatPart], scope: ScopeId) -> Option<u8> {
+    fn requeue_count_of_text(&self, parts: &[FormatPart], scope: ScopeId) -> Option<u8> {
         let mut most = 0;
         for part in parts {
-            let laps = match part {
+            let requeue_count = match part {
                 FormatPart::Text(_) => 0,
-                FormatPart::Value(value) => self.laps(*value, scope)?,
+                FormatPart::Value(value) => self.requeue_count(*value, scope)?,
                 FormatPart::Field { value, spec, .. } => {
                     let value = match value {
-                        Some(value) => self.laps(*value, scope)?,
+                        Some(value) => self.requeue_count(*value, scope)?,
                         None => 0,
                     };
-                    value.max(self.laps_of_text(spec, scope)?)
+                    value.max(self.requeue_count_of_text(spec, scope)?)
                 }
             };
-            most = most.max(laps);
+            most = most.max(requeue_count);
         }
         Some(most)
     }
@@ -126,22 +133,22 @@ impl Machine<'_> {
     /// The variable at the end of a path all of which has its values, and the number of attributes in it.
     fn path(&self, expr: ExprId, scope: ScopeId) -> Option<(VarId, u8)> {
         let node = self.program.expr(expr);
-        let (var, laps) = match node.kind {
+        let (var, requeue_count) = match node.kind {
             ExprKind::Var(name) => (self.find_variable(scope, name).ok()?, 0),
             ExprKind::Attr(object, name) => {
-                let (object, laps) = self.path(object, scope)?;
+                let (object, requeue_count) = self.path(object, scope)?;
                 let Value::Instance(instance) = self.known(object).value(&self.heap) else {
                     return None;
                 };
-                if laps == MAX_PATH {
+                if requeue_count == MAX_PATH {
                     return None;
                 }
-                (self.slot(instance, name)?, laps + 1)
+                (self.slot(instance, name)?, requeue_count + 1)
             }
             _ => return None,
         };
         let var = self.target(var);
-        self.known(var).is_ready().then_some((var, laps))
+        self.known(var).is_ready().then_some((var, requeue_count))
     }
 
     /// The variable that a name or an attribute stands for, when all on the way to it has its value.

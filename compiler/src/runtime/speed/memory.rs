@@ -37,8 +37,8 @@ impl Machine<'_> {
         prefer_large(&self.free_delayed, self.free_delayed.capacity());
         prefer_large(&self.cells, self.cells.capacity());
         prefer_large(&self.listeners, self.listeners.capacity());
-        prefer_large(&self.units, self.units.capacity());
-        prefer_large(&self.free_units, self.free_units.capacity());
+        prefer_large(&self.tasks, self.tasks.capacity());
+        prefer_large(&self.free_tasks, self.free_tasks.capacity());
         prefer_large(&self.scopes, self.scopes.capacity());
         prefer_large(&self.instances, self.instances.capacity());
         prefer_large(&self.owners, self.owners.capacity());

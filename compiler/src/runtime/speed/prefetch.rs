@@ -6,7 +6,7 @@ use std::hint::black_box;
 use crate::runtime::{InstId, Machine, Step, VarId};
 
 /// So many are touched together.
-pub const WARMED: usize = 16;
+pub const PREFETCHED_STEPS: usize = 16;
 
 /// With fewer variables all is in the cache.
 const LARGE: usize = 1 << 19;
@@ -17,15 +17,15 @@ impl Machine<'_> {
     }
 
     /// What the next steps will read.
-    pub(in crate::runtime) fn warm_up(&self) {
+    pub(in crate::runtime) fn prefetch(&self) {
         if self.is_small() || self.vars.is_in_tiles() {
             return;
         }
-        let next = self.ready.next(WARMED);
+        let next = self.ready.next(PREFETCHED_STEPS);
         let mut sum = 0usize;
         for step in next {
             sum += match *step {
-                Step::Unit(unit) => self.units[unit.index()].pending.missing() as usize,
+                Step::Task(task) => self.tasks[task.index()].pending.missing() as usize,
                 Step::Direct { ref action, .. } => {
                     let scope = self.scopes.get(action.scope().index());
                     let used = action.variable().map_or(0, |id| self.touch(id));
@@ -38,14 +38,17 @@ impl Machine<'_> {
         }
         for step in next {
             let action = match step {
-                Step::Unit(unit) => {
-                    let unit = &self.units[unit.index()];
-                    for need in &unit.needs {
+                Step::Task(task) => {
+                    let task = &self.tasks[task.index()];
+                    for need in &task.dependencies {
                         sum += self.touch(*need);
                     }
-                    &unit.action
+                    &task.action
                 }
-                Step::Direct { laps: 0, action } => action,
+                Step::Direct {
+                    requeue_count: 0,
+                    action,
+                } => action,
                 Step::Direct { .. } => continue,
                 Step::Constants { instance, .. } | Step::Implement { instance, .. } => {
                     sum += self.touch_slots(*instance);
@@ -61,16 +64,19 @@ impl Machine<'_> {
         }
         for step in next {
             let action = match step {
-                Step::Unit(unit) => {
-                    let unit = &self.units[unit.index()];
-                    for need in &unit.needs {
+                Step::Task(task) => {
+                    let task = &self.tasks[task.index()];
+                    for need in &task.dependencies {
                         if let Some(target) = self.var(*need).target() {
                             sum += self.touch(target);
                         }
                     }
-                    &unit.action
+                    &task.action
                 }
-                Step::Direct { laps: 0, action } => action,
+                Step::Direct {
+                    requeue_count: 0,
+                    action,
+                } => action,
                 _ => continue,
             };
             if let Some(scope) = self.scopes.get(action.scope().index())
@@ -100,7 +106,7 @@ impl Machine<'_> {
             return;
         }
         let mut sum = 0usize;
-        let next = self.queue.next(WARMED);
+        let next = self.queue.next(PREFETCHED_STEPS);
         for id in next.clone() {
             sum += self.touch(id);
         }
@@ -113,14 +119,14 @@ impl Machine<'_> {
             sum += *first as usize;
         }
         let first = last.filter_map(|(_, first)| self.cells.get(*first as usize));
-        for (unit, _) in first.clone() {
-            sum += *unit as usize;
+        for (task, _) in first.clone() {
+            sum += *task as usize;
         }
-        let units = first.filter_map(|(unit, _)| self.units.get(*unit as usize));
-        for unit in units.clone() {
-            sum += unit.pending.missing() as usize;
+        let tasks = first.filter_map(|(task, _)| self.tasks.get(*task as usize));
+        for task in tasks.clone() {
+            sum += task.pending.missing() as usize;
         }
-        let scopes = units.filter_map(|unit| self.scopes.get(unit.action.scope().index()));
+        let scopes = tasks.filter_map(|task| self.scopes.get(task.action.scope().index()));
         for scope in scopes {
             sum += scope.base.index();
         }

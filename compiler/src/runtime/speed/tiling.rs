@@ -167,7 +167,7 @@ impl Machine<'_> {
                 (instance, ScopeId::NONE)
             }
             Step::Direct { ref action, .. } => (InstId::NONE, action.scope()),
-            Step::Unit(unit) => (InstId::NONE, self.units[unit.index()].action.scope()),
+            Step::Task(task) => (InstId::NONE, self.tasks[task.index()].action.scope()),
         };
         if let Some(scope) = self.scopes.get(scope.index()) {
             instance = scope.maker;

@@ -10,19 +10,19 @@ use crate::types::Value;
 pub(in crate::runtime) struct Delayed {
     /// Most relations have one member.
     pub elements: smallvec::SmallVec<[Value; 1]>,
-    pub rare: Option<Box<Rare>>,
+    pub rare: Option<Box<ListState>>,
     pub chain: Chain,
     /// Position in the parked list, from 1; 0: it is not there.
     pub parked: u32,
     pub waiters: i32,
     /// Waits that are purely gradual.
-    pub gradual: i32,
+    pub streaming: i32,
     pub open: u32,
     /// Items of a list literal that were not delivered yet.
     pub items: u32,
     /// Creation of the first waiter as the candidates know it.
     pub candidate_seq: u32,
-    pub in_hot: bool,
+    pub in_reactivated: bool,
     pub in_candidates: bool,
 }
 
@@ -30,7 +30,7 @@ const _: () = assert!(size_of::<Delayed>() == 64);
 
 /// What few delayed variables have.
 #[derive(Default)]
-pub(in crate::runtime) struct Rare {
+pub(in crate::runtime) struct ListState {
     pub listeners: smallvec::SmallVec<[ListenerId; 4]>,
     /// Keys of the elements, once there are many.
     pub known: Set<u64>,
@@ -44,18 +44,18 @@ impl Delayed {
             chain: Chain::EMPTY,
             parked: 0,
             waiters: 0,
-            gradual: 0,
+            streaming: 0,
             open: 0,
             items: 0,
             candidate_seq: 0,
-            in_hot: false,
+            in_reactivated: false,
             in_candidates: false,
         }
     }
 }
 
 impl Delayed {
-    pub(in crate::runtime) fn rare(&mut self) -> &mut Rare {
+    pub(in crate::runtime) fn rare(&mut self) -> &mut ListState {
         self.rare.get_or_insert_default()
     }
 
@@ -198,7 +198,7 @@ impl Machine<'_> {
             && self.program.attribute(self.attr(id)).before_others;
         let waits = self
             .delayed(id)
-            .map_or(0, |delayed| delayed.waiters - delayed.gradual);
+            .map_or(0, |delayed| delayed.waiters - delayed.streaming);
         waits + i32::from(before)
     }
 

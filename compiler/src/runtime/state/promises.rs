@@ -4,7 +4,9 @@
 use crate::diagnostics::Fail;
 use crate::hir::{ExprId, ExprKind, Promise, StmtId, StmtKind};
 use crate::runtime::exec::eval::Ready;
-use crate::runtime::{Action, Holder, HolderId, Machine, Needs, ScopeId, VarId, VarKind};
+use crate::runtime::{
+    Action, Dependencies, Machine, PromiseGroup, PromiseGroupId, ScopeId, VarId, VarKind,
+};
 use crate::types::Value;
 
 impl Machine<'_> {
@@ -13,50 +15,50 @@ impl Machine<'_> {
         stmt: StmtId,
         promises: &[Promise],
         scope: ScopeId,
-    ) -> Result<HolderId, Fail> {
+    ) -> Result<PromiseGroupId, Fail> {
         if promises.is_empty() {
-            return Ok(HolderId::NONE);
+            return Ok(PromiseGroupId::NONE);
         }
-        let holder = HolderId(self.holders.len() as u32);
-        self.holders.push(Holder {
+        let group = PromiseGroupId(self.promise_groups.len() as u32);
+        self.promise_groups.push(PromiseGroup {
             executed: false,
             round: self.vars.round(),
             slots: smallvec::smallvec![VarId::NONE; promises.len()],
         });
         for (which, promise) in promises.iter().enumerate() {
-            let mut needs = Needs::new();
-            self.promised_needs(promise.object, scope, &mut needs)
+            let mut dependencies = Dependencies::new();
+            self.promised_dependencies(promise.object, scope, &mut dependencies)
                 .map_err(|mut error| {
                     error.loc = self.program.stmts[stmt.index()].loc;
                     error
                 })?;
-            self.add_unit(
+            self.add_task(
                 Action::Promise {
                     stmt,
                     which: which as u32,
                     scope,
-                    holder,
+                    group,
                 },
-                needs,
+                dependencies,
             )?;
         }
-        Ok(holder)
+        Ok(group)
     }
 
     /// The needs of a path, none of whose units may fail for an unset optional.
-    fn promised_needs(
+    fn promised_dependencies(
         &mut self,
         expr: ExprId,
         scope: ScopeId,
-        out: &mut Needs,
+        out: &mut Dependencies,
     ) -> Result<(), Fail> {
         let ExprKind::Attr(object, _) = self.program.expr(expr).kind else {
-            return self.plain_needs(expr, scope, out);
+            return self.plain_dependencies(expr, scope, out);
         };
         let proxy = self.recycled(VarKind::Proxy);
-        let mut needs = Needs::new();
-        self.promised_needs(object, scope, &mut needs)?;
-        self.add_unit(Action::PromisedAttr { expr, scope, proxy }, needs)?;
+        let mut dependencies = Dependencies::new();
+        self.promised_dependencies(object, scope, &mut dependencies)?;
+        self.add_task(Action::PromisedAttr { expr, scope, proxy }, dependencies)?;
         out.push(proxy);
         Ok(())
     }
@@ -75,7 +77,9 @@ impl Machine<'_> {
         let slot = match self.eval_plain(object, scope, ready) {
             Ok(value) => self.attribute_slot(value, name, object, node.loc)?,
             // Whoever reads on along the path finds the same optional.
-            Err(error) if error.kind == "OptionalValueException" => self.target(ready.needs[0]),
+            Err(error) if error.kind == "OptionalValueException" => {
+                self.target(ready.dependencies[0])
+            }
             Err(error) => return Err(error),
         };
         self.connect(proxy, slot)
@@ -87,7 +91,7 @@ impl Machine<'_> {
         stmt: StmtId,
         which: u32,
         scope: ScopeId,
-        holder: HolderId,
+        group: PromiseGroupId,
         ready: &mut Ready,
     ) -> Result<(), Fail> {
         let (StmtKind::For { promises, .. } | StmtKind::If { promises, .. }) =
@@ -107,24 +111,26 @@ impl Machine<'_> {
             }
             value => self.attribute_slot(value, promise.attribute, promise.object, promise.loc)?,
         };
-        self.vars.check(&mut self.holders[holder.index()].round);
-        if self.holders[holder.index()].executed {
+        self.vars
+            .check(&mut self.promise_groups[group.index()].round);
+        if self.promise_groups[group.index()].executed {
             return Ok(());
         }
         if self.promise(slot) {
-            self.holders[holder.index()].slots[which as usize] = slot;
+            self.promise_groups[group.index()].slots[which as usize] = slot;
         }
         Ok(())
     }
 
     /// The statement is decided: its promises are kept, in static order.
-    pub(in crate::runtime) fn release(&mut self, holder: HolderId) {
-        if !holder.is_some() {
+    pub(in crate::runtime) fn release(&mut self, group: PromiseGroupId) {
+        if !group.is_some() {
             return;
         }
-        self.vars.check(&mut self.holders[holder.index()].round);
-        self.holders[holder.index()].executed = true;
-        for slot in std::mem::take(&mut self.holders[holder.index()].slots) {
+        self.vars
+            .check(&mut self.promise_groups[group.index()].round);
+        self.promise_groups[group.index()].executed = true;
+        for slot in std::mem::take(&mut self.promise_groups[group.index()].slots) {
             if slot.is_some() {
                 self.fulfil(slot);
             }

@@ -90,7 +90,7 @@ impl Machine<'_> {
             VarKind::List => self.store_list(id, value, loc, recur),
             VarKind::Plain
             | VarKind::Temporary
-            | VarKind::Loop
+            | VarKind::ForLoop
             | VarKind::Literal
             | VarKind::Proxy => {
                 let var = self.var(id);
@@ -398,9 +398,9 @@ impl Machine<'_> {
         };
         self.enter_delivery()?;
         for listener in listeners {
-            if let Listener::Defined { unit, result } = self.listeners[listener.index()] {
+            if let Listener::Defined { task, result } = self.listeners[listener.index()] {
                 if !matches!(item, Value::Unknown(_)) {
-                    self.defined_early(id, listener, unit, result)?;
+                    self.defined_early(id, listener, task, result)?;
                 }
                 continue;
             }

@@ -12,7 +12,7 @@ pub enum VarKind {
     /// Result of a part of an expression, read by one unit.
     Temporary,
     /// Variable of a comprehension: delivers its value when it is needed.
-    Loop,
+    ForLoop,
     Single,
     Optional,
     List,
@@ -23,7 +23,7 @@ pub enum VarKind {
 const KINDS: [VarKind; 8] = [
     VarKind::Plain,
     VarKind::Temporary,
-    VarKind::Loop,
+    VarKind::ForLoop,
     VarKind::Single,
     VarKind::Optional,
     VarKind::List,

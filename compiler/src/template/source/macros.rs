@@ -5,14 +5,14 @@
 use crate::template::source::rewrite::{expression, group_end, is_word, string_end};
 
 /// A macro whose end is awaited.
-pub(in crate::template) struct Open {
+pub(in crate::template) struct OpenMacro {
     name: String,
     takes_more: bool,
     takes_named: bool,
 }
 
 /// The tags in the place of `{% macro name(parameters) %}`; `body` is all that follows. `None`: it is none.
-pub(in crate::template) fn begin(inner: &str, body: &str) -> Option<(String, Open)> {
+pub(in crate::template) fn begin(inner: &str, body: &str) -> Option<(String, OpenMacro)> {
     let (before, text, after) = trimmed(inner);
     let header = text.strip_prefix("macro")?.trim_start();
     let open = header.find('(')?;
@@ -42,7 +42,7 @@ pub(in crate::template) fn begin(inner: &str, body: &str) -> Option<(String, Ope
     }
     let used = used(body);
     let takes = |name: &str| used.contains(&name) && !names.contains(&name);
-    let open = Open {
+    let open = OpenMacro {
         takes_more: takes("varargs"),
         takes_named: takes("kwargs"),
         name: name.clone(),
@@ -62,9 +62,9 @@ pub(in crate::template) fn begin(inner: &str, body: &str) -> Option<(String, Ope
 }
 
 /// The tags in the place of `{% endmacro %}`.
-pub(in crate::template) fn end(inner: &str, open: &Open) -> String {
+pub(in crate::template) fn end(inner: &str, open: &OpenMacro) -> String {
     let (before, _, after) = trimmed(inner);
-    let Open {
+    let OpenMacro {
         name,
         takes_more,
         takes_named,
