@@ -10,7 +10,7 @@ use crate::api::http::args::{self, Args, Segment};
 use crate::api::http::error::ApiError;
 use crate::api::{Answer, Body, answer, wire, with};
 use crate::app::App;
-use crate::deploy::{Engine, DeployKind};
+use crate::deploy::{DeployKind, Engine};
 use crate::domain::{DryRunId, EnvironmentId};
 use crate::store::DryRunResult;
 
