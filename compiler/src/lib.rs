@@ -38,6 +38,7 @@ pub mod plain_file;
 mod project;
 pub mod protocol;
 mod python_host;
+mod resources;
 mod runtime;
 mod span;
 mod stdlib;

@@ -42,7 +42,7 @@ ASKED = frozenset(
 )
 
 
-# As `src/deploy/bounds.rs` has it: no report of a run, and no question, is larger.
+# As `src/executor/bounds.rs` has it: no report of a run, and no question, is larger.
 MAX_REPLY_BYTES = 16 << 20
 
 

@@ -1,12 +1,11 @@
 //! The resources of an export: what they were made of, their ids and attributes.
 
 use super::fields::{Computed, value_of, write, write_shaped};
-use super::plan::{Plan, plans};
-use super::registry::registrations;
 use crate::diagnostics::Fail;
 use crate::hash::Map;
 use crate::pages;
 use crate::protocol::OwnId;
+use crate::resources::{Plan, plans, registrations};
 use crate::runtime::Machine;
 use crate::types::{EntityId, InstId};
 

@@ -6,17 +6,16 @@
 use super::assemble::assemble;
 use super::catalog::{Catalog, ExportStatus, FoundResource, Requires};
 use super::dependencies;
-use super::fields::{check, write_id, write_own_id};
+use super::fields::{check, id_value};
 use super::partial;
-use super::plan::Plan;
 use super::references;
-use super::registry::check_names;
 use super::sets::Sets;
 use super::sink::{ResourceRef, ResourceSink};
 use crate::diagnostics::{Fail, Warning, fail};
 use crate::hash::{FastHasher, spread};
 use crate::pages;
 use crate::protocol::Identify;
+use crate::resources::{Plan, check_names, write_id, write_own_id};
 use crate::runtime::{Machine, Mapped, PREFETCHED_STEPS, VarId};
 use crate::types::{InstId, Value};
 
@@ -167,7 +166,11 @@ fn write_mapped_id(
 ) -> Result<Option<usize>, Fail> {
     match &mapped.identity {
         Some(own) => write_own_id(own, machine.instance(instance).loc, ids).map(Some),
-        None => write_id(machine, plan, instance, mapped.id_value, ids),
+        None => {
+            let computed = mapped.id_value.map(Ok);
+            let value = computed.unwrap_or_else(|| id_value(machine, plan, instance))?;
+            write_id(machine, plan, instance, value, ids)
+        }
     }
 }
 
@@ -179,7 +182,7 @@ fn from_python(
     class: u32,
     instance: InstId,
 ) -> Result<Option<Mapped>, Fail> {
-    let mut asked: Vec<&super::registry::Field> = Vec::new();
+    let mut asked: Vec<&crate::resources::Field> = Vec::new();
     // In the order of the class: a getter that ignores the resource keeps those after it from running.
     for field in &plan.registration.fields {
         let value = || machine.read_attribute(instance, &field.name).ok();
@@ -204,7 +207,7 @@ fn unmanaged(
     plan: &Plan,
     class: u32,
     instance: InstId,
-    asked: &[&super::registry::Field],
+    asked: &[&crate::resources::Field],
 ) -> Result<(), Fail> {
     let identify = plan.registration.identify;
     let mapped = if asked.is_empty() && identify == Identify::No {

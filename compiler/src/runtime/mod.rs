@@ -217,7 +217,7 @@ pub struct Machine<'a> {
     later_errors: Vec<Fail>,
     /// A mistake was met: nothing must be seen from outside any more.
     has_failed: bool,
-    pub reference_models: crate::export::ReferenceModels,
+    pub reference_models: crate::resources::ReferenceModels,
     /// Python objects of the instances that were made from dataclasses, or from references to such.
     dataclass_objects: Map<InstId, (u32, bool)>,
     /// The call of a plugin that runs now.

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use rmpv::Value as Wire;
 
 use crate::diagnostics::{Fail, fail, runtime};
-use crate::export::{Field, NoModel};
 use crate::hir::plugin::{PluginError, external};
 use crate::protocol::{FromHost, Identify, OwnId, ResourceClassInfo, ToHost, Unassembled};
+use crate::resources::{Field, NoModel};
 use crate::runtime::Machine;
 use crate::span::Loc;
 use crate::types::{InstId, Value};

@@ -142,7 +142,7 @@ impl Model for View<'_, '_> {
     }
 
     fn resource_id(&mut self, instance: InstId) -> Result<Option<String>, PluginError> {
-        crate::export::resource_id(self.machine, instance)
+        self.machine.resource_id(instance)
     }
 
     fn add_unknown_parameter(&mut self, resource: String, parameter: String) {

@@ -1,13 +1,11 @@
 //! How the instances of one entity become resources, worked out once.
 
 use super::registry::{Field, Registration, Special, is_collected};
-use crate::diagnostics::{Fail, fail, not_found};
 use crate::hir::Program;
 use crate::intern::Symbol;
-use crate::runtime::{Machine, ReadError, VarId, VarKind};
-use crate::types::{EntityId, InstId, Value};
+use crate::types::{EntityId, Value};
 
-pub(super) struct Plan {
+pub(crate) struct Plan {
     pub registration: Registration,
     pub id_slot: Option<u32>,
     /// Steps from the instance to the agent's name.
@@ -18,7 +16,7 @@ pub(super) struct Plan {
     pub requires_slot: Option<u32>,
 }
 
-pub(super) struct FieldPlan {
+pub(crate) struct FieldPlan {
     pub field: Field,
     /// `"name": `
     pub key: String,
@@ -28,7 +26,7 @@ pub(super) struct FieldPlan {
 }
 
 /// The plans of an entity: of each registration that it, or one of its ancestors, has.
-pub(super) fn plans(
+pub(crate) fn plans(
     program: &Program,
     all: &[Registration],
     entity: EntityId,
@@ -91,41 +89,4 @@ impl Plan {
             registration: registration.clone(),
         }
     }
-}
-
-/// The value of an attribute that must have one.
-pub(super) fn read(
-    machine: &Machine,
-    instance: InstId,
-    slot: Option<u32>,
-    name: &str,
-) -> Result<Value, Fail> {
-    if let Some(slot) = slot {
-        let var = &machine.vars[VarId(machine.instance(instance).slots.0 + slot).index()];
-        let value = var.value(&machine.heap);
-        let unset = matches!(value, Value::Null) && var.kind() == VarKind::Optional;
-        if var.is_ready() && !unset {
-            return Ok(value);
-        }
-    }
-    let loc = machine.instance(instance).loc;
-    machine
-        .read_attribute(instance, name)
-        .map_err(|error| match error {
-            ReadError::NoAttribute => {
-                let entity = machine
-                    .program
-                    .entity_name(machine.instance(instance).entity);
-                not_found(
-                    loc,
-                    format!("could not find attribute with name: {name} in type {entity}"),
-                )
-            }
-            ReadError::NotReady(_) => fail(
-                "UnsetException",
-                loc,
-                format!("attribute {name} has no value"),
-            ),
-            ReadError::OptionalUnset(slot) => machine.optional_unset_error(slot).at(loc),
-        })
 }

@@ -133,7 +133,7 @@ const NATIVE: &[Native] = &[
 ];
 
 /// Fields that are what the export collects, whatever else has their names.
-pub(super) fn is_collected(field: &str) -> bool {
+pub(crate) fn is_collected(field: &str) -> bool {
     matches!(field, "references" | "mutators")
 }
 
