@@ -1,4 +1,4 @@
-"""The host of an executor: one resource at a time through its handler. Source: deployment reference 5.5.
+"""The host of an executor: one resource at a time through its handler. Source: docs/reference/deployment.md § 5.5.
 
 No exception of module code ends the host; it ends when Steward says `stop` or closes the pipe.
 """

@@ -1,4 +1,4 @@
-//! Compiles: ask for one, and read reports. Source: rest-api.md 1.4.
+//! Compiles: ask for one, and read reports. Source: docs/reference/rest.md § 1.4.
 
 use serde_json::{Value, json};
 use warp::http::StatusCode;

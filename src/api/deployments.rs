@@ -1,4 +1,4 @@
-//! Deploy, repair and dry runs on request. Source: rest-api.md 1.6 and 1.8.
+//! Deploy, repair and dry runs on request. Source: docs/reference/rest.md § 1.6 and § 1.8.
 
 use std::collections::BTreeSet;
 
@@ -127,7 +127,7 @@ async fn dry_run_diff(version: i64, id: Segment, app: App, args: Args) -> Result
     ))
 }
 
-/// Source: deploy.md 5.10.
+/// Source: docs/reference/deployment.md § 5.10.
 fn difference(result: &DryRunResult) -> Value {
     let empty = Map::new();
     let changes = result.changes.as_object().unwrap_or(&empty);

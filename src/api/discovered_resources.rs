@@ -1,4 +1,4 @@
-//! What discovery found. Source: rest-api.md 1.11, deploy.md 5.9.
+//! What discovery found. Source: docs/reference/rest.md § 1.11, docs/reference/deployment.md § 5.9.
 
 use std::collections::BTreeSet;
 

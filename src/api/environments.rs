@@ -1,4 +1,4 @@
-//! Environments, halting, settings and agents. Source: rest-api.md 1.2, 1.3, 1.9.
+//! Environments, halting, settings and agents. Source: docs/reference/rest.md § 1.2, § 1.3, § 1.9.
 
 use serde_json::{Map, Value, json};
 use warp::{Filter, filters::BoxedFilter};
@@ -335,7 +335,7 @@ async fn agent_action(
     Ok(Answer::Empty)
 }
 
-/// The definitions of settings, by name. Source: rest-api.md 2.1.
+/// The definitions of settings, by name. Source: docs/reference/rest.md § 2.1.
 fn definitions() -> Value {
     let define = |definition: &crate::domain::Definition| {
         let default: Value = serde_json::from_str(definition.default).unwrap_or(Value::Null);

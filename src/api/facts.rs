@@ -1,4 +1,4 @@
-//! Facts and parameters. Source: rest-api.md 1.7, deploy.md 5.7.
+//! Facts and parameters. Source: docs/reference/rest.md § 1.7, docs/reference/deployment.md § 5.7.
 
 use serde_json::{Value, json};
 use warp::http::StatusCode;

@@ -1,4 +1,4 @@
-//! The HTTP API: paths, arguments and JSON of rest-api.md, for what exists so far, and webhooks.
+//! The HTTP API: paths, arguments and JSON of docs/reference/rest.md, for what exists so far, and webhooks.
 //!
 //! Filters pick the route and parse; handlers are plain functions of the [`App`] and answer with a value or an
 //! [`ApiError`], which becomes a reply here and never a rejection.
@@ -125,7 +125,7 @@ fn reply(answer: Result<Answer, ApiError>) -> Body {
 /// held for each client that asks.
 const MAX_ANSWER_BYTES: usize = 128 << 20;
 
-/// Clients compare the content type as a string: no charset (rest-api.md 0.4).
+/// Clients compare the content type as a string: no charset (docs/reference/rest.md § 0.4).
 fn json(status: StatusCode, value: &Value) -> Body {
     let mut text = Bounded::default();
     if serde_json::to_writer(&mut text, value).is_err() {

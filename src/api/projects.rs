@@ -1,4 +1,4 @@
-//! Projects. Source: rest-api.md 1.1.
+//! Projects. Source: docs/reference/rest.md § 1.1.
 
 use serde_json::{Value, json};
 use warp::{Filter, filters::BoxedFilter};

@@ -1,4 +1,4 @@
-//! Resources with their state and history. Source: rest-api.md 1.6.
+//! Resources with their state and history. Source: docs/reference/rest.md § 1.6.
 
 use std::collections::BTreeMap;
 

@@ -58,7 +58,7 @@ fn not_running(app: &App) -> Vec<serde_json::Value> {
     app.troubles().into_iter().map(shape).collect()
 }
 
-/// `GET /api/v1/serverstatus`. Source: rest-api.md 2.5.
+/// `GET /api/v1/serverstatus`. Source: docs/reference/rest.md § 2.5.
 async fn server_status(app: App) -> Result<Answer, ApiError> {
     let connected = app.store.check().await.is_ok();
     let state = if connected { "OK" } else { "Error" };

@@ -1,4 +1,4 @@
-//! Versions and what they hold. Source: rest-api.md 1.5.
+//! Versions and what they hold. Source: docs/reference/rest.md § 1.5.
 
 use std::collections::BTreeMap;
 
@@ -150,7 +150,7 @@ async fn resource_details(
     })))
 }
 
-/// Source: deploy.md 2.8.
+/// Source: docs/reference/deployment.md § 2.8.
 async fn diff_versions(from: i64, to: i64, app: App, args: Args) -> Result<Answer, ApiError> {
     let environment = scope(&app, &args).await?;
     if from >= to {

@@ -1,4 +1,5 @@
-//! `POST /webhook/{forge}/{id}`: verify, write down, answer; the work comes later. Source: forges.md 2.
+//! `POST /webhook/{forge}/{id}`: verify, write down, answer; the work comes later.
+//! Source: docs/reference/forges.md § 2.
 
 use std::net::IpAddr;
 use std::sync::Arc;

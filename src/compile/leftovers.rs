@@ -1,6 +1,6 @@
 //! What environments that are deleted leave on disk: checkouts, the links to them, Python environments, package caches and
 //! scratch folders at once; mirrors and what was recorded of folders when they are old, since another environment may
-//! come to follow the same. Source: deploy.md 1.2.
+//! come to follow the same. Source: docs/reference/deployment.md § 1.2.
 
 use std::collections::HashSet;
 use std::fs;

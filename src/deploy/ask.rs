@@ -1,5 +1,5 @@
 //! What handlers ask of the server: they have no address and no token of it, their calls of the API come the way that
-//! their results do. Source: python-sdk.md 2.8, rest-api.md 1.7.
+//! their results do. Source: docs/reference/python.md § 2.8, docs/reference/rest.md § 1.7.
 
 use serde_json::{Map, Value, json};
 

@@ -1,4 +1,5 @@
-//! Facts of resources: when handlers are asked for them, and what follows when one is known. Source: deploy.md 5.7.
+//! Facts of resources: when handlers are asked for them, and what follows when one is known.
+//! Source: docs/reference/deployment.md § 5.7.
 //!
 //! A handler tells facts in any run. It is asked for them when somebody wants one that is missing or old, when one grows
 //! old, and for what the model of the version in force could not know. A fact that this version waits for queues a compile.

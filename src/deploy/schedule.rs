@@ -2,7 +2,7 @@
 //!
 //! Events go in (a version, an end of a run, a request, a tick of the clock), [`Run`]s come out of [`Schedule::take`].
 //! One run at a time an agent; a resource waits while one that it requires is scheduled; what failed is tried again on
-//! its timer, what is good is verified on its own. Source: deploy.md 3.4 and 4.
+//! its timer, what is good is verified on its own. Source: docs/reference/deployment.md § 3.4 and § 4.
 
 mod entry;
 mod graph;
@@ -17,7 +17,7 @@ use crate::domain::{ActionId, Blocked, HandlerStatus, Timestamp};
 use crate::store::ResourceState;
 use entry::{Phase, ScheduledResource};
 
-/// Lower runs first. Source: deploy.md 4.2.
+/// Lower runs first. Source: docs/reference/deployment.md § 4.2.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Priority {
     UserDeploy,
@@ -139,7 +139,7 @@ impl Schedule {
         for index in schedule.indices() {
             let entry = schedule.entry_mut(index);
             entry.last_change = changes.get(&entry.intent.resource_id).copied();
-            // The recovery that it waits for may be past: it is tried once. Source: deploy.md 3.4.
+            // The recovery that it waits for may be past: it is tried once. Source: docs/reference/deployment.md § 3.4.
             if entry.state.blocked == Blocked::TemporarilyBlocked {
                 entry.state.blocked = Blocked::NotBlocked;
             }
@@ -444,7 +444,8 @@ impl Schedule {
         Some(self.entry(index).state.clone())
     }
 
-    /// An event for each direct dependent, or recovery of those that wait for this one. Source: deploy.md 4.5.
+    /// An event for each direct dependent, or recovery of those that wait for this one.
+    /// Source: docs/reference/deployment.md § 4.5.
     fn notify_dependents(
         &mut self,
         index: Index,

@@ -1,4 +1,5 @@
-//! The Python code of a version's handlers, as the version stores it. Source: deploy.md 5.1, 5.2.
+//! The Python code of a version's handlers, as the version stores it. Source: docs/reference/deployment.md § 5.1,
+//! § 5.2.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

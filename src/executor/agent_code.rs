@@ -1,4 +1,5 @@
-//! What of a version's Python code an agent gets: the modules that the types of its resources need. Source: deploy.md 5.2.
+//! What of a version's Python code an agent gets: the modules that the types of its resources need.
+//! Source: docs/reference/deployment.md § 5.2.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! Ids and fields of one resource. Source: language.md 12.1, 12.2.
+//! Ids and fields of one resource. Source: docs/reference/language.md § 12.1, § 12.2.
 
 use super::fit::check_field;
 use crate::Location;

@@ -1,10 +1,10 @@
-//! The list of resources as the reference writes it: JSON in its wire form (compile-contract.md).
+//! The list of resources as the reference writes it: JSON in its wire form (docs/reference/compile-contract.md).
 
 use super::sink::{ResourceRef, ResourceSink};
 use crate::Export;
 use crate::types::json::write_escaped;
 
-/// Writes the list of resources in the reference's wire form (compile-contract.md), as they come.
+/// Writes the list of resources in the reference's wire form (docs/reference/compile-contract.md), as they come.
 pub struct JsonWriter<W> {
     out: W,
     buffer: String,

@@ -1,4 +1,4 @@
-//! Instances to resources: fields, ids, requires, hashes, sets. Source: language.md 12.
+//! Instances to resources: fields, ids, requires, hashes, sets. Source: docs/reference/language.md § 12.
 
 mod assemble;
 mod catalog;

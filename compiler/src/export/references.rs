@@ -1,4 +1,5 @@
-//! The exported form of references, and the mutators that put their values in place. Source: language.md 12.11.
+//! The exported form of references, and the mutators that put their values in place.
+//! Source: docs/reference/language.md § 12.11.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,5 @@
-//! The export: every resource, what it requires, its set and its hash. Source: language.md 12.5, 12.6, 12.10.
+//! The export: every resource, what it requires, its set and its hash. Source: docs/reference/language.md § 12.5,
+//! § 12.6, § 12.10.
 //!
 //! First all is found out that may go wrong, with little more memory than the ids; then one resource after the other is
 //! written to the sink.

@@ -1,4 +1,4 @@
-//! Which resource belongs to which set. Source: language.md 12.6.
+//! Which resource belongs to which set. Source: docs/reference/language.md § 12.6.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! The order in which definitions are processed. Source: language.md 8.1.
+//! The order in which definitions are processed. Source: docs/reference/language.md § 8.1.
 
 use super::define::Items;
 use super::{AttrId, Block, BlockId, Namespace, NamespaceId, Program};
@@ -62,7 +62,7 @@ impl ErrorOrder {
 
 impl Mistakes {
     /// All of them in the order in which a compile meets them: the types of defaults are checked when all is defined, and
-    /// before bodies are looked at. Source: language.md 8.1, 9.3.
+    /// before bodies are looked at. Source: docs/reference/language.md § 8.1, § 9.3.
     pub fn in_order(mut self, of_defaults: Vec<(ErrorOrder, Fail)>) -> Vec<Fail> {
         self.entities.extend(of_defaults);
         self.entities.sort_by_key(|(at, _)| *at);

@@ -270,7 +270,7 @@ impl Builder<'_> {
         attr
     }
 
-    /// Slots and defaults of every entity. Source: language.md 8.3, ancestors first; 7.2.
+    /// Slots and defaults of every entity. Source: docs/reference/language.md § 8.3, ancestors first; 7.2.
     pub fn lay_out(&mut self) {
         for at in 0..self.program.entities.len() {
             let id = EntityId(at as u32);

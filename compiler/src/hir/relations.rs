@@ -1,4 +1,4 @@
-//! Relations, their annotations, and the precedence policy. Source: language.md 5.
+//! Relations, their annotations, and the precedence policy. Source: docs/reference/language.md § 5.
 
 use super::build::{Builder, ErrorOrder};
 use super::define::{DeferredItem, Items};

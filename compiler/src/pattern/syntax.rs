@@ -1,4 +1,5 @@
-//! What Python's `re` refuses, in its own words, and what it says that others do not. Source: language.md 4.6.
+//! What Python's `re` refuses, in its own words, and what it says that others do not.
+//! Source: docs/reference/language.md § 4.6.
 
 /// Groups deeper than this are taken for a mistake.
 const MAX_DEPTH: usize = 200;

@@ -186,7 +186,7 @@ impl Installed {
     }
 
     /// A module in the folder of its package. Its root is that folder, or the folder of the sources that it was installed
-    /// from, where they stay and are linked to. Source: language.md 11.3, discovery.
+    /// from, where they stay and are linked to. Source: docs/reference/language.md § 11.3, discovery.
     fn module_at(&self, world: &dyn World, name: &str, package: String) -> Option<Module> {
         let initial = format!("{package}/__init__.py");
         if !world.is_file(&initial) {

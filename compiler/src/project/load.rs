@@ -1,4 +1,4 @@
-//! Which files a compile consists of, in which order. Source: language.md 3.2.
+//! Which files a compile consists of, in which order. Source: docs/reference/language.md § 3.2.
 
 use std::collections::HashMap;
 
@@ -226,7 +226,7 @@ impl Loader<'_> {
         }
     }
 
-    /// Source: language.md 11.4.
+    /// Source: docs/reference/language.md § 11.4.
     fn warn_of_replaced(&mut self, module: &Module) {
         let name = &module.name;
         let message = match &module.replaced {

@@ -38,7 +38,8 @@ impl Module {
     }
 }
 
-/// An installed one counts before one of the module path, and that before one of ours. Source: language.md 11.4.
+/// An installed one counts before one of the module path, and that before one of ours.
+/// Source: docs/reference/language.md § 11.4.
 pub fn find(world: &dyn World, project: &Project, name: &str) -> Option<Module> {
     let elsewhere = || project.installed(world).module_elsewhere(world, name);
     find_here(world, project, name).or_else(elsewhere)

@@ -1,4 +1,4 @@
-//! Whether the loaded modules have the versions that are asked for. Source: language.md 11.5.
+//! Whether the loaded modules have the versions that are asked for. Source: docs/reference/language.md § 11.5.
 
 use std::str::FromStr;
 

@@ -1,4 +1,4 @@
-//! Ids of resources: `type[agent,attribute=value]`. Source: language.md 12.1.
+//! Ids of resources: `type[agent,attribute=value]`. Source: docs/reference/language.md § 12.1.
 
 use super::plan::Plan;
 use crate::diagnostics::{Fail, fail};

@@ -1,4 +1,4 @@
-//! What is known of references once they are exported. Source: language.md 12.11.
+//! What is known of references once they are exported. Source: docs/reference/language.md § 12.11.
 
 use std::collections::BTreeMap;
 

@@ -137,7 +137,7 @@ pub(crate) fn is_collected(field: &str) -> bool {
     matches!(field, "references" | "mutators")
 }
 
-/// Field names that mean something else. Source: language.md 12.1.
+/// Field names that mean something else. Source: docs/reference/language.md § 12.1.
 const RESERVED: &[&str] = &[
     "id",
     "version",

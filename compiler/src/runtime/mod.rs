@@ -1,4 +1,4 @@
-//! Runs a program: dataflow over arenas, exactly as language.md 8 has it.
+//! Runs a program: dataflow over arenas, exactly as docs/reference/language.md § 8 has it.
 //!
 //! Start reading at [`Machine::run`] in `schedule`; `dependencies` creates units, `run` executes them, `eval` computes values,
 //! `store` and `freeze` change variables; `tiles` says how large models stay in the cache. Everything is an index:

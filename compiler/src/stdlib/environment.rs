@@ -1,4 +1,4 @@
-//! The environment and the server. Source: std-module.md 5.6.
+//! The environment and the server. Source: docs/reference/std.md § 5.6.
 
 use crate::stdlib::strings::from_json;
 use crate::stdlib::{

@@ -1,4 +1,4 @@
-//! Files of modules and of the project, templates, passwords. Source: std-module.md 5.5.
+//! Files of modules and of the project, templates, passwords. Source: docs/reference/std.md § 5.5.
 
 use crate::stdlib::{
     Bound, Model, NativeDef, PluginError, Value, external, native, str_arg, text_value,

@@ -1,4 +1,4 @@
-//! Lists and dicts. Source: std-module.md 5.2.
+//! Lists and dicts. Source: docs/reference/std.md § 5.2.
 
 use std::cmp::Ordering;
 

@@ -1,4 +1,4 @@
-//! The plugins of std, native. Source: std-module.md 5.
+//! The plugins of std, native. Source: docs/reference/std.md § 5.
 
 mod environment;
 mod files;

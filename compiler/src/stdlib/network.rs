@@ -1,4 +1,4 @@
-//! Addresses and networks. Source: std-module.md 5.4.
+//! Addresses and networks. Source: docs/reference/std.md § 5.4.
 
 use num_bigint::{BigInt, Sign};
 use num_traits::ToPrimitive;

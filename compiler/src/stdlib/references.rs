@@ -1,4 +1,4 @@
-//! References that std makes. Source: std-module.md 5.7.
+//! References that std makes. Source: docs/reference/std.md § 5.7.
 
 use crate::stdlib::strings::from_json;
 use crate::stdlib::{Model, NativeDef, Value, external, native};

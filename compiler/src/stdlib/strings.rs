@@ -1,4 +1,4 @@
-//! Texts. Source: std-module.md 5.1.
+//! Texts. Source: docs/reference/std.md § 5.1.
 
 use crate::stdlib::{
     Bound, Model, NativeDef, PluginError, Value, external, native, pyformat, str_arg, text_value,

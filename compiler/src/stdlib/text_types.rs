@@ -1,4 +1,4 @@
-//! Texts that are addresses, dates, URLs and the like. Source: std-module.md 1.
+//! Texts that are addresses, dates, URLs and the like. Source: docs/reference/std.md § 1.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

@@ -1,4 +1,4 @@
-//! `std::validate_type`. Source: std-module.md 6.
+//! `std::validate_type`. Source: docs/reference/std.md § 6.
 
 use num_bigint::BigInt;
 use num_traits::{FromPrimitive, Zero};

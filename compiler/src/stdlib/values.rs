@@ -1,4 +1,4 @@
-//! Values, instances, conditions. Source: std-module.md 5.3.
+//! Values, instances, conditions. Source: docs/reference/std.md § 5.3.
 
 use crate::stdlib::lists::attribute;
 use crate::stdlib::{

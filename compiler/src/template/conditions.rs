@@ -1,4 +1,4 @@
-//! Tests of Jinja2 that the engine lacks or has with other semantics. Source: std-module.md 7.6.
+//! Tests of Jinja2 that the engine lacks or has with other semantics. Source: docs/reference/std.md § 7.6.
 
 use minijinja::value::ValueKind;
 use minijinja::{Environment, Value as Jinja};

@@ -1,4 +1,5 @@
-//! Filters, tests and functions of Jinja2 that the engine lacks or has with other semantics. Source: std-module.md 7.6.
+//! Filters, tests and functions of Jinja2 that the engine lacks or has with other semantics.
+//! Source: docs/reference/std.md § 7.6.
 
 use minijinja::value::{Kwargs, Rest, ValueKind};
 use minijinja::{Environment, Error, ErrorKind, Value as Jinja};

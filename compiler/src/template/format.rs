@@ -1,4 +1,4 @@
-//! Python's two ways to format texts, `%` and `format`, for values of templates. Source: std-module.md 7.6.
+//! Python's two ways to format texts, `%` and `format`, for values of templates. Source: docs/reference/std.md § 7.6.
 
 use minijinja::value::{Kwargs, ValueKind, from_args};
 use minijinja::{Error, ErrorKind, Value as Jinja};

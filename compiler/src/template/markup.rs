@@ -1,4 +1,4 @@
-//! Filters about markup and words of texts. Source: std-module.md 7.6.
+//! Filters about markup and words of texts. Source: docs/reference/std.md § 7.6.
 
 use minijinja::value::{Rest, ValueKind};
 use minijinja::{AutoEscape, Environment, Error, State, Value as Jinja};

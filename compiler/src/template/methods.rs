@@ -1,4 +1,5 @@
-//! Methods of Python's texts, lists and dicts that the engine's own collection lacks. Source: std-module.md 7.6.
+//! Methods of Python's texts, lists and dicts that the engine's own collection lacks.
+//! Source: docs/reference/std.md § 7.6.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
 //! The template engine made to speak Python: Jinja2's syntax, filters, tests and errors over `minijinja`. Source:
-//! std-module.md 7.
+//! docs/reference/std.md § 7.
 //!
 //! `source` rewrites a template where Jinja2 reads it otherwise than the engine; `engine` assembles an environment of
 //! `filters`, `markup`, `sorting`, `methods`, `conditions` (Jinja2's tests) and `plugin_filters`; `objects` are the values

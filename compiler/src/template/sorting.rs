@@ -1,4 +1,5 @@
-//! Filters that compare values: as Python does, so values of different kinds have no order. Source: std-module.md 7.6.
+//! Filters that compare values: as Python does, so values of different kinds have no order.
+//! Source: docs/reference/std.md § 7.6.
 
 use std::cmp::Ordering;
 

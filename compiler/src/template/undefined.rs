@@ -1,4 +1,5 @@
-//! What a template read and did not find: names it in the error, with the line of the template. Source: std-module.md 7.
+//! What a template read and did not find: names it in the error, with the line of the template.
+//! Source: docs/reference/std.md § 7.
 
 use std::ops::Range;
 

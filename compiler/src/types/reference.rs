@@ -1,4 +1,4 @@
-//! References: values that only the executor computes. Source: language.md 12.11.
+//! References: values that only the executor computes. Source: docs/reference/language.md § 12.11.
 
 use super::value::{Heap, Value};
 use super::{TypeId, index};

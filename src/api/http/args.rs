@@ -1,4 +1,5 @@
-//! Arguments of a request: JSON body and query string, merged; and its path segments. Source: rest-api.md 0.2.
+//! Arguments of a request: JSON body and query string, merged; and its path segments.
+//! Source: docs/reference/rest.md § 0.2.
 
 use std::str::FromStr;
 use std::sync::Arc;
@@ -305,7 +306,7 @@ impl Args {
         }
     }
 
-    /// The environment of the request: header or `tid`. Source: rest-api.md 0.3.
+    /// The environment of the request: header or `tid`. Source: docs/reference/rest.md § 0.3.
     pub(in crate::api) fn environment(&self) -> Result<EnvironmentId, ApiError> {
         let header = self
             .headers
@@ -330,7 +331,7 @@ impl Args {
         Ok(self.list(&format!("filter.{name}"))?.unwrap_or_default())
     }
 
-    /// Refuses filters other than these. Source: rest-api.md 0.7.
+    /// Refuses filters other than these. Source: docs/reference/rest.md § 0.7.
     pub(in crate::api) fn only_filters(&self, known: &[&str]) -> Result<(), ApiError> {
         let unknown = self
             .values

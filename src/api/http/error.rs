@@ -1,4 +1,4 @@
-//! Errors of the API, their status chosen last. Source: rest-api.md 0.5.
+//! Errors of the API, their status chosen last. Source: docs/reference/rest.md § 0.5.
 
 use std::convert::Infallible;
 

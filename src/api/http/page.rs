@@ -1,4 +1,4 @@
-//! Pages of lists. Source: rest-api.md 0.6.
+//! Pages of lists. Source: docs/reference/rest.md § 0.6.
 //!
 //! Lists have one fixed order by a unique key; a boundary is a key, whether or not it is still in the list.
 

@@ -10,7 +10,8 @@ use crate::domain::{ActionId, DryRunId};
 use crate::executor::protocol::Task;
 
 impl Reconciler {
-    /// Sends every defined resource of a version through its handler, which only compares. Source: deploy.md 5.10.
+    /// Sends every defined resource of a version through its handler, which only compares.
+    /// Source: docs/reference/deployment.md § 5.10.
     pub(super) async fn dry_run(&mut self, version: i64) -> Result<DryRunId, RequestError> {
         if self.halted {
             return Err(RequestError::Halted);

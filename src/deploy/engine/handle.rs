@@ -14,7 +14,7 @@ use crate::domain::{DryRunId, EnvironmentId, FactTimes, chain};
 use crate::observe::Bus;
 use crate::store::{self, Store};
 
-/// How a user asks for a deployment. Source: deploy.md 4.15.
+/// How a user asks for a deployment. Source: docs/reference/deployment.md § 4.15.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeployKind {
     /// What is not in its desired state.

@@ -40,7 +40,7 @@ pub(super) enum Phase {
 }
 
 impl ScheduledResource {
-    /// Source: deploy.md 4.2 "Dirty".
+    /// Source: docs/reference/deployment.md § 4.2 "Dirty".
     pub(super) fn is_dirty(&self) -> bool {
         let state = &self.state;
         state.blocked == Blocked::NotBlocked
@@ -80,7 +80,7 @@ impl ScheduledResource {
         }
     }
 
-    /// Source: deploy.md 3.3.
+    /// Source: docs/reference/deployment.md § 3.3.
     pub(super) fn status_for_dependents(&self) -> &str {
         if self.state.is_undefined {
             "undefined"
@@ -107,7 +107,7 @@ impl ScheduledResource {
         Some(policy.backoff.saturating_mul(1 << n_doublings).min(longest))
     }
 
-    /// Source: deploy.md 3.4, the rows "run ends".
+    /// Source: docs/reference/deployment.md § 3.4, the rows "run ends".
     pub(super) fn record(&mut self, ended: &Ended, is_stale: bool, version: i64) {
         let state = &mut self.state;
         state.is_deploying = false;

@@ -75,7 +75,7 @@ impl Schedule {
         }
     }
 
-    /// Blocked is what is undefined or has an undefined ancestor. Source: deploy.md 4.6.
+    /// Blocked is what is undefined or has an undefined ancestor. Source: docs/reference/deployment.md § 4.6.
     pub(super) fn propagate_blocked(&mut self) {
         let mut blocked: BTreeSet<Index> = BTreeSet::new();
         let mut queue: Vec<Index> = self

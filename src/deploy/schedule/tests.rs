@@ -1,4 +1,4 @@
-//! Numbers are those of the checklist in deploy.md 10.
+//! Numbers are those of the checklist in docs/reference/deployment.md § 10.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 

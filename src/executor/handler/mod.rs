@@ -1,7 +1,8 @@
 //! Native handlers: read what is, compare with what shall be, change what differs.
 //!
 //! A handler reads, creates, updates and deletes one kind of resource on this host; the order of calls, the comparison,
-//! skipping, dry runs and logging are here, the same for all. Source: deploy.md 5.5, python-sdk.md 5.3 and 5.4.
+//! skipping, dry runs and logging are here, the same for all. Source: docs/reference/deployment.md § 5.5,
+//! docs/reference/python.md § 5.3 and § 5.4.
 
 mod directory;
 mod file;
@@ -205,7 +206,7 @@ pub fn run(handler: &dyn Handler, task: &Task, desired: &Attributes) -> HandlerO
     context.into_outcome(status)
 }
 
-/// Why a dependency keeps this resource from running. Source: python-sdk.md 5.3.
+/// Why a dependency keeps this resource from running. Source: docs/reference/python.md § 5.3.
 fn waits_for(task: &Task) -> Option<(&'static str, String)> {
     let with = |words: &[&str]| {
         let bad = task
@@ -292,7 +293,8 @@ fn execute(
     Ok(HandlerStatus::Deployed)
 }
 
-/// For each attribute that the host shows: different, and not "do not care" (null). Source: python-sdk.md 5.5.
+/// For each attribute that the host shows: different, and not "do not care" (null).
+/// Source: docs/reference/python.md § 5.5.
 fn differences(current: &Attributes, desired: &Attributes) -> Attributes {
     let pairs = current
         .iter()

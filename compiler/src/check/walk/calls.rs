@@ -49,7 +49,7 @@ impl Walker<'_, '_> {
         }
     }
 
-    /// There must be an index of exactly these attributes. Source: language.md 7.4.
+    /// There must be an index of exactly these attributes. Source: docs/reference/language.md § 7.4.
     fn index(&mut self, id: QueryId, entity: EntityId, owner: Option<Symbol>) {
         let query = &self.program.queries[id.index()];
         let own = query.args.iter().map(|(name, _)| *name);

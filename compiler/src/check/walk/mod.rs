@@ -158,7 +158,8 @@ impl Walker<'_, '_> {
         }
     }
 
-    /// What is assigned to is looked up also when the assignment never runs. Source: language.md 3.4, 8.6.
+    /// What is assigned to is looked up also when the assignment never runs. Source: docs/reference/language.md § 3.4,
+    /// § 8.6.
     fn promises(&mut self, promises: &[Promise]) {
         for promise in promises {
             self.expr(promise.object);

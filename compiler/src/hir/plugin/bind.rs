@@ -1,4 +1,4 @@
-//! Arguments of a call to the parameters of a plugin. Source: language.md 10.3.
+//! Arguments of a call to the parameters of a plugin. Source: docs/reference/language.md § 10.3.
 
 use crate::hir::plugin::{Parameter, PluginDef};
 use crate::protocol::ParameterKind;

@@ -208,7 +208,7 @@ impl Builder<'_> {
         Ok(self.program.add_type(ty))
     }
 
-    /// A type of the model as an annotation writes it. Source: language.md 10.2.
+    /// A type of the model as an annotation writes it. Source: docs/reference/language.md § 10.2.
     fn model_annotation(&mut self, namespace: NamespaceId, text: &str) -> Result<TypeId, Fail> {
         let text = text.trim();
         let special = match text {

@@ -1,4 +1,4 @@
-//! Calls of plugins and casts at run time. Source: language.md 10.3 to 10.5.
+//! Calls of plugins and casts at run time. Source: docs/reference/language.md § 10.3 to § 10.5.
 
 use crate::diagnostics::{Fail, Warning, closest, fail, runtime, typing};
 use crate::hir::plugin::bind;

@@ -1,4 +1,4 @@
-//! What must hold when nothing is left to do. Source: language.md 8.11.
+//! What must hold when nothing is left to do. Source: docs/reference/language.md § 8.11.
 
 use crate::diagnostics::{Fail, MAX_ERRORS, fail, not_found, runtime};
 use crate::hir::AttributeKind;

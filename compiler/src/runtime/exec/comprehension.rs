@@ -1,4 +1,4 @@
-//! List comprehensions. Source: language.md 8.6, 8.9.
+//! List comprehensions. Source: docs/reference/language.md § 8.6, § 8.9.
 
 use crate::diagnostics::{Fail, typing};
 use crate::hir::ComprehensionId;

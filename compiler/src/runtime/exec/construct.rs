@@ -1,4 +1,4 @@
-//! Constructors at run time. Source: language.md 7.4, 7.5.
+//! Constructors at run time. Source: docs/reference/language.md § 7.4, § 7.5.
 
 use smallvec::SmallVec;
 

@@ -1,4 +1,4 @@
-//! What `for`, `if` and `implement` start. Source: language.md 8.9.
+//! What `for`, `if` and `implement` start. Source: docs/reference/language.md § 8.9.
 
 use crate::diagnostics::{Fail, typing};
 use crate::hir::{ExprKind, ImplementationId, StmtId, StmtKind};

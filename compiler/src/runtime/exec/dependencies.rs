@@ -1,5 +1,5 @@
 //! What an expression requires before it can be evaluated; asking creates the units that provide it.
-//! Source: language.md 8.6.
+//! Source: docs/reference/language.md § 8.6.
 //!
 //! The variables come in the order in which [`eval`](crate::runtime::exec::eval) will read them.
 

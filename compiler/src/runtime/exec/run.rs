@@ -1,4 +1,4 @@
-//! Executes units and emits blocks and statements. Source: language.md 8.6.
+//! Executes units and emits blocks and statements. Source: docs/reference/language.md § 8.6.
 
 use crate::diagnostics::{Fail, not_found, runtime, typing};
 use crate::hir::{BlockId, ExprId, ExprKind, NamespaceId, StmtId, StmtKind};

@@ -1,4 +1,4 @@
-//! Elements that travel before their list is complete. Source: language.md 8.5.
+//! Elements that travel before their list is complete. Source: docs/reference/language.md § 8.5.
 
 use crate::diagnostics::Fail;
 use crate::runtime::{Listener, ListenerId, Machine, TaskId, VarId, VarKind};

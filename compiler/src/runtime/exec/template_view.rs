@@ -1,4 +1,5 @@
-//! The model as templates read it: the machine's own arenas, lent for the time of a rendering. Source: std-module.md 7.
+//! The model as templates read it: the machine's own arenas, lent for the time of a rendering.
+//! Source: docs/reference/std.md § 7.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

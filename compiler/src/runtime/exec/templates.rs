@@ -1,4 +1,4 @@
-//! Renders templates over the running model. Source: std-module.md 7.
+//! Renders templates over the running model. Source: docs/reference/std.md § 7.
 //!
 //! [`crate::template`] says how a rendering and the machine share the model: the arenas that a template may read move into
 //! a [`ModelView`] and back, and what needs more than reading abandons the rendering with a request. Here the machine serves

@@ -1,4 +1,4 @@
-//! Whether a value has a type, and the conditions of typedefs. Source: language.md 4.2, 4.6.
+//! Whether a value has a type, and the conditions of typedefs. Source: docs/reference/language.md § 4.2, § 4.6.
 
 use crate::diagnostics::{Fail, fail, runtime, typing};
 use crate::hir::{AttributeKind, Callee, ErrorOrder, ExprId, ExprKind, Ref};

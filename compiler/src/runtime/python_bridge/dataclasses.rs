@@ -1,4 +1,5 @@
-//! Dataclasses of Python become instances, and instances go back as the objects they came from. Source: language.md 10.7.
+//! Dataclasses of Python become instances, and instances go back as the objects they came from.
+//! Source: docs/reference/language.md § 10.7.
 
 use rmpv::Value as Wire;
 

@@ -19,7 +19,7 @@ pub(in crate::runtime) enum Name {
 }
 
 impl Machine<'_> {
-    /// A name as the statement of the running call sees it. Source: language.md 3.4, 10.8.
+    /// A name as the statement of the running call sees it. Source: docs/reference/language.md § 3.4, § 10.8.
     pub(in crate::runtime) fn name_at_call(&self, name: &str) -> Option<Name> {
         let program = self.program;
         let Some(site) = self.python_site else {

@@ -1,4 +1,4 @@
-//! Where references may go, and how they travel to Python and back. Source: language.md 12.11.
+//! Where references may go, and how they travel to Python and back. Source: docs/reference/language.md § 12.11.
 
 use rmpv::Value as Wire;
 
@@ -26,7 +26,7 @@ pub(in crate::runtime) fn undeclared(type_text: &str, loc: Loc) -> Fail {
     fail("UnexpectedReference", loc, message)
 }
 
-/// A condition or an operand that has to be a bool. Source: language.md 9.4.
+/// A condition or an operand that has to be a bool. Source: docs/reference/language.md § 9.4.
 pub(in crate::runtime) fn not_bool(value: Value, loc: Loc, message: String) -> Fail {
     match value {
         Value::Reference(_) => fail("UnexpectedReference", loc, message),

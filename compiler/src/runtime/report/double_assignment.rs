@@ -1,4 +1,4 @@
-//! What is said of a variable that is set twice. Source: language.md 8.10.
+//! What is said of a variable that is set twice. Source: docs/reference/language.md § 8.10.
 
 use crate::diagnostics::{Fail, fail};
 use crate::runtime::{Machine, VarId};

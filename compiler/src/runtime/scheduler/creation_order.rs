@@ -1,4 +1,5 @@
-//! Numbers of steps and units by their creation: who waits first decides what is complete first (language.md 8.7).
+//! Numbers of steps and units by their creation: who waits first decides what is complete first
+//! (docs/reference/language.md § 8.7).
 
 use crate::runtime::state::vars::IN_ORDER;
 

@@ -1,4 +1,4 @@
-//! The order in which everything happens. Source: language.md 8.7.
+//! The order in which everything happens. Source: docs/reference/language.md § 8.7.
 
 pub(in crate::runtime) mod creation_order;
 pub(in crate::runtime) mod ready_queue;

@@ -1,4 +1,4 @@
-//! Units and who waits for what. Source: language.md 8.2, 8.4.
+//! Units and who waits for what. Source: docs/reference/language.md § 8.2, § 8.4.
 
 use crate::diagnostics::Fail;
 use crate::runtime::{

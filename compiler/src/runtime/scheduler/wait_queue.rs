@@ -1,4 +1,5 @@
-//! The loop: run what is ready, then declare one relation complete, again and again. Source: language.md 8.7.
+//! The loop: run what is ready, then declare one relation complete, again and again.
+//! Source: docs/reference/language.md § 8.7.
 //!
 //! The wait queue, the parked list and the search for a variable that breaks a cycle are kept up to date as variables
 //! change, so that a step costs what changed and not what there is.

@@ -1,8 +1,8 @@
 //! Steps whose values are all there when they are asked for: they take no unit and no proxies.
 //!
 //! The reference has a unit for each attribute on a path, and each goes through the queue once. The order of all that runs
-//! decides what is complete when (language.md 8.7), so such a step goes through the queue as often as its longest path has
-//! attributes, and only then reads what it needs, itself. Values never change once they are there.
+//! decides what is complete when (docs/reference/language.md § 8.7), so such a step goes through the queue as often as
+//! its longest path has attributes, and only then reads what it needs, itself. Values never change once they are there.
 
 use crate::diagnostics::{Fail, runtime};
 use crate::hir::{ExprId, ExprKind, FormatPart};

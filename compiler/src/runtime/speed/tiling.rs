@@ -1,13 +1,14 @@
 //! Many steps at once, in tiles that fit the cache.
 //!
-//! What is ready runs in rounds: all steps of a round, then all that they made ready (language.md 8.7). In a large model
-//! each round goes through the whole memory, and finds nothing of it in the cache. So a large round is cut into tiles:
-//! the steps of one tile run with all that follows from them, round by round, then those of the next tile. The steps are
-//! the same. Their order is the same for whatever they share, or it counts as out of order and the model runs again
-//! without tiles: everything that steps share knows the round of its last change, and the rounds of all that is done to
-//! it must not fall. Tiles share little, for one service knows little of another one. Within a round tiles follow one
-//! another as their steps do, so what they do to one thing is in the right order, and each of them sees what it should
-//! (they are serializable in the order of the queue).
+//! What is ready runs in rounds: all steps of a round, then all that they made ready
+//! (docs/reference/language.md § 8.7). In a large model each round goes through the whole memory, and finds nothing of
+//! it in the cache. So a large round is cut into tiles: the steps of one tile run with all that follows from them,
+//! round by round, then those of the next tile. The steps are the same. Their order is the same for whatever they
+//! share, or it counts as out of order and the model runs again without tiles: everything that steps share knows the
+//! round of its last change, and the rounds of all that is done to it must not fall. Tiles share little, for one
+//! service knows little of another one. Within a round tiles follow one another as their steps do, so what they do to
+//! one thing is in the right order, and each of them sees what it should (they are serializable in the order of the
+//! queue).
 //!
 //! What only depends on the order in which things were made is put in order afterwards: the wait queue, the numbers of
 //! the units that still wait, and the instances.

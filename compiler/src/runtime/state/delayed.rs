@@ -1,4 +1,5 @@
-//! Variables that get their values bit by bit, or none: lists, optionals, list literals. Source: language.md 5.2, 8.7, 8.10.
+//! Variables that get their values bit by bit, or none: lists, optionals, list literals.
+//! Source: docs/reference/language.md § 5.2, § 8.7, § 8.10.
 
 use crate::diagnostics::Fail;
 use crate::hash::Set;

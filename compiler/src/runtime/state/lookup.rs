@@ -1,4 +1,4 @@
-//! Index tables and lookups. Source: language.md 7.7, 7.8.
+//! Index tables and lookups. Source: docs/reference/language.md § 7.7, § 7.8.
 
 use std::hash::{Hash, Hasher};
 

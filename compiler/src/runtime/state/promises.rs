@@ -1,5 +1,5 @@
 //! Eager promises: an `if` or `for` that assigns attributes inside keeps those open until it is decided.
-//! Source: language.md 8.6.
+//! Source: docs/reference/language.md § 8.6.
 
 use crate::diagnostics::Fail;
 use crate::hir::{ExprId, ExprKind, Promise, StmtId, StmtKind};

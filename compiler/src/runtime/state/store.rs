@@ -1,4 +1,4 @@
-//! Values into variables, inverses, freezing. Source: language.md 5.2, 5.3, 8.2, 8.10.
+//! Values into variables, inverses, freezing. Source: docs/reference/language.md § 5.2, § 5.3, § 8.2, § 8.10.
 
 use crate::diagnostics::{Fail, Failure, fail, runtime};
 use crate::hir::{AttrId, AttributeKind, STD_ENTITY};

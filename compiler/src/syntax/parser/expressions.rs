@@ -1,4 +1,4 @@
-//! Expressions. Precedences are those of language.md 2.2, surprises included.
+//! Expressions. Precedences are those of docs/reference/language.md § 2.2, surprises included.
 
 use super::super::ast::{Arg, ExprId, ExprKind, FPart, FValue, Literal, Name, Operator, Part};
 use super::super::strings::{self, FormatPiece, Piece};

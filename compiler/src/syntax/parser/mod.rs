@@ -1,4 +1,4 @@
-//! Tokens to a syntax tree, by recursive descent over the grammar of language.md 2.
+//! Tokens to a syntax tree, by recursive descent over the grammar of docs/reference/language.md § 2.
 //!
 //! The parser always returns a tree. After a mistake it goes on where something new begins (see `recover`), so that one
 //! run finds all independent mistakes and tools see the rest of the file.

@@ -1,4 +1,4 @@
-//! What `encode` of a text gives: bytes, which print as Python writes them. Source: std-module.md 7.6.
+//! What `encode` of a text gives: bytes, which print as Python writes them. Source: docs/reference/std.md § 7.6.
 
 use std::fmt;
 use std::sync::Arc;

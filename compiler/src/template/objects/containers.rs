@@ -1,5 +1,5 @@
 //! Values of templates that Python has and the engine has not: tuples, lists and dicts that can be changed, ranges, macros
-//! with extra arguments. Source: std-module.md 7.6, 7.7.
+//! with extra arguments. Source: docs/reference/std.md § 7.6, § 7.7.
 
 use std::cmp::Ordering;
 use std::fmt;

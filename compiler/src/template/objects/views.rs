@@ -1,4 +1,5 @@
-//! What `keys()`, `values()` and `items()` of a dict give: Python's views, which print as such. Source: std-module.md 7.6.
+//! What `keys()`, `values()` and `items()` of a dict give: Python's views, which print as such.
+//! Source: docs/reference/std.md § 7.6.
 
 use std::fmt;
 use std::sync::Arc;

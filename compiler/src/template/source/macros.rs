@@ -1,6 +1,6 @@
 //! Macros as Jinja2 reads them: `varargs` and `kwargs` of the body are what the parameters leave over, and a default may
 //! read the parameters before it. The engine's macros get parameters for the former and assignments for the latter, and an
-//! object around them (`jinja_objects`). Source: std-module.md 7.7.
+//! object around them (`jinja_objects`). Source: docs/reference/std.md § 7.7.
 
 use crate::template::source::rewrite::{expression, group_end, is_word, string_end};
 

@@ -1,4 +1,5 @@
-//! What Jinja2 reads otherwise than our engine: tuples, `%` after a text, `/`. Source: std-module.md 7.6, 7.7.
+//! What Jinja2 reads otherwise than our engine: tuples, `%` after a text, `/`. Source: docs/reference/std.md § 7.6,
+//! § 7.7.
 //!
 //! They become calls that the engine knows, on the same line, so that errors keep their lines. `and` and `or` get one more
 //! operand that is not constant: the engine gives a boolean where all of them are.
