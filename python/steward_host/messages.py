@@ -1,4 +1,4 @@
-"""The messages of `compiler/src/protocol.rs` as types, for annotations only: nothing imports this file at run time.
+"""The messages of `compiler/src/protocol/` as types, for annotations only: nothing imports this file at run time.
 
 `tests/test_schema.py` holds the host against the Rust types; here are their names for readers and for mypy.
 """

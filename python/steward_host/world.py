@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 else:
     _Types = dict
 
-# Stands for an instance where a variable is given by its number (protocol.rs).
+# Stands for an instance where a variable is given by its number (compiler/src/protocol/messages.rs).
 _NUMBERED = (1 << 32) - 2
 
 

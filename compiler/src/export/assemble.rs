@@ -59,7 +59,7 @@ pub(super) fn assemble(
                         "Python code made {} require {id}, which does not exist",
                         catalog.id(at)
                     );
-                    let loc = machine.instance(catalog.owner(at)).loc;
+                    let loc = machine.state.instance(catalog.owner(at)).loc;
                     return Err(runtime(loc, message));
                 }
             }

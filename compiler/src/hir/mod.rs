@@ -17,7 +17,7 @@ mod statements;
 mod text;
 mod typedefs;
 
-pub use build::{ErrorOrder, build};
+pub use build::{ErrorOrder, Mistakes, build};
 pub(crate) use constructors::missing_index;
 
 use crate::diagnostics::Warning;

@@ -7,7 +7,7 @@ use crate::Options;
 use crate::diagnostics::{Fail, fail};
 use crate::hir::plugin::PythonPlugins;
 use crate::project::Loaded;
-use crate::protocol::{self, Failure, FromHost, Got, ToHost};
+use crate::protocol::{self, Failure, FromHost, Got, PythonModule, ToHost};
 use crate::python_host::process::{Output, TimeLimit};
 use crate::python_host::session::Session;
 use crate::python_host::{HostCallbacks, PluginHost};
@@ -66,22 +66,10 @@ pub fn load_python(
     {
         runtime.interpreter = world.absolute(&own).into();
     }
-    let request = ToHost::LoadCompile {
-        modules,
-        project_dir: world.absolute("").trim_end_matches('/').to_owned(),
-        env: world.variables(),
-        environment_id: options
-            .inputs
-            .environment
-            .id
-            .clone()
-            .or_else(|| options.environment_id.clone()),
-        inputs: serde_json::to_value(&options.inputs).unwrap_or_default(),
-        keep: options.hosts.is_some(),
-    };
+    let request = load_request(world, options, modules);
     let limit = options.time_limit.map(TimeLimit::new);
-    let mut questions = NoModel { world };
-    let begun = Session::begin(options, runtime, request, limit, output, &mut questions);
+    let mut callbacks = NoModel { world };
+    let begun = Session::begin(options, runtime, request, limit, output, &mut callbacks);
     let (session, answer) = begun.map_err(|error| broken(error.message))?;
     match answer {
         FromHost::Loaded {
@@ -118,17 +106,39 @@ pub fn load_python(
             );
             let loc = python_loc(world, sources, &failure);
             let error = fail("CompilerException", loc, message).note(failure.traceback, Loc::NONE);
-            let (version, program) = session.python();
-            Err(match crate::project::unmet_python(world, &names, version) {
-                Some(unmet) => error.help(format!(
-                    "{unmet}, and this is Python {version} ({program}): name another with --python or the variable STEWARD_PYTHON, or make the project's environment of it: `steward project install --python …`"
-                )),
-                None => error,
-            })
+            Err(with_unmet_python(error, world, &names, session.python()))
         }
         other => Err(broken(format!(
             "the Python host answered {other:?} to the loading of modules"
         ))),
+    }
+}
+
+/// The message that a compile begins with.
+fn load_request(world: &dyn World, options: &Options, modules: Vec<PythonModule>) -> ToHost {
+    let own = options.inputs.environment.id.clone();
+    ToHost::LoadCompile {
+        modules,
+        project_dir: world.absolute("").trim_end_matches('/').to_owned(),
+        env: world.variables(),
+        environment_id: own.or_else(|| options.environment_id.clone()),
+        inputs: serde_json::to_value(&options.inputs).unwrap_or_default(),
+        keep: options.hosts.is_some(),
+    }
+}
+
+/// A module that cannot be imported may want another Python than this one.
+fn with_unmet_python(
+    error: Fail,
+    world: &dyn World,
+    names: &[String],
+    (version, program): (&str, &str),
+) -> Fail {
+    match crate::project::unmet_python(world, names, version) {
+        Some(unmet) => error.help(format!(
+            "{unmet}, and this is Python {version} ({program}): name another with --python or the variable STEWARD_PYTHON, or make the project's environment of it: `steward project install --python …`"
+        )),
+        None => error,
     }
 }
 
@@ -174,7 +184,7 @@ impl HostCallbacks for NoModel<'_> {
         ))
     }
 
-    fn tell(&mut self, _: u32, _: &str) -> Option<Vec<u8>> {
+    fn expected_reads(&mut self, _: u32, _: &str) -> Option<Vec<u8>> {
         None
     }
 

@@ -20,7 +20,7 @@ pub trait HostCallbacks {
     fn get(&mut self, instance: u32, attribute: &str) -> crate::protocol::Got;
     /// The same as the body of a frame ([`crate::protocol::calls`]) with a call in which there is the instance, and known
     /// of it the attribute, and what else is going to be read. `None`: it has to be asked for by [`HostCallbacks::get`].
-    fn tell(&mut self, instance: u32, attribute: &str) -> Option<Vec<u8>>;
+    fn expected_reads(&mut self, instance: u32, attribute: &str) -> Option<Vec<u8>>;
     /// A name at the call that runs.
     fn lookup(&mut self, name: &str) -> crate::protocol::Got;
     fn entity(&mut self, name: &str) -> crate::protocol::ToHost;

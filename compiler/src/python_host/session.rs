@@ -156,7 +156,7 @@ impl Session {
         request: ToHost,
         limit: Option<TimeLimit>,
         output: &Output,
-        questions: &mut dyn HostCallbacks,
+        callbacks: &mut dyn HostCallbacks,
     ) -> Result<(Session, FromHost), HostError> {
         let hosts = options.hosts.as_ref();
         let hosts = hosts.zip(runtime.as_ref());
@@ -196,7 +196,7 @@ impl Session {
             read: BTreeMap::new(),
             output: output.clone(),
         };
-        let answer = session.request(request, questions)?;
+        let answer = session.request(request, callbacks)?;
         if let (FromHost::Loaded { forks, .. }, Some(process)) = (&answer, &mut session.process) {
             process.take_turns(*forks);
         }
@@ -261,12 +261,12 @@ impl PluginHost for Session {
                     instance,
                     attribute,
                 } => {
-                    let told = match self.reads_calls() {
-                        true => callbacks.tell(instance, &attribute),
+                    let reads = match self.reads_calls() {
+                        true => callbacks.expected_reads(instance, &attribute),
                         false => None,
                     };
-                    if let Some(told) = told {
-                        self.send_calls(&told)?;
+                    if let Some(reads) = reads {
+                        self.send_calls(&reads)?;
                     } else {
                         let outcome = callbacks.get(instance, &attribute);
                         self.send(&ToHost::Got { outcome })?;

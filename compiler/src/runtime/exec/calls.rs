@@ -5,7 +5,7 @@ use crate::hir::plugin::bind;
 use crate::hir::plugin::{Body, Bound, Check, PluginError};
 use crate::hir::{CallId, Callee, ExprId, ExprKind, PluginId};
 use crate::runtime::exec::eval::Ready;
-use crate::runtime::{Action, Dependencies, Machine, ScopeId, TaskId, VarId};
+use crate::runtime::{Action, Dependencies, Machine, ModelState, ScopeId, TaskId, VarId};
 use crate::span::Loc;
 use crate::types::{Type, TypeId, Value};
 
@@ -37,6 +37,44 @@ pub(in crate::runtime) enum Way {
     WithNext,
 }
 
+impl ModelState<'_> {
+    /// A call reads all that it needs before anything else; an unset optional among it has no place in the source.
+    pub(in crate::runtime) fn read_all(&self, ready: &Ready) -> Result<(), Fail> {
+        for need in ready.dependencies {
+            self.read(*need, Loc::NONE)?;
+        }
+        Ok(())
+    }
+
+    pub(in crate::runtime) fn cast(
+        &mut self,
+        ty: TypeId,
+        value: Value,
+        loc: Loc,
+    ) -> Result<Value, Fail> {
+        if matches!(value, Value::Unknown(_)) {
+            return Ok(value);
+        }
+        let target = self.program.types[ty.index()].clone();
+        if let (Value::Reference(_), Type::Bool) = (value, &target) {
+            let text = self.heap.to_text(value, self);
+            return Err(runtime(
+                loc,
+                format!("{text} is an inmanta reference, not a boolean."),
+            ));
+        }
+        if let Some(cast) = self.with_heap(|heap, machine| heap.cast(&target, value, machine)) {
+            return Ok(cast);
+        }
+        let message = format!(
+            "Failed to cast '{}' to {}",
+            self.heap.to_text(value, self),
+            self.program.type_text(ty)
+        );
+        Err(runtime(loc, message))
+    }
+}
+
 impl Machine<'_> {
     pub(in crate::runtime) fn run_call(
         &mut self,
@@ -52,10 +90,10 @@ impl Machine<'_> {
             return Ok(true);
         };
         let call = &program.calls[id.index()];
-        let mut sent = self.went_ahead(result);
-        let again = task.is_some() && self.call_args.contains_key(&task);
+        let mut sent = self.python.went_ahead(result);
+        let again = task.is_some() && self.exec.call_args.contains_key(&task);
         if !again && sent.is_none() {
-            self.read_all(ready)?;
+            self.state.read_all(ready)?;
         }
         let plugin = match call.callee {
             Callee::Cast(_) if call.wrong.is_some() => {
@@ -64,13 +102,13 @@ impl Machine<'_> {
             }
             Callee::Cast(ty) => {
                 let value = self.eval_plain(call.positional[0], scope, ready)?;
-                let value = self.cast(ty, value, call.loc)?;
+                let value = self.state.cast(ty, value, call.loc)?;
                 self.set_plain(result, value, call.loc)?;
                 return Ok(true);
             }
             Callee::Plugin(plugin) => plugin,
         };
-        let known = again.then(|| self.call_args.remove(&task)).flatten();
+        let known = again.then(|| self.exec.call_args.remove(&task)).flatten();
         let ahead = sent
             .as_mut()
             .map(|sent| std::mem::take(&mut sent.arguments));
@@ -81,7 +119,7 @@ impl Machine<'_> {
                 .map_err(|error| error.at(call.loc))?,
         };
         if arguments.unknown && !program.plugins[plugin.index()].allow_unknown {
-            let unknown = self.heap.new_unknown();
+            let unknown = self.state.heap.new_unknown();
             self.set_plain(result, unknown, call.loc)?;
             return Ok(true);
         }
@@ -92,10 +130,10 @@ impl Machine<'_> {
             loc: call.loc,
             way: Way::WithNext,
         };
-        self.leave_place(call.loc);
-        self.ahead.turn = sent;
+        self.report.leave_place(call.loc);
+        self.python.ahead.turn = sent;
         let outcome = self.invoke(site, &arguments.bound);
-        self.ahead.turn = None;
+        self.python.ahead.turn = None;
         match outcome {
             Ok(value) => {
                 self.set_plain(result, value, call.loc)?;
@@ -107,7 +145,7 @@ impl Machine<'_> {
                 Ok(false)
             }
             Err(PluginError::Unknown) => {
-                let unknown = self.heap.new_unknown();
+                let unknown = self.state.heap.new_unknown();
                 self.set_plain(result, unknown, call.loc)?;
                 Ok(true)
             }
@@ -124,7 +162,7 @@ impl Machine<'_> {
         arguments: Arguments,
     ) -> Result<(), Fail> {
         if task.is_some() {
-            self.call_args.insert(task, arguments);
+            self.exec.call_args.insert(task, arguments);
             self.wait_again(task, &dependencies);
             return Ok(());
         }
@@ -133,15 +171,7 @@ impl Machine<'_> {
             Action::Call { seq, .. } => self.add_numbered(action, dependencies, seq)?,
             _ => self.add_task(action, dependencies)?,
         };
-        self.call_args.insert(task, arguments);
-        Ok(())
-    }
-
-    /// A call reads all that it needs before anything else; an unset optional among it has no place in the source.
-    pub(in crate::runtime) fn read_all(&self, ready: &Ready) -> Result<(), Fail> {
-        for need in ready.dependencies {
-            self.read(*need, Loc::NONE)?;
-        }
+        self.exec.call_args.insert(task, arguments);
         Ok(())
     }
 
@@ -172,9 +202,9 @@ impl Machine<'_> {
                     "The ** operator can only be applied to dictionaries",
                 ));
             };
-            for at in 0..self.heap.dict(dict).entries.len() {
-                let (key, value) = self.heap.dict(dict).entries[at];
-                let name = self.heap.str(key).to_owned();
+            for at in 0..self.state.heap.dict(dict).entries.len() {
+                let (key, value) = self.state.heap.dict(dict).entries[at];
+                let name = self.state.heap.str(key).to_owned();
                 if named.iter().any(|(known, _)| *known == name) {
                     let message = format!("Keyword argument {name} repeated in function call");
                     return Err(runtime(call.loc, message));
@@ -230,7 +260,7 @@ impl Machine<'_> {
                 }
                 let message = format!(
                     "Value {} for argument {parameter} of plugin {name} has incompatible type. Expected type: {}",
-                    self.heap.repr(value, self),
+                    self.state.heap.repr(value, &self.state),
                     program.type_text(ty)
                 );
                 fail("PluginTypeException", loc, message).cause(*cause)
@@ -247,20 +277,20 @@ impl Machine<'_> {
         let program = self.program;
         let plugin = &program.plugins[site.plugin.index()];
         if self.is_visible_outside(plugin) {
-            if self.has_failed {
+            if self.report.has_failed {
                 let never = runtime(site.loc, "not called after a mistake").following(true);
                 return Err(PluginError::Compile(never));
             }
             self.be_observed().map_err(PluginError::Compile)?;
         }
         if let Some(replaced_by) = &plugin.deprecated
-            && self.deprecated_seen.insert(site.plugin.0)
+            && self.report.deprecated_seen.insert(site.plugin.0)
         {
             let mut message = format!("Plugin '{}' is deprecated.", program.text(plugin.name));
             if let Some(other) = replaced_by {
                 message.push_str(&format!(" It should be replaced by '{other}'."));
             }
-            self.warnings.push(Warning {
+            self.report.warnings.push(Warning {
                 kind: "PluginDeprecationWarning",
                 message,
                 loc: site.loc,
@@ -269,7 +299,7 @@ impl Machine<'_> {
         }
         let value = match &plugin.body {
             Body::Native(native) => {
-                if self.has_objects {
+                if self.python.has_objects {
                     let given = bound.values.iter().flatten().chain(&bound.var_args);
                     for value in given.chain(bound.keywords.iter().map(|(_, value)| value)) {
                         self.learn(*value);
@@ -324,7 +354,7 @@ impl Machine<'_> {
             .map_err(|cause| {
                 let message = format!(
                     "Return value {} of plugin {} has incompatible type. Expected type: {}",
-                    self.heap.to_text(value, self),
+                    self.state.heap.to_text(value, &self.state),
                     program.text(plugin.name),
                     program.type_text(plugin.returns)
                 );
@@ -434,33 +464,5 @@ impl Machine<'_> {
         };
         self.invoke(site, &arguments.bound)
             .map_err(|error| self.plugin_failure(plugin, error, loc, true))
-    }
-
-    pub(in crate::runtime) fn cast(
-        &mut self,
-        ty: TypeId,
-        value: Value,
-        loc: Loc,
-    ) -> Result<Value, Fail> {
-        if matches!(value, Value::Unknown(_)) {
-            return Ok(value);
-        }
-        let target = self.program.types[ty.index()].clone();
-        if let (Value::Reference(_), Type::Bool) = (value, &target) {
-            let text = self.heap.to_text(value, self);
-            return Err(runtime(
-                loc,
-                format!("{text} is an inmanta reference, not a boolean."),
-            ));
-        }
-        if let Some(cast) = self.with_heap(|heap, machine| heap.cast(&target, value, machine)) {
-            return Ok(cast);
-        }
-        let message = format!(
-            "Failed to cast '{}' to {}",
-            self.heap.to_text(value, self),
-            self.program.type_text(ty)
-        );
-        Err(runtime(loc, message))
     }
 }

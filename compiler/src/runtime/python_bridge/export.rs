@@ -38,7 +38,7 @@ impl Machine<'_> {
         identify: Identify,
         fields: &[&Field],
     ) -> Result<Option<Mapped>, Fail> {
-        let id = self.next_request();
+        let id = self.python.next_request();
         let message = ToHost::Map {
             id,
             class,
@@ -46,10 +46,10 @@ impl Machine<'_> {
             identify,
             fields: fields.iter().map(|field| field.name.clone()).collect(),
         };
-        let loc = self.instance(instance).loc;
+        let loc = self.state.instance(instance).loc;
         let entity = self
             .program
-            .entity_name(self.instance(instance).entity)
+            .entity_name(self.state.instance(instance).entity)
             .to_owned();
         let answer = match self.ask(message) {
             Ok(answer) => answer,
@@ -143,7 +143,7 @@ impl Machine<'_> {
         object: u32,
         loc: Loc,
     ) -> Result<(String, BTreeMap<String, serde_json::Value>), NoModel> {
-        let id = self.next_request();
+        let id = self.python.next_request();
         let error = match self.ask(ToHost::Serialize { id, object }) {
             Ok(FromHost::Serialized {
                 reference, models, ..
@@ -165,7 +165,7 @@ impl Machine<'_> {
 
     /// The classes of Python's resources.
     pub fn resource_classes(&self) -> &[ResourceClassInfo] {
-        match &self.resource_classes {
+        match &self.python.resource_classes {
             Some(classes) => classes,
             None => &self.program.resource_classes,
         }
@@ -173,17 +173,17 @@ impl Machine<'_> {
 
     /// Asks which resource classes there are by now; whether Python wants to see all resources.
     pub fn begin_export(&mut self) -> Result<bool, Fail> {
-        if self.host.is_none() {
+        if self.python.host.is_none() {
             return Ok(false);
         }
-        let id = self.next_request();
+        let id = self.python.next_request();
         let error = match self.ask(ToHost::BeginExport { id }) {
             Ok(FromHost::ExportBegun {
                 resources,
                 wants_all,
                 ..
             }) => {
-                self.resource_classes = resources;
+                self.python.resource_classes = resources;
                 return Ok(wants_all);
             }
             Ok(answer) => self.refusal(answer),
@@ -194,10 +194,10 @@ impl Machine<'_> {
 
     /// The id of an instance's resource, of a class that computes it.
     pub fn identify(&mut self, instance: InstId, class: u32) -> Result<String, PluginError> {
-        if let Some(known) = &self.identity {
+        if let Some(known) = &self.python.identity {
             return Ok(known.clone());
         }
-        let id = self.next_request();
+        let id = self.python.next_request();
         let message = ToHost::Map {
             id,
             class,
@@ -218,7 +218,7 @@ impl Machine<'_> {
 
     /// Lets Python make objects of resources: dependency managers change them, and classes serialize in their own ways.
     pub fn assemble(&mut self, resources: Vec<Unassembled>) -> Result<Vec<Reassembled>, Fail> {
-        let id = self.next_request();
+        let id = self.python.next_request();
         let error = match self.ask(ToHost::Assemble { id, resources }) {
             Ok(FromHost::Assembled { resources, .. }) => {
                 let mut changed = Vec::with_capacity(resources.len());
@@ -254,10 +254,10 @@ impl Machine<'_> {
     /// What getters found besides values: unknown parameters stay here, the contents of files are the result.
     pub fn collect(&mut self) -> Result<BTreeMap<String, Vec<u8>>, Fail> {
         let mut contents = BTreeMap::new();
-        if self.host.is_none() {
+        if self.python.host.is_none() {
             return Ok(contents);
         }
-        let id = self.next_request();
+        let id = self.python.next_request();
         let answer = match self.ask(ToHost::Collect { id }) {
             Ok(FromHost::Collected {
                 unknowns, files, ..
@@ -278,8 +278,8 @@ impl Machine<'_> {
                 parameter: unknown.parameter,
                 source: unknown.source,
             };
-            if !self.unknown_parameters.contains(&parameter) {
-                self.unknown_parameters.push(parameter);
+            if !self.report.unknown_parameters.contains(&parameter) {
+                self.report.unknown_parameters.push(parameter);
             }
         }
         Ok(contents)
@@ -288,8 +288,8 @@ impl Machine<'_> {
     /// Lets the process that has the compile run look at the model; whether it wants the export.
     pub fn show(&mut self, export: Option<serde_json::Value>) -> Result<bool, Fail> {
         // Names are those of the whole model now.
-        self.python_site = None;
-        let id = self.next_request();
+        self.python.site = None;
+        let id = self.python.next_request();
         match self.ask(ToHost::Show { id, export }) {
             Ok(FromHost::Result { value, .. }) => Ok(value.as_bool().unwrap_or_default()),
             // It is gone.
@@ -306,7 +306,7 @@ impl Machine<'_> {
         let mut errors = Vec::new();
         // Each answer is the error of one of them, and the next request goes on behind it.
         while errors.len() < 100 {
-            let id = self.next_request();
+            let id = self.python.next_request();
             let error = match self.ask(ToHost::Finalize { id }) {
                 Ok(FromHost::Result { .. }) => return errors,
                 Ok(answer) => self.refusal(answer),

@@ -22,7 +22,7 @@ impl Machine<'_> {
     /// A name as the statement of the running call sees it. Source: docs/reference/language.md § 3.4, § 10.8.
     pub(in crate::runtime) fn name_at_call(&self, name: &str) -> Option<Name> {
         let program = self.program;
-        let Some(site) = self.python_site else {
+        let Some(site) = self.python.site else {
             // After the run: a full name.
             let (namespace, name) = name.rsplit_once("::")?;
             let namespace = program.names.find(namespace)?;
@@ -40,17 +40,17 @@ impl Machine<'_> {
         if let Some(Ref::Local { up, index }) = call.scope.as_ref()?.refs.get(&symbol) {
             let mut at = site.scope;
             for _ in 0..*up {
-                at = self.scopes[at.index()].parent;
+                at = self.state.scopes[at.index()].parent;
             }
-            let base = self.scopes[at.index()].base;
+            let base = self.state.scopes[at.index()].base;
             return Some(Name::Variable(VarId(base.0 + index)));
         }
-        let instance = self.scopes[site.scope.index()].instance;
+        let instance = self.state.scopes[site.scope.index()].instance;
         if instance.is_some() {
             if name == "self" {
                 return Some(Name::Value(Value::Instance(instance)));
             }
-            if let Some(slot) = self.slot(instance, symbol) {
+            if let Some(slot) = self.state.slot(instance, symbol) {
                 return Some(Name::Variable(slot));
             }
         }
@@ -62,55 +62,55 @@ impl Machine<'_> {
         let root = program.namespaces[namespace.index()].root;
         let mut variables = program.blocks[root.index()].variables.iter();
         let index = variables.position(|variable| *variable == name)?;
-        let base = self.roots[namespace.index()];
+        let base = self.state.roots[namespace.index()];
         Some(Name::Variable(VarId(base.0 + index as u32)))
     }
 }
 
 /// Answers what a running call asks.
-pub(in crate::runtime) struct Questions<'m, 'a> {
+pub(in crate::runtime) struct MachineCallbacks<'m, 'a> {
     pub(in crate::runtime) machine: &'m mut Machine<'a>,
 }
 
-impl HostCallbacks for Questions<'_, '_> {
+impl HostCallbacks for MachineCallbacks<'_, '_> {
     fn get(&mut self, instance: u32, attribute: &str) -> Got {
         let machine = &mut *self.machine;
-        let Some(id) = machine.of_number(instance) else {
+        let Some(id) = machine.state.of_number(instance) else {
             return Got::NoAttribute("there is no such instance".to_owned());
         };
         let program = machine.program;
         let name = program.names.find(attribute);
-        let Some(slot) = name.and_then(|name| machine.slot(id, name)) else {
+        let Some(slot) = name.and_then(|name| machine.state.slot(id, name)) else {
             return Got::NoAttribute(format!(
                 "could not find attribute with name: {attribute} in type {}",
-                program.entity_name(machine.instance(id).entity)
+                program.entity_name(machine.state.instance(id).entity)
             ));
         };
-        let read = machine.read_slot(slot);
+        let read = machine.state.read_slot(slot);
         machine.learn_read(id, slot, read.is_ok());
         match read {
             Ok(value) => Got::Value(machine.to_wire(value)),
             Err(ReadError::NotReady(_)) => Got::Unset,
             Err(ReadError::OptionalUnset(_) | ReadError::NoAttribute) => {
-                Got::OptionalUnset(machine.optional_unset_error(slot).message)
+                Got::OptionalUnset(machine.state.optional_unset_error(slot).message)
             }
         }
     }
 
-    fn tell(&mut self, instance: u32, attribute: &str) -> Option<Vec<u8>> {
+    fn expected_reads(&mut self, instance: u32, attribute: &str) -> Option<Vec<u8>> {
         let machine = &mut *self.machine;
-        let id = machine.of_number(instance)?;
+        let id = machine.state.of_number(instance)?;
         let name = machine.program.names.find(attribute)?;
-        let slot = machine.slot(id, name)?;
-        machine.tell_read(id, slot)
+        let slot = machine.state.slot(id, name)?;
+        machine.expected_reads(id, slot)
     }
 
     fn lookup(&mut self, name: &str) -> Got {
         let machine = &self.machine;
         match machine.name_at_call(name) {
             Some(Name::Value(value)) => Got::Value(machine.to_wire(value)),
-            Some(Name::Variable(id)) if !machine.is_ready(id) => Got::Unset,
-            Some(Name::Variable(id)) => match machine.read(id, Loc::NONE) {
+            Some(Name::Variable(id)) if !machine.state.is_ready(id) => Got::Unset,
+            Some(Name::Variable(id)) => match machine.state.read(id, Loc::NONE) {
                 Ok(value) => Got::Value(machine.to_wire(value)),
                 Err(error) => Got::OptionalUnset(error.message),
             },
@@ -158,12 +158,12 @@ impl HostCallbacks for Questions<'_, '_> {
             for (at, entity) in machine.program.entities.iter().enumerate() {
                 let id = EntityId(at as u32);
                 if id == wanted || entity.ancestors.contains(&wanted) {
-                    found.extend_from_slice(machine.instances_of(id));
+                    found.extend_from_slice(machine.state.instances_of(id));
                 }
             }
         }
         // In the order in which they were made.
-        found.sort_unstable_by_key(|id| machine.number_of(*id));
+        found.sort_unstable_by_key(|id| machine.state.number_of(*id));
         ToHost::InstanceList {
             instances: found
                 .into_iter()
@@ -193,8 +193,8 @@ impl HostCallbacks for Questions<'_, '_> {
 
     fn place(&mut self, instance: u32) -> ToHost {
         let machine = &self.machine;
-        let known = machine.of_number(instance);
-        let loc = known.map(|id| machine.instance(id).loc);
+        let known = machine.state.of_number(instance);
+        let loc = known.map(|id| machine.state.instance(id).loc);
         let location = loc.and_then(|loc| machine.program.sources.location(loc));
         ToHost::Place {
             file: location.as_ref().map(|at| at.file.clone()),
@@ -209,9 +209,9 @@ impl HostCallbacks for Questions<'_, '_> {
         kwargs: &[(String, Wire)],
         identity: Option<String>,
     ) -> Got {
-        self.machine.identity = identity;
+        self.machine.python.identity = identity;
         let answer = self.machine.call_native(plugin, args, kwargs);
-        self.machine.identity = None;
+        self.machine.python.identity = None;
         match answer {
             Ok(value) => Got::Value(self.machine.to_wire(value)),
             Err(PluginError::Unset(variables)) => Got::Waits(variables),
@@ -235,20 +235,25 @@ impl HostCallbacks for Questions<'_, '_> {
     }
 
     fn print(&mut self, line: &str) {
-        if self.machine.ahead.is_abandoned {
+        if self.machine.python.ahead.is_abandoned {
             return;
         }
         self.machine.world.print(line);
     }
 
     fn log(&mut self, level: &str, message: &str) {
-        if matches!(level, "WARNING" | "ERROR" | "CRITICAL") && !self.machine.ahead.is_abandoned {
-            self.machine.warnings.push(crate::diagnostics::Warning {
-                kind: "PluginLog",
-                message: message.to_owned(),
-                loc: Loc::NONE,
-                notes: Vec::new(),
-            });
+        if matches!(level, "WARNING" | "ERROR" | "CRITICAL")
+            && !self.machine.python.ahead.is_abandoned
+        {
+            self.machine
+                .report
+                .warnings
+                .push(crate::diagnostics::Warning {
+                    kind: "PluginLog",
+                    message: message.to_owned(),
+                    loc: Loc::NONE,
+                    notes: Vec::new(),
+                });
         }
     }
 }
@@ -261,7 +266,7 @@ fn raised(error: &Fail) -> Got {
     }
 }
 
-impl Questions<'_, '_> {
+impl MachineCallbacks<'_, '_> {
     fn find_typedef(&self, name: &str) -> Option<TypedefId> {
         let program = self.machine.program;
         let (namespace, name) = name.rsplit_once("::")?;

@@ -1,11 +1,11 @@
 //! What is said of a variable that is set twice. Source: docs/reference/language.md § 8.10.
 
 use crate::diagnostics::{Fail, fail};
-use crate::runtime::{Machine, VarId};
+use crate::runtime::{ModelState, VarId};
 use crate::span::Loc;
 use crate::types::Value;
 
-impl Machine<'_> {
+impl ModelState<'_> {
     /// The error at `loc`, of an old and a new value and where each is written.
     pub(in crate::runtime) fn double_set(
         &self,

@@ -6,7 +6,7 @@
 
 use crate::diagnostics::{Fail, Failure};
 use crate::hir::plugin::{Body, PluginDef};
-use crate::runtime::Machine;
+use crate::runtime::{Machine, Report};
 use crate::span::{Loc, Span};
 
 /// So many steps are spent on the search.
@@ -16,56 +16,7 @@ const MAX_MADE: u64 = 500_000;
 /// So many mistakes are enough to be busy with.
 const ENOUGH: usize = 100;
 
-impl Machine<'_> {
-    /// The first mistake and those that have nothing to do with it.
-    pub(in crate::runtime) fn rest(&mut self, first: Fail) -> Vec<Fail> {
-        let n_warnings = self.warnings.len();
-        self.has_failed = true;
-        self.abandon_ahead();
-        let mut seen = vec![self.identity(&first)];
-        let mut errors = vec![placed(first)];
-        let mut found = std::mem::take(&mut self.later_errors);
-        let n_made = self.numbers.n_created() + self.n_delivered;
-        for _ in 0..MAX_STEPS {
-            if self.numbers.n_created() + self.n_delivered > n_made + MAX_MADE {
-                break;
-            }
-            if let Some(step) = self.ready.pop() {
-                found.extend(self.step(&step).err());
-                found.append(&mut self.later_errors);
-            } else if found.is_empty() {
-                break;
-            }
-            for error in found.drain(..) {
-                let identity = self.identity(&error);
-                if !error.is_consequence() && !seen.iter().any(|known| is_same(known, &identity)) {
-                    seen.push(identity);
-                    errors.push(placed(error));
-                }
-            }
-            if errors.len() >= ENOUGH {
-                break;
-            }
-        }
-        self.warnings.truncate(n_warnings);
-        errors
-    }
-
-    fn identity(&self, error: &Failure) -> Identity {
-        let root = root(error);
-        let sources = &self.program.sources;
-        let first = root
-            .notes
-            .first()
-            .filter(|_| root.kind == "DoubleSetException");
-        Identity {
-            kind: root.kind,
-            place: sources.span(error.loc),
-            message: (error.loc == Loc::NONE).then(|| error.message.clone()),
-            other: first.and_then(|(_, loc)| sources.span(*loc)),
-        }
-    }
-
+impl Report {
     /// Keeps the mistake that comes first, as the result, and remembers the other.
     pub(in crate::runtime) fn first_of(
         &mut self,
@@ -81,6 +32,57 @@ impl Machine<'_> {
                 }
                 first
             }
+        }
+    }
+}
+
+impl Machine<'_> {
+    /// The first mistake and those that have nothing to do with it.
+    pub(in crate::runtime) fn rest(&mut self, first: Fail) -> Vec<Fail> {
+        let n_warnings = self.report.warnings.len();
+        self.report.has_failed = true;
+        self.abandon_ahead();
+        let mut seen = vec![self.identity(&first)];
+        let mut errors = vec![placed(first)];
+        let mut found = std::mem::take(&mut self.report.later_errors);
+        let n_made = self.scheduler.n_made();
+        for _ in 0..MAX_STEPS {
+            if self.scheduler.n_made() > n_made + MAX_MADE {
+                break;
+            }
+            if let Some(step) = self.scheduler.ready.pop() {
+                found.extend(self.step(&step).err());
+                found.append(&mut self.report.later_errors);
+            } else if found.is_empty() {
+                break;
+            }
+            for error in found.drain(..) {
+                let identity = self.identity(&error);
+                if !error.is_consequence() && !seen.iter().any(|known| is_same(known, &identity)) {
+                    seen.push(identity);
+                    errors.push(placed(error));
+                }
+            }
+            if errors.len() >= ENOUGH {
+                break;
+            }
+        }
+        self.report.warnings.truncate(n_warnings);
+        errors
+    }
+
+    fn identity(&self, error: &Failure) -> Identity {
+        let root = root(error);
+        let sources = &self.program.sources;
+        let first = root
+            .notes
+            .first()
+            .filter(|_| root.kind == "DoubleSetException");
+        Identity {
+            kind: root.kind,
+            place: sources.span(error.loc),
+            message: (error.loc == Loc::NONE).then(|| error.message.clone()),
+            other: first.and_then(|(_, loc)| sources.span(*loc)),
         }
     }
 

@@ -12,7 +12,7 @@ use crate::pages::prefer_large;
 use crate::runtime::speed::prefetch::PREFETCHED_STEPS;
 use crate::runtime::speed::tiling::{Ran, Tiling};
 use crate::runtime::state::vars::IN_ORDER;
-use crate::runtime::{Machine, VarId, VarKind};
+use crate::runtime::{Machine, ModelState, VarId, VarKind};
 use crate::span::Loc;
 
 /// (class of the wait queue, creation of the first waiting unit, position among its needs, variable)
@@ -93,10 +93,16 @@ impl Queue {
     }
 }
 
+impl ModelState<'_> {
+    pub(in crate::runtime) fn unqueue(&mut self, id: VarId) {
+        self.vars[id.index()].set_queued(false);
+    }
+}
+
 impl Machine<'_> {
     #[inline]
     fn class(&self, id: VarId) -> u32 {
-        let var = self.known(id);
+        let var = self.state.known(id);
         if var.kind() == VarKind::Literal {
             return self.program.policy.len() as u32 + 1;
         }
@@ -104,13 +110,13 @@ impl Machine<'_> {
             return 0;
         }
         self.program
-            .attribute(self.attr(id))
+            .attribute(self.state.attr(id))
             .policy
             .map_or(0, |at| at + 1)
     }
 
     pub(in crate::runtime) fn enqueue(&mut self, id: VarId) {
-        let var = &mut self.vars[id.index()];
+        let var = &mut self.state.vars[id.index()];
         if var.queued() {
             return;
         }
@@ -121,45 +127,56 @@ impl Machine<'_> {
     #[inline]
     pub(in crate::runtime) fn push_waiting(&mut self, id: VarId) {
         let class = self.class(id);
-        self.queue.push(class, id, self.vars.round());
+        self.scheduler
+            .queue
+            .push(class, id, self.state.vars.round());
     }
 
     /// To be called whenever a wait or a promise on a delayed variable came or went.
     pub(in crate::runtime) fn potential_changed(&mut self, id: VarId) {
-        if self.known(id).is_ready() || self.potential(id) <= 0 {
+        if self.state.known(id).is_ready() || self.state.potential(id) <= 0 {
             return;
         }
-        let parked = self.parked(id);
-        let delayed = self.delayed_mut(id);
+        let parked = self.state.parked(id);
+        let delayed = self.state.delayed_mut(id);
         let becomes_hot = parked > 0 && !delayed.in_reactivated;
         if becomes_hot {
             delayed.in_reactivated = true;
-            self.queue.reactivated.push(Reverse((parked, id.0)));
+            self.scheduler
+                .queue
+                .reactivated
+                .push(Reverse((parked, id.0)));
         }
-        let delayed = self.delayed_mut(id);
+        let delayed = self.state.delayed_mut(id);
         if delayed.open > 0 && !delayed.in_candidates {
             delayed.in_candidates = true;
             delayed.candidate_seq = 0;
             // The first waiter is looked up when it matters; until then the variable sorts first.
             let class = self.class(id);
-            self.queue.candidates.push(Reverse((class, 0, 0, id.0)));
+            self.scheduler
+                .queue
+                .candidates
+                .push(Reverse((class, 0, 0, id.0)));
         }
     }
 
     /// An older unit than the known ones waits for a candidate.
     pub(in crate::runtime) fn waiter_added(&mut self, id: VarId, seq: u32) {
-        let delayed = self.delayed_mut(id);
+        let delayed = self.state.delayed_mut(id);
         if delayed.in_candidates && seq < delayed.candidate_seq {
             delayed.candidate_seq = 0;
             let class = self.class(id);
-            self.queue.candidates.push(Reverse((class, 0, 0, id.0)));
+            self.scheduler
+                .queue
+                .candidates
+                .push(Reverse((class, 0, 0, id.0)));
         }
     }
 
     /// Runs the next steps, and those that follow from them if there are not so many; until one is out of order.
     pub(in crate::runtime) fn run_steps(&mut self, most: usize) -> Result<(), Fail> {
         for at in 0..most {
-            let Some(step) = self.ready.pop() else {
+            let Some(step) = self.scheduler.ready.pop() else {
                 break;
             };
             if at % PREFETCHED_STEPS == 0 {
@@ -169,7 +186,7 @@ impl Machine<'_> {
                 self.prefetch();
             }
             self.step(&step)?;
-            if self.vars.is_out_of_order() {
+            if self.state.vars.is_out_of_order() {
                 break;
             }
         }
@@ -186,8 +203,9 @@ impl Machine<'_> {
         self.emit_roots()?;
         let mut n_iterations = 0;
         loop {
-            let done =
-                self.ready.is_empty() && self.queue.n_waiting == 0 && self.queue.n_parked == 0;
+            let done = self.scheduler.ready.is_empty()
+                && self.scheduler.queue.n_waiting == 0
+                && self.scheduler.queue.n_parked == 0;
             // The last one allowed is one too many; and std itself takes one.
             let n_counted = if done {
                 n_iterations.max(1)
@@ -222,15 +240,15 @@ impl Machine<'_> {
     /// Step A.
     fn freeze_waiting(&mut self) -> Result<bool, Fail> {
         while let Some(id) = self.next_waiting() {
-            if self.var(id).is_ready() {
+            if self.state.var(id).is_ready() {
                 continue;
             }
-            if self.potential(id) <= 0 {
+            if self.state.potential(id) <= 0 {
                 self.park(id);
                 continue;
             }
-            if self.open(id) > 0 {
-                self.unqueue(id);
+            if self.state.open(id) > 0 {
+                self.state.unqueue(id);
                 continue;
             }
             self.freeze(id)?;
@@ -241,48 +259,49 @@ impl Machine<'_> {
 
     /// The next of the wait queue.
     fn next_waiting(&mut self) -> Option<VarId> {
-        if self.queue.n_waiting.is_multiple_of(PREFETCHED_STEPS) {
+        if self
+            .scheduler
+            .queue
+            .n_waiting
+            .is_multiple_of(PREFETCHED_STEPS)
+        {
             self.warm_waiting();
         }
-        self.queue.pop()
+        self.scheduler.queue.pop()
     }
 
     fn park(&mut self, id: VarId) {
-        self.queue.parked.push(id);
-        self.queue.n_parked += 1;
-        let position = self.queue.parked.len() as u32;
-        self.set_parked(id, position);
-        if self.delayed(id).is_some() {
-            self.delayed_mut(id).in_reactivated = false;
+        self.scheduler.queue.parked.push(id);
+        self.scheduler.queue.n_parked += 1;
+        let position = self.scheduler.queue.parked.len() as u32;
+        self.state.set_parked(id, position);
+        if self.state.delayed(id).is_some() {
+            self.state.delayed_mut(id).in_reactivated = false;
         }
-    }
-
-    fn unqueue(&mut self, id: VarId) {
-        self.vars[id.index()].set_queued(false);
     }
 
     /// Step B: parked variables that somebody waits for by now.
     fn freeze_parked(&mut self) -> Result<bool, Fail> {
-        while let Some(Reverse((position, id))) = self.queue.reactivated.pop() {
+        while let Some(Reverse((position, id))) = self.scheduler.queue.reactivated.pop() {
             let id = VarId(id);
-            let var = self.var(id);
-            if var.is_ready() || !var.kind().is_delayed() || self.parked(id) != position {
+            let var = self.state.var(id);
+            if var.is_ready() || !var.kind().is_delayed() || self.state.parked(id) != position {
                 continue;
             }
-            self.delayed_mut(id).in_reactivated = false;
-            if self.potential(id) <= 0 {
+            self.state.delayed_mut(id).in_reactivated = false;
+            if self.state.potential(id) <= 0 {
                 continue;
             }
-            self.set_parked(id, 0);
-            self.queue.unpark(position);
+            self.state.set_parked(id, 0);
+            self.scheduler.queue.unpark(position);
             self.push_waiting(id);
         }
         while let Some(id) = self.next_waiting() {
-            if self.var(id).is_ready() {
+            if self.state.var(id).is_ready() {
                 continue;
             }
-            if self.open(id) > 0 {
-                self.unqueue(id);
+            if self.state.open(id) > 0 {
+                self.state.unqueue(id);
                 continue;
             }
             self.freeze(id)?;
@@ -293,25 +312,29 @@ impl Machine<'_> {
 
     /// Step C: the first variable that a unit waits for although somebody promised to add to it.
     fn break_cycle(&mut self) -> Result<bool, Fail> {
-        while let Some(Reverse((class, seq, position, id))) = self.queue.candidates.pop() {
+        while let Some(Reverse((class, seq, position, id))) = self.scheduler.queue.candidates.pop()
+        {
             let var = VarId(id);
-            if self.var(var).is_ready() || !self.is_delayed(var) {
+            if self.state.var(var).is_ready() || !self.state.is_delayed(var) {
                 continue;
             }
-            if self.open(var) == 0 || self.potential(var) <= 0 {
-                self.delayed_mut(var).in_candidates = false;
+            if self.state.open(var) == 0 || self.state.potential(var) <= 0 {
+                self.state.delayed_mut(var).in_candidates = false;
                 continue;
             }
             let Some((first, at)) = self.first_waiter(var) else {
-                self.delayed_mut(var).in_candidates = false;
+                self.state.delayed_mut(var).in_candidates = false;
                 continue;
             };
             if (first, at) != (seq, position) {
-                self.delayed_mut(var).candidate_seq = first;
-                self.queue.candidates.push(Reverse((class, first, at, id)));
+                self.state.delayed_mut(var).candidate_seq = first;
+                self.scheduler
+                    .queue
+                    .candidates
+                    .push(Reverse((class, first, at, id)));
                 continue;
             }
-            self.delayed_mut(var).in_candidates = false;
+            self.state.delayed_mut(var).in_candidates = false;
             self.freeze(var)?;
             return Ok(true);
         }
@@ -320,15 +343,15 @@ impl Machine<'_> {
 
     /// Step D.
     fn freeze_rest(&mut self) -> Result<(), Fail> {
-        let parked = std::mem::take(&mut self.queue.parked);
-        self.queue.n_parked = 0;
-        self.queue.reactivated.clear();
+        let parked = std::mem::take(&mut self.scheduler.queue.parked);
+        self.scheduler.queue.n_parked = 0;
+        self.scheduler.queue.reactivated.clear();
         for id in parked.into_iter().rev() {
-            if id.is_some() && !self.var(id).is_ready() {
+            if id.is_some() && !self.state.var(id).is_ready() {
                 self.freeze(id)?;
             }
         }
-        self.queue.n_parked = 0;
+        self.scheduler.queue.n_parked = 0;
         Ok(())
     }
 }

@@ -12,7 +12,7 @@ use crate::hir::{
 };
 use crate::intern::Symbol;
 use crate::runtime::exec::eval::Ready;
-use crate::runtime::{InstId, Machine, ScopeId, VarId};
+use crate::runtime::{InstId, Machine, ModelState, ScopeId, VarId};
 use crate::span::Loc;
 use crate::types::{EntityId, Type, Value};
 
@@ -39,7 +39,15 @@ pub(in crate::runtime) struct Waiting {
     round: u8,
 }
 
-impl Machine<'_> {
+/// Instances, and look-ups that found none yet, by the hash of their key.
+#[derive(Default)]
+pub(in crate::runtime) struct Table {
+    instances: hashbrown::HashTable<(u32, InstId)>,
+    waiting: Map<u32, Vec<Waiting>>,
+    n_waiting: u64,
+}
+
+impl ModelState<'_> {
     /// The kind of a value is part of its identity, so 1, 1.0 and true are three keys.
     pub(in crate::runtime) fn key(&self, values: KeyValues, loc: Loc) -> Result<Key, Fail> {
         let mut hasher = crate::hash::FastHasher::default();
@@ -68,7 +76,7 @@ impl Machine<'_> {
         })
     }
 
-    fn same_key(&self, a: Value, b: Value) -> bool {
+    pub(in crate::runtime) fn same_key(&self, a: Value, b: Value) -> bool {
         match (a, b) {
             (Value::Null, Value::Null) => true,
             (Value::Bool(a), Value::Bool(b)) => a == b,
@@ -86,7 +94,7 @@ impl Machine<'_> {
     }
 
     /// Whether the instance lies in a table under this key: its own values say it.
-    fn has_key(&self, table: TableId, id: InstId, key: &Key) -> bool {
+    pub(in crate::runtime) fn has_key(&self, table: TableId, id: InstId, key: &Key) -> bool {
         let instance = self.instance(id);
         let indexes = &self.program.entity(instance.entity).indexes;
         let index = indexes
@@ -122,55 +130,6 @@ impl Machine<'_> {
         Some(*id)
     }
 
-    pub(in crate::runtime) fn register_key(
-        &mut self,
-        index: &EntityIndex,
-        key: &Key,
-        instance: InstId,
-        loc: Loc,
-    ) -> Result<(), Fail> {
-        for table in &index.ancestor_tables {
-            if let Some(other) = self.find_key(*table, key) {
-                let text = self.key_text(index, instance);
-                let message = format!("Duplicate key in index. {text}");
-                return Err(duplicate(loc, self.instance(other).loc, message));
-            }
-        }
-        for id in std::iter::once(&index.table).chain(&index.ancestor_tables) {
-            let table = &mut self.tables[id.index()];
-            table
-                .instances
-                .insert_unique(spread(key.hash), (key.hash, instance), |(hash, _)| {
-                    spread(*hash)
-                });
-            if table.n_waiting > 0
-                && let Some(mut waiting) = table.waiting.remove(&key.hash)
-            {
-                let all = waiting.len();
-                let mut found = Vec::new();
-                let mut rest = Vec::new();
-                for lookup in waiting.drain(..) {
-                    let same = lookup.key.iter().zip(&key.values);
-                    if { same }.all(|(a, b)| self.same_key(*a, *b)) {
-                        found.push(lookup)
-                    } else {
-                        rest.push(lookup)
-                    }
-                }
-                let table = &mut self.tables[id.index()];
-                table.n_waiting -= (all - rest.len()) as u64;
-                if !rest.is_empty() {
-                    table.waiting.insert(key.hash, rest);
-                }
-                for mut lookup in found {
-                    self.vars.check(&mut lookup.round);
-                    self.set_plain(lookup.result, Value::Instance(instance), lookup.loc)?;
-                }
-            }
-        }
-        Ok(())
-    }
-
     /// What a lookup looked for.
     pub(in crate::runtime) fn lookup_text(&self, lookup: &Waiting) -> String {
         let texts: Vec<String> = lookup
@@ -187,7 +146,7 @@ impl Machine<'_> {
         texts.join(", ")
     }
 
-    fn key_text(&self, index: &EntityIndex, instance: InstId) -> String {
+    pub(in crate::runtime) fn key_text(&self, index: &EntityIndex, instance: InstId) -> String {
         let slots = self.instance(instance).slots;
         let parts: Vec<String> = index
             .names
@@ -203,6 +162,148 @@ impl Machine<'_> {
             })
             .collect();
         parts.join(", ")
+    }
+
+    pub(in crate::runtime) fn add_arg(
+        &self,
+        args: &mut Args,
+        name: Symbol,
+        value: Value,
+        loc: Loc,
+    ) -> Result<(), Fail> {
+        if args.iter().any(|(known, _)| *known == name) {
+            let message = format!(
+                "Attribute {} provided twice in index lookup",
+                self.program.text(name)
+            );
+            return Err(runtime(loc, message));
+        }
+        args.push((name, value));
+        Ok(())
+    }
+
+    pub(in crate::runtime) fn known_indexes(&self, entity: EntityId) -> String {
+        let entity = self.program.entity(entity);
+        let short = self.program.text(entity.short);
+        let indexes = entity.indexes.iter().map(|index| {
+            let names: Vec<&str> = index
+                .names
+                .iter()
+                .map(|name| self.program.text(*name))
+                .collect();
+            format!("`{short}({})`", names.join(", "))
+        });
+        let indexes: Vec<String> = indexes.collect();
+        match indexes.as_slice() {
+            [] => format!("`{short}` has no index: define one with `index {short}(…)`"),
+            indexes => format!("there is an index {}", indexes.join(", ")),
+        }
+    }
+
+    pub(in crate::runtime) fn no_index(
+        &self,
+        entity: EntityId,
+        args: &[(&str, Value)],
+        loc: Loc,
+    ) -> Fail {
+        let shown: Vec<String> = args
+            .iter()
+            .map(|(name, value)| format!("('{name}', {})", self.heap.repr(*value, self)))
+            .collect();
+        self.no_index_of(entity, &shown, loc)
+    }
+
+    /// No index has just the attributes that are given as `('name', value)`.
+    pub(crate) fn no_index_of(&self, entity: EntityId, shown: &[String], loc: Loc) -> Fail {
+        let name = self.program.entity_name(entity);
+        not_found(
+            loc,
+            format!(
+                "No index defined on {name} for this lookup: [{}]",
+                shown.join(", ")
+            ),
+        )
+        .help(self.known_indexes(entity))
+    }
+
+    /// What is looked up is cast to float where the attribute is one.
+    pub(in crate::runtime) fn as_key(
+        &mut self,
+        value: Value,
+        attr: AttrId,
+        loc: Loc,
+    ) -> Result<Value, Fail> {
+        let AttributeKind::Plain(ty) = self.program.attribute(attr).kind else {
+            return Ok(value);
+        };
+        match (value, &self.program.types[ty.index()]) {
+            (Value::Float(_) | Value::Reference(_), _) => Ok(value),
+            (_, Type::Float) => self.cast(ty, value, loc),
+            (Value::Null, Type::Nullable(_)) => Ok(value),
+            (_, Type::Nullable(inner)) if self.is_type(*inner, &Type::Float) => {
+                self.cast(*inner, value, loc)
+            }
+            _ => Ok(value),
+        }
+    }
+
+    /// Lookups that have found nothing.
+    pub(in crate::runtime) fn take_waiting_lookups(&mut self) -> Vec<Waiting> {
+        let tables = self.tables.iter_mut();
+        let waiting =
+            tables.flat_map(|table| table.waiting.drain().flat_map(|(_, waiting)| waiting));
+        waiting.collect()
+    }
+}
+
+impl Machine<'_> {
+    pub(in crate::runtime) fn register_key(
+        &mut self,
+        index: &EntityIndex,
+        key: &Key,
+        instance: InstId,
+        loc: Loc,
+    ) -> Result<(), Fail> {
+        for table in &index.ancestor_tables {
+            if let Some(other) = self.state.find_key(*table, key) {
+                let text = self.state.key_text(index, instance);
+                let message = format!("Duplicate key in index. {text}");
+                return Err(duplicate(loc, self.state.instance(other).loc, message));
+            }
+        }
+        for id in std::iter::once(&index.table).chain(&index.ancestor_tables) {
+            let table = &mut self.state.tables[id.index()];
+            table
+                .instances
+                .insert_unique(spread(key.hash), (key.hash, instance), |(hash, _)| {
+                    spread(*hash)
+                });
+            if table.n_waiting > 0
+                && let Some(mut waiting) = table.waiting.remove(&key.hash)
+            {
+                let all = waiting.len();
+                let mut found = Vec::new();
+                let mut rest = Vec::new();
+                for lookup in waiting.drain(..) {
+                    let same = lookup.key.iter().zip(&key.values);
+                    if { same }.all(|(a, b)| self.state.same_key(*a, *b)) {
+                        found.push(lookup)
+                    } else {
+                        rest.push(lookup)
+                    }
+                }
+                let table = &mut self.state.tables[id.index()];
+                table.n_waiting -= (all - rest.len()) as u64;
+                if !rest.is_empty() {
+                    table.waiting.insert(key.hash, rest);
+                }
+                for mut lookup in found {
+                    self.state.vars.check(&mut lookup.round);
+                    self.set_plain(lookup.result, Value::Instance(instance), lookup.loc)?;
+                }
+            }
+        }
+        Ok(())
     }
 
     pub(in crate::runtime) fn run_query(
@@ -233,13 +334,13 @@ impl Machine<'_> {
             QueryKind::Relation(object, relation) => {
                 let value = self.eval_plain(object, scope, ready)?;
                 let Value::Instance(instance) = value else {
-                    let text = self.heap.to_text(value, self);
+                    let text = self.state.heap.to_text(value, &self.state);
                     let message = format!(
                         "short index lookup is only possible one objects, {text} is not an object"
                     );
                     return Err(typing(query.loc, message));
                 };
-                let entity = self.instance(instance).entity;
+                let entity = self.state.instance(instance).entity;
                 let Some(attr) = program.find_attribute(entity, relation) else {
                     let message = format!(
                         "short index lookup is only possible on relations, {} has no attribute {}",
@@ -278,7 +379,7 @@ impl Machine<'_> {
         };
         for (name, value) in &query.args {
             let value = self.eval_plain(*value, scope, ready)?;
-            self.add_arg(&mut args, *name, value, query.loc)?;
+            self.state.add_arg(&mut args, *name, value, query.loc)?;
         }
         for spread in &query.spreads {
             let Value::Dict(dict) = self.eval_plain(*spread, scope, ready)? else {
@@ -287,67 +388,16 @@ impl Machine<'_> {
                     "The ** operator can only be applied to dictionaries",
                 ));
             };
-            for at in 0..self.heap.dict(dict).entries.len() {
-                let (key, value) = self.heap.dict(dict).entries[at];
-                let Some(name) = program.names.find(self.heap.str(key)) else {
-                    let text = self.heap.str(key).to_owned();
-                    return Err(self.no_index(entity, &[(&text, value)], query.loc));
+            for at in 0..self.state.heap.dict(dict).entries.len() {
+                let (key, value) = self.state.heap.dict(dict).entries[at];
+                let Some(name) = program.names.find(self.state.heap.str(key)) else {
+                    let text = self.state.heap.str(key).to_owned();
+                    return Err(self.state.no_index(entity, &[(&text, value)], query.loc));
                 };
-                self.add_arg(&mut args, name, value, query.loc)?;
+                self.state.add_arg(&mut args, name, value, query.loc)?;
             }
         }
         Ok((entity, args))
-    }
-
-    fn add_arg(&self, args: &mut Args, name: Symbol, value: Value, loc: Loc) -> Result<(), Fail> {
-        if args.iter().any(|(known, _)| *known == name) {
-            let message = format!(
-                "Attribute {} provided twice in index lookup",
-                self.program.text(name)
-            );
-            return Err(runtime(loc, message));
-        }
-        args.push((name, value));
-        Ok(())
-    }
-
-    fn known_indexes(&self, entity: EntityId) -> String {
-        let entity = self.program.entity(entity);
-        let short = self.program.text(entity.short);
-        let indexes = entity.indexes.iter().map(|index| {
-            let names: Vec<&str> = index
-                .names
-                .iter()
-                .map(|name| self.program.text(*name))
-                .collect();
-            format!("`{short}({})`", names.join(", "))
-        });
-        let indexes: Vec<String> = indexes.collect();
-        match indexes.as_slice() {
-            [] => format!("`{short}` has no index: define one with `index {short}(…)`"),
-            indexes => format!("there is an index {}", indexes.join(", ")),
-        }
-    }
-
-    fn no_index(&self, entity: EntityId, args: &[(&str, Value)], loc: Loc) -> Fail {
-        let shown: Vec<String> = args
-            .iter()
-            .map(|(name, value)| format!("('{name}', {})", self.heap.repr(*value, self)))
-            .collect();
-        self.no_index_of(entity, &shown, loc)
-    }
-
-    /// No index has just the attributes that are given as `('name', value)`.
-    pub(crate) fn no_index_of(&self, entity: EntityId, shown: &[String], loc: Loc) -> Fail {
-        let name = self.program.entity_name(entity);
-        not_found(
-            loc,
-            format!(
-                "No index defined on {name} for this lookup: [{}]",
-                shown.join(", ")
-            ),
-        )
-        .help(self.known_indexes(entity))
     }
 
     fn find(
@@ -373,56 +423,35 @@ impl Machine<'_> {
                 .iter()
                 .map(|(name, value)| (program.text(*name), *value))
                 .collect();
-            return Err(self.no_index(entity, &shown, loc));
+            return Err(self.state.no_index(entity, &shown, loc));
         };
         let mut values = KeyValues::new();
         for ((_, value), slot) in args.iter().zip(&index.slots) {
             let attr = program.entity(entity).slots[*slot as usize];
-            values.push(self.as_key(*value, attr, loc)?);
+            values.push(self.state.as_key(*value, attr, loc)?);
         }
         self.refuse_references(&index.names, &values, loc)?;
-        let key = self.key(values, loc)?;
-        if let Some(instance) = self.find_key(index.table, &key) {
+        let key = self.state.key(values, loc)?;
+        if let Some(instance) = self.state.find_key(index.table, &key) {
             return self.set_plain(result, Value::Instance(instance), loc);
         }
-        self.n_lookups += 1;
+        self.state.n_lookups += 1;
         let waiting = Waiting {
             key: key.values,
             result,
             entity,
             args: given,
             loc,
-            order: self.n_lookups,
-            round: self.vars.round(),
+            order: self.state.n_lookups,
+            round: self.state.vars.round(),
         };
-        let table = &mut self.tables[index.table.index()];
+        let table = &mut self.state.tables[index.table.index()];
         table.n_waiting += 1;
         let others = table.waiting.entry(key.hash).or_default();
         if let Some(last) = others.last_mut() {
-            self.vars.check(&mut last.round);
+            self.state.vars.check(&mut last.round);
         }
         others.push(waiting);
         Ok(())
-    }
-
-    /// What is looked up is cast to float where the attribute is one.
-    pub(in crate::runtime) fn as_key(
-        &mut self,
-        value: Value,
-        attr: AttrId,
-        loc: Loc,
-    ) -> Result<Value, Fail> {
-        let AttributeKind::Plain(ty) = self.program.attribute(attr).kind else {
-            return Ok(value);
-        };
-        match (value, &self.program.types[ty.index()]) {
-            (Value::Float(_) | Value::Reference(_), _) => Ok(value),
-            (_, Type::Float) => self.cast(ty, value, loc),
-            (Value::Null, Type::Nullable(_)) => Ok(value),
-            (_, Type::Nullable(inner)) if self.is_type(*inner, &Type::Float) => {
-                self.cast(*inner, value, loc)
-            }
-            _ => Ok(value),
-        }
     }
 }

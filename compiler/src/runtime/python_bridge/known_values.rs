@@ -35,7 +35,7 @@ type Going = smallvec::SmallVec<[(u32, Value); 8]>;
 
 /// What plugins read, and what Python knows.
 #[derive(Default)]
-pub(in crate::runtime) struct Told {
+pub(in crate::runtime) struct KnownValues {
     /// Slots that a plugin has asked for, of the instances of an entity.
     reads: Map<(PluginId, EntityId), Vec<u32>>,
     /// By instance: the slots whose values Python has, as bits.
@@ -43,7 +43,7 @@ pub(in crate::runtime) struct Told {
 }
 
 /// One call that is written.
-pub(in crate::runtime) struct Telling<'w> {
+pub(in crate::runtime) struct CallWriter<'w> {
     pub out: &'w mut Marshal,
     plugin: PluginId,
     /// Instances that may still take attributes along.
@@ -51,9 +51,9 @@ pub(in crate::runtime) struct Telling<'w> {
     depth: u32,
 }
 
-impl<'w> Telling<'w> {
-    pub fn to(plugin: PluginId, out: &'w mut Marshal) -> Telling<'w> {
-        Telling {
+impl<'w> CallWriter<'w> {
+    pub fn to(plugin: PluginId, out: &'w mut Marshal) -> CallWriter<'w> {
+        CallWriter {
             out,
             plugin,
             n_left: MOST_INSTANCES,
@@ -70,62 +70,73 @@ impl Machine<'_> {
         slot: VarId,
         has_value: bool,
     ) {
-        let Some(site) = self.python_site else {
+        let Some(site) = self.python.site else {
             return;
         };
-        let known = self.instance(instance);
+        let known = self.state.instance(instance);
         let entity = known.entity;
         let at = slot.0 - known.slots.0;
         if at >= SLOTS {
             return;
         }
-        let reads = self.told.reads.entry((site.plugin, entity)).or_default();
+        let reads = self
+            .python
+            .known_values
+            .reads
+            .entry((site.plugin, entity))
+            .or_default();
         if !reads.contains(&at) {
             reads.push(at);
         }
         if has_value {
-            *self.told.known.entry(instance).or_default() |= 1 << at;
+            *self.python.known_values.known.entry(instance).or_default() |= 1 << at;
         }
     }
 
     /// The answer to a running call that asks for an attribute: with it goes what else the plugin is going to read. In a
     /// call that went ahead of its turn, that may have been without values when the call went. `None`: the attribute can
     /// not travel so.
-    pub(in crate::runtime) fn tell_read(
+    pub(in crate::runtime) fn expected_reads(
         &mut self,
         instance: InstId,
         slot: VarId,
     ) -> Option<Vec<u8>> {
-        let plugin = self.python_site?.plugin;
-        let bit = slot.0 - self.instance(instance).slots.0;
-        let known = self.told.known.get(&instance).copied().unwrap_or_default();
-        let value = self.read_slot(slot).ok()?;
+        let plugin = self.python.site?.plugin;
+        let bit = slot.0 - self.state.instance(instance).slots.0;
+        let known = self
+            .python
+            .known_values
+            .known
+            .get(&instance)
+            .copied()
+            .unwrap_or_default();
+        let value = self.state.read_slot(slot).ok()?;
         let is_new = bit < SLOTS && known & (1 << bit) == 0;
         if !is_new || !self.may_travel(value) || self.dataclass_to_wire(instance).is_some() {
             return None;
         }
         self.learn_read(instance, slot, false);
-        let mut told = Marshal::default();
-        self.tell_instance(instance, &mut Telling::to(plugin, &mut told));
-        Some(Marshal::frame(&told, 1))
+        let mut answer = Marshal::default();
+        self.write_instance(instance, &mut CallWriter::to(plugin, &mut answer));
+        Some(Marshal::frame(&answer, 1))
     }
 
     /// Writes an argument, its instances with what the plugin is going to read of them.
-    pub(in crate::runtime) fn tell(&mut self, value: Value, call: &mut Telling) {
+    pub(in crate::runtime) fn write_argument(&mut self, value: Value, call: &mut CallWriter) {
         match value {
             Value::Null | Value::Skip => call.out.none(),
             Value::Bool(value) => call.out.bool(value),
             Value::Int(value) => call.out.int(value),
             Value::Float(value) => call.out.float(value),
-            Value::Str(text) if self.python_texts.is_empty() => {
-                call.out.text(self.heap.str(text));
+            Value::Str(text) if self.python.texts.is_empty() => {
+                call.out.text(self.state.heap.str(text));
             }
-            Value::Instance(id) => self.tell_instance(id, call),
+            Value::Instance(id) => self.write_instance(id, call),
             Value::List(_) | Value::Dict(_) => {
                 if !self.is_of_python(value) {
                     call.out.tuple(1);
                 }
-                self.tell_container(value, call);
+                self.write_container(value, call);
             }
             value => {
                 let wire = self.to_wire(value);
@@ -142,26 +153,26 @@ impl Machine<'_> {
         }
     }
 
-    fn tell_container(&mut self, value: Value, call: &mut Telling) {
+    fn write_container(&mut self, value: Value, call: &mut CallWriter) {
         match value {
             Value::List(list) => {
-                let n_items = self.heap.list(list).len();
+                let n_items = self.state.heap.list(list).len();
                 call.out.list(n_items);
                 for at in 0..n_items {
-                    let item = self.heap.list(list)[at];
-                    self.tell(item, call);
+                    let item = self.state.heap.list(list)[at];
+                    self.write_argument(item, call);
                 }
             }
             Value::Dict(dict) => {
                 call.out.dict();
-                for at in 0..self.heap.dict(dict).entries.len() {
-                    let (key, value) = self.heap.dict(dict).entries[at];
-                    call.out.text(self.heap.str(key));
-                    self.tell(value, call);
+                for at in 0..self.state.heap.dict(dict).entries.len() {
+                    let (key, value) = self.state.heap.dict(dict).entries[at];
+                    call.out.text(self.state.heap.str(key));
+                    self.write_argument(value, call);
                 }
                 call.out.end_dict();
             }
-            value => self.tell(value, call),
+            value => self.write_argument(value, call),
         }
     }
 
@@ -169,28 +180,29 @@ impl Machine<'_> {
     fn is_of_python(&self, value: Value) -> bool {
         match value {
             Value::Null | Value::Skip | Value::Bool(_) | Value::Int(_) | Value::Float(_) => true,
-            Value::Str(_) => self.python_texts.is_empty(),
+            Value::Str(_) => self.python.texts.is_empty(),
             Value::List(list) => self
+                .state
                 .heap
                 .list(list)
                 .iter()
                 .all(|item| self.is_of_python(*item)),
             Value::Dict(dict) => {
-                let mut entries = self.heap.dict(dict).entries.iter();
+                let mut entries = self.state.heap.dict(dict).entries.iter();
                 entries.all(|(_, value)| self.is_of_python(*value))
             }
             _ => false,
         }
     }
 
-    fn tell_instance(&mut self, id: InstId, call: &mut Telling) {
+    fn write_instance(&mut self, id: InstId, call: &mut CallWriter) {
         if let Some(wire) = self.dataclass_to_wire(id) {
             Machine::write_wire(&wire, call.out);
             return;
         }
         let going = self.going_along(id, call);
         let program = self.program;
-        let entity = self.instance(id).entity;
+        let entity = self.state.instance(id).entity;
         let (plain, others): (Going, Going) = going
             .into_iter()
             .partition(|(_, value)| self.is_of_python(*value));
@@ -200,7 +212,7 @@ impl Machine<'_> {
             (_, false) => 6,
         };
         call.out.tuple(n_parts);
-        call.out.int(self.number_of(id).into());
+        call.out.int(self.state.number_of(id).into());
         call.out.text(program.entity_name(entity));
         for part in [plain, others].into_iter().take((n_parts - 2) / 2) {
             call.out.tuple(part.len());
@@ -212,7 +224,7 @@ impl Machine<'_> {
             call.out.tuple(part.len());
             call.depth += 1;
             for (_, value) in part {
-                self.tell(value, call);
+                self.write_argument(value, call);
             }
             call.depth -= 1;
         }
@@ -220,20 +232,26 @@ impl Machine<'_> {
 
     /// The values of an instance that go with it. By now Python knows them: an instance that leads back here goes as a
     /// plain handle.
-    fn going_along(&mut self, id: InstId, call: &mut Telling) -> Going {
+    fn going_along(&mut self, id: InstId, call: &mut CallWriter) -> Going {
         let mut going = Going::new();
         if call.depth == MOST_DEPTH || call.n_left == 0 {
             return going;
         }
-        let instance = self.instance(id);
+        let instance = self.state.instance(id);
         let (entity, slots) = (instance.entity, instance.slots);
-        let Some(reads) = self.told.reads.get(&(call.plugin, entity)) else {
+        let Some(reads) = self.python.known_values.reads.get(&(call.plugin, entity)) else {
             return going;
         };
-        let mut known = self.told.known.get(&id).copied().unwrap_or_default();
+        let mut known = self
+            .python
+            .known_values
+            .known
+            .get(&id)
+            .copied()
+            .unwrap_or_default();
         for at in reads {
             if known & (1 << at) == 0
-                && let Ok(value) = self.read_slot(VarId(slots.0 + at))
+                && let Ok(value) = self.state.read_slot(VarId(slots.0 + at))
                 && self.may_travel(value)
             {
                 going.push((*at, value));
@@ -242,7 +260,7 @@ impl Machine<'_> {
         }
         if !going.is_empty() {
             call.n_left -= 1;
-            self.told.known.insert(id, known);
+            self.python.known_values.known.insert(id, known);
         }
         going
     }
@@ -252,9 +270,9 @@ impl Machine<'_> {
         match value {
             Value::Null | Value::Bool(_) | Value::Int(_) | Value::Float(_) => true,
             Value::Instance(_) => true,
-            Value::Str(text) => self.heap.str(text).len() <= MOST_BYTES,
+            Value::Str(text) => self.state.heap.str(text).len() <= MOST_BYTES,
             Value::List(list) => {
-                let items = self.heap.list(list);
+                let items = self.state.heap.list(list);
                 items.len() <= MOST_ELEMENTS
                     && items.iter().all(|item| match item {
                         Value::List(_) => false,
