@@ -25,6 +25,7 @@ mod builtin;
 mod check;
 mod diagnostics;
 mod export;
+mod file_stamp;
 mod format;
 #[doc(hidden)]
 pub mod fuzzing;
@@ -50,8 +51,9 @@ pub use builtin::text as builtin_text;
 pub use check::check;
 pub use diagnostics::render;
 pub use export::{JsonWriter, PartialError, ResourceRef, ResourceSink, export_json, merge_partial};
+pub use file_stamp::FileStamp;
 pub use format::format;
-pub use plugins::{AttachedPython, WarmHosts, locate};
+pub use plugins::{AnswerStore, AttachedPython, WarmHosts, locate};
 pub use runtime::Tiling;
 pub use world::{DirWorld, LocatedPackages, MemWorld, PackageQuestion, PythonPackages, World};
 
@@ -117,20 +119,37 @@ fn broken(message: &str) -> Compiled {
 fn compile_here(
     world: &dyn World,
     options: &Options,
-    sink: Option<&mut dyn ResourceSink>,
+    mut sink: Option<&mut dyn ResourceSink>,
 ) -> Compiled {
-    let output = plugins::Output::default();
-    let mut compiled = compile_with(world, options, sink, &output);
+    let report = plugins::HostReport::default();
+    let mut compiled = compile_with(world, options, reborrowed(&mut sink), &report);
+    if report.is_outdated() {
+        // It began with what modules declared in an earlier compile, and Python says otherwise by now. That is before the first
+        // resource goes to the sink. What the model printed until then is printed twice, which is the lesser evil.
+        let anew = Options {
+            declarations: None,
+            ..options.clone()
+        };
+        compiled = compile_with(world, &anew, sink, &report);
+    }
     // By now the host of the compile is done.
-    compiled.plugin_output = output.take();
+    compiled.plugin_output = report.output();
     compiled
+}
+
+/// The same sink for a shorter time.
+fn reborrowed<'s>(sink: &'s mut Option<&mut dyn ResourceSink>) -> Option<&'s mut dyn ResourceSink> {
+    match sink {
+        Some(sink) => Some(&mut **sink),
+        None => None,
+    }
 }
 
 fn compile_with(
     world: &dyn World,
     options: &Options,
     sink: Option<&mut dyn ResourceSink>,
-    output: &plugins::Output,
+    host_report: &plugins::HostReport,
 ) -> Compiled {
     let mut sources = Sources::default();
     let mut names = intern::Interner::default();
@@ -147,7 +166,7 @@ fn compile_with(
     if loaded.has_broken_syntax {
         return report(&sources, errors, warnings);
     }
-    let python = match plugins::load_python(world, options, &loaded, &mut sources, output) {
+    let python = match plugins::load_python(world, options, &loaded, &mut sources, host_report) {
         Ok(python) => python,
         Err(error) => {
             errors.push(error);
@@ -195,6 +214,10 @@ fn compile_with(
         return report(&program.sources, errors, warnings);
     }
     let (before, n_warnings) = (machine.heap.mark(), machine.warnings.len());
+    if machine.has_sleeping_host() && machine.may_ask_python() {
+        // While the model runs up to the first call, the modules are imported on another processor.
+        machine.host.iter_mut().for_each(|host| host.start_ahead());
+    }
     let in_tiles = match machine.may_be_observed() {
         true => None,
         false => machine.complete_in_tiles(options.tiling),
@@ -213,7 +236,7 @@ fn compile_with(
         }
         machine.complete()
     });
-    if machine.host.is_some() {
+    if machine.has_host() {
         let failed = machine.finalize();
         if completed.is_ok() && !failed.is_empty() {
             completed = Err(failed);

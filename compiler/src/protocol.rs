@@ -87,6 +87,9 @@ pub enum ToHost {
         /// Let each compile have a fork of this process: `stop` ends the fork, and the next one waits for `again`.
         #[serde(default)]
         keep: bool,
+        /// Note what the answer depends on, so that it can be kept.
+        #[serde(default)]
+        trace: bool,
     },
     /// First message of another compile with the same modules. No answer.
     Again { inputs: serde_json::Value },
@@ -320,6 +323,15 @@ pub struct ResourceClassInfo {
     pub line: u32,
 }
 
+/// What the import of modules looked at. Absolute paths.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Depends {
+    /// Files that were read, folders that were listed, and where there was nothing to read or list.
+    pub read: Vec<String>,
+    /// What was only asked for: whether there is something, and what it is.
+    pub looked_at: Vec<String>,
+}
+
 /// A class that an entity may be paired with. Source: language.md 10.7.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DataclassInfo {
@@ -468,6 +480,9 @@ pub enum FromHost {
         /// Files of the project, other than the modules', that were read by the import.
         #[serde(default)]
         read: Vec<String>,
+        /// If that was asked for: what the answer depends on besides the request. `None`: it can not be kept.
+        #[serde(default)]
+        depends: Option<Depends>,
     },
     LoadFailed {
         /// Name of the inmanta module.

@@ -2,7 +2,9 @@
 //!
 //! A native function sees the model through [`Model`] only. Python ones are behind [`PluginHost`].
 
+mod asleep;
 mod bind;
+mod declarations;
 mod host;
 mod locate;
 mod process;
@@ -15,9 +17,10 @@ mod std;
 mod turns;
 
 pub use bind::{Bound, Check, bind};
-pub use host::{load_python, reported};
+pub use declarations::AnswerStore;
+pub use host::{HostReport, load_python, reported};
 pub use locate::{AttachedPython, locate};
-pub use process::{HostError, Output};
+pub use process::HostError;
 pub use scan::{Scanned, scan};
 pub use session::WarmHosts;
 
@@ -188,7 +191,17 @@ pub trait PluginHost {
         callbacks: &mut dyn HostCallbacks,
     ) -> Result<crate::protocol::FromHost, HostError>;
 
-    /// Whether it takes calls in frames ([`crate::protocol::calls`]).
+    /// Whether it was not started yet, since what its modules declare is known from an earlier compile. All that it could say
+    /// unasked is known, too: there is nothing to finalize, and nothing has changed.
+    fn is_asleep(&self) -> bool;
+
+    /// Begins to start it, if it is asleep: it is going to be asked something soon. Does not wait.
+    fn start_ahead(&mut self);
+
+    /// Waits until it is there, and starts it if it is asleep.
+    fn wake(&mut self, callbacks: &mut dyn HostCallbacks) -> Result<(), HostError>;
+
+    /// Whether it takes calls in frames ([`crate::protocol::calls`]). Known when it is awake.
     fn reads_calls(&self) -> bool;
 
     /// Sends a frame of calls; each of them has an answer, in order.

@@ -118,6 +118,13 @@ impl Output {
         }
     }
 
+    /// Whether nothing was written up to the `n`th mark, which is waited for.
+    fn is_silent(&self, n_ended: u64) -> bool {
+        self.wait(n_ended);
+        let kept = self.kept();
+        kept.n_ended == n_ended && kept.bytes.is_empty() && kept.n_dropped == 0
+    }
+
     /// Waits until all that was written before the end of so many sessions is here, or the pipe is closed.
     fn wait(&self, n_ended: u64) {
         let limit = Duration::from_millis(200);
@@ -416,6 +423,12 @@ impl Process {
             },
             _ => HostError::ended(text),
         }
+    }
+
+    /// After a mark: whether nothing was written since the start.
+    pub(super) fn was_silent(&mut self) -> bool {
+        self.n_ended += 1;
+        self.output.is_silent(self.n_ended)
     }
 
     /// Lets a session end; whether the process may have another one.

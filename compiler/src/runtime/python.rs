@@ -210,6 +210,16 @@ impl Machine<'_> {
         answer.or_else(|error| external(error.type_name, error.message))
     }
 
+    /// Whether there is a Python host that may have something to say unasked: one that runs.
+    pub fn has_host(&self) -> bool {
+        self.host.as_ref().is_some_and(|host| !host.is_asleep())
+    }
+
+    /// Whether there is one that was not needed yet.
+    pub fn has_sleeping_host(&self) -> bool {
+        self.host.as_ref().is_some_and(|host| host.is_asleep())
+    }
+
     pub(super) fn next_request(&mut self) -> u64 {
         self.n_requests += 1;
         self.n_requests

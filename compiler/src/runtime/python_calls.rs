@@ -44,6 +44,7 @@ impl Machine<'_> {
     }
 
     fn send_call(&mut self, site: Site, bound: &Bound) -> Result<FromHost, PluginError> {
+        self.with_host(|host, questions| host.wake(questions))?;
         if !self.host.as_ref().is_some_and(|host| host.reads_calls()) {
             return self.ask_call(site, bound);
         }
