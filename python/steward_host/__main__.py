@@ -54,6 +54,10 @@ def main(mode: str) -> int:
         sys.dont_write_bytecode = True
     incoming, outgoing = take_pipes()
     die_with_parent(parent)
+    if mode == "compile":
+        from steward_host import collector
+
+        collector.pause()
     from steward_host import host
     from steward_host.pipe import Pipe
 

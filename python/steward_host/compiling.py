@@ -5,7 +5,6 @@ One request is open at a time. While it is, reading an attribute of an instance 
 
 from __future__ import annotations
 
-import gc
 import os
 import sys
 
@@ -15,7 +14,7 @@ from inmanta.execute import proxy, runtime
 from inmanta.execute.proxy import DynamicProxy
 from inmanta.execute.util import Unknown
 from inmanta.plugins import PluginMeta
-from steward_host import calls, failure, forks, loader, msgpack
+from steward_host import calls, collector, failure, forks, loader, msgpack
 from steward_host.declared import Declared, made
 from steward_host.exporting import Exporting
 from steward_host.pipe import Closed, Pipe
@@ -160,13 +159,13 @@ class Compiling:
             return
         if self._project is None:
             # What was imported stays; the collector need not look at it again.
-            gc.freeze()
+            collector.resume()
         self.forks = read is not None and forks.can_fork()
         self._said.before_answer()
         found = None
         if depends is not None:
             depends.end()
-            found = depends.found() if is_lasting else None
+            found = depends.found(self._files) if is_lasting else None
             # Steward looks whether the import has written something.
             self._said.mark()
         self._pipe.send(

@@ -168,8 +168,8 @@ class Dependencies:
             return
         self._note(path, self._read)
 
-    def found(self) -> Depends | None:
-        """What the import depended on; None if that is not all."""
+    def found(self, modules: set[str]) -> Depends | None:
+        """What the import depended on besides the modules' own files, which Steward reads; None if that is not all."""
         read = set(self._read)
         # Where modules were looked for, found or not.
         read.update(map(_absolute, sys.path_importer_cache))
@@ -180,7 +180,7 @@ class Dependencies:
             file = getattr(module, "__file__", None)
             if isinstance(file, str):
                 read.add(_absolute(file))
-        depends: Depends = {"read": self._checked(read), "looked_at": self._checked(self._looked_at - read)}
+        depends: Depends = {"read": self._checked(read - modules), "looked_at": self._checked(self._looked_at - read)}
         return None if self.reason is not None else depends
 
     def _checked(self, paths: set[str]) -> list[str]:

@@ -158,7 +158,8 @@ impl Case {
     /// What is kept counts until `change` happens.
     #[track_caller]
     fn notices(&self, change: impl FnOnce(&Self)) {
-        self.check(1);
+        let (_, compiled) = self.run(true);
+        assert!(compiled.succeeded(), "{:#?}", compiled.diagnostics);
         self.check(0);
         change(self);
         self.check(1);
@@ -343,7 +344,7 @@ fn an_import_that_somebody_could_notice_happens_each_time() {
         "import subprocess; subprocess.run(['true'])",
         "import os; os.system('true')",
         "import socket; socket.gethostbyname('localhost')",
-        "import threading; threading.Thread(target=print, daemon=True).start()",
+        "import threading; threading.Thread(target=int, daemon=True).start()",
         "open('/proc/self/stat').read()",
         "import ctypes; ctypes.CDLL('libc.so.6').getpid()",
         "import os, stat; os.mkfifo(__file__ + '.fifo') if not os.path.exists(__file__ + '.fifo') else None",
