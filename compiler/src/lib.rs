@@ -34,13 +34,17 @@ mod hir;
 pub mod ide;
 mod intern;
 mod pages;
+mod pattern;
 pub mod plain_file;
-mod plugins;
 mod project;
 pub mod protocol;
+mod python_host;
+mod resources;
 mod runtime;
 mod span;
+mod stdlib;
 mod syntax;
+mod template;
 mod types;
 mod world;
 pub mod yaml;
@@ -53,7 +57,7 @@ pub use diagnostics::render;
 pub use export::{JsonWriter, PartialError, ResourceRef, ResourceSink, export_json, merge_partial};
 pub use file_stamp::FileStamp;
 pub use format::format;
-pub use plugins::{AnswerStore, AttachedPython, WarmHosts, locate};
+pub use python_host::{AnswerStore, AttachedPython, WarmHosts, locate};
 pub use runtime::Tiling;
 pub use world::{DirWorld, LocatedPackages, MemWorld, PackageQuestion, PythonPackages, World};
 
@@ -121,7 +125,7 @@ fn compile_here(
     options: &Options,
     mut sink: Option<&mut dyn ResourceSink>,
 ) -> Compiled {
-    let report = plugins::HostReport::default();
+    let report = python_host::HostReport::default();
     let mut compiled = compile_with(world, options, reborrowed(&mut sink), &report);
     if report.is_outdated() {
         // It began with what modules declared in an earlier compile, and Python says otherwise by now. That is before the first
@@ -149,7 +153,7 @@ fn compile_with(
     world: &dyn World,
     options: &Options,
     sink: Option<&mut dyn ResourceSink>,
-    host_report: &plugins::HostReport,
+    host_report: &python_host::HostReport,
 ) -> Compiled {
     let mut sources = Sources::default();
     let mut names = intern::Interner::default();
@@ -166,7 +170,8 @@ fn compile_with(
     if loaded.has_broken_syntax {
         return report(&sources, errors, warnings);
     }
-    let python = match plugins::load_python(world, options, &loaded, &mut sources, host_report) {
+    let python = match python_host::load_python(world, options, &loaded, &mut sources, host_report)
+    {
         Ok(python) => python,
         Err(error) => {
             errors.push(error);
@@ -179,8 +184,15 @@ fn compile_with(
         loc: span::Loc::NONE,
         notes: Vec::new(),
     }));
-    let (mut program, mistakes) =
-        hir::build(&project, &loaded, sources, names, warnings, python.plugins);
+    let (mut program, mistakes) = hir::build(
+        &project,
+        &loaded,
+        sources,
+        names,
+        warnings,
+        stdlib::natives(),
+        python.plugins,
+    );
     for module in &loaded.modules {
         if let Some(root) = module.root() {
             program

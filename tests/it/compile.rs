@@ -1,4 +1,4 @@
-//! `steward compile`, as compile-contract.md has it.
+//! `steward compile`, as docs/reference/compile-contract.md has it.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! What `project.yml` says, and what is wrong with it. Source: language.md 11.2.
+//! What `project.yml` says, and what is wrong with it. Source: docs/reference/language.md § 11.2.
 
 use super::{PrecedenceRule, Project};
 use crate::diagnostics::{Fail, fail};
