@@ -142,6 +142,7 @@ impl Dependencies {
     /// What a script goes by that chooses a Python.
     fn add_choice(&mut self) -> Option<()> {
         let mut variables: Vec<_> = std::env::vars_os().collect();
+        variables.retain(|(name, _)| !name.to_str().is_some_and(steward_compiler::is_of_shell));
         variables.sort_unstable();
         for (name, value) in &variables {
             self.add(name.as_bytes());

@@ -203,6 +203,8 @@ fn question(runtime: &PythonRuntime, request: &ToHost) -> Option<String> {
     }
     add(std::env::current_dir().ok()?.as_os_str().as_encoded_bytes());
     add(project_dir.as_bytes());
+    let mut env = env.clone();
+    env.retain(|name, _| !is_of_shell(name));
     let rest = (modules, env, environment_id, inputs);
     add(&rmp_serde::to_vec(&rest).ok()?);
     let files = modules
@@ -214,6 +216,11 @@ fn question(runtime: &PythonRuntime, request: &ToHost) -> Option<String> {
     }
     let digest: [u8; 16] = hasher.finalize().into();
     Some(digest.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// Variables in which a shell notes what it has just done. They are others for nearly each command, and say nothing to it.
+pub fn is_of_shell(variable: &str) -> bool {
+    matches!(variable, "_" | "OLDPWD" | "SHLVL")
 }
 
 /// Which interpreter it is. `None`: a script, which may choose one by anything.

@@ -12,7 +12,7 @@ mod process;
 mod processor_affinity;
 mod session;
 
-pub use declarations::AnswerStore;
+pub use declarations::{AnswerStore, is_of_shell};
 pub use load::{HostReport, load_python, reported};
 pub use locate::{AttachedPython, locate};
 pub use process::HostError;

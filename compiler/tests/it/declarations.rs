@@ -293,6 +293,10 @@ fn a_variable_that_changes_is_noticed() {
     assert!(case.run(true).0.export.contains("\"agent\": \"x\""));
     case.variables.clear();
     case.check(0);
+    // A shell counts its commands.
+    case.variables
+        .push(("OLDPWD".to_owned(), "/elsewhere".to_owned()));
+    case.check(0);
 }
 
 #[test]
