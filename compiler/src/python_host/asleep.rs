@@ -20,6 +20,15 @@ pub(in crate::python_host) struct Asleep {
     started: Option<Process>,
 }
 
+impl Drop for Asleep {
+    fn drop(&mut self) {
+        // It was started ahead and turned out not to be needed: what it is importing has no effect.
+        if let Some(process) = self.started.take() {
+            process.abandon();
+        }
+    }
+}
+
 impl Asleep {
     pub(in crate::python_host) fn new(
         runtime: PythonRuntime,

@@ -351,6 +351,12 @@ impl Process {
         peer.lives()
     }
 
+    /// Ends it, whatever it is doing.
+    pub(in crate::python_host) fn abandon(self) {
+        let mut peer = self.peer.lock().unwrap_or_else(PoisonError::into_inner);
+        peer.stop();
+    }
+
     /// From now on there are calls, and we wait for their results. `is_fork`: forks of our child take them.
     pub(in crate::python_host) fn take_turns(&mut self, is_fork: bool) {
         #[cfg(target_os = "linux")]
@@ -374,8 +380,11 @@ impl Process {
         let stdout = &mut self.stdout;
         #[cfg(target_os = "linux")]
         let message = match &mut self.turns {
-            Some(turns) => turns.wait(|| protocol::read_answer(stdout)),
-            None => protocol::read_answer(stdout),
+            // What was read with an answer before needs no waiting.
+            Some(turns) if stdout.buffer().is_empty() => {
+                turns.wait(|| protocol::read_answer(stdout))
+            }
+            _ => protocol::read_answer(stdout),
         };
         #[cfg(not(target_os = "linux"))]
         let message = protocol::read_answer(stdout);

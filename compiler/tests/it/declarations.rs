@@ -215,6 +215,25 @@ fn python_is_started_for_the_call_that_nobody_saw_coming() {
 }
 
 #[test]
+fn python_that_was_started_ahead_and_not_asked_does_not_hold_up_the_compile() {
+    // Nobody evaluates conditions ahead, so the call looks as if it were made.
+    let main = format!("{THINGS}if 1 > 2:\n    std::print(m::shout(\"never\"))\nend\n");
+    let case = case(&main, &format!("import time\ntime.sleep(3)\n{CLASS}"));
+    let (first, _) = case.run(true);
+    let started = std::time::Instant::now();
+    let (second, compiled) = case.run(true);
+    assert!(compiled.succeeded(), "{:#?}", compiled.diagnostics);
+    assert!(
+        started.elapsed() < Duration::from_millis(2500),
+        "it waited for the import"
+    );
+    assert_eq!(
+        (second.export, second.printed),
+        (first.export, first.printed)
+    );
+}
+
+#[test]
 fn python_is_started_for_a_field_that_a_class_computes() {
     let computing = CLASS.replace(
         "fields = (\"name\",)\n",
