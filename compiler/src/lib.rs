@@ -25,6 +25,7 @@ mod builtin;
 mod check;
 mod diagnostics;
 mod export;
+mod file_stamp;
 mod format;
 #[doc(hidden)]
 pub mod fuzzing;
@@ -54,8 +55,9 @@ pub use builtin::text as builtin_text;
 pub use check::check;
 pub use diagnostics::render;
 pub use export::{JsonWriter, PartialError, ResourceRef, ResourceSink, export_json, merge_partial};
+pub use file_stamp::FileStamp;
 pub use format::format;
-pub use python_host::{AttachedPython, WarmHosts, locate};
+pub use python_host::{AnswerStore, AttachedPython, WarmHosts, is_of_shell, locate};
 pub use runtime::Tiling;
 pub use world::{DirWorld, LocatedPackages, MemWorld, PackageQuestion, PythonPackages, World};
 
@@ -122,13 +124,30 @@ fn broken(message: &str) -> Compiled {
 fn compile_here(
     world: &dyn World,
     options: &Options,
-    sink: Option<&mut dyn ResourceSink>,
+    mut sink: Option<&mut dyn ResourceSink>,
 ) -> Compiled {
-    let output = python_host::Output::default();
-    let mut compiled = compile_with(world, options, sink, &output);
+    let report = python_host::HostReport::default();
+    let mut compiled = compile_with(world, options, reborrowed(&mut sink), &report);
+    if report.is_outdated() {
+        // It began with what modules declared in an earlier compile, and Python says otherwise by now. That is before the first
+        // resource goes to the sink. What the model printed until then is printed twice, which is the lesser evil.
+        let anew = Options {
+            declarations: None,
+            ..options.clone()
+        };
+        compiled = compile_with(world, &anew, sink, &report);
+    }
     // By now the host of the compile is done.
-    compiled.plugin_output = output.take();
+    compiled.plugin_output = report.output();
     compiled
+}
+
+/// The same sink for a shorter time.
+fn reborrowed<'s>(sink: &'s mut Option<&mut dyn ResourceSink>) -> Option<&'s mut dyn ResourceSink> {
+    match sink {
+        Some(sink) => Some(&mut **sink),
+        None => None,
+    }
 }
 
 /// A project that was read, joined with its Python and resolved: what a run begins with.
@@ -150,7 +169,7 @@ struct Prepared {
 fn prepare(
     world: &dyn World,
     options: &Options,
-    output: &python_host::Output,
+    host_report: &python_host::HostReport,
 ) -> Result<Prepared, Box<Compiled>> {
     let mut sources = Sources::default();
     let mut names = intern::Interner::default();
@@ -168,7 +187,8 @@ fn prepare(
     if loaded.has_broken_syntax {
         return Err(stopped(&sources, errors, warnings));
     }
-    let python = match python_host::load_python(world, options, &loaded, &mut sources, output) {
+    let python = match python_host::load_python(world, options, &loaded, &mut sources, host_report)
+    {
         Ok(python) => python,
         Err(error) => {
             errors.push(error);
@@ -214,9 +234,9 @@ fn compile_with(
     world: &dyn World,
     options: &Options,
     sink: Option<&mut dyn ResourceSink>,
-    output: &python_host::Output,
+    host_report: &python_host::HostReport,
 ) -> Compiled {
-    let prepared = match prepare(world, options, output) {
+    let prepared = match prepare(world, options, host_report) {
         Ok(prepared) => prepared,
         Err(stopped) => return *stopped,
     };
@@ -234,7 +254,7 @@ fn compile_with(
         return report(&program.sources, errors, warnings);
     }
     let (mut completed, ran_in_tiles) = run(&mut machine, &program);
-    if machine.python.host.is_some() {
+    if machine.python.has_running_host() {
         let failed = machine.finalize();
         if completed.is_ok() && !failed.is_empty() {
             completed = Err(failed);
@@ -269,6 +289,10 @@ fn run<'a>(
     program: &'a Arc<hir::Program>,
 ) -> (Result<(), Vec<Fail>>, bool) {
     let (before, n_warnings) = (machine.state.heap.mark(), machine.report.warnings.len());
+    if machine.python.has_sleeping_host() && machine.may_ask_python() {
+        // While the model runs up to the first call, the modules are imported on another processor.
+        machine.python.host.iter_mut().for_each(|host| host.start_ahead());
+    }
     if !machine.may_be_observed()
         && let Some(completed) = machine.complete_in_tiles(machine.options.tiling)
     {

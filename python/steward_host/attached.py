@@ -48,6 +48,9 @@ class Unsaid:
     def before_answer(self) -> None:
         """Nothing waits to be told."""
 
+    def mark(self) -> None:
+        """Standard error is not Steward's."""
+
 
 class Attached:
     """One compile of a project. `load` imports its modules, `run` goes on to the complete model."""

@@ -37,6 +37,14 @@ class LoadCompile(TypedDict):
     environment_id: str | None
     inputs: Inputs
     keep: NotRequired[bool]
+    trace: NotRequired[bool]
+
+
+class Depends(TypedDict):
+    """Absolute paths: what was read (files) or listed (folders), and what was only asked for."""
+
+    read: list[str]
+    looked_at: list[str]
 
 
 class Again(TypedDict):

@@ -6,10 +6,12 @@
 //! needs to trust another writer. What no stored version names is collected when it is old enough (`collect`).
 
 mod age;
+mod answers;
 mod draft;
 mod remove;
 
 pub use age::{entries, folders, is_older, touch};
+pub use answers::KeptAnswers;
 pub use draft::Draft;
 pub use remove::{ScratchFolder, empty_folder, remove_tree};
 

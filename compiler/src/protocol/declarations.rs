@@ -78,6 +78,15 @@ pub struct ResourceClassInfo {
     pub line: u32,
 }
 
+/// What the import of modules looked at. Absolute paths.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Depends {
+    /// Files that were read, folders that were listed, and where there was nothing to read or list.
+    pub read: Vec<String>,
+    /// What was only asked for: whether there is something, and what it is.
+    pub looked_at: Vec<String>,
+}
+
 /// A class that an entity may be paired with. Source: docs/reference/language.md § 10.7.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DataclassInfo {

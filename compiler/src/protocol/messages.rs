@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize, Serializer};
 
 use crate::protocol::{
-    Annotation, Assembled, AttributeInfo, DataclassInfo, Got, HandlerOutcome, Identify, OwnId,
+    Assembled, AttributeInfo, DataclassInfo, Depends, Got, HandlerOutcome, Identify, OwnId,
     PluginInfo, ResourceClassInfo, Unassembled, UnknownInfo,
 };
 
@@ -46,6 +46,9 @@ pub enum ToHost {
         /// Let each compile have a fork of this process: `stop` ends the fork, and the next one waits for `again`.
         #[serde(default)]
         keep: bool,
+        /// Note what the answer depends on, so that it can be kept.
+        #[serde(default)]
+        trace: bool,
     },
     /// First message of another compile with the same modules. No answer.
     Again { inputs: serde_json::Value },
@@ -221,6 +224,9 @@ pub enum FromHost {
         /// Files of the project, other than the modules', that were read by the import.
         #[serde(default)]
         read: Vec<String>,
+        /// If that was asked for: what the answer depends on besides the request. `None`: it can not be kept.
+        #[serde(default)]
+        depends: Option<Depends>,
     },
     LoadFailed {
         /// Name of the inmanta module.

@@ -36,7 +36,7 @@ mod model;
 mod tests;
 
 pub use crate::protocol::declarations::{
-    Annotation, DataclassField, DataclassInfo, FieldInfo, Identify, Parameter, ParameterKind,
+    Annotation, DataclassField, DataclassInfo, Depends, FieldInfo, Identify, Parameter, ParameterKind,
     PluginInfo, ResourceClassInfo,
 };
 pub use crate::protocol::export::{Assembled, OwnId, Unassembled, UnknownInfo};

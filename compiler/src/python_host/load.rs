@@ -14,6 +14,28 @@ use crate::python_host::{HostCallbacks, PluginHost};
 use crate::span::{Loc, Sources, Span};
 use crate::world::World;
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// What a compile's Python host leaves behind.
+#[derive(Debug, Clone, Default)]
+pub struct HostReport {
+    pub(in crate::python_host) output: Output,
+    pub(in crate::python_host) is_outdated: Arc<AtomicBool>,
+}
+
+impl HostReport {
+    /// What was written to standard error, once the host is done.
+    pub fn output(&self) -> String {
+        self.output.take()
+    }
+
+    /// Whether the compile began with declarations of an earlier one that turned out to be others.
+    pub fn is_outdated(&self) -> bool {
+        self.is_outdated.load(Ordering::Relaxed)
+    }
+}
+
 /// What Python gave to a compile.
 #[derive(Default)]
 pub struct Python {
@@ -31,7 +53,7 @@ pub fn load_python(
     options: &Options,
     loaded: &Loaded,
     sources: &mut Sources,
-    output: &Output,
+    report: &HostReport,
 ) -> Result<Python, Fail> {
     let modules: Vec<_> = loaded
         .modules
@@ -68,8 +90,8 @@ pub fn load_python(
     }
     let request = load_request(world, options, modules);
     let limit = options.time_limit.map(TimeLimit::new);
-    let mut callbacks = NoModel { world };
-    let begun = Session::begin(options, runtime, request, limit, output, &mut callbacks);
+    let mut print = |line: &str| world.print(line);
+    let begun = Session::begin(options, runtime, request, limit, report, &mut print);
     let (session, answer) = begun.map_err(|error| broken(error.message))?;
     match answer {
         FromHost::Loaded {
@@ -124,6 +146,7 @@ fn load_request(world: &dyn World, options: &Options, modules: Vec<PythonModule>
         environment_id: own.or_else(|| options.environment_id.clone()),
         inputs: serde_json::to_value(&options.inputs).unwrap_or_default(),
         keep: options.hosts.is_some(),
+        trace: false,
     }
 }
 
@@ -173,8 +196,19 @@ fn python_loc(world: &dyn World, sources: &mut Sources, failure: &Failure) -> Lo
 }
 
 /// While modules are loaded there is no model to ask.
-struct NoModel<'a> {
-    world: &'a dyn World,
+pub(in crate::python_host) struct NoModel<'a> {
+    print: &'a mut dyn FnMut(&str),
+    /// Something was printed or logged.
+    pub(in crate::python_host) has_spoken: bool,
+}
+
+impl<'a> NoModel<'a> {
+    pub(in crate::python_host) fn new(print: &'a mut dyn FnMut(&str)) -> Self {
+        Self {
+            print,
+            has_spoken: false,
+        }
+    }
 }
 
 impl HostCallbacks for NoModel<'_> {
@@ -231,9 +265,12 @@ impl HostCallbacks for NoModel<'_> {
         Got::NoAttribute(format!("there is no model yet, so no plugin {plugin}"))
     }
 
-    fn log(&mut self, _: &str, _: &str) {}
+    fn log(&mut self, _: &str, _: &str) {
+        self.has_spoken = true;
+    }
 
     fn print(&mut self, line: &str) {
-        self.world.print(line);
+        self.has_spoken = true;
+        (self.print)(line);
     }
 }

@@ -3,6 +3,8 @@
 //! [`load_python`] starts one when a loaded module has Python files, and tells what the modules declare. The runtime asks it
 //! through [`PluginHost`] and answers what it asks through [`HostCallbacks`].
 
+mod asleep;
+mod declarations;
 mod load;
 mod locate;
 mod process;
@@ -10,9 +12,10 @@ mod process;
 mod processor_affinity;
 mod session;
 
-pub use load::{load_python, reported};
+pub use declarations::{AnswerStore, is_of_shell};
+pub use load::{HostReport, load_python, reported};
 pub use locate::{AttachedPython, locate};
-pub use process::{HostError, Output};
+pub use process::HostError;
 pub use session::WarmHosts;
 
 /// What answers while Python runs.
@@ -55,7 +58,17 @@ pub trait PluginHost {
         callbacks: &mut dyn HostCallbacks,
     ) -> Result<crate::protocol::FromHost, HostError>;
 
-    /// Whether it takes calls in frames ([`crate::protocol::calls`]).
+    /// Whether it was not started yet, since what its modules declare is known from an earlier compile. All that it could say
+    /// unasked is known, too: there is nothing to finalize, and nothing has changed.
+    fn is_asleep(&self) -> bool;
+
+    /// Begins to start it, if it is asleep: it is going to be asked something soon. Does not wait.
+    fn start_ahead(&mut self);
+
+    /// Waits until it is there, and starts it if it is asleep.
+    fn wake(&mut self, callbacks: &mut dyn HostCallbacks) -> Result<(), HostError>;
+
+    /// Whether it takes calls in frames ([`crate::protocol::calls`]). Known when it is awake.
     fn reads_calls(&self) -> bool;
 
     /// Sends a frame of calls; each of them has an answer, in order.

@@ -48,6 +48,7 @@ impl Machine<'_> {
     }
 
     fn send_call(&mut self, site: Site, bound: &Bound) -> Result<FromHost, PluginError> {
+        self.with_host(|host, questions| host.wake(questions))?;
         if !self
             .python
             .host

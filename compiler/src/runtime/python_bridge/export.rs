@@ -173,7 +173,7 @@ impl Machine<'_> {
 
     /// Asks which resource classes there are by now; whether Python wants to see all resources.
     pub fn begin_export(&mut self) -> Result<bool, Fail> {
-        if self.python.host.is_none() {
+        if !self.python.has_running_host() {
             return Ok(false);
         }
         let id = self.python.next_request();
@@ -254,7 +254,7 @@ impl Machine<'_> {
     /// What getters found besides values: unknown parameters stay here, the contents of files are the result.
     pub fn collect(&mut self) -> Result<BTreeMap<String, Vec<u8>>, Fail> {
         let mut contents = BTreeMap::new();
-        if self.python.host.is_none() {
+        if !self.python.has_running_host() {
             return Ok(contents);
         }
         let id = self.python.next_request();

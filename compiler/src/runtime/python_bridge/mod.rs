@@ -61,3 +61,15 @@ impl Default for PythonBridge {
         }
     }
 }
+
+impl PythonBridge {
+    /// Whether there is a Python host that may have something to say unasked: one that runs.
+    pub fn has_running_host(&self) -> bool {
+        self.host.as_ref().is_some_and(|host| !host.is_asleep())
+    }
+
+    /// Whether there is one that was not needed yet.
+    pub fn has_sleeping_host(&self) -> bool {
+        self.host.as_ref().is_some_and(|host| host.is_asleep())
+    }
+}

@@ -33,6 +33,7 @@ const KINDS: [VarKind; 8] = [
 
 impl VarKind {
     /// Its value is complete only when it is declared to be.
+    #[inline]
     pub fn is_delayed(self) -> bool {
         matches!(self, VarKind::Optional | VarKind::List | VarKind::Literal)
     }
@@ -112,12 +113,14 @@ pub(in crate::runtime) struct Chain {
 impl Chain {
     pub const EMPTY: Chain = Chain { tail: NOTHING };
 
+    #[inline]
     pub fn is_empty(self) -> bool {
         self.tail == NOTHING
     }
 }
 
 impl Var {
+    #[inline]
     pub(in crate::runtime) fn new(kind: VarKind, is_slot: bool) -> Var {
         let slot = if is_slot { SLOT } else { 0 };
         Var {
@@ -126,29 +129,35 @@ impl Var {
         }
     }
 
+    #[inline]
     fn state(&self) -> State {
         STATES[(self.about & STATE) as usize]
     }
 
+    #[inline]
     pub fn kind(&self) -> VarKind {
         KINDS[((self.about & KIND) >> KIND_SHIFT) as usize]
     }
 
     /// An attribute of an instance: see [`Machine::owner`](crate::runtime::Machine::owner).
+    #[inline]
     pub fn is_slot(&self) -> bool {
         self.about & SLOT != 0
     }
 
     /// In a wait queue.
+    #[inline]
     pub(in crate::runtime) fn queued(&self) -> bool {
         self.about & QUEUED != 0
     }
 
+    #[inline]
     pub(in crate::runtime) fn set_queued(&mut self, queued: bool) {
         self.about = self.about & !QUEUED | if queued { QUEUED } else { 0 };
     }
 
     /// It has a value, or a target.
+    #[inline]
     pub fn is_ready(&self) -> bool {
         self.about & STATE != State::Waiting as u32
     }
@@ -175,11 +184,13 @@ impl Var {
     }
 
     /// It has a value, and that is null.
+    #[inline]
     pub fn is_null(&self) -> bool {
         self.state() == State::Null
     }
 
     /// Its value if it has one that is a text, a number, a boolean or a null that may be read.
+    #[inline]
     pub fn scalar(&self, heap: &Heap) -> Option<Value> {
         self.is_scalar().then(|| self.value(heap))
     }
@@ -198,6 +209,7 @@ impl Var {
     }
 
     /// Nobody waits for it, and it has no value.
+    #[inline]
     pub(in crate::runtime) fn is_fresh_slot(&self) -> bool {
         const FRESH: u32 = State::Waiting as u32 | (VarKind::Plain as u32) << KIND_SHIFT | SLOT;
         self.about == FRESH && self.content == NOTHING
@@ -229,6 +241,7 @@ impl Var {
     }
 
     /// The same, set elsewhere.
+    #[inline]
     pub(in crate::runtime) fn placed(self, loc: Loc) -> Var {
         let place = if loc.0 <= MAX_PLACE {
             loc.0
@@ -240,15 +253,18 @@ impl Var {
     }
 
     /// Only of variables with a value.
+    #[inline]
     pub(in crate::runtime) fn set_at(&self) -> Loc {
         Loc(self.about >> PLACE_SHIFT)
     }
 
     /// What a proxy stands for.
+    #[inline]
     pub fn target(&self) -> Option<VarId> {
         (self.about & STATE == State::Connected as u32).then_some(VarId(self.content))
     }
 
+    #[inline]
     pub(in crate::runtime) fn connect(&mut self, target: VarId) {
         self.about = self.about & (KIND | QUEUED | SLOT) | State::Connected as u32;
         self.content = target.0;
@@ -256,30 +272,36 @@ impl Var {
 
     /// Without a value and delayed: its [`Delayed`](crate::runtime::Delayed). A proxy without a target: the cell with its listener,
     /// whose next one is the last of those who wait.
+    #[inline]
     pub(in crate::runtime) fn link(&self) -> Option<u32> {
         let linked = self.about & (STATE | LINKED) == LINKED | State::Waiting as u32;
         linked.then_some(self.content)
     }
 
+    #[inline]
     pub(in crate::runtime) fn set_link(&mut self, link: u32) {
         self.about |= LINKED;
         self.content = link;
     }
 
     /// Without a value, a link, and not delayed: who waits.
+    #[inline]
     pub(in crate::runtime) fn waiters(&self) -> Chain {
         Chain { tail: self.content }
     }
 
+    #[inline]
     pub(in crate::runtime) fn set_waiters(&mut self, chain: Chain) {
         self.content = chain.tail;
     }
 
     /// Without a value and a link, but delayed: position in the parked list, from 1; 0: it is not there.
+    #[inline]
     pub(in crate::runtime) fn parked(&self) -> u32 {
         self.content
     }
 
+    #[inline]
     pub(in crate::runtime) fn set_parked(&mut self, position: u32) {
         self.content = position;
     }

@@ -25,6 +25,7 @@ pub struct Vars {
 }
 
 impl Vars {
+    #[inline]
     pub(in crate::runtime) fn new() -> Vars {
         Vars {
             all: arena(),
@@ -32,10 +33,12 @@ impl Vars {
         }
     }
 
+    #[inline]
     pub(in crate::runtime) fn prefer_large_pages(&self) {
         prefer_large(&self.all, self.all.capacity());
     }
 
+    #[inline]
     pub fn len(&self) -> usize {
         self.all.len()
     }
@@ -48,6 +51,7 @@ impl Vars {
         }
     }
 
+    #[inline]
     pub(in crate::runtime) fn extend(&mut self, vars: &[Var]) {
         self.all.extend_from_slice(vars);
         if self.is_in_tiles() {
@@ -66,6 +70,7 @@ impl Vars {
         }
     }
 
+    #[inline]
     pub(in crate::runtime) fn get(&self, at: usize) -> Option<&Var> {
         self.all.get(at)
     }
@@ -76,6 +81,7 @@ impl Vars {
         &self.all[at]
     }
 
+    #[inline]
     pub(in crate::runtime) fn range(&self, range: Range<usize>) -> &[Var] {
         debug_assert!(!self.is_in_tiles());
         &self.all[range]
@@ -92,6 +98,7 @@ impl Vars {
     }
 
     /// The first round of the next tile.
+    #[inline]
     pub(in crate::runtime) fn start_tile(&mut self) {
         self.round = IN_ORDER + 1;
         self.first_own = self.all.len();
@@ -99,6 +106,7 @@ impl Vars {
             .resize_with(self.first_own, || AtomicU8::new(IN_ORDER + 1));
     }
 
+    #[inline]
     pub(in crate::runtime) fn start_round(&mut self) {
         if self.round == LAST_ROUND {
             self.mark_out_of_order();
@@ -108,12 +116,14 @@ impl Vars {
     }
 
     /// The round that gave a variable its value; only of those that had it at once.
+    #[inline]
     pub(in crate::runtime) fn round_of(&self, at: usize) -> u8 {
         self.rounds
             .get(at)
             .map_or(IN_ORDER, |round| round.load(Relaxed))
     }
 
+    #[inline]
     pub(in crate::runtime) fn end_tiles(&mut self) {
         self.first_own = 0;
         self.rounds = Vec::new();
@@ -126,6 +136,7 @@ impl Vars {
         self.out_of_order.load(Relaxed)
     }
 
+    #[inline]
     pub(in crate::runtime) fn mark_out_of_order(&self) {
         self.out_of_order.store(true, Relaxed);
     }
