@@ -169,7 +169,7 @@ impl Session {
             warm.process.limit(limit);
             let inputs = inputs.clone();
             // One that does not listen has ended since: there will be a new one.
-            if warm.process.send(&ToHost::Again { inputs }).is_ok() {
+            if warm.process.send(&ToHost::Rerun { inputs }).is_ok() {
                 warm.process.take_turns(true);
                 let session = Session {
                     process: Some(warm.process),
@@ -269,12 +269,12 @@ impl PluginHost for Session {
                         self.send_calls(&reads)?;
                     } else {
                         let outcome = callbacks.get(instance, &attribute);
-                        self.send(&ToHost::Got { outcome })?;
+                        self.send(&ToHost::AttributeValue { outcome })?;
                     }
                 }
                 FromHost::Lookup { name } => {
                     let outcome = callbacks.lookup(&name);
-                    self.send(&ToHost::Got { outcome })?;
+                    self.send(&ToHost::AttributeValue { outcome })?;
                 }
                 FromHost::Entity { name } => {
                     let info = callbacks.entity(&name);
@@ -294,9 +294,9 @@ impl PluginHost for Session {
                 }
                 FromHost::Validate { typedef, value } => {
                     let outcome = callbacks.validate(&typedef, &value);
-                    self.send(&ToHost::Got { outcome })?;
+                    self.send(&ToHost::AttributeValue { outcome })?;
                 }
-                FromHost::Where { instance } => {
+                FromHost::Locate { instance } => {
                     let place = callbacks.place(instance);
                     self.send(&place)?;
                 }
@@ -307,7 +307,7 @@ impl PluginHost for Session {
                     identity,
                 } => {
                     let outcome = callbacks.native(&plugin, &args, &kwargs, identity);
-                    self.send(&ToHost::Got { outcome })?;
+                    self.send(&ToHost::AttributeValue { outcome })?;
                 }
                 FromHost::Log { level, message } => callbacks.log(&level, &message),
                 FromHost::Printed { line } => callbacks.print(&line),
