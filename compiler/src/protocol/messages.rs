@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize, Serializer};
 
 use crate::protocol::{
-    Annotation, AttributeInfo, AttributeValue, DataclassInfo, HandlerOutcome, Identify, OwnId,
-    PluginInfo, PostProcessed, ResourceClassInfo, UnknownInfo, Unprocessed,
+    AttributeInfo, AttributeValue, DataclassInfo, HandlerOutcome, Identify, OwnId, PluginInfo,
+    PostProcessed, ResourceClassInfo, UnknownInfo, Unprocessed,
 };
 
 /// One module of the project whose Python code the host must be able to import.
