@@ -50,7 +50,7 @@ pub use crate::protocol::messages::{
 pub use crate::protocol::model::{AttributeInfo, AttributeValue};
 
 /// The version of this schema; both sides refuse another one.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 pub const EXT_BIGINT: i8 = 1;
 pub const EXT_UNKNOWN: i8 = 2;
