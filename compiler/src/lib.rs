@@ -291,7 +291,11 @@ fn run<'a>(
     let (before, n_warnings) = (machine.state.heap.mark(), machine.report.warnings.len());
     if machine.python.has_sleeping_host() && machine.may_ask_python() {
         // While the model runs up to the first call, the modules are imported on another processor.
-        machine.python.host.iter_mut().for_each(|host| host.start_ahead());
+        machine
+            .python
+            .host
+            .iter_mut()
+            .for_each(|host| host.start_ahead());
     }
     if !machine.may_be_observed()
         && let Some(completed) = machine.complete_in_tiles(machine.options.tiling)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from inmanta.module import Project
     from steward_host.attached import Unsaid
     from steward_host.dependencies import Dependencies
-    from steward_host.messages import Again, Call, LoadCompile, Numbered, Serialize
+    from steward_host.messages import Call, LoadCompile, Numbered, Rerun, Serialize
     from steward_host.said import Said
 
 # `{"result": [`, of which two values follow.
@@ -57,7 +57,7 @@ class Compiling:
         self.served: dict[str, Callable[[Any], object]] = {
             "call": self.call,
             "calls": self.calls,
-            "again": self.again,
+            "rerun": self.rerun,
             "load_compile": self.load,
             "describe": self.describe,
             "finalize": self.finalize,
@@ -208,7 +208,7 @@ class Compiling:
         export.unknown_parameters.clear()
         self._exporting.exporter = exporter
 
-    def again(self, request: Again) -> None:
+    def rerun(self, request: Rerun) -> None:
         """Another compile with the modules that were imported for an earlier one. No answer."""
         config = sys.modules.get("inmanta.config")
         if config is not None:

@@ -47,7 +47,7 @@ class Depends(TypedDict):
     looked_at: list[str]
 
 
-class Again(TypedDict):
+class Rerun(TypedDict):
     inputs: Inputs
 
 
@@ -62,16 +62,16 @@ class LoadExecutor(TypedDict):
 Call = tuple[int, str, list[Any], list[tuple[str, Any]], str, int, str]
 
 # `class` is no name in Python.
-Map = TypedDict("Map", {"class": int, "id": int, "instance": Any, "identify": str, "fields": list[str]})
-Unassembled = TypedDict(
-    "Unassembled",
+RenderFields = TypedDict("RenderFields", {"class": int, "id": int, "instance": Any, "identify": str, "fields": list[str]})
+Unprocessed = TypedDict(
+    "Unprocessed",
     {"class": int | None, "id": str, "attributes": dict[str, Any], "requires": list[str], "instance": Any},
 )
 
 
-class Assemble(TypedDict):
+class PostProcess(TypedDict):
     id: int
-    resources: list[Unassembled]
+    resources: list[Unprocessed]
 
 
 class Numbered(TypedDict):

@@ -17,7 +17,7 @@ use crate::hash::{FastHasher, spread};
 use crate::pages;
 use crate::protocol::Identify;
 use crate::resources::{Plan, check_names, write_id, write_own_id};
-use crate::runtime::{Machine, Mapped, PREFETCHED_STEPS, VarId};
+use crate::runtime::{Machine, PREFETCHED_STEPS, RenderedFields, VarId};
 use crate::types::{InstId, Value};
 
 pub fn export(machine: &mut Machine, sink: &mut dyn ResourceSink) -> Result<Vec<String>, Fail> {
@@ -80,7 +80,7 @@ fn collect(machine: &mut Machine) -> Result<Catalog, Fail> {
             let plan = &catalog.plans[entity.index()][which];
             let mut mapped = match plan.registration.class {
                 Some(class) => from_python(machine, plan, class, instance)?,
-                None => Some(Mapped::default()),
+                None => Some(RenderedFields::default()),
             };
             let start = catalog.ids.len();
             let agent_length = match &mapped {
@@ -151,7 +151,7 @@ fn find(
     machine: &Machine,
     plan: &Plan,
     instance: InstId,
-    mapped: &Mapped,
+    mapped: &RenderedFields,
     ids: &mut String,
 ) -> Result<Option<usize>, Fail> {
     let agent_length = write_mapped_id(machine, plan, instance, mapped, ids)?;
@@ -166,7 +166,7 @@ fn write_mapped_id(
     machine: &Machine,
     plan: &Plan,
     instance: InstId,
-    mapped: &Mapped,
+    mapped: &RenderedFields,
     ids: &mut String,
 ) -> Result<Option<usize>, Fail> {
     match &mapped.identity {
@@ -186,7 +186,7 @@ fn from_python(
     plan: &Plan,
     class: u32,
     instance: InstId,
-) -> Result<Option<Mapped>, Fail> {
+) -> Result<Option<RenderedFields>, Fail> {
     let mut asked: Vec<&crate::resources::Field> = Vec::new();
     // In the order of the class: a getter that ignores the resource keeps those after it from running.
     for field in &plan.registration.fields {
@@ -200,7 +200,7 @@ fn from_python(
     }
     let identify = plan.registration.identify;
     if asked.is_empty() && identify == Identify::No {
-        Ok(Some(Mapped::default()))
+        Ok(Some(RenderedFields::default()))
     } else {
         machine.map_fields(instance, class, identify, &asked)
     }
@@ -216,7 +216,7 @@ fn unmanaged(
 ) -> Result<(), Fail> {
     let identify = plan.registration.identify;
     let mapped = if asked.is_empty() && identify == Identify::No {
-        Mapped::default()
+        RenderedFields::default()
     } else {
         match machine.map_fields(instance, class, identify, asked)? {
             Some(mapped) => mapped,

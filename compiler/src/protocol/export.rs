@@ -25,7 +25,7 @@ impl std::fmt::Display for OwnId {
 
 /// A resource of which Python makes an object.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Unassembled {
+pub struct Unprocessed {
     /// Index into `loaded.resources`; none: it is Steward's own.
     pub class: Option<u32>,
     /// Without version.
@@ -39,7 +39,7 @@ pub struct Unassembled {
 
 /// What has become of it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Assembled {
+pub struct PostProcessed {
     /// Position among the resources.
     pub resource: u32,
     /// All ids that it requires now.

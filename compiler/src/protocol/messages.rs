@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize, Serializer};
 
 use crate::protocol::{
-    Assembled, AttributeInfo, DataclassInfo, Depends, Got, HandlerOutcome, Identify, OwnId,
-    PluginInfo, ResourceClassInfo, Unassembled, UnknownInfo,
+    AttributeInfo, AttributeValue, DataclassInfo, Depends, HandlerOutcome, Identify, OwnId,
+    PluginInfo, PostProcessed, ResourceClassInfo, UnknownInfo, Unprocessed,
 };
 
 /// One module of the project whose Python code the host must be able to import.
@@ -43,7 +43,7 @@ pub enum ToHost {
         /// [`crate::Inputs`]: what plugins get from the API client of a compile.
         #[serde(default)]
         inputs: serde_json::Value,
-        /// Let each compile have a fork of this process: `stop` ends the fork, and the next one waits for `again`.
+        /// Let each compile have a fork of this process: `stop` ends the fork, and the next one waits for `rerun`.
         #[serde(default)]
         keep: bool,
         /// Note what the answer depends on, so that it can be kept.
@@ -51,7 +51,7 @@ pub enum ToHost {
         trace: bool,
     },
     /// First message of another compile with the same modules. No answer.
-    Again { inputs: serde_json::Value },
+    Rerun { inputs: serde_json::Value },
     /// First message of an executor: as above for handlers. A module that cannot be imported does not stop the
     /// others. Answer: `handlers`.
     LoadExecutor {
@@ -75,13 +75,13 @@ pub enum ToHost {
         /// Namespace of the calling statement.
         namespace: String,
     },
-    /// Before the first `map` of an export: modules may have registered or changed something since they were loaded.
+    /// Before the first `render_fields` of an export: modules may have registered or changed something since they were loaded.
     /// Answer: `export_begun`, or `failed` if a class is not valid.
     BeginExport { id: u64 },
     /// Makes the id of an instance's resource, or the value of the id attribute, if asked to; then runs `get_<field>`
-    /// getters of its class, in order. Answer: `mapped`, `ignored`, `failed`, `unset`; `result` if something of the id is
+    /// getters of its class, in order. Answer: `fields_rendered`, `ignored`, `failed`, `unset`; `result` if something of the id is
     /// Unknown.
-    Map {
+    RenderFields {
         id: u64,
         /// Index into `loaded.resources`.
         class: u32,
@@ -90,7 +90,7 @@ pub enum ToHost {
         fields: Vec<String>,
     },
     /// Answer to `get`.
-    Got { outcome: Got },
+    AttributeValue { outcome: AttributeValue },
     /// Answer to `entity`.
     EntityInfo {
         name: String,
@@ -108,13 +108,13 @@ pub enum ToHost {
     InstanceList { instances: Vec<rmpv::Value> },
     /// Answer to `api`: the HTTP status and the body that the API would give.
     ApiAnswer { code: u16, body: serde_json::Value },
-    /// Answer to `where`; no file: it is not known.
+    /// Answer to `locate`; no file: it is not known.
     Place { file: Option<String>, line: u32 },
     /// Makes the objects of resources, runs the registered dependency managers and the configured export functions over
-    /// them, and serializes them. Answer: `assembled` or `failed`.
-    Assemble {
+    /// them, and serializes them. Answer: `post_processed` or `failed`.
+    PostProcess {
         id: u64,
-        resources: Vec<Unassembled>,
+        resources: Vec<Unprocessed>,
     },
     /// Asks for the exported form of a reference that Python made. Answer: `serialized` or `failed`.
     Serialize {
@@ -132,7 +132,7 @@ pub enum ToHost {
     Collect { id: u64 },
     /// To an attached process, when the model is complete: it may ask about it now. `export`: resources and unknown
     /// parameters, if it asked for them. Answer: `result`, whether it wants the export; else it has seen enough.
-    Show {
+    Inspect {
         id: u64,
         export: Option<serde_json::Value>,
     },
@@ -248,7 +248,7 @@ pub enum FromHost {
     Failed {
         id: u64,
         failure: Failure,
-        /// For `map`: the field whose getter failed.
+        /// For `render_fields`: the field whose getter failed.
         #[serde(default)]
         field: Option<String>,
     },
@@ -258,7 +258,7 @@ pub enum FromHost {
         /// (instance id, attribute); (2^32 - 1, name): a name at the call; (2^32 - 2, digits): a variable of `waits`.
         variables: Vec<(u32, String)>,
     },
-    Mapped {
+    FieldsRendered {
         id: u64,
         /// In the order asked for.
         values: Vec<rmpv::Value>,
@@ -296,9 +296,9 @@ pub enum FromHost {
         wants_all: bool,
     },
     /// The resources that have changed.
-    Assembled {
+    PostProcessed {
         id: u64,
-        resources: Vec<Assembled>,
+        resources: Vec<PostProcessed>,
     },
     Collected {
         id: u64,
@@ -319,7 +319,7 @@ pub enum FromHost {
     Entity {
         name: String,
     },
-    /// Calls a plugin of the compiler itself. Answer: `got`.
+    /// Calls a plugin of the compiler itself. Answer: `attribute_value`.
     Native {
         plugin: String,
         args: Vec<rmpv::Value>,
@@ -343,16 +343,16 @@ pub enum FromHost {
     Typedef {
         name: String,
     },
-    /// Whether a value is one of a typedef. Answer: `got`, true or the error.
+    /// Whether a value is one of a typedef. Answer: `attribute_value`, true or the error.
     Validate {
         typedef: String,
         value: rmpv::Value,
     },
     /// The constructor of an instance. Answer: `place`.
-    Where {
+    Locate {
         instance: u32,
     },
-    /// The value of a name at the call that is open. Answer: `got`.
+    /// The value of a name at the call that is open. Answer: `attribute_value`.
     Lookup {
         name: String,
     },

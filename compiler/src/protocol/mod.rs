@@ -21,7 +21,7 @@
 //!
 //! A connection starts with the host's `hello`. It is synchronous: one request of ours at a time, where the calls of one
 //! frame are requests one after the other: the first that fails ends the frame, and there are no answers to those behind
-//! it. While a `call` or `map` is open the host may ask (`get`, `lookup`, `entity`, …; we answer with `got`, `entity_info`, …) and send
+//! it. While a `call` or `render_fields` is open the host may ask (`get`, `lookup`, `entity`, …; we answer with `attribute_value`, `entity_info`, …) and send
 //! `log` (no answer) before its own answer.
 
 pub mod calls;
@@ -36,10 +36,10 @@ mod model;
 mod tests;
 
 pub use crate::protocol::declarations::{
-    Annotation, DataclassField, DataclassInfo, Depends, FieldInfo, Identify, Parameter, ParameterKind,
-    PluginInfo, ResourceClassInfo,
+    Annotation, DataclassField, DataclassInfo, Depends, FieldInfo, Identify, Parameter,
+    ParameterKind, PluginInfo, ResourceClassInfo,
 };
-pub use crate::protocol::export::{Assembled, OwnId, Unassembled, UnknownInfo};
+pub use crate::protocol::export::{OwnId, PostProcessed, UnknownInfo, Unprocessed};
 pub use crate::protocol::frames::{
     MAX_FRAME_BYTES, decode, read_answer, read_frame, read_frame_within, write_body, write_frame,
 };
@@ -47,10 +47,10 @@ pub use crate::protocol::handlers::{Discovered, Fact, HandlerOutcome, LogLine};
 pub use crate::protocol::messages::{
     BrokenModule, Failure, FailureKind, FromHost, PythonFile, PythonModule, ToHost, no_entity,
 };
-pub use crate::protocol::model::{AttributeInfo, Got};
+pub use crate::protocol::model::{AttributeInfo, AttributeValue};
 
 /// The version of this schema; both sides refuse another one.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 pub const EXT_BIGINT: i8 = 1;
 pub const EXT_UNKNOWN: i8 = 2;

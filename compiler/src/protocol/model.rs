@@ -20,7 +20,7 @@ pub struct AttributeInfo {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Got {
+pub enum AttributeValue {
     Value(rmpv::Value),
     /// Not known yet: the host raises `UnsetException`.
     Unset,

@@ -7,7 +7,7 @@ use crate::Options;
 use crate::diagnostics::{Fail, fail};
 use crate::hir::plugin::PythonPlugins;
 use crate::project::Loaded;
-use crate::protocol::{self, Failure, FromHost, Got, PythonModule, ToHost};
+use crate::protocol::{self, AttributeValue, Failure, FromHost, PythonModule, ToHost};
 use crate::python_host::process::{Output, TimeLimit};
 use crate::python_host::session::Session;
 use crate::python_host::{HostCallbacks, PluginHost};
@@ -212,8 +212,8 @@ impl<'a> NoModel<'a> {
 }
 
 impl HostCallbacks for NoModel<'_> {
-    fn get(&mut self, _: u32, attribute: &str) -> Got {
-        Got::NoAttribute(format!(
+    fn get(&mut self, _: u32, attribute: &str) -> AttributeValue {
+        AttributeValue::NoAttribute(format!(
             "there is no model yet, so no attribute {attribute}"
         ))
     }
@@ -222,8 +222,8 @@ impl HostCallbacks for NoModel<'_> {
         None
     }
 
-    fn lookup(&mut self, name: &str) -> Got {
-        Got::NoAttribute(format!("there is no model yet, so no variable {name}"))
+    fn lookup(&mut self, name: &str) -> AttributeValue {
+        AttributeValue::NoAttribute(format!("there is no model yet, so no variable {name}"))
     }
 
     fn entity(&mut self, _: &str) -> ToHost {
@@ -244,8 +244,8 @@ impl HostCallbacks for NoModel<'_> {
         ToHost::TypedefInfo { base: None }
     }
 
-    fn validate(&mut self, typedef: &str, _: &rmpv::Value) -> Got {
-        Got::NoAttribute(format!("there is no model yet, so no type {typedef}"))
+    fn validate(&mut self, typedef: &str, _: &rmpv::Value) -> AttributeValue {
+        AttributeValue::NoAttribute(format!("there is no model yet, so no type {typedef}"))
     }
 
     fn place(&mut self, _: u32) -> ToHost {
@@ -261,8 +261,8 @@ impl HostCallbacks for NoModel<'_> {
         _: &[rmpv::Value],
         _: &[(String, rmpv::Value)],
         _: Option<String>,
-    ) -> Got {
-        Got::NoAttribute(format!("there is no model yet, so no plugin {plugin}"))
+    ) -> AttributeValue {
+        AttributeValue::NoAttribute(format!("there is no model yet, so no plugin {plugin}"))
     }
 
     fn log(&mut self, _: &str, _: &str) {

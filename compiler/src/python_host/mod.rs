@@ -20,12 +20,12 @@ pub use session::WarmHosts;
 
 /// What answers while Python runs.
 pub trait HostCallbacks {
-    fn get(&mut self, instance: u32, attribute: &str) -> crate::protocol::Got;
+    fn get(&mut self, instance: u32, attribute: &str) -> crate::protocol::AttributeValue;
     /// The same as the body of a frame ([`crate::protocol::calls`]) with a call in which there is the instance, and known
     /// of it the attribute, and what else is going to be read. `None`: it has to be asked for by [`HostCallbacks::get`].
     fn expected_reads(&mut self, instance: u32, attribute: &str) -> Option<Vec<u8>>;
     /// A name at the call that runs.
-    fn lookup(&mut self, name: &str) -> crate::protocol::Got;
+    fn lookup(&mut self, name: &str) -> crate::protocol::AttributeValue;
     fn entity(&mut self, name: &str) -> crate::protocol::ToHost;
     /// The names of all entities.
     fn entities(&mut self) -> crate::protocol::ToHost;
@@ -34,7 +34,7 @@ pub trait HostCallbacks {
     /// A typedef by its full name.
     fn typedef(&mut self, name: &str) -> crate::protocol::ToHost;
     /// Whether a value is one of a typedef.
-    fn validate(&mut self, typedef: &str, value: &rmpv::Value) -> crate::protocol::Got;
+    fn validate(&mut self, typedef: &str, value: &rmpv::Value) -> crate::protocol::AttributeValue;
     /// Where an instance was made.
     fn place(&mut self, instance: u32) -> crate::protocol::ToHost;
     /// Calls a native plugin for Python code. `identity`: of the resource that its first argument becomes, if it is known.
@@ -44,7 +44,7 @@ pub trait HostCallbacks {
         args: &[rmpv::Value],
         kwargs: &[(String, rmpv::Value)],
         identity: Option<String>,
-    ) -> crate::protocol::Got;
+    ) -> crate::protocol::AttributeValue;
     fn log(&mut self, level: &str, message: &str);
     /// A line that Python printed.
     fn print(&mut self, line: &str);

@@ -174,7 +174,7 @@ impl Session {
             warm.process.limit(limit);
             let inputs = inputs.clone();
             // One that does not listen has ended since: there will be a new one.
-            if warm.process.send(&ToHost::Again { inputs }).is_ok() {
+            if warm.process.send(&ToHost::Rerun { inputs }).is_ok() {
                 warm.process.take_turns(true);
                 let session = Session {
                     process: Some(warm.process),
@@ -331,12 +331,12 @@ pub(in crate::python_host) fn answer(
                     process.send_body(&reads)?;
                 } else {
                     let outcome = callbacks.get(instance, &attribute);
-                    process.send(&ToHost::Got { outcome })?;
+                    process.send(&ToHost::AttributeValue { outcome })?;
                 }
             }
             FromHost::Lookup { name } => {
                 let outcome = callbacks.lookup(&name);
-                process.send(&ToHost::Got { outcome })?;
+                process.send(&ToHost::AttributeValue { outcome })?;
             }
             FromHost::Entity { name } => {
                 let info = callbacks.entity(&name);
@@ -356,9 +356,9 @@ pub(in crate::python_host) fn answer(
             }
             FromHost::Validate { typedef, value } => {
                 let outcome = callbacks.validate(&typedef, &value);
-                process.send(&ToHost::Got { outcome })?;
+                process.send(&ToHost::AttributeValue { outcome })?;
             }
-            FromHost::Where { instance } => {
+            FromHost::Locate { instance } => {
                 let place = callbacks.place(instance);
                 process.send(&place)?;
             }
@@ -369,7 +369,7 @@ pub(in crate::python_host) fn answer(
                 identity,
             } => {
                 let outcome = callbacks.native(&plugin, &args, &kwargs, identity);
-                process.send(&ToHost::Got { outcome })?;
+                process.send(&ToHost::AttributeValue { outcome })?;
             }
             FromHost::Log { level, message } => callbacks.log(&level, &message),
             FromHost::Printed { line } => callbacks.print(&line),

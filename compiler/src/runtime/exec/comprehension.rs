@@ -4,8 +4,7 @@ use crate::diagnostics::{Fail, typing};
 use crate::hir::ComprehensionId;
 use crate::runtime::exec::eval::Ready;
 use crate::runtime::{
-    Action, ComprehensionRun, Dependencies, Listener, ListenerId, Machine, RunId, ScopeId, VarId,
-    VarKind,
+    Action, Dependencies, Listener, ListenerId, Machine, RunId, ScopeId, VarId, VarKind,
 };
 use crate::span::Loc;
 use crate::types::Value;

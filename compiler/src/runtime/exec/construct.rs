@@ -8,9 +8,7 @@ use crate::intern::Symbol;
 use crate::runtime::exec::eval::Ready;
 use crate::runtime::exec::reads::n_reads;
 use crate::runtime::state::lookup::{Key, KeyValues};
-use crate::runtime::{
-    Action, InstId, Instance, Machine, ModelState, ScopeId, Step, VarId, VarKind,
-};
+use crate::runtime::{Action, InstId, Machine, ModelState, ScopeId, Step, VarId, VarKind};
 use crate::span::Loc;
 use crate::types::{EntityId, Value};
 
@@ -18,7 +16,7 @@ use crate::types::{EntityId, Value};
 type Direct = SmallVec<[(u32, Value); 6]>;
 
 impl ModelState<'_> {
-    pub(in crate::runtime) fn check_hit(
+    fn check_hit(
         &self,
         hit: InstId,
         found: Option<InstId>,

@@ -3,7 +3,7 @@
 use crate::diagnostics::{Fail, typing};
 use crate::hir::{ExprKind, ImplementationId, StmtId, StmtKind};
 use crate::runtime::exec::eval::Ready;
-use crate::runtime::{InstId, LoopId, Machine, PromiseGroupId, ScopeId, VarId};
+use crate::runtime::{InstId, ListenerId, LoopId, Machine, PromiseGroupId, ScopeId, VarId};
 use crate::span::Loc;
 use crate::types::Value;
 

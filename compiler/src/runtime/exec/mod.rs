@@ -7,6 +7,7 @@ pub(in crate::runtime) mod construct;
 pub(in crate::runtime) mod control;
 mod decisions;
 pub(in crate::runtime) mod dependencies;
+mod emit;
 pub(in crate::runtime) mod eval;
 pub(in crate::runtime) mod promises;
 pub(in crate::runtime) mod reads;

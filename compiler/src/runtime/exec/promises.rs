@@ -4,9 +4,7 @@
 use crate::diagnostics::Fail;
 use crate::hir::{ExprId, ExprKind, Promise, StmtId, StmtKind};
 use crate::runtime::exec::eval::Ready;
-use crate::runtime::{
-    Action, Dependencies, Machine, PromiseGroup, PromiseGroupId, ScopeId, VarId, VarKind,
-};
+use crate::runtime::{Action, Dependencies, Machine, PromiseGroupId, ScopeId, VarId, VarKind};
 use crate::types::Value;
 
 /// The promises of one `if` or `for`.

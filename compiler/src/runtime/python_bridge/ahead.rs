@@ -116,7 +116,7 @@ impl PythonBridge {
     }
 
     /// The calls behind one that failed are not made: the model has failed, too.
-    pub(in crate::runtime) fn forget_unanswered(&mut self) {
+    fn forget_unanswered(&mut self) {
         self.ahead.sent.retain(|sent| sent.answer.is_some());
     }
 

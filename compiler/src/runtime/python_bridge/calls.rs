@@ -12,18 +12,12 @@ use crate::protocol::{
 use crate::python_host::{HostError, PluginHost};
 use crate::runtime::exec::calls::{Site, Way};
 use crate::runtime::python_bridge::host_callbacks::{MachineCallbacks, Name};
-use crate::runtime::{Machine, ModelState, PythonBridge, ScopeId, VarId};
+use crate::runtime::{Machine, PythonBridge, ScopeId, VarId};
 use crate::span::Loc;
 use crate::types::{Object, Value};
 
 /// Values from Python may not be nested deeper.
 const MAX_DEPTH: u32 = 200;
-
-impl ModelState<'_> {
-    pub fn empty_list(&self) -> Value {
-        self.empty_list
-    }
-}
 
 impl PythonBridge {
     pub(in crate::runtime) fn next_request(&mut self) -> u64 {

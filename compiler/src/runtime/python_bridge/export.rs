@@ -6,7 +6,7 @@ use rmpv::Value as Wire;
 
 use crate::diagnostics::{Fail, fail, runtime};
 use crate::hir::plugin::{PluginError, external};
-use crate::protocol::{FromHost, Identify, OwnId, ResourceClassInfo, ToHost, Unassembled};
+use crate::protocol::{FromHost, Identify, OwnId, ResourceClassInfo, ToHost, Unprocessed};
 use crate::resources::{Field, NoModel};
 use crate::runtime::Machine;
 use crate::span::Loc;
@@ -14,7 +14,7 @@ use crate::types::{InstId, Value};
 
 /// What Python gave for a resource: values of fields, and its id if that was asked for.
 #[derive(Default)]
-pub struct Mapped {
+pub struct RenderedFields {
     pub computed: Vec<(String, Value)>,
     pub identity: Option<OwnId>,
     pub id_value: Option<Value>,
@@ -37,9 +37,9 @@ impl Machine<'_> {
         class: u32,
         identify: Identify,
         fields: &[&Field],
-    ) -> Result<Option<Mapped>, Fail> {
+    ) -> Result<Option<RenderedFields>, Fail> {
         let id = self.python.next_request();
-        let message = ToHost::Map {
+        let message = ToHost::RenderFields {
             id,
             class,
             instance: self.to_wire(Value::Instance(instance)),
@@ -56,7 +56,7 @@ impl Machine<'_> {
             Err(error) => return Err(self.export_failure(error, "", &entity, loc)),
         };
         match answer {
-            FromHost::Mapped {
+            FromHost::FieldsRendered {
                 values,
                 identity,
                 id_value,
@@ -71,7 +71,7 @@ impl Machine<'_> {
                     let value = self.value_of(value, 0).map_err(|error| error.at(loc))?;
                     computed.push((field.name.clone(), value));
                 }
-                Ok(Some(Mapped {
+                Ok(Some(RenderedFields {
                     computed,
                     identity,
                     id_value,
@@ -198,7 +198,7 @@ impl Machine<'_> {
             return Ok(known.clone());
         }
         let id = self.python.next_request();
-        let message = ToHost::Map {
+        let message = ToHost::RenderFields {
             id,
             class,
             instance: self.to_wire(Value::Instance(instance)),
@@ -206,7 +206,7 @@ impl Machine<'_> {
             fields: Vec::new(),
         };
         match self.ask(message)? {
-            FromHost::Mapped {
+            FromHost::FieldsRendered {
                 identity: Some(own),
                 ..
             } => Ok(own.to_string()),
@@ -217,10 +217,10 @@ impl Machine<'_> {
     }
 
     /// Lets Python make objects of resources: dependency managers change them, and classes serialize in their own ways.
-    pub fn assemble(&mut self, resources: Vec<Unassembled>) -> Result<Vec<Reassembled>, Fail> {
+    pub fn assemble(&mut self, resources: Vec<Unprocessed>) -> Result<Vec<Reassembled>, Fail> {
         let id = self.python.next_request();
-        let error = match self.ask(ToHost::Assemble { id, resources }) {
-            Ok(FromHost::Assembled { resources, .. }) => {
+        let error = match self.ask(ToHost::PostProcess { id, resources }) {
+            Ok(FromHost::PostProcessed { resources, .. }) => {
                 let mut changed = Vec::with_capacity(resources.len());
                 for resource in resources {
                     let fields = match resource.attributes {
@@ -290,7 +290,7 @@ impl Machine<'_> {
         // Names are those of the whole model now.
         self.python.site = None;
         let id = self.python.next_request();
-        match self.ask(ToHost::Show { id, export }) {
+        match self.ask(ToHost::Inspect { id, export }) {
             Ok(FromHost::Result { value, .. }) => Ok(value.as_bool().unwrap_or_default()),
             // It is gone.
             Err(_) => Ok(false),

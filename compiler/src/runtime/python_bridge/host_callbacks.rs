@@ -6,7 +6,7 @@ use crate::diagnostics::Fail;
 use crate::hir::plugin::PluginError;
 use crate::hir::{AttrId, AttributeKind, Def, NamespaceId, Ref};
 use crate::intern::Symbol;
-use crate::protocol::{self, AttributeInfo, EXT_UNKNOWN, Got, ToHost};
+use crate::protocol::{self, AttributeInfo, AttributeValue, EXT_UNKNOWN, ToHost};
 use crate::python_host::HostCallbacks;
 use crate::runtime::{Machine, ReadError, VarId};
 use crate::span::Loc;
@@ -73,15 +73,15 @@ pub(in crate::runtime) struct MachineCallbacks<'m, 'a> {
 }
 
 impl HostCallbacks for MachineCallbacks<'_, '_> {
-    fn get(&mut self, instance: u32, attribute: &str) -> Got {
+    fn get(&mut self, instance: u32, attribute: &str) -> AttributeValue {
         let machine = &mut *self.machine;
         let Some(id) = machine.state.of_number(instance) else {
-            return Got::NoAttribute("there is no such instance".to_owned());
+            return AttributeValue::NoAttribute("there is no such instance".to_owned());
         };
         let program = machine.program;
         let name = program.names.find(attribute);
         let Some(slot) = name.and_then(|name| machine.state.slot(id, name)) else {
-            return Got::NoAttribute(format!(
+            return AttributeValue::NoAttribute(format!(
                 "could not find attribute with name: {attribute} in type {}",
                 program.entity_name(machine.state.instance(id).entity)
             ));
@@ -89,10 +89,10 @@ impl HostCallbacks for MachineCallbacks<'_, '_> {
         let read = machine.state.read_slot(slot);
         machine.learn_read(id, slot, read.is_ok());
         match read {
-            Ok(value) => Got::Value(machine.to_wire(value)),
-            Err(ReadError::NotReady(_)) => Got::Unset,
+            Ok(value) => AttributeValue::Value(machine.to_wire(value)),
+            Err(ReadError::NotReady(_)) => AttributeValue::Unset,
             Err(ReadError::OptionalUnset(_) | ReadError::NoAttribute) => {
-                Got::OptionalUnset(machine.state.optional_unset_error(slot).message)
+                AttributeValue::OptionalUnset(machine.state.optional_unset_error(slot).message)
             }
         }
     }
@@ -105,16 +105,16 @@ impl HostCallbacks for MachineCallbacks<'_, '_> {
         machine.expected_reads(id, slot)
     }
 
-    fn lookup(&mut self, name: &str) -> Got {
+    fn lookup(&mut self, name: &str) -> AttributeValue {
         let machine = &self.machine;
         match machine.name_at_call(name) {
-            Some(Name::Value(value)) => Got::Value(machine.to_wire(value)),
-            Some(Name::Variable(id)) if !machine.state.is_ready(id) => Got::Unset,
+            Some(Name::Value(value)) => AttributeValue::Value(machine.to_wire(value)),
+            Some(Name::Variable(id)) if !machine.state.is_ready(id) => AttributeValue::Unset,
             Some(Name::Variable(id)) => match machine.state.read(id, Loc::NONE) {
-                Ok(value) => Got::Value(machine.to_wire(value)),
-                Err(error) => Got::OptionalUnset(error.message),
+                Ok(value) => AttributeValue::Value(machine.to_wire(value)),
+                Err(error) => AttributeValue::OptionalUnset(error.message),
             },
-            None => Got::NoAttribute(format!("variable {name} not found")),
+            None => AttributeValue::NoAttribute(format!("variable {name} not found")),
         }
     }
 
@@ -179,14 +179,14 @@ impl HostCallbacks for MachineCallbacks<'_, '_> {
         ToHost::TypedefInfo { base }
     }
 
-    fn validate(&mut self, typedef: &str, value: &Wire) -> Got {
+    fn validate(&mut self, typedef: &str, value: &Wire) -> AttributeValue {
         let Some(id) = self.find_typedef(typedef) else {
-            return Got::NoAttribute(format!("could not find type {typedef}"));
+            return AttributeValue::NoAttribute(format!("could not find type {typedef}"));
         };
         let machine = &mut self.machine;
         let value = machine.value_of(value, 0);
         match value.and_then(|value| machine.validate_typedef(id, value)) {
-            Ok(()) => Got::Value(Wire::Boolean(true)),
+            Ok(()) => AttributeValue::Value(Wire::Boolean(true)),
             Err(error) => raised(&error),
         }
     }
@@ -208,25 +208,25 @@ impl HostCallbacks for MachineCallbacks<'_, '_> {
         args: &[Wire],
         kwargs: &[(String, Wire)],
         identity: Option<String>,
-    ) -> Got {
+    ) -> AttributeValue {
         self.machine.python.identity = identity;
         let answer = self.machine.call_native(plugin, args, kwargs);
         self.machine.python.identity = None;
         match answer {
-            Ok(value) => Got::Value(self.machine.to_wire(value)),
-            Err(PluginError::Unset(variables)) => Got::Waits(variables),
-            Err(PluginError::Unknown) => Got::Value(Wire::Ext(EXT_UNKNOWN, Vec::new())),
+            Ok(value) => AttributeValue::Value(self.machine.to_wire(value)),
+            Err(PluginError::Unset(variables)) => AttributeValue::Waits(variables),
+            Err(PluginError::Unknown) => AttributeValue::Value(Wire::Ext(EXT_UNKNOWN, Vec::new())),
             Err(PluginError::Compile(error)) => raised(&error),
             Err(PluginError::External {
                 type_name, message, ..
-            }) => Got::Raised {
+            }) => AttributeValue::Raised {
                 type_name,
                 message,
                 is_plugin: false,
             },
             Err(PluginError::Explicit {
                 type_name, message, ..
-            }) => Got::Raised {
+            }) => AttributeValue::Raised {
                 type_name,
                 message,
                 is_plugin: true,
@@ -258,8 +258,8 @@ impl HostCallbacks for MachineCallbacks<'_, '_> {
     }
 }
 
-fn raised(error: &Fail) -> Got {
-    Got::Raised {
+fn raised(error: &Fail) -> AttributeValue {
+    AttributeValue::Raised {
         type_name: error.kind.to_owned(),
         message: error.message.clone(),
         is_plugin: false,

@@ -159,7 +159,7 @@ impl Machine<'_> {
                 return Some(format!("`{}`", self.program.text(*name)));
             }
         }
-        let task = producers.get(&id)?;
+        let task = *producers.get(&id)?;
         let stmt = match self.scheduler.task(task).action {
             Action::Stmt { stmt, .. } => &self.program.stmts[stmt.index()],
             Action::Call { expr, .. } | Action::Query { expr, .. } if self.is_lookup(expr) => {

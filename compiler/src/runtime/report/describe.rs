@@ -2,7 +2,6 @@
 
 use crate::hir::{ExprId, ExprKind, FormatPart, Ref};
 use crate::runtime::{InstId, Machine, ModelState};
-use crate::span::Loc;
 use crate::types::Heap;
 use crate::types::text::Instances;
 

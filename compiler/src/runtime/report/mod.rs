@@ -6,7 +6,6 @@ pub(in crate::runtime) mod double_assignment;
 pub(in crate::runtime) mod error_recovery;
 pub(in crate::runtime) mod template_errors;
 
-use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::UnknownParameter;

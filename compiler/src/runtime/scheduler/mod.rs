@@ -74,6 +74,7 @@ impl Scheduler {
         ListenerId(self.listeners.len() as u32 - 1)
     }
 
+    #[inline]
     pub(in crate::runtime) fn listener(&self, id: ListenerId) -> Listener {
         self.listeners[id.index()]
     }

@@ -8,6 +8,7 @@ use crate::span::Loc;
 use crate::types::Value;
 
 impl Scheduler {
+    #[inline]
     pub(in crate::runtime) fn task(&self, id: TaskId) -> &Task {
         &self.tasks[id.index()]
     }
@@ -55,12 +56,14 @@ impl Scheduler {
     }
 
     /// What a task that begins to run does, and with which variables. It may add further ones.
+    #[inline]
     pub(in crate::runtime) fn begin(&mut self, id: TaskId) -> (Action, Dependencies) {
         let task = &mut self.tasks[id.index()];
         (task.action, std::mem::take(&mut task.dependencies))
     }
 
     /// Puts the variables of a task that ran back, before those that it wants besides.
+    #[inline]
     pub(in crate::runtime) fn end(&mut self, id: TaskId, dependencies: Dependencies) {
         let task = &mut self.tasks[id.index()];
         let added = std::mem::replace(&mut task.dependencies, dependencies);
@@ -84,6 +87,7 @@ impl Scheduler {
         }
     }
 
+    #[inline]
     pub(in crate::runtime) fn notify_all(&mut self, state: &mut ModelState, mut chain: Chain) {
         while let Some(task) = state.next_waiter(&mut chain) {
             self.notify(state, task);

@@ -94,7 +94,7 @@ impl Queue {
 }
 
 impl ModelState<'_> {
-    pub(in crate::runtime) fn unqueue(&mut self, id: VarId) {
+    fn unqueue(&mut self, id: VarId) {
         self.vars[id.index()].set_queued(false);
     }
 }

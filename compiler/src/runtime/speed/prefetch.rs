@@ -3,7 +3,7 @@
 
 use std::hint::black_box;
 
-use crate::runtime::{InstId, Machine, ModelState, Step, VarId};
+use crate::runtime::{InstId, Machine, ModelState, Step, TaskId, VarId};
 
 /// So many are touched together.
 pub const PREFETCHED_STEPS: usize = 16;
@@ -12,18 +12,18 @@ pub const PREFETCHED_STEPS: usize = 16;
 const LARGE: usize = 1 << 19;
 
 impl ModelState<'_> {
-    pub(in crate::runtime) fn is_small(&self) -> bool {
+    fn is_small(&self) -> bool {
         self.vars.len() < LARGE
     }
 
-    pub(in crate::runtime) fn touch(&self, id: VarId) -> usize {
+    fn touch(&self, id: VarId) -> usize {
         self.vars
             .get(id.index())
             .map_or(0, |var| usize::from(var.is_ready()))
     }
 
     /// Most instances have slots in two or three lines of the cache.
-    pub(in crate::runtime) fn touch_slots(&self, id: InstId) -> usize {
+    fn touch_slots(&self, id: InstId) -> usize {
         let first = self.instance(id).slots.0;
         self.touch(VarId(first)) + self.touch(VarId(first + 8)) + self.touch(VarId(first + 16))
     }
@@ -68,7 +68,7 @@ impl Machine<'_> {
         for step in next {
             let action = match step {
                 Step::Task(task) => {
-                    let task = &self.scheduler.task(task);
+                    let task = self.scheduler.task(*task);
                     for need in &task.dependencies {
                         sum += self.state.touch(*need);
                     }
@@ -94,7 +94,7 @@ impl Machine<'_> {
         for step in next {
             let action = match step {
                 Step::Task(task) => {
-                    let task = &self.scheduler.task(task);
+                    let task = self.scheduler.task(*task);
                     for need in &task.dependencies {
                         if let Some(target) = self.state.var(*need).target() {
                             sum += self.state.touch(target);

@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 
 use crate::diagnostics::duplicate;
 use crate::diagnostics::{Fail, not_found, runtime, typing};
-use crate::hash::spread;
+use crate::hash::{Map, spread};
 use crate::hir::{
     AttrId, AttributeKind, EntityIndex, ExprId, ExprKind, QueryId, QueryKind, TableId,
 };
@@ -76,7 +76,7 @@ impl ModelState<'_> {
         })
     }
 
-    pub(in crate::runtime) fn same_key(&self, a: Value, b: Value) -> bool {
+    fn same_key(&self, a: Value, b: Value) -> bool {
         match (a, b) {
             (Value::Null, Value::Null) => true,
             (Value::Bool(a), Value::Bool(b)) => a == b,
@@ -94,7 +94,7 @@ impl ModelState<'_> {
     }
 
     /// Whether the instance lies in a table under this key: its own values say it.
-    pub(in crate::runtime) fn has_key(&self, table: TableId, id: InstId, key: &Key) -> bool {
+    fn has_key(&self, table: TableId, id: InstId, key: &Key) -> bool {
         let instance = self.instance(id);
         let indexes = &self.program.entity(instance.entity).indexes;
         let index = indexes
@@ -146,7 +146,7 @@ impl ModelState<'_> {
         texts.join(", ")
     }
 
-    pub(in crate::runtime) fn key_text(&self, index: &EntityIndex, instance: InstId) -> String {
+    fn key_text(&self, index: &EntityIndex, instance: InstId) -> String {
         let slots = self.instance(instance).slots;
         let parts: Vec<String> = index
             .names
@@ -164,13 +164,7 @@ impl ModelState<'_> {
         parts.join(", ")
     }
 
-    pub(in crate::runtime) fn add_arg(
-        &self,
-        args: &mut Args,
-        name: Symbol,
-        value: Value,
-        loc: Loc,
-    ) -> Result<(), Fail> {
+    fn add_arg(&self, args: &mut Args, name: Symbol, value: Value, loc: Loc) -> Result<(), Fail> {
         if args.iter().any(|(known, _)| *known == name) {
             let message = format!(
                 "Attribute {} provided twice in index lookup",
@@ -182,7 +176,7 @@ impl ModelState<'_> {
         Ok(())
     }
 
-    pub(in crate::runtime) fn known_indexes(&self, entity: EntityId) -> String {
+    fn known_indexes(&self, entity: EntityId) -> String {
         let entity = self.program.entity(entity);
         let short = self.program.text(entity.short);
         let indexes = entity.indexes.iter().map(|index| {
@@ -200,12 +194,7 @@ impl ModelState<'_> {
         }
     }
 
-    pub(in crate::runtime) fn no_index(
-        &self,
-        entity: EntityId,
-        args: &[(&str, Value)],
-        loc: Loc,
-    ) -> Fail {
+    fn no_index(&self, entity: EntityId, args: &[(&str, Value)], loc: Loc) -> Fail {
         let shown: Vec<String> = args
             .iter()
             .map(|(name, value)| format!("('{name}', {})", self.heap.repr(*value, self)))

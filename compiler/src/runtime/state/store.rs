@@ -24,7 +24,7 @@ impl ModelState<'_> {
         self.wrapped(id, loc, *error)
     }
 
-    pub(in crate::runtime) fn wrapped(&self, id: VarId, loc: Loc, error: Failure) -> Fail {
+    fn wrapped(&self, id: VarId, loc: Loc, error: Failure) -> Fail {
         let message = format!(
             "Could not set attribute `{}` on instance `{}`",
             self.program
@@ -61,12 +61,7 @@ impl ModelState<'_> {
         }
     }
 
-    pub(in crate::runtime) fn check_member(
-        &self,
-        target: EntityId,
-        value: Value,
-        loc: Loc,
-    ) -> Result<(), Fail> {
+    fn check_member(&self, target: EntityId, value: Value, loc: Loc) -> Result<(), Fail> {
         match value {
             Value::Unknown(_) => Ok(()),
             Value::Instance(instance) => {
@@ -94,12 +89,7 @@ impl ModelState<'_> {
         }
     }
 
-    pub(in crate::runtime) fn modified_after_freeze(
-        &self,
-        id: VarId,
-        value: Value,
-        loc: Loc,
-    ) -> Fail {
+    fn modified_after_freeze(&self, id: VarId, value: Value, loc: Loc) -> Fail {
         let var = self.var(id);
         let attribute = self.program.attribute(self.attr(id));
         let name = format!(

@@ -139,7 +139,7 @@ impl Var {
         KINDS[((self.about & KIND) >> KIND_SHIFT) as usize]
     }
 
-    /// An attribute of an instance: see [`Machine::owner`](crate::runtime::Machine::owner).
+    /// An attribute of an instance: see [`ModelState::owner`](crate::runtime::ModelState::owner).
     #[inline]
     pub fn is_slot(&self) -> bool {
         self.about & SLOT != 0
@@ -270,7 +270,7 @@ impl Var {
         self.content = target.0;
     }
 
-    /// Without a value and delayed: its [`Delayed`](crate::runtime::Delayed). A proxy without a target: the cell with its listener,
+    /// Without a value and delayed: its [`Delayed`](crate::runtime::state::delayed::Delayed). A proxy without a target: the cell with its listener,
     /// whose next one is the last of those who wait.
     #[inline]
     pub(in crate::runtime) fn link(&self) -> Option<u32> {

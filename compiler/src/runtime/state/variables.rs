@@ -1,6 +1,7 @@
 //! Looks at variables, and new ones.
 
 use crate::runtime::{ModelState, Var, VarId, VarKind};
+use crate::types::Value;
 
 impl ModelState<'_> {
     /// The variable behind proxies.
@@ -64,5 +65,10 @@ impl ModelState<'_> {
                 self.free_vars.push(*need);
             }
         }
+    }
+
+    /// The one list without elements that those share who have none.
+    pub fn empty_list(&self) -> Value {
+        self.empty_list
     }
 }

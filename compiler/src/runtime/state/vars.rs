@@ -4,7 +4,8 @@ use std::ops::{Index, IndexMut, Range};
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
 
 use crate::pages::prefer_large;
-use crate::runtime::{Var, arena};
+use crate::runtime::Var;
+use crate::runtime::speed::memory::arena;
 
 /// The round of a step outside of tiles: its order is right anyway.
 pub(in crate::runtime) const IN_ORDER: u8 = 0;

@@ -3,7 +3,7 @@
 use crate::runtime::{Chain, ListenerId, ModelState, TaskId, VarId};
 
 impl ModelState<'_> {
-    pub(in crate::runtime) fn new_cell(&mut self, payload: u32) -> u32 {
+    fn new_cell(&mut self, payload: u32) -> u32 {
         if self.free_cell != u32::MAX {
             let at = self.free_cell;
             self.free_cell = self.cells[at as usize].1;
@@ -40,7 +40,7 @@ impl ModelState<'_> {
         }
     }
 
-    pub(in crate::runtime) fn set_chain(&mut self, id: VarId, chain: Chain) {
+    fn set_chain(&mut self, id: VarId, chain: Chain) {
         let var = self.known(id);
         if var.kind().is_delayed() {
             self.delayed_mut(id).chain = chain;
@@ -81,7 +81,7 @@ impl ModelState<'_> {
         (ListenerId(listener), chain)
     }
 
-    pub(in crate::runtime) fn free(&mut self, cell: u32) {
+    fn free(&mut self, cell: u32) {
         self.cells[cell as usize].1 = self.free_cell;
         self.free_cell = cell;
     }
