@@ -12,6 +12,7 @@ was kept, and the compile begins again without that.
 
 from __future__ import annotations
 
+import _thread
 import os
 import sys
 
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 
 # What happens inside of the process only, or is a look at a file that another event tells of.
 _HARMLESS = {
+    # What a thread does is told, too; one that goes on is found by its number.
+    "_thread.start_joinable_thread",
+    "_thread.start_new_thread",
     "array.__new__",
     "builtins.id",
     "code.__new__",
@@ -93,9 +97,11 @@ class Dependencies:
         self._looked_at: set[str] = set()
         # Why nothing may be kept.
         self.reason: str | None = None
+        self._n_threads = 0
         self._looks: dict[str, tuple[Any, Any]] = {}
 
     def begin(self) -> None:
+        self._n_threads = _thread._count()
         self._is_noting = True
         for name in _LOOKS:
             self._replace(name)
@@ -104,6 +110,8 @@ class Dependencies:
 
     def end(self) -> None:
         self._is_noting = False
+        if _thread._count() > self._n_threads:
+            self._give_up("a thread")
         for name, (original, noting) in self._looks.items():
             if getattr(os, name) is noting:
                 setattr(os, name, original)

@@ -168,23 +168,9 @@ impl Session {
         let keep =
             hosts.and_then(|(hosts, runtime)| Some((Arc::clone(hosts), key(runtime, &request)?)));
         if let Some((hosts, key)) = &keep
-            && let Some(mut warm) = hosts.take(key)
-            && let ToHost::LoadCompile { inputs, .. } = &request
+            && let Some(warm) = Session::of_warm(hosts, key, &request, limit, report)
         {
-            warm.process.limit(limit);
-            let inputs = inputs.clone();
-            // One that does not listen has ended since: there will be a new one.
-            if warm.process.send(&ToHost::Rerun { inputs }).is_ok() {
-                warm.process.take_turns(true);
-                let session = Session {
-                    process: Some(warm.process),
-                    asleep: None,
-                    keep: Some((Arc::clone(hosts), *key, warm.loaded.clone())),
-                    read: warm.read,
-                    report: report.clone(),
-                };
-                return Ok((session, warm.loaded));
-            }
+            return Ok(warm);
         }
         let mut session = Session {
             process: None,
@@ -227,6 +213,33 @@ impl Session {
             session.keep = keep.map(|(hosts, key)| (hosts, key, answer.clone()));
         }
         Ok((session, answer))
+    }
+
+    /// A host of an earlier compile with the same modules, if there is one.
+    fn of_warm(
+        hosts: &Arc<WarmHosts>,
+        key: &Key,
+        request: &ToHost,
+        limit: Option<TimeLimit>,
+        report: &HostReport,
+    ) -> Option<(Session, FromHost)> {
+        let ToHost::LoadCompile { inputs, .. } = request else {
+            return None;
+        };
+        let mut warm = hosts.take(key)?;
+        warm.process.limit(limit);
+        let inputs = inputs.clone();
+        // One that does not listen has ended since: there will be a new one.
+        warm.process.send(&ToHost::Rerun { inputs }).ok()?;
+        warm.process.take_turns(true);
+        let session = Session {
+            process: Some(warm.process),
+            asleep: None,
+            keep: Some((Arc::clone(hosts), *key, warm.loaded.clone())),
+            read: warm.read,
+            report: report.clone(),
+        };
+        Some((session, warm.loaded))
     }
 
     /// The Python that the host is: its version, and what it was started as.

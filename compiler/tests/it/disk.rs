@@ -1,5 +1,6 @@
 //! Projects on disk, compiled as the binary does it: real files, a real Python.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -36,10 +37,12 @@ impl Disk {
             python: python(),
             ..options.clone()
         };
+        let before = files(&self.path());
         let outcome = self.run_once(options, variables);
         if options.hosts.is_none() {
             let keeping = MemoryStore::options(options);
             for _ in 0..2 {
+                self.restore(&before);
                 let other = self.run_once(&keeping, variables);
                 assert_eq!(other.printed, outcome.printed);
                 let (ours, theirs) = (&other.compiled, &outcome.compiled);
@@ -51,6 +54,20 @@ impl Disk {
             }
         }
         outcome
+    }
+
+    /// Takes back what a compile has written.
+    fn restore(&self, before: &BTreeMap<PathBuf, Vec<u8>>) {
+        let now = files(&self.path());
+        for path in now.keys().filter(|path| !before.contains_key(*path)) {
+            std::fs::remove_file(path).expect("it is there");
+        }
+        let changed = before
+            .iter()
+            .filter(|(path, content)| now.get(*path) != Some(content));
+        for (path, content) in changed {
+            std::fs::write(path, content).expect("a file of the project");
+        }
     }
 
     /// Compiles it once, with the Python of the options.
@@ -70,6 +87,21 @@ impl Disk {
             compiled,
         }
     }
+}
+
+/// All files below a folder, links not followed.
+fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    for entry in std::fs::read_dir(folder).expect("a folder").flatten() {
+        let kind = entry.file_type().expect("a kind of file");
+        if kind.is_dir() {
+            found.extend(files(&entry.path()));
+        } else if kind.is_file() {
+            let content = std::fs::read(entry.path()).expect("a file of the project");
+            found.insert(entry.path(), content);
+        }
+    }
+    found
 }
 
 /// `STEWARD_PYTHON`, else the `python3` of the path, with our package for it.
