@@ -25,6 +25,7 @@ mod shrink;
 mod steward;
 mod tiles;
 mod tree;
+mod warm;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -63,6 +64,12 @@ struct Arguments {
 
 //: lang 202
 fn main() -> ExitCode {
+    let mut given = std::env::args_os().skip(1);
+    if let (Some(first), Some(socket)) = (given.next(), given.next())
+        && first == warm::STANDS_IN
+    {
+        return warm::stand_in(Path::new(&socket));
+    }
     let arguments = match arguments(std::env::args().skip(1)) {
         Ok(Some(arguments)) => arguments,
         // A filter of test names, or a question of the test runner, that does not mean us.
