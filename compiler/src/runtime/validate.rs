@@ -395,7 +395,8 @@ impl Machine<'_> {
                     bound.pop();
                     match value? {
                         Value::Skip => {}
-                        value => self.heap.flatten_into(value, &mut values),
+                        // Here, and only here, a list within the list stays one.
+                        value => values.push(value),
                     }
                 }
                 Ok(self.heap.new_list(&values))
