@@ -202,22 +202,34 @@ struct Judged {
     deviation: Option<&'static str>,
 }
 
+/// A difference that nothing explains counts only if the reference has it in a process of the case's own.
 fn judge(case: &Case, oracle: &mut Oracle) -> std::io::Result<Judged> {
-    let reference = oracle.run(case)?;
     let ours = steward::run(case);
-    let difference = compare(&reference, &ours);
+    let judged = judged(case, oracle.run(case, false)?, &ours);
+    match (&judged.difference, judged.deviation) {
+        (Some(_), None) => judge_alone(case, &ours, oracle),
+        _ => Ok(judged),
+    }
+}
+
+fn judge_alone(case: &Case, ours: &Answer, oracle: &mut Oracle) -> std::io::Result<Judged> {
+    Ok(judged(case, oracle.run(case, true)?, ours))
+}
+
+fn judged(case: &Case, reference: Answer, ours: &Answer) -> Judged {
+    let difference = compare(&reference, ours);
     let deviation = difference.as_ref().and_then(|_| {
         explained(&Seen {
             source: &case.listing(),
             reference: &reference,
-            ours: &ours,
+            ours,
         })
     });
-    Ok(Judged {
+    Judged {
         reference,
         difference,
         deviation,
-    })
+    }
 }
 
 /// Whether there was no unexplained difference.
@@ -286,7 +298,7 @@ fn work(
 /// The smallest case found with the same difference.
 fn smaller(case: &Case, difference: &Difference, oracle: &mut Oracle) -> Case {
     shrink::shrink(case, |smaller| {
-        judge(smaller, oracle).is_ok_and(|judged| {
+        judge_alone(smaller, &steward::run(smaller), oracle).is_ok_and(|judged| {
             judged.deviation.is_none()
                 && judged
                     .difference
@@ -298,7 +310,7 @@ fn smaller(case: &Case, difference: &Difference, oracle: &mut Oracle) -> Case {
 /// Shows a case of a run again, as it is or made small.
 fn show_case(kind: &str, case: Case, shrink: bool, interpreter: &Path) -> std::io::Result<bool> {
     let mut oracle = Oracle::start(interpreter)?;
-    let judged = judge(&case, &mut oracle)?;
+    let judged = judge_alone(&case, &steward::run(&case), &mut oracle)?;
     let case = match &judged.difference {
         Some(difference) if shrink && judged.deviation.is_none() => {
             smaller(&case, difference, &mut oracle)
@@ -310,7 +322,7 @@ fn show_case(kind: &str, case: Case, shrink: bool, interpreter: &Path) -> std::i
 
 /// Shows one case and both answers.
 fn show(kind: &str, case: &Case, oracle: &mut Oracle) -> std::io::Result<bool> {
-    let judged = judge(case, oracle)?;
+    let judged = judge_alone(case, &steward::run(case), oracle)?;
     println!("{kind}\n{}", case.listing());
     println!(
         "reference: {:?}\n{}",
