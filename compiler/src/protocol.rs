@@ -35,7 +35,7 @@ use std::io::{self, Read, Write};
 use serde::{Deserialize, Serialize, Serializer, de::DeserializeOwned};
 
 /// The version of this schema; both sides refuse another one.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// No frame may be larger: 256 MiB.
 pub const MAX_FRAME_BYTES: u32 = 256 << 20;

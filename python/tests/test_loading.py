@@ -11,7 +11,7 @@ from tests.support import Compiling, Host, Modules
 class Loading(Compiling):
     def test_hello_says_who_we_are(self) -> None:
         host = Host(self, "compile")
-        self.assertEqual(host.hello["protocol"], 1)
+        self.assertEqual(host.hello["protocol"], 2)
         self.assertEqual(host.hello["pid"], host.process.pid)
         self.assertEqual(host.stop(), 0)
 
