@@ -10,10 +10,8 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use serde_json::json;
-use steward::deploy::{
-    CodeFile, CodeModule, Content, ExecutorCommand, ExecutorReply, Python, Task,
-};
-use steward::domain::{ActionId, EnvironmentId};
+use steward::domain::{ActionId, CodeFile, CodeModule, Content, EnvironmentId};
+use steward::executor::protocol::{ExecutorCommand, ExecutorReply, Python, Task};
 use steward_compiler::protocol;
 
 const RESOURCES: usize = 4_000;

@@ -3,7 +3,7 @@
 
 use steward_compiler::protocol;
 
-use crate::deploy::{ExecutorCommand, ExecutorReply};
+use crate::executor::protocol::{ExecutorCommand, ExecutorReply};
 use crate::forge::{self, Event, Forge};
 
 pub use crate::api::fuzzing::http;

@@ -1,12 +1,13 @@
 //! Steward: a commit goes in at one end, the infrastructure is as the commit says at the other.
 
-pub mod agent;
 pub mod api;
+pub mod app;
 pub mod cli;
 pub mod compile;
 pub mod config;
 pub mod deploy;
 pub mod domain;
+pub mod executor;
 pub mod files;
 pub mod forge;
 #[doc(hidden)]

@@ -32,7 +32,7 @@ pub struct Options {
     pub tiling: crate::Tiling,
 }
 
-/// Which resource sets a partial compile is for. Source: language.md 12.9.
+/// Which resource sets a partial compile is for. Source: docs/reference/language.md § 12.9.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Partial {
     /// Each is replaced, or removed if nothing of it is exported. Empty: those that the export has.
@@ -43,7 +43,8 @@ pub struct Partial {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
     /// Rounds of the scheduler; `INMANTA_MAX_ITERATIONS` of the environment goes before. `None`: the other limits suffice
-    /// (each round decides one relation, so a limit is one on the size of models). Source: language.md 8.7.
+    /// (each round decides one relation, so a limit is one on the size of models).
+    /// Source: docs/reference/language.md § 8.7.
     pub iterations: Option<u64>,
     /// Instances of one model.
     pub instances: usize,
@@ -69,7 +70,7 @@ impl Default for Limits {
 }
 
 /// What a compile knows besides its project: facts and parameters of the environment, its services. What is missing is
-/// Unknown to the model. Source: design.md 4.
+/// Unknown to the model. Source: docs/design.md § 4.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Inputs {
@@ -227,7 +228,7 @@ pub struct Compiled {
     pub diagnostics: Vec<Diagnostic>,
     /// Present when there is no error and the options asked for it.
     pub export: Option<Export>,
-    /// JSON; present when there is no error and the options asked for it (compile-contract.md).
+    /// JSON; present when there is no error and the options asked for it (docs/reference/compile-contract.md).
     pub model: Option<String>,
     /// Contents that the getters of resources uploaded, by their SHA-1.
     pub files: BTreeMap<String, Vec<u8>>,
@@ -260,7 +261,7 @@ pub struct Export {
     pub unknowns: Vec<UnknownParameter>,
 }
 
-/// One resource of the desired state. Source: language.md 12.
+/// One resource of the desired state. Source: docs/reference/language.md § 12.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Resource {
     /// `type[agent,attribute=value]`, without a version.
@@ -270,9 +271,9 @@ pub struct Resource {
     pub id_attribute: String,
     pub id_value: String,
     /// A JSON object of all fields but `requires`, `id` and `version`: keys sorted recursively, separators `", "` and
-    /// `": "`, non-ASCII escaped. The text that `attribute_hash` is computed over (language.md 12.10).
+    /// `": "`, non-ASCII escaped. The text that `attribute_hash` is computed over (docs/reference/language.md § 12.10).
     pub attributes: String,
-    /// Lowercase hex MD5 (language.md 12.10).
+    /// Lowercase hex MD5 (docs/reference/language.md § 12.10).
     pub attribute_hash: String,
     /// Ids without version, sorted.
     pub requires: Vec<String>,

@@ -33,13 +33,17 @@ mod hir;
 pub mod ide;
 mod intern;
 mod pages;
+mod pattern;
 pub mod plain_file;
-mod plugins;
 mod project;
 pub mod protocol;
+mod python_host;
+mod resources;
 mod runtime;
 mod span;
+mod stdlib;
 mod syntax;
+mod template;
 mod types;
 mod world;
 pub mod yaml;
@@ -51,7 +55,7 @@ pub use check::check;
 pub use diagnostics::render;
 pub use export::{JsonWriter, PartialError, ResourceRef, ResourceSink, export_json, merge_partial};
 pub use format::format;
-pub use plugins::{AttachedPython, WarmHosts, locate};
+pub use python_host::{AttachedPython, WarmHosts, locate};
 pub use runtime::Tiling;
 pub use world::{DirWorld, LocatedPackages, MemWorld, PackageQuestion, PythonPackages, World};
 
@@ -119,7 +123,7 @@ fn compile_here(
     options: &Options,
     sink: Option<&mut dyn ResourceSink>,
 ) -> Compiled {
-    let output = plugins::Output::default();
+    let output = python_host::Output::default();
     let mut compiled = compile_with(world, options, sink, &output);
     // By now the host of the compile is done.
     compiled.plugin_output = output.take();
@@ -130,7 +134,7 @@ fn compile_with(
     world: &dyn World,
     options: &Options,
     sink: Option<&mut dyn ResourceSink>,
-    output: &plugins::Output,
+    output: &python_host::Output,
 ) -> Compiled {
     let mut sources = Sources::default();
     let mut names = intern::Interner::default();
@@ -147,7 +151,7 @@ fn compile_with(
     if loaded.has_broken_syntax {
         return report(&sources, errors, warnings);
     }
-    let python = match plugins::load_python(world, options, &loaded, &mut sources, output) {
+    let python = match python_host::load_python(world, options, &loaded, &mut sources, output) {
         Ok(python) => python,
         Err(error) => {
             errors.push(error);
@@ -160,8 +164,15 @@ fn compile_with(
         loc: span::Loc::NONE,
         notes: Vec::new(),
     }));
-    let (mut program, mistakes) =
-        hir::build(&project, &loaded, sources, names, warnings, python.plugins);
+    let (mut program, mistakes) = hir::build(
+        &project,
+        &loaded,
+        sources,
+        names,
+        warnings,
+        stdlib::natives(),
+        python.plugins,
+    );
     for module in &loaded.modules {
         if let Some(root) = module.root() {
             program

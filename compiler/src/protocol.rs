@@ -325,7 +325,7 @@ pub struct ResourceClassInfo {
     pub line: u32,
 }
 
-/// A class that an entity may be paired with. Source: language.md 10.7.
+/// A class that an entity may be paired with. Source: docs/reference/language.md § 10.7.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DataclassInfo {
     /// Full name that the entity has.
@@ -633,7 +633,8 @@ pub struct BrokenModule {
     pub traceback: String,
 }
 
-/// What a handler made of one resource. Source: deploy.md 3.2 and 5.6, python-sdk.md 5.1.
+/// What a handler made of one resource. Source: docs/reference/deployment.md § 3.2 and § 5.6,
+/// docs/reference/python.md § 5.1.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
 pub struct HandlerOutcome {
     /// `deployed`, `failed`, `skipped`, `skipped_for_dependency`, `non_compliant`, `unavailable`, `dry`.
@@ -644,7 +645,7 @@ pub struct HandlerOutcome {
     pub changes: serde_json::Map<String, serde_json::Value>,
     pub logs: Vec<LogLine>,
     pub facts: Vec<Fact>,
-    /// Of a discovery resource: what exists. Source: deploy.md 5.9.
+    /// Of a discovery resource: what exists. Source: docs/reference/deployment.md § 5.9.
     #[serde(default)]
     pub discovered: Vec<Discovered>,
 }
@@ -657,7 +658,7 @@ pub struct Discovered {
     pub values: serde_json::Map<String, serde_json::Value>,
 }
 
-/// One line of a resource action's log. Source: deploy.md 5.8.
+/// One line of a resource action's log. Source: docs/reference/deployment.md § 5.8.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LogLine {
     /// `CRITICAL`, `ERROR`, `WARNING`, `INFO`, `DEBUG`, `TRACE`.

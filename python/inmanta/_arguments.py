@@ -1,4 +1,4 @@
-"""Exported forms of references and mutators, and of their arguments. Source: language reference 12.11.
+"""Exported forms of references and mutators, and of their arguments. Source: docs/reference/language.md § 12.11.
 
 Each has the attributes of its form, `model_dump` and `model_copy`, and an argument computes its value in the executor.
 """

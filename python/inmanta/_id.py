@@ -1,4 +1,4 @@
-"""Ids of resources. Source: language reference 12.3."""
+"""Ids of resources. Source: docs/reference/language.md § 12.3."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The reference types of the module `std`, which is built into Steward and so has no Python code of its own.
 
-Source: reference of the std module, 5.7. Registered when a resource holds such a reference and the published module is
+Source: docs/reference/std.md § 5.7. Registered when a resource holds such a reference and the published module is
 not installed.
 """
 

@@ -2,7 +2,7 @@
 
 `@plugin` leaves the function as it is and registers a class for it, `function.__plugin__`. Steward makes one instance
 of that class, converts the arguments of a call and goes through the class's `call` attribute, so that replacing `call`
-changes what the model gets. Source: language reference, chapter 10.
+changes what the model gets. Source: docs/reference/language.md § 10.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""References: values that only the executor computes, such as secrets. Source: language reference 12.11.
+"""References: values that only the executor computes, such as secrets. Source: docs/reference/language.md § 12.11.
 
 In a model a reference stands for its value. At export each place of a resource that holds one becomes null, the
 reference itself goes into the field `references`, and a `core::Replace` in `mutators` tells where its value belongs.

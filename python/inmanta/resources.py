@@ -2,7 +2,7 @@
 
 A class under `@resource(entity, agent=…, id_attribute=…)` lists `fields`. The compiler reads them from each instance
 (`map_field`); the executor makes the same object again from the exported form (`Resource.deserialize`).
-Source: language reference 12.1 to 12.3.
+Source: docs/reference/language.md § 12.1 to § 12.3.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Annotations of plugins, as the compiler wants them. Source: language reference 10.2.
+"""Annotations of plugins, as the compiler wants them. Source: docs/reference/language.md § 10.2.
 
 `describe` gives an `Annotation` of protocol.rs: text is a type of the model; Python's own types become their
 counterparts; a class that has none is "any".

@@ -1,4 +1,4 @@
-"""The host of an executor: one resource at a time through its handler. Source: deployment reference 5.5.
+"""The host of an executor: one resource at a time through its handler. Source: docs/reference/deployment.md § 5.5.
 
 No exception of module code ends the host; it ends when Steward says `stop` or closes the pipe.
 """
@@ -42,7 +42,7 @@ ASKED = frozenset(
 )
 
 
-# As `src/deploy/bounds.rs` has it: no report of a run, and no question, is larger.
+# As `src/executor/bounds.rs` has it: no report of a run, and no question, is larger.
 MAX_REPLY_BYTES = 16 << 20
 
 

@@ -1,7 +1,7 @@
 """The exceptions of a compile that Steward ran, made from its diagnostics: as the reference raises them.
 
 A diagnostic has a kind, a text, a place and its causes. The exceptions also say in which statement it was, have absolute
-paths, and as their cause what plugins raised. Source: python-sdk.md 2.4, 7.
+paths, and as their cause what plugins raised. Source: docs/reference/python.md § 2.4, § 7.
 """
 
 from __future__ import annotations

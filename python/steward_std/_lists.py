@@ -1,4 +1,4 @@
-"""Lists and dicts. Source: reference of the std module, 5.2."""
+"""Lists and dicts. Source: docs/reference/std.md § 5.2."""
 
 # A list of the model says nothing of its elements.
 # mypy: disable-error-code="type-arg"

@@ -1,4 +1,4 @@
-"""Addresses and networks. Source: reference of the std module, 5.4."""
+"""Addresses and networks. Source: docs/reference/std.md § 5.4."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """What only the compiler knows: files and templates, the environment, facts, references, validators. A call asks it.
 
-Source: reference of the std module, 5.5 to 7. The context of a call is an argument like any other to Python; the compiler
+Source: docs/reference/std.md § 5.5 to § 7. The context of a call is an argument like any other to Python; the compiler
 goes by the call that it waits for.
 """
 

@@ -1,4 +1,4 @@
-"""Texts and JSON. Source: reference of the std module, 5.1."""
+"""Texts and JSON. Source: docs/reference/std.md § 5.1."""
 
 # A list of the model says nothing of its elements.
 # mypy: disable-error-code="type-arg"

@@ -1,4 +1,4 @@
-"""Values, instances and conditions. Source: reference of the std module, 5.3."""
+"""Values, instances and conditions. Source: docs/reference/std.md § 5.3."""
 
 # A reference may stand for anything.
 # mypy: disable-error-code="type-arg"

@@ -1,4 +1,4 @@
-//! The file store. Source: rest-api.md 1.8 (`filediff`), 1.14.
+//! The file store. Source: docs/reference/rest.md § 1.8 (`filediff`), 1.14.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read};
@@ -10,12 +10,12 @@ use serde_json::json;
 use warp::http::{HeaderMap, HeaderValue, StatusCode, header};
 use warp::{Filter, Reply, filters::BoxedFilter};
 
-use super::args::{self, Args, Segment};
-use super::error::ApiError;
-use super::upload::{self, Spooled};
 use super::{Answer, Body, answer, with};
+use crate::api::http::args::{self, Args, Segment};
+use crate::api::http::error::ApiError;
+use crate::api::http::upload::{self, Spooled};
+use crate::app::App;
 use crate::files::{Files, MAX_BYTES, is_name};
-use crate::server::App;
 
 pub(super) fn routes(app: &App) -> BoxedFilter<(Body,)> {
     let one = warp::path!("api" / "v1" / "file" / Segment);

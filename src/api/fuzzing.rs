@@ -20,11 +20,11 @@ use tokio::runtime::Runtime;
 use warp::http::{Request, StatusCode};
 use warp::reply::Response as Reply;
 
-use super::connection::Connection;
-use super::listen;
-use super::places::{Places, client_of};
-use crate::server::App;
-use crate::server::fuzzing::SECRET;
+use crate::api::http::connection::Connection;
+use crate::api::http::listen;
+use crate::api::http::places::{Places, client_of};
+use crate::app::App;
+use crate::app::fuzzing::SECRET;
 
 /// More than a client of the fuzzer leaves unread.
 const PIPE_BYTES: usize = 1 << 20;

@@ -1,31 +1,21 @@
-//! The HTTP API: paths, arguments and JSON of rest-api.md, for what exists so far, and webhooks.
+//! The HTTP API: paths, arguments and JSON of docs/reference/rest.md, for what exists so far, and webhooks.
 //!
 //! Filters pick the route and parse; handlers are plain functions of the [`App`] and answer with a value or an
 //! [`ApiError`], which becomes a reply here and never a rejection.
 
-mod args;
-mod body;
-mod connection;
-mod deploy;
-mod desired;
-mod discovered;
-mod environment;
-mod error;
-mod fact;
+pub(super) mod compiles;
+pub(super) mod deployments;
+pub(super) mod discovered_resources;
+pub(super) mod environments;
+pub(super) mod facts;
 mod files;
 pub(crate) mod fuzzing;
-mod guard;
-mod listen;
-mod middleware;
-mod page;
-mod places;
-mod project;
-mod report;
-mod resource;
+pub(super) mod http;
+pub(super) mod projects;
+pub(super) mod resources;
 mod status;
-mod throttle;
-mod upload;
-mod webhook;
+pub(super) mod versions;
+pub(super) mod webhooks;
 mod wire;
 
 use std::convert::Infallible;
@@ -37,37 +27,43 @@ use tokio::sync::Semaphore;
 use warp::http::{Response, StatusCode, header};
 use warp::{Filter, Reply, filters::BoxedFilter};
 
-use crate::server::App;
-use error::ApiError;
-pub use listen::serve;
+use crate::api::http::error::ApiError;
+pub use crate::api::http::listen::serve;
+use crate::app::App;
 
 pub(crate) type Body = warp::reply::Response;
 
 /// All routes of the server.
 pub fn routes(app: App) -> BoxedFilter<(impl Reply,)> {
     let guarded = status::routes(&app)
-        .or(project::routes(&app))
+        .or(crate::api::projects::routes(&app))
         .unify()
-        .or(environment::routes(&app))
+        .or(crate::api::environments::routes(&app))
         .unify()
-        .or(report::routes(&app))
+        .or(crate::api::compiles::routes(&app))
         .unify()
-        .or(desired::routes(&app))
+        .or(crate::api::versions::routes(&app))
         .unify()
-        .or(resource::routes(&app))
+        .or(crate::api::resources::routes(&app))
         .unify()
-        .or(deploy::routes(&app))
+        .or(crate::api::deployments::routes(&app))
         .unify()
         .or(files::routes(&app))
         .unify()
-        .or(fact::routes(&app))
+        .or(crate::api::facts::routes(&app))
         .unify()
-        .or(discovered::routes(&app))
+        .or(crate::api::discovered_resources::routes(&app))
         .unify()
         .boxed();
-    let api = guard::check(app.clone()).and(guarded);
-    let open = webhook::routes(&app).or(status::open(&app)).unify().boxed();
-    open.or(api).unify().recover(error::recover).boxed()
+    let api = crate::api::http::guard::check(app.clone()).and(guarded);
+    let open = crate::api::webhooks::routes(&app)
+        .or(status::open(&app))
+        .unify()
+        .boxed();
+    open.or(api)
+        .unify()
+        .recover(crate::api::http::error::recover)
+        .boxed()
 }
 
 /// Gives handlers the app.
@@ -106,7 +102,7 @@ static HANDLERS: Semaphore = Semaphore::const_new(MAX_HANDLERS);
 /// Runs a handler to its end and makes a reply of its answer.
 async fn answer(handler: impl Future<Output = Result<Answer, ApiError>> + Send + 'static) -> Body {
     let Ok(Ok(turn)) = tokio::time::timeout(HANDLER_PATIENCE, HANDLERS.acquire()).await else {
-        return body::busy("too many requests are worked on").into_reply();
+        return crate::api::http::body::busy("too many requests are worked on").into_reply();
     };
     let work = async move {
         let answer = handler.await;
@@ -129,7 +125,7 @@ fn reply(answer: Result<Answer, ApiError>) -> Body {
 /// held for each client that asks.
 const MAX_ANSWER_BYTES: usize = 128 << 20;
 
-/// Clients compare the content type as a string: no charset (rest-api.md 0.4).
+/// Clients compare the content type as a string: no charset (docs/reference/rest.md § 0.4).
 fn json(status: StatusCode, value: &Value) -> Body {
     let mut text = Bounded::default();
     if serde_json::to_writer(&mut text, value).is_err() {

@@ -4,8 +4,9 @@ use serde_json::json;
 use warp::http::StatusCode;
 use warp::{Filter, Reply, filters::BoxedFilter};
 
-use super::{Answer, Body, answer, error::ApiError, reply, with};
-use crate::server::App;
+use super::{Answer, Body, answer, reply, with};
+use crate::api::http::error::ApiError;
+use crate::app::App;
 
 /// What needs no token.
 pub(super) fn open(app: &App) -> BoxedFilter<(Body,)> {
@@ -46,7 +47,7 @@ async fn health(app: App) -> Result<Answer, ApiError> {
 
 /// The environments of the configuration that cannot run, and why.
 fn not_running(app: &App) -> Vec<serde_json::Value> {
-    let shape = |trouble: crate::server::Trouble| {
+    let shape = |trouble: crate::app::EnvironmentProblem| {
         json!({
             "environment": trouble.environment,
             "name": trouble.name,
@@ -57,7 +58,7 @@ fn not_running(app: &App) -> Vec<serde_json::Value> {
     app.troubles().into_iter().map(shape).collect()
 }
 
-/// `GET /api/v1/serverstatus`. Source: rest-api.md 2.5.
+/// `GET /api/v1/serverstatus`. Source: docs/reference/rest.md § 2.5.
 async fn server_status(app: App) -> Result<Answer, ApiError> {
     let connected = app.store.check().await.is_ok();
     let state = if connected { "OK" } else { "Error" };

@@ -1,4 +1,4 @@
-//! The shapes of objects on the wire. Source: rest-api.md 2.
+//! The shapes of objects on the wire. Source: docs/reference/rest.md § 2.
 
 use std::borrow::Cow;
 
@@ -123,7 +123,7 @@ fn cut(text: &str) -> Cow<'_, str> {
     .into()
 }
 
-/// A diagnostic of the compile contract as an error of the compile data (language.md 9.6): 0-based.
+/// A diagnostic of the compile contract as an error of the compile data (docs/reference/language.md § 9.6): 0-based.
 fn compile_error(diagnostic: &Value) -> Value {
     let kind = diagnostic["kind"].as_str().unwrap_or("CompilerException");
     let (category, module) = match kind {
@@ -286,7 +286,7 @@ pub(super) fn dry_run(environment: Value, dry_run: &DryRun) -> Value {
     })
 }
 
-/// One attribute of a difference, with texts for a line diff. Source: deploy.md 2.8.
+/// One attribute of a difference, with texts for a line diff. Source: docs/reference/deployment.md § 2.8.
 pub(super) fn attribute_diff(from: &Value, to: &Value) -> Value {
     json!({
         "from_value": from,

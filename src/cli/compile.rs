@@ -1,4 +1,4 @@
-//! `steward compile`: the contract of compile-contract.md, to the letter.
+//! `steward compile`: the contract of docs/reference/compile-contract.md, to the letter.
 
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};

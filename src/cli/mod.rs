@@ -304,7 +304,7 @@ pub fn main() -> ExitCode {
             if let Some(umask) = umask {
                 crate::process::restore_umask(umask);
             }
-            crate::agent::run(crate::agent::Limits::default())
+            crate::executor::process::run(crate::executor::process::Limits::default())
         }
         Command::Attached {
             project,

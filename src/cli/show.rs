@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::Format;
 use crate::domain::ResourceId;
-use crate::observe::{CompileDone, Event, ResourceDone, Summary, What};
+use crate::observe::{CompileDone, Event, EventKind, ResourceDone, Summary};
 
 pub(super) struct Show {
     format: Format,
@@ -115,28 +115,30 @@ impl Show {
         }
     }
 
-    fn event_as_json(&mut self, what: &What) {
+    fn event_as_json(&mut self, what: &EventKind) {
         let value = match what {
-            What::Trouble { message } => json!({"event": "trouble", "message": message}),
-            What::FetchFailed { message } => json!({"event": "fetch_failed", "message": message}),
-            What::UpToDate { commit, version } => {
+            EventKind::Trouble { message } => json!({"event": "trouble", "message": message}),
+            EventKind::FetchFailed { message } => {
+                json!({"event": "fetch_failed", "message": message})
+            }
+            EventKind::UpToDate { commit, version } => {
                 json!({"event": "up_to_date", "commit": commit, "version": version})
             }
-            What::CompileStarted {
+            EventKind::CompileStarted {
                 compile,
                 commit,
                 summary,
             } => {
                 json!({"event": "compile_started", "compile": compile, "commit": commit, "summary": summary})
             }
-            What::StageBegan {
+            EventKind::StageBegan {
                 compile,
                 name,
                 detail,
             } => json!({
                 "event": "stage_started", "compile": compile, "name": name, "detail": detail,
             }),
-            What::StageDone {
+            EventKind::StageDone {
                 compile,
                 name,
                 duration,
@@ -144,7 +146,7 @@ impl Show {
             } => json!({
                 "event": "stage", "compile": compile, "name": name, "seconds": duration.as_secs_f64(), "detail": detail,
             }),
-            What::CompileDone(done) => json!({
+            EventKind::CompileDone(done) => json!({
                 "event": "compiled",
                 "compile": done.compile,
                 "commit": done.commit,
@@ -155,7 +157,7 @@ impl Show {
                 "seconds": done.duration.as_secs_f64(),
                 "diagnostics": done.diagnostics.iter().map(|diagnostic| diagnostic.json.clone()).collect::<Vec<_>>(),
             }),
-            What::Activated {
+            EventKind::Activated {
                 version,
                 n_new,
                 n_updated,
@@ -165,7 +167,7 @@ impl Show {
                 "event": "released", "version": version, "new": n_new, "changed": n_updated, "removed": n_removed,
                 "total": n_total,
             }),
-            What::ResourceDone(done) => json!({
+            EventKind::ResourceDone(done) => json!({
                 "event": "resource",
                 "resource": done.resource_id,
                 "version": done.version,
@@ -176,7 +178,7 @@ impl Show {
                 "message": done.message,
                 "seconds": done.duration.as_secs_f64(),
             }),
-            What::Settled(summary) => json!({
+            EventKind::Settled(summary) => json!({
                 "event": "summary",
                 "version": summary.version,
                 "deployed": summary.deployed,
@@ -190,22 +192,22 @@ impl Show {
         self.json(&value);
     }
 
-    fn event_for_people(&mut self, what: &What) {
+    fn event_for_people(&mut self, what: &EventKind) {
         match what {
-            What::FetchFailed { message } => {
+            EventKind::FetchFailed { message } => {
                 if self.last_fetch_failure.as_ref() != Some(message) {
                     let mark = self.paint("✗ cannot fetch", Style::Red);
                     self.line(&format!("\n{mark}  {message}"));
                     self.last_fetch_failure = Some(message.clone());
                 }
             }
-            What::Trouble { message } => {
+            EventKind::Trouble { message } => {
                 if self.last_trouble.as_ref() != Some(message) {
                     self.line(&self.paint(&format!("✗ {message}; trying again"), Style::Red));
                     self.last_trouble = Some(message.clone());
                 }
             }
-            What::UpToDate { commit, version } => {
+            EventKind::UpToDate { commit, version } => {
                 self.last_fetch_failure = None;
                 if let Some(version) = version
                     && !std::mem::replace(&mut self.is_verifying_told, true)
@@ -218,17 +220,17 @@ impl Show {
                     self.activated = Some(String::new());
                 }
             }
-            What::CompileStarted {
+            EventKind::CompileStarted {
                 commit, summary, ..
             } => {
                 self.last_fetch_failure = None;
                 let commit = self.paint(commit, Style::Cyan);
                 self.line(&format!("\n{commit} {summary}"));
             }
-            What::StageBegan { detail, .. } => {
+            EventKind::StageBegan { detail, .. } => {
                 self.line(&self.paint(&format!("  {detail}"), Style::Dim));
             }
-            What::StageDone {
+            EventKind::StageDone {
                 name,
                 duration,
                 detail,
@@ -249,8 +251,8 @@ impl Show {
                 let duration = self.paint(&time(*duration), Style::Dim);
                 self.line(&format!("  {shown:<12} {duration} {detail}").replace("  \n", "\n"));
             }
-            What::CompileDone(done) => self.compiled(done),
-            What::Activated {
+            EventKind::CompileDone(done) => self.compiled(done),
+            EventKind::Activated {
                 version,
                 n_new,
                 n_updated,
@@ -264,7 +266,7 @@ impl Show {
                     "  version {version}: {n_new} new, {n_updated} changed, {n_removed} removed"
                 ));
             }
-            What::ResourceDone(done) => {
+            EventKind::ResourceDone(done) => {
                 self.round_began.get_or_insert_with(std::time::Instant::now);
                 let agent = ResourceId::parse(&done.resource_id)
                     .map(|id| id.agent().to_owned())
@@ -280,7 +282,7 @@ impl Show {
                     agent.insert(done.resource_id.clone(), done.clone());
                 }
             }
-            What::Settled(summary) => self.settled(summary),
+            EventKind::Settled(summary) => self.settled(summary),
         }
     }
 

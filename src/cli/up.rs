@@ -14,11 +14,11 @@ use super::show::Show;
 use super::{FAILED, TROUBLE, USAGE, UpArguments, log};
 use crate::compile::{PoolOptions, Source};
 use crate::config::{Config, Database, EnvironmentConfig, HOUSEKEEPING};
-use crate::deploy::Method;
+use crate::deploy::DeployKind;
 use crate::domain::chain;
 use crate::domain::check_setting;
 use crate::git::Credentials;
-use crate::observe::{Event, What};
+use crate::observe::{Event, EventKind};
 use crate::python::Pythons;
 use crate::server::Server;
 
@@ -185,20 +185,20 @@ async fn up(
         show.event(&event);
         let Event { environment, what } = event;
         match what {
-            What::CompileDone(done) => match done.version {
+            EventKind::CompileDone(done) => match done.version {
                 Some(version) => awaited = Some(Awaited::Version(version)),
                 None if arguments.once => break ExitCode::from(FAILED),
                 None => {}
             },
-            What::FetchFailed { .. } if arguments.once => break ExitCode::from(TROUBLE),
+            EventKind::FetchFailed { .. } if arguments.once => break ExitCode::from(TROUBLE),
             // After a restart on a commit that is compiled already, whoever types `up` wants to know that the host is
             // as it shall be: everything is verified once.
-            What::UpToDate { .. } if !is_verified && awaited.is_none() => {
+            EventKind::UpToDate { .. } if !is_verified && awaited.is_none() => {
                 is_verified = true;
                 let Some(engine) = server.app.engine(environment) else {
                     break ExitCode::from(TROUBLE);
                 };
-                match engine.deploy(Method::Verify, None).await {
+                match engine.deploy(DeployKind::Verify, None).await {
                     Ok(scheduled) => awaited = Some(Awaited::Round(scheduled.round)),
                     Err(error) if arguments.once => {
                         show.trouble(&error.to_string());
@@ -207,7 +207,7 @@ async fn up(
                     Err(_) => {}
                 }
             }
-            What::Settled(summary) if arguments.once => {
+            EventKind::Settled(summary) if arguments.once => {
                 let is_awaited = match awaited {
                     Some(Awaited::Version(version)) => summary.version >= version,
                     Some(Awaited::Round(round)) => summary.round >= round,

@@ -9,8 +9,7 @@ use tokio_util::sync::CancellationToken;
 use super::network::{Access, Proxy};
 use super::run::{Context, Failure, Stages, begin, blocking, checkouts, folder_of};
 use super::worker::Pool;
-use crate::deploy;
-use crate::domain::{EnvironmentId, Timestamp, chain};
+use crate::domain::{EnvironmentId, Timestamp, VersionCode, chain};
 use crate::files;
 use crate::git::{self, Reach};
 use crate::modules::{self, Inspection, Installed, Part, Progress};
@@ -80,7 +79,7 @@ pub(super) async fn install(
     }
     let (out, error) = match &ensured {
         Ok(None) => return Ok(None),
-        Ok(Some(installed)) => (told(installed), String::new()),
+        Ok(Some(installed)) => (summary(installed), String::new()),
         Err(error) => (String::new(), chain(error)),
     };
     let Open { name, tool, began } = parts.open;
@@ -177,7 +176,7 @@ async fn build_proxy(
 }
 
 /// What is in an environment, for the report.
-fn told(installed: &Installed) -> String {
+fn summary(installed: &Installed) -> String {
     let packages = installed.lock.packages.iter();
     let packages: Vec<String> = packages
         .map(|package| format!("{} {}", package.name, package.version))
@@ -205,8 +204,11 @@ pub async fn restore_modules(
         let Some(number) = environment.active_version else {
             return Ok(());
         };
-        let interpreter = deploy::interpreter_of(store, environment.id, number);
-        let interpreter = interpreter.await.map_err(|error| chain(&error))?;
+        let version = store.version_fetch(environment.id, number).await;
+        let Some(version) = version.map_err(|error| chain(&error))? else {
+            return Ok(());
+        };
+        let interpreter = VersionCode::read(version.modules).interpreter;
         let (Some(interpreter), Some(_)) = (interpreter, pool.python()) else {
             return Ok(());
         };
@@ -214,9 +216,7 @@ pub async fn restore_modules(
         if interpreter.is_file() {
             return Ok(());
         }
-        let version = store.version_fetch(environment.id, number).await;
-        let version = version.map_err(|error| chain(&error))?;
-        let Some(commit) = version.and_then(|version| version.commit_id) else {
+        let Some(commit) = version.commit_id else {
             return Ok(());
         };
         let source =

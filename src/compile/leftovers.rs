@@ -1,6 +1,6 @@
 //! What environments that are deleted leave on disk: checkouts, the links to them, Python environments, package caches and
 //! scratch folders at once; mirrors and what was recorded of folders when they are old, since another environment may
-//! come to follow the same. Source: deploy.md 1.2.
+//! come to follow the same. Source: docs/reference/deployment.md § 1.2.
 
 use std::collections::HashSet;
 use std::fs;
@@ -30,7 +30,7 @@ const BY_SOURCE: &[&str] = &["mirrors", "folders"];
 ///
 /// # Errors
 /// The store does not answer.
-pub async fn forget_environments(
+pub async fn gc_environments(
     store: &Store,
     data: &Path,
     in_use: &tokio::sync::RwLock<()>,
@@ -39,7 +39,7 @@ pub async fn forget_environments(
     let _alone = in_use.write().await;
     // Before it is asked what there is: an environment that is made meanwhile has nothing among it.
     let listed = data.to_owned();
-    let found = blocking(move || Found::below(&listed, age)).await;
+    let found = blocking(move || Leftovers::below(&listed, age)).await;
     let environments = store.environment_list().await?;
     let ids = environments.iter().map(|known| known.id);
     let names = ids.flat_map(|id| [id.to_string(), folder_of(data, id)]);
@@ -56,7 +56,7 @@ const TEMPORARY: Duration = Duration::from_secs(24 * 3600);
 
 /// Removes what is old of the folders that plugins may write to (their home and place for temporary files), and packages of
 /// ours that servers of other versions have unpacked. Blocks.
-pub fn sweep_python(data: &Path, age: Duration) {
+pub fn gc_python_runtimes(data: &Path, age: Duration) {
     for home in folders(&data.join("python/scratch")) {
         for path in entries(&home) {
             let name = path.file_name().and_then(|name| name.to_str());
@@ -103,13 +103,13 @@ pub(super) fn is_of_one(path: &Path) -> bool {
 }
 
 /// What may be left over.
-struct Found {
+struct Leftovers {
     of_environments: Vec<PathBuf>,
     /// Old ones.
     of_sources: Vec<PathBuf>,
 }
 
-impl Found {
+impl Leftovers {
     fn below(data: &Path, age: Duration) -> Self {
         let of_environments = BY_ID.iter().flat_map(|folder| entries(&data.join(folder)));
         let of_environments = of_environments.filter(|path| is_of_one(path));
@@ -156,10 +156,10 @@ mod tests {
             fs::create_dir_all(data.join("runtime").join(name)).unwrap();
             std::thread::sleep(Duration::from_millis(20));
         }
-        sweep_python(data, Duration::from_secs(60));
+        gc_python_runtimes(data, Duration::from_secs(60));
         assert_eq!(entries(&home).len(), 4);
         assert_eq!(entries(&data.join("runtime")).len(), 2);
-        sweep_python(data, Duration::ZERO);
+        gc_python_runtimes(data, Duration::ZERO);
         assert_eq!(entries(&home).len(), 0);
         assert_eq!(entries(&data.join("python/scratch/two")).len(), 0);
         assert_eq!(
@@ -202,7 +202,7 @@ mod tests {
         }
         fs::create_dir_all(data.join("checkouts/of nobody")).unwrap();
         let in_use = tokio::sync::RwLock::new(());
-        let forget = |age| forget_environments(&store, data, &in_use, age);
+        let forget = |age| gc_environments(&store, data, &in_use, age);
         assert_eq!(forget(Duration::ZERO).await.unwrap(), 0);
         store.environment_delete(deleted).await.unwrap();
         assert_eq!(forget(Duration::from_secs(3600)).await.unwrap(), 5);

@@ -17,11 +17,11 @@ mod source;
 mod worker;
 
 pub use install::restore_modules;
-pub use leftovers::{forget_environments, sweep_python};
+pub use leftovers::{gc_environments, gc_python_runtimes};
 pub use network::{Access, Grant, Proxy};
 pub use packages::{Packages, outer_environment};
 pub use redact::{MIN_REDACTED_CHARS, SecretVariables};
-pub use run::forget_checkouts;
+pub use run::gc_checkouts;
 pub use service::{Compiler, Options};
 pub use source::{Source, SourceError};
 #[doc(hidden)]

@@ -15,12 +15,12 @@ use super::next::inputs_digest;
 use super::redact::SecretVariables;
 use super::source::Head;
 use super::worker::{Job, JobDone, Pool};
-use crate::deploy::Python;
 use crate::domain::chain;
 use crate::domain::{EnvironmentId, Timestamp, environment_folder};
+use crate::executor::protocol::Python;
 use crate::files::folders;
 use crate::git::{self, Reach};
-use crate::observe::{Bus, CompileDone, RenderedDiagnostic, What};
+use crate::observe::{Bus, CompileDone, EventKind, RenderedDiagnostic};
 use crate::sandbox::Network;
 use crate::store::{self, Compile, CompileEnd, NewVersion, Outcome, Stage, Store, StoredResource};
 
@@ -60,7 +60,7 @@ pub(super) struct Stages<'a> {
 impl Stages<'_> {
     /// Tells that a stage begins which may take long: it is written when it is done.
     pub(super) fn tell(&self, name: &str, detail: String) {
-        let began = What::StageBegan {
+        let began = EventKind::StageBegan {
             compile: self.compile.id,
             name: name.to_owned(),
             detail,
@@ -97,7 +97,7 @@ impl Stages<'_> {
         }
         self.position += 1;
         let detail = out.lines().next().unwrap_or_default().to_owned();
-        let done = What::StageDone {
+        let done = EventKind::StageDone {
             compile: self.compile.id,
             name: name.to_owned(),
             duration: began.1.elapsed(),
@@ -128,7 +128,7 @@ pub(super) async fn run(
     );
     context.bus.emit(
         context.environment,
-        What::CompileStarted {
+        EventKind::CompileStarted {
             compile: compile.id,
             commit: short.clone(),
             summary: summary.clone(),
@@ -231,7 +231,7 @@ pub(super) async fn run(
     }
     context
         .bus
-        .emit(context.environment, What::CompileDone(report));
+        .emit(context.environment, EventKind::CompileDone(report));
     Ok(verdict)
 }
 
@@ -506,7 +506,7 @@ fn result_digest(export: &Export) -> String {
 }
 
 /// Removes the checkouts that no stored version of any environment names.
-pub async fn forget_checkouts(
+pub async fn gc_checkouts(
     store: &Store,
     data: &Path,
     in_use: &tokio::sync::RwLock<()>,
@@ -520,12 +520,12 @@ pub async fn forget_checkouts(
             return Ok(0);
         }
         // A version of this program of before kept them all in one folder.
-        let mut n_removed = git::forget_checkouts(&all, &keep)?;
+        let mut n_removed = git::gc_checkouts(&all, &keep)?;
         for folder in folders(&all)
             .into_iter()
             .filter(|path| leftovers::is_of_one(path))
         {
-            n_removed += git::forget_checkouts(&folder, &keep)?;
+            n_removed += git::gc_checkouts(&folder, &keep)?;
         }
         Ok::<_, git::Error>(n_removed)
     })

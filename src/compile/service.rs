@@ -20,11 +20,10 @@ use super::redact::SecretVariables;
 use super::run::{self, Context, blocking};
 use super::source::{Head, Source};
 use super::worker::Pool;
-use crate::deploy::Engine;
 use crate::domain::chain;
-use crate::domain::{EnvironmentId, Interval, Timestamp};
+use crate::domain::{EnvironmentId, Interval, Timestamp, WakeHandle};
 use crate::git::{self, Credentials, Reach};
-use crate::observe::{Bus, What};
+use crate::observe::{Bus, EventKind};
 use crate::store::{CompileEnd, CompileRequest, Environment, Outcome, Store};
 
 /// What the compile loop of an environment is started with.
@@ -34,7 +33,8 @@ pub struct Options {
     pub store: Store,
     pub bus: Bus,
     pub pool: Pool,
-    pub engine: Engine,
+    /// Wakes the engine, which reads from the store which version is released.
+    pub engine: WakeHandle,
     /// Mirrors and checkouts are below it.
     pub data: PathBuf,
     /// How often to look without being told; zero: never.
@@ -68,7 +68,7 @@ impl Compiler {
         };
         let task = tokio::spawn(async move {
             loop {
-                let mut life = Loop::new(options.clone(), Arc::clone(&wake));
+                let mut life = CompileLoop::new(options.clone(), Arc::clone(&wake));
                 // A panic is a bug of ours; the environment must not be dead for it. All state is read anew.
                 match std::panic::AssertUnwindSafe(life.run())
                     .catch_unwind()
@@ -92,7 +92,7 @@ impl Compiler {
     }
 }
 
-struct Loop {
+struct CompileLoop {
     options: Options,
     wake: Arc<Notify>,
     /// The newest commit that was fetched, and when.
@@ -108,7 +108,7 @@ struct Loop {
 /// A compile that was begun this often without an end is given up.
 const MAX_ATTEMPTS: i64 = 10;
 
-impl Loop {
+impl CompileLoop {
     fn new(options: Options, wake: Arc<Notify>) -> Self {
         Self {
             options,
@@ -139,7 +139,7 @@ impl Loop {
                     let message = format!("the compile loop cannot go on: {}", chain(&error));
                     self.options
                         .bus
-                        .emit(self.options.environment, What::Trouble { message });
+                        .emit(self.options.environment, EventKind::Trouble { message });
                     tracing::error!(environment.id = %self.options.environment, error = chain(&error), "the compile loop cannot go on; trying again");
                     tokio::select! {
                         () = tokio::time::sleep(Duration::from_secs(1)) => {}
@@ -326,7 +326,7 @@ impl Loop {
                 let commit = commit.chars().take(8).collect();
                 self.options
                     .bus
-                    .emit(id, What::UpToDate { commit, version });
+                    .emit(id, EventKind::UpToDate { commit, version });
             }
         }
         store.look_done(id, &look).await
@@ -377,7 +377,7 @@ impl Loop {
                 tracing::error!(environment.id = %id, n_failures, "cannot fetch the repository: {message}");
                 self.options.bus.emit(
                     id,
-                    What::FetchFailed {
+                    EventKind::FetchFailed {
                         message: message.clone(),
                     },
                 );

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use crate::git::{
-    self, CommitId, CommitInfo, Credentials, FetchOptions, LocalPolicy, Mirror, Policy, Reach,
-    Repository, RepositoryUrl,
+    self, AddressPolicy, CommitId, CommitInfo, Credentials, FetchOptions, LocalPolicy, Mirror,
+    Reach, Repository, RepositoryUrl,
 };
 
 /// A place to get commits from.
@@ -87,7 +87,7 @@ impl Source {
 
     fn repository(url: &str, branch: Option<&str>) -> Result<Self, SourceError> {
         // Who names a repository here runs the server or holds its configuration.
-        let policy = Policy {
+        let policy = AddressPolicy {
             http: true,
             local: LocalPolicy::Anywhere,
         };

@@ -127,7 +127,7 @@ pub(super) fn pool(section: &CompileSection) -> Result<PoolOptions, Fault> {
 /// What a compile of one line needs: the limit counts what is mapped, a stack of 256 MiB among it.
 const MIN_MEMORY_MIB: u64 = 1024;
 
-/// Source: deploy.md 5.7.
+/// Source: docs/reference/deployment.md § 5.7.
 pub(super) fn facts(section: &FactsSection) -> Result<FactTimes, Fault> {
     let mut times = FactTimes::default();
     if let Some(expire) = &section.expire {

@@ -1,11 +1,11 @@
 //! What handlers ask of the server: they have no address and no token of it, their calls of the API come the way that
-//! their results do. Source: python-sdk.md 2.8, rest-api.md 1.7.
+//! their results do. Source: docs/reference/python.md § 2.8, docs/reference/rest.md § 1.7.
 
 use serde_json::{Map, Value, json};
 
-use super::bounds::{self, MAX_DISCOVERED, MAX_FACTS};
-use super::engine::Loop;
+use super::engine::Reconciler;
 use crate::domain::{EnvironmentId, ParameterId, ResourceId, Timestamp, chain};
+use crate::executor::bounds::{self, MAX_DISCOVERED, MAX_FACTS};
 use crate::store::{self, Discovered, Fact};
 
 /// Of an answer to a handler, as JSON.
@@ -56,9 +56,9 @@ pub fn discovered_input(value: &Value) -> Result<Discovered, String> {
     })
 }
 
-impl Loop {
+impl Reconciler {
     /// HTTP status and body, as the API would answer.
-    pub(super) async fn asked(
+    pub(super) async fn handle_api_call(
         &mut self,
         method: &str,
         arguments: &Map<String, Value>,

@@ -1,5 +1,5 @@
 //! The Python code that a version's handlers are made of, and what of it an agent gets: the modules that the types of its
-//! resources need. Source: deploy.md 5.1, 5.2; issue 4, 6.
+//! resources need. Source: docs/reference/deployment.md § 5.1, § 5.2; issue 4, 6.
 //!
 //! A version names the content of each Python file, which is in the file store (`files`): neither a checkout nor a
 //! repository is needed to run it.
@@ -9,76 +9,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
 use steward_compiler::PythonRuntime;
 
-use crate::domain::EnvironmentId;
+use crate::domain::{EnvironmentId, VersionCode};
+use crate::executor::agent_code::AgentCode;
 use crate::files;
 use crate::store::{self, Store};
-
-/// The Python code of a version's handlers, as the version stores it.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub struct VersionCode {
-    /// That of the environment with the packages that the modules need; without one, the server's.
-    pub interpreter: Option<PathBuf>,
-    pub modules: Vec<CodeModule>,
-    /// The names of the modules that each resource type needs. `None`, as versions of before have it: all of them.
-    #[serde(default)]
-    pub types: Option<BTreeMap<String, Vec<String>>>,
-}
-
-/// The Python code of one module.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CodeModule {
-    /// Of the language, `net`.
-    pub name: String,
-    /// Parents come before children.
-    pub files: Vec<CodeFile>,
-}
-
-/// One Python file.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CodeFile {
-    /// Dotted import name, `inmanta_plugins.net.ip`.
-    pub module: String,
-    /// It is an `__init__.py`.
-    pub package: bool,
-    #[serde(flatten)]
-    pub content: Content,
-}
-
-/// Where the text of a Python file is.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Content {
-    /// In the file store, by this name.
-    Sha1(String),
-    /// In a file, as versions of before had it.
-    Path(PathBuf),
-}
-
-impl VersionCode {
-    /// The contents of the file store that it needs.
-    pub fn contents(&self) -> impl Iterator<Item = &str> {
-        let files = self.modules.iter().flat_map(|module| &module.files);
-        files.filter_map(|file| match &file.content {
-            Content::Sha1(name) => Some(name.as_str()),
-            Content::Path(_) => None,
-        })
-    }
-
-    /// From what a version has stored.
-    fn read(stored: serde_json::Value) -> Self {
-        // Versions of before had the modules alone.
-        let code = serde_json::from_value(stored.clone()).or_else(|_| {
-            serde_json::from_value(stored).map(|modules| VersionCode {
-                modules,
-                ..VersionCode::default()
-            })
-        });
-        code.unwrap_or_default()
-    }
-}
 
 /// The Python code of a version, by agent.
 #[derive(Default)]
@@ -87,15 +23,6 @@ pub(super) struct Code {
     agents: HashMap<String, Arc<AgentCode>>,
     /// For an agent that is not known.
     whole: Arc<AgentCode>,
-}
-
-/// The Python code of an agent. Agents whose types need the same share it.
-#[derive(Debug, Default)]
-pub(super) struct AgentCode {
-    /// The same for the same code.
-    pub(super) key: String,
-    pub(super) interpreter: Option<PathBuf>,
-    pub(super) modules: Vec<CodeModule>,
 }
 
 impl Code {
@@ -138,26 +65,6 @@ impl Code {
     }
 }
 
-impl AgentCode {
-    fn of(version: &VersionCode, is_needed: impl Fn(&str) -> bool) -> Self {
-        use sha2::{Digest, Sha256};
-        let modules = version.modules.iter();
-        let modules: Vec<CodeModule> = modules
-            .filter(|module| is_needed(&module.name))
-            .cloned()
-            .collect();
-        // Agents without Python code have no use for an environment of packages.
-        let interpreter = version.interpreter.clone();
-        let interpreter = interpreter.filter(|_| !modules.is_empty());
-        let text = serde_json::to_vec(&(&interpreter, &modules)).unwrap_or_default();
-        Self {
-            key: hex::encode(Sha256::digest(text)),
-            interpreter,
-            modules,
-        }
-    }
-}
-
 pub(super) async fn code_of(
     store: &Store,
     environment: EnvironmentId,
@@ -197,7 +104,7 @@ pub async fn needed_by_code(store: &Store) -> Result<Needed, store::Error> {
 
 /// Removes what executors laid out of the code of versions, and did not start a host with for `age`, and the bytecode of
 /// it. Blocks.
-pub fn sweep(data: &Path, age: Duration) {
+pub fn gc_code_folders(data: &Path, age: Duration) {
     let code = data.join("code");
     for folder in files::folders(&code) {
         if files::is_older(&folder, age) {
@@ -221,21 +128,6 @@ pub fn sweep(data: &Path, age: Duration) {
     }
 }
 
-/// The interpreter that a version's code needs beside the server's.
-///
-/// # Errors
-/// The store does not answer.
-pub async fn interpreter_of(
-    store: &Store,
-    environment: EnvironmentId,
-    version: i64,
-) -> Result<Option<PathBuf>, store::Error> {
-    Ok(code_of(store, environment, version)
-        .await?
-        .version
-        .interpreter)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -251,13 +143,13 @@ mod tests {
             std::fs::create_dir_all(bytecode.join(name).join("m")).unwrap();
         }
         std::fs::create_dir_all(cache.join("usr/lib")).unwrap();
-        sweep(data, Duration::from_secs(60));
+        gc_code_folders(data, Duration::from_secs(60));
         assert_eq!(files::folders(&bytecode).len(), 2);
         std::fs::remove_dir(data.join("code/unused")).unwrap();
-        sweep(data, Duration::from_secs(60));
+        gc_code_folders(data, Duration::from_secs(60));
         assert_eq!(files::folders(&bytecode), [bytecode.join("used")]);
         assert!(cache.join("usr/lib").exists());
-        sweep(data, Duration::ZERO);
+        gc_code_folders(data, Duration::ZERO);
         assert_eq!(files::folders(&bytecode).len(), 0);
     }
 }

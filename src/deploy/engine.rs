@@ -9,7 +9,7 @@ mod dry_run;
 mod handle;
 mod results;
 
-pub use handle::{Engine, Method, Options, RequestError, Scheduled};
+pub use handle::{DeployKind, Engine, Options, RequestError, Scheduled};
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -19,39 +19,39 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use handle::Request;
-pub(in crate::deploy) use results::messages_json;
 
 use results::Round;
 
 use super::Intent;
-use super::bounds::Daily;
 use super::code::{Code, code_of};
-use super::executor::{Executor, Message, Task};
 use super::facts::{self, Facts};
-use super::replies::Held;
-use super::schedule::{Policy, Priority, Run, Schedule, Which};
+use super::schedule::{Priority, RetryPolicy, Run, Schedule, Selection};
 use crate::domain::{ActionId, DryRunId, EnvironmentId, Settings, Timestamp, chain};
-use crate::observe::{Bus, ResourceDone, What};
+use crate::executor::bounds::Daily;
+use crate::executor::link::{Executor, Message};
+use crate::executor::protocol::Task;
+use crate::executor::replies::Held;
+use crate::observe::{Bus, EventKind, ResourceDone};
 use crate::store::{self, ActionEnd, ActionStart, Store};
 
 /// From reading the store to the end.
-async fn live(
+async fn run_until_stopped(
     options: &Options,
     requests: &mut mpsc::UnboundedReceiver<Request>,
 ) -> Result<(), store::Error> {
     let (messages, executor_messages) = mpsc::unbounded_channel();
-    let mut engine = Loop::restore(options, messages).await?;
+    let mut engine = Reconciler::restore(options, messages).await?;
     engine.run(requests, executor_messages).await;
     Ok(())
 }
 
 /// A run in progress.
-struct Open {
+struct InFlight {
     run: Run,
     started: Timestamp,
 }
 
-pub(super) struct Loop {
+pub(super) struct Reconciler {
     pub(super) environment: EnvironmentId,
     pub(super) store: Store,
     bus: Bus,
@@ -60,7 +60,7 @@ pub(super) struct Loop {
     pub(super) executor: Executor,
     pub(super) code: Code,
     halted: bool,
-    open: HashMap<ActionId, Open>,
+    open: HashMap<ActionId, InFlight>,
     dry_runs: HashMap<ActionId, DryRunId>,
     pub(super) facts: Facts,
     shutdown: CancellationToken,
@@ -84,7 +84,7 @@ const MESSAGES_AT_ONCE: usize = 10_000;
 /// How long shutdown waits for running tasks.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-impl Loop {
+impl Reconciler {
     async fn restore(
         options: &Options,
         messages: mpsc::UnboundedSender<Message>,
@@ -175,7 +175,7 @@ impl Loop {
             }
             // Nothing is begun whose result could not be written.
             if !self.halted && self.store.is_usable().is_ok() {
-                self.pump().await;
+                self.start_ready_runs().await;
             }
             self.flush().await;
             self.settle();
@@ -202,12 +202,12 @@ impl Loop {
                 },
                 message = messages.recv() => {
                     if let Some(message) = message {
-                        self.hear(message).await;
+                        self.on_message(message).await;
                     }
                     // So many at once, so that nobody can keep us from everything else.
                     for _ in 0..MESSAGES_AT_ONCE {
                         let Ok(message) = messages.try_recv() else { break };
-                        self.hear(message).await;
+                        self.on_message(message).await;
                     }
                 }
                 () = tokio::time::sleep(wait) => {}
@@ -288,7 +288,7 @@ impl Loop {
         );
         self.bus.emit(
             self.environment,
-            What::Activated {
+            EventKind::Activated {
                 version: number,
                 n_new: activation.n_new,
                 n_updated: activation.n_updated,
@@ -312,13 +312,13 @@ impl Loop {
         if self.next_deploy_cron.is_some_and(|due| due <= now) {
             let reason = "a global deploy was triggered by a cron expression";
             self.schedule
-                .request(Which::Dirty, Priority::IntervalDeploy, reason, None);
+                .request(Selection::Dirty, Priority::IntervalDeploy, reason, None);
             self.plan_crons(now);
         }
         if self.next_repair_cron.is_some_and(|due| due <= now) {
             let reason = "a global repair was triggered by a cron expression";
             self.schedule
-                .request(Which::All, Priority::IntervalRepair, reason, None);
+                .request(Selection::All, Priority::IntervalRepair, reason, None);
             self.plan_crons(now);
         }
     }
@@ -329,7 +329,7 @@ impl Loop {
     }
 
     /// Hands out all that may run.
-    async fn pump(&mut self) {
+    async fn start_ready_runs(&mut self) {
         for run in self.schedule.take() {
             self.begin_round();
             let started = Timestamp::now();
@@ -356,14 +356,14 @@ impl Loop {
                 reason: run.reason.clone(),
                 limit_ms: self.limit_ms(),
             };
-            self.open.insert(run.action, Open { run, started });
+            self.open.insert(run.action, InFlight { run, started });
             self.executor.run(task, &code).await;
         }
     }
 
     fn request(
         &mut self,
-        method: Method,
+        method: DeployKind,
         agents: Option<BTreeSet<String>>,
     ) -> Result<Scheduled, RequestError> {
         if self.halted {
@@ -382,13 +382,21 @@ impl Loop {
         }
         let round = self.begin_round();
         let (which, priority, reason) = match method {
-            Method::Deploy => (
-                Which::Dirty,
+            DeployKind::Deploy => (
+                Selection::Dirty,
                 Priority::UserDeploy,
                 "user requested a deploy",
             ),
-            Method::Verify => (Which::All, Priority::UserRepair, "the server was started"),
-            Method::Repair => (Which::All, Priority::UserRepair, "user requested a repair"),
+            DeployKind::Verify => (
+                Selection::All,
+                Priority::UserRepair,
+                "the server was started",
+            ),
+            DeployKind::Repair => (
+                Selection::All,
+                Priority::UserRepair,
+                "user requested a repair",
+            ),
         };
         let agents = self
             .schedule
@@ -420,7 +428,7 @@ impl Loop {
         let deadline = tokio::time::Instant::now() + PATIENCE;
         while !self.open.is_empty() {
             match tokio::time::timeout_at(deadline, messages.recv()).await {
-                Ok(Some(message)) => self.hear(message).await,
+                Ok(Some(message)) => self.on_message(message).await,
                 Ok(None) | Err(_) => break,
             }
         }
@@ -460,8 +468,8 @@ fn blocked_ids(intents: &[Intent]) -> BTreeSet<String> {
     blocked
 }
 
-fn policy(settings: &Settings) -> Policy {
-    Policy {
+fn policy(settings: &Settings) -> RetryPolicy {
+    RetryPolicy {
         deploy: settings.deploy_interval().every(),
         repair: settings.repair_interval().every(),
         backoff: settings.retry_backoff(),

@@ -1,4 +1,5 @@
-//! Facts of resources: when handlers are asked for them, and what follows when one is known. Source: deploy.md 5.7.
+//! Facts of resources: when handlers are asked for them, and what follows when one is known.
+//! Source: docs/reference/deployment.md § 5.7.
 //!
 //! A handler tells facts in any run. It is asked for them when somebody wants one that is missing or old, when one grows
 //! old, and for what the model of the version in force could not know. A fact that this version waits for queues a compile.
@@ -10,10 +11,10 @@ use std::time::Instant;
 use steward_compiler::protocol::HandlerOutcome;
 use tokio::sync::Notify;
 
-use super::bounds::bound;
-use super::engine::{Loop, messages_json};
-use super::executor::{Task, TaskDone};
+use super::engine::Reconciler;
 use crate::domain::{ActionId, EnvironmentId, FactTimes, HandlerStatus, Timestamp, chain};
+use crate::executor::bounds::bound;
+use crate::executor::protocol::{Task, TaskDone};
 use crate::store::{self, ActionEnd, ActionStart, CompileRequest, Store};
 
 /// (resource, name of the fact)
@@ -100,7 +101,7 @@ pub(super) fn facts_of(outcome: &HandlerOutcome) -> Vec<(String, String, bool)> 
         .collect()
 }
 
-impl Loop {
+impl Reconciler {
     /// Asks for what grows old, and for what the model waits for.
     pub(super) async fn renew_facts(&mut self, now: Timestamp) -> Result<(), store::Error> {
         let before = Timestamp(now.0 - self.facts.times.renew.as_micros() as i64);
@@ -168,7 +169,7 @@ impl Loop {
             self.daily.share(&done.resource_id, Timestamp::now()),
         );
         let status = HandlerStatus::parse(&outcome.status).unwrap_or(HandlerStatus::Failed);
-        let messages = messages_json(&outcome.logs);
+        let messages = crate::executor::bounds::messages_json(&outcome.logs);
         self.daily.add(&done.resource_id, messages.len());
         let end = ActionEnd {
             id: done.action,

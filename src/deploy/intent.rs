@@ -17,7 +17,7 @@ pub struct Intent {
     pub attribute_hash: String,
     pub requires: Vec<String>,
     pub is_undefined: bool,
-    /// Its runs are events for its dependents. Missing: false (deploy.md 4.5).
+    /// Its runs are events for its dependents. Missing: false (docs/reference/deployment.md § 4.5).
     pub send_event: bool,
     /// It runs again on such events. Missing: true.
     pub receive_events: bool,

@@ -5,19 +5,13 @@
 //! of the process that runs handlers. Nothing here knows how a version came to be.
 
 mod ask;
-pub mod bounds;
 mod code;
 mod engine;
-mod executor;
 mod facts;
 mod intent;
-mod replies;
 mod schedule;
 
 pub use ask::{discovered_input, fact_json};
-pub use code::{
-    CodeFile, CodeModule, Content, Needed, VersionCode, interpreter_of, needed_by_code, sweep,
-};
-pub use engine::{Engine, Method, Options, RequestError, Scheduled};
-pub use executor::{BEAT, ExecutorCommand, ExecutorReply, Python, Task, TaskDone};
+pub use code::{Needed, gc_code_folders, needed_by_code};
+pub use engine::{DeployKind, Engine, Options, RequestError, Scheduled};
 pub use intent::Intent;

@@ -2,7 +2,7 @@
 //!
 //! Events go in (a version, an end of a run, a request, a tick of the clock), [`Run`]s come out of [`Schedule::take`].
 //! One run at a time an agent; a resource waits while one that it requires is scheduled; what failed is tried again on
-//! its timer, what is good is verified on its own. Source: deploy.md 3.4 and 4.
+//! its timer, what is good is verified on its own. Source: docs/reference/deployment.md § 3.4 and § 4.
 
 mod entry;
 mod graph;
@@ -15,9 +15,9 @@ use std::time::Duration;
 use super::Intent;
 use crate::domain::{ActionId, Blocked, HandlerStatus, Timestamp};
 use crate::store::ResourceState;
-use entry::{Entry, Phase};
+use entry::{Phase, ScheduledResource};
 
-/// Lower runs first. Source: deploy.md 4.2.
+/// Lower runs first. Source: docs/reference/deployment.md § 4.2.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Priority {
     UserDeploy,
@@ -29,7 +29,7 @@ pub enum Priority {
 
 /// Which resources a request is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Which {
+pub enum Selection {
     /// Those not in their desired state.
     Dirty,
     /// All that are not blocked.
@@ -38,7 +38,7 @@ pub enum Which {
 
 /// How often, of an environment's settings.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Policy {
+pub struct RetryPolicy {
     /// `None`: never, or by cron.
     pub deploy: Option<Duration>,
     pub repair: Option<Duration>,
@@ -93,13 +93,13 @@ struct Queue {
 /// The scheduling state of one environment.
 #[derive(Debug, Default)]
 pub struct Schedule {
-    entries: Vec<Option<Entry>>,
+    entries: Vec<Option<ScheduledResource>>,
     by_id: HashMap<String, Index>,
     queues: BTreeMap<String, Queue>,
     timers: BTreeSet<(Timestamp, Index)>,
     /// Runs in progress whose resource left the model.
     orphans: HashMap<ActionId, String>,
-    policy: Policy,
+    policy: RetryPolicy,
     version: i64,
     sequence: u64,
     n_running: usize,
@@ -113,7 +113,7 @@ impl Schedule {
         intents: Vec<Intent>,
         states: Vec<ResourceState>,
         changes: &HashMap<String, Timestamp>,
-        policy: Policy,
+        policy: RetryPolicy,
         paused: impl IntoIterator<Item = String>,
         now: Timestamp,
     ) -> Self {
@@ -139,7 +139,7 @@ impl Schedule {
         for index in schedule.indices() {
             let entry = schedule.entry_mut(index);
             entry.last_change = changes.get(&entry.intent.resource_id).copied();
-            // The recovery that it waits for may be past: it is tried once. Source: deploy.md 3.4.
+            // The recovery that it waits for may be past: it is tried once. Source: docs/reference/deployment.md § 3.4.
             if entry.state.blocked == Blocked::TemporarilyBlocked {
                 entry.state.blocked = Blocked::NotBlocked;
             }
@@ -196,7 +196,7 @@ impl Schedule {
     }
 
     /// New interval settings: all timers are planned anew.
-    pub fn set_policy(&mut self, policy: Policy, now: Timestamp) {
+    pub fn set_policy(&mut self, policy: RetryPolicy, now: Timestamp) {
         if policy == self.policy {
             return;
         }
@@ -308,7 +308,7 @@ impl Schedule {
     /// `agents`: only these; `None`: all.
     pub fn request(
         &mut self,
-        which: Which,
+        which: Selection,
         priority: Priority,
         reason: &str,
         agents: Option<&BTreeSet<String>>,
@@ -317,8 +317,8 @@ impl Schedule {
         for index in self.indices() {
             let entry = self.entry(index);
             let wanted = match which {
-                Which::Dirty => entry.is_dirty(),
-                Which::All => entry.state.blocked != Blocked::Blocked,
+                Selection::Dirty => entry.is_dirty(),
+                Selection::All => entry.state.blocked != Blocked::Blocked,
             };
             if wanted && agents.is_none_or(|agents| agents.contains(&entry.intent.agent)) {
                 touched.insert(entry.intent.agent.clone());
@@ -444,7 +444,8 @@ impl Schedule {
         Some(self.entry(index).state.clone())
     }
 
-    /// An event for each direct dependent, or recovery of those that wait for this one. Source: deploy.md 4.5.
+    /// An event for each direct dependent, or recovery of those that wait for this one.
+    /// Source: docs/reference/deployment.md § 4.5.
     fn notify_dependents(
         &mut self,
         index: Index,
@@ -478,13 +479,13 @@ impl Schedule {
             .collect()
     }
 
-    fn entry(&self, index: Index) -> &Entry {
+    fn entry(&self, index: Index) -> &ScheduledResource {
         self.entries[index.0 as usize]
             .as_ref()
             .expect("an index of a resource that is in the model")
     }
 
-    fn entry_mut(&mut self, index: Index) -> &mut Entry {
+    fn entry_mut(&mut self, index: Index) -> &mut ScheduledResource {
         self.entries[index.0 as usize]
             .as_mut()
             .expect("an index of a resource that is in the model")

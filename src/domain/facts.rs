@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-/// Source: deploy.md 5.7; the options `fact-expire`, `fact-renew` and `fact-resource-block` of the reference.
+/// Source: docs/reference/deployment.md § 5.7; the options `fact-expire`, `fact-renew` and `fact-resource-block` of
+/// the reference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FactTimes {
     /// A fact older than this counts as unknown, if it may expire.

@@ -1,5 +1,6 @@
 //! Ids, states and settings: plain data, and the one place that reads the clock.
 
+mod code;
 mod data_dir;
 mod error;
 mod facts;
@@ -9,7 +10,9 @@ mod resource_id;
 mod settings;
 mod state;
 mod time;
+mod wake;
 
+pub use code::{CodeFile, CodeModule, Content, VersionCode};
 pub use data_dir::environment_folder;
 pub use error::chain;
 pub use facts::FactTimes;
@@ -21,3 +24,4 @@ pub use settings::{
 };
 pub use state::{Blocked, Change, CompileState, HandlerStatus, LastRun};
 pub use time::Timestamp;
+pub use wake::WakeHandle;

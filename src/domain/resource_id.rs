@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// The identity of a resource, without a version. Source: language.md 12.2.
+/// The identity of a resource, without a version. Source: docs/reference/language.md § 12.2.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ResourceId(String);

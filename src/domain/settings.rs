@@ -1,4 +1,4 @@
-//! The settings of an environment. Source: deploy.md 1.5, rest-api.md 3.1.
+//! The settings of an environment. Source: docs/reference/deployment.md § 1.5, docs/reference/rest.md § 3.1.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

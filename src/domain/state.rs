@@ -1,4 +1,4 @@
-//! The states of compiles and resources, with the words of deploy.md 3.2.
+//! The states of compiles and resources, with the words of docs/reference/deployment.md § 3.2.
 
 macro_rules! words {
     ($($(#[$doc:meta])* $name:ident { $($variant:ident = $word:literal),* $(,)? })*) => {$(
@@ -63,7 +63,7 @@ words! {
 }
 
 impl HandlerStatus {
-    /// Source: deploy.md 3.2.
+    /// Source: docs/reference/deployment.md § 3.2.
     pub fn last_run(self) -> LastRun {
         match self {
             Self::Deployed | Self::NonCompliant | Self::Dry => LastRun::Successful,

@@ -34,7 +34,7 @@ impl Timestamp {
         )
     }
 
-    /// ISO 8601 in any of the forms of rest-api.md 0.8: any single separator, naive is UTC.
+    /// ISO 8601 in any of the forms of docs/reference/rest.md § 0.8: any single separator, naive is UTC.
     pub fn parse(text: &str) -> Option<Self> {
         let mut text = text.trim().to_owned();
         if text.is_ascii() && text.len() > 10 && !matches!(text.as_bytes()[10], b'T' | b't') {
@@ -47,7 +47,7 @@ impl Timestamp {
 }
 
 impl fmt::Display for Timestamp {
-    /// `2026-11-21T02:56:06.725280+00:00`, as rest-api.md 0.8 wants it.
+    /// `2026-11-21T02:56:06.725280+00:00`, as docs/reference/rest.md § 0.8 wants it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let moment =
             DateTime::from_timestamp_micros(self.0).unwrap_or(DateTime::<chrono::Utc>::MAX_UTC);

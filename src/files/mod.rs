@@ -183,7 +183,7 @@ impl Files {
 }
 
 /// Takes the names that a text has in it out of a set.
-pub fn forget_named(names: &mut BTreeSet<String>, text: &str) {
+pub fn drop_named(names: &mut BTreeSet<String>, text: &str) {
     let is_hex = |c: char| matches!(c, '0'..='9' | 'a'..='f');
     for word in text.split(|c| !is_hex(c)).filter(|word| word.len() == 40) {
         names.remove(word);
@@ -268,7 +268,7 @@ mod tests {
     #[test]
     fn names_are_found_in_any_text() {
         let mut names = BTreeSet::from([NAME.to_owned(), NAME.replace('0', "1")]);
-        forget_named(
+        drop_named(
             &mut names,
             &format!("{{\"hash\": \"sha1:{NAME}\", \"x\": \"{NAME}0\"}}"),
         );

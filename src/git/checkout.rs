@@ -100,7 +100,7 @@ pub fn checkout_with(
 
 /// Removes the checkouts in `dir` other than those of the trees to `keep`, and returns how many went. The caller
 /// keeps what is in use.
-pub fn forget_checkouts(dir: &Path, keep: &HashSet<TreeId>) -> Result<usize, Error> {
+pub fn gc_checkouts(dir: &Path, keep: &HashSet<TreeId>) -> Result<usize, Error> {
     let keep: HashSet<String> = keep.iter().map(TreeId::to_string).collect();
     let mut n_removed = 0;
     for (name, path) in entries(dir)? {
@@ -231,7 +231,7 @@ fn prepare(dir: &Path) -> Result<(), Error> {
     if fs::read_to_string(&stamp).is_ok_and(|stamped| stamped == boot) {
         return Ok(());
     }
-    forget_checkouts(dir, &HashSet::new())?;
+    gc_checkouts(dir, &HashSet::new())?;
     fs::write(&stamp, boot).map_err(Error::io("write", &stamp))
 }
 

@@ -7,7 +7,7 @@ pub use fetch::fetch;
 use std::collections::BTreeMap;
 
 use super::names::{Node, check_link, check_name};
-use super::url::{Policy, RepositoryUrl};
+use super::url::{AddressPolicy, RepositoryUrl};
 
 /// Any text as the URL of a repository, and any lines as the tree of one: a name, or `name -> target` for a link.
 pub fn git(bytes: &[u8]) {
@@ -35,12 +35,12 @@ pub fn git(bytes: &[u8]) {
 
 /// A URL that is accepted is the same when it is read again, and no option of a command.
 fn url(text: &str) {
-    if let Ok(url) = RepositoryUrl::parse(text, &Policy::default()) {
+    if let Ok(url) = RepositoryUrl::parse(text, &AddressPolicy::default()) {
         let shown = url.as_str();
         assert!(!shown.starts_with('-'), "{shown:?}");
         assert!(!shown.chars().any(char::is_control), "{shown:?}");
         assert!(url.host().is_none_or(|host| !host.starts_with('-')));
-        let again = RepositoryUrl::parse(shown, &Policy::default());
+        let again = RepositoryUrl::parse(shown, &AddressPolicy::default());
         assert!(again.is_ok_and(|again| again == url), "{shown:?}");
         let _ = url.identity();
     }

@@ -29,7 +29,7 @@ mod url;
 #[cfg(test)]
 mod tests;
 
-pub use checkout::{CheckoutLimits, checkout, checkout_with, forget_checkouts, submodules};
+pub use checkout::{CheckoutLimits, checkout, checkout_with, gc_checkouts, submodules};
 pub use error::{Error, printable};
 pub use local::{RepositoryKind, is_repository, local_watch_paths};
 pub use mirror::{FetchOptions, Mirror, check_branch};
@@ -38,4 +38,4 @@ pub use repository::{CommitId, CommitInfo, Repository, TreeId, commit_info, is_a
 pub use rules::{Reach, RepositoryRules};
 pub use snapshot::{SnapshotLimits, snapshot, snapshot_with};
 pub use transport::{Credentials, Login, check_ssh_file};
-pub use url::{LocalPolicy, Policy, RepositoryUrl, UrlError};
+pub use url::{AddressPolicy, LocalPolicy, RepositoryUrl, UrlError};

@@ -7,7 +7,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 
-use super::url::{LocalPolicy, Policy, RepositoryUrl, UrlError};
+use super::url::{AddressPolicy, LocalPolicy, RepositoryUrl, UrlError};
 
 /// Which hosts and folders are allowed. The default: hosts of the internet.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -35,7 +35,7 @@ impl RepositoryRules {
             [] => LocalPolicy::Denied,
             folders => LocalPolicy::Beneath(folders.to_vec()),
         };
-        let url = RepositoryUrl::parse(text, &Policy { http: false, local })?;
+        let url = RepositoryUrl::parse(text, &AddressPolicy { http: false, local })?;
         match url.host() {
             Some(host) if !self.allow_private && is_named_private(host) => {
                 Err(UrlError::PrivateHost)

@@ -14,7 +14,7 @@ const MAX_LENGTH: usize = 2048;
 
 /// What addresses an installation allows. The default is for a server: no local paths, http only to loopback.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Policy {
+pub struct AddressPolicy {
     /// Plain http to hosts other than loopback: whoever is on the way can change what is deployed.
     pub http: bool,
     pub local: LocalPolicy,
@@ -110,7 +110,7 @@ pub(super) enum Address {
 impl RepositoryUrl {
     /// Checks the address `text` of a repository. Reads no network, and the disk only to resolve the symlinks
     /// of a local path when the policy names folders.
-    pub fn parse(text: &str, policy: &Policy) -> Result<RepositoryUrl, UrlError> {
+    pub fn parse(text: &str, policy: &AddressPolicy) -> Result<RepositoryUrl, UrlError> {
         let text = text.trim_matches([' ', '\t']);
         check_characters(text)?;
         let address = match text.split_once("://") {
@@ -202,7 +202,7 @@ fn is_scheme(text: &str) -> bool {
             .all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.'))
 }
 
-fn parse_http(scheme: &str, rest: &str, policy: &Policy) -> Result<Address, UrlError> {
+fn parse_http(scheme: &str, rest: &str, policy: &AddressPolicy) -> Result<Address, UrlError> {
     let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
     if authority.contains('@') {
         return Err(UrlError::Credentials);
@@ -312,7 +312,7 @@ fn check_ssh_path(path: &str) -> Result<String, UrlError> {
     Ok(path.to_owned())
 }
 
-fn parse_file(rest: &str, policy: &Policy) -> Result<Address, UrlError> {
+fn parse_file(rest: &str, policy: &AddressPolicy) -> Result<Address, UrlError> {
     let path = match rest.split_once('/') {
         Some(("" | "localhost", _)) => &rest[rest.find('/').unwrap_or_default()..],
         Some(_) | None => return Err(UrlError::Relative),
@@ -323,7 +323,7 @@ fn parse_file(rest: &str, policy: &Policy) -> Result<Address, UrlError> {
     parse_local(Path::new(&percent_decode(path)?), policy)
 }
 
-fn parse_local(path: &Path, policy: &Policy) -> Result<Address, UrlError> {
+fn parse_local(path: &Path, policy: &AddressPolicy) -> Result<Address, UrlError> {
     if matches!(policy.local, LocalPolicy::Denied) {
         return Err(UrlError::LocalNotAllowed);
     }

@@ -95,7 +95,7 @@ impl Environments {
             && let Ok(lock) = yaml::from_str(&text, &LIMITS)
             && environment.join("bin/python").exists()
         {
-            // It is in use: see `sweep`.
+            // It is in use: see `gc_venvs`.
             let _ = touch(&mark);
             return Ok(Some(Installed {
                 environment,
@@ -255,7 +255,7 @@ fn key(
 
 /// Removes the Python environments and package caches below a server's directory that nothing used for `age`, but the
 /// environments in `kept`, and what interrupted builds left. Blocks.
-pub fn sweep(data: &Path, kept: &[PathBuf], age: Duration) -> usize {
+pub fn gc_venvs(data: &Path, kept: &[PathBuf], age: Duration) -> usize {
     let mut n_removed = 0;
     for path in folders(&all_environments(data)) {
         // Of a version of this program that kept them all in one folder.

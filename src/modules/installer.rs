@@ -314,7 +314,7 @@ impl<'a> Installer<'a> {
     }
 }
 
-/// Source: language.md 11.2, `pip`.
+/// Source: docs/reference/language.md § 11.2, `pip`.
 fn check_sources(job: &Job<'_>) -> Result<(), Error> {
     let Job {
         requirements,

@@ -2,7 +2,7 @@
 //!
 //! What is asked for: the project's `requirements.txt`, those of the v1 modules in its module path, and as constraints the
 //! `requires` of `project.yml`. pip decides which versions fit; `steward.lock` keeps its decision: exact versions, commits,
-//! digests. Sources: language.md 11.2, 11.6; issue 4, 6 and 7.
+//! digests. Sources: docs/reference/language.md § 11.2, § 11.6; issue 4, 6 and 7.
 
 mod command;
 mod copy;
@@ -24,7 +24,7 @@ mod uv;
 
 pub use command::{BuildProxy, InstallSandbox};
 pub use credentials::credentials;
-pub use environment::{Environments, sweep};
+pub use environment::{Environments, gc_venvs};
 pub use hosts::MachineNetwork;
 pub use installer::Offline;
 pub use lock::{LOCK_FILE, Lock, Package, Source};

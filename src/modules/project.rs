@@ -37,7 +37,7 @@ pub struct Requirements {
     pub digest: String,
 }
 
-/// `pip:` of `project.yml`. Source: language.md 11.2.
+/// `pip:` of `project.yml`. Source: docs/reference/language.md § 11.2.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PipOptions {

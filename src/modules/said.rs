@@ -7,7 +7,7 @@ use super::Error;
 /// How pip begins its last words on a command that failed.
 const FAILED_COMMAND: &str = "error: subprocess-exited-with-error";
 /// What is told of a failure.
-const TOLD_BYTES: usize = 32 << 10;
+const MAX_OUTPUT_BYTES: usize = 32 << 10;
 
 /// An output, if it is one of success.
 pub(super) fn good(output: Output) -> Result<Output, Error> {
@@ -68,8 +68,8 @@ fn explained(said: &str, answered: &str) -> Error {
         message.push('\n');
         message.push_str(&who.collect::<Vec<_>>().join("\n"));
     }
-    if message.len() > TOLD_BYTES {
-        message.truncate(message.floor_char_boundary(TOLD_BYTES));
+    if message.len() > MAX_OUTPUT_BYTES {
+        message.truncate(message.floor_char_boundary(MAX_OUTPUT_BYTES));
         message.push_str("\n…");
     }
     if NETWORK.iter().any(|sign| said.contains(sign)) {

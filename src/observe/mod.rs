@@ -18,11 +18,11 @@ use crate::domain::{CompileId, EnvironmentId};
 #[derive(Debug, Clone)]
 pub struct Event {
     pub environment: EnvironmentId,
-    pub what: What,
+    pub what: EventKind,
 }
 
 #[derive(Debug, Clone)]
-pub enum What {
+pub enum EventKind {
     /// The repository cannot be reached or read; the next poll tries again.
     FetchFailed {
         message: String,
@@ -142,7 +142,7 @@ impl Default for Bus {
 }
 
 impl Bus {
-    pub fn emit(&self, environment: EnvironmentId, what: What) {
+    pub fn emit(&self, environment: EnvironmentId, what: EventKind) {
         // Nobody listening is fine.
         let _ = self.0.send(Event { environment, what });
     }

@@ -68,7 +68,7 @@ pub fn join(group: &Path) -> io::Result<()> {
 }
 
 /// Removes the groups of servers that were killed, with what is in them.
-pub fn sweep() {
+pub fn gc_groups() {
     let Some(own) = own() else {
         return;
     };

@@ -19,7 +19,7 @@
 //!   supervisor's (`process::supervisor`), who also ends what is left of them.
 //!
 //! A process enters the sandbox itself ([`enter`]), before it touches anything that is not ours; there is no way back.
-//! Sources: docs/reference/security.md 3; Landlock, seccomp(2), seccomp_unotify(2).
+//! Sources: docs/security.md; Landlock, seccomp(2), seccomp_unotify(2).
 
 mod attributes;
 mod files;

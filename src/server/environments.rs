@@ -1,34 +1,9 @@
 //! The environments of the configuration, brought into the store.
 
-use std::collections::BTreeMap;
-use std::sync::OnceLock;
-
-use super::app::{App, Hook, Looks};
+use crate::app::{App, Hook, RepositoryAccess};
 use crate::config::EnvironmentConfig;
 use crate::domain::{EnvironmentId, ProjectId};
 use crate::store::{self, Environment, NewEnvironment, Store};
-
-/// The webhooks that the configuration declares. One whose environment cannot run is as unknown as one that is not there.
-#[derive(Default)]
-pub struct Hooks(BTreeMap<String, OnceLock<Hook>>);
-
-impl Hooks {
-    /// All ids that there may ever be while the server runs.
-    pub(super) fn declared(ids: impl Iterator<Item = String>) -> Self {
-        Self(ids.map(|id| (id, OnceLock::new())).collect())
-    }
-
-    pub fn get(&self, id: &str) -> Option<&Hook> {
-        self.0.get(id)?.get()
-    }
-
-    pub(super) fn set(&self, id: &str, hook: Hook) {
-        if let Some(place) = self.0.get(id) {
-            // It is there already when an environment is taken in for the second time; the file is the same.
-            let _ = place.set(hook);
-        }
-    }
-}
 
 impl App {
     /// From now on an environment looks at its repository as the configuration says.
@@ -38,7 +13,7 @@ impl App {
         config: EnvironmentConfig,
     ) -> Result<(), store::Error> {
         let stored = self.store.environment_fetch(id).await?;
-        let looks = Looks {
+        let looks = RepositoryAccess {
             repo_url: stored.map(|stored| stored.repo_url).unwrap_or_default(),
             poll: config.poll,
             watch: config.watch,

@@ -41,12 +41,11 @@ async fn clean_up(app: &App) -> Result<(), store::Error> {
             .version_purge(environment.id, settings.versions_to_keep(), before)
             .await?;
     }
-    let n_checkouts = compile::forget_checkouts(&app.store, &app.data, &app.checkouts).await?;
+    let n_checkouts = compile::gc_checkouts(&app.store, &app.data, &app.checkouts).await?;
     if n_checkouts > 0 {
         tracing::info!(n_checkouts, "removed checkouts that no version needs");
     }
-    let n_left =
-        compile::forget_environments(&app.store, &app.data, &app.checkouts, UNUSED).await?;
+    let n_left = compile::gc_environments(&app.store, &app.data, &app.checkouts, UNUSED).await?;
     if n_left > 0 {
         tracing::info!(n_left, "removed what deleted environments had left");
     }
@@ -54,9 +53,9 @@ async fn clean_up(app: &App) -> Result<(), store::Error> {
     collect_files(app).await?;
     let data = app.data.clone();
     let swept = tokio::task::spawn_blocking(move || {
-        deploy::sweep(&data, UNUSED);
-        compile::sweep_python(&data, UNUSED);
-        modules::sweep(&data, &needed.environments, UNUSED)
+        deploy::gc_code_folders(&data, UNUSED);
+        compile::gc_python_runtimes(&data, UNUSED);
+        modules::gc_venvs(&data, &needed.environments, UNUSED)
     });
     if let Ok(n_environments @ 1..) = swept.await {
         tracing::info!(
@@ -79,7 +78,7 @@ async fn collect_files(app: &App) -> Result<(), store::Error> {
     let needed = deploy::needed_by_code(&app.store).await?;
     old.retain(|name| !needed.contents.contains(name));
     if !old.is_empty() {
-        let forget = |attributes: &str| files::forget_named(&mut old, attributes);
+        let forget = |attributes: &str| files::drop_named(&mut old, attributes);
         app.store.resource_attributes(forget).await?;
     }
     let collected = tokio::task::spawn_blocking(move || {

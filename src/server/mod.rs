@@ -1,9 +1,7 @@
 //! The one file that knows everything: opens the store, starts the loops, listens, and takes it all down again.
 
-mod app;
 mod data;
 mod environments;
-pub(crate) mod fuzzing;
 mod housekeeping;
 mod refused;
 
@@ -17,12 +15,9 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-pub use app::{App, Hook};
+pub use crate::app::{App, Hook};
+use crate::app::{Hooks, RefusedEnvironments};
 pub use data::check;
-pub use refused::Trouble;
-
-use environments::Hooks;
-use refused::Book;
 
 use crate::api;
 use crate::compile::Pool;
@@ -111,7 +106,7 @@ impl Server {
             tokio::task::spawn_blocking(move || python::precompile(&runtime));
         }
         process::hide();
-        process::cgroup::sweep();
+        process::cgroup::gc_groups();
         tracing::info!(
             "compiles, and pip with what it builds, are sandboxed by: {}",
             sandbox::support()
@@ -149,7 +144,7 @@ impl Server {
             data,
             shutdown: CancellationToken::new(),
             looks: Arc::default(),
-            refused: Book::default(),
+            refused: RefusedEnvironments::default(),
             digest_key,
             checkouts: Arc::default(),
         };
@@ -218,7 +213,7 @@ fn find_python(pythons: &Pythons, cache: &Path) -> Result<Option<PythonRuntime>,
 
 async fn hold(store: &Store) -> Result<(), Error> {
     for _ in 0..30 {
-        if store.hold_alone().await? {
+        if store.acquire_single_server_lock().await? {
             return Ok(());
         }
         tokio::time::sleep(Duration::from_secs(1)).await;

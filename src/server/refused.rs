@@ -4,13 +4,10 @@
 //! it stays as it is. [`run`] looks again on an interval, since a folder or the file of a secret may appear later; a mistake in
 //! the configuration file itself needs a restart. It owns nothing but its timer, and ends with the server.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::Notify;
-
-use super::App;
 use super::environments::{ensure_environment, find};
+use crate::app::{App, Entry};
 use crate::config::{EnvironmentConfig, Refused};
 use crate::domain::{EnvironmentId, chain};
 use crate::store::{self, Environment, NewEnvironment};
@@ -18,85 +15,7 @@ use crate::store::{self, Environment, NewEnvironment};
 /// How often it is looked whether a refused environment can run now: a few small files are read.
 const PAUSE: Duration = Duration::from_secs(10);
 
-/// The environments that cannot run.
-#[derive(Clone, Default)]
-pub(super) struct Book {
-    entries: Arc<Mutex<Vec<Entry>>>,
-    changed: Arc<Notify>,
-}
-
-#[derive(Clone)]
-struct Entry {
-    /// `None`: another environment has its name, or it has none that is good.
-    environment: Option<EnvironmentId>,
-    refused: Refused,
-}
-
-/// An environment that cannot run, for people.
-#[derive(Debug, Clone)]
-pub struct Trouble {
-    /// `None`: another environment has its name, or it has none that is good.
-    pub environment: Option<EnvironmentId>,
-    /// `project/name`.
-    pub name: String,
-    /// Of the configuration, such as `environments[0].repository`.
-    pub field: String,
-    pub message: String,
-}
-
-impl Book {
-    fn locked(&self) -> MutexGuard<'_, Vec<Entry>> {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn list(&self) -> Vec<Entry> {
-        self.locked().clone()
-    }
-
-    /// The entry whose declaration has this field is `now`, or is gone.
-    fn set(&self, refused: &Refused, now: Option<Entry>) {
-        let is_it = |entry: &Entry| {
-            (
-                &entry.refused.project,
-                &entry.refused.name,
-                entry.refused.is_named,
-            ) == (&refused.project, &refused.name, refused.is_named)
-        };
-        let mut entries = self.locked();
-        match (entries.iter().position(is_it), now) {
-            (Some(at), Some(now)) => entries[at] = now,
-            (Some(at), None) => drop(entries.remove(at)),
-            (None, Some(now)) => entries.push(now),
-            (None, None) => {}
-        }
-        drop(entries);
-        self.changed.notify_one();
-    }
-}
-
 impl App {
-    /// The environments of the configuration that cannot run, and why.
-    pub fn troubles(&self) -> Vec<Trouble> {
-        let trouble = |entry: Entry| Trouble {
-            environment: entry.environment,
-            name: entry.refused.shown(),
-            field: entry.refused.field,
-            message: entry.refused.message,
-        };
-        self.refused.list().into_iter().map(trouble).collect()
-    }
-
-    /// Why an environment cannot run; `None`: it can.
-    pub fn trouble(&self, id: EnvironmentId) -> Option<Trouble> {
-        let mut troubles = self.troubles().into_iter();
-        troubles.find(|trouble| trouble.environment == Some(id))
-    }
-
-    /// Waits until [`App::troubles`] may say something else. For one who waits.
-    pub async fn troubles_changed(&self) {
-        self.refused.changed.notified().await;
-    }
-
     /// Takes an environment of the configuration in, or notes why not. Its loops are not started yet.
     ///
     /// # Errors

@@ -180,7 +180,8 @@ impl Store {
     }
 
     /// Takes the oldest queued compile of an environment, with all others of equal key, and marks them running.
-    /// The first is the one to run; it is `update` when any is. Source: deploy.md 6.3 "Coalescing".
+    /// The first is the one to run; it is `update` when any is. Source: docs/reference/deployment.md § 6.3
+    /// "Coalescing".
     pub async fn compile_claim(&self, environment: EnvironmentId) -> Result<Vec<Compile>> {
         const MARK: &str = "UPDATE compile SET state = 'running', started_us = $2, attempts = attempts + 1 \
                             WHERE id = $1 AND state = 'queued'";

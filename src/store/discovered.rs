@@ -1,4 +1,4 @@
-//! What handlers of discovery resources found. Source: deploy.md 5.9.
+//! What handlers of discovery resources found. Source: docs/reference/deployment.md § 5.9.
 
 use serde_json::Value;
 

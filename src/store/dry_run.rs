@@ -1,4 +1,4 @@
-//! Dry runs and what they found. Source: deploy.md 5.10.
+//! Dry runs and what they found. Source: docs/reference/deployment.md § 5.10.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! Facts of resources, and parameters, which are facts of no resource. Source: deploy.md 5.7.
+//! Facts of resources, and parameters, which are facts of no resource. Source: docs/reference/deployment.md § 5.7.
 
 use serde_json::Value;
 use sqlx::FromRow;

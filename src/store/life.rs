@@ -55,7 +55,7 @@ impl Life {
 impl Store {
     /// Takes the database for this server alone, for as long as it is open; `false`: another one has it. SQLite is held
     /// by the lock on the data directory.
-    pub async fn hold_alone(&self) -> Result<bool> {
+    pub async fn acquire_single_server_lock(&self) -> Result<bool> {
         if let Db::Postgres { pool, .. } = &self.db {
             let mut connection = pool.acquire().await?.detach();
             let (held,): (bool,) = sqlx::query_as(LOCK).fetch_one(&mut connection).await?;

@@ -8,16 +8,16 @@ use sqlx::pool::PoolConnection;
 /// A task that is ended between the driver's `BEGIN` and its answer leaves a transaction which nobody holds: the next one
 /// on the connection fails (SQLite), or what is written next is never committed (PostgreSQL). And SQLite rolls back on its
 /// own when the disk is full, which the driver does not notice.
-pub(super) struct Whole<D: Database> {
+pub(super) struct ConnectionGuard<D: Database> {
     connection: PoolConnection<D>,
-    is_whole: bool,
+    is_clean: bool,
 }
 
-impl<D: Database> Whole<D> {
+impl<D: Database> ConnectionGuard<D> {
     pub(super) fn new(connection: PoolConnection<D>) -> Self {
         Self {
             connection,
-            is_whole: false,
+            is_clean: false,
         }
     }
 
@@ -26,13 +26,13 @@ impl<D: Database> Whole<D> {
     }
 
     pub(super) fn keep(&mut self) {
-        self.is_whole = true;
+        self.is_clean = true;
     }
 }
 
-impl<D: Database> Drop for Whole<D> {
+impl<D: Database> Drop for ConnectionGuard<D> {
     fn drop(&mut self) {
-        if !self.is_whole {
+        if !self.is_clean {
             self.connection.close_on_drop();
         }
     }
@@ -67,7 +67,7 @@ macro_rules! write {
 /// Before and after it is asked whether the database is still the one that was opened: what is said to be written is.
 ///
 /// On SQLite the transaction takes the write lock at once: a read that turns into a write fails instead of waiting. The
-/// connection is closed unless the transaction came to its end: see [`Whole`].
+/// connection is closed unless the transaction came to its end: see [`ConnectionGuard`].
 macro_rules! transaction {
     ($db:expr, $tx:ident => $body:expr) => {{
         $db.gate().check()?;
@@ -83,7 +83,7 @@ macro_rules! transaction {
         value
     }};
     ($pool:expr, $begin:literal, $tx:ident => $body:expr) => {{
-        let mut connection = $crate::store::macros::Whole::new($pool.acquire().await?);
+        let mut connection = $crate::store::macros::ConnectionGuard::new($pool.acquire().await?);
         let outcome = async {
             let mut transaction = sqlx::Connection::begin_with(connection.inner(), $begin).await?;
             let $tx = &mut *transaction;

@@ -42,7 +42,7 @@ pub use project::Project;
 pub use resource::StoredResource;
 pub use state::{Agent, ResourceState};
 pub use version::{NewVersion, SetChange, Version};
-pub use webhook::{Delivery, Look};
+pub use webhook::{Delivery, RefreshRequest};
 
 /// What went wrong with the database.
 #[derive(Debug, thiserror::Error)]

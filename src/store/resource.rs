@@ -9,7 +9,7 @@ use super::macros::read;
 use super::{Result, Store, document};
 use crate::domain::{EnvironmentId, Timestamp};
 
-/// A resource of a version. Source: language.md 12, deploy.md 2.2.
+/// A resource of a version. Source: docs/reference/language.md § 12, docs/reference/deployment.md § 2.2.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StoredResource {
     /// SHA-256 of the content, hex.

@@ -6,7 +6,7 @@ use super::macros::{read, write};
 use super::{Error, Result, Store};
 use crate::domain::{Blocked, EnvironmentId, LastRun, Timestamp};
 
-/// Source: deploy.md 3.1, layer 2.
+/// Source: docs/reference/deployment.md § 3.1, layer 2.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ResourceState {
     pub resource_id: String,
@@ -37,7 +37,7 @@ pub struct ResourceState {
 }
 
 impl ResourceState {
-    /// The old-style status. Source: deploy.md 3.3.
+    /// The old-style status. Source: docs/reference/deployment.md § 3.3.
     pub fn status(&self) -> &str {
         if self.orphaned_after.is_some() {
             "orphaned"
@@ -54,7 +54,7 @@ impl ResourceState {
         }
     }
 
-    /// `None` for an orphan. Source: deploy.md 3.3.
+    /// `None` for an orphan. Source: docs/reference/deployment.md § 3.3.
     pub fn compliance(&self) -> Option<&'static str> {
         if self.orphaned_after.is_some() {
             None
@@ -72,7 +72,7 @@ impl ResourceState {
     }
 }
 
-/// A logical queue of work. Source: deploy.md 1.4.
+/// A logical queue of work. Source: docs/reference/deployment.md § 1.4.
 #[derive(Debug, Clone, FromRow)]
 pub struct Agent {
     pub name: String,

@@ -40,7 +40,7 @@ pub struct NewVersion {
     pub release: bool,
 }
 
-/// What storing a version wrote: the laws of design.md 3 are about this.
+/// What storing a version wrote: the laws of docs/design.md § 3 are about this.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SetChange {
     pub n_sets_written: usize,
@@ -254,7 +254,8 @@ impl Store {
     /// Releases a stored version.
     ///
     /// # Errors
-    /// [`Error::NotFound`]; [`Error::Conflict`] when it is released, or older than a released one (deploy.md 2.6).
+    /// [`Error::NotFound`]; [`Error::Conflict`] when it is released, or older than a released one
+    /// (docs/reference/deployment.md § 2.6).
     pub async fn version_release(&self, environment: EnvironmentId, number: i64) -> Result<()> {
         const NEWEST: &str =
             "SELECT MAX(number) FROM version WHERE environment_id = $1 AND released_us IS NOT NULL";
@@ -349,7 +350,7 @@ impl Store {
     }
 
     /// Deletes versions beyond the newest `keep` besides the active and newest released one, with content that no other
-    /// version has, and actions older than `actions_before`. Source: deploy.md 2.7.
+    /// version has, and actions older than `actions_before`. Source: docs/reference/deployment.md § 2.7.
     pub async fn version_purge(
         &self,
         environment: EnvironmentId,

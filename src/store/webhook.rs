@@ -16,7 +16,7 @@ pub struct Delivery {
 
 /// A wish to look at a repository again.
 #[derive(Debug, Clone)]
-pub struct Look {
+pub struct RefreshRequest {
     pub requested_us: i64,
     /// `webhook`, `poll`, `watch`, `api`, `cron`, `start`.
     pub trigger_kind: String,
@@ -62,20 +62,22 @@ impl Store {
         Ok(())
     }
 
-    pub async fn look_fetch(&self, id: EnvironmentId) -> Result<Option<Look>> {
+    pub async fn look_fetch(&self, id: EnvironmentId) -> Result<Option<RefreshRequest>> {
         const SQL: &str = "SELECT requested_us, trigger_kind, message FROM repository_look WHERE environment_id = $1";
         let row: Option<(i64, String, String)> = read!(self.db, pool => {
             sqlx::query_as(SQL).bind(id.to_string()).fetch_optional(pool).await?
         });
-        Ok(row.map(|(requested_us, trigger_kind, message)| Look {
-            requested_us,
-            trigger_kind,
-            message,
-        }))
+        Ok(
+            row.map(|(requested_us, trigger_kind, message)| RefreshRequest {
+                requested_us,
+                trigger_kind,
+                message,
+            }),
+        )
     }
 
     /// Clears the mark, unless somebody asked again since `look` was read.
-    pub async fn look_done(&self, id: EnvironmentId, look: &Look) -> Result<()> {
+    pub async fn look_done(&self, id: EnvironmentId, look: &RefreshRequest) -> Result<()> {
         const SQL: &str =
             "DELETE FROM repository_look WHERE environment_id = $1 AND requested_us <= $2";
         write!(self.db, pool => sqlx::query(SQL).bind(id.to_string()).bind(look.requested_us).execute(pool).await?.rows_affected());

@@ -11,9 +11,7 @@ use notify::{RecursiveMode, Watcher};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use crate::compile::Compiler;
-use crate::domain::EnvironmentId;
-use crate::domain::chain;
+use crate::domain::{EnvironmentId, WakeHandle, chain};
 use crate::git;
 use crate::store::Store;
 
@@ -26,7 +24,7 @@ pub async fn watch(
     path: PathBuf,
     environment: EnvironmentId,
     store: Store,
-    compiler: Compiler,
+    compiler: WakeHandle,
     shutdown: CancellationToken,
 ) {
     let (sender, mut events) = mpsc::channel::<()>(1);

@@ -1,4 +1,4 @@
-//! `steward compile`, as compile-contract.md has it.
+//! `steward compile`, as docs/reference/compile-contract.md has it.
 
 use std::path::Path;
 
@@ -278,9 +278,18 @@ fn a_python_package_of_another_version_is_told_which_program_it_has() {
     };
     let (code, said) = answer_of_attached(&hello(ours - 1), "{}");
     let text = told(&said);
-    assert!(text.contains(&format!("version {} of the protocol, not {ours}", ours - 1)), "{text}");
-    assert!(text.contains(env!("CARGO_BIN_EXE_steward")) && text.contains("STEWARD_PROGRAM"), "{text}");
+    assert!(
+        text.contains(&format!("version {} of the protocol, not {ours}", ours - 1)),
+        "{text}"
+    );
+    assert!(
+        text.contains(env!("CARGO_BIN_EXE_steward")) && text.contains("STEWARD_PROGRAM"),
+        "{text}"
+    );
     assert_ne!(code, Some(0));
     let (_, said) = answer_of_attached(&hello(ours), "{\"of_tomorrow\": 1}");
-    assert!(told(&said).contains("unknown field `of_tomorrow`"), "{said}");
+    assert!(
+        told(&said).contains("unknown field `of_tomorrow`"),
+        "{said}"
+    );
 }

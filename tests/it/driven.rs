@@ -1,5 +1,5 @@
 //! Compiles that a Python process has run, as test tools of modules do: our package and the reference's find the same.
-//! Source: python-sdk.md 2.4, 7.
+//! Source: docs/reference/python.md § 2.4, § 7.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -5,10 +5,8 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use serde_json::json;
-use steward::deploy::{
-    CodeFile, CodeModule, Content, ExecutorCommand, ExecutorReply, Python, Task,
-};
-use steward::domain::{ActionId, EnvironmentId};
+use steward::domain::{ActionId, CodeFile, CodeModule, Content, EnvironmentId};
+use steward::executor::protocol::{ExecutorCommand, ExecutorReply, Python, Task};
 use steward_compiler::protocol;
 
 use crate::harness::{steward, wait_until};

@@ -1,4 +1,5 @@
-//! Facts and discovery, from Python handlers to the API and back into the model. Source: deploy.md 5.7, 5.9.
+//! Facts and discovery, from Python handlers to the API and back into the model.
+//! Source: docs/reference/deployment.md § 5.7, § 5.9.
 
 use serde_json::{Value, json};
 

@@ -198,7 +198,7 @@ fn a_conflict_names_who_wants_what_and_nothing_changes() {
     repo.write("requirements.txt", "inmanta-module-nowhere\n");
     let told = bad(run(repo.path(), &["project", "install"], Some(&wheels)));
     assert!(told.contains("inmanta-module-nowhere"), "{told}");
-    // Nowhere to install from. Source: language.md 11.2.
+    // Nowhere to install from. Source: docs/reference/language.md § 11.2.
     let told = bad(run(repo.path(), &["project", "install"], None));
     assert!(told.contains("pip.index-url"), "{told}");
 }

@@ -3,6 +3,8 @@
 //! [`analyze`] goes the way of a compile up to the resolved program and keeps what was understood.
 
 mod infer;
+mod python_plugins;
+mod python_text;
 
 pub use infer::{Frame, Infer, Static};
 
@@ -10,13 +12,15 @@ use std::sync::Arc;
 
 use crate::Options;
 use crate::diagnostics::{Fail, Failure, Warning};
+use crate::hir::plugin::PythonPlugins;
 use crate::hir::{self, Program};
 use crate::intern::Interner;
-use crate::plugins::{PythonPlugins, Scanned, scan};
 use crate::project::{self, Loaded, Project};
 use crate::runtime::Machine;
 use crate::span::Sources;
+use crate::stdlib::natives;
 use crate::world::World;
+pub use python_plugins::Scanned;
 
 pub struct Analysis {
     /// `None`: `project.yml` is not understood.
@@ -49,12 +53,20 @@ pub fn analyze(world: &dyn World) -> Analysis {
     let mut python = PythonPlugins::default();
     let mut plugins = Vec::new();
     for module in &loaded.modules {
-        let (mut scanned, mut namespaces) = scan(world, module);
+        let (mut scanned, mut namespaces) = python_plugins::scan(world, module);
         python.plugins.extend(scanned.iter().map(Scanned::callable));
         python.open_namespaces.append(&mut namespaces);
         plugins.append(&mut scanned);
     }
-    let (mut program, mistakes) = hir::build(&project, &loaded, sources, names, warnings, python);
+    let (mut program, mistakes) = hir::build(
+        &project,
+        &loaded,
+        sources,
+        names,
+        warnings,
+        natives(),
+        python,
+    );
     let mut warnings = std::mem::take(&mut program.warnings);
     let has_broken_syntax = loaded.has_broken_syntax;
     let mut program = Arc::new(program);

@@ -30,3 +30,26 @@ pub fn text(file: &str) -> Option<&'static str> {
         .find(|(_, name, _)| *name == file)
         .map(|(.., text)| *text)
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::pattern::compile;
+
+    #[test]
+    fn patterns_of_builtin_modules_are_right() {
+        let mut n_patterns = 0;
+        for (namespace, ..) in super::SOURCES {
+            let (_, text) = super::source(namespace).expect("it is there");
+            for token in crate::syntax::tokens(text) {
+                if token.kind == crate::syntax::token::Kind::Regex {
+                    let literal = &text[token.start as usize..token.end as usize];
+                    let pattern = &literal[literal.find('/').expect("it starts with one") + 1..];
+                    let pattern = &pattern[..pattern.len() - 1];
+                    assert_eq!(compile(pattern, true).err(), None, "{pattern}");
+                    n_patterns += 1;
+                }
+            }
+        }
+        assert!(n_patterns > 0);
+    }
+}

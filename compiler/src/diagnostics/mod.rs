@@ -127,7 +127,7 @@ impl Failure {
         self
     }
 
-    /// Lower is more important. Source: language.md 9.
+    /// Lower is more important. Source: docs/reference/language.md § 9.
     pub fn importance(&self) -> i32 {
         match self.kind {
             "ModuleLoadingException" => 5,

@@ -8,7 +8,7 @@ use crate::span::{Sources, Span};
 pub const MAX_ERRORS: usize = 1000;
 
 /// The first mistake that was met stays first: it is the one at which the language says that the compile ends. The others
-/// follow by importance and place (language.md 9.1). Consequences and repetitions are left out.
+/// follow by importance and place (docs/reference/language.md § 9.1). Consequences and repetitions are left out.
 pub fn in_order(found: Vec<Fail>, sources: &Sources) -> Vec<Fail> {
     let mut kept: Vec<Fail> = Vec::new();
     let mut seen = std::collections::HashSet::new();

@@ -1,5 +1,5 @@
 //! Resources that Python changes as objects: by dependency managers, and by classes that serialize in their own ways.
-//! Source: language.md 12.5, 12.8.
+//! Source: docs/reference/language.md § 12.5, § 12.8.
 
 use super::catalog::{Catalog, Requires};
 use super::fit::check_shaped;

@@ -1,12 +1,11 @@
 //! The resources of an export: what they were made of, their ids and attributes.
 
 use super::fields::{Computed, value_of, write, write_shaped};
-use super::plan::{Plan, plans};
-use super::registry::registrations;
 use crate::diagnostics::Fail;
 use crate::hash::Map;
 use crate::pages;
 use crate::protocol::OwnId;
+use crate::resources::{Plan, plans, registrations};
 use crate::runtime::Machine;
 use crate::types::{EntityId, InstId};
 
@@ -14,7 +13,7 @@ pub(super) type Requires = smallvec::SmallVec<[u32; 4]>;
 
 /// What happened to an instance that could be a resource.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fate {
+pub(super) enum ExportStatus {
     /// It is no resource.
     Other,
     Exported(u32),
@@ -23,7 +22,7 @@ pub(super) enum Fate {
 }
 
 /// A resource that will be written.
-pub(super) struct Found {
+pub(super) struct FoundResource {
     pub owner: InstId,
     /// Which plan of its entity.
     pub plan: u32,
@@ -39,7 +38,7 @@ const ID_BYTES: usize = 64;
 pub(super) struct Catalog {
     /// By entity.
     pub plans: Vec<Vec<Plan>>,
-    pub found: Vec<Found>,
+    pub found: Vec<FoundResource>,
     pub ids: String,
     pub computed: Map<u32, Computed>,
     /// Those that their classes made.
@@ -47,7 +46,7 @@ pub(super) struct Catalog {
     /// All that is stored of a resource that Python has changed as an object, sorted by name.
     shaped: Map<u32, Computed>,
     /// By instance.
-    pub fates: Vec<Fate>,
+    pub fates: Vec<ExportStatus>,
 }
 
 impl Catalog {
@@ -65,7 +64,7 @@ impl Catalog {
             computed: Map::default(),
             own_ids: Map::default(),
             shaped: Map::default(),
-            fates: vec![Fate::Other; machine.instances.len()],
+            fates: vec![ExportStatus::Other; machine.instances.len()],
         }
     }
 
@@ -77,7 +76,7 @@ impl Catalog {
         self.found[at].owner
     }
 
-    pub fn fate(&self, instance: InstId) -> Fate {
+    pub fn fate(&self, instance: InstId) -> ExportStatus {
         self.fates[instance.index()]
     }
 

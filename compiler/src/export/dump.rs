@@ -3,9 +3,9 @@
 
 use std::fmt::Write;
 
-use super::json::write_text;
 use crate::hir::NamespaceId;
 use crate::runtime::{Machine, VarId};
+use crate::types::json::write_text;
 use crate::types::{EntityId, Value, text};
 
 pub fn dump(machine: &Machine) -> String {

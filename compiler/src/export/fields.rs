@@ -1,176 +1,25 @@
-//! Ids and fields of one resource. Source: language.md 12.1, 12.2.
+//! Ids and fields of one resource. Source: docs/reference/language.md § 12.1, § 12.2.
 
 use super::fit::check_field;
-use super::json::{write_json, write_text};
-use super::plan::{FieldPlan, Plan, plans, read};
-use super::registry::registrations;
 use crate::Location;
 use crate::diagnostics::{Fail, Failure, fail};
-use crate::plugins::{PluginError, reported};
-use crate::protocol::{Identify, OwnId};
-use crate::runtime::{Machine, ReadError, VarId};
-use crate::span::Loc;
+use crate::python_host::reported;
+use crate::resources::{FieldPlan, Plan};
+use crate::runtime::{Machine, VarId};
+use crate::types::json::{write_json, write_text};
 use crate::types::{InstId, Value};
 
 /// Values that Python computed, by field.
 pub(super) type Computed = Vec<(String, Value)>;
 
-/// Appends the id, `type[agent,attribute=value]`, and returns the length of the agent's name. `None`: something of the
-/// id is Unknown, the instance is no resource.
-pub(super) fn write_id(
-    machine: &Machine,
-    plan: &Plan,
-    instance: InstId,
-    computed: Option<Value>,
-    out: &mut String,
-) -> Result<Option<usize>, Fail> {
-    let registration = &plan.registration;
-    let value = match computed {
-        Some(value) => value,
-        None => {
-            let name = &registration.id_attribute;
-            read(machine, instance, plan.id_slot, name).map_err(|error| match plan.id_slot {
-                None => no_attribute(machine, plan, name, *error),
-                Some(_) => error,
-            })?
-        }
-    };
-    let loc = machine.instance(instance).loc;
-    let Some(agent) = agent(machine, plan, instance)? else {
-        return Ok(None);
-    };
-    let text;
-    let value = match value {
-        Value::Unknown(_) => return Ok(None),
-        Value::Reference(_) => {
-            let message = format!(
-                "Encountered reference in resource's id attribute. Id attribute values can not be references. \
-                 Encountered at attribute '{}' of resource instance {}",
-                registration.id_attribute,
-                machine.describe_instance(instance)
-            );
-            return Err(fail("ResourceException", loc, message));
-        }
-        Value::Str(id) => machine.heap.str(id),
-        // As Python writes what a getter sees.
-        Value::Null => "None",
-        Value::List(_) | Value::Dict(_) => {
-            text = format!("@{}", machine.heap.repr(value, machine));
-            &text
-        }
-        value => {
-            text = machine.heap.to_text(value, machine);
-            &text
-        }
-    };
-    check_id(agent, &registration.id_attribute, value, loc)?;
-    for part in [
-        machine.program.entity_name(registration.entity),
-        "[",
-        agent,
-        ",",
-        &registration.id_attribute,
-        "=",
-        value,
-        "]",
-    ] {
-        out.push_str(part);
-    }
-    Ok(Some(agent.len()))
-}
-
-/// Appends an id that its class made, and returns the length of the agent's name.
-pub(super) fn write_own_id(own: &OwnId, loc: Loc, out: &mut String) -> Result<usize, Fail> {
-    let kind = &own.entity_type;
-    let is_name = |part: &str| {
-        let mut characters = part.chars();
-        !part.is_empty() && characters.all(|c| c.is_alphanumeric() || "_-".contains(c))
-    };
-    if !kind.contains("::") || !kind.split("::").all(is_name) {
-        let problem = format!("`{kind}` is no full name of an entity");
-        return Err(fail(
-            "ResourceException",
-            loc,
-            format!("{INVALID_ID}{problem}"),
-        ));
-    }
-    check_id(&own.agent, &own.attribute, &own.value, loc)?;
-    out.push_str(&own.to_string());
-    Ok(own.agent.len())
-}
-
-/// How messages about ids begin that could not be read back.
-const INVALID_ID: &str = "Invalid resource id: ";
-/// And the problem that the reference does not see.
-const EMPTY: &str = "the agent name is empty";
-
-fn check_id(agent: &str, attribute: &str, value: &str, loc: Loc) -> Result<(), Fail> {
-    let problem = if agent.contains(',') {
-        format!("the agent name `{agent}` contains a comma")
-    } else if attribute.contains([',', '=']) {
-        format!("the attribute name `{attribute}` contains a comma or an equals sign")
-    } else if value.contains(']') {
-        format!("the value `{value}` contains a closing bracket")
-    } else if agent.is_empty() {
-        EMPTY.to_owned()
-    } else {
-        return Ok(());
-    };
-    Err(fail(
-        "ResourceException",
-        loc,
-        format!("{INVALID_ID}{problem}"),
-    ))
-}
-
-fn agent<'m>(machine: &'m Machine, plan: &Plan, instance: InstId) -> Result<Option<&'m str>, Fail> {
-    let loc = machine.instance(instance).loc;
-    let entity = machine.program.entity_name(plan.registration.entity);
-    let mut at = Value::Instance(instance);
-    for (name, symbol) in &plan.agent {
-        if let Value::List(list) = at {
-            at = machine
-                .heap
-                .list(list)
-                .first()
-                .copied()
-                .unwrap_or(Value::Null);
-        }
-        let missing = || {
-            let message = format!(
-                "Unable to get the name of agent for resource of type {entity}. In path {}, '{name}' does not exist",
-                plan.registration.agent
-            );
-            fail("ResourceException", loc, message)
-        };
-        let Value::Instance(current) = at else {
-            return Err(missing());
-        };
-        let slot = symbol.and_then(|symbol| machine.slot(current, symbol));
-        at = match slot.map(|slot| machine.read_slot(slot)) {
-            Some(Ok(Value::Unknown(_))) => return Ok(None),
-            Some(Ok(Value::Reference(_))) => {
-                let message = format!(
-                    "Encountered reference in resource's agent attribute. Agent attribute values can not be references. \
-                     Encountered at attribute '{name}' of resource instance {}",
-                    machine.describe_instance(instance)
-                );
-                return Err(fail("ResourceException", loc, message));
-            }
-            Some(Ok(value)) => value,
-            Some(Err(_)) | None => return Err(missing()),
-        };
-    }
-    match at {
-        Value::Str(id) => Ok(Some(machine.heap.str(id))),
-        value => {
-            let text = machine.heap.to_text(value, machine);
-            let message = format!(
-                "The agent attribute should lead to a string, got {text} for resource of type {entity}"
-            );
-            Err(fail("ResourceException", loc, message))
-        }
-    }
+/// The value of the attribute by which a resource is identified.
+pub(super) fn id_value(machine: &Machine, plan: &Plan, instance: InstId) -> Result<Value, Fail> {
+    let name = &plan.registration.id_attribute;
+    let value = machine.read_required(instance, plan.id_slot, name);
+    value.map_err(|error| match plan.id_slot {
+        None => no_attribute(machine, plan, name, *error),
+        Some(_) => error,
+    })
 }
 
 pub(super) fn value_of(
@@ -186,11 +35,11 @@ pub(super) fn value_of(
     match (field.slot, field.missing) {
         (None, Some(value)) => Ok(value),
         // The reference takes an Unknown for a missing one here.
-        (Some(slot), Some(missing)) => match read(machine, instance, Some(slot), name)? {
+        (Some(slot), Some(missing)) => match machine.read_required(instance, Some(slot), name)? {
             Value::Unknown(_) => Ok(missing),
             value => Ok(value),
         },
-        (slot, None) => read(machine, instance, slot, name),
+        (slot, None) => machine.read_required(instance, slot, name),
     }
 }
 
@@ -339,54 +188,4 @@ fn write_value(machine: &Machine, value: Value, out: &mut String) -> bool {
         out.push_str("\"<<undefined>>\"");
     }
     is_unknown
-}
-
-/// The id of the resource that an instance is exported as, for `std::getfact`. `Ok(None)`: it is none.
-pub fn resource_id(machine: &mut Machine, instance: InstId) -> Result<Option<String>, PluginError> {
-    let entity = machine.instance(instance).entity;
-    let all = registrations(machine.program, machine.resource_classes());
-    let mut plans = plans(machine.program, &all, entity, machine.empty_list());
-    let nearest = std::iter::once(&entity)
-        .chain(&machine.program.entity(entity).ancestors)
-        .find_map(|of| {
-            plans
-                .iter()
-                .position(|plan| plan.registration.entity == *of)
-        });
-    let Some(nearest) = nearest else {
-        return Ok(None);
-    };
-    let plan = plans.swap_remove(nearest);
-    if let Some(class) = plan.registration.class
-        && plan.registration.identify != Identify::No
-    {
-        return machine.identify(instance, class).map(Some);
-    }
-    let mut at = Value::Instance(instance);
-    // What the id needs may not be known yet.
-    for (name, _) in &plan.agent {
-        let Value::Instance(current) = at else {
-            break;
-        };
-        match machine.read_attribute(current, name) {
-            Err(ReadError::NotReady(var)) => return Err(PluginError::Unset(vec![var.0])),
-            Ok(value) => at = value,
-            Err(_) => break,
-        }
-    }
-    if let Err(ReadError::NotReady(var)) =
-        machine.read_attribute(instance, &plan.registration.id_attribute)
-    {
-        return Err(PluginError::Unset(vec![var.0]));
-    }
-    let mut id = String::new();
-    match write_id(machine, &plan, instance, None, &mut id) {
-        Ok(Some(_)) => Ok(Some(id)),
-        Ok(None) => Err(PluginError::Unknown),
-        // The reference's plugin sees what its ids refuse as an error of Python.
-        Err(error) if error.message.starts_with(INVALID_ID) && !error.message.ends_with(EMPTY) => {
-            crate::plugins::external("ValueError", error.message)
-        }
-        Err(error) => Err(PluginError::Compile(error)),
-    }
 }

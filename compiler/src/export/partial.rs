@@ -1,4 +1,5 @@
-//! Partial exports: a compile of some resource sets, and how it is merged with the rest. Source: language.md 12.9.
+//! Partial exports: a compile of some resource sets, and how it is merged with the rest.
+//! Source: docs/reference/language.md § 12.9.
 
 use std::collections::{BTreeMap, BTreeSet};
 

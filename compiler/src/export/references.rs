@@ -1,4 +1,5 @@
-//! The exported form of references, and the mutators that put their values in place. Source: language.md 12.11.
+//! The exported form of references, and the mutators that put their values in place.
+//! Source: docs/reference/language.md § 12.11.
 
 use std::collections::BTreeMap;
 
@@ -6,36 +7,16 @@ use md5::{Digest, Md5};
 use serde_json::{Map, Value as Json, json};
 
 use super::fields::{Computed, value_of};
-use super::json::write_json;
-use super::plan::Plan;
 use crate::diagnostics::{Fail, fail, runtime};
-use crate::hash::Map as HashMap;
+use crate::resources::{ExportedReference, NoModel, Plan};
 use crate::runtime::Machine;
 use crate::span::Loc;
+use crate::types::json::write_json;
 use crate::types::reference::{Origin, RefId};
 use crate::types::{Heap, InstId, Value};
 
-/// A reference in exported form: its id, and by id itself and all references that its arguments need.
-#[derive(Clone, Default)]
-pub struct Model {
-    id: String,
-    closure: BTreeMap<String, Json>,
-}
-
-/// Models are made once; making one of Python may have effects that its module counts on.
-pub type Models = HashMap<RefId, Model>;
-
 /// References found in the fields of one resource, each with the path to its place.
 type Places = Vec<(String, RefId)>;
-
-/// Why a reference has no exported form.
-pub enum NoModel {
-    Failed(Fail),
-    /// The resource is not exported, says its class.
-    Ignored,
-    /// The field that holds it is Unknown.
-    Unknown,
-}
 
 /// Puts null in the places of the references in a resource's fields, and what is known of them into `references` and
 /// `mutators`. False: the resource is not exported.
@@ -139,14 +120,14 @@ fn take(heap: &mut Heap, value: Value, path: &str, places: &mut Places) -> Value
     }
 }
 
-fn model_of(machine: &mut Machine, id: RefId, loc: Loc) -> Result<Model, NoModel> {
+fn model_of(machine: &mut Machine, id: RefId, loc: Loc) -> Result<ExportedReference, NoModel> {
     if let Some(known) = machine.reference_models.get(&id) {
         return Ok(known.clone());
     }
     let reference = machine.heap.reference(id).clone();
     let model = match reference.origin {
         Origin::Native(arguments) => {
-            let mut model = Model::default();
+            let mut model = ExportedReference::default();
             let mut described = Vec::with_capacity(arguments.len());
             for (name, value) in arguments {
                 described.push(argument(machine, name, value, &mut model.closure, loc)?);
@@ -159,7 +140,7 @@ fn model_of(machine: &mut Machine, id: RefId, loc: Loc) -> Result<Model, NoModel
         }
         Origin::Python { object, .. } => {
             let (id, closure) = machine.serialize_reference(object, loc)?;
-            Model { id, closure }
+            ExportedReference { id, closure }
         }
     };
     machine.reference_models.insert(id, model.clone());

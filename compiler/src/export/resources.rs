@@ -1,23 +1,23 @@
-//! The export: every resource, what it requires, its set and its hash. Source: language.md 12.5, 12.6, 12.10.
+//! The export: every resource, what it requires, its set and its hash. Source: docs/reference/language.md § 12.5,
+//! § 12.6, § 12.10.
 //!
 //! First all is found out that may go wrong, with little more memory than the ids; then one resource after the other is
 //! written to the sink.
 
 use super::assemble::assemble;
-use super::catalog::{Catalog, Fate, Found, Requires};
+use super::catalog::{Catalog, ExportStatus, FoundResource, Requires};
 use super::dependencies;
-use super::fields::{check, write_id, write_own_id};
+use super::fields::{check, id_value};
 use super::partial;
-use super::plan::Plan;
 use super::references;
-use super::registry::check_names;
 use super::sets::Sets;
 use super::sink::{ResourceRef, ResourceSink};
 use crate::diagnostics::{Fail, Warning, fail};
 use crate::hash::{FastHasher, spread};
 use crate::pages;
 use crate::protocol::Identify;
-use crate::runtime::{Machine, Mapped, VarId, WARMED};
+use crate::resources::{Plan, check_names, write_id, write_own_id};
+use crate::runtime::{Machine, Mapped, PREFETCHED_STEPS, VarId};
 use crate::types::{InstId, Value};
 
 pub fn export(machine: &mut Machine, sink: &mut dyn ResourceSink) -> Result<Vec<String>, Fail> {
@@ -36,8 +36,8 @@ pub fn export(machine: &mut Machine, sink: &mut dyn ResourceSink) -> Result<Vec<
     let mut attributes = String::new();
     let mut required: Vec<&str> = Vec::new();
     for (at, requires) in requires.iter().enumerate() {
-        if at % WARMED == 0 {
-            let next = catalog.found[at..].iter().take(WARMED);
+        if at % PREFETCHED_STEPS == 0 {
+            let next = catalog.found[at..].iter().take(PREFETCHED_STEPS);
             machine.warm_instances(next.map(|found| found.owner));
         }
         attributes.clear();
@@ -69,8 +69,8 @@ fn collect(machine: &mut Machine) -> Result<Catalog, Fail> {
     let mut by_id: hashbrown::HashTable<(u32, u32)> = hashbrown::HashTable::new();
     let instances = machine.in_order_of_creation();
     for (n_before, instance) in instances.iter().copied().enumerate() {
-        if n_before % WARMED == 0 {
-            machine.warm_instances(instances[n_before..].iter().copied().take(WARMED));
+        if n_before % PREFETCHED_STEPS == 0 {
+            machine.warm_instances(instances[n_before..].iter().copied().take(PREFETCHED_STEPS));
         }
         let at = instance.index();
         let entity = machine.instance(instance).entity;
@@ -95,13 +95,13 @@ fn collect(machine: &mut Machine) -> Result<Catalog, Fail> {
             let (Some(agent_length), Some(mapped), false) = (agent_length, mapped, is_left_out)
             else {
                 catalog.ids.truncate(start);
-                if catalog.fates[at] == Fate::Other {
-                    catalog.fates[at] = Fate::Dropped;
+                if catalog.fates[at] == ExportStatus::Other {
+                    catalog.fates[at] = ExportStatus::Dropped;
                 }
                 continue;
             };
             let index = catalog.found.len() as u32;
-            catalog.found.push(Found {
+            catalog.found.push(FoundResource {
                 owner: instance,
                 plan: which as u32,
                 end: catalog.ids.len(),
@@ -125,7 +125,7 @@ fn collect(machine: &mut Machine) -> Result<Catalog, Fail> {
                 );
             }
             by_id.insert_unique(spread(hash), (hash, index), |(of, _)| spread(*of));
-            catalog.fates[at] = Fate::Exported(index);
+            catalog.fates[at] = ExportStatus::Exported(index);
             let computed = mapped.computed;
             if !computed.is_empty() {
                 catalog.computed.insert(index, computed);
@@ -167,7 +167,11 @@ fn write_mapped_id(
 ) -> Result<Option<usize>, Fail> {
     match &mapped.identity {
         Some(own) => write_own_id(own, machine.instance(instance).loc, ids).map(Some),
-        None => write_id(machine, plan, instance, mapped.id_value, ids),
+        None => {
+            let computed = mapped.id_value.map(Ok);
+            let value = computed.unwrap_or_else(|| id_value(machine, plan, instance))?;
+            write_id(machine, plan, instance, value, ids)
+        }
     }
 }
 
@@ -179,7 +183,7 @@ fn from_python(
     class: u32,
     instance: InstId,
 ) -> Result<Option<Mapped>, Fail> {
-    let mut asked: Vec<&super::registry::Field> = Vec::new();
+    let mut asked: Vec<&crate::resources::Field> = Vec::new();
     // In the order of the class: a getter that ignores the resource keeps those after it from running.
     for field in &plan.registration.fields {
         let value = || machine.read_attribute(instance, &field.name).ok();
@@ -204,7 +208,7 @@ fn unmanaged(
     plan: &Plan,
     class: u32,
     instance: InstId,
-    asked: &[&super::registry::Field],
+    asked: &[&crate::resources::Field],
 ) -> Result<(), Fail> {
     let identify = plan.registration.identify;
     let mapped = if asked.is_empty() && identify == Identify::No {
@@ -242,9 +246,9 @@ fn direct_requires(machine: &mut Machine, catalog: &Catalog) -> Vec<Requires> {
         });
         for instance in instances.clone() {
             match catalog.fate(instance) {
-                Fate::Exported(index) => required.push(index),
-                Fate::Dropped => dropped = true,
-                Fate::Other => {}
+                ExportStatus::Exported(index) => required.push(index),
+                ExportStatus::Dropped => dropped = true,
+                ExportStatus::Other => {}
             }
         }
         if required.is_empty() && !dropped && instances.clone().next().is_some() {

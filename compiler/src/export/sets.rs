@@ -1,8 +1,8 @@
-//! Which resource belongs to which set. Source: language.md 12.6.
+//! Which resource belongs to which set. Source: docs/reference/language.md § 12.6.
 
 use std::collections::BTreeSet;
 
-use super::catalog::{Catalog, Fate};
+use super::catalog::{Catalog, ExportStatus};
 use crate::diagnostics::{Fail, Warning, fail};
 use crate::hir::Program;
 use crate::runtime::Machine;
@@ -94,7 +94,7 @@ impl Sets {
             let Value::Instance(member) = member else {
                 continue;
             };
-            let Fate::Exported(index) = catalog.fate(member) else {
+            let ExportStatus::Exported(index) = catalog.fate(member) else {
                 let message = format!(
                     "resource {} is part of ResourceSet {name} but will not be exported",
                     machine.describe_instance(member)

@@ -19,8 +19,8 @@ pub struct ResourceRef<'a> {
 }
 
 impl ResourceRef<'_> {
-    /// MD5 of the id and the attributes, 32 hexadecimal digits (language.md 12.10). Computed when it is asked for: a file of
-    /// resources has none.
+    /// MD5 of the id and the attributes, 32 hexadecimal digits (docs/reference/language.md § 12.10). Computed when it
+    /// is asked for: a file of resources has none.
     pub fn attribute_hash(&self) -> String {
         let mut hash = Md5::new();
         hash.update(self.id.as_bytes());

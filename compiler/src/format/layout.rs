@@ -1,7 +1,7 @@
 //! Where lines end and where blanks stand.
 
 use crate::syntax::token::{Kind, Token};
-use crate::syntax::{Mark, Marks};
+use crate::syntax::{TokenRole, TokenRoles};
 
 /// One level of blocks or brackets.
 const INDENT: usize = 4;
@@ -11,7 +11,7 @@ const INDENT: usize = 4;
 struct Piece<'a> {
     kind: Kind,
     text: &'a str,
-    mark: Option<Mark>,
+    mark: Option<TokenRole>,
     /// Ends of lines before it.
     n_lines: usize,
     /// Of a bracket that opens: its elements are on lines of their own.
@@ -41,11 +41,11 @@ impl Piece<'_> {
 
     /// First of a line by what it is.
     fn starts_line(&self) -> bool {
-        matches!(self.mark, Some(Mark::Start | Mark::Close))
+        matches!(self.mark, Some(TokenRole::Start | TokenRole::Close))
     }
 }
 
-pub(super) fn lay_out(text: &str, tokens: &[Token], marks: &Marks) -> String {
+pub(super) fn lay_out(text: &str, tokens: &[Token], marks: &TokenRoles) -> String {
     let mut pieces = pieces(text, tokens, marks);
     mark_broken(&mut pieces);
     let pieces = with_commas(&pieces);
@@ -65,7 +65,7 @@ pub(super) fn lay_out(text: &str, tokens: &[Token], marks: &Marks) -> String {
     writer.out
 }
 
-fn pieces<'a>(text: &'a str, tokens: &[Token], marks: &Marks) -> Vec<Piece<'a>> {
+fn pieces<'a>(text: &'a str, tokens: &[Token], marks: &TokenRoles) -> Vec<Piece<'a>> {
     let mut pieces = Vec::with_capacity(tokens.len());
     let mut n_lines = 0;
     for token in tokens {
@@ -102,7 +102,7 @@ fn mark_broken(pieces: &mut [Piece]) {
             let bracket = pieces[innermost];
             let is_empty = piece.closes() && innermost + 1 == at;
             let counts = piece.closes() || !is_joined(pieces, at);
-            let tight = bracket.mark == Some(Mark::Multiplicity);
+            let tight = bracket.mark == Some(TokenRole::Multiplicity);
             if after_comment || piece.n_lines > 0 && counts && !is_empty && !tight {
                 pieces[innermost].is_broken = true;
             }
@@ -128,9 +128,9 @@ fn is_joined(pieces: &[Piece], at: usize) -> bool {
         || matches!(before.kind, Kind::Punct(b'.') | Kind::Sep)
         || piece.is(b'(') && before.is_name()
         || piece.is(b'[')
-            && piece.mark != Some(Mark::Multiplicity)
+            && piece.mark != Some(TokenRole::Multiplicity)
             && (before.is_name() || before.is(b']'))
-        || matches!(piece.mark, Some(Mark::Nullable | Mark::Colon))
+        || matches!(piece.mark, Some(TokenRole::Nullable | TokenRole::Colon))
         || piece.is(b')') && before.is(b'(')
         || piece.is(b']') && before.is(b'[')
         || piece.is(b'}') && before.is(b'{')
@@ -147,7 +147,7 @@ fn with_commas<'a>(pieces: &[Piece<'a>]) -> Vec<Piece<'a>> {
         let next = pieces[at + 1..].iter().find(|piece| !piece.is_comment());
         let is_last = next.is_some_and(Piece::closes) && !piece.is_comment();
         let bracket = open.last().filter(|_| is_last);
-        let takes_comma = bracket.filter(|bracket| bracket.mark == Some(Mark::Elements));
+        let takes_comma = bracket.filter(|bracket| bracket.mark == Some(TokenRole::Elements));
         if piece.is(b',') && takes_comma.is_some_and(|bracket| !bracket.is_broken) {
             continue;
         }
@@ -189,7 +189,7 @@ struct Writer {
 impl Writer {
     fn write(&mut self, pieces: &[Piece], at: usize) {
         let piece = pieces[at];
-        if piece.mark == Some(Mark::Close) {
+        if piece.mark == Some(TokenRole::Close) {
             self.level = self.level.saturating_sub(1);
         }
         let closed = if piece.closes() {
@@ -202,7 +202,7 @@ impl Writer {
             self.separate(pieces, at, closed.as_ref());
         }
         self.out.push_str(piece.text);
-        if piece.mark == Some(Mark::Colon) {
+        if piece.mark == Some(TokenRole::Colon) {
             self.level += 1;
         }
         if let Kind::Punct(byte @ (b'(' | b'[' | b'{')) = piece.kind {
@@ -210,7 +210,7 @@ impl Writer {
             self.brackets.push(Bracket {
                 byte,
                 is_broken: piece.is_broken,
-                is_multiplicity: piece.mark == Some(Mark::Multiplicity),
+                is_multiplicity: piece.mark == Some(TokenRole::Multiplicity),
                 indent: self.indent,
             });
         }
@@ -226,7 +226,7 @@ impl Writer {
     /// What comes between a token and the one before.
     fn separate(&mut self, pieces: &[Piece], at: usize, closed: Option<&Bracket>) {
         let (before, piece) = (pieces[at - 1], pieces[at]);
-        let after_colon = before.mark == Some(Mark::Colon);
+        let after_colon = before.mark == Some(TokenRole::Colon);
         if piece.is_comment() && piece.n_lines == 0 && !before.is_comment() {
             self.out.push_str("  ");
             return;
@@ -235,7 +235,7 @@ impl Writer {
             let may_be_empty = self.brackets.is_empty()
                 && closed.is_none()
                 && !after_colon
-                && piece.mark != Some(Mark::Close)
+                && piece.mark != Some(TokenRole::Close)
                 && self.is_between_statements(pieces, at);
             self.out.push('\n');
             if may_be_empty && piece.n_lines > 1 {
@@ -254,7 +254,7 @@ impl Writer {
         if before.is_comment() || piece.is_comment() || piece.starts_line() {
             return true;
         }
-        if before.mark == Some(Mark::Colon) {
+        if before.mark == Some(TokenRole::Colon) {
             return true;
         }
         if let Some(bracket) = closed {
@@ -292,7 +292,7 @@ impl Writer {
                 bracket.indent + if is_last { 1 } else { 2 }
             }
             // The documentation of a block.
-            (None, Some(last)) if last.mark == Some(Mark::Colon) => self.level,
+            (None, Some(last)) if last.mark == Some(TokenRole::Colon) => self.level,
             (None, _) if pieces[at].kind == Kind::MultiLine => self.level,
             (None, _) => self.level + 1,
         }

@@ -1,11 +1,11 @@
-//! The order in which definitions are processed. Source: language.md 8.1.
+//! The order in which definitions are processed. Source: docs/reference/language.md § 8.1.
 
 use super::define::Items;
 use super::{AttrId, Block, BlockId, Namespace, NamespaceId, Program};
 use crate::diagnostics::{Fail, Warning};
 use crate::hash::{Map, Set};
+use crate::hir::plugin::{NativeDef, PythonPlugins};
 use crate::intern::{Interner, Symbol};
-use crate::plugins::PythonPlugins;
 use crate::project::{Loaded, Project};
 use crate::protocol::DataclassInfo;
 use crate::span::{Loc, Sources, Span};
@@ -29,7 +29,7 @@ pub(super) struct Builder<'a> {
     /// Mistakes so far; each step goes on after one.
     pub errors: Vec<Fail>,
     /// Those that are met when one entity after the other is checked.
-    pub entity_errors: Vec<(MetAt, Fail)>,
+    pub entity_errors: Vec<(ErrorOrder, Fail)>,
     /// Entities of which something is not understood: what they lack is no mistake of its own.
     pub broken: Set<EntityId>,
     /// Names of a namespace that are defined twice, or whose definition is not understood.
@@ -42,28 +42,28 @@ pub(super) struct Builder<'a> {
 pub struct Mistakes {
     definitions: Vec<Fail>,
     /// Of entities, once all is defined.
-    entities: Vec<(MetAt, Fail)>,
+    entities: Vec<(ErrorOrder, Fail)>,
     bodies: Vec<Fail>,
 }
 
 /// Where a mistake is met among those of the entities: first the defaults of one, then the rest of it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct MetAt(EntityId, AttrId);
+pub struct ErrorOrder(EntityId, AttrId);
 
-impl MetAt {
+impl ErrorOrder {
     pub fn default_of(entity: EntityId, attribute: AttrId) -> Self {
-        MetAt(entity, attribute)
+        ErrorOrder(entity, attribute)
     }
 
     pub fn after_defaults(entity: EntityId) -> Self {
-        MetAt(entity, AttrId(u32::MAX))
+        ErrorOrder(entity, AttrId(u32::MAX))
     }
 }
 
 impl Mistakes {
     /// All of them in the order in which a compile meets them: the types of defaults are checked when all is defined, and
-    /// before bodies are looked at. Source: language.md 8.1, 9.3.
-    pub fn in_order(mut self, of_defaults: Vec<(MetAt, Fail)>) -> Vec<Fail> {
+    /// before bodies are looked at. Source: docs/reference/language.md § 8.1, § 9.3.
+    pub fn in_order(mut self, of_defaults: Vec<(ErrorOrder, Fail)>) -> Vec<Fail> {
         self.entities.extend(of_defaults);
         self.entities.sort_by_key(|(at, _)| *at);
         let entities = self.entities.into_iter().map(|(_, error)| error);
@@ -74,13 +74,15 @@ impl Mistakes {
     }
 }
 
-/// The program comes back with mistakes, too, with what was understood.
+/// Resolves the loaded files, the native plugins and those of Python modules to one program. It comes back with mistakes, too,
+/// with what was understood.
 pub fn build(
     project: &Project,
     loaded: &Loaded,
     sources: Sources,
     names: Interner,
     warnings: Vec<Warning>,
+    natives: Vec<NativeDef>,
     mut python: PythonPlugins,
 ) -> (Program, Mistakes) {
     let program = Program {
@@ -107,7 +109,7 @@ pub fn build(
         open: Set::default(),
     };
     let classes = std::mem::take(&mut python.dataclasses);
-    let items = builder.define(python, &classes);
+    let items = builder.define(natives, python, &classes);
     let definitions = std::mem::take(&mut builder.errors);
     builder.lower(&items);
     builder.program.broken = builder.broken;
@@ -120,12 +122,17 @@ pub fn build(
 }
 
 impl<'a> Builder<'a> {
-    fn define(&mut self, python: PythonPlugins, classes: &[DataclassInfo]) -> Items<'a> {
+    fn define(
+        &mut self,
+        natives: Vec<NativeDef>,
+        python: PythonPlugins,
+        classes: &[DataclassInfo],
+    ) -> Items<'a> {
         self.this = self.intern("self");
         self.add_namespaces();
         self.declare_roots();
         let items = self.register();
-        self.register_plugins(python);
+        self.register_plugins(natives, python);
         self.define_typedefs();
         self.define_entities(&items);
         self.define_relations(&items);

@@ -1,4 +1,5 @@
-//! Constructors: which argument is needed when, and what can be said before running. Source: language.md 7.
+//! Constructors: which argument is needed when, and what can be said before running.
+//! Source: docs/reference/language.md § 7.
 
 use super::build::Builder;
 use super::expressions::{Expected, Scope};
@@ -166,7 +167,7 @@ impl Builder<'_> {
     }
 
     /// What the indexes want and neither an argument nor a default gives: as often as an index wants it. It is an error
-    /// unless a dictionary or the owner may have it. Source: language.md 7.3.
+    /// unless a dictionary or the owner may have it. Source: docs/reference/language.md § 7.3.
     fn missing_of_indexes(
         &self,
         entity: EntityId,
@@ -195,7 +196,8 @@ impl Builder<'_> {
         Err(missing_index(&self.program, entity, &missing, loc))
     }
 
-    /// The constructed entity, inferred from the relation where the name alone does not say. Source: language.md 7.6.
+    /// The constructed entity, inferred from the relation where the name alone does not say.
+    /// Source: docs/reference/language.md § 7.6.
     fn constructed_entity(
         &mut self,
         scope: &Scope,

@@ -1,4 +1,4 @@
-//! Entities that are dataclasses in Python. Source: language.md 10.7.
+//! Entities that are dataclasses in Python. Source: docs/reference/language.md § 10.7.
 
 use super::build::Builder;
 use super::{AttributeKind, Def};

@@ -15,11 +15,11 @@ pub(super) struct Items<'a> {
     pub entities: Vec<(NamespaceId, EntityId, &'a ast::Entity)>,
     pub implementations: Vec<(NamespaceId, ImplementationId, &'a ast::Implementation)>,
     /// What entities must be known for.
-    pub late: Vec<(NamespaceId, Late<'a>)>,
+    pub late: Vec<(NamespaceId, DeferredItem<'a>)>,
 }
 
 #[derive(Clone, Copy)]
-pub(super) enum Late<'a> {
+pub(super) enum DeferredItem<'a> {
     Implementation(ImplementationId, &'a ast::Implementation),
     Relation(&'a ast::Relation),
 }
@@ -76,11 +76,13 @@ impl<'a> Builder<'a> {
                     Item::Implementation(implementation) => {
                         let id = self.register_implementation(namespace, implementation);
                         items.implementations.push((namespace, id, implementation));
-                        let late = Late::Implementation(id, implementation);
+                        let late = DeferredItem::Implementation(id, implementation);
                         items.late.push((namespace, late));
                     }
                     Item::Relation(relation) => {
-                        items.late.push((namespace, Late::Relation(relation)));
+                        items
+                            .late
+                            .push((namespace, DeferredItem::Relation(relation)));
                     }
                     Item::Implement(_) | Item::Index { .. } | Item::Stmt(_) => {}
                 }

@@ -2,7 +2,7 @@
 
 use indexmap::{IndexMap, IndexSet};
 
-use super::build::{Builder, MetAt};
+use super::build::{Builder, ErrorOrder};
 use super::define::Items;
 use super::{
     AttrId, Attribute, AttributeKind, Def, EntityIndex, Implement, ImplementId, Index, NamespaceId,
@@ -120,23 +120,23 @@ impl Builder<'_> {
         by_id: &Map<EntityId, (NamespaceId, &ast::Entity)>,
     ) -> Vec<EntityId> {
         #[derive(Clone, Copy, PartialEq)]
-        enum Mark {
+        enum Visit {
             New,
             Open,
             Done,
         }
         let n_entities = self.program.entities.len();
-        let mut marks = vec![Mark::New; n_entities];
+        let mut marks = vec![Visit::New; n_entities];
         let mut order = Vec::with_capacity(n_entities);
         for start in 0..n_entities {
-            if marks[start] != Mark::New {
+            if marks[start] != Visit::New {
                 continue;
             }
             let mut path: Vec<(EntityId, usize)> = Vec::new();
             let mut entered = Some(EntityId(start as u32));
             loop {
                 if let Some(id) = entered.take() {
-                    marks[id.index()] = Mark::Open;
+                    marks[id.index()] = Visit::Open;
                     if let Some((namespace, entity)) = by_id.get(&id) {
                         self.resolve_parents(*namespace, id, entity);
                     }
@@ -147,16 +147,16 @@ impl Builder<'_> {
                 };
                 let id = *id;
                 let Some(parent) = self.program.entity(id).parents.get(*next).copied() else {
-                    marks[id.index()] = Mark::Done;
+                    marks[id.index()] = Visit::Done;
                     order.push(id);
                     path.pop();
                     continue;
                 };
                 *next += 1;
                 match marks[parent.index()] {
-                    Mark::Done => {}
-                    Mark::New => entered = Some(parent),
-                    Mark::Open => {
+                    Visit::Done => {}
+                    Visit::New => entered = Some(parent),
+                    Visit::Open => {
                         *next = 0;
                         let first = path.iter().position(|(id, _)| *id == parent).unwrap_or(0);
                         let cycle: Vec<EntityId> =
@@ -236,7 +236,7 @@ impl Builder<'_> {
                 if constant.is_err() {
                     self.broken.insert(id);
                 }
-                let met = |error| (MetAt::default_of(id, attr), error);
+                let met = |error| (ErrorOrder::default_of(id, attr), error);
                 constant
                     .map_err(|error| self.entity_errors.push(met(error)))
                     .ok()
@@ -270,7 +270,7 @@ impl Builder<'_> {
         attr
     }
 
-    /// Slots and defaults of every entity. Source: language.md 8.3, ancestors first; 7.2.
+    /// Slots and defaults of every entity. Source: docs/reference/language.md § 8.3, ancestors first; 7.2.
     pub fn lay_out(&mut self) {
         for at in 0..self.program.entities.len() {
             let id = EntityId(at as u32);

@@ -1,4 +1,4 @@
-//! Literals whose items are all constants are constants. Source: language.md 2.5.
+//! Literals whose items are all constants are constants. Source: docs/reference/language.md § 2.5.
 
 use super::build::Builder;
 use super::expressions::{Expected, Scope};

@@ -11,19 +11,19 @@ mod entities;
 mod expressions;
 mod fold;
 mod names;
-mod plugins;
+pub(super) mod plugin;
 mod relations;
 mod statements;
 mod text;
 mod typedefs;
 
-pub use build::{MetAt, build};
+pub use build::{ErrorOrder, build};
 pub(crate) use constructors::missing_index;
 
 use crate::diagnostics::Warning;
 use crate::hash::{Map, Set};
+use crate::hir::plugin::PluginDef;
 use crate::intern::{Interner, Symbol};
-use crate::plugins::PluginDef;
 use crate::project::PrecedenceRule;
 use crate::protocol::ResourceClassInfo;
 use crate::span::{FileId, Loc, Sources, Span};
@@ -122,7 +122,7 @@ pub struct Entity {
     pub own: Vec<AttrId>,
     /// The own attributes by name; of several with one name the first.
     pub own_of: Map<Symbol, AttrId>,
-    /// The variables of an instance, in order. Source: language.md 8.3.
+    /// The variables of an instance, in order. Source: docs/reference/language.md § 8.3.
     pub slots: Vec<AttrId>,
     pub slot_of: Map<Symbol, u32>,
     /// Own declarations of defaults.
@@ -237,7 +237,7 @@ pub struct Annotation {
 #[derive(Default)]
 pub struct Block {
     pub variables: Vec<Symbol>,
-    /// In order of emission: nested blocks are reversed. Source: language.md 2.4.
+    /// In order of emission: nested blocks are reversed. Source: docs/reference/language.md § 2.4.
     pub stmts: Vec<StmtId>,
 }
 
@@ -271,7 +271,7 @@ pub enum StmtKind {
     },
 }
 
-/// An attribute that is assigned somewhere inside a statement. Source: language.md 8.6.
+/// An attribute that is assigned somewhere inside a statement. Source: docs/reference/language.md § 8.6.
 #[derive(Clone, Copy)]
 pub struct Promise {
     pub object: ExprId,
@@ -320,7 +320,7 @@ pub enum ExprKind {
     Dict(Vec<(crate::types::StrId, ExprId)>),
     Lookup(ExprId, ExprId),
     Format(Vec<FormatPart>),
-    Regex(crate::types::regex::Pattern),
+    Regex(crate::pattern::Pattern),
     Construct(ConstructId),
     Call(CallId),
     Cast(CallId),

@@ -1,4 +1,4 @@
-//! Names to definitions. Source: language.md 3.4.
+//! Names to definitions. Source: docs/reference/language.md § 3.4.
 
 use super::build::Builder;
 use super::{Def, NamespaceId, Typedef};

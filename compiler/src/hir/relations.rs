@@ -1,7 +1,7 @@
-//! Relations, their annotations, and the precedence policy. Source: language.md 5.
+//! Relations, their annotations, and the precedence policy. Source: docs/reference/language.md § 5.
 
-use super::build::{Builder, MetAt};
-use super::define::{Items, Late};
+use super::build::{Builder, ErrorOrder};
+use super::define::{DeferredItem, Items};
 use super::{AttrId, AttributeKind, ImplementationId, NamespaceId, STD_ENTITY};
 use crate::diagnostics::{Fail, duplicate, fail, typing};
 use crate::intern::Symbol;
@@ -25,10 +25,10 @@ impl Builder<'_> {
         self.set_inverse(second, first);
         for (namespace, late) in &items.late {
             let defined = match late {
-                Late::Implementation(id, implementation) => {
+                DeferredItem::Implementation(id, implementation) => {
                     self.define_target(*namespace, *id, implementation)
                 }
-                Late::Relation(relation) => self.define_relation(*namespace, relation),
+                DeferredItem::Relation(relation) => self.define_relation(*namespace, relation),
             };
             self.keep(defined);
         }
@@ -179,7 +179,7 @@ impl Builder<'_> {
                         let message = self.clash(attribute.name, *ancestor);
                         let first = self.program.attribute(*clash).loc;
                         let error = duplicate(attribute.loc, first, message);
-                        let at = MetAt::after_defaults(EntityId(at as u32));
+                        let at = ErrorOrder::after_defaults(EntityId(at as u32));
                         self.entity_errors.push((at, error));
                     }
                 }

@@ -1,6 +1,6 @@
 //! Blocks and statements, and the promises that `if` and `for` hold for what they assign inside.
 
-use super::build::{Builder, MetAt};
+use super::build::{Builder, ErrorOrder};
 use super::define::Items;
 use super::expressions::{Expected, Frame, Scope};
 use super::{Annotation, BlockId, NamespaceId, Promise, Stmt, StmtId, StmtKind};
@@ -99,7 +99,7 @@ impl Builder<'_> {
             };
             let condition = self.expr(&mut scope, ast, when, Expected::Anything);
             self.program.implements[id.index()].condition = Some(condition);
-            let at = MetAt::after_defaults(entity);
+            let at = ErrorOrder::after_defaults(entity);
             let found = self.errors.drain(..).map(|error| (at, error));
             self.entity_errors.extend(found);
         }

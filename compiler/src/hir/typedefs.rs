@@ -1,4 +1,4 @@
-//! Typedefs: bases first, conditions once everything is defined. Source: language.md 4.6.
+//! Typedefs: bases first, conditions once everything is defined. Source: docs/reference/language.md § 4.6.
 
 use super::build::Builder;
 use super::expressions::{Expected, Scope};

@@ -1,5 +1,5 @@
 //! The format of `setup.cfg`, as Python's packaging tools read it: sections, `key = value`, values on several lines.
-//! Source: language.md 11.3.
+//! Source: docs/reference/language.md § 11.3.
 
 /// The section whose values all others have, too.
 const DEFAULTS: &str = "DEFAULT";

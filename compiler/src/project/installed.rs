@@ -11,7 +11,7 @@ use std::sync::{Mutex, PoisonError};
 
 use md5::{Digest, Md5};
 
-use super::modules::{Found, Module, environment};
+use super::modules::{Module, ModuleLocation, environment};
 use crate::world::{LocatedPackages, PackageQuestion, PythonPackages, World};
 
 /// The package above all modules.
@@ -186,13 +186,13 @@ impl Installed {
     }
 
     /// A module in the folder of its package. Its root is that folder, or the folder of the sources that it was installed
-    /// from, where they stay and are linked to. Source: language.md 11.3, discovery.
+    /// from, where they stay and are linked to. Source: docs/reference/language.md § 11.3, discovery.
     fn module_at(&self, world: &dyn World, name: &str, package: String) -> Option<Module> {
         let initial = format!("{package}/__init__.py");
         if !world.is_file(&initial) {
             return None;
         }
-        let found = |root: String| Found::V2 {
+        let found = |root: String| ModuleLocation::V2 {
             root,
             package: package.clone(),
             distribution: self.distributions.get(name).cloned(),

@@ -1,9 +1,9 @@
-//! Which files a compile consists of, in which order. Source: language.md 3.2.
+//! Which files a compile consists of, in which order. Source: docs/reference/language.md § 3.2.
 
 use std::collections::HashMap;
 
 use super::module_metadata::{self, Wrong};
-use super::modules::Found;
+use super::modules::ModuleLocation;
 use super::{Module, Project, find};
 use crate::diagnostics::{Fail, Warning, closest, fail};
 use crate::intern::Interner;
@@ -188,9 +188,9 @@ impl Loader<'_> {
     fn check_metadata(&mut self, module: &Module, namespace: &str, loc: Loc) -> Result<(), Fail> {
         let name = &module.name;
         let (root, file) = match &module.found {
-            Found::Builtin => return Ok(()),
-            Found::V1(root) => (root, format!("{root}/module.yml")),
-            Found::V2 { root, .. } => (root, format!("{root}/setup.cfg")),
+            ModuleLocation::Builtin => return Ok(()),
+            ModuleLocation::V1(root) => (root, format!("{root}/module.yml")),
+            ModuleLocation::V2 { root, .. } => (root, format!("{root}/setup.cfg")),
         };
         if !self.world.is_file(&file) {
             return Ok(());
@@ -199,12 +199,12 @@ impl Loader<'_> {
         let text =
             text.map_err(|error| Wrong::Metadata(format!("{file} can not be read: {error}")));
         let checked = text.and_then(|text| match &module.found {
-            Found::V1(_) => module_metadata::v1(&file, &text),
+            ModuleLocation::V1(_) => module_metadata::v1(&file, &text),
             _ => module_metadata::v2(name, &file, &text),
         });
         match checked {
             Ok(metadata) => {
-                if matches!(module.found, Found::V1(_)) {
+                if matches!(module.found, ModuleLocation::V1(_)) {
                     self.warn_of_v1(&metadata.name);
                 }
                 if metadata.is_deprecated {
@@ -226,19 +226,19 @@ impl Loader<'_> {
         }
     }
 
-    /// Source: language.md 11.4.
+    /// Source: docs/reference/language.md § 11.4.
     fn warn_of_replaced(&mut self, module: &Module) {
         let name = &module.name;
         let message = match &module.replaced {
-            Some(Found::V1(_)) => {
+            Some(ModuleLocation::V1(_)) => {
                 format!(
                     "Module {name} is installed as a V1 module and a V2 module: V1 will be ignored."
                 )
             }
-            Some(Found::V2 { root, .. }) => {
+            Some(ModuleLocation::V2 { root, .. }) => {
                 format!("Module {name} is installed, and in the module path: {root} is ignored.")
             }
-            Some(Found::Builtin) | None => return,
+            Some(ModuleLocation::Builtin) | None => return,
         };
         self.warnings.push(Warning {
             kind: "InmantaWarning",

@@ -1,4 +1,4 @@
-//! What `project.yml` says, and what is wrong with it. Source: language.md 11.2.
+//! What `project.yml` says, and what is wrong with it. Source: docs/reference/language.md § 11.2.
 
 use super::{PrecedenceRule, Project};
 use crate::diagnostics::{Fail, fail};
@@ -293,10 +293,7 @@ fn key_text(key: &Value) -> String {
         Value::Bool(true) => "True".to_owned(),
         Value::Bool(false) => "False".to_owned(),
         Value::Number(number) => number.to_string(),
-        other => yaml::to_string(other)
-            .unwrap_or_default()
-            .trim()
-            .to_owned(),
+        other => yaml::to_string(other).unwrap_or_default().trim().to_owned(),
     }
 }
 

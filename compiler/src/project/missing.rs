@@ -34,7 +34,7 @@ pub(super) fn command(name: &str) -> String {
     )
 }
 
-/// What `pip` of `project.yml` says. Source: language.md 11.2.
+/// What `pip` of `project.yml` says. Source: docs/reference/language.md § 11.2.
 fn index(world: &dyn World) -> String {
     let text = world.read_text("project.yml").unwrap_or_default();
     let file: Option<Value> = yaml::from_str(&text, &LIMITS).ok();

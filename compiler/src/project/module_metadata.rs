@@ -1,4 +1,5 @@
-//! What `module.yml` or `setup.cfg` say of a module, and what is wrong with it. Source: language.md 11.3, 11.4.
+//! What `module.yml` or `setup.cfg` say of a module, and what is wrong with it.
+//! Source: docs/reference/language.md § 11.3, § 11.4.
 
 use std::str::FromStr;
 

@@ -7,7 +7,7 @@ use crate::world::World;
 use super::Project;
 
 #[derive(Debug, Clone)]
-pub enum Found {
+pub enum ModuleLocation {
     Builtin,
     /// Root directory; Python below `plugins/` (v1).
     V1(String),
@@ -23,13 +23,13 @@ pub enum Found {
 #[derive(Debug, Clone)]
 pub struct Module {
     pub name: String,
-    pub found: Found,
+    pub found: ModuleLocation,
     /// One of this name in the module path, which counts less than an installed one.
-    pub replaced: Option<Found>,
+    pub replaced: Option<ModuleLocation>,
 }
 
 impl Module {
-    fn of(name: &str, found: Found) -> Self {
+    fn of(name: &str, found: ModuleLocation) -> Self {
         Module {
             name: name.to_owned(),
             found,
@@ -38,7 +38,8 @@ impl Module {
     }
 }
 
-/// An installed one counts before one of the module path, and that before one of ours. Source: language.md 11.4.
+/// An installed one counts before one of the module path, and that before one of ours.
+/// Source: docs/reference/language.md § 11.4.
 pub fn find(world: &dyn World, project: &Project, name: &str) -> Option<Module> {
     let elsewhere = || project.installed(world).module_elsewhere(world, name);
     find_here(world, project, name).or_else(elsewhere)
@@ -47,14 +48,14 @@ pub fn find(world: &dyn World, project: &Project, name: &str) -> Option<Module> 
 /// One of the project or its environment.
 fn find_here(world: &dyn World, project: &Project, name: &str) -> Option<Module> {
     if name == "std" {
-        return Some(Module::of(name, Found::Builtin));
+        return Some(Module::of(name, ModuleLocation::Builtin));
     }
     let in_path = in_module_path(world, project, name);
     if let Some(installed) = project.installed(world).module(world, name) {
         return Some(match in_path {
             Some(in_path) if is_same(world, &in_path, &installed) => Module {
                 found: with_distribution(in_path, installed.found),
-                ..Module::of(name, Found::Builtin)
+                ..Module::of(name, ModuleLocation::Builtin)
             },
             replaced => Module {
                 replaced,
@@ -62,21 +63,21 @@ fn find_here(world: &dyn World, project: &Project, name: &str) -> Option<Module>
             },
         });
     }
-    let builtin = || builtin::has_module(name).then_some(Found::Builtin);
+    let builtin = || builtin::has_module(name).then_some(ModuleLocation::Builtin);
     let found = in_path.or_else(builtin)?;
     Some(Module::of(name, found))
 }
 
-fn in_module_path(world: &dyn World, project: &Project, name: &str) -> Option<Found> {
+fn in_module_path(world: &dyn World, project: &Project, name: &str) -> Option<ModuleLocation> {
     project.module_path.iter().find_map(|entry| {
         let root = format!("{}/{name}", entry.trim_end_matches('/'));
         let root = root.strip_prefix("./").unwrap_or(&root).to_owned();
         if world.is_file(&format!("{root}/module.yml")) {
-            return Some(Found::V1(root));
+            return Some(ModuleLocation::V1(root));
         }
         let is_newer = world.is_file(&format!("{root}/setup.cfg"))
             || world.is_file(&format!("{root}/pyproject.toml"));
-        is_newer.then(|| Found::V2 {
+        is_newer.then(|| ModuleLocation::V2 {
             package: format!("{root}/inmanta_plugins/{name}"),
             root,
             distribution: None,
@@ -85,21 +86,25 @@ fn in_module_path(world: &dyn World, project: &Project, name: &str) -> Option<Fo
 }
 
 /// Whether a module was installed from its place in the module path, where it still is.
-fn is_same(world: &dyn World, in_path: &Found, installed: &Module) -> bool {
+fn is_same(world: &dyn World, in_path: &ModuleLocation, installed: &Module) -> bool {
     match (in_path, installed.root()) {
-        (Found::V2 { root, .. }, Some(installed)) => world.real(root) == world.real(installed),
+        (ModuleLocation::V2 { root, .. }, Some(installed)) => {
+            world.real(root) == world.real(installed)
+        }
         _ => false,
     }
 }
 
 /// The place in the project is shorter to read in messages; versions are those of what is installed.
-fn with_distribution(in_path: Found, installed: Found) -> Found {
+fn with_distribution(in_path: ModuleLocation, installed: ModuleLocation) -> ModuleLocation {
     match (in_path, installed) {
-        (Found::V2 { root, package, .. }, Found::V2 { distribution, .. }) => Found::V2 {
-            root,
-            package,
-            distribution,
-        },
+        (ModuleLocation::V2 { root, package, .. }, ModuleLocation::V2 { distribution, .. }) => {
+            ModuleLocation::V2 {
+                root,
+                package,
+                distribution,
+            }
+        }
         (in_path, _) => in_path,
     }
 }
@@ -166,8 +171,8 @@ pub fn environment(world: &dyn World) -> Option<String> {
 impl Module {
     pub fn root(&self) -> Option<&str> {
         match &self.found {
-            Found::Builtin => None,
-            Found::V1(root) | Found::V2 { root, .. } => Some(root),
+            ModuleLocation::Builtin => None,
+            ModuleLocation::V1(root) | ModuleLocation::V2 { root, .. } => Some(root),
         }
     }
 
@@ -203,9 +208,9 @@ impl Module {
     pub fn python(&self, world: &dyn World) -> Option<PythonModule> {
         let root = self.root()?;
         let directory = match &self.found {
-            Found::Builtin => return None,
-            Found::V1(root) => format!("{root}/plugins"),
-            Found::V2 { package, .. } => package.clone(),
+            ModuleLocation::Builtin => return None,
+            ModuleLocation::V1(root) => format!("{root}/plugins"),
+            ModuleLocation::V2 { package, .. } => package.clone(),
         };
         let mut files = Vec::new();
         let installed = directory == root;

@@ -1,11 +1,11 @@
-//! Whether the loaded modules have the versions that are asked for. Source: language.md 11.5.
+//! Whether the loaded modules have the versions that are asked for. Source: docs/reference/language.md § 11.5.
 
 use std::str::FromStr;
 
 use pep440_rs::{Version, VersionSpecifiers};
 
 use super::metadata::invalid;
-use super::modules::{Found, Module};
+use super::modules::{Module, ModuleLocation};
 use crate::diagnostics::{Fail, Warning, fail};
 use crate::span::Loc;
 use crate::world::World;
@@ -101,11 +101,11 @@ pub(super) fn advice(
         return Some(install("requirements.txt"));
     }
     let asking = modules.iter().find(|module| match &module.found {
-        Found::Builtin => false,
-        Found::V1(root) => asks(of_packages(
+        ModuleLocation::Builtin => false,
+        ModuleLocation::V1(root) => asks(of_packages(
             read(&format!("{root}/requirements.txt")).lines(),
         )),
-        Found::V2 { root, .. } => asks(of_cfg(&read(&format!("{root}/setup.cfg")))),
+        ModuleLocation::V2 { root, .. } => asks(of_cfg(&read(&format!("{root}/setup.cfg")))),
     });
     if let Some(module) = asking {
         return Some(install(&format!("the module {}", module.name)));
@@ -175,8 +175,8 @@ fn of_module(world: &dyn World, module: &Module) -> Vec<Requirement> {
             .unwrap_or_default()
     };
     match &module.found {
-        Found::Builtin => Vec::new(),
-        Found::V1(_) => {
+        ModuleLocation::Builtin => Vec::new(),
+        ModuleLocation::V1(_) => {
             let yaml: Value = yaml::from_str(&read("module.yml"), &LIMITS).unwrap_or_default();
             let own = match yaml.get("requires") {
                 Some(Value::String(text)) => vec![text.clone()],
@@ -191,7 +191,7 @@ fn of_module(world: &dyn World, module: &Module) -> Vec<Requirement> {
             all.extend(of_packages(read("requirements.txt").lines()));
             all
         }
-        Found::V2 { distribution, .. } => {
+        ModuleLocation::V2 { distribution, .. } => {
             let file = format!("{root}/setup.cfg");
             let text = match distribution {
                 Some(metadata) if !world.is_file(&file) => required(world, metadata),
@@ -250,8 +250,8 @@ fn version(world: &dyn World, module: &Module) -> Option<String> {
     let root = module.root()?;
     let read = |file: &str| world.read_text(&format!("{root}/{file}")).ok();
     let text = match &module.found {
-        Found::Builtin => return None,
-        Found::V1(_) => {
+        ModuleLocation::Builtin => return None,
+        ModuleLocation::V1(_) => {
             let yaml: Value = yaml::from_str(&read("module.yml")?, &LIMITS).ok()?;
             match yaml.get("version")? {
                 Value::String(text) => text.clone(),
@@ -259,11 +259,11 @@ fn version(world: &dyn World, module: &Module) -> Option<String> {
                 _ => return None,
             }
         }
-        Found::V2 {
+        ModuleLocation::V2 {
             distribution: Some(metadata),
             ..
         } => version_of_metadata(metadata)?,
-        Found::V2 { .. } => {
+        ModuleLocation::V2 { .. } => {
             let file = read("setup.cfg")?;
             let tag = option(&file, "egg_info", "tag_build");
             let version = option(&file, "metadata", "version");

@@ -1,67 +1,15 @@
-//! Runs a program: dataflow over arenas, exactly as language.md 8 has it.
+//! Runs a program: dataflow over arenas, exactly as docs/reference/language.md § 8 has it.
 //!
-//! Start reading at [`Machine::run`] in `schedule`; `needs` creates units, `run` executes them, `eval` computes values,
+//! Start reading at [`Machine::run`] in `schedule`; `dependencies` creates units, `run` executes them, `eval` computes values,
 //! `store` and `freeze` change variables; `tiles` says how large models stay in the cache. Everything is an index:
 //! variables, units, scopes and instances are `u32`.
 
-mod ahead;
-mod calls;
-mod comprehension;
-mod construct;
-mod control;
-mod dataclasses;
-mod delayed;
-mod describe;
-mod direct;
-mod eval;
-mod finish;
-mod gradual;
-mod jinja;
-mod jinja_bytes;
-mod jinja_filters;
-mod jinja_format;
-mod jinja_macros;
-mod jinja_markup;
-mod jinja_methods;
-mod jinja_missing;
-mod jinja_objects;
-mod jinja_order;
-mod jinja_path;
-mod jinja_syntax;
-mod jinja_tests;
-mod jinja_text;
-mod jinja_views;
-mod layout;
-mod lookup;
-mod memory;
-mod model;
-mod needs;
-mod numbers;
-mod observers;
-mod promises;
-mod python;
-mod python_calls;
-mod python_export;
-mod questions;
-mod reads;
-mod ready;
-mod references;
-mod rest;
-mod run;
-mod schedule;
-mod steps;
-mod store;
-mod template_errors;
-mod templates;
-mod tiles;
-mod told;
-mod twice;
-mod units;
-mod validate;
-mod var;
-mod vars;
-mod waits;
-mod warm;
+pub(super) mod exec;
+pub(super) mod python_bridge;
+pub(super) mod report;
+pub(super) mod scheduler;
+pub(super) mod speed;
+pub(super) mod state;
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -70,25 +18,25 @@ use crate::diagnostics::{Fail, Warning, runtime};
 use crate::hash::{Map, Set};
 use crate::hir::{AttrId, BlockId, ComprehensionId, NamespaceId, Program, StmtId};
 use crate::intern::Symbol;
-use crate::plugins::PluginHost;
 use crate::protocol::ResourceClassInfo;
+use crate::python_host::PluginHost;
 use crate::span::Loc;
 use crate::types::{EntityId, Heap, InstId, Value, index};
 use crate::world::World;
 use crate::{Options, UnknownParameter};
 
-use delayed::Delayed;
-use memory::{ARENA_BYTES, arena};
-pub use model::ReadError;
-pub use python_export::Mapped;
-use steps::{Action, Pending, Step, Unit};
-pub use tiles::Tiling;
-use var::Chain;
-pub use var::{Var, VarKind};
-use vars::Vars;
-pub use warm::WARMED;
+pub use crate::runtime::python_bridge::export::Mapped;
+use crate::runtime::scheduler::steps::{Action, Pending, Step, Task};
+use crate::runtime::speed::memory::{ARENA_BYTES, arena};
+pub use crate::runtime::speed::prefetch::PREFETCHED_STEPS;
+pub use crate::runtime::speed::tiling::Tiling;
+use crate::runtime::state::delayed::Delayed;
+pub use crate::runtime::state::model::ReadError;
+use crate::runtime::state::var::Chain;
+pub use crate::runtime::state::var::{Var, VarKind};
+use crate::runtime::state::vars::Vars;
 
-index! { VarId, UnitId, ScopeId, ListenerId, LoopId, RunId, HolderId }
+index! { VarId, TaskId, ScopeId, ListenerId, LoopId, RunId, PromiseGroupId }
 
 macro_rules! none {
     ($($name:ident),*) => {$(
@@ -101,7 +49,7 @@ macro_rules! none {
         }
     )*};
 }
-none! { VarId, UnitId, ScopeId, ListenerId, HolderId, InstId }
+none! { VarId, TaskId, ScopeId, ListenerId, PromiseGroupId, InstId }
 
 /// No attribute.
 const NO_ATTR: AttrId = AttrId(u32::MAX);
@@ -114,7 +62,7 @@ const FOUND_SLOTS: usize = 1024;
 /// Variables for which there is one entry among the owners.
 const OWNER_BLOCK: usize = 16;
 
-pub type Needs = smallvec::SmallVec<[VarId; 4]>;
+pub type Dependencies = smallvec::SmallVec<[VarId; 4]>;
 
 #[derive(Clone, Copy)]
 enum Listener {
@@ -122,7 +70,7 @@ enum Listener {
     For(LoopId),
     Comprehension(RunId),
     Literal(VarId),
-    Defined { unit: UnitId, result: VarId },
+    Defined { task: TaskId, result: VarId },
 }
 
 #[derive(Clone, Copy)]
@@ -149,14 +97,14 @@ pub struct Instance {
     depth: u32,
 }
 
-struct Loop {
+struct ForLoop {
     stmt: StmtId,
     scope: ScopeId,
-    holder: HolderId,
+    group: PromiseGroupId,
     listener: ListenerId,
 }
 
-struct Holder {
+struct PromiseGroup {
     executed: bool,
     /// In tiles: the last round that used it.
     round: u8,
@@ -181,7 +129,7 @@ struct ComprehensionRun {
 #[derive(Default)]
 struct Table {
     instances: hashbrown::HashTable<(u32, InstId)>,
-    waiting: Map<u32, Vec<lookup::Waiting>>,
+    waiting: Map<u32, Vec<crate::runtime::state::lookup::Waiting>>,
     n_waiting: u64,
 }
 
@@ -202,13 +150,13 @@ pub struct Machine<'a> {
     cells: Vec<(u32, u32)>,
     free_cell: u32,
     listeners: Vec<Listener>,
-    units: Vec<Unit>,
-    free_units: Vec<UnitId>,
-    numbers: numbers::Numbers,
+    tasks: Vec<Task>,
+    free_tasks: Vec<TaskId>,
+    numbers: crate::runtime::scheduler::creation_order::CreationOrder,
     /// Elements that went from one list to another.
     n_delivered: u64,
     n_live: u64,
-    ready: ready::ReadyQueue,
+    ready: crate::runtime::scheduler::ready_queue::ReadyQueue,
     scopes: Vec<Scope>,
     pub instances: Vec<Instance>,
     /// For each block of variables: the newest instance that begins at or before the block.
@@ -233,21 +181,21 @@ pub struct Machine<'a> {
     /// So many instances, and memory is looked after again.
     n_next_look: usize,
     /// Of each entity.
-    layouts: Vec<layout::Layout>,
+    layouts: Vec<crate::runtime::state::layout::Layout>,
     many_ran: Set<(InstId, u32)>,
-    loops: Vec<Loop>,
-    holders: Vec<Holder>,
+    loops: Vec<ForLoop>,
+    promise_groups: Vec<PromiseGroup>,
     runs: Vec<ComprehensionRun>,
     tables: Vec<Table>,
     /// The attribute for which a constant is known to have the right type, and what its variable then is.
     checked: Vec<(AttrId, Var)>,
     /// Slots that were found lately, by entity and name.
     found_slots: Vec<std::cell::Cell<(EntityId, Symbol, u32)>>,
-    call_args: Map<UnitId, calls::Arguments>,
+    call_args: Map<TaskId, crate::runtime::exec::calls::Arguments>,
     /// First variable of each namespace's root block.
     pub roots: Vec<VarId>,
     root_scopes: Vec<ScopeId>,
-    queue: schedule::Queue,
+    queue: crate::runtime::scheduler::wait_queue::Queue,
     n_lookups: u64,
     /// For texts under construction.
     scratch: String,
@@ -262,21 +210,21 @@ pub struct Machine<'a> {
     identity: Option<String>,
     /// Of Python, if an export found others than the program has.
     resource_classes: Option<Vec<ResourceClassInfo>>,
-    templates: templates::TemplateCache,
+    templates: crate::runtime::exec::templates::TemplateCache,
     shared_program: std::sync::Arc<Program>,
     deprecated_seen: Set<u32>,
     /// Mistakes that were met after the first one of the same block.
     later_errors: Vec<Fail>,
     /// A mistake was met: nothing must be seen from outside any more.
     has_failed: bool,
-    pub reference_models: crate::export::ReferenceModels,
+    pub reference_models: crate::resources::ReferenceModels,
     /// Python objects of the instances that were made from dataclasses, or from references to such.
     dataclass_objects: Map<InstId, (u32, bool)>,
     /// The call of a plugin that runs now.
     python_loc: Loc,
-    python_site: Option<calls::Site>,
-    told: told::Told,
-    ahead: ahead::Ahead,
+    python_site: Option<crate::runtime::exec::calls::Site>,
+    told: crate::runtime::python_bridge::told::Told,
+    ahead: crate::runtime::python_bridge::ahead::Ahead,
     /// Texts that are objects of Python with more to them: the opaque ids.
     python_texts: Map<u32, u32>,
 }
@@ -313,12 +261,12 @@ impl<'a> Machine<'a> {
             cells: arena(),
             free_cell: u32::MAX,
             listeners: arena(),
-            units: arena(),
-            free_units: arena(),
-            numbers: numbers::Numbers::default(),
+            tasks: arena(),
+            free_tasks: arena(),
+            numbers: crate::runtime::scheduler::creation_order::CreationOrder::default(),
             n_delivered: 0,
             n_live: 0,
-            ready: ready::ReadyQueue::default(),
+            ready: crate::runtime::scheduler::ready_queue::ReadyQueue::default(),
             scopes: arena(),
             instances: arena(),
             owners: arena(),
@@ -331,11 +279,11 @@ impl<'a> Machine<'a> {
             has_tiles: false,
             runs_in_tiles: false,
             was_observed: false,
-            n_next_look: memory::FIRST_LOOK,
-            layouts: layout::layouts(program),
+            n_next_look: crate::runtime::speed::memory::FIRST_LOOK,
+            layouts: crate::runtime::state::layout::layouts(program),
             many_ran: Set::default(),
             loops: Vec::new(),
-            holders: Vec::new(),
+            promise_groups: Vec::new(),
             runs: Vec::new(),
             tables: (0..program.n_tables).map(|_| Table::default()).collect(),
             checked: vec![(NO_ATTR, Var::new(VarKind::Plain, true)); program.exprs.len()],
@@ -346,7 +294,7 @@ impl<'a> Machine<'a> {
             call_args: Map::default(),
             roots: Vec::new(),
             root_scopes: Vec::new(),
-            queue: schedule::Queue::new(program.policy.len()),
+            queue: crate::runtime::scheduler::wait_queue::Queue::new(program.policy.len()),
             n_lookups: 0,
             scratch: String::new(),
             delivery_depth: 0,
@@ -356,7 +304,7 @@ impl<'a> Machine<'a> {
             has_objects: false,
             identity: None,
             resource_classes: None,
-            templates: templates::TemplateCache::default(),
+            templates: crate::runtime::exec::templates::TemplateCache::default(),
             shared_program: std::sync::Arc::clone(program),
             deprecated_seen: Set::default(),
             later_errors: Vec::new(),
@@ -365,8 +313,8 @@ impl<'a> Machine<'a> {
             dataclass_objects: Map::default(),
             python_loc: Loc::NONE,
             python_site: None,
-            told: told::Told::default(),
-            ahead: ahead::Ahead::default(),
+            told: crate::runtime::python_bridge::told::Told::default(),
+            ahead: crate::runtime::python_bridge::ahead::Ahead::default(),
             python_texts: Map::default(),
         }
     }
@@ -518,8 +466,8 @@ impl<'a> Machine<'a> {
 
     /// Frees what only the execution needs.
     pub fn forget_execution(&mut self) {
-        self.units = Vec::new();
-        self.free_units = Vec::new();
+        self.tasks = Vec::new();
+        self.free_tasks = Vec::new();
         self.delayed = Vec::new();
         self.free_delayed = Vec::new();
         self.free_vars = Vec::new();
@@ -527,11 +475,11 @@ impl<'a> Machine<'a> {
         self.listeners = Vec::new();
         self.scopes = Vec::new();
         self.loops = Vec::new();
-        self.holders = Vec::new();
+        self.promise_groups = Vec::new();
         self.runs = Vec::new();
         self.checked = Vec::new();
-        self.ready = ready::ReadyQueue::default();
-        self.queue = schedule::Queue::new(0);
+        self.ready = crate::runtime::scheduler::ready_queue::ReadyQueue::default();
+        self.queue = crate::runtime::scheduler::wait_queue::Queue::new(0);
     }
 
     fn add_listener(&mut self, listener: Listener) -> ListenerId {

@@ -18,7 +18,7 @@ pub struct Name {
 pub struct Ast {
     pub exprs: Vec<Expr>,
     pub items: Vec<Item>,
-    /// The documentation of the file, with its quotes. Source: language.md 1.7.
+    /// The documentation of the file, with its quotes. Source: docs/reference/language.md § 1.7.
     pub doc: Option<Span>,
 }
 
@@ -51,7 +51,7 @@ pub enum ExprKind {
     /// A string with `{{ }}` placeholders.
     Interpolated(Vec<Part>),
     FString(Vec<FPart>),
-    Regex(crate::types::regex::Pattern),
+    Regex(crate::pattern::Pattern),
     Var(Name),
     Attr(ExprId, Name),
     Call {

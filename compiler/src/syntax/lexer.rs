@@ -1,5 +1,5 @@
-//! Text to tokens. Never fails: what is no token becomes [`Kind::Illegal`]. Source: language.md 1.2, in whose order the
-//! rules are tried.
+//! Text to tokens. Never fails: what is no token becomes [`Kind::Illegal`]. Source: docs/reference/language.md § 1.2,
+//! in whose order the rules are tried.
 
 use super::token::{Cmp, Keyword, Kind, Token};
 

@@ -7,4 +7,4 @@ pub mod strings;
 pub mod token;
 
 pub use lexer::tokens;
-pub use parser::{Mark, Marks, parse, parse_builtin, parse_marked};
+pub use parser::{TokenRole, TokenRoles, parse, parse_builtin, parse_marked};

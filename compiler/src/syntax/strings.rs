@@ -1,4 +1,5 @@
-//! What is inside string tokens: escapes, `{{ }}` placeholders, f-string fields. Source: language.md 1.5, 1.6.
+//! What is inside string tokens: escapes, `{{ }}` placeholders, f-string fields.
+//! Source: docs/reference/language.md § 1.5, § 1.6.
 
 pub struct Unescaped {
     pub text: String,

@@ -1,4 +1,4 @@
-//! `int(x)` and its kin. Source: language.md 4.3.
+//! `int(x)` and its kin. Source: docs/reference/language.md § 4.3.
 
 use num_bigint::BigInt;
 use num_traits::FromPrimitive;

@@ -2,11 +2,10 @@
 
 pub mod cast;
 pub mod format;
+pub mod json;
 mod object;
 pub mod ops;
 pub mod reference;
-pub mod regex;
-mod regex_syntax;
 pub mod text;
 pub mod value;
 

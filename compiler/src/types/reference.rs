@@ -1,4 +1,4 @@
-//! References: values that only the executor computes. Source: language.md 12.11.
+//! References: values that only the executor computes. Source: docs/reference/language.md § 12.11.
 
 use super::value::{Heap, Value};
 use super::{TypeId, index};
@@ -34,9 +34,9 @@ pub enum Origin {
 }
 
 /// Instances in the keys of references: by number.
-struct Numbers;
+struct InstanceNumbers;
 
-impl Instances for Numbers {
+impl Instances for InstanceNumbers {
     fn instance_text(&self, id: InstId) -> String {
         format!("instance {}", id.0)
     }
@@ -79,7 +79,7 @@ impl Heap {
             Origin::Native(arguments) => {
                 let mut key = reference.kind.to_string();
                 for (name, value) in arguments {
-                    key.push_str(&format!("\0{name}={}", self.repr(*value, &Numbers)));
+                    key.push_str(&format!("\0{name}={}", self.repr(*value, &InstanceNumbers)));
                 }
                 key
             }

@@ -1,4 +1,4 @@
-//! Values as text, the way Python writes them. Source: language.md 1.6.1.
+//! Values as text, the way Python writes them. Source: docs/reference/language.md § 1.6.1.
 
 use std::fmt::Write;
 

@@ -48,7 +48,7 @@ pub struct Heap {
 }
 
 /// How much there is.
-pub struct Mark {
+pub struct HeapMark {
     text: usize,
     texts: usize,
     items: usize,
@@ -87,8 +87,8 @@ impl Heap {
         self.lists.reserve(bytes / size_of::<(u32, u32)>());
     }
 
-    pub fn mark(&self) -> Mark {
-        Mark {
+    pub fn mark(&self) -> HeapMark {
+        HeapMark {
             text: self.text.len(),
             texts: self.text_ends.len(),
             items: self.items.len(),
@@ -102,7 +102,7 @@ impl Heap {
     }
 
     /// Forgets what came after the mark.
-    pub fn go_back(&mut self, mark: &Mark) {
+    pub fn go_back(&mut self, mark: &HeapMark) {
         self.text.truncate(mark.text);
         self.text_ends.truncate(mark.texts);
         self.items.truncate(mark.items);

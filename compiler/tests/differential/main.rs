@@ -33,7 +33,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use answer::Answer;
+use answer::{Answer, Outcome};
 use compare::{Difference, compare};
 use deviations::{DEVIATIONS, Seen, explained};
 use generate::{KINDS, Seeds, generate};
@@ -202,13 +202,15 @@ struct Judged {
     deviation: Option<&'static str>,
 }
 
-/// A difference that nothing explains counts only if the reference has it in a process of the case's own.
+/// A difference that nothing explains, or an exception of the reference's own code, counts only if the reference has it in
+/// a process of the case's own.
 fn judge(case: &Case, oracle: &mut Oracle) -> std::io::Result<Judged> {
     let ours = steward::run(case);
     let judged = judged(case, oracle.run(case, false)?, &ours);
-    match (&judged.difference, judged.deviation) {
-        (Some(_), None) => judge_alone(case, &ours, oracle),
-        _ => Ok(judged),
+    let is_unexplained = judged.difference.is_some() && judged.deviation.is_none();
+    match is_unexplained || judged.reference.outcome == Outcome::Crashed {
+        true => judge_alone(case, &ours, oracle),
+        false => Ok(judged),
     }
 }
 

@@ -244,7 +244,7 @@ class Kept:
         self.registries = [
             (known, dict(known))
             for known in (
-                PluginMeta.get_functions(),
+                PluginMeta._PluginMeta__functions,
                 reference._reference_classes,
                 mutator._mutator_classes,
                 inmanta.resources.resource._resources,

@@ -52,7 +52,8 @@ impl Oracle {
             .iter()
             .map(|(name, value)| ((*name).to_owned(), (*value).into()))
             .collect();
-        let request = json!({ "files": files, "export": case.export, "env": variables, "alone": is_alone });
+        let request =
+            json!({ "files": files, "export": case.export, "env": variables, "alone": is_alone });
         let requests = self
             .requests
             .as_mut()

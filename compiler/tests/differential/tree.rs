@@ -151,10 +151,7 @@ impl Case {
     pub fn new(main: Tree) -> Self {
         Case {
             files: vec![
-                (
-                    "project.yml".to_owned(),
-                    text(PROJECT),
-                ),
+                ("project.yml".to_owned(), text(PROJECT)),
                 ("main.cf".to_owned(), main),
             ],
             export: false,

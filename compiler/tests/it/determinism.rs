@@ -54,7 +54,10 @@ fn without_directory(text: &str) -> String {
 fn chosen() -> Vec<std::path::PathBuf> {
     let mut cases = cases();
     // It takes its time, and passwords are random by their nature.
-    cases.retain(|path| !path.ends_with("154.cf") && !path.ends_with("c30.cf"));
+    cases.retain(|path| {
+        !path.ends_with("an_endless_chain_of_instances_is_an_error.cf")
+            && !path.ends_with("generate_password_remembers_the_password_of_an_id.cf")
+    });
     cases
 }
 

@@ -1,4 +1,5 @@
-//! Processes of Python: kept between compiles, stopped at the limit, heard. Source: design.md 4, python-sdk.md 8.
+//! Processes of Python: kept between compiles, stopped at the limit, heard. Source: docs/design.md § 4,
+//! docs/reference/python.md § 8.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -1,4 +1,5 @@
-//! What a compile is given besides its project, and where it is stopped. Source: std-module.md 5.6, language.md 8.7.
+//! What a compile is given besides its project, and where it is stopped. Source: docs/reference/std.md § 5.6,
+//! docs/reference/language.md § 8.7.
 
 use steward_compiler::{Compiled, Inputs, Limits, MemWorld, Options, compile};
 

@@ -1,4 +1,5 @@
-//! Modules that are installed as packages, in every way in which their files lie. Source: language.md 11.3 and 11.4.
+//! Modules that are installed as packages, in every way in which their files lie.
+//! Source: docs/reference/language.md § 11.3 and § 11.4.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -102,7 +102,9 @@ fn mangled_sources_never_break_the_compiler() {
     let mut numbers = Numbers(7);
     for path in super::lang::files(&root) {
         // A case that never ends by itself takes its time.
-        if path.extension().is_none_or(|extension| extension != "cf") || path.ends_with("154.cf") {
+        if path.extension().is_none_or(|extension| extension != "cf")
+            || path.ends_with("an_endless_chain_of_instances_is_an_error.cf")
+        {
             continue;
         }
         let text = std::fs::read_to_string(&path).expect("a case is readable");

@@ -1,4 +1,4 @@
-//! Where modules come from, and what projects ask of them. Source: language.md 11.
+//! Where modules come from, and what projects ask of them. Source: docs/reference/language.md § 11.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Partial exports and how they are merged. Source: language.md 12.6, 12.9.
+//! Partial exports and how they are merged. Source: docs/reference/language.md § 12.6, § 12.9.
 
 use steward_compiler::{
     Compiled, Export, MemWorld, Options, Partial, PartialError, Resource, compile, merge_partial,

@@ -1,4 +1,4 @@
-//! Large models run in tiles (`runtime/tiles.rs`); what they give must not depend on it. The models here are made of
+//! Large models run in tiles (`runtime/speed/tiling.rs`); what they give must not depend on it. The models here are made of
 //! services that share hosts, look one another up, fill relations of one another and wait for them.
 
 use std::fmt::Write as _;

@@ -1,4 +1,4 @@
-"""How much of what a handler says is kept, cut where it is said. `src/deploy/bounds.rs` has the same numbers."""
+"""How much of what a handler says is kept, cut where it is said. `src/executor/bounds.rs` has the same numbers."""
 
 from __future__ import annotations
 

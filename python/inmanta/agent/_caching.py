@@ -1,4 +1,4 @@
-"""`@cache`: results of handlers' methods that outlive a task. Source: Python surface, chapter 6."""
+"""`@cache`: results of handlers' methods that outlive a task. Source: docs/reference/python.md § 6."""
 
 from __future__ import annotations
 

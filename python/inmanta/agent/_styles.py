@@ -1,6 +1,6 @@
 """The bases that handlers are written on: in the older style, by four methods, for what exists.
 
-Source: Python surface, chapter 5.
+Source: docs/reference/python.md § 5.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What is called on every handler in a task, and the way of handlers to the server.
 
-Source: Python surface, chapters 4 and 5; deployment reference 5.5.
+Source: docs/reference/python.md § 4 and § 5; docs/reference/deployment.md § 5.5.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The cache of an executor: what handlers of one agent share between tasks. Source: Python surface, chapter 6."""
+"""The cache of an executor: what handlers of one agent share between tasks. Source: docs/reference/python.md § 6."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ A class under `@provider(resource type)` is made anew for each task; `CRUDHandle
 does with the outside it tells its `HandlerContext`: log lines, differences, changes, facts, the resulting state.
 What modules import from here is in the files beside: `_styles` has the bases of handlers, `_tasks` what is called on
 each, `_context` what a run tells, `_caching` the decorator `cache`.
-Source: Python surface, chapters 3 to 6; deployment reference 5.5.
+Source: docs/reference/python.md § 3 to § 6; docs/reference/deployment.md § 5.5.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Compiles that Python code starts, and finalizers: functions that run when a compile is over.
 
-Steward runs the model; this process is the Python host of the compile (`steward_host.attached`). Source: python-sdk.md 2.4, 7.
+Steward runs the model; this process is the Python host of the compile (`steward_host.attached`). Source: docs/reference/python.md § 2.4, § 7.
 """
 
 from __future__ import annotations

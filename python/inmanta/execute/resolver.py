@@ -1,6 +1,6 @@
 """The names that a plugin with a context can look up, and the result that it may set itself.
 
-Source: language reference 10.8.
+Source: docs/reference/language.md § 10.8.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ struct Project {
 }
 
 /// A file within its project, read as it is now.
-pub struct Open<'a> {
+pub struct OpenDocument<'a> {
     pub ide: &'a Ide,
     pub root: PathBuf,
     /// As the project calls the file.
@@ -95,7 +95,7 @@ impl Workspace {
     }
 
     /// An open document with its project, read again if it has changed. `None`: it belongs to none.
-    pub fn open(&mut self, uri: &Uri) -> Option<Open<'_>> {
+    pub fn open(&mut self, uri: &Uri) -> Option<OpenDocument<'_>> {
         let path = path_of(uri)?;
         let root = root_of(&path)?;
         let world = Overlay::new(&root, &self.buffers);
@@ -109,7 +109,7 @@ impl Workspace {
         let name = names.find(|name| normal(&root.join(name)) == path)?;
         let name = name.to_owned();
         let text = self.buffers.get(&path)?;
-        Some(Open {
+        Some(OpenDocument {
             ide,
             root,
             name,

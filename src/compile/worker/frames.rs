@@ -6,7 +6,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use steward_compiler::{Export, Variables};
 
-use crate::deploy::{Python, VersionCode};
+use crate::domain::VersionCode;
+use crate::executor::protocol::Python;
 use crate::modules::Inspection;
 use crate::sandbox::{SandboxPolicy, SandboxSupport};
 

@@ -15,7 +15,7 @@ use super::frames::{Job, JobDone, Refusal, Reply, Reported, Request};
 use super::scratch::{self, Watch};
 use crate::compile::code::{self, Kept};
 use crate::compile::packages::{Answers, Packages};
-use crate::deploy::VersionCode;
+use crate::domain::VersionCode;
 use crate::files::Files;
 use crate::modules::{self, Inspection};
 use crate::process::{self, Launcher, descendants};

@@ -3,14 +3,15 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::{Loop, RequestError, blocked_ids};
+use super::{Reconciler, RequestError, blocked_ids};
 use crate::deploy::Intent;
 use crate::deploy::code::code_of;
-use crate::deploy::executor::Task;
 use crate::domain::{ActionId, DryRunId};
+use crate::executor::protocol::Task;
 
-impl Loop {
-    /// Sends every defined resource of a version through its handler, which only compares. Source: deploy.md 5.10.
+impl Reconciler {
+    /// Sends every defined resource of a version through its handler, which only compares.
+    /// Source: docs/reference/deployment.md § 5.10.
     pub(super) async fn dry_run(&mut self, version: i64) -> Result<DryRunId, RequestError> {
         if self.halted {
             return Err(RequestError::Halted);

@@ -9,14 +9,14 @@ use steward_compiler::PythonRuntime;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
-use super::live;
+use super::run_until_stopped;
 use crate::domain::{DryRunId, EnvironmentId, FactTimes, chain};
 use crate::observe::Bus;
 use crate::store::{self, Store};
 
-/// How a user asks for a deployment. Source: deploy.md 4.15.
+/// How a user asks for a deployment. Source: docs/reference/deployment.md § 4.15.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Method {
+pub enum DeployKind {
     /// What is not in its desired state.
     Deploy,
     /// Everything.
@@ -45,7 +45,7 @@ pub(super) enum Request {
     /// Look at the store: a version was released, a setting changed, the environment was halted or resumed.
     Wake,
     Deploy {
-        method: Method,
+        method: DeployKind,
         agents: Option<BTreeSet<String>>,
         reply: oneshot::Sender<Result<Scheduled, RequestError>>,
     },
@@ -105,7 +105,7 @@ impl Engine {
             let mut pause = Duration::from_millis(200);
             loop {
                 // A panic is a bug of ours; the environment must not be dead for it. All state is read anew.
-                let life = std::panic::AssertUnwindSafe(live(&options, &mut requests))
+                let life = std::panic::AssertUnwindSafe(run_until_stopped(&options, &mut requests))
                     .catch_unwind()
                     .await;
                 match life {
@@ -136,7 +136,7 @@ impl Engine {
     /// Schedules a deploy or a repair; gives the agents touched.
     pub async fn deploy(
         &self,
-        method: Method,
+        method: DeployKind,
         agents: Option<BTreeSet<String>>,
     ) -> Result<Scheduled, RequestError> {
         let (reply, answer) = oneshot::channel();

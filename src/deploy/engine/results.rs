@@ -4,13 +4,14 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use super::Loop;
-use crate::deploy::bounds::bound;
-use crate::deploy::executor::{Message, TaskDone};
+use super::Reconciler;
 use crate::deploy::facts::facts_of;
 use crate::deploy::schedule::Ended;
 use crate::domain::{Blocked, HandlerStatus, Timestamp, chain};
-use crate::observe::{ResourceDone, Summary, What};
+use crate::executor::bounds::bound;
+use crate::executor::link::Message;
+use crate::executor::protocol::TaskDone;
+use crate::observe::{EventKind, ResourceDone, Summary};
 use crate::store::{self, ActionEnd};
 
 /// Work since the engine was last at rest.
@@ -21,8 +22,8 @@ pub(super) struct Round {
     pub(super) changed: BTreeSet<String>,
 }
 
-impl Loop {
-    pub(super) async fn hear(&mut self, message: Message) {
+impl Reconciler {
+    pub(super) async fn on_message(&mut self, message: Message) {
         match message {
             Message::Done {
                 generation,
@@ -41,7 +42,7 @@ impl Loop {
                 arguments,
                 held: _held,
             } => {
-                let answer = self.asked(&method, &arguments).await;
+                let answer = self.handle_api_call(&method, &arguments).await;
                 self.executor.answer(generation, id, answer).await;
             }
             Message::Ended { generation, why } => {
@@ -136,7 +137,7 @@ impl Loop {
         };
         let facts = facts_of(&outcome);
         let changes = serde_json::Value::Object(outcome.changes).to_string();
-        let messages = messages_json(&outcome.logs);
+        let messages = crate::executor::bounds::messages_json(&outcome.logs);
         self.daily
             .add(&done.resource_id, changes.len() + messages.len());
         let end = ActionEnd {
@@ -199,7 +200,8 @@ impl Loop {
                     "{} was {}", event.resource_id, event.change
                 );
             }
-            self.bus.emit(self.environment, What::ResourceDone(event));
+            self.bus
+                .emit(self.environment, EventKind::ResourceDone(event));
         }
     }
 
@@ -214,7 +216,7 @@ impl Loop {
         tracing::error!(environment.id = %id, error, "cannot {what}; trying again in {pause:?}");
         self.bus.emit(
             id,
-            What::Trouble {
+            EventKind::Trouble {
                 message: format!("cannot {what}: {error}"),
             },
         );
@@ -267,15 +269,6 @@ impl Loop {
             };
             *count += 1;
         }
-        self.bus.emit(self.environment, What::Settled(summary));
+        self.bus.emit(self.environment, EventKind::Settled(summary));
     }
-}
-
-pub(in crate::deploy) fn messages_json(logs: &[steward_compiler::protocol::LogLine]) -> String {
-    let line = |line: &steward_compiler::protocol::LogLine| {
-        serde_json::json!({
-            "level": line.level, "msg": line.msg, "args": [], "kwargs": line.kwargs, "timestamp_us": line.timestamp_us,
-        })
-    };
-    serde_json::Value::Array(logs.iter().map(line).collect()).to_string()
 }

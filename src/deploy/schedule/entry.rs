@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Ended, Index, Policy, Priority, Schedule};
+use super::{Ended, Index, Priority, RetryPolicy, Schedule};
 use crate::deploy::Intent;
 use crate::domain::{ActionId, Blocked, HandlerStatus, LastRun, Timestamp};
 use crate::store::ResourceState;
 
 #[derive(Debug)]
-pub(super) struct Entry {
+pub(super) struct ScheduledResource {
     pub(super) intent: Arc<Intent>,
     pub(super) requires: Vec<Index>,
     pub(super) provides: Vec<Index>,
@@ -39,8 +39,8 @@ pub(super) enum Phase {
     },
 }
 
-impl Entry {
-    /// Source: deploy.md 4.2 "Dirty".
+impl ScheduledResource {
+    /// Source: docs/reference/deployment.md § 4.2 "Dirty".
     pub(super) fn is_dirty(&self) -> bool {
         let state = &self.state;
         state.blocked == Blocked::NotBlocked
@@ -80,7 +80,7 @@ impl Entry {
         }
     }
 
-    /// Source: deploy.md 3.3.
+    /// Source: docs/reference/deployment.md § 3.3.
     pub(super) fn status_for_dependents(&self) -> &str {
         if self.state.is_undefined {
             "undefined"
@@ -96,7 +96,7 @@ impl Entry {
     }
 
     /// `None`: it is not tried again by itself.
-    pub(super) fn retry_delay(&self, policy: &Policy) -> Option<Duration> {
+    pub(super) fn retry_delay(&self, policy: &RetryPolicy) -> Option<Duration> {
         let longest = policy.deploy?;
         if policy.backoff.is_zero() {
             return Some(longest);
@@ -107,7 +107,7 @@ impl Entry {
         Some(policy.backoff.saturating_mul(1 << n_doublings).min(longest))
     }
 
-    /// Source: deploy.md 3.4, the rows "run ends".
+    /// Source: docs/reference/deployment.md § 3.4, the rows "run ends".
     pub(super) fn record(&mut self, ended: &Ended, is_stale: bool, version: i64) {
         let state = &mut self.state;
         state.is_deploying = false;

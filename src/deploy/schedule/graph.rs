@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::entry::{Entry, Phase, new_state};
+use super::entry::{Phase, ScheduledResource, new_state};
 use super::{Index, Schedule};
 use crate::deploy::Intent;
 use crate::domain::Blocked;
@@ -18,7 +18,7 @@ impl Schedule {
         state.is_deploying = false;
         self.by_id.insert(intent.resource_id.clone(), index);
         self.queues.entry(intent.agent.clone()).or_default();
-        self.entries.push(Some(Entry {
+        self.entries.push(Some(ScheduledResource {
             intent: Arc::new(intent),
             requires: Vec::new(),
             provides: Vec::new(),
@@ -75,7 +75,7 @@ impl Schedule {
         }
     }
 
-    /// Blocked is what is undefined or has an undefined ancestor. Source: deploy.md 4.6.
+    /// Blocked is what is undefined or has an undefined ancestor. Source: docs/reference/deployment.md § 4.6.
     pub(super) fn propagate_blocked(&mut self) {
         let mut blocked: BTreeSet<Index> = BTreeSet::new();
         let mut queue: Vec<Index> = self

@@ -150,7 +150,8 @@ impl Schedule {
         }
     }
 
-    /// A dependency was scheduled while its dependent is deploying: that runs once more after it. Source: deploy.md 4.3.
+    /// A dependency was scheduled while its dependent is deploying: that runs once more after it.
+    /// Source: docs/reference/deployment.md § 4.3.
     pub(super) fn rerun_running_dependents(&mut self, index: Index, priority: Priority) {
         for dependent in self.entry(index).provides.clone() {
             let entry = self.entry_mut(dependent);

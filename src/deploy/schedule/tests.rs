@@ -1,4 +1,4 @@
-//! Numbers are those of the checklist in deploy.md 10.
+//! Numbers are those of the checklist in docs/reference/deployment.md § 10.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -46,7 +46,7 @@ fn intent(text: &str) -> Intent {
 
 impl World {
     fn new() -> Self {
-        let policy = Policy {
+        let policy = RetryPolicy {
             deploy: Some(Duration::from_secs(600)),
             repair: Some(Duration::from_secs(3600)),
             backoff: Duration::ZERO,
@@ -177,7 +177,7 @@ fn check_27_changed_requires_run_nothing_but_count_at_the_next_repair() {
     world.release("a.x=1! < a.y\na.y=1!");
     assert_eq!(world.run(), "");
     world.schedule.request(
-        Which::All,
+        Selection::All,
         Priority::UserRepair,
         "user requested a repair",
         None,
@@ -215,7 +215,7 @@ fn check_46_undefined_and_all_behind_it_never_run() {
     // 47: nor in a repair.
     world
         .schedule
-        .request(Which::All, Priority::UserRepair, "r", None);
+        .request(Selection::All, Priority::UserRepair, "r", None);
     assert_eq!(world.run(), "a.w:deployed");
 }
 
@@ -275,9 +275,9 @@ fn check_61_to_63_priorities_and_order_of_requests() {
     assert_eq!(world.run(), "a.x:deployed a.y:deployed a.z:failed");
     world
         .schedule
-        .request(Which::All, Priority::IntervalRepair, "repair", None);
+        .request(Selection::All, Priority::IntervalRepair, "repair", None);
     world.schedule.request(
-        Which::Dirty,
+        Selection::Dirty,
         Priority::UserDeploy,
         "user requested a deploy",
         None,
@@ -285,7 +285,7 @@ fn check_61_to_63_priorities_and_order_of_requests() {
     assert_eq!(world.run(), "a.z:failed a.x:deployed a.y:deployed");
     world
         .schedule
-        .request(Which::All, Priority::IntervalRepair, "repair", None);
+        .request(Selection::All, Priority::IntervalRepair, "repair", None);
     world.release("a.x=1!\na.y=2!\na.z=1!");
     assert_eq!(world.run(), "a.y:deployed a.x:deployed a.z:failed");
 }
@@ -348,7 +348,7 @@ fn check_70_and_71_events_go_down_the_graph_to_those_who_receive_them() {
     assert_eq!(
         world
             .schedule
-            .request(Which::All, Priority::UserRepair, "r", Some(&agents)),
+            .request(Selection::All, Priority::UserRepair, "r", Some(&agents)),
         agents
     );
 }
@@ -359,7 +359,7 @@ fn check_72_an_event_for_a_running_resource_runs_it_again() {
     world.release("a.x=1\nb.y=1 < a.x");
     world.run();
     world.schedule.request(
-        Which::All,
+        Selection::All,
         Priority::UserRepair,
         "r",
         Some(&BTreeSet::from(["b".to_owned()])),
@@ -380,11 +380,11 @@ fn check_75_a_deploy_runs_the_dirty_and_a_repair_all() {
     world.run();
     world
         .schedule
-        .request(Which::Dirty, Priority::UserDeploy, "d", None);
+        .request(Selection::Dirty, Priority::UserDeploy, "d", None);
     assert_eq!(world.run(), "a.x:skipped");
     world
         .schedule
-        .request(Which::All, Priority::UserRepair, "r", None);
+        .request(Selection::All, Priority::UserRepair, "r", None);
     assert_eq!(world.run(), "a.x:skipped a.y:deployed");
 }
 
@@ -405,7 +405,7 @@ fn check_78_good_is_verified_on_the_repair_interval_and_bad_on_the_shorter_one()
 #[test]
 fn a_failing_resource_is_retried_ever_later_up_to_the_deploy_interval() {
     let mut world = World::new();
-    let policy = Policy {
+    let policy = RetryPolicy {
         backoff: Duration::from_secs(5),
         ..world.schedule.policy.clone()
     };
@@ -439,7 +439,7 @@ fn a_failing_resource_is_retried_ever_later_up_to_the_deploy_interval() {
 #[test]
 fn check_80_without_intervals_nothing_runs_on_its_own() {
     let mut world = World::new();
-    world.schedule.set_policy(Policy::default(), world.now);
+    world.schedule.set_policy(RetryPolicy::default(), world.now);
     world.outcomes.insert("a.x".into(), HandlerStatus::Failed);
     world.release("a.x=1\na.y=1");
     world.run();
@@ -511,7 +511,7 @@ fn check_85_an_event_that_was_not_worked_off_before_a_restart_is() {
     world.run();
     world.now = Timestamp(world.now.0 + SECOND);
     world.schedule.request(
-        Which::All,
+        Selection::All,
         Priority::UserRepair,
         "r",
         Some(&BTreeSet::from(["a".to_owned()])),
@@ -558,7 +558,7 @@ fn a_reload_is_asked_for_only_after_a_change() {
     world.end(run, false);
     world
         .schedule
-        .request(Which::All, Priority::UserRepair, "r", None);
+        .request(Selection::All, Priority::UserRepair, "r", None);
     let run = world.schedule.take().remove(0);
     world.end(run, false);
     assert!(!world.schedule.take().remove(0).dependency_changed);
@@ -593,7 +593,7 @@ fn check_64_65_hold_for_random_models_and_interruptions() {
             } else {
                 world
                     .schedule
-                    .request(Which::All, Priority::UserRepair, "r", None);
+                    .request(Selection::All, Priority::UserRepair, "r", None);
             }
             for _ in 0..random.random_range(0..30) {
                 world.now = Timestamp(world.now.0 + 1);
@@ -675,7 +675,7 @@ fn what_waited_for_a_recovery_is_tried_once_after_a_restart() {
         intents,
         states,
         &HashMap::new(),
-        Policy::default(),
+        RetryPolicy::default(),
         [],
         world.now,
     );
@@ -691,7 +691,7 @@ fn a_change_before_a_restart_still_asks_for_a_reload_after_it() {
     world.changes.insert(id("a.x"), world.now);
     restart(&mut world);
     world.schedule.request(
-        Which::All,
+        Selection::All,
         Priority::UserRepair,
         "r",
         Some(&BTreeSet::from(["b".to_owned()])),
@@ -702,7 +702,7 @@ fn a_change_before_a_restart_still_asks_for_a_reload_after_it() {
 #[test]
 fn a_dependent_that_never_ran_runs_as_soon_as_the_value_it_waits_for_is_known() {
     let mut world = World::new();
-    world.schedule.set_policy(Policy::default(), world.now);
+    world.schedule.set_policy(RetryPolicy::default(), world.now);
     world.release("a.x=1?!\na.y=1! < a.x");
     assert_eq!(world.run(), "");
     world.release("a.x=2!\na.y=1! < a.x");
@@ -715,7 +715,7 @@ fn a_resource_whose_dependency_is_scheduled_while_it_runs_runs_again_after_it() 
     world.release("a.x=1!\nb.y=1!- < a.x");
     world.run();
     world.schedule.request(
-        Which::All,
+        Selection::All,
         Priority::UserRepair,
         "r",
         Some(&BTreeSet::from(["b".to_owned()])),

@@ -24,7 +24,7 @@ use flate2::Compression;
 use flate2::write::ZlibEncoder;
 use sha1::{Digest, Sha1};
 
-use crate::git::url::{Policy, RepositoryUrl};
+use crate::git::url::{AddressPolicy, RepositoryUrl};
 use crate::git::{
     CheckoutLimits, Credentials, FetchOptions, Mirror, Reach, checkout_with, commit_info,
     submodules, tree_id,
@@ -52,7 +52,7 @@ fn whole(bytes: &[u8]) -> Option<Result<(), crate::git::Error>> {
         tempfile::tempdir()
     };
     let url = format!("http://{}/r.git", server.address);
-    let url = RepositoryUrl::parse(&url, &Policy::default());
+    let url = RepositoryUrl::parse(&url, &AddressPolicy::default());
     let (Ok(folder), Ok(url)) = (folder, url) else {
         return None;
     };

@@ -17,7 +17,7 @@ pub(super) fn serve(
 }
 
 pub(super) fn mirror_of(world: &World, url: &str) -> Mirror {
-    let url = RepositoryUrl::parse(url, &Policy::default()).unwrap();
+    let url = RepositoryUrl::parse(url, &AddressPolicy::default()).unwrap();
     Mirror::open_or_create(&world.path("mirrors"), &url).unwrap()
 }
 

@@ -376,7 +376,8 @@ fn a_shallow_source_can_be_fetched_again_and_again() {
     // libgit2 does not understand a server that says it is shallow; forges never are.
     let root = super::server::root_of(&world.source());
     let server = super::server::Server::start(&root, |_| super::server::Reply::Git);
-    let url = RepositoryUrl::parse(&server.url("/shallow/.git"), &Policy::default()).unwrap();
+    let url =
+        RepositoryUrl::parse(&server.url("/shallow/.git"), &AddressPolicy::default()).unwrap();
     let mirror = Mirror::open_or_create(&world.path("mirrors"), &url).unwrap();
     assert!(matches!(
         fetch(&mirror, None),

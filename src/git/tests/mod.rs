@@ -112,7 +112,7 @@ fn git_in(folder: &Path, args: &[&str]) -> String {
 }
 
 fn local_url(path: &Path) -> RepositoryUrl {
-    let policy = Policy {
+    let policy = AddressPolicy {
         http: true,
         local: LocalPolicy::Anywhere,
     };

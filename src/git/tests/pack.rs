@@ -87,7 +87,7 @@ fn fetch_pack(pack: &[u8]) -> (Result<CommitId, Error>, World) {
             _ => Reply::Git,
         }
     });
-    let url = RepositoryUrl::parse(&server.url("/source/.git"), &Policy::default()).unwrap();
+    let url = RepositoryUrl::parse(&server.url("/source/.git"), &AddressPolicy::default()).unwrap();
     let mirror = Mirror::open_or_create(&world.path("mirrors"), &url).unwrap();
     (fetch(&mirror, None), world)
 }

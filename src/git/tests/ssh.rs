@@ -34,7 +34,7 @@ const SERVE: &str = "export GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=safe.directory G
     PATH=/usr/local/bin:$PATH eval \"exec $last\"";
 
 fn mirror_of(world: &World, url: &str) -> Mirror {
-    let url = RepositoryUrl::parse(url, &Policy::default()).unwrap();
+    let url = RepositoryUrl::parse(url, &AddressPolicy::default()).unwrap();
     Mirror::open_or_create(&world.path("mirrors"), &url).unwrap()
 }
 

@@ -73,7 +73,7 @@ fn a_certificate_that_nobody_vouches_for_is_refused() {
     };
     for host in ["localhost", "127.0.0.1"] {
         let url = format!("https://{host}:{port}/x");
-        let url = RepositoryUrl::parse(&url, &Policy::default()).unwrap();
+        let url = RepositoryUrl::parse(&url, &AddressPolicy::default()).unwrap();
         let mirror = Mirror::open_or_create(&dir.path().join("mirrors"), &url).unwrap();
         let error = mirror
             .fetch(None, &credentials, &FetchOptions::default())

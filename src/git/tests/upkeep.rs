@@ -215,7 +215,7 @@ fn old_checkouts_can_be_forgotten() {
     world.commit("changed");
     let second = world.check_out().unwrap();
     assert_eq!(
-        forget_checkouts(&world.path("checkouts"), &HashSet::from([kept])).unwrap(),
+        gc_checkouts(&world.path("checkouts"), &HashSet::from([kept])).unwrap(),
         1
     );
     assert!(first.exists() && !second.exists());

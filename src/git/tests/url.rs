@@ -1,7 +1,7 @@
-use super::super::{LocalPolicy, Policy, RepositoryUrl, UrlError};
+use super::super::{AddressPolicy, LocalPolicy, RepositoryUrl, UrlError};
 
-fn open() -> Policy {
-    Policy {
+fn open() -> AddressPolicy {
+    AddressPolicy {
         http: true,
         local: LocalPolicy::Anywhere,
     }
@@ -187,7 +187,7 @@ fn a_path_is_needed_and_does_not_go_up() {
 
 #[test]
 fn plain_http_is_only_for_this_machine_by_default() {
-    let policy = Policy::default();
+    let policy = AddressPolicy::default();
     for text in [
         "http://127.0.0.1:3000/x",
         "http://localhost/x",
@@ -220,7 +220,7 @@ fn local_paths_need_the_policy() {
     let parse = |path: &str, local: &LocalPolicy| {
         RepositoryUrl::parse(
             path,
-            &Policy {
+            &AddressPolicy {
                 http: false,
                 local: local.clone(),
             },

@@ -8,7 +8,7 @@ async fn opened() -> (tempfile::TempDir, PathBuf, Store) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("steward.db");
     let store = Store::open_sqlite(&path).await.unwrap();
-    assert!(store.hold_alone().await.unwrap());
+    assert!(store.acquire_single_server_lock().await.unwrap());
     store.check().await.unwrap();
     (dir, path, store)
 }
@@ -34,7 +34,7 @@ async fn assert_refused(store: &Store, why: &str) {
 #[tokio::test]
 async fn a_good_database_is_well_on_both_kinds() {
     check(|store| async move {
-        assert!(store.hold_alone().await.unwrap());
+        assert!(store.acquire_single_server_lock().await.unwrap());
         environment(&store).await;
         store.check().await.unwrap();
         now(&store).await.unwrap();
@@ -80,7 +80,7 @@ async fn an_overwritten_file_is_noticed_though_it_has_the_same_inode() {
     store.close().await;
     let backup = std::fs::read(&path).unwrap();
     let store = Store::open_sqlite(&path).await.unwrap();
-    store.hold_alone().await.unwrap();
+    store.acquire_single_server_lock().await.unwrap();
     std::fs::write(&path, backup).unwrap();
     assert_refused(&store, "was overwritten").await;
 }
@@ -139,7 +139,7 @@ async fn a_long_transaction_of_our_own_is_no_bad_health() {
 #[tokio::test]
 async fn rows_that_are_not_ours_any_more_stop_all_writes() {
     check(|store| async move {
-        store.hold_alone().await.unwrap();
+        store.acquire_single_server_lock().await.unwrap();
         environment(&store).await;
         const RESTORED: &str = "DELETE FROM server_start";
         match &store.db {

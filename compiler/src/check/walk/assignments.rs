@@ -1,4 +1,5 @@
-//! Variables of one block: what two of its assignments give them, and what waits for itself. Source: language.md 8.3.
+//! Variables of one block: what two of its assignments give them, and what waits for itself.
+//! Source: docs/reference/language.md § 8.3.
 
 use super::Walker;
 use crate::diagnostics::{Fail, runtime};

@@ -49,7 +49,7 @@ impl Walker<'_, '_> {
         }
     }
 
-    /// There must be an index of exactly these attributes. Source: language.md 7.4.
+    /// There must be an index of exactly these attributes. Source: docs/reference/language.md § 7.4.
     fn index(&mut self, id: QueryId, entity: EntityId, owner: Option<Symbol>) {
         let query = &self.program.queries[id.index()];
         let own = query.args.iter().map(|(name, _)| *name);
@@ -95,7 +95,7 @@ impl Walker<'_, '_> {
             .map(|(name, _)| (self.program.text(*name).to_owned(), Value::Null))
             .collect();
         let name = self.program.text(plugin.name);
-        let (bound, _) = crate::plugins::bind(name, plugin, &positional, &named);
+        let (bound, _) = crate::hir::plugin::bind(name, plugin, &positional, &named);
         if let Err(message) = bound {
             let known = || plugin.parameters.iter().map(|parameter| &*parameter.name);
             let similar = named

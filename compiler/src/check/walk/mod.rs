@@ -18,19 +18,19 @@ use crate::span::Loc;
 use crate::types::{EntityId, Value};
 
 #[derive(Default)]
-pub(super) struct Found {
+pub(super) struct Findings {
     /// In what runs in every compile.
     pub errors: Vec<Fail>,
     /// In what may never run.
     pub doubts: Vec<Fail>,
 }
 
-pub(super) fn walk(machine: &mut Machine) -> Found {
+pub(super) fn walk(machine: &mut Machine) -> Findings {
     let program = machine.program;
     let mut walker = Walker {
         program,
         machine,
-        found: Found::default(),
+        found: Findings::default(),
         frames: Vec::new(),
         entity: None,
         certain: true,
@@ -63,7 +63,7 @@ pub(super) fn walk(machine: &mut Machine) -> Found {
 struct Walker<'m, 'p> {
     program: &'p Program,
     machine: &'m mut Machine<'p>,
-    found: Found,
+    found: Findings,
     frames: Vec<Frame>,
     entity: Option<EntityId>,
     /// What is looked at runs in every compile.
@@ -158,7 +158,8 @@ impl Walker<'_, '_> {
         }
     }
 
-    /// What is assigned to is looked up also when the assignment never runs. Source: language.md 3.4, 8.6.
+    /// What is assigned to is looked up also when the assignment never runs. Source: docs/reference/language.md § 3.4,
+    /// § 8.6.
     fn promises(&mut self, promises: &[Promise]) {
         for promise in promises {
             self.expr(promise.object);

@@ -5,9 +5,9 @@ use super::super::ast::{
     Name, Relation, Typedef,
 };
 use super::super::token::{Keyword, Kind};
-use super::{Mark, Parse, Parser, SyntaxError};
+use super::{Parse, Parser, SyntaxError, TokenRole};
+use crate::pattern::Pattern;
 use crate::span::Span;
-use crate::types::regex::Pattern;
 
 impl Parser<'_> {
     pub(super) fn import(&mut self) -> Parse<Item> {
@@ -59,7 +59,7 @@ impl Parser<'_> {
         let first = self.at;
         while !self.is(Kind::Keyword(Keyword::End)) {
             let start = self.at;
-            self.mark(Mark::Start);
+            self.mark(TokenRole::Start);
             match self.attribute() {
                 Ok(attribute) => attributes.push(attribute),
                 Err(error) => self.recover_in_block(first, start, error)?,
@@ -145,7 +145,7 @@ impl Parser<'_> {
 
     fn mark_nullable(&mut self) {
         if self.is_punct(b'?') {
-            self.mark(Mark::Nullable);
+            self.mark(TokenRole::Nullable);
         }
     }
 
@@ -175,7 +175,7 @@ impl Parser<'_> {
     }
 
     fn constant_list(&mut self) -> Parse<ExprId> {
-        self.mark(Mark::Elements);
+        self.mark(TokenRole::Elements);
         let start = self.punct_span(b'[')?;
         let mut items = Vec::new();
         while !self.is_punct(b']') {
@@ -307,7 +307,7 @@ impl Parser<'_> {
     }
 
     fn multiplicity(&mut self) -> Parse<(u32, Option<u32>)> {
-        self.mark(Mark::Multiplicity);
+        self.mark(TokenRole::Multiplicity);
         self.expect_punct(b'[')?;
         let mut low = 0;
         let high;

@@ -1,9 +1,9 @@
-//! Expressions. Precedences are those of language.md 2.2, surprises included.
+//! Expressions. Precedences are those of docs/reference/language.md § 2.2, surprises included.
 
 use super::super::ast::{Arg, ExprId, ExprKind, FPart, FValue, Literal, Name, Operator, Part};
 use super::super::strings::{self, FormatPiece, Piece};
 use super::super::token::{Keyword, Kind, Token};
-use super::{Mark, Parse, Parser, SyntaxError};
+use super::{Parse, Parser, SyntaxError, TokenRole};
 use crate::span::Span;
 
 /// Longer integers take long to read: the time grows with the square of their length.
@@ -318,7 +318,7 @@ impl Parser<'_> {
     fn class_expression(&mut self, entity: Name) -> Parse<ExprId> {
         match self.kind() {
             Kind::Punct(b'(') => {
-                self.mark(Mark::Elements);
+                self.mark(TokenRole::Elements);
                 self.bump();
                 let args = self.arguments(b')', false)?;
                 let mut seen: Vec<Name> = Vec::new();
@@ -370,7 +370,7 @@ impl Parser<'_> {
     }
 
     fn call(&mut self, function: Name) -> Parse<ExprId> {
-        self.mark(Mark::Elements);
+        self.mark(TokenRole::Elements);
         self.bump();
         let args = self.arguments(b')', true)?;
         let mut seen: Vec<Name> = Vec::new();
@@ -433,7 +433,7 @@ impl Parser<'_> {
             return self.comprehension(start, first);
         }
         if let Some(marks) = &mut self.marks {
-            marks.insert(open, Mark::Elements);
+            marks.insert(open, TokenRole::Elements);
         }
         let mut items = vec![first];
         while self.accept_punct(b',') {
@@ -481,7 +481,7 @@ impl Parser<'_> {
     }
 
     pub(super) fn dict_literal(&mut self) -> Parse<ExprId> {
-        self.mark(Mark::Elements);
+        self.mark(TokenRole::Elements);
         let start = self.punct_span(b'{')?;
         let mut entries: Vec<(Box<str>, ExprId)> = Vec::new();
         let mut seen: std::collections::HashMap<Box<str>, Span> = std::collections::HashMap::new();

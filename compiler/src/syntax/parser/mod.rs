@@ -1,4 +1,4 @@
-//! Tokens to a syntax tree, by recursive descent over the grammar of language.md 2.
+//! Tokens to a syntax tree, by recursive descent over the grammar of docs/reference/language.md § 2.
 //!
 //! The parser always returns a tree. After a mistake it goes on where something new begins (see `recover`), so that one
 //! run finds all independent mistakes and tools see the rest of the file.
@@ -40,7 +40,7 @@ type Parse<T> = Result<T, Box<SyntaxError>>;
 
 /// What a token is for, where its kind does not tell: for the formatter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Mark {
+pub enum TokenRole {
     /// First of an item, a statement or an attribute.
     Start,
     /// The colon before a block.
@@ -56,11 +56,11 @@ pub enum Mark {
 }
 
 /// Marks by the offset of their token.
-pub type Marks = crate::hash::Map<u32, Mark>;
+pub type TokenRoles = crate::hash::Map<u32, TokenRole>;
 
 /// A file and what its tokens are for.
-pub fn parse_marked(file: FileId, text: &str, names: &mut Interner) -> (Parsed, Marks) {
-    let mut marks = Marks::default();
+pub fn parse_marked(file: FileId, text: &str, names: &mut Interner) -> (Parsed, TokenRoles) {
+    let mut marks = TokenRoles::default();
     let parsed = parse_with(file, text, names, Some(&mut marks), false);
     (parsed, marks)
 }
@@ -78,7 +78,7 @@ fn parse_with<'a>(
     file: FileId,
     text: &'a str,
     names: &'a mut Interner,
-    marks: Option<&'a mut Marks>,
+    marks: Option<&'a mut TokenRoles>,
     is_builtin: bool,
 ) -> Parsed {
     let tokens = tokens(text)
@@ -106,7 +106,7 @@ fn parse_with<'a>(
             continue;
         }
         let start = parser.at;
-        parser.mark(Mark::Start);
+        parser.mark(TokenRole::Start);
         match parser.item() {
             Ok(item) => parser.ast.items.push(item),
             Err(error) => parser.recover(start, *error),
@@ -129,7 +129,7 @@ struct Parser<'a> {
     /// Depth of each expression's tree.
     depths: Vec<u32>,
     nesting: u32,
-    marks: Option<&'a mut Marks>,
+    marks: Option<&'a mut TokenRoles>,
     is_builtin: bool,
     errors: Vec<SyntaxError>,
     warnings: Vec<(String, Span)>,
@@ -137,7 +137,7 @@ struct Parser<'a> {
 
 impl<'a> Parser<'a> {
     /// Says what the current token is for.
-    fn mark(&mut self, mark: Mark) {
+    fn mark(&mut self, mark: TokenRole) {
         let start = self.token().start;
         if let Some(marks) = &mut self.marks {
             marks.insert(start, mark);
@@ -155,12 +155,12 @@ impl<'a> Parser<'a> {
     }
 
     fn block_colon(&mut self) -> Parse<()> {
-        self.mark(Mark::Colon);
+        self.mark(TokenRole::Colon);
         self.expect_punct(b':').map(|_| ())
     }
 
     fn block_end(&mut self) -> Parse<()> {
-        self.mark(Mark::Close);
+        self.mark(TokenRole::Close);
         self.expect_keyword(Keyword::End).map(|_| ())
     }
 

@@ -2,7 +2,7 @@
 
 use super::super::ast::{ExprKind, Stmt};
 use super::super::token::{Keyword, Kind};
-use super::{Mark, Parse, Parser};
+use super::{Parse, Parser, TokenRole};
 use crate::span::Span;
 
 impl Parser<'_> {
@@ -19,7 +19,7 @@ impl Parser<'_> {
                 break;
             }
             let start = self.at;
-            self.mark(Mark::Start);
+            self.mark(TokenRole::Start);
             match self.statement() {
                 Ok(statement) => statements.push(statement),
                 Err(error) => {
@@ -73,11 +73,11 @@ impl Parser<'_> {
         let begin = self.here();
         let mut otherwise = Vec::new();
         if self.is(Kind::Keyword(Keyword::Elif)) {
-            self.mark(Mark::Close);
+            self.mark(TokenRole::Close);
             let start = self.bump_span();
             otherwise.push(self.if_body(start)?);
         } else if self.is(Kind::Keyword(Keyword::Else)) {
-            self.mark(Mark::Close);
+            self.mark(TokenRole::Close);
             self.bump();
             self.block_colon()?;
             otherwise = self.block(&[Keyword::End])?;

@@ -1,0 +1,452 @@
+//! What Python's `re` refuses, in its own words, and what it says that others do not.
+//! Source: docs/reference/language.md § 4.6.
+
+/// Groups deeper than this are taken for a mistake.
+const MAX_DEPTH: usize = 200;
+
+/// A pattern without its global flags.
+pub(in crate::pattern) struct Checked<'p> {
+    pub body: &'p str,
+    /// Of `imsxau`, in order of appearance.
+    pub flags: String,
+}
+
+struct Checker<'p> {
+    pattern: &'p str,
+    chars: Vec<char>,
+    at: usize,
+    n_groups: usize,
+    /// Closed groups, by number.
+    closed: Vec<bool>,
+    names: Vec<(String, usize)>,
+    verbose: bool,
+}
+
+/// Errors read like Python's: `multiple repeat at position 6`.
+pub(in crate::pattern) fn check(pattern: &str) -> Result<Checked<'_>, String> {
+    let mut flags = String::new();
+    let mut body = pattern;
+    // `(?im)` at the start holds for the whole pattern.
+    while let Some(rest) = body.strip_prefix("(?")
+        && let Some((letters, after)) = rest.split_once(')')
+        && !letters.is_empty()
+        && letters.chars().all(|c| "aiLmsux".contains(c))
+    {
+        flags.push_str(letters);
+        body = after;
+    }
+    let start = pattern.chars().count() - body.chars().count();
+    let mut checker = Checker {
+        pattern,
+        chars: pattern.chars().collect(),
+        at: start,
+        n_groups: 0,
+        closed: vec![true],
+        names: Vec::new(),
+        verbose: flags.contains('x'),
+    };
+    checker.alternatives(0)?;
+    if checker.at < checker.chars.len() {
+        return Err(format!("unbalanced parenthesis at position {}", checker.at));
+    }
+    Ok(Checked { body, flags })
+}
+
+impl Checker<'_> {
+    fn peek(&self) -> Option<char> {
+        self.chars.get(self.at).copied()
+    }
+
+    fn take(&mut self, wanted: char) -> bool {
+        let found = self.peek() == Some(wanted);
+        self.at += usize::from(found);
+        found
+    }
+
+    /// Up to a `)` or the end.
+    fn alternatives(&mut self, depth: usize) -> Result<(), String> {
+        if depth > MAX_DEPTH {
+            return Err(format!("too many nested groups in {}", self.pattern));
+        }
+        // Whether the piece before can be repeated, and whether it was already.
+        let (mut repeatable, mut repeated) = (false, false);
+        while let Some(c) = self.peek() {
+            let here = self.at;
+            match c {
+                ')' => return Ok(()),
+                '|' => {
+                    self.at += 1;
+                    (repeatable, repeated) = (false, false);
+                    continue;
+                }
+                '*' | '+' | '?' | '{' if self.repeat(here)? => {
+                    if repeated {
+                        return Err(format!("multiple repeat at position {here}"));
+                    }
+                    if !repeatable {
+                        return Err(format!("nothing to repeat at position {here}"));
+                    }
+                    // Lazy and possessive forms.
+                    if !self.take('?') {
+                        self.take('+');
+                    }
+                    repeated = true;
+                    continue;
+                }
+                '\\' => repeatable = self.escape(false)?,
+                '[' => {
+                    self.set()?;
+                    repeatable = true;
+                }
+                '(' => repeatable = self.group(depth)?,
+                '^' => {
+                    self.at += 1;
+                    repeatable = false;
+                }
+                c if self.verbose && (c.is_whitespace() || c == '#') => {
+                    self.at += 1;
+                    while c == '#' && self.peek().is_some_and(|c| c != '\n') {
+                        self.at += 1;
+                    }
+                    continue;
+                }
+                _ => {
+                    self.at += 1;
+                    repeatable = true;
+                }
+            }
+            repeated = false;
+        }
+        Ok(())
+    }
+
+    /// Reads a repeat. False: a brace that stands for itself.
+    fn repeat(&mut self, here: usize) -> Result<bool, String> {
+        if self.peek() != Some('{') {
+            self.at += 1;
+            return Ok(true);
+        }
+        let rest: String = self.chars[here + 1..]
+            .iter()
+            .take_while(|c| **c != '}')
+            .collect();
+        let closed = self.chars.get(here + 1 + rest.chars().count()) == Some(&'}');
+        let (low, high) = rest.split_once(',').unwrap_or((&rest, &rest));
+        let is_number = |text: &str| text.chars().all(|c| c.is_ascii_digit());
+        if !closed || !is_number(low) || !is_number(high) || rest.is_empty() {
+            return Ok(false);
+        }
+        let number = |text: &str| match text {
+            "" => Ok(None),
+            text => text
+                .parse::<u32>()
+                .map(Some)
+                .map_err(|_| "the repetition number is too large".to_owned()),
+        };
+        if let (Some(low), Some(high)) = (number(low)?, number(high)?)
+            && high < low
+        {
+            return Err(format!(
+                "min repeat greater than max repeat at position {}",
+                here + 1
+            ));
+        }
+        self.at = here + rest.chars().count() + 2;
+        Ok(true)
+    }
+
+    /// Reads an escape. True: it can be repeated.
+    fn escape(&mut self, in_set: bool) -> Result<bool, String> {
+        let here = self.at;
+        self.at += 1;
+        let Some(c) = self.peek() else {
+            return Err(format!("bad escape (end of pattern) at position {here}"));
+        };
+        self.at += 1;
+        let digits = match c {
+            'x' => 2,
+            'u' => 4,
+            'U' => 8,
+            _ => 0,
+        };
+        if digits > 0 {
+            let text: String = self.chars[self.at..].iter().take(digits).collect();
+            let valid = text.chars().take_while(char::is_ascii_hexdigit).count();
+            if valid < digits {
+                let shown: String = text.chars().take(valid).collect();
+                return Err(format!("incomplete escape \\{c}{shown} at position {here}"));
+            }
+            self.at += digits;
+            return Ok(true);
+        }
+        match c {
+            '0' => {
+                while self.peek().is_some_and(|c| c.is_digit(8)) && self.at < here + 4 {
+                    self.at += 1;
+                }
+            }
+            '1'..='9' if !in_set => {
+                let more = self.peek().filter(char::is_ascii_digit);
+                self.at += usize::from(more.is_some());
+                let text: String = self.chars[here + 1..self.at].iter().collect();
+                let group: usize = text.parse().unwrap_or(0);
+                match self.closed.get(group) {
+                    None => {
+                        return Err(format!(
+                            "invalid group reference {group} at position {}",
+                            here + 1
+                        ));
+                    }
+                    Some(false) => {
+                        return Err(format!("cannot refer to an open group at position {here}"));
+                    }
+                    Some(true) => {}
+                }
+            }
+            'A' | 'Z' | 'B' if in_set => {
+                return Err(format!("bad escape \\{c} at position {here}"));
+            }
+            'A' | 'Z' | 'b' | 'B' if !in_set => return Ok(false),
+            'b' | 'd' | 'D' | 's' | 'S' | 'w' | 'W' | 'a' | 'f' | 'n' | 'r' | 't' | 'v' => {}
+            c if c.is_ascii_alphabetic() => {
+                return Err(format!("bad escape \\{c} at position {here}"));
+            }
+            _ => {}
+        }
+        Ok(true)
+    }
+
+    fn set(&mut self) -> Result<(), String> {
+        let start = self.at;
+        self.at += 1;
+        self.take('^');
+        let first = self.at;
+        loop {
+            let here = self.at;
+            let Some(c) = self.peek() else {
+                return Err(format!("unterminated character set at position {start}"));
+            };
+            if c == ']' && here > first {
+                self.at += 1;
+                return Ok(());
+            }
+            let low = self.member()?;
+            let is_range = self.peek() == Some('-')
+                && !matches!(self.chars.get(self.at + 1), Some(']') | None);
+            if !is_range {
+                continue;
+            }
+            self.at += 1;
+            let high = self.member()?;
+            let text: String = self.chars[here..self.at].iter().collect();
+            match (low, high) {
+                (Some(low), Some(high)) if low <= high => {}
+                _ => return Err(format!("bad character range {text} at position {here}")),
+            }
+        }
+    }
+
+    /// One member of a set; `None`: a class such as `\d`.
+    fn member(&mut self) -> Result<Option<char>, String> {
+        let here = self.at;
+        let Some(c) = self.peek() else {
+            return Ok(None);
+        };
+        if c != '\\' {
+            self.at += 1;
+            return Ok(Some(c));
+        }
+        self.escape(true)?;
+        let text: String = self.chars[here + 1..self.at].iter().collect();
+        let code = |digits: &str, radix| {
+            u32::from_str_radix(digits, radix)
+                .ok()
+                .and_then(char::from_u32)
+        };
+        Ok(match text.chars().next() {
+            Some('x' | 'u' | 'U') => code(&text[1..], 16),
+            Some('0'..='7') => code(&text, 8),
+            Some('d' | 'D' | 's' | 'S' | 'w' | 'W') => None,
+            Some('n') => Some('\n'),
+            Some('t') => Some('\t'),
+            Some('r') => Some('\r'),
+            Some('f') => Some('\x0c'),
+            Some('v') => Some('\x0b'),
+            Some('a') => Some('\x07'),
+            Some('b') => Some('\x08'),
+            other => other,
+        })
+    }
+
+    /// Reads a group. True: it can be repeated.
+    fn group(&mut self, depth: usize) -> Result<bool, String> {
+        let start = self.at;
+        self.at += 1;
+        let mut number = None;
+        let mut repeatable = true;
+        if self.take('?') {
+            let Some(kind) = self.peek() else {
+                return Err(format!("unexpected end of pattern at position {}", self.at));
+            };
+            self.at += 1;
+            match kind {
+                'P' => match self.named(start)? {
+                    Some(name) => number = Some(self.open(name)),
+                    // A reference by name.
+                    None => return Ok(true),
+                },
+                ':' | '>' => {}
+                '#' => {
+                    while self.peek().is_some_and(|c| c != ')') {
+                        self.at += 1;
+                    }
+                    if !self.take(')') {
+                        return Err(format!(
+                            "missing ), unterminated comment at position {start}"
+                        ));
+                    }
+                    return Ok(false);
+                }
+                '=' | '!' => repeatable = true,
+                '<' => match self.peek() {
+                    Some('=' | '!') => self.at += 1,
+                    Some(c) => {
+                        return Err(format!("unknown extension ?<{c} at position {}", start + 1));
+                    }
+                    None => {
+                        return Err(format!("unexpected end of pattern at position {}", self.at));
+                    }
+                },
+                '(' => self.condition(start)?,
+                c if "aiLmsux-".contains(c) => self.local_flags(start)?,
+                c => return Err(format!("unknown extension ?{c} at position {}", start + 1)),
+            }
+        } else {
+            number = Some(self.open(String::new()));
+        }
+        self.alternatives(depth + 1)?;
+        if !self.take(')') {
+            return Err(format!(
+                "missing ), unterminated subpattern at position {start}"
+            ));
+        }
+        if let Some(number) = number {
+            self.closed[number] = true;
+        }
+        Ok(repeatable)
+    }
+
+    fn open(&mut self, name: String) -> usize {
+        self.n_groups += 1;
+        self.closed.push(false);
+        if !name.is_empty() {
+            self.names.push((name, self.n_groups));
+        }
+        self.n_groups
+    }
+
+    fn name_until(&mut self, end: char) -> Result<String, String> {
+        let here = self.at;
+        let name: String = self.chars[here..]
+            .iter()
+            .take_while(|c| **c != end)
+            .collect();
+        let length = name.chars().count();
+        if self.chars.get(here + length) != Some(&end) {
+            return Err(match length {
+                0 => format!("missing group name at position {here}"),
+                _ => format!("missing {end}, unterminated name at position {here}"),
+            });
+        }
+        if name.is_empty() {
+            return Err(format!("missing group name at position {here}"));
+        }
+        self.at = here + length + 1;
+        Ok(name)
+    }
+
+    /// `(?P<name>`, or `(?P=name)` as a whole, which gives `None`.
+    fn named(&mut self, start: usize) -> Result<Option<String>, String> {
+        let kind = self.peek();
+        self.at += 1;
+        let here = self.at;
+        let is_identifier = |name: &str| {
+            let mut chars = name.chars();
+            chars.next().is_some_and(|c| c.is_alphabetic() || c == '_')
+                && chars.all(|c| c.is_alphanumeric() || c == '_')
+        };
+        match kind {
+            Some('<') => {
+                let name = self.name_until('>')?;
+                if !is_identifier(&name) {
+                    return Err(format!(
+                        "bad character in group name '{name}' at position {here}"
+                    ));
+                }
+                if let Some((_, other)) = self.names.iter().find(|(known, _)| *known == name) {
+                    return Err(format!(
+                        "redefinition of group name '{name}' as group {}; was group {other} at position {here}",
+                        self.n_groups + 1
+                    ));
+                }
+                Ok(Some(name))
+            }
+            Some('=') => {
+                let name = self.name_until(')')?;
+                if !is_identifier(&name) {
+                    return Err(format!(
+                        "bad character in group name '{name}' at position {here}"
+                    ));
+                }
+                match self.names.iter().find(|(known, _)| *known == name) {
+                    None => Err(format!("unknown group name '{name}' at position {here}")),
+                    Some((_, group)) if !self.closed[*group] => {
+                        Err(format!("cannot refer to an open group at position {start}"))
+                    }
+                    Some(_) => Ok(None),
+                }
+            }
+            Some(c) => Err(format!("unknown extension ?P{c} at position {}", start + 1)),
+            None => Err(format!(
+                "unexpected end of pattern at position {}",
+                self.at - 1
+            )),
+        }
+    }
+
+    /// `(?(1)`, `(?(name)`
+    fn condition(&mut self, _start: usize) -> Result<(), String> {
+        let here = self.at;
+        let name = self.name_until(')')?;
+        let known = match name.parse::<usize>() {
+            Ok(0) => return Err(format!("bad group number at position {here}")),
+            // Groups may come later.
+            Ok(_) => true,
+            Err(_) => self.names.iter().any(|(known, _)| *known == name),
+        };
+        match known {
+            true => Ok(()),
+            false => Err(format!("unknown group name '{name}' at position {here}")),
+        }
+    }
+
+    /// `(?i:`; what ends with a parenthesis holds for the whole pattern, and stands at its start.
+    fn local_flags(&mut self, start: usize) -> Result<(), String> {
+        while let Some(c) = self.peek() {
+            match c {
+                ':' => {
+                    self.at += 1;
+                    return Ok(());
+                }
+                ')' => {
+                    return Err(format!(
+                        "global flags not at the start of the expression at position {start}"
+                    ));
+                }
+                c if "aiLmsux-".contains(c) => self.at += 1,
+                _ => return Err(format!("unknown flag at position {}", self.at)),
+            }
+        }
+        Err(format!("missing -, : or ) at position {}", self.at))
+    }
+}

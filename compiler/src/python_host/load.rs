@@ -1,0 +1,226 @@
+//! The Python host: a process that is started when a loaded module has Python files, and what it declares.
+//!
+//! The process gets an empty environment; what a model may see of ours goes with the first message. It ends with the
+//! compile, also when the compile ends badly.
+
+use crate::Options;
+use crate::diagnostics::{Fail, fail};
+use crate::hir::plugin::PythonPlugins;
+use crate::project::Loaded;
+use crate::protocol::{self, Failure, FromHost, Got, ToHost};
+use crate::python_host::process::{Output, TimeLimit};
+use crate::python_host::session::Session;
+use crate::python_host::{HostCallbacks, PluginHost};
+use crate::span::{Loc, Sources, Span};
+use crate::world::World;
+
+/// What Python gave to a compile.
+#[derive(Default)]
+pub struct Python {
+    pub plugins: PythonPlugins,
+    pub host: Option<Box<dyn PluginHost>>,
+    /// Which module imported which.
+    pub imports: Vec<(String, String)>,
+    /// About annotations that say less than they seem to.
+    pub warnings: Vec<String>,
+}
+
+/// Starts Python if a loaded module has Python files.
+pub fn load_python(
+    world: &dyn World,
+    options: &Options,
+    loaded: &Loaded,
+    sources: &mut Sources,
+    output: &Output,
+) -> Result<Python, Fail> {
+    let modules: Vec<_> = loaded
+        .modules
+        .iter()
+        .filter_map(|module| module.python(world))
+        .collect();
+    let is_attached = options.python.attached().is_some();
+    if modules.is_empty() && !is_attached {
+        return Ok(Python::default());
+    }
+    let names: Vec<String> = modules.iter().map(|module| module.name.clone()).collect();
+    let mut runtime = options.python.get();
+    if runtime.is_none() && !is_attached {
+        let message = format!(
+            "Unable to load all plug-ins for module {}: this compile has no Python",
+            names.join(", ")
+        );
+        return Err(fail("CompilerException", Loc::NONE, message)
+            .help("these modules have Python code: give the compiler a Python interpreter"));
+    }
+    let broken = |reason: String| {
+        let message = format!(
+            "Unable to load all plug-ins for module {}: {reason}",
+            names.join(", ")
+        );
+        fail("CompilerException", Loc::NONE, message)
+    };
+    // What the modules need is installed in the project's own environment, if it has one.
+    let own = crate::project::environment(world).map(|directory| format!("{directory}/bin/python"));
+    if let Some(runtime) = &mut runtime
+        && let Some(own) = own.filter(|own| world.is_program(own))
+    {
+        runtime.interpreter = world.absolute(&own).into();
+    }
+    let request = ToHost::LoadCompile {
+        modules,
+        project_dir: world.absolute("").trim_end_matches('/').to_owned(),
+        env: world.variables(),
+        environment_id: options
+            .inputs
+            .environment
+            .id
+            .clone()
+            .or_else(|| options.environment_id.clone()),
+        inputs: serde_json::to_value(&options.inputs).unwrap_or_default(),
+        keep: options.hosts.is_some(),
+    };
+    let limit = options.time_limit.map(TimeLimit::new);
+    let mut questions = NoModel { world };
+    let begun = Session::begin(options, runtime, request, limit, output, &mut questions);
+    let (session, answer) = begun.map_err(|error| broken(error.message))?;
+    match answer {
+        FromHost::Loaded {
+            mut plugins,
+            resources,
+            imports,
+            warnings,
+            dataclasses,
+            ..
+        } => {
+            for plugin in &mut plugins {
+                plugin.file = reported(world, &plugin.file);
+            }
+            Ok(Python {
+                plugins: PythonPlugins {
+                    plugins,
+                    resources,
+                    dataclasses,
+                    open_namespaces: Vec::new(),
+                },
+                host: Some(Box::new(session)),
+                imports,
+                warnings,
+            })
+        }
+        FromHost::LoadFailed {
+            module,
+            python_module,
+            failure,
+        } => {
+            let message = format!(
+                "Unable to load all plug-ins for module {module}:\n\t{} while loading plugin module {python_module}: {}",
+                failure.type_name, failure.message
+            );
+            let loc = python_loc(world, sources, &failure);
+            let error = fail("CompilerException", loc, message).note(failure.traceback, Loc::NONE);
+            let (version, program) = session.python();
+            Err(match crate::project::unmet_python(world, &names, version) {
+                Some(unmet) => error.help(format!(
+                    "{unmet}, and this is Python {version} ({program}): name another with --python or the variable STEWARD_PYTHON, or make the project's environment of it: `steward project install --python …`"
+                )),
+                None => error,
+            })
+        }
+        other => Err(broken(format!(
+            "the Python host answered {other:?} to the loading of modules"
+        ))),
+    }
+}
+
+/// A file as places name it: those of the project relative to it.
+pub fn reported(world: &dyn World, path: &str) -> String {
+    let root = world.absolute("");
+    let below = path.strip_prefix(root.trim_end_matches('/'));
+    let name = below.map_or(path, |rest| rest.trim_start_matches('/'));
+    name.to_owned()
+}
+
+/// The line of a Python file as a place.
+fn python_loc(world: &dyn World, sources: &mut Sources, failure: &Failure) -> Loc {
+    let (Some(path), Some(line)) = (&failure.file, failure.line) else {
+        return Loc::NONE;
+    };
+    let Ok(text) = world.read_text(path) else {
+        return Loc::NONE;
+    };
+    let start: usize = text
+        .split_inclusive('\n')
+        .take(line.saturating_sub(1) as usize)
+        .map(str::len)
+        .sum();
+    let length = text[start..].lines().next().map_or(0, str::len);
+    let file = sources.add_file(reported(world, path), text);
+    sources.loc(Span {
+        file,
+        start: start as u32,
+        end: (start + length) as u32,
+    })
+}
+
+/// While modules are loaded there is no model to ask.
+struct NoModel<'a> {
+    world: &'a dyn World,
+}
+
+impl HostCallbacks for NoModel<'_> {
+    fn get(&mut self, _: u32, attribute: &str) -> Got {
+        Got::NoAttribute(format!(
+            "there is no model yet, so no attribute {attribute}"
+        ))
+    }
+
+    fn tell(&mut self, _: u32, _: &str) -> Option<Vec<u8>> {
+        None
+    }
+
+    fn lookup(&mut self, name: &str) -> Got {
+        Got::NoAttribute(format!("there is no model yet, so no variable {name}"))
+    }
+
+    fn entity(&mut self, _: &str) -> ToHost {
+        protocol::no_entity()
+    }
+
+    fn entities(&mut self) -> ToHost {
+        ToHost::EntityNames { names: Vec::new() }
+    }
+
+    fn instances(&mut self, _: &str) -> ToHost {
+        ToHost::InstanceList {
+            instances: Vec::new(),
+        }
+    }
+
+    fn typedef(&mut self, _: &str) -> ToHost {
+        ToHost::TypedefInfo { base: None }
+    }
+
+    fn validate(&mut self, typedef: &str, _: &rmpv::Value) -> Got {
+        Got::NoAttribute(format!("there is no model yet, so no type {typedef}"))
+    }
+
+    fn place(&mut self, _: u32) -> ToHost {
+        ToHost::Place { places: Vec::new() }
+    }
+
+    fn native(
+        &mut self,
+        plugin: &str,
+        _: &[rmpv::Value],
+        _: &[(String, rmpv::Value)],
+        _: Option<String>,
+    ) -> Got {
+        Got::NoAttribute(format!("there is no model yet, so no plugin {plugin}"))
+    }
+
+    fn log(&mut self, _: &str, _: &str) {}
+
+    fn print(&mut self, line: &str) {
+        self.world.print(line);
+    }
+}

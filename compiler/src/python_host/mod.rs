@@ -1,0 +1,69 @@
+//! Processes that run the Python code of modules.
+//!
+//! [`load_python`] starts one when a loaded module has Python files, and tells what the modules declare. The runtime asks it
+//! through [`PluginHost`] and answers what it asks through [`HostCallbacks`].
+
+mod load;
+mod locate;
+mod process;
+#[cfg(target_os = "linux")]
+mod processor_affinity;
+mod session;
+
+pub use load::{load_python, reported};
+pub use locate::{AttachedPython, locate};
+pub use process::{HostError, Output};
+pub use session::WarmHosts;
+
+/// What answers while Python runs.
+pub trait HostCallbacks {
+    fn get(&mut self, instance: u32, attribute: &str) -> crate::protocol::Got;
+    /// The same as the body of a frame ([`crate::protocol::calls`]) with a call in which there is the instance, and known
+    /// of it the attribute, and what else is going to be read. `None`: it has to be asked for by [`HostCallbacks::get`].
+    fn tell(&mut self, instance: u32, attribute: &str) -> Option<Vec<u8>>;
+    /// A name at the call that runs.
+    fn lookup(&mut self, name: &str) -> crate::protocol::Got;
+    fn entity(&mut self, name: &str) -> crate::protocol::ToHost;
+    /// The names of all entities.
+    fn entities(&mut self) -> crate::protocol::ToHost;
+    /// All instances of an entity, those of its descendants among them, in the order in which they were made.
+    fn instances(&mut self, entity: &str) -> crate::protocol::ToHost;
+    /// A typedef by its full name.
+    fn typedef(&mut self, name: &str) -> crate::protocol::ToHost;
+    /// Whether a value is one of a typedef.
+    fn validate(&mut self, typedef: &str, value: &rmpv::Value) -> crate::protocol::Got;
+    /// Where an instance was made.
+    fn place(&mut self, instance: u32) -> crate::protocol::ToHost;
+    /// Calls a native plugin for Python code. `identity`: of the resource that its first argument becomes, if it is known.
+    fn native(
+        &mut self,
+        plugin: &str,
+        args: &[rmpv::Value],
+        kwargs: &[(String, rmpv::Value)],
+        identity: Option<String>,
+    ) -> crate::protocol::Got;
+    fn log(&mut self, level: &str, message: &str);
+    /// A line that Python printed.
+    fn print(&mut self, line: &str);
+}
+
+/// A process that runs Python plugins.
+pub trait PluginHost {
+    fn request(
+        &mut self,
+        message: crate::protocol::ToHost,
+        callbacks: &mut dyn HostCallbacks,
+    ) -> Result<crate::protocol::FromHost, HostError>;
+
+    /// Whether it takes calls in frames ([`crate::protocol::calls`]).
+    fn reads_calls(&self) -> bool;
+
+    /// Sends a frame of calls; each of them has an answer, in order.
+    fn send_calls(&mut self, body: &[u8]) -> Result<(), HostError>;
+
+    /// Waits for the answer to the next call of the last frame.
+    fn answer(
+        &mut self,
+        callbacks: &mut dyn HostCallbacks,
+    ) -> Result<crate::protocol::FromHost, HostError>;
+}

@@ -1,0 +1,336 @@
+//! One compile's use of a Python host, and the hosts that are kept between compiles.
+//!
+//! A host that is kept imports the modules once and gives each compile a fork of itself, so that no compile sees what
+//! another one left in a module. It is used again when the modules are the same: their files by content, the files that
+//! they read while they were imported, the variables, and the packages beside them.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::UNIX_EPOCH;
+
+use md5::{Digest, Md5};
+
+use crate::protocol::{FromHost, PythonModule, ToHost};
+use crate::python_host::process::{HostError, Output, Process, TimeLimit};
+use crate::python_host::{HostCallbacks, PluginHost};
+use crate::{Options, PythonRuntime};
+
+type Key = [u8; 16];
+
+/// Hosts with imported modules, for compiles to come. Each takes memory, so there are few.
+#[derive(Debug, Default)]
+pub struct WarmHosts {
+    idle: Mutex<Vec<Warm>>,
+}
+
+struct Warm {
+    key: Key,
+    process: Process,
+    loaded: FromHost,
+    /// Other files that the modules read while they were imported.
+    read: BTreeMap<String, Option<Key>>,
+}
+
+impl std::fmt::Debug for Warm {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Warm").finish_non_exhaustive()
+    }
+}
+
+/// How many hosts are kept; the one that was used longest ago goes.
+const KEPT: usize = 2;
+
+impl WarmHosts {
+    fn take(&self, key: &Key) -> Option<Warm> {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let at = idle.iter().rposition(|warm| warm.key == *key)?;
+        let warm = idle.remove(at);
+        drop(idle);
+        let unchanged = warm.read.iter().all(|(path, was)| digest(path) == *was);
+        (unchanged && warm.process.is_alive()).then_some(warm)
+    }
+
+    /// Keeps those whose process is good by `is_clean`, ends the others; the ids of the processes that are kept. What is in
+    /// use by a compile is not looked at.
+    pub fn keep(&self, is_clean: impl Fn(u32) -> bool) -> Vec<u32> {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = std::mem::take(&mut *idle);
+        let (kept, unclean): (Vec<Warm>, Vec<Warm>) = all
+            .into_iter()
+            .partition(|warm| warm.process.id().is_some_and(&is_clean));
+        let ids = kept.iter().filter_map(|warm| warm.process.id()).collect();
+        *idle = kept;
+        drop(idle);
+        drop(unclean);
+        ids
+    }
+
+    fn put(&self, warm: Warm) {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        idle.push(warm);
+        let oldest = (idle.len() > KEPT).then(|| idle.remove(0));
+        drop(idle);
+        drop(oldest);
+    }
+}
+
+/// The content of a file; `None`: it can not be read.
+fn digest(path: &str) -> Option<Key> {
+    crate::world::read_plain(path)
+        .ok()
+        .map(|content| Md5::digest(content).into())
+}
+
+/// What makes two compiles have the same modules.
+fn key(runtime: &PythonRuntime, request: &ToHost) -> Option<Key> {
+    let ToHost::LoadCompile {
+        modules,
+        project_dir,
+        env,
+        environment_id,
+        ..
+    } = request
+    else {
+        return None;
+    };
+    let mut hasher = Md5::new();
+    let mut add = |part: &[u8]| {
+        hasher.update((part.len() as u64).to_be_bytes());
+        hasher.update(part);
+    };
+    add(runtime.interpreter.as_os_str().as_encoded_bytes());
+    add(runtime.package.as_os_str().as_encoded_bytes());
+    for packages in site_packages(&runtime.interpreter) {
+        add(&packages);
+    }
+    add(project_dir.as_bytes());
+    add(environment_id.as_deref().unwrap_or_default().as_bytes());
+    add(&serde_json::to_vec(env).ok()?);
+    add(&serde_json::to_vec(modules).ok()?);
+    for file in modules
+        .iter()
+        .flat_map(|module: &PythonModule| &module.files)
+    {
+        add(&digest(&file.path)?);
+    }
+    Some(hasher.finalize().into())
+}
+
+/// When packages came to or left the environment of an interpreter.
+fn site_packages(interpreter: &Path) -> Vec<[u8; 16]> {
+    let Some(environment) = interpreter.ancestors().nth(2) else {
+        return Vec::new();
+    };
+    let Ok(versions) = std::fs::read_dir(environment.join("lib")) else {
+        return Vec::new();
+    };
+    let mut stamps: Vec<[u8; 16]> = versions
+        .flatten()
+        .filter_map(|version| {
+            let changed = std::fs::metadata(version.path().join("site-packages"))
+                .and_then(|metadata| metadata.modified())
+                .ok()?;
+            let since = changed.duration_since(UNIX_EPOCH).ok()?;
+            Some(since.as_nanos().to_be_bytes())
+        })
+        .collect();
+    stamps.sort_unstable();
+    stamps
+}
+
+pub(in crate::python_host) struct Session {
+    /// Present until the end.
+    process: Option<Process>,
+    /// What the host is kept with; `None`: it ends with this compile.
+    keep: Option<(Arc<WarmHosts>, Key, FromHost)>,
+    read: BTreeMap<String, Option<Key>>,
+    output: Output,
+}
+
+impl Session {
+    /// A host with the modules of a request, and what they declare (or why they can not be loaded).
+    pub(in crate::python_host) fn begin(
+        options: &Options,
+        runtime: Option<PythonRuntime>,
+        request: ToHost,
+        limit: Option<TimeLimit>,
+        output: &Output,
+        questions: &mut dyn HostCallbacks,
+    ) -> Result<(Session, FromHost), HostError> {
+        let hosts = options.hosts.as_ref();
+        let hosts = hosts.zip(runtime.as_ref());
+        let keep =
+            hosts.and_then(|(hosts, runtime)| Some((Arc::clone(hosts), key(runtime, &request)?)));
+        if let Some((hosts, key)) = &keep
+            && let Some(mut warm) = hosts.take(key)
+            && let ToHost::LoadCompile { inputs, .. } = &request
+        {
+            warm.process.limit(limit);
+            let inputs = inputs.clone();
+            // One that does not listen has ended since: there will be a new one.
+            if warm.process.send(&ToHost::Again { inputs }).is_ok() {
+                warm.process.take_turns(true);
+                let session = Session {
+                    process: Some(warm.process),
+                    keep: Some((Arc::clone(hosts), *key, warm.loaded.clone())),
+                    read: warm.read,
+                    output: output.clone(),
+                };
+                return Ok((session, warm.loaded));
+            }
+        }
+        let mut process = match (&runtime, options.python.attached()) {
+            // It was greeted when it was first asked for something: see `locate`.
+            (_, Some(stream)) => Process::attach(stream)?,
+            (Some(runtime), None) => Process::start(runtime)?,
+            (None, None) => return Err(HostError::ended("this compile has no Python")),
+        };
+        process.limit(limit);
+        if let (Some(runtime), None) = (&runtime, options.python.attached()) {
+            process.greet(&runtime.interpreter.display().to_string())?;
+        }
+        let mut session = Session {
+            process: Some(process),
+            keep: None,
+            read: BTreeMap::new(),
+            output: output.clone(),
+        };
+        let answer = session.request(request, questions)?;
+        if let (FromHost::Loaded { forks, .. }, Some(process)) = (&answer, &mut session.process) {
+            process.take_turns(*forks);
+        }
+        if let FromHost::Loaded {
+            forks: true, read, ..
+        } = &answer
+        {
+            let read = read.iter().map(|path| (path.clone(), digest(path)));
+            session.read = read.collect();
+            session.keep = keep.map(|(hosts, key)| (hosts, key, answer.clone()));
+        }
+        Ok((session, answer))
+    }
+
+    /// The Python that the host is: its version, and what it was started as.
+    pub(super) fn python(&self) -> (&str, &str) {
+        self.process
+            .as_ref()
+            .map_or(("", ""), |process| process.python())
+    }
+
+    fn send(&mut self, message: &ToHost) -> Result<(), HostError> {
+        match &mut self.process {
+            Some(process) => process.send(message),
+            None => Err(HostError::ended("the Python host ended")),
+        }
+    }
+
+    fn receive(&mut self) -> Result<FromHost, HostError> {
+        match &mut self.process {
+            Some(process) => process.receive(),
+            None => Err(HostError::ended("the Python host ended")),
+        }
+    }
+}
+
+impl PluginHost for Session {
+    fn request(
+        &mut self,
+        message: ToHost,
+        callbacks: &mut dyn HostCallbacks,
+    ) -> Result<FromHost, HostError> {
+        self.send(&message)?;
+        self.answer(callbacks)
+    }
+
+    fn reads_calls(&self) -> bool {
+        self.process.as_ref().is_some_and(Process::reads_calls)
+    }
+
+    fn send_calls(&mut self, body: &[u8]) -> Result<(), HostError> {
+        match &mut self.process {
+            Some(process) => process.send_body(body),
+            None => Err(HostError::ended("the Python host ended")),
+        }
+    }
+
+    fn answer(&mut self, callbacks: &mut dyn HostCallbacks) -> Result<FromHost, HostError> {
+        loop {
+            match self.receive()? {
+                FromHost::Get {
+                    instance,
+                    attribute,
+                } => {
+                    let told = match self.reads_calls() {
+                        true => callbacks.tell(instance, &attribute),
+                        false => None,
+                    };
+                    if let Some(told) = told {
+                        self.send_calls(&told)?;
+                    } else {
+                        let outcome = callbacks.get(instance, &attribute);
+                        self.send(&ToHost::Got { outcome })?;
+                    }
+                }
+                FromHost::Lookup { name } => {
+                    let outcome = callbacks.lookup(&name);
+                    self.send(&ToHost::Got { outcome })?;
+                }
+                FromHost::Entity { name } => {
+                    let info = callbacks.entity(&name);
+                    self.send(&info)?;
+                }
+                FromHost::Entities {} => {
+                    let names = callbacks.entities();
+                    self.send(&names)?;
+                }
+                FromHost::Instances { entity } => {
+                    let found = callbacks.instances(&entity);
+                    self.send(&found)?;
+                }
+                FromHost::Typedef { name } => {
+                    let info = callbacks.typedef(&name);
+                    self.send(&info)?;
+                }
+                FromHost::Validate { typedef, value } => {
+                    let outcome = callbacks.validate(&typedef, &value);
+                    self.send(&ToHost::Got { outcome })?;
+                }
+                FromHost::Where { instance } => {
+                    let place = callbacks.place(instance);
+                    self.send(&place)?;
+                }
+                FromHost::Native {
+                    plugin,
+                    args,
+                    kwargs,
+                    identity,
+                } => {
+                    let outcome = callbacks.native(&plugin, &args, &kwargs, identity);
+                    self.send(&ToHost::Got { outcome })?;
+                }
+                FromHost::Log { level, message } => callbacks.log(&level, &message),
+                FromHost::Printed { line } => callbacks.print(&line),
+                answer => return Ok(answer),
+            }
+        }
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        let Some(mut process) = self.process.take() else {
+            return;
+        };
+        let lives = process.end_session();
+        process.output.move_to(&self.output);
+        if let Some((hosts, key, loaded)) = self.keep.take().filter(|_| lives) {
+            hosts.put(Warm {
+                key,
+                process,
+                loaded,
+                read: std::mem::take(&mut self.read),
+            });
+        }
+    }
+}

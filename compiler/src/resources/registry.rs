@@ -1,0 +1,241 @@
+//! Which entities are resources, and what of them is exported.
+
+use crate::diagnostics::{Fail, fail};
+use crate::hir::Program;
+use crate::protocol::{Identify, ResourceClassInfo};
+use crate::span::Loc;
+use crate::types::EntityId;
+
+/// A mapping of an entity to a resource.
+#[derive(Debug, Clone)]
+pub struct Registration {
+    pub entity: EntityId,
+    pub id_attribute: String,
+    /// Dotted path from the instance to the agent's name.
+    pub agent: String,
+    pub fields: Vec<Field>,
+    pub special: Special,
+    /// Of Python: index of the class among `loaded.resources`.
+    pub class: Option<u32>,
+    /// What of the id its class makes.
+    pub identify: Identify,
+    /// Its class has its own way to make an object of the fields, or to serialize it.
+    pub assembles: bool,
+}
+
+#[derive(Debug, Clone)]
+pub struct Field {
+    pub name: String,
+    /// Python computes it.
+    pub getter: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Special {
+    None,
+    /// The reference ignores every instance: agents are no longer configured from a model.
+    Ignored,
+}
+
+const BASE: &[&str] = &[
+    "send_event",
+    "receive_events",
+    "references",
+    "mutators",
+    "report_only",
+];
+const PURGEABLE: &[&str] = &["purged", "purge_on_delete"];
+const MANAGED: &[&str] = &["managed"];
+
+struct Native {
+    entity: &'static str,
+    id_attribute: &'static str,
+    agent: &'static str,
+    fields: &'static [&'static [&'static str]],
+    special: Special,
+}
+
+/// The resources of the built-in modules.
+const NATIVE: &[Native] = &[
+    Native {
+        entity: "std::testing::NullResource",
+        id_attribute: "name",
+        agent: "agentname",
+        fields: &[
+            BASE,
+            MANAGED,
+            PURGEABLE,
+            &["name", "agentname", "fail", "value", "int_value"],
+        ],
+        special: Special::None,
+    },
+    Native {
+        entity: "std::AgentConfig",
+        id_attribute: "agentname",
+        agent: "agent",
+        fields: &[BASE, PURGEABLE, &["agentname", "uri", "autostart"]],
+        special: Special::Ignored,
+    },
+    Native {
+        entity: "fs::File",
+        id_attribute: "path",
+        agent: "host.name",
+        fields: &[
+            BASE,
+            PURGEABLE,
+            MANAGED,
+            &["path", "content", "owner", "group", "mode"],
+        ],
+        special: Special::None,
+    },
+    Native {
+        entity: "fs::Directory",
+        id_attribute: "path",
+        agent: "host.name",
+        fields: &[
+            BASE,
+            PURGEABLE,
+            MANAGED,
+            &["path", "owner", "group", "mode"],
+        ],
+        special: Special::None,
+    },
+    Native {
+        entity: "fs::Symlink",
+        id_attribute: "path",
+        agent: "host.name",
+        fields: &[BASE, PURGEABLE, MANAGED, &["path", "target"]],
+        special: Special::None,
+    },
+    Native {
+        entity: "exec::Run",
+        id_attribute: "command",
+        agent: "host.name",
+        fields: &[
+            BASE,
+            &[
+                "command",
+                "creates",
+                "cwd",
+                "environment",
+                "onlyif",
+                "unless",
+                "path",
+                "reload",
+                "reload_only",
+                "returns",
+                "timeout",
+                "skip_on_fail",
+            ],
+        ],
+        special: Special::None,
+    },
+];
+
+/// Fields that are what the export collects, whatever else has their names.
+pub(crate) fn is_collected(field: &str) -> bool {
+    matches!(field, "references" | "mutators")
+}
+
+/// Field names that mean something else. Source: docs/reference/language.md § 12.1.
+const RESERVED: &[&str] = &[
+    "id",
+    "version",
+    "model",
+    "requires",
+    "unknowns",
+    "set_version",
+    "clone",
+    "is_type",
+    "serialize",
+];
+
+/// No class may call a field what an export calls something else.
+pub fn check_names(classes: &[ResourceClassInfo]) -> Result<(), Fail> {
+    for class in classes {
+        let short = class.python_class.rsplit('.').next().unwrap_or_default();
+        for field in &class.fields {
+            let name = &field.name;
+            let message = if name.starts_with('_') {
+                format!("Resource field names can not start with _, reported in {short}")
+            } else if RESERVED.contains(&name.as_str()) {
+                format!(
+                    "Resource {name} is a reserved keyword and not a valid field name, reported in {short}"
+                )
+            } else {
+                continue;
+            };
+            return Err(fail("ResourceException", Loc::NONE, message));
+        }
+    }
+    Ok(())
+}
+
+/// All registrations whose entity is part of the compile. A project's own module replaces the built-in one.
+pub fn registrations(program: &Program, classes: &[ResourceClassInfo]) -> Vec<Registration> {
+    let find = |name: &str| {
+        let symbol = program.names.find(name)?;
+        let at = program
+            .entities
+            .iter()
+            .position(|entity| entity.name == symbol)?;
+        Some(EntityId(at as u32))
+    };
+    let mut all = Vec::new();
+    for native in NATIVE {
+        let module = native.entity.split("::").next().unwrap_or("");
+        if program.module_roots.contains_key(module) {
+            continue;
+        }
+        let Some(entity) = find(native.entity) else {
+            continue;
+        };
+        let mut fields: Vec<Field> = Vec::new();
+        for name in native.fields.iter().copied().flatten() {
+            if !fields.iter().any(|field| field.name == *name) {
+                fields.push(Field {
+                    name: (*name).to_owned(),
+                    getter: false,
+                });
+            }
+        }
+        all.push(Registration {
+            entity,
+            id_attribute: native.id_attribute.to_owned(),
+            agent: native.agent.to_owned(),
+            fields,
+            special: native.special,
+            class: None,
+            identify: Identify::No,
+            assembles: false,
+        });
+    }
+    for (class, info) in classes.iter().enumerate() {
+        let Some(entity) = find(&info.entity) else {
+            continue;
+        };
+        let fields = info
+            .fields
+            .iter()
+            .map(|field| Field {
+                name: field.name.clone(),
+                getter: field.getter && !is_collected(&field.name),
+            })
+            .collect();
+        let registration = Registration {
+            entity,
+            id_attribute: info.id_attribute.clone(),
+            agent: info.agent.clone(),
+            fields,
+            special: Special::None,
+            class: Some(class as u32),
+            identify: info.identify,
+            assembles: info.assembles,
+        };
+        match all.iter_mut().find(|known| known.entity == entity) {
+            Some(known) => *known = registration,
+            None => all.push(registration),
+        }
+    }
+    all
+}

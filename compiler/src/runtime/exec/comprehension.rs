@@ -1,0 +1,201 @@
+//! List comprehensions. Source: docs/reference/language.md § 8.6, § 8.9.
+
+use crate::diagnostics::{Fail, typing};
+use crate::hir::ComprehensionId;
+use crate::runtime::exec::eval::Ready;
+use crate::runtime::{
+    Action, ComprehensionRun, Dependencies, Listener, ListenerId, Machine, RunId, ScopeId, VarId,
+    VarKind,
+};
+use crate::span::Loc;
+use crate::types::Value;
+
+impl Machine<'_> {
+    pub(in crate::runtime) fn start_comprehension(
+        &mut self,
+        comprehension: ComprehensionId,
+        scope: ScopeId,
+        context: VarId,
+        listener: ListenerId,
+    ) -> Result<VarId, Fail> {
+        let node = &self.program.comprehensions[comprehension.index()];
+        let result = self.temporary();
+        let run = RunId(self.runs.len() as u32);
+        let own_listener = if listener.is_some() {
+            self.add_listener(Listener::Comprehension(run))
+        } else {
+            ListenerId::NONE
+        };
+        self.runs.push(ComprehensionRun {
+            comprehension,
+            scope,
+            result,
+            listener,
+            own_listener,
+            context,
+            elements: Vec::new(),
+            results: Vec::new(),
+            round: self.vars.round(),
+        });
+        let mut dependencies = Dependencies::new();
+        self.dependencies(
+            node.iterable,
+            scope,
+            VarId::NONE,
+            own_listener,
+            &mut dependencies,
+        )?;
+        self.add_task(Action::Iterable { run }, dependencies)?;
+        Ok(result)
+    }
+
+    pub(in crate::runtime) fn start_element(
+        &mut self,
+        run: RunId,
+        item: Value,
+    ) -> Result<(), Fail> {
+        self.vars.check(&mut self.runs[run.index()].round);
+        let (comprehension, outer, context, listener) = {
+            let run = &self.runs[run.index()];
+            (run.comprehension, run.scope, run.context, run.listener)
+        };
+        let node = &self.program.comprehensions[comprehension.index()];
+        self.leave_place(node.loc);
+        let result = self.temporary();
+        self.runs[run.index()].elements.push(item);
+        self.runs[run.index()].results.push(result);
+        let parent = self.scopes[outer.index()];
+        let scope = self.push_scope(
+            outer,
+            1,
+            VarKind::ForLoop,
+            parent.instance,
+            parent.namespace,
+        );
+        self.set_maker(scope, item);
+        let variable = self.scopes[scope.index()].base;
+        self.set_plain(variable, item, node.loc)?;
+        let value = match item {
+            Value::Unknown(_) => node.unknown,
+            _ => node.value,
+        };
+        let action = Action::Element { run, result, scope };
+        if let Some(requeue_count) = self.requeue_count_of_list(value, scope, listener.is_some()) {
+            self.add_direct(action, requeue_count);
+            return Ok(());
+        }
+        let mut dependencies = Dependencies::new();
+        self.dependencies(value, scope, context, listener, &mut dependencies)
+            .map_err(|error| error.at(node.loc))?;
+        self.add_task(action, dependencies)?;
+        Ok(())
+    }
+
+    pub(in crate::runtime) fn run_element(
+        &mut self,
+        run: RunId,
+        result: VarId,
+        scope: ScopeId,
+        ready: &mut Ready,
+    ) -> Result<(), Fail> {
+        let (comprehension, context, listener) = {
+            let run = &self.runs[run.index()];
+            (run.comprehension, run.context, run.listener)
+        };
+        let node = &self.program.comprehensions[comprehension.index()];
+        let element = self.var(self.scopes[scope.index()].base).value(&self.heap);
+        let value = match element {
+            Value::Unknown(_) => node.unknown,
+            _ => node.value,
+        };
+        let value = self
+            .eval(value, scope, ready, context, listener)
+            .map_err(|error| error.at(self.program.expr(value).loc))?;
+        self.set_plain(result, value, Loc::NONE)
+    }
+
+    /// The iterable is complete: what it did not deliver one by one starts now.
+    pub(in crate::runtime) fn run_iterable(
+        &mut self,
+        run: RunId,
+        ready: &mut Ready,
+    ) -> Result<(), Fail> {
+        self.vars.check(&mut self.runs[run.index()].round);
+        let (comprehension, scope, own_listener) = {
+            let run = &self.runs[run.index()];
+            (run.comprehension, run.scope, run.own_listener)
+        };
+        let node = &self.program.comprehensions[comprehension.index()];
+        let value = self.eval(node.iterable, scope, ready, VarId::NONE, own_listener)?;
+        let items = match value {
+            Value::List(list) => self.heap.list(list).to_vec(),
+            // As one Unknown element.
+            Value::Unknown(_) => vec![value],
+            value => {
+                let kind = match value {
+                    Value::Instance(_) => "an entity instance".to_owned(),
+                    value => self.heap.python_type(value).to_owned(),
+                };
+                let message = format!(
+                    "A list comprehension can only be applied to lists and relations, got {kind}"
+                );
+                return Err(typing(node.loc, message));
+            }
+        };
+        // Elements that came one by one are matched in order; the others start here.
+        let delivered = self.runs[run.index()].elements.clone();
+        if delivered.is_empty() {
+            for item in &items {
+                self.start_element(run, *item)?;
+            }
+        } else if delivered.len() != items.len()
+            || delivered
+                .iter()
+                .zip(&items)
+                .any(|(a, b)| !self.heap.equal(*a, *b))
+        {
+            self.reorder(run, &items)?;
+        }
+        let dependencies: Dependencies = self.runs[run.index()].results.iter().copied().collect();
+        self.add_task(Action::Collect { run }, dependencies)?;
+        Ok(())
+    }
+
+    fn reorder(&mut self, run: RunId, items: &[Value]) -> Result<(), Fail> {
+        let mut used = vec![false; self.runs[run.index()].elements.len()];
+        let mut order = Vec::with_capacity(items.len());
+        for item in items {
+            let found = (0..used.len()).find(|at| {
+                !used[*at] && self.heap.equal(self.runs[run.index()].elements[*at], *item)
+            });
+            match found {
+                Some(at) => {
+                    used[at] = true;
+                    order.push(self.runs[run.index()].results[at]);
+                }
+                None => {
+                    self.start_element(run, *item)?;
+                    order.extend(self.runs[run.index()].results.last().copied());
+                }
+            }
+        }
+        self.runs[run.index()].results = order;
+        Ok(())
+    }
+
+    pub(in crate::runtime) fn run_collect(&mut self, run: RunId) -> Result<(), Fail> {
+        self.vars.check(&mut self.runs[run.index()].round);
+        let results = std::mem::take(&mut self.runs[run.index()].results);
+        self.runs[run.index()].elements = Vec::new();
+        let mut values = Vec::with_capacity(results.len());
+        for result in &results {
+            match self.var(*result).value(&self.heap) {
+                Value::Skip => {}
+                value => self.heap.flatten_into(value, &mut values),
+            }
+        }
+        let list = self.heap.new_list(&values);
+        let result = self.runs[run.index()].result;
+        self.set_plain(result, list, Loc::NONE)
+    }
+}

@@ -1,0 +1,434 @@
+//! Constructors at run time. Source: docs/reference/language.md § 7.4, § 7.5.
+
+use smallvec::SmallVec;
+
+use crate::diagnostics::{Fail, closest, duplicate, fail, runtime, typing};
+use crate::hir::{AttributeKind, ConstructId, ExprKind, missing_index};
+use crate::intern::Symbol;
+use crate::runtime::exec::eval::Ready;
+use crate::runtime::exec::reads::n_reads;
+use crate::runtime::state::lookup::{Key, KeyValues};
+use crate::runtime::{Action, InstId, Instance, Machine, ScopeId, Step, Var, VarId, VarKind};
+use crate::span::Loc;
+use crate::types::{EntityId, Value};
+
+/// Slot and value of what is known before the instance exists.
+type Direct = SmallVec<[(u32, Value); 6]>;
+
+impl Machine<'_> {
+    pub(in crate::runtime) fn construct(
+        &mut self,
+        id: ConstructId,
+        scope: ScopeId,
+        ready: &mut Ready,
+        context: VarId,
+    ) -> Result<Value, Fail> {
+        let program = self.program;
+        let construct = &program.constructs[id.index()];
+        let loc = construct.loc;
+        // What is not written as an argument comes first: what an index misses is known before the arguments are.
+        let mut late = Direct::new();
+        let mut n_late = 0;
+        if !construct.spreads.is_empty() {
+            let before = construct.direct.iter().map(|(_, value)| value);
+            let n_before = before.map(|value| n_reads(program, *value)).sum();
+            let mut ahead = ready.ahead(n_before);
+            self.spread(id, scope, &mut ahead, &mut late)?;
+            n_late = ahead.read() - ready.read() - n_before;
+        }
+        let spread_slots: SmallVec<[u32; 4]> = late.iter().map(|(slot, _)| *slot).collect();
+        if !construct.missing.is_empty() {
+            self.fill_inverse(id, context, &mut late)?;
+            self.check_missing(id, &late)?;
+        }
+        let mut direct = Direct::new();
+        for (slot, value) in &construct.direct {
+            direct.push((*slot, self.eval_plain(*value, scope, ready)?));
+        }
+        ready.skip(n_late);
+        for (slot, value) in late {
+            match direct.iter_mut().find(|(at, _)| *at == slot) {
+                Some((_, default)) => *default = value,
+                None => direct.push((slot, value)),
+            }
+        }
+        let entity = program.entity(construct.entity);
+        let mut keys: SmallVec<[Key; 2]> = SmallVec::new();
+        let mut found: Option<InstId> = None;
+        for index in &entity.indexes {
+            let mut values = KeyValues::new();
+            for slot in &index.slots {
+                let value = direct
+                    .iter()
+                    .find(|(at, _)| at == slot)
+                    .map(|(_, value)| *value);
+                let value = value.expect("what an index misses was looked for");
+                values.push(self.as_key(value, entity.slots[*slot as usize], Loc::NONE)?);
+            }
+            self.refuse_references(&index.names, &values, loc)?;
+            let key = self.key(values, loc)?;
+            if let Some(hit) = self.find_key(index.table, &key) {
+                self.check_hit(hit, found, construct.entity, loc)?;
+                found = Some(hit);
+            }
+            keys.push(key);
+        }
+        let instance = match found {
+            Some(instance) => {
+                if self.vars.is_in_tiles() && instance < self.first_of_tile {
+                    // What is known of it besides its variables has no round.
+                    self.vars.mark_out_of_order();
+                }
+                self.again.entry(instance).or_default().push(loc);
+                for (slot, value) in &direct {
+                    let var = VarId(self.instance(instance).slots.0 + slot);
+                    self.set_direct(var, *value, loc)?;
+                }
+                instance
+            }
+            None => {
+                let parent = self.scopes[scope.index()].maker;
+                let instance = self.create(construct.entity, loc, parent)?;
+                for (slot, value) in &direct {
+                    let var = VarId(self.instance(instance).slots.0 + slot);
+                    self.set_direct(var, *value, loc)?;
+                }
+                for (index, key) in entity.indexes.iter().zip(keys) {
+                    self.register_key(index, &key, instance, loc)?;
+                }
+                instance
+            }
+        };
+        let slots = self.instance(instance).slots.0;
+        for (at, argument) in construct.indirect.iter().enumerate() {
+            match u16::try_from(at) {
+                Ok(at) if argument.constant && construct.spreads.is_empty() => {
+                    self.queue_constant(id, at, instance);
+                }
+                _ if spread_slots.contains(&argument.slot) => {}
+                _ => self.assign_slot(VarId(slots + argument.slot), argument.value, scope, loc)?,
+            }
+        }
+        self.add_implement_tasks(instance, loc)?;
+        Ok(Value::Instance(instance))
+    }
+
+    /// Each `implement` entry of the instance's entity is decided by a unit of its own.
+    pub(in crate::runtime) fn add_implement_tasks(
+        &mut self,
+        instance: InstId,
+        loc: Loc,
+    ) -> Result<(), Fail> {
+        let program = self.program;
+        let entity = program.entity(self.instance(instance).entity);
+        let mut condition_scope = ScopeId::NONE;
+        for (at, entry) in entity.entries.iter().enumerate() {
+            let implement = &program.implements[entry.index()];
+            if let Some(condition) = implement.condition {
+                if !condition_scope.is_some()
+                    || self.scopes[condition_scope.index()].namespace != implement.namespace
+                {
+                    condition_scope = self.push_scope(
+                        ScopeId::NONE,
+                        0,
+                        VarKind::Plain,
+                        instance,
+                        implement.namespace,
+                    );
+                }
+                self.act_on(
+                    condition,
+                    condition_scope,
+                    Action::Implement {
+                        implement: *entry,
+                        scope: condition_scope,
+                        instance,
+                        loc,
+                    },
+                )
+                .map_err(|mut error| {
+                    // A name that is not found is a mistake of the whole entry.
+                    if error.kind == "NotFoundException" {
+                        error.loc = implement.loc;
+                    }
+                    error.at(implement.loc)
+                })?;
+            } else if let Ok(at) = u16::try_from(at) {
+                self.queue_implement(instance, at, loc);
+            } else {
+                let action = Action::Implement {
+                    implement: *entry,
+                    scope: condition_scope,
+                    instance,
+                    loc,
+                };
+                self.add_direct(action, 0);
+            }
+        }
+        Ok(())
+    }
+
+    /// Steps that wait for nothing and follow one another in the queue are one entry.
+    fn queue_constant(&mut self, id: ConstructId, at: u16, owner: InstId) {
+        self.numbers.next(self.vars.round());
+        if let Some(Step::Constants {
+            construct,
+            to,
+            instance,
+            ..
+        }) = self.ready.last_mut()
+            && (*construct, *instance) == (id, owner)
+            && *to <= at
+        {
+            *to = at + 1;
+            return;
+        }
+        self.ready.push(Step::Constants {
+            construct: id,
+            from: at,
+            to: at + 1,
+            instance: owner,
+        });
+    }
+
+    fn queue_implement(&mut self, owner: InstId, at: u16, place: Loc) {
+        self.numbers.next(self.vars.round());
+        if let Some(Step::Implement {
+            instance, to, loc, ..
+        }) = self.ready.last_mut()
+            && (*instance, *loc) == (owner, place)
+            && *to <= at
+        {
+            *to = at + 1;
+            return;
+        }
+        self.ready.push(Step::Implement {
+            instance: owner,
+            from: at,
+            to: at + 1,
+            loc: place,
+        });
+    }
+
+    pub(in crate::runtime) fn store_constants(
+        &mut self,
+        construct: ConstructId,
+        range: std::ops::Range<u16>,
+        instance: InstId,
+    ) -> Result<(), Fail> {
+        let program = self.program;
+        let construct = &program.constructs[construct.index()];
+        let slots = self.instance(instance).slots.0;
+        let attrs = &program.entity(construct.entity).slots;
+        let range = usize::from(range.start)..usize::from(range.end);
+        for argument in construct.indirect[range].iter().filter(|it| it.constant) {
+            let id = VarId(slots + argument.slot);
+            let attr = attrs[argument.slot as usize];
+            let (checked, var) = self.checked[argument.value.index()];
+            let is_fresh = self.known(id).is_fresh_slot();
+            if is_fresh && checked == attr {
+                self.vars[id.index()] = var.placed(construct.loc);
+                continue;
+            }
+            let ExprKind::Const(value) = program.expr(argument.value).kind else {
+                continue;
+            };
+            self.set_slot(id, value, construct.loc)?;
+            if is_fresh {
+                self.checked[argument.value.index()] = (attr, *self.known(id));
+            }
+        }
+        Ok(())
+    }
+
+    /// A new instance with empty slots.
+    pub(in crate::runtime) fn create(
+        &mut self,
+        entity: EntityId,
+        loc: Loc,
+        parent: InstId,
+    ) -> Result<InstId, Fail> {
+        self.leave_place(loc);
+        self.check_limits(loc)?;
+        let depth = if parent.is_some() {
+            self.instance(parent).depth + 1
+        } else {
+            0
+        };
+        let limit = self.options.limits.chain;
+        if depth > limit {
+            let message = format!(
+                "implementations and loops construct one another in a chain of more than {limit} instances: {}",
+                self.construct_chain()
+            );
+            return Err(runtime(loc, message).help(
+                "an implementation that constructs its own entity needs a condition that ends it, and a loop over a list that it adds to, too",
+            ));
+        }
+        let id = InstId(self.instances.len() as u32);
+        let mut this = Var::new(VarKind::Plain, false);
+        this.set(Value::Instance(id), loc, &mut self.heap);
+        self.vars.push(this);
+        let slots = VarId(self.vars.len() as u32);
+        while self.owners.len() * crate::runtime::OWNER_BLOCK <= slots.index() {
+            self.owners.push(InstId(id.0.saturating_sub(1)));
+        }
+        self.instances.push(Instance {
+            entity,
+            slots,
+            loc,
+            ran: 0,
+            parent,
+            depth,
+        });
+        self.by_entity[entity.index()].push(id);
+        let layout = &self.layouts[entity.index()];
+        self.vars.extend(&layout.slots);
+        for at in 0..layout.complete.len() {
+            let slot = self.layouts[entity.index()].complete[at];
+            self.push_waiting(VarId(slots.0 + slot));
+        }
+        Ok(id)
+    }
+
+    fn spread(
+        &mut self,
+        id: ConstructId,
+        scope: ScopeId,
+        ready: &mut Ready,
+        late: &mut Direct,
+    ) -> Result<(), Fail> {
+        let program = self.program;
+        let construct = &program.constructs[id.index()];
+        let entity = program.entity(construct.entity);
+        for spread in &construct.spreads {
+            let Value::Dict(dict) = self.eval_plain(*spread, scope, ready)? else {
+                return Err(typing(
+                    construct.loc,
+                    "The ** operator can only be applied to dictionaries",
+                ));
+            };
+            for at in 0..self.heap.dict(dict).entries.len() {
+                let (key, value) = self.heap.dict(dict).entries[at];
+                let name = self.heap.str(key);
+                let slot = program
+                    .names
+                    .find(name)
+                    .and_then(|symbol| Some((symbol, *entity.slot_of.get(&symbol)?)));
+                let Some((symbol, slot)) = slot else {
+                    let message =
+                        format!("no attribute {name} on type {}", program.text(entity.name));
+                    let slots = entity.slots.iter();
+                    let names = slots.map(|attr| program.text(program.attribute(*attr).name));
+                    let similar = closest(name, names);
+                    return Err(typing(construct.loc, message).did_you_mean(similar));
+                };
+                if construct.explicit.contains(&symbol) || late.iter().any(|(at, _)| *at == slot) {
+                    let message = format!(
+                        "The attribute {name} is set twice in the constructor call of {}.",
+                        program.text(entity.short)
+                    );
+                    return Err(runtime(construct.loc, message));
+                }
+                late.push((slot, value));
+            }
+        }
+        Ok(())
+    }
+
+    /// The owner of the relation that the new instance is assigned to gives the missing index attribute, before what
+    /// dictionaries give.
+    fn fill_inverse(
+        &mut self,
+        id: ConstructId,
+        context: VarId,
+        late: &mut Direct,
+    ) -> Result<(), Fail> {
+        if !context.is_some() {
+            return Ok(());
+        }
+        let program = self.program;
+        let construct = &program.constructs[id.index()];
+        let entity = program.entity(construct.entity);
+        let attr = self.attr(context);
+        let AttributeKind::Relation { inverse, .. } = program.attribute(attr).kind else {
+            let message = format!(
+                "Attempting to assign constructor of type {} to attribute that is not a relation attribute: {}",
+                program.text(entity.name),
+                program.text(program.attribute(attr).name)
+            );
+            return Err(runtime(construct.loc, message));
+        };
+        let Some(inverse) = inverse else {
+            return Ok(());
+        };
+        let attribute = program.attribute(inverse);
+        if construct.missing.contains(&attribute.name)
+            && program.is_subtype(construct.entity, attribute.entity)
+            && let Some(slot) = entity.slot_of.get(&attribute.name)
+            && late.iter().all(|(at, _)| at != slot)
+        {
+            late.insert(0, (*slot, Value::Instance(self.owner(context))));
+        }
+        Ok(())
+    }
+
+    /// What the indexes want is there.
+    fn check_missing(&self, id: ConstructId, late: &Direct) -> Result<(), Fail> {
+        let program = self.program;
+        let construct = &program.constructs[id.index()];
+        let entity = program.entity(construct.entity);
+        let is_missing = |name: &Symbol| {
+            let slot = entity.slot_of.get(name);
+            late.iter().all(|(at, _)| Some(at) != slot)
+        };
+        let missing: Vec<Symbol> = construct
+            .missing
+            .iter()
+            .copied()
+            .filter(is_missing)
+            .collect();
+        if missing.is_empty() {
+            return Ok(());
+        }
+        Err(missing_index(
+            program,
+            construct.entity,
+            &missing,
+            construct.loc,
+        ))
+    }
+
+    fn check_hit(
+        &self,
+        hit: InstId,
+        found: Option<InstId>,
+        entity: EntityId,
+        loc: Loc,
+    ) -> Result<(), Fail> {
+        let instance = self.instance(hit);
+        if instance.entity != entity {
+            return Err(duplicate(
+                loc,
+                instance.loc,
+                "Type found in index is not an exact match",
+            ));
+        }
+        match found {
+            Some(other) if other != hit => Err(fail(
+                "IndexCollisionException",
+                loc,
+                "Inconsistent indexes detected!\n",
+            )
+            .note(
+                format!("one index finds {}", self.describe_instance(other)),
+                self.instance(other).loc,
+            )
+            .note(
+                format!("another finds {}", self.describe_instance(hit)),
+                instance.loc,
+            )),
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! Elements that travel before their list is complete. Source: docs/reference/language.md § 8.5.
+
+use crate::diagnostics::Fail;
+use crate::runtime::{Listener, ListenerId, Machine, TaskId, VarId, VarKind};
+use crate::span::Loc;
+use crate::types::Value;
+
+impl Machine<'_> {
+    /// Attaches a listener to a variable, through proxies.
+    pub(in crate::runtime) fn listen(
+        &mut self,
+        id: VarId,
+        listener: ListenerId,
+    ) -> Result<(), Fail> {
+        let target = self.target(id);
+        match self.var(target).kind() {
+            VarKind::Proxy => {
+                self.set_listener(target, listener);
+                Ok(())
+            }
+            VarKind::ForLoop => {
+                let value = self.var(target).value(&self.heap);
+                self.deliver_all(listener, value)
+            }
+            VarKind::List | VarKind::Literal => self.listen_list(target, listener),
+            VarKind::Plain | VarKind::Temporary | VarKind::Single | VarKind::Optional => Ok(()),
+        }
+    }
+
+    fn listen_list(&mut self, id: VarId, listener: ListenerId) -> Result<(), Fail> {
+        self.enter_delivery()?;
+        let mut at = 0;
+        // The list may grow while it is delivered; then the loop goes on.
+        loop {
+            let item = match self.var(id).value(&self.heap) {
+                Value::List(list) => self.heap.list(list).get(at).copied(),
+                _ => self.elements(id).get(at).copied(),
+            };
+            let Some(item) = item else {
+                break;
+            };
+            at += 1;
+            if let Listener::Defined { result, .. } = self.listeners[listener.index()] {
+                if !matches!(item, Value::Unknown(_)) && !self.var(result).is_ready() {
+                    self.set_plain(result, Value::Bool(true), Loc::NONE)?;
+                }
+                continue;
+            }
+            self.deliver(listener, item)?;
+        }
+        self.delivery_depth -= 1;
+        if self.var(id).is_ready() {
+            return Ok(());
+        }
+        let is_streaming = !matches!(self.listeners[listener.index()], Listener::Defined { .. });
+        let delayed = self.delayed_mut(id);
+        delayed.rare().listeners.push(listener);
+        if is_streaming {
+            delayed.streaming += 1;
+            self.potential_changed(id);
+        }
+        Ok(())
+    }
+
+    /// The answer of an `is defined` is known before the list is complete.
+    pub(in crate::runtime) fn defined_early(
+        &mut self,
+        id: VarId,
+        listener: ListenerId,
+        task: TaskId,
+        result: VarId,
+    ) -> Result<(), Fail> {
+        // A notification inside of a notification was here before.
+        if self.var(id).is_ready() {
+            return Ok(());
+        }
+        let delayed = self.delayed_mut(id);
+        let known = &mut delayed.rare().listeners;
+        let Some(at) = known.iter().position(|known| *known == listener) else {
+            return Ok(());
+        };
+        known.remove(at);
+        delayed.waiters -= 1;
+        self.potential_changed(id);
+        if !self.var(result).is_ready() {
+            self.set_plain(result, Value::Bool(true), Loc::NONE)?;
+        }
+        self.cancel(task);
+        Ok(())
+    }
+
+    pub(in crate::runtime) fn deliver_all(
+        &mut self,
+        listener: ListenerId,
+        value: Value,
+    ) -> Result<(), Fail> {
+        let Value::List(list) = value else {
+            return self.deliver(listener, value);
+        };
+        for at in 0..self.heap.list(list).len() {
+            let item = self.heap.list(list)[at];
+            self.deliver(listener, item)?;
+        }
+        Ok(())
+    }
+
+    pub(in crate::runtime) fn deliver(
+        &mut self,
+        listener: ListenerId,
+        item: Value,
+    ) -> Result<(), Fail> {
+        if matches!(item, Value::Skip) {
+            return Ok(());
+        }
+        // Lists that feed one another grow faster than their instances.
+        self.n_delivered += 1;
+        match self.listeners[listener.index()] {
+            Listener::Forward { target, loc } => self.set_slot(target, item, loc),
+            Listener::For(run) => self.start_body(run, item),
+            Listener::Comprehension(run) => self.start_element(run, item),
+            Listener::Literal(literal) => self.add_to_literal(literal, item),
+            Listener::Defined { .. } => Ok(()),
+        }
+    }
+
+    pub(in crate::runtime) fn add_to_literal(
+        &mut self,
+        id: VarId,
+        item: Value,
+    ) -> Result<(), Fail> {
+        if self.var(id).is_ready() {
+            return Ok(());
+        }
+        self.delayed_mut(id).elements.push(item);
+        self.deliver_to_listeners(id, item)?;
+        self.enqueue_if_complete(id);
+        Ok(())
+    }
+}

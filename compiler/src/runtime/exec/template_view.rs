@@ -1,0 +1,296 @@
+//! The model as templates read it: the machine's own arenas, lent for the time of a rendering.
+//! Source: docs/reference/std.md § 7.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::hir::{CallId, Program, Ref};
+use crate::intern::Symbol;
+use crate::runtime::exec::calls::Site;
+use crate::runtime::{Instance, Machine, Scope, ScopeId, VarId, VarKind, Vars};
+use crate::template::{Lookup, Missing, ReferencePlace, TemplateModel, TemplateRequest};
+use crate::types::text::Instances;
+use crate::types::{DictId, Heap, InstId, Value};
+
+/// The arenas of a machine while a template is rendered, and what the rendering leaves behind.
+pub(in crate::runtime) struct ModelView {
+    program: Arc<Program>,
+    heap: Heap,
+    vars: Vars,
+    instances: Vec<Instance>,
+    scopes: Vec<Scope>,
+    roots: Vec<VarId>,
+    request: Option<TemplateRequest>,
+    /// Results of plugins that were called as filters.
+    calls: HashMap<String, Value>,
+    /// `None`: there is none of that name.
+    sources: HashMap<String, Option<String>>,
+    /// With keyword arguments only those are visible.
+    keywords: Option<HashMap<String, Value>>,
+    call: Option<CallId>,
+    scope: ScopeId,
+    /// What was not found.
+    missing: Missing,
+}
+
+pub(in crate::runtime) type SharedView = Arc<Mutex<ModelView>>;
+
+pub(in crate::runtime) fn lock(view: &SharedView) -> MutexGuard<'_, ModelView> {
+    view.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl ModelView {
+    /// A view that has nothing to show yet.
+    pub fn new(program: Arc<Program>) -> Self {
+        ModelView {
+            program,
+            heap: Heap::default(),
+            vars: Vars::default(),
+            instances: Vec::new(),
+            scopes: Vec::new(),
+            roots: Vec::new(),
+            request: None,
+            calls: HashMap::new(),
+            sources: HashMap::new(),
+            keywords: None,
+            call: None,
+            scope: ScopeId::NONE,
+            missing: Missing::default(),
+        }
+    }
+
+    /// Prepares for the rendering that a call asks for. What earlier ones read of templates stays.
+    pub fn begin(&mut self, site: Site, variables: Option<Vec<(String, Value)>>) {
+        self.calls.clear();
+        self.keywords = variables.map(|variables| variables.into_iter().collect());
+        self.call = site.call;
+        self.scope = site.scope;
+    }
+
+    /// Takes the machine's arenas, or gives them back: they change places with the empty ones here.
+    pub fn exchange(&mut self, machine: &mut Machine) {
+        std::mem::swap(&mut self.heap, &mut machine.heap);
+        std::mem::swap(&mut self.vars, &mut machine.vars);
+        std::mem::swap(&mut self.instances, &mut machine.instances);
+        std::mem::swap(&mut self.scopes, &mut machine.scopes);
+        std::mem::swap(&mut self.roots, &mut machine.roots);
+    }
+
+    pub fn clear_missing(&mut self) {
+        self.missing.clear();
+    }
+
+    pub fn take_missing(&mut self) -> Missing {
+        std::mem::take(&mut self.missing)
+    }
+
+    /// Why the last rendering was abandoned.
+    pub fn take_request(&mut self) -> Option<TemplateRequest> {
+        self.request.take()
+    }
+
+    pub fn answer_call(&mut self, key: String, value: Value) {
+        self.calls.insert(key, value);
+    }
+
+    /// `None`: there is no template of this name.
+    pub fn answer_source(&mut self, name: String, source: Option<String>) {
+        self.sources.insert(name, source);
+    }
+}
+
+impl ModelView {
+    fn read(&mut self, var: VarId) -> Lookup {
+        let mut id = var;
+        while let Some(target) = self.vars[id.index()].target() {
+            id = target;
+        }
+        let var = &self.vars[id.index()];
+        if !var.is_ready() {
+            self.request = Some(TemplateRequest::Unset(id.0));
+            return Lookup::Aborted;
+        }
+        match var.value(&self.heap) {
+            Value::Unknown(_) => {
+                self.request = Some(TemplateRequest::Unknown);
+                Lookup::Aborted
+            }
+            Value::Reference(_) => {
+                self.request = Some(TemplateRequest::Reference(
+                    ReferencePlace::Unsaid,
+                    var.value(&self.heap),
+                ));
+                Lookup::Aborted
+            }
+            Value::Null if var.kind() == VarKind::Optional => Lookup::Nothing,
+            value => Lookup::Value(value),
+        }
+    }
+
+    fn slot(&self, instance: InstId, name: Symbol) -> Option<VarId> {
+        let instance = &self.instances[instance.index()];
+        let slot = self.program.entity(instance.entity).slot_of.get(&name)?;
+        Some(VarId(instance.slots.0 + slot))
+    }
+
+    fn find_name(&mut self, name: &str) -> Option<Lookup> {
+        if let Some(keywords) = &self.keywords {
+            let value = keywords.get(name).copied()?;
+            if matches!(value, Value::Unknown(_)) {
+                self.request = Some(TemplateRequest::Unknown);
+                return Some(Lookup::Aborted);
+            }
+            return Some(Lookup::Value(value));
+        }
+        let symbol = self.program.names.find(name)?;
+        let program = Arc::clone(&self.program);
+        let call = &program.calls[self.call?.index()];
+        let visible = call.scope.as_ref()?;
+        if let Some(Ref::Local { up, index }) = visible.refs.get(&symbol) {
+            let mut at = self.scope;
+            for _ in 0..*up {
+                at = self.scopes[at.index()].parent;
+            }
+            return Some(self.read(VarId(self.scopes[at.index()].base.0 + index)));
+        }
+        let instance = self.scopes[self.scope.index()].instance;
+        if instance.is_some() {
+            if name == "self" {
+                return Some(Lookup::Value(Value::Instance(instance)));
+            }
+            if let Some(var) = self.slot(instance, symbol) {
+                return Some(self.read(var));
+            }
+        }
+        let root = program.namespaces[call.namespace.index()].root;
+        let index = program.blocks[root.index()]
+            .variables
+            .iter()
+            .position(|variable| *variable == symbol)?;
+        Some(self.read(VarId(self.roots[call.namespace.index()].0 + index as u32)))
+    }
+}
+
+impl ModelView {
+    fn instance(&self) -> InstId {
+        self.scopes
+            .get(self.scope.index())
+            .map_or(InstId::NONE, |scope| scope.instance)
+    }
+
+    fn slot_names(&self, instance: InstId) -> Vec<Symbol> {
+        let Some(instance) = self.instances.get(instance.index()) else {
+            return Vec::new();
+        };
+        let slots = self.program.entity(instance.entity).slots.iter();
+        slots
+            .map(|attr| self.program.attribute(*attr).name)
+            .collect()
+    }
+}
+
+impl TemplateModel for ModelView {
+    fn program(&self) -> &Arc<Program> {
+        &self.program
+    }
+
+    fn heap(&self) -> &Heap {
+        &self.heap
+    }
+
+    fn heap_mut(&mut self) -> &mut Heap {
+        &mut self.heap
+    }
+
+    fn request(&mut self, request: TemplateRequest) {
+        self.request = Some(request);
+    }
+
+    fn pending_request(&mut self) -> &mut Option<TemplateRequest> {
+        &mut self.request
+    }
+
+    fn call_result(&self, key: &str) -> Option<Value> {
+        self.calls.get(key).copied()
+    }
+
+    fn source(&self, name: &str) -> Option<Option<String>> {
+        self.sources.get(name).cloned()
+    }
+
+    fn attribute(&mut self, instance: InstId, name: &str) -> Lookup {
+        match self
+            .program
+            .names
+            .find(name)
+            .and_then(|name| self.slot(instance, name))
+        {
+            Some(var) => self.read(var),
+            None => Lookup::Nothing,
+        }
+    }
+
+    /// A top-level name; `None`: there is none.
+    fn name(&mut self, name: &str) -> Option<Lookup> {
+        let found = self.find_name(name)?;
+        if let (Lookup::Aborted, Some(TemplateRequest::Reference(place, _))) =
+            (&found, &mut self.request)
+        {
+            *place = ReferencePlace::Name(name.to_owned());
+        }
+        Some(found)
+    }
+
+    fn note_missing_name(&mut self, name: &str) {
+        let program = Arc::clone(&self.program);
+        let text = |symbol: &Symbol| program.text(*symbol);
+        let slots = self.slot_names(self.instance());
+        self.missing.name(name, || {
+            if let Some(keywords) = &self.keywords {
+                return keywords.keys().map(String::as_str).collect();
+            }
+            let Some(call) = self.call.map(|call| &program.calls[call.index()]) else {
+                return Vec::new();
+            };
+            let root = program.namespaces[call.namespace.index()].root;
+            let visible = call.scope.iter().flat_map(|scope| scope.refs.keys());
+            let variables = &program.blocks[root.index()].variables;
+            visible.chain(variables).chain(&slots).map(text).collect()
+        });
+    }
+
+    fn note_missing_attribute(&mut self, instance: InstId, name: &str) {
+        let slots = self.slot_names(instance);
+        let program = &self.program;
+        self.missing.attribute(name, || {
+            slots.iter().map(|name| program.text(*name)).collect()
+        });
+    }
+
+    fn note_missing_key(&mut self, dict: DictId, name: &str) {
+        let heap = &self.heap;
+        let keys = || {
+            heap.dict(dict)
+                .entries
+                .iter()
+                .map(|(key, _)| heap.str(*key))
+        };
+        self.missing.attribute(name, || keys().collect());
+    }
+}
+
+impl Instances for ModelView {
+    fn instance_text(&self, id: InstId) -> String {
+        let instance = &self.instances[id.index()];
+        let name = self.program.entity_name(instance.entity);
+        format!(
+            "{name} (instantiated at {})",
+            self.program.sources.brief(instance.loc)
+        )
+    }
+
+    fn instance_handle(&self, id: InstId) -> String {
+        let name = self.program.entity_name(self.instances[id.index()].entity);
+        format!("{name} 7f{:010x}", u64::from(id.0) * 16)
+    }
+}

@@ -1,0 +1,230 @@
+//! Renders templates over the running model. Source: docs/reference/std.md § 7.
+//!
+//! [`crate::template`] says how a rendering and the machine share the model: the arenas that a template may read move into
+//! a [`ModelView`] and back, and what needs more than reading abandons the rendering with a request. Here the machine serves
+//! such requests, and renders again until there are none.
+
+use std::sync::{Arc, Mutex};
+
+use minijinja::Environment;
+
+use crate::hir::PluginId;
+use crate::hir::plugin::{Body, PluginError, external};
+use crate::runtime::exec::calls::{Site, Way};
+use crate::runtime::exec::template_view::{ModelView, SharedView, lock};
+use crate::runtime::{Machine, ScopeId};
+use crate::span::Loc;
+use crate::template::{ReferencePlace, SharedModel, TemplateRequest, environment, prepared, root};
+use crate::types::{Type, TypeId, Value};
+
+/// How often one rendering is started again with one more answer. A template that wants more never ends.
+const MAX_RESTARTS: usize = 100_000;
+
+/// The engine with its compiled templates, kept for one compile.
+#[derive(Default)]
+pub struct TemplateCache {
+    engine: Option<(Environment<'static>, SharedView)>,
+}
+
+impl Machine<'_> {
+    pub(in crate::runtime) fn render_template(
+        &mut self,
+        site: Site,
+        path: &str,
+        variables: Option<Vec<(String, Value)>>,
+    ) -> Result<Value, PluginError> {
+        let path = match path.strip_prefix("./") {
+            Some(rest) => {
+                let namespace = site
+                    .call
+                    .map(|call| self.program.calls[call.index()].namespace);
+                let name = namespace
+                    .map(|id| self.program.text(self.program.namespaces[id.index()].name))
+                    .unwrap_or("");
+                let module = name.split("::").next().unwrap_or("");
+                if module == "__config__" {
+                    return external(
+                        "Exception",
+                        "a template of the project itself can not be relative to a module",
+                    );
+                }
+                format!("{module}/{rest}")
+            }
+            None => path.to_owned(),
+        };
+        let cache = std::mem::take(&mut self.templates);
+        let (engine, view) = cache.engine.unwrap_or_else(|| {
+            let view = ModelView::new(Arc::clone(&self.shared_program));
+            let view = Arc::new(Mutex::new(view));
+            let shared: SharedModel = view.clone();
+            (environment(&shared), view)
+        });
+        lock(&view).begin(site, variables);
+        let result = self.render_until_done(&engine, &view, site, &path);
+        self.templates.engine = Some((engine, view));
+        result
+    }
+
+    fn render_until_done(
+        &mut self,
+        engine: &Environment<'static>,
+        view: &SharedView,
+        site: Site,
+        path: &str,
+    ) -> Result<Value, PluginError> {
+        let shared: SharedModel = view.clone();
+        for _ in 0..MAX_RESTARTS {
+            {
+                let mut view = lock(view);
+                view.clear_missing();
+                view.exchange(self);
+            }
+            let rendered = engine
+                .get_template(path)
+                .and_then(|template| template.render(root(&shared)));
+            lock(view).exchange(self);
+            let request = lock(view).take_request();
+            match request {
+                None => {
+                    let mut missing = lock(view).take_missing();
+                    // The engine asks for its own after ours.
+                    missing.forget(|name| engine.globals().any(|(global, _)| global == name));
+                    return self.rendered(rendered, path, &missing);
+                }
+                Some(TemplateRequest::Unset(var)) => return Err(PluginError::Unset(vec![var])),
+                Some(TemplateRequest::Unknown) => return Err(PluginError::Unknown),
+                Some(TemplateRequest::Reference(ReferencePlace::Name(name), value)) => {
+                    return Err(PluginError::Explicit {
+                        type_name: "inmanta.ast.PluginException".to_owned(),
+                        message: format!(
+                            "Encountered reference in Jinja template for variable {name} (= `{}`)",
+                            self.heap.repr(value, self)
+                        ),
+                        traceback: None,
+                    });
+                }
+                Some(TemplateRequest::Reference(ReferencePlace::Path(place), value)) => {
+                    return Err(self.unexpected_reference(&place, value));
+                }
+                Some(TemplateRequest::Reference(ReferencePlace::Unsaid, value)) => {
+                    return Err(self.unexpected_reference(path, value));
+                }
+                Some(TemplateRequest::Call { key, plugin, args }) => {
+                    let value = self.call_filter(site, plugin, args)?;
+                    lock(view).answer_call(key, value);
+                }
+                Some(TemplateRequest::Source(name)) => {
+                    let source = self.template_source(&name);
+                    let source = source.map(|source| prepared(&source, self.program));
+                    lock(view).answer_source(name, source);
+                }
+            }
+        }
+        external("RuntimeError", format!("the template {path} never ends"))
+    }
+
+    pub(in crate::runtime) fn template_source(&self, name: &str) -> Option<String> {
+        let path = self.template_path(name)?;
+        self.world.read_text(&path).ok()
+    }
+
+    pub(in crate::runtime) fn template_path(&self, name: &str) -> Option<String> {
+        if name.split('/').any(|part| part == "..") {
+            return None;
+        }
+        Some(match name.strip_prefix('/') {
+            Some(rest) => format!("templates/{rest}"),
+            None => {
+                let (module, rest) = name.split_once('/')?;
+                let root = self.program.module_roots.get(module)?;
+                format!("{root}/templates/{rest}")
+            }
+        })
+    }
+
+    fn call_filter(
+        &mut self,
+        site: Site,
+        plugin: PluginId,
+        args: Vec<Value>,
+    ) -> Result<Value, PluginError> {
+        let definition = &self.program.plugins[plugin.index()];
+        let name = self.program.text(definition.name);
+        if definition.context {
+            return external(
+                "Exception",
+                format!("plugin {name} needs the compiler's context, it is no filter"),
+            );
+        }
+        if args.iter().any(|value| matches!(value, Value::Unknown(_))) {
+            return Err(PluginError::Unknown);
+        }
+        if let Some(length) = self.length_as_filter(name, &args) {
+            return Ok(length);
+        }
+        let (bound, checks) = crate::hir::plugin::bind(name, definition, &args, &[]);
+        if matches!(definition.body, Body::Native(_)) {
+            for check in checks {
+                self.check_kind(name, check.1, check.2)?;
+            }
+        }
+        let bound = match bound {
+            Ok(bound) => bound,
+            Err(message) => {
+                return Err(PluginError::Compile(crate::diagnostics::runtime(
+                    Loc::NONE,
+                    message,
+                )));
+            }
+        };
+        let value = self.invoke(
+            Site {
+                call: None,
+                scope: ScopeId::NONE,
+                plugin,
+                loc: site.loc,
+                way: Way::Alone,
+            },
+            &bound,
+        )?;
+        if matches!(value, Value::Unknown(_)) {
+            Err(PluginError::Unknown)
+        } else {
+            Ok(value)
+        }
+    }
+
+    /// A function of ours gets no text in the place of a list; the conditions of typedefs do not count.
+    fn check_kind(&mut self, name: &str, ty: TypeId, value: Value) -> Result<(), PluginError> {
+        let mut base = ty;
+        while let Type::Typedef(id) = &self.program.types[base.index()] {
+            base = self.program.typedefs[id.index()].base;
+        }
+        match self.accepts(base, value) {
+            Ok(true) => Ok(()),
+            Ok(false) => external(
+                "TypeError",
+                format!(
+                    "{name} got {}, expected {}",
+                    self.heap.repr(value, self),
+                    self.program.type_text(base)
+                ),
+            ),
+            Err(error) => Err(PluginError::Compile(error)),
+        }
+    }
+
+    /// Arguments of filters are not checked, and what has a length is counted.
+    fn length_as_filter(&self, name: &str, args: &[Value]) -> Option<Value> {
+        if !matches!(name, "std::length" | "std::count" | "std::len") {
+            return None;
+        }
+        let length = match args {
+            [Value::Str(text)] => self.heap.str(*text).chars().count(),
+            [Value::List(list)] => self.heap.list(*list).len(),
+            [Value::Dict(dict)] => self.heap.dict(*dict).entries.len(),
+            _ => return None,
+        };
+        i64::try_from(length).ok().map(Value::Int)
+    }
+}

@@ -1,0 +1,351 @@
+//! Calls of plugins that go to Python ahead of their turn, many in one frame.
+//!
+//! Two processes that take turns spend more time on changing turns than most plugins need. So when a call goes, those
+//! behind it in the queue of steps go with it, as far as their arguments have their values; Python runs them one after the
+//! other, and each answer is taken when its step is due. In between, the steps between the calls run here.
+//!
+//! The order of calls is that of the queue either way. A step that becomes ready meanwhile comes behind all that are in
+//! the queue already, so no call can come between those that went. What else could be noticed of the change:
+//!
+//! - *Arguments.* Variables are assigned once, so what an argument is does not depend on when it is computed. Only
+//!   constructors do more than compute: a call with one in its arguments does not go ahead, nor does any behind it.
+//! - *What a plugin asks.* Its questions are answered when its step is due, in the state of the model that it would have
+//!   found; until then Python waits. Values that travel along had their values before (see `told`).
+//! - *Answers, output, log lines.* They come through one pipe, in order, and are read call by call, when a step is due. Each
+//!   answer is written as soon as it is there: of a host that dies or is stopped at its limit, all answers up to the call
+//!   that it was in are known, and the error is that of this call.
+//! - *An exception.* The first call that fails ends its frame in Python, so those behind it are not called.
+//! - *Other code that runs in between* and asks Python, prints, or looks at files: a step that may do so ends what goes
+//!   ahead ([`Look::Stop`]), and so does a plugin that may return what only Python can write as a text. Should one ask
+//!   nevertheless, the calls that went have their answers first.
+//! - *A mistake of the model* at a step in between: the calls that went run, but their answers, output and log lines count
+//!   no more. This is the one difference: the reference would not have called them. It is why nothing goes ahead when a
+//!   test of a module runs the compile, since such a test may look at what the plugins did.
+
+use std::collections::VecDeque;
+
+use crate::hir::plugin::{Body, PluginError};
+use crate::hir::{Callee, ExprId, ExprKind, FormatPart, PluginId};
+use crate::protocol::FromHost;
+use crate::protocol::calls::Marshal;
+use crate::runtime::exec::calls::{Arguments, Site, Way};
+use crate::runtime::exec::eval::Ready;
+use crate::runtime::{Action, Machine, Step, VarId};
+use crate::types::Type;
+
+/// Calls of one frame. More save nothing, and would keep answers waiting in the pipe.
+const MOST_CALLS: usize = 64;
+/// The same for bytes: a pipe holds so many.
+const MOST_BYTES: usize = 32 << 10;
+/// Steps that are looked at for one frame.
+const MOST_STEPS: usize = 1024;
+
+/// Plugins of ours that compute and do nothing else: calls may go past them.
+const COMPUTING: &[&str] = &[
+    "std::any",
+    "std::at",
+    "std::capitalize",
+    "std::contains",
+    "std::count",
+    "std::dict_get",
+    "std::dict_keys",
+    "std::equals",
+    "std::filter",
+    "std::flatten",
+    "std::format",
+    "std::inlineif",
+    "std::invert",
+    "std::ipindex",
+    "std::item",
+    "std::key_sort",
+    "std::len",
+    "std::length",
+    "std::limit",
+    "std::lower",
+    "std::netmask",
+    "std::network_address",
+    "std::prefixlen",
+    "std::replace",
+    "std::select",
+    "std::sequence",
+    "std::split",
+    "std::unique",
+    "std::upper",
+];
+
+/// Calls that went ahead and whose turn has not come, in order.
+#[derive(Default)]
+pub(in crate::runtime) struct Ahead {
+    sent: VecDeque<Sent>,
+    /// The one whose turn it is.
+    pub turn: Option<Sent>,
+    /// Answers count no more, nor does what comes with them.
+    pub is_abandoned: bool,
+    /// See [`Machine::observes_types`].
+    observes_types: Option<bool>,
+}
+
+/// One of them.
+pub(in crate::runtime) struct Sent {
+    pub id: u64,
+    pub site: Site,
+    pub arguments: Arguments,
+    /// Which call it is: nothing else sets this variable.
+    result: VarId,
+    /// If something made us take it before its turn.
+    answer: Option<Result<FromHost, PluginError>>,
+}
+
+/// What a step in the queue means for the calls behind it.
+enum Look {
+    /// Nothing.
+    Pass,
+    /// They have to wait for it.
+    Stop,
+    /// It is a call that may go.
+    Call(Site, Arguments, VarId),
+}
+
+impl Machine<'_> {
+    /// The call that sets a variable, if it went ahead.
+    pub(in crate::runtime) fn went_ahead(&mut self, result: VarId) -> Option<Sent> {
+        match self.ahead.sent.front() {
+            Some(front) if front.result == result => self.ahead.sent.pop_front(),
+            _ => None,
+        }
+    }
+
+    /// Writes the calls that may go with one that goes now; how many.
+    pub(in crate::runtime) fn gather(&mut self, first: PluginId, out: &mut Marshal) -> usize {
+        let is_watched = self.options.python.attached().is_some();
+        if is_watched || self.observes_types() || self.has_objects || self.gives_objects(first) {
+            return 0;
+        }
+        let mut n_calls = 0;
+        for step in self.ready.upcoming(MOST_STEPS) {
+            match self.look(&step) {
+                Look::Pass => {}
+                Look::Stop => break,
+                Look::Call(site, arguments, result) => {
+                    let id = self.write_call(site, &arguments.bound, out);
+                    self.ahead.sent.push_back(Sent {
+                        id,
+                        site,
+                        arguments,
+                        result,
+                        answer: None,
+                    });
+                    n_calls += 1;
+                    let is_full = n_calls == MOST_CALLS || out.len() > MOST_BYTES;
+                    if is_full || self.gives_objects(site.plugin) {
+                        break;
+                    }
+                }
+            }
+        }
+        n_calls
+    }
+
+    /// Whether a plugin may return objects that only Python knows. Steps that make texts of those ask Python for them.
+    fn gives_objects(&self, plugin: PluginId) -> bool {
+        let mut rest = vec![self.program.plugins[plugin.index()].returns];
+        while let Some(ty) = rest.pop() {
+            match &self.program.types[ty.index()] {
+                Type::Any | Type::AnyList | Type::AnyDict | Type::Reference(_) => return true,
+                Type::ListOf(inner) | Type::DictOf(inner) | Type::Nullable(inner) => {
+                    rest.push(*inner);
+                }
+                Type::Typedef(id) => rest.push(self.program.typedefs[id.index()].base),
+                Type::Union(all) => rest.extend(all),
+                Type::Null
+                | Type::String
+                | Type::Int
+                | Type::Float
+                | Type::Number
+                | Type::Bool
+                | Type::List
+                | Type::Dict
+                | Type::Entity(_)
+                | Type::Literal(_) => {}
+            }
+        }
+        false
+    }
+
+    fn look(&mut self, step: &Step) -> Look {
+        let (action, task) = match step {
+            Step::Task(task) => (self.tasks[task.index()].action, Some(*task)),
+            Step::Direct {
+                requeue_count: 0,
+                action,
+            } => (*action, None),
+            Step::Direct { .. } | Step::Constants { .. } | Step::Implement { .. } => {
+                return Look::Pass;
+            }
+        };
+        let Action::Call {
+            expr,
+            scope,
+            result,
+            ..
+        } = action
+        else {
+            return Look::Pass;
+        };
+        let program = self.program;
+        let (ExprKind::Call(id) | ExprKind::Cast(id)) = program.expr(expr).kind else {
+            return Look::Pass;
+        };
+        let call = &program.calls[id.index()];
+        let Callee::Plugin(plugin) = call.callee else {
+            return Look::Pass;
+        };
+        let definition = &program.plugins[plugin.index()];
+        if matches!(definition.body, Body::Native(_)) {
+            let name = program.text(definition.name);
+            return match COMPUTING.binary_search(&name) {
+                Ok(_) => Look::Pass,
+                Err(_) => Look::Stop,
+            };
+        }
+        let values = call.positional.iter().chain(&call.spreads);
+        let named = call.named.iter().map(|(_, value)| value);
+        let only_computes = values.chain(named).all(|value| self.only_computes(*value));
+        if !only_computes || definition.emits_statements {
+            return Look::Stop;
+        }
+        let site = Site {
+            call: Some(id),
+            scope,
+            plugin,
+            loc: call.loc,
+            way: Way::WithNext,
+        };
+        let again = task.and_then(|task| self.call_args.get(&task).cloned());
+        let dependencies = task.map(|task| self.tasks[task.index()].dependencies.clone());
+        let found = match (again, &dependencies) {
+            (Some(arguments), _) => Some(arguments),
+            (None, Some(dependencies)) => self.arguments_ahead(site, &mut Ready::new(dependencies)),
+            (None, None) => self.arguments_ahead(site, &mut Ready::direct()),
+        };
+        match found {
+            Some(known) if known.unknown && !definition.allow_unknown => Look::Pass,
+            Some(arguments) => Look::Call(site, arguments, result),
+            // What is wrong with it is said in its turn.
+            None => Look::Stop,
+        }
+    }
+
+    fn arguments_ahead(&mut self, site: Site, ready: &mut Ready) -> Option<Arguments> {
+        self.read_all(ready).ok()?;
+        self.arguments(site.call?, site.plugin, site.scope, ready)
+            .ok()
+    }
+
+    /// Whether computing it changes nothing.
+    fn only_computes(&self, expr: ExprId) -> bool {
+        match &self.program.expr(expr).kind {
+            ExprKind::Construct(_) => false,
+            ExprKind::Binary(_, left, right) | ExprKind::Lookup(left, right) => {
+                self.only_computes(*left) && self.only_computes(*right)
+            }
+            ExprKind::Not(operand) => self.only_computes(*operand),
+            ExprKind::List(items) => items.iter().all(|item| self.only_computes(*item)),
+            ExprKind::Dict(entries) => {
+                let mut values = entries.iter().map(|(_, value)| value);
+                values.all(|value| self.only_computes(*value))
+            }
+            ExprKind::Format(parts) => parts.iter().all(|part| match part {
+                FormatPart::Text(_) => true,
+                FormatPart::Value(value) => self.only_computes(*value),
+                // A specification is made of more of them.
+                FormatPart::Field { .. } => false,
+            }),
+            // A variable, or what a step of its own has put into one.
+            ExprKind::Const(_)
+            | ExprKind::Var(_)
+            | ExprKind::Attr(..)
+            | ExprKind::And(..)
+            | ExprKind::Or(..)
+            | ExprKind::Ternary(..)
+            | ExprKind::Defined(_)
+            | ExprKind::Regex(_)
+            | ExprKind::Call(_)
+            | ExprKind::Cast(_)
+            | ExprKind::Query(_)
+            | ExprKind::Comprehension(_) => true,
+        }
+    }
+
+    /// Before anything else is asked: the calls that went ahead have their answers.
+    pub(in crate::runtime) fn settle_ahead(&mut self) {
+        if self.host.is_none() {
+            // A call asks something of us that we can not ask ourselves: it fails, and the others go on.
+            return;
+        }
+        let site = self.python_site;
+        let loc = self.python_loc;
+        let mut at = 0;
+        while let Some(sent) = self.ahead.sent.get(at) {
+            if sent.answer.is_none() {
+                let (id, site) = (sent.id, sent.site);
+                self.python_site = Some(site);
+                self.python_loc = site.loc;
+                let answer = self.answer_to(id);
+                if let Some(sent) = self.ahead.sent.get_mut(at) {
+                    sent.answer = Some(answer);
+                }
+            }
+            at += 1;
+        }
+        (self.python_site, self.python_loc) = (site, loc);
+    }
+
+    /// The answer to a call that went ahead, in its turn.
+    pub(in crate::runtime) fn answer_in_turn(
+        &mut self,
+        sent: Sent,
+    ) -> Result<FromHost, PluginError> {
+        match sent.answer {
+            Some(answer) => answer,
+            None => self.answer_to(sent.id),
+        }
+    }
+
+    /// The next answer, which is the one to this call.
+    pub(in crate::runtime) fn answer_to(&mut self, id: u64) -> Result<FromHost, PluginError> {
+        let answer = self.with_host(|host, questions| host.answer(questions));
+        match &answer {
+            Ok(FromHost::Failed { .. }) | Err(_) => self.forget_unanswered(),
+            Ok(FromHost::Result { id: of, .. } | FromHost::Unset { id: of, .. }) if *of != id => {
+                let message = format!("the Python host answered call {of} instead of {id}");
+                return crate::hir::plugin::external("RuntimeError", message);
+            }
+            Ok(_) => {}
+        }
+        answer
+    }
+
+    /// The calls behind one that failed are not made: the model has failed, too.
+    fn forget_unanswered(&mut self) {
+        self.ahead.sent.retain(|sent| sent.answer.is_some());
+    }
+
+    /// After a mistake: Python comes to the end of what it was given, which counts no more.
+    pub(in crate::runtime) fn abandon_ahead(&mut self) {
+        self.ahead.is_abandoned = true;
+        self.settle_ahead();
+        self.ahead.sent.clear();
+        self.ahead.is_abandoned = false;
+    }
+
+    /// Some condition of a type calls what is noticed outside: any value that is stored may do so.
+    fn observes_types(&mut self) -> bool {
+        if let Some(known) = self.ahead.observes_types {
+            return known;
+        }
+        let known = self.types_may_be_observed();
+        self.ahead.observes_types = Some(known);
+        known
+    }
+}

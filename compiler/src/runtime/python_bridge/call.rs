@@ -1,0 +1,156 @@
+//! Calls of plugins on their way to Python: frames with the call whose turn it is, and those that go ahead with it.
+
+use rmpv::Value as Wire;
+
+use crate::hir::plugin::{Bound, PluginError};
+use crate::intern::Symbol;
+use crate::protocol::calls::Marshal;
+use crate::protocol::{FromHost, ParameterKind, ToHost};
+use crate::runtime::Machine;
+use crate::runtime::exec::calls::{Site, Way};
+use crate::runtime::python_bridge::told::Telling;
+use crate::types::Value;
+
+impl Machine<'_> {
+    pub(in crate::runtime) fn call_python(
+        &mut self,
+        site: Site,
+        bound: &Bound,
+    ) -> Result<Value, PluginError> {
+        let plugin = &self.program.plugins[site.plugin.index()];
+        let sent = self.ahead.turn.take();
+        if sent.is_none() {
+            self.settle_ahead();
+        }
+        self.python_loc = site.loc;
+        self.python_site = Some(site);
+        let answer = match sent {
+            Some(sent) => self.answer_in_turn(sent)?,
+            None => self.send_call(site, bound)?,
+        };
+        match answer {
+            // What it returned, and what it set.
+            FromHost::Result {
+                value: Wire::Array(answers),
+                ..
+            } if plugin.emits_statements && answers.len() == 2 => {
+                let returned = self
+                    .value_of(&answers[0], 0)
+                    .map_err(PluginError::Compile)?;
+                self.check_returned(site, returned)?;
+                self.value_of(&answers[1], 0).map_err(PluginError::Compile)
+            }
+            FromHost::Result { value, .. } => {
+                self.value_of(&value, 0).map_err(PluginError::Compile)
+            }
+            other => Err(self.refusal(other)),
+        }
+    }
+
+    fn send_call(&mut self, site: Site, bound: &Bound) -> Result<FromHost, PluginError> {
+        if !self.host.as_ref().is_some_and(|host| host.reads_calls()) {
+            return self.ask_call(site, bound);
+        }
+        let mut calls = Marshal::default();
+        let id = self.write_call(site, bound, &mut calls);
+        let n_others = match site.way {
+            Way::WithNext => self.gather(site.plugin, &mut calls),
+            Way::Alone => 0,
+        };
+        let frame = Marshal::frame(&calls, 1 + n_others);
+        self.with_host(|host, _| host.send_calls(&frame))?;
+        self.answer_to(id)
+    }
+
+    /// Writes a call; its number.
+    pub(in crate::runtime) fn write_call(
+        &mut self,
+        site: Site,
+        bound: &Bound,
+        out: &mut Marshal,
+    ) -> u64 {
+        let program = self.program;
+        let plugin = &program.plugins[site.plugin.index()];
+        let id = self.next_request();
+        out.tuple(7);
+        out.int(id.cast_signed());
+        out.text(program.text(plugin.name));
+        let plain = plugin
+            .parameters
+            .iter()
+            .filter(|p| p.kind == ParameterKind::Positional);
+        let given = plain.zip(&bound.values).enumerate();
+        let (mut positional, mut named) = (Vec::new(), Vec::new());
+        for (at, (parameter, value)) in given {
+            match value {
+                Some(value) if at < bound.n_positional => positional.push(*value),
+                Some(value) => named.push((&*parameter.name, *value)),
+                None => {}
+            }
+        }
+        positional.extend(&bound.var_args);
+        let keywords = bound.keywords.iter();
+        named.extend(keywords.map(|(name, value)| (&**name, *value)));
+        let mut call = Telling::to(site.plugin, out);
+        call.out.list(positional.len());
+        for value in positional {
+            self.tell(value, &mut call);
+        }
+        call.out.list(named.len());
+        for (name, value) in named {
+            call.out.tuple(2);
+            call.out.text(name);
+            self.tell(value, &mut call);
+        }
+        let location = program.sources.location(site.loc);
+        out.text(location.as_ref().map_or("", |at| &at.file));
+        out.int(location.as_ref().map_or(0, |at| at.line.into()));
+        out.text(program.text(self.calling_namespace(site)));
+        id
+    }
+
+    fn calling_namespace(&self, site: Site) -> Symbol {
+        let program = self.program;
+        let namespace = match site.call {
+            Some(call) => program.calls[call.index()].namespace,
+            None => program.plugins[site.plugin.index()].namespace,
+        };
+        program.namespaces[namespace.index()].name
+    }
+
+    /// A call for a host that reads MessagePack only.
+    fn ask_call(&mut self, site: Site, bound: &Bound) -> Result<FromHost, PluginError> {
+        let program = self.program;
+        let plugin = &program.plugins[site.plugin.index()];
+        let mut args = Vec::new();
+        let mut kwargs: Vec<(String, Wire)> = Vec::new();
+        let plain = plugin
+            .parameters
+            .iter()
+            .filter(|p| p.kind == ParameterKind::Positional);
+        for (at, (parameter, value)) in plain.zip(&bound.values).enumerate() {
+            match value {
+                Some(value) if at < bound.n_positional => args.push(self.to_wire(*value)),
+                Some(value) => kwargs.push((parameter.name.clone(), self.to_wire(*value))),
+                None => {}
+            }
+        }
+        args.extend(bound.var_args.iter().map(|value| self.to_wire(*value)));
+        let keywords = bound.keywords.iter();
+        kwargs.extend(keywords.map(|(name, value)| (name.clone(), self.to_wire(*value))));
+        let location = program.sources.location(site.loc);
+        let id = self.next_request();
+        self.ask(ToHost::Call {
+            id,
+            plugin: program.text(plugin.name).to_owned(),
+            args,
+            kwargs,
+            file: location
+                .as_ref()
+                .map(|at| at.file.clone())
+                .unwrap_or_default(),
+            line: location.map(|at| at.line).unwrap_or(0),
+            namespace: program.text(self.calling_namespace(site)).to_owned(),
+        })
+    }
+}

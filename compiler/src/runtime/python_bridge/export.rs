@@ -1,0 +1,361 @@
+//! What the export asks Python for: fields and ids of resources, their objects, references, what getters uploaded.
+
+use std::collections::BTreeMap;
+
+use rmpv::Value as Wire;
+
+use crate::diagnostics::{Fail, fail, runtime};
+use crate::hir::plugin::{PluginError, external};
+use crate::protocol::{FromHost, Identify, OwnId, ResourceClassInfo, ToHost, Unassembled};
+use crate::resources::{Field, NoModel};
+use crate::runtime::Machine;
+use crate::span::Loc;
+use crate::types::{InstId, Value};
+
+/// What Python gave for a resource: values of fields, and its id if that was asked for.
+#[derive(Default)]
+pub struct Mapped {
+    pub computed: Vec<(String, Value)>,
+    pub identity: Option<OwnId>,
+    pub id_value: Option<Value>,
+}
+
+/// A resource that has changed while Python had it as an object.
+pub struct Reassembled {
+    /// Position among those that were given.
+    pub resource: usize,
+    pub requires: Vec<String>,
+    /// All that is stored of it, sorted by name, if that has changed.
+    pub fields: Option<Vec<(String, Value)>>,
+}
+
+impl Machine<'_> {
+    /// The values of fields that Python computes, and the id if its class makes it; `None`: the instance is not exported.
+    pub fn map_fields(
+        &mut self,
+        instance: InstId,
+        class: u32,
+        identify: Identify,
+        fields: &[&Field],
+    ) -> Result<Option<Mapped>, Fail> {
+        let id = self.next_request();
+        let message = ToHost::Map {
+            id,
+            class,
+            instance: self.to_wire(Value::Instance(instance)),
+            identify,
+            fields: fields.iter().map(|field| field.name.clone()).collect(),
+        };
+        let loc = self.instance(instance).loc;
+        let entity = self
+            .program
+            .entity_name(self.instance(instance).entity)
+            .to_owned();
+        let answer = match self.ask(message) {
+            Ok(answer) => answer,
+            Err(error) => return Err(self.export_failure(error, "", &entity, loc)),
+        };
+        match answer {
+            FromHost::Mapped {
+                values,
+                identity,
+                id_value,
+                ..
+            } => {
+                let id_value = match id_value {
+                    Some(value) => Some(self.value_of(&value, 0).map_err(|error| error.at(loc))?),
+                    None => None,
+                };
+                let mut computed = Vec::with_capacity(values.len());
+                for (field, value) in fields.iter().zip(&values) {
+                    let value = self.value_of(value, 0).map_err(|error| error.at(loc))?;
+                    computed.push((field.name.clone(), value));
+                }
+                Ok(Some(Mapped {
+                    computed,
+                    identity,
+                    id_value,
+                }))
+            }
+            FromHost::Ignored { .. } => Ok(None),
+            FromHost::Result { .. } => Ok(None),
+            answer => {
+                let field = match &answer {
+                    FromHost::Failed {
+                        field: Some(field), ..
+                    } => field.clone(),
+                    FromHost::Failed { .. } if identify == Identify::Whole => {
+                        let error = self.refusal(answer);
+                        let what = format!("Failed to make the resource id of a {entity}");
+                        return Err(python_failure(error, &what).at(loc));
+                    }
+                    _ => fields
+                        .first()
+                        .map(|field| field.name.clone())
+                        .unwrap_or_default(),
+                };
+                let error = self.refusal(answer);
+                Err(self.export_failure(error, &field, &entity, loc))
+            }
+        }
+    }
+
+    fn export_failure(&mut self, error: PluginError, field: &str, entity: &str, loc: Loc) -> Fail {
+        let message = format!("Failed to get attribute '{field}' for export on '{entity}'");
+        match error {
+            PluginError::Compile(error) => error.at(loc),
+            PluginError::External {
+                type_name,
+                message: text,
+                traceback,
+            } => {
+                let cause = fail("PythonException", Loc::NONE, format!("{type_name}: {text}"));
+                let error = fail("ExternalException", loc, message).cause(*cause);
+                match traceback {
+                    Some(traceback) => error.note(traceback, Loc::NONE),
+                    None => error,
+                }
+            }
+            PluginError::Explicit {
+                type_name,
+                message: text,
+                traceback,
+            } => {
+                let error = fail("ExplicitPluginException", loc, format!("{message}\n{text}"))
+                    .raised(type_name);
+                match traceback {
+                    Some(traceback) => error.note(traceback, Loc::NONE),
+                    None => error,
+                }
+            }
+            PluginError::Unset(_) => fail(
+                "UnsetException",
+                loc,
+                format!("{message}: a value is not set"),
+            ),
+            PluginError::Unknown => runtime(loc, format!("{message}: a value is Unknown")),
+        }
+    }
+
+    /// The id of a reference that Python made, and by id its exported form and those of all that it needs.
+    pub fn serialize_reference(
+        &mut self,
+        object: u32,
+        loc: Loc,
+    ) -> Result<(String, BTreeMap<String, serde_json::Value>), NoModel> {
+        let id = self.next_request();
+        let error = match self.ask(ToHost::Serialize { id, object }) {
+            Ok(FromHost::Serialized {
+                reference, models, ..
+            }) => {
+                let by_id = models.into_iter().filter_map(|model| {
+                    let id = model.get("id")?.as_str()?.to_owned();
+                    Some((id, model))
+                });
+                return Ok((reference, by_id.collect()));
+            }
+            Ok(FromHost::Ignored { .. }) => return Err(NoModel::Ignored),
+            Ok(FromHost::Result { .. }) => return Err(NoModel::Unknown),
+            Ok(answer) => self.refusal(answer),
+            Err(error) => error,
+        };
+        let error = python_failure(error, "A reference can not be exported").at(loc);
+        Err(NoModel::Failed(error))
+    }
+
+    /// The classes of Python's resources.
+    pub fn resource_classes(&self) -> &[ResourceClassInfo] {
+        match &self.resource_classes {
+            Some(classes) => classes,
+            None => &self.program.resource_classes,
+        }
+    }
+
+    /// Asks which resource classes there are by now; whether Python wants to see all resources.
+    pub fn begin_export(&mut self) -> Result<bool, Fail> {
+        if self.host.is_none() {
+            return Ok(false);
+        }
+        let id = self.next_request();
+        let error = match self.ask(ToHost::BeginExport { id }) {
+            Ok(FromHost::ExportBegun {
+                resources,
+                wants_all,
+                ..
+            }) => {
+                self.resource_classes = resources;
+                return Ok(wants_all);
+            }
+            Ok(answer) => self.refusal(answer),
+            Err(error) => error,
+        };
+        Err(python_failure(error, "The resources can not be exported"))
+    }
+
+    /// The id of an instance's resource, of a class that computes it.
+    pub fn identify(&mut self, instance: InstId, class: u32) -> Result<String, PluginError> {
+        if let Some(known) = &self.identity {
+            return Ok(known.clone());
+        }
+        let id = self.next_request();
+        let message = ToHost::Map {
+            id,
+            class,
+            instance: self.to_wire(Value::Instance(instance)),
+            identify: Identify::Whole,
+            fields: Vec::new(),
+        };
+        match self.ask(message)? {
+            FromHost::Mapped {
+                identity: Some(own),
+                ..
+            } => Ok(own.to_string()),
+            FromHost::Ignored { reason, .. } => external("IgnoreResourceException", reason),
+            FromHost::Result { .. } => Err(PluginError::Unknown),
+            other => Err(self.refusal(other)),
+        }
+    }
+
+    /// Lets Python make objects of resources: dependency managers change them, and classes serialize in their own ways.
+    pub fn assemble(&mut self, resources: Vec<Unassembled>) -> Result<Vec<Reassembled>, Fail> {
+        let id = self.next_request();
+        let error = match self.ask(ToHost::Assemble { id, resources }) {
+            Ok(FromHost::Assembled { resources, .. }) => {
+                let mut changed = Vec::with_capacity(resources.len());
+                for resource in resources {
+                    let fields = match resource.attributes {
+                        Some(Wire::Map(entries)) => Some(self.fields_of(&entries)?),
+                        _ => None,
+                    };
+                    changed.push(Reassembled {
+                        resource: resource.resource as usize,
+                        requires: resource.requires,
+                        fields,
+                    });
+                }
+                return Ok(changed);
+            }
+            Ok(answer) => self.refusal(answer),
+            Err(error) => error,
+        };
+        Err(python_failure(error, "The resources can not be assembled"))
+    }
+
+    fn fields_of(&mut self, entries: &[(Wire, Wire)]) -> Result<Vec<(String, Value)>, Fail> {
+        let mut fields = Vec::with_capacity(entries.len());
+        for (name, value) in entries {
+            let name = name.as_str().unwrap_or_default().to_owned();
+            fields.push((name, self.value_of(value, 0)?));
+        }
+        fields.sort_by(|a, b| a.0.cmp(&b.0));
+        Ok(fields)
+    }
+
+    /// What getters found besides values: unknown parameters stay here, the contents of files are the result.
+    pub fn collect(&mut self) -> Result<BTreeMap<String, Vec<u8>>, Fail> {
+        let mut contents = BTreeMap::new();
+        if self.host.is_none() {
+            return Ok(contents);
+        }
+        let id = self.next_request();
+        let answer = match self.ask(ToHost::Collect { id }) {
+            Ok(FromHost::Collected {
+                unknowns, files, ..
+            }) => Ok((unknowns, files)),
+            Ok(answer) => Err(self.refusal(answer)),
+            Err(error) => Err(error),
+        };
+        let what = "What the resources upload can not be collected";
+        let (unknowns, files) = answer.map_err(|error| python_failure(error, what))?;
+        for (name, content) in files {
+            if let Wire::Binary(content) = content {
+                contents.insert(name, content);
+            }
+        }
+        for unknown in unknowns {
+            let parameter = crate::UnknownParameter {
+                resource: unknown.resource,
+                parameter: unknown.parameter,
+                source: unknown.source,
+            };
+            if !self.unknown_parameters.contains(&parameter) {
+                self.unknown_parameters.push(parameter);
+            }
+        }
+        Ok(contents)
+    }
+
+    /// Lets the process that has the compile run look at the model; whether it wants the export.
+    pub fn show(&mut self, export: Option<serde_json::Value>) -> Result<bool, Fail> {
+        // Names are those of the whole model now.
+        self.python_site = None;
+        let id = self.next_request();
+        match self.ask(ToHost::Show { id, export }) {
+            Ok(FromHost::Result { value, .. }) => Ok(value.as_bool().unwrap_or_default()),
+            // It is gone.
+            Err(_) => Ok(false),
+            Ok(answer) => {
+                let error = self.refusal(answer);
+                Err(python_failure(error, "The model can not be shown"))
+            }
+        }
+    }
+
+    /// Runs the finalizers; their errors count only after a success.
+    pub fn finalize(&mut self) -> Vec<Fail> {
+        let mut errors = Vec::new();
+        // Each answer is the error of one of them, and the next request goes on behind it.
+        while errors.len() < 100 {
+            let id = self.next_request();
+            let error = match self.ask(ToHost::Finalize { id }) {
+                Ok(FromHost::Result { .. }) => return errors,
+                Ok(answer) => self.refusal(answer),
+                Err(error) => error,
+            };
+            let ended = matches!(&error, PluginError::External { type_name, .. } if type_name == "ConnectionError");
+            let text = match error {
+                PluginError::External { message, .. } | PluginError::Explicit { message, .. } => {
+                    message
+                }
+                PluginError::Compile(error) => error.message,
+                PluginError::Unset(_) | PluginError::Unknown => "a value is not known".to_owned(),
+            };
+            let message = format!("Finalizer failed: {text}");
+            errors.push(fail("CompilerException", Loc::NONE, message));
+            if ended {
+                break;
+            }
+        }
+        errors
+    }
+}
+
+fn python_failure(error: PluginError, what: &str) -> Fail {
+    match error {
+        PluginError::Compile(error) => error,
+        PluginError::External {
+            type_name,
+            message,
+            traceback,
+        }
+        | PluginError::Explicit {
+            type_name,
+            message,
+            traceback,
+        } => {
+            let cause = fail(
+                "PythonException",
+                Loc::NONE,
+                format!("{type_name}: {message}"),
+            );
+            let error = fail("ExternalException", Loc::NONE, what).cause(*cause);
+            match traceback {
+                Some(traceback) => error.note(traceback, Loc::NONE),
+                None => error,
+            }
+        }
+        PluginError::Unset(_) | PluginError::Unknown => {
+            runtime(Loc::NONE, format!("{what}: it reads what is not known"))
+        }
+    }
+}

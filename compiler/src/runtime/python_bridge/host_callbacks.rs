@@ -1,0 +1,331 @@
+//! What a running Python call asks about the model: attributes, names at the call, entities, instances.
+
+use rmpv::Value as Wire;
+
+use crate::diagnostics::Fail;
+use crate::hir::plugin::PluginError;
+use crate::hir::{AttrId, AttributeKind, Def, NamespaceId, Ref};
+use crate::intern::Symbol;
+use crate::protocol::{self, AttributeInfo, EXT_UNKNOWN, Got, ToHost};
+use crate::python_host::HostCallbacks;
+use crate::runtime::{Machine, ReadError, VarId};
+use crate::span::Loc;
+use crate::syntax::strings;
+use crate::types::{EntityId, Type, TypedefId, Value};
+
+/// What a name stands for at a call.
+pub(in crate::runtime) enum Name {
+    Variable(VarId),
+    Value(Value),
+}
+
+impl Machine<'_> {
+    /// A name as the statement of the running call sees it. Source: docs/reference/language.md § 3.4, § 10.8.
+    pub(in crate::runtime) fn name_at_call(&self, name: &str) -> Option<Name> {
+        let program = self.program;
+        let Some(site) = self.python_site else {
+            // After the run: a full name.
+            let (namespace, name) = name.rsplit_once("::")?;
+            let namespace = program.names.find(namespace)?;
+            let mut namespaces = program.namespaces.iter();
+            let at = namespaces.position(|known| known.name == namespace)?;
+            return self.root_variable(NamespaceId(at as u32), program.names.find(name)?);
+        };
+        let call = &program.calls[site.call?.index()];
+        if let Some((namespace, name)) = name.rsplit_once("::") {
+            let seen = &program.namespaces[call.namespace.index()].visible;
+            let namespace = *seen.get(&program.names.find(namespace)?)?;
+            return self.root_variable(namespace, program.names.find(name)?);
+        }
+        let symbol = program.names.find(name)?;
+        if let Some(Ref::Local { up, index }) = call.scope.as_ref()?.refs.get(&symbol) {
+            let mut at = site.scope;
+            for _ in 0..*up {
+                at = self.scopes[at.index()].parent;
+            }
+            let base = self.scopes[at.index()].base;
+            return Some(Name::Variable(VarId(base.0 + index)));
+        }
+        let instance = self.scopes[site.scope.index()].instance;
+        if instance.is_some() {
+            if name == "self" {
+                return Some(Name::Value(Value::Instance(instance)));
+            }
+            if let Some(slot) = self.slot(instance, symbol) {
+                return Some(Name::Variable(slot));
+            }
+        }
+        self.root_variable(call.namespace, symbol)
+    }
+
+    fn root_variable(&self, namespace: NamespaceId, name: Symbol) -> Option<Name> {
+        let program = self.program;
+        let root = program.namespaces[namespace.index()].root;
+        let mut variables = program.blocks[root.index()].variables.iter();
+        let index = variables.position(|variable| *variable == name)?;
+        let base = self.roots[namespace.index()];
+        Some(Name::Variable(VarId(base.0 + index as u32)))
+    }
+}
+
+/// Answers what a running call asks.
+pub(in crate::runtime) struct Questions<'m, 'a> {
+    pub(in crate::runtime) machine: &'m mut Machine<'a>,
+}
+
+impl HostCallbacks for Questions<'_, '_> {
+    fn get(&mut self, instance: u32, attribute: &str) -> Got {
+        let machine = &mut *self.machine;
+        let Some(id) = machine.of_number(instance) else {
+            return Got::NoAttribute("there is no such instance".to_owned());
+        };
+        let program = machine.program;
+        let name = program.names.find(attribute);
+        let Some(slot) = name.and_then(|name| machine.slot(id, name)) else {
+            return Got::NoAttribute(format!(
+                "could not find attribute with name: {attribute} in type {}",
+                program.entity_name(machine.instance(id).entity)
+            ));
+        };
+        let read = machine.read_slot(slot);
+        machine.learn_read(id, slot, read.is_ok());
+        match read {
+            Ok(value) => Got::Value(machine.to_wire(value)),
+            Err(ReadError::NotReady(_)) => Got::Unset,
+            Err(ReadError::OptionalUnset(_) | ReadError::NoAttribute) => {
+                Got::OptionalUnset(machine.optional_unset_error(slot).message)
+            }
+        }
+    }
+
+    fn tell(&mut self, instance: u32, attribute: &str) -> Option<Vec<u8>> {
+        let machine = &mut *self.machine;
+        let id = machine.of_number(instance)?;
+        let name = machine.program.names.find(attribute)?;
+        let slot = machine.slot(id, name)?;
+        machine.tell_read(id, slot)
+    }
+
+    fn lookup(&mut self, name: &str) -> Got {
+        let machine = &self.machine;
+        match machine.name_at_call(name) {
+            Some(Name::Value(value)) => Got::Value(machine.to_wire(value)),
+            Some(Name::Variable(id)) if !machine.is_ready(id) => Got::Unset,
+            Some(Name::Variable(id)) => match machine.read(id, Loc::NONE) {
+                Ok(value) => Got::Value(machine.to_wire(value)),
+                Err(error) => Got::OptionalUnset(error.message),
+            },
+            None => Got::NoAttribute(format!("variable {name} not found")),
+        }
+    }
+
+    fn entity(&mut self, name: &str) -> ToHost {
+        let program = self.machine.program;
+        let Some(id) = self.find(name) else {
+            return protocol::no_entity();
+        };
+        let entity = program.entity(id);
+        let ancestors = entity.ancestors.iter();
+        let indexes = entity.indexes.iter();
+        ToHost::EntityInfo {
+            name: name.to_owned(),
+            attributes: entity.slots.iter().map(|id| self.attribute(*id)).collect(),
+            parents: ancestors
+                .map(|id| program.entity_name(*id).to_owned())
+                .collect(),
+            indices: indexes
+                .map(|index| {
+                    let names = index.names.iter();
+                    names.map(|name| program.text(*name).to_owned()).collect()
+                })
+                .collect(),
+            place: program.sources.location(entity.loc).and_then(|at| {
+                let (end_line, end_column) = (at.end_line?, at.end_column?);
+                Some((at.file, at.line, at.column?, end_line, end_column))
+            }),
+            comment: entity.doc.map(|doc| read(program.sources.text(doc))),
+        }
+    }
+
+    fn entities(&mut self) -> ToHost {
+        let program = self.machine.program;
+        let names = program.entities.iter();
+        ToHost::EntityNames {
+            names: names
+                .map(|entity| program.text(entity.name).to_owned())
+                .collect(),
+        }
+    }
+
+    fn instances(&mut self, entity: &str) -> ToHost {
+        let machine = &self.machine;
+        let mut found = Vec::new();
+        if let Some(wanted) = self.find(entity) {
+            for (at, entity) in machine.program.entities.iter().enumerate() {
+                let id = EntityId(at as u32);
+                if id == wanted || entity.ancestors.contains(&wanted) {
+                    found.extend_from_slice(machine.instances_of(id));
+                }
+            }
+        }
+        // In the order in which they were made.
+        found.sort_unstable_by_key(|id| machine.number_of(*id));
+        ToHost::InstanceList {
+            instances: found
+                .into_iter()
+                .map(|id| machine.to_wire(Value::Instance(id)))
+                .collect(),
+        }
+    }
+
+    fn typedef(&mut self, name: &str) -> ToHost {
+        let program = self.machine.program;
+        let found = self.find_typedef(name);
+        let base = found.map(|id| program.type_text(program.typedefs[id.index()].base));
+        ToHost::TypedefInfo { base }
+    }
+
+    fn validate(&mut self, typedef: &str, value: &Wire) -> Got {
+        let Some(id) = self.find_typedef(typedef) else {
+            return Got::NoAttribute(format!("could not find type {typedef}"));
+        };
+        let machine = &mut self.machine;
+        let value = machine.value_of(value, 0);
+        match value.and_then(|value| machine.validate_typedef(id, value)) {
+            Ok(()) => Got::Value(Wire::Boolean(true)),
+            Err(error) => raised(&error),
+        }
+    }
+
+    fn place(&mut self, instance: u32) -> ToHost {
+        let machine = &self.machine;
+        let known = machine.of_number(instance);
+        let locs = known.map(|id| machine.constructors_of(id));
+        let locs = locs.into_iter().flatten();
+        let places = locs.filter_map(|loc| machine.program.sources.location(loc));
+        ToHost::Place {
+            places: places.map(|at| (at.file, at.line)).collect(),
+        }
+    }
+
+    fn native(
+        &mut self,
+        plugin: &str,
+        args: &[Wire],
+        kwargs: &[(String, Wire)],
+        identity: Option<String>,
+    ) -> Got {
+        self.machine.identity = identity;
+        let answer = self.machine.call_native(plugin, args, kwargs);
+        self.machine.identity = None;
+        match answer {
+            Ok(value) => Got::Value(self.machine.to_wire(value)),
+            Err(PluginError::Unset(variables)) => Got::Waits(variables),
+            Err(PluginError::Unknown) => Got::Value(Wire::Ext(EXT_UNKNOWN, Vec::new())),
+            Err(PluginError::Compile(error)) => raised(&error),
+            Err(PluginError::External {
+                type_name, message, ..
+            }) => Got::Raised {
+                type_name,
+                message,
+                is_plugin: false,
+            },
+            Err(PluginError::Explicit {
+                type_name, message, ..
+            }) => Got::Raised {
+                type_name,
+                message,
+                is_plugin: true,
+            },
+        }
+    }
+
+    fn print(&mut self, line: &str) {
+        if self.machine.ahead.is_abandoned {
+            return;
+        }
+        self.machine.world.print(line);
+    }
+
+    fn log(&mut self, level: &str, message: &str) {
+        if matches!(level, "WARNING" | "ERROR" | "CRITICAL") && !self.machine.ahead.is_abandoned {
+            self.machine.warnings.push(crate::diagnostics::Warning {
+                kind: "PluginLog",
+                message: message.to_owned(),
+                loc: Loc::NONE,
+                notes: Vec::new(),
+            });
+        }
+    }
+}
+
+fn raised(error: &Fail) -> Got {
+    Got::Raised {
+        type_name: error.kind.to_owned(),
+        message: error.message.clone(),
+        is_plugin: false,
+    }
+}
+
+impl Questions<'_, '_> {
+    fn find_typedef(&self, name: &str) -> Option<TypedefId> {
+        let program = self.machine.program;
+        let (namespace, name) = name.rsplit_once("::")?;
+        let (namespace, name) = (program.names.find(namespace)?, program.names.find(name)?);
+        let mut namespaces = program.namespaces.iter();
+        let namespace = namespaces.find(|known| known.name == namespace)?;
+        match namespace.defs.get(&name)? {
+            Def::Typedef(id) => Some(*id),
+            _ => None,
+        }
+    }
+
+    fn find(&self, name: &str) -> Option<EntityId> {
+        let program = self.machine.program;
+        let symbol = program.names.find(name)?;
+        let at = program.entities.iter().position(|e| e.name == symbol)?;
+        Some(EntityId(at as u32))
+    }
+
+    fn attribute(&self, id: AttrId) -> AttributeInfo {
+        let program = self.machine.program;
+        let attribute = program.attribute(id);
+        let name = program.text(attribute.name).to_owned();
+        match attribute.kind {
+            AttributeKind::Plain(ty) => {
+                let kind = &program.types[ty.index()];
+                AttributeInfo {
+                    name,
+                    type_name: program.type_text(ty),
+                    relation: false,
+                    multi: matches!(kind, Type::ListOf(_)),
+                    optional: matches!(kind, Type::Nullable(_)),
+                    low: 0,
+                    high: None,
+                    inverse: None,
+                }
+            }
+            AttributeKind::Relation {
+                target,
+                low,
+                high,
+                inverse,
+            } => AttributeInfo {
+                name,
+                type_name: program.entity_name(target).to_owned(),
+                relation: true,
+                multi: attribute.is_multi(),
+                optional: attribute.is_optional(),
+                low,
+                high,
+                inverse: inverse.map(|id| program.text(program.attribute(id).name).to_owned()),
+            },
+        }
+    }
+}
+
+/// A documentation as it is read: without its quotes, with what its escapes stand for.
+fn read(doc: &str) -> String {
+    let body = doc.get(3..doc.len().saturating_sub(3)).unwrap_or_default();
+    strings::unescape(body).map_or_else(|_| body.to_owned(), |read| read.text)
+}

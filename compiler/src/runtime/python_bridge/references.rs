@@ -1,0 +1,368 @@
+//! Where references may go, and how they travel to Python and back. Source: docs/reference/language.md § 12.11.
+
+use rmpv::Value as Wire;
+
+use crate::diagnostics::{Fail, fail, runtime, typing};
+use crate::hir::plugin::PluginError;
+use crate::runtime::Machine;
+use crate::span::Loc;
+use crate::types::reference::{Origin, RefId, Reference};
+use crate::types::{Type, TypeId, Value};
+
+/// A place of some type takes no references.
+pub(in crate::runtime) fn undeclared(type_text: &str, loc: Loc) -> Fail {
+    let message = if type_text == "any" {
+        "References are not allowed for values of type `object`. While the `object` Python type is technically \
+         compatible with any value, references are considered special DSL values and are therefore guarded so that \
+         they don't accidentally show up where they are not expected. To work with references, explicitly declare \
+         support with a `object | Reference` annotation."
+            .to_owned()
+    } else {
+        format!(
+            "References are not allowed for values of type `{type_text}`. To work with references, explicitly declare \
+             support with a `... | Reference[...]` annotation."
+        )
+    };
+    fail("UnexpectedReference", loc, message)
+}
+
+/// A condition or an operand that has to be a bool. Source: docs/reference/language.md § 9.4.
+pub(in crate::runtime) fn not_bool(value: Value, loc: Loc, message: String) -> Fail {
+    match value {
+        Value::Reference(_) => fail("UnexpectedReference", loc, message),
+        _ => runtime(loc, message),
+    }
+}
+
+pub(in crate::runtime) fn in_format(name: &str, loc: Loc) -> Fail {
+    let message = format!(
+        "Encountered reference in string format for variable `{name}`. This is not supported."
+    );
+    fail("UnexpectedReference", loc, message)
+}
+
+impl Machine<'_> {
+    /// An attribute takes references to its type, and a list attribute those to its items' type.
+    pub(in crate::runtime) fn validate_attribute(
+        &mut self,
+        ty: TypeId,
+        value: Value,
+        loc: Loc,
+    ) -> Result<(), Fail> {
+        if !self.heap.holds_reference(value) {
+            return self.validate_known(ty, value, loc);
+        }
+        match self.wrong_reference(ty, value) {
+            Some((ty, id)) => {
+                let text = self.heap.to_text(Value::Reference(id), self);
+                let wanted = self.reference_text(ty);
+                let message =
+                    format!("Invalid value: {text} is not a subtype of Reference[{wanted}]");
+                Err(typing(loc, message))
+            }
+            None => self.validate_rest(ty, value, loc),
+        }
+    }
+
+    /// The type and the reference where they do not fit.
+    fn wrong_reference(&self, ty: TypeId, value: Value) -> Option<(TypeId, RefId)> {
+        match (&self.program.types[ty.index()], value) {
+            (_, Value::Reference(id)) => {
+                (!self.fits_attribute(self.heap.reference(id).of, ty)).then_some((ty, id))
+            }
+            (Type::Nullable(inner), value) => self.wrong_reference(*inner, value),
+            (Type::ListOf(item), Value::List(list)) => self
+                .heap
+                .list(list)
+                .iter()
+                .find_map(|element| self.wrong_reference(*item, *element)),
+            _ => None,
+        }
+    }
+
+    /// What is no reference has its type, too.
+    fn validate_rest(&mut self, ty: TypeId, value: Value, loc: Loc) -> Result<(), Fail> {
+        match (&self.program.types[ty.index()], value) {
+            (_, Value::Reference(_)) => Ok(()),
+            (Type::Nullable(inner), value) => self.validate_rest(*inner, value, loc),
+            (Type::ListOf(item), Value::List(list)) => {
+                for at in 0..self.heap.list(list).len() {
+                    let element = self.heap.list(list)[at];
+                    self.validate_rest(*item, element, loc)?;
+                }
+                Ok(())
+            }
+            _ => self.validate(ty, value, loc),
+        }
+    }
+
+    /// The type of an attribute as messages about references write it.
+    fn reference_text(&self, ty: TypeId) -> String {
+        match &self.program.types[ty.index()] {
+            Type::ListOf(item) => {
+                let item = self.reference_text(*item);
+                format!("(Reference[{item}] | {item})[]")
+            }
+            Type::Nullable(inner) => self.reference_text(*inner),
+            Type::List => "list[Literal]".to_owned(),
+            Type::Dict => "dict[string, Literal]".to_owned(),
+            _ => self.program.type_text(ty),
+        }
+    }
+
+    /// Whether an attribute takes a reference to values of a type. The elements of an attribute's list may be references.
+    fn fits_attribute(&self, of: TypeId, attribute: TypeId) -> bool {
+        let types = &self.program.types;
+        match (&types[of.index()], &types[attribute.index()]) {
+            (Type::Nullable(of), Type::Nullable(attribute)) => self.fits_attribute(*of, *attribute),
+            (Type::ListOf(_), Type::Nullable(attribute)) => self.fits_attribute(of, *attribute),
+            (Type::ListOf(of), Type::ListOf(element)) => match &types[of.index()] {
+                Type::Union(members) => members.iter().all(|of| match &types[of.index()] {
+                    Type::Reference(of) => self.is_narrower(*of, *element),
+                    _ => self.is_narrower(*of, *element),
+                }),
+                _ => self.is_narrower(*of, *element),
+            },
+            _ => self.is_narrower(of, attribute),
+        }
+    }
+
+    /// Whether every value of `narrow` is one of `wide`.
+    fn is_narrower(&self, narrow: TypeId, wide: TypeId) -> bool {
+        let types = &self.program.types;
+        if narrow == wide {
+            return true;
+        }
+        match (&types[narrow.index()], &types[wide.index()]) {
+            (_, Type::Any) | (Type::Int | Type::Float, Type::Number) => true,
+            (Type::Entity(narrow), Type::Entity(wide)) => self.program.is_subtype(*narrow, *wide),
+            (Type::Nullable(inner), Type::Nullable(other))
+            | (Type::ListOf(inner), Type::ListOf(other))
+            | (Type::DictOf(inner), Type::DictOf(other)) => self.is_narrower(*inner, *other),
+            (Type::ListOf(inner), Type::List) | (Type::DictOf(inner), Type::Dict) => {
+                self.is_of_literals(*inner)
+            }
+            (Type::Typedef(id), _) if narrow != wide => {
+                self.is_narrower(self.program.typedefs[id.index()].base, wide)
+            }
+            (_, Type::Nullable(inner)) => self.is_narrower(narrow, *inner),
+            (_, Type::Union(members)) => members
+                .iter()
+                .any(|member| self.is_narrower(narrow, *member)),
+            _ => false,
+        }
+    }
+
+    /// Whether the model's `list` and `dict` may hold all values of a type.
+    fn is_of_literals(&self, ty: TypeId) -> bool {
+        match &self.program.types[ty.index()] {
+            Type::Any
+            | Type::String
+            | Type::Int
+            | Type::Float
+            | Type::Bool
+            | Type::Number
+            | Type::Reference(_) => true,
+            Type::ListOf(inner) | Type::Nullable(inner) => self.is_of_literals(*inner),
+            Type::Union(members) => members.iter().all(|member| self.is_of_literals(*member)),
+            _ => false,
+        }
+    }
+
+    /// Whether the type of a plugin's parameter, or of its result, takes a reference.
+    pub(in crate::runtime) fn accepts_reference(&self, ty: TypeId, id: RefId) -> bool {
+        match &self.program.types[ty.index()] {
+            Type::Reference(inner) => self.is_narrower(self.heap.reference(id).of, *inner),
+            Type::Nullable(inner) => self.accepts_reference(*inner, id),
+            Type::Union(members) => members
+                .iter()
+                .any(|member| self.accepts_reference(*member, id)),
+            _ => false,
+        }
+    }
+
+    fn takes_references(&self, ty: TypeId) -> bool {
+        match &self.program.types[ty.index()] {
+            Type::Reference(_) => true,
+            Type::Nullable(inner) => self.takes_references(*inner),
+            Type::Union(members) => members.iter().any(|member| self.takes_references(*member)),
+            _ => false,
+        }
+    }
+
+    /// The values of an index are known while the model is compiled.
+    pub(in crate::runtime) fn refuse_references(
+        &self,
+        names: &[crate::intern::Symbol],
+        values: &[Value],
+        loc: Loc,
+    ) -> Result<(), Fail> {
+        for (name, value) in names.iter().zip(values) {
+            if matches!(value, Value::Reference(_)) {
+                let text = self.heap.to_text(*value, self);
+                let attribute = self.program.text(*name);
+                let message = format!(
+                    "Invalid value `{text}` in index for attribute {attribute}: references can not be used in indexes."
+                );
+                return Err(typing(loc, message));
+            }
+        }
+        Ok(())
+    }
+
+    /// The type that refuses a reference only because it does not declare that it takes any.
+    fn refusing(&self, ty: TypeId, value: Value) -> Option<TypeId> {
+        match (&self.program.types[ty.index()], value) {
+            (_, Value::Reference(_)) => (!self.takes_references(ty)).then_some(ty),
+            (Type::Nullable(inner), value) => self.refusing(*inner, value),
+            (Type::AnyDict, Value::Dict(dict)) => {
+                let mut entries = self.heap.dict(dict).entries.iter();
+                let any = entries.any(|(_, item)| matches!(item, Value::Reference(_)));
+                any.then(|| self.type_named("any")).flatten()
+            }
+            (Type::ListOf(item), Value::List(list)) => {
+                let mut items = self.heap.list(list).iter();
+                items.find_map(|element| self.refusing(*item, *element))
+            }
+            (Type::DictOf(item), Value::Dict(dict)) => {
+                let mut entries = self.heap.dict(dict).entries.iter();
+                entries.find_map(|(_, element)| self.refusing(*item, *element))
+            }
+            _ => None,
+        }
+    }
+
+    /// The error for an argument whose type does not fit because of a reference; `None`: it is not because of one.
+    pub(in crate::runtime) fn refused_reference(
+        &mut self,
+        ty: TypeId,
+        value: Value,
+        parameter: &str,
+        plugin: &str,
+        loc: Loc,
+    ) -> Option<Fail> {
+        let refusing = self.refusing(ty, value)?;
+        let contains = match value {
+            Value::Reference(_) => "is",
+            _ => "contains",
+        };
+        let message = format!(
+            "Value {} for argument {parameter} of plugin {plugin} {contains} a reference. To allow references, use \
+             `| Reference[...]` in your type annotation.",
+            self.heap.repr(value, self)
+        );
+        let program = self.program;
+        let cause = match (&program.types[refusing.index()], value) {
+            // What has to be a dict or an instance is not asked whether it could be a reference to one.
+            (
+                Type::Entity(_) | Type::DictOf(_) | Type::AnyDict | Type::Dict,
+                Value::Reference(_),
+            ) => self.type_error(refusing, value, loc),
+            (Type::Typedef(id), _) => {
+                undeclared(&program.type_text(program.typedefs[id.index()].base), loc)
+            }
+            _ => undeclared(&program.type_text(refusing), loc),
+        };
+        Some(fail("PluginTypeException", loc, message).cause(*cause))
+    }
+
+    /// A plugin reads a reference that it did not declare.
+    pub(in crate::runtime) fn unexpected_reference(&self, name: &str, value: Value) -> PluginError {
+        let message = format!(
+            "Encountered unexpected reference value during plugin execution. Plugins are only allowed to access \
+             reference values when declared explicitly. Either use a dataclass entity that supports references (e.g. \
+             `int | Reference[int]` attribute annotation), or explicitly allow references on attribute access with \
+             the `inmanta.plugins.allow_reference_values()` wrapper. Encountered at {name} (= `{}`).",
+            self.heap.repr(value, self)
+        );
+        PluginError::Compile(fail("UnexpectedReference", Loc::NONE, message))
+    }
+
+    /// Payload: a MessagePack array, of the number of a Python object, or of our number, kind and arguments.
+    pub(in crate::runtime) fn reference_to_wire(&self, id: RefId) -> Vec<u8> {
+        let reference = self.heap.reference(id);
+        let parts = match &reference.origin {
+            Origin::Python { object, .. } => vec![Wire::from(*object)],
+            Origin::Native(arguments) => {
+                let arguments = arguments
+                    .iter()
+                    .map(|(name, value)| (Wire::from(*name), self.to_wire(*value)));
+                vec![
+                    Wire::from(id.0),
+                    Wire::from(&*reference.kind),
+                    Wire::Map(arguments.collect()),
+                ]
+            }
+        };
+        let mut payload = Vec::new();
+        // Writing to memory does not fail.
+        let _ = rmpv::encode::write_value(&mut payload, &Wire::Array(parts));
+        payload
+    }
+
+    /// Payload: a MessagePack array, of our number, or of a Python object's number, kind, class, type, text and repr.
+    pub(in crate::runtime) fn reference_of(&mut self, mut payload: &[u8]) -> Result<Value, String> {
+        let unreadable = || "a reference that can not be read".to_owned();
+        let wire = rmpv::decode::read_value(&mut payload).map_err(|_| unreadable())?;
+        let parts = wire.as_array().ok_or_else(unreadable)?;
+        let number = parts
+            .first()
+            .and_then(Wire::as_u64)
+            .and_then(|number| u32::try_from(number).ok())
+            .ok_or_else(unreadable)?;
+        let text = |at: usize| parts.get(at).and_then(Wire::as_str);
+        let (Some(kind), Some(class), Some(of)) = (text(1), text(2), text(3)) else {
+            return match self.heap.knows_reference(RefId(number)) {
+                true => Ok(Value::Reference(RefId(number))),
+                false => Err(unreadable()),
+            };
+        };
+        let Some(of) = self.type_named(of) else {
+            return Err(format!(
+                "Could not determine the reference type of {class}: there is no type {of} in the model"
+            ));
+        };
+        Ok(self.heap.new_reference(Reference {
+            kind: kind.into(),
+            class: class.into(),
+            of,
+            origin: Origin::Python {
+                object: number,
+                equal: parts
+                    .get(6)
+                    .and_then(Wire::as_u64)
+                    .and_then(|equal| u32::try_from(equal).ok())
+                    .unwrap_or(number),
+                text: text(4).map(Into::into),
+                repr: text(5).map(Into::into),
+            },
+        }))
+    }
+
+    /// A type by the text that annotations have: a primitive, `any`, an entity or typedef by its full name.
+    fn type_named(&self, name: &str) -> Option<TypeId> {
+        let program = self.program;
+        let wanted = match (Type::primitive(name), name) {
+            (Some(primitive), _) => primitive,
+            (None, "any") => Type::Any,
+            (None, name) => {
+                let symbol = program.names.find(name)?;
+                let entity = program
+                    .entities
+                    .iter()
+                    .position(|entity| entity.name == symbol);
+                let typedef = program
+                    .typedefs
+                    .iter()
+                    .position(|typedef| typedef.name == symbol);
+                match (entity, typedef) {
+                    (Some(at), _) => Type::Entity(crate::types::EntityId(at as u32)),
+                    (None, Some(at)) => Type::Typedef(crate::types::TypedefId(at as u32)),
+                    (None, None) => return None,
+                }
+            }
+        };
+        let at = program.types.iter().position(|ty| *ty == wanted)?;
+        Some(TypeId(at as u32))
+    }
+}

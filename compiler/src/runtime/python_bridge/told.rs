@@ -1,0 +1,267 @@
+//! What goes to Python with the instances of a call: the attributes that the plugin read in its calls before.
+//!
+//! A plugin gets instances as handles and asks for each attribute that it reads, and a question costs as much as a call.
+//! But a plugin reads the same attributes of one instance as of the next: `site.device.name` of the first site is followed
+//! by `site.device.name` of the second one. So the machine learns by plugin and entity which attributes were asked for,
+//! and from the next call on they travel inside of the handle, and so do those of the instances in them: with a site goes
+//! its device, and with the device its name. An answer takes along what is expected to be asked for next in the same way.
+//!
+//! Nobody can tell the difference. Variables are assigned once, so a value that is there when the call goes is the one
+//! that an answer would give; an attribute without a value does not travel, so it is asked for, and the answer is that of
+//! the moment of the question. An attribute travels once, since Python keeps it.
+
+use rmpv::Value as Wire;
+
+use crate::hash::Map;
+use crate::hir::PluginId;
+use crate::protocol::calls::Marshal;
+use crate::runtime::{InstId, Machine, VarId};
+use crate::types::{EntityId, Value};
+
+/// Instances that one call takes along with attributes; the others go as plain handles. A plugin that goes through much
+/// of the model in one call may do without most of it in the next.
+const MOST_INSTANCES: u32 = 256;
+/// Elements of a list that travels, for the same reason.
+const MOST_ELEMENTS: usize = 1000;
+/// Longer texts are asked for.
+const MOST_BYTES: usize = 4096;
+/// Relations that are followed from an argument.
+const MOST_DEPTH: u32 = 8;
+/// Only the first slots of an entity travel: those that Python knows of an instance are the bits of a word.
+const SLOTS: u32 = 64;
+
+/// Attributes that go with an instance: the slot within it, and the value.
+type Going = smallvec::SmallVec<[(u32, Value); 8]>;
+
+/// What plugins read, and what Python knows.
+#[derive(Default)]
+pub(in crate::runtime) struct Told {
+    /// Slots that a plugin has asked for, of the instances of an entity.
+    reads: Map<(PluginId, EntityId), Vec<u32>>,
+    /// By instance: the slots whose values Python has, as bits.
+    known: Map<InstId, u64>,
+}
+
+/// One call that is written.
+pub(in crate::runtime) struct Telling<'w> {
+    pub out: &'w mut Marshal,
+    plugin: PluginId,
+    /// Instances that may still take attributes along.
+    n_left: u32,
+    depth: u32,
+}
+
+impl<'w> Telling<'w> {
+    pub fn to(plugin: PluginId, out: &'w mut Marshal) -> Telling<'w> {
+        Telling {
+            out,
+            plugin,
+            n_left: MOST_INSTANCES,
+            depth: 0,
+        }
+    }
+}
+
+impl Machine<'_> {
+    /// A running call has asked for an attribute.
+    pub(in crate::runtime) fn learn_read(
+        &mut self,
+        instance: InstId,
+        slot: VarId,
+        has_value: bool,
+    ) {
+        let Some(site) = self.python_site else {
+            return;
+        };
+        let known = self.instance(instance);
+        let entity = known.entity;
+        let at = slot.0 - known.slots.0;
+        if at >= SLOTS {
+            return;
+        }
+        let reads = self.told.reads.entry((site.plugin, entity)).or_default();
+        if !reads.contains(&at) {
+            reads.push(at);
+        }
+        if has_value {
+            *self.told.known.entry(instance).or_default() |= 1 << at;
+        }
+    }
+
+    /// The answer to a running call that asks for an attribute: with it goes what else the plugin is going to read. In a
+    /// call that went ahead of its turn, that may have been without values when the call went. `None`: the attribute can
+    /// not travel so.
+    pub(in crate::runtime) fn tell_read(
+        &mut self,
+        instance: InstId,
+        slot: VarId,
+    ) -> Option<Vec<u8>> {
+        let plugin = self.python_site?.plugin;
+        let bit = slot.0 - self.instance(instance).slots.0;
+        let known = self.told.known.get(&instance).copied().unwrap_or_default();
+        let value = self.read_slot(slot).ok()?;
+        let is_new = bit < SLOTS && known & (1 << bit) == 0;
+        if !is_new || !self.may_travel(value) || self.dataclass_to_wire(instance).is_some() {
+            return None;
+        }
+        self.learn_read(instance, slot, false);
+        let mut told = Marshal::default();
+        self.tell_instance(instance, &mut Telling::to(plugin, &mut told));
+        Some(Marshal::frame(&told, 1))
+    }
+
+    /// Writes an argument, its instances with what the plugin is going to read of them.
+    pub(in crate::runtime) fn tell(&mut self, value: Value, call: &mut Telling) {
+        match value {
+            Value::Null | Value::Skip => call.out.none(),
+            Value::Bool(value) => call.out.bool(value),
+            Value::Int(value) => call.out.int(value),
+            Value::Float(value) => call.out.float(value),
+            Value::Str(text) if self.python_texts.is_empty() => {
+                call.out.text(self.heap.str(text));
+            }
+            Value::Instance(id) => self.tell_instance(id, call),
+            Value::List(_) | Value::Dict(_) => {
+                if !self.is_of_python(value) {
+                    call.out.tuple(1);
+                }
+                self.tell_container(value, call);
+            }
+            value => {
+                let wire = self.to_wire(value);
+                Machine::write_wire(&wire, call.out);
+            }
+        }
+    }
+
+    fn write_wire(wire: &Wire, out: &mut Marshal) {
+        match wire {
+            Wire::Ext(code, payload) => out.extension(*code, payload),
+            // A text; whatever else there is, has been written by itself.
+            wire => out.text(wire.as_str().unwrap_or_default()),
+        }
+    }
+
+    fn tell_container(&mut self, value: Value, call: &mut Telling) {
+        match value {
+            Value::List(list) => {
+                let n_items = self.heap.list(list).len();
+                call.out.list(n_items);
+                for at in 0..n_items {
+                    let item = self.heap.list(list)[at];
+                    self.tell(item, call);
+                }
+            }
+            Value::Dict(dict) => {
+                call.out.dict();
+                for at in 0..self.heap.dict(dict).entries.len() {
+                    let (key, value) = self.heap.dict(dict).entries[at];
+                    call.out.text(self.heap.str(key));
+                    self.tell(value, call);
+                }
+                call.out.end_dict();
+            }
+            value => self.tell(value, call),
+        }
+    }
+
+    /// Whether it is in Python as it is on the way there.
+    fn is_of_python(&self, value: Value) -> bool {
+        match value {
+            Value::Null | Value::Skip | Value::Bool(_) | Value::Int(_) | Value::Float(_) => true,
+            Value::Str(_) => self.python_texts.is_empty(),
+            Value::List(list) => self
+                .heap
+                .list(list)
+                .iter()
+                .all(|item| self.is_of_python(*item)),
+            Value::Dict(dict) => {
+                let mut entries = self.heap.dict(dict).entries.iter();
+                entries.all(|(_, value)| self.is_of_python(*value))
+            }
+            _ => false,
+        }
+    }
+
+    fn tell_instance(&mut self, id: InstId, call: &mut Telling) {
+        if let Some(wire) = self.dataclass_to_wire(id) {
+            Machine::write_wire(&wire, call.out);
+            return;
+        }
+        let going = self.going_along(id, call);
+        let program = self.program;
+        let entity = self.instance(id).entity;
+        let (plain, others): (Going, Going) = going
+            .into_iter()
+            .partition(|(_, value)| self.is_of_python(*value));
+        let n_parts = match (plain.is_empty(), others.is_empty()) {
+            (true, true) => 2,
+            (false, true) => 4,
+            (_, false) => 6,
+        };
+        call.out.tuple(n_parts);
+        call.out.int(self.number_of(id).into());
+        call.out.text(program.entity_name(entity));
+        for part in [plain, others].into_iter().take((n_parts - 2) / 2) {
+            call.out.tuple(part.len());
+            for (at, _) in &part {
+                let attribute = program.entity(entity).slots[*at as usize];
+                let name = program.attribute(attribute).name;
+                call.out.text(program.text(name));
+            }
+            call.out.tuple(part.len());
+            call.depth += 1;
+            for (_, value) in part {
+                self.tell(value, call);
+            }
+            call.depth -= 1;
+        }
+    }
+
+    /// The values of an instance that go with it. By now Python knows them: an instance that leads back here goes as a
+    /// plain handle.
+    fn going_along(&mut self, id: InstId, call: &mut Telling) -> Going {
+        let mut going = Going::new();
+        if call.depth == MOST_DEPTH || call.n_left == 0 {
+            return going;
+        }
+        let instance = self.instance(id);
+        let (entity, slots) = (instance.entity, instance.slots);
+        let Some(reads) = self.told.reads.get(&(call.plugin, entity)) else {
+            return going;
+        };
+        let mut known = self.told.known.get(&id).copied().unwrap_or_default();
+        for at in reads {
+            if known & (1 << at) == 0
+                && let Ok(value) = self.read_slot(VarId(slots.0 + at))
+                && self.may_travel(value)
+            {
+                going.push((*at, value));
+                known |= 1 << at;
+            }
+        }
+        if !going.is_empty() {
+            call.n_left -= 1;
+            self.told.known.insert(id, known);
+        }
+        going
+    }
+
+    /// Whether Python makes of it what it would make of an answer, and without effort if it is not read.
+    fn may_travel(&self, value: Value) -> bool {
+        match value {
+            Value::Null | Value::Bool(_) | Value::Int(_) | Value::Float(_) => true,
+            Value::Instance(_) => true,
+            Value::Str(text) => self.heap.str(text).len() <= MOST_BYTES,
+            Value::List(list) => {
+                let items = self.heap.list(list);
+                items.len() <= MOST_ELEMENTS
+                    && items.iter().all(|item| match item {
+                        Value::List(_) => false,
+                        item => self.may_travel(*item),
+                    })
+            }
+            _ => false,
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! Instances as text.
+
+use crate::hir::{ExprId, ExprKind, FormatPart, Ref};
+use crate::runtime::{InstId, Machine};
+use crate::span::Loc;
+use crate::types::Heap;
+use crate::types::text::Instances;
+
+impl Machine<'_> {
+    /// Where an instance was constructed, the last time.
+    pub(in crate::runtime) fn last_place(&self, id: InstId) -> Loc {
+        let again = self.again.get(&id).and_then(|places| places.last());
+        again.copied().unwrap_or(self.instance(id).loc)
+    }
+
+    /// `m::E (instantiated at FILE:LINE)`
+    pub fn describe_instance(&self, id: InstId) -> String {
+        let sources = &self.program.sources;
+        let locs = self.constructors_of(id);
+        let places: Vec<String> = locs.map(|loc| sources.brief(loc)).collect();
+        format!(
+            "{} (instantiated at {})",
+            self.program.entity_name(self.instance(id).entity),
+            places.join(",")
+        )
+    }
+
+    /// The constructors that gave an instance: several, if it has an index.
+    pub(in crate::runtime) fn constructors_of(&self, id: InstId) -> impl Iterator<Item = Loc> {
+        let again = self.again.get(&id).into_iter().flatten().copied();
+        std::iter::once(self.instance(id).loc).chain(again)
+    }
+
+    /// A reference as it was written.
+    pub(in crate::runtime) fn expr_name(&self, expr: ExprId) -> String {
+        match self.program.expr(expr).kind {
+            ExprKind::Attr(object, name) => {
+                format!("{}.{}", self.expr_name(object), self.program.text(name))
+            }
+            ExprKind::Var(Ref::Member { name, .. } | Ref::Missing(name)) => {
+                self.program.text(name).to_owned()
+            }
+            ExprKind::Var(Ref::This) => "self".to_owned(),
+            _ => {
+                let span = self.program.sources.span(self.program.expr(expr).loc);
+                let text = span.and_then(|span| {
+                    let file = &self.program.sources.files[span.file.0 as usize];
+                    file.text.get(span.start as usize..span.end as usize)
+                });
+                text.unwrap_or("value").to_owned()
+            }
+        }
+    }
+
+    /// A placeholder of a format string as it is written, the one behind these parts: with its braces in a plain string
+    /// (`{{ r }}`), without them in an f-string (`r`).
+    pub(in crate::runtime) fn placeholder(&self, expr: ExprId, before: &[FormatPart]) -> String {
+        let mut root = expr;
+        while let ExprKind::Attr(object, _) = self.program.expr(root).kind {
+            root = object;
+        }
+        // Names inside of a format string are at its place.
+        let literal = self.expr_name(root);
+        let n = before
+            .iter()
+            .filter(|part| !matches!(part, FormatPart::Text(_)))
+            .count();
+        let found = match literal.starts_with('f') {
+            true => fields(&literal).nth(n),
+            false => braced(&literal).nth(n),
+        };
+        found.map_or_else(|| self.expr_name(expr), str::to_owned)
+    }
+
+    /// Lets the heap make new values while the machine names instances.
+    pub(in crate::runtime) fn with_heap<R>(
+        &mut self,
+        work: impl FnOnce(&mut Heap, &Self) -> R,
+    ) -> R {
+        let mut heap = std::mem::take(&mut self.heap);
+        let result = work(&mut heap, self);
+        self.heap = heap;
+        result
+    }
+}
+
+/// What is between double braces, with these: `{{ a.b }}`. Other text between double braces is no placeholder.
+fn braced(literal: &str) -> impl Iterator<Item = &str> {
+    literal.match_indices("{{").filter_map(|(start, _)| {
+        let length = literal[start..].find("}}")?;
+        let name = literal[start + 2..start + length].trim();
+        let is_name = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | ':');
+        let is_placeholder = !name.is_empty() && name.chars().all(is_name);
+        is_placeholder.then(|| &literal[start..start + length + 2])
+    })
+}
+
+/// The names of the fields of an f-string: what is behind a single brace, up to its conversion or its format.
+fn fields(literal: &str) -> impl Iterator<Item = &str> {
+    let mut rest = literal;
+    std::iter::from_fn(move || {
+        loop {
+            let (_, behind) = rest.split_once('{')?;
+            if let Some(behind) = behind.strip_prefix('{') {
+                rest = behind;
+                continue;
+            }
+            // Two colons are part of a name.
+            let is_end = |at: &usize| match behind.as_bytes()[*at] {
+                b'}' | b'!' => true,
+                _ => !behind[*at..].starts_with("::") && !behind[..*at].ends_with(':'),
+            };
+            let end = behind
+                .match_indices(['}', '!', ':'])
+                .map(|(at, _)| at)
+                .find(is_end)?;
+            rest = &behind[end..];
+            return Some(behind[..end].trim());
+        }
+    })
+}
+
+impl Instances for Machine<'_> {
+    fn instance_text(&self, id: InstId) -> String {
+        self.describe_instance(id)
+    }
+
+    fn instance_handle(&self, id: InstId) -> String {
+        format!(
+            "{} 7f{:010x}",
+            self.program.entity_name(self.instance(id).entity),
+            u64::from(id.0) * 16
+        )
+    }
+}

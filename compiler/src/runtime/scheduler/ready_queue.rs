@@ -1,0 +1,112 @@
+//! The queue of steps that are ready, in blocks: it takes the memory of what is in it.
+
+use std::collections::VecDeque;
+
+use crate::runtime::Step;
+
+const BLOCK: usize = 256;
+
+#[derive(Default)]
+pub(in crate::runtime) struct ReadyQueue {
+    first: Vec<Step>,
+    /// Steps of the first block that were taken.
+    taken: usize,
+    /// Full blocks.
+    between: VecDeque<Vec<Step>>,
+    last: Vec<Step>,
+    spare: Vec<Vec<Step>>,
+}
+
+impl ReadyQueue {
+    pub fn push(&mut self, step: Step) {
+        if self.last.len() == BLOCK {
+            let empty = self.spare.pop().unwrap_or_default();
+            self.between
+                .push_back(std::mem::replace(&mut self.last, empty));
+        }
+        self.last.push(step);
+    }
+
+    pub fn pop(&mut self) -> Option<Step> {
+        if self.taken == self.first.len() {
+            self.refill();
+        }
+        let step = *self.first.get(self.taken)?;
+        self.taken += 1;
+        Some(step)
+    }
+
+    fn refill(&mut self) {
+        self.taken = 0;
+        self.first.clear();
+        match self.between.pop_front() {
+            Some(block) => self.spare.push(std::mem::replace(&mut self.first, block)),
+            None => std::mem::swap(&mut self.first, &mut self.last),
+        }
+    }
+
+    pub fn len(&self) -> usize {
+        self.first.len() - self.taken + self.between.len() * BLOCK + self.last.len()
+    }
+
+    /// Takes everything out.
+    pub fn take_all(&mut self) -> Vec<Step> {
+        let mut all = Vec::with_capacity(self.len());
+        while let Some(step) = self.pop() {
+            all.push(step);
+        }
+        self.spare = Vec::new();
+        all
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.taken == self.first.len() && self.between.is_empty() && self.last.is_empty()
+    }
+
+    /// The step that was pushed last, if it is there.
+    pub fn last_mut(&mut self) -> Option<&mut Step> {
+        self.last.last_mut()
+    }
+
+    /// The next steps, in order.
+    pub fn upcoming(&self, most: usize) -> Vec<Step> {
+        let first = self.first[self.taken..].iter();
+        let between = self.between.iter().flatten();
+        let all = first.chain(between).chain(&self.last);
+        all.take(most).copied().collect()
+    }
+
+    /// The next steps, as far as they lie together.
+    pub fn next(&self, most: usize) -> &[Step] {
+        let next = &self.first[self.taken..];
+        &next[..most.min(next.len())]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::runtime::TaskId;
+    use crate::runtime::scheduler::ready_queue::*;
+
+    #[test]
+    fn what_goes_in_comes_out_in_order() {
+        let mut queue = ReadyQueue::default();
+        let (mut pushed, mut popped) = (0, 0);
+        for round in 1..60 {
+            for _ in 0..round * 37 % 400 {
+                queue.push(Step::Task(TaskId(pushed)));
+                pushed += 1;
+            }
+            for _ in 0..round * 53 % 380 {
+                let Some(Step::Task(task)) = queue.pop() else {
+                    break;
+                };
+                assert_eq!(task.0, popped);
+                popped += 1;
+            }
+            assert_eq!(queue.is_empty(), pushed == popped);
+        }
+        assert!(popped > 5000);
+        assert!(queue.between.len() + queue.spare.len() < 40);
+    }
+}

@@ -1,0 +1,190 @@
+//! Steps whose values are all there when they are asked for: they take no unit and no proxies.
+//!
+//! The reference has a unit for each attribute on a path, and each goes through the queue once. The order of all that runs
+//! decides what is complete when (docs/reference/language.md § 8.7), so such a step goes through the queue as often as
+//! its longest path has attributes, and only then reads what it needs, itself. Values never change once they are there.
+
+use crate::diagnostics::{Fail, runtime};
+use crate::hir::{ExprId, ExprKind, FormatPart};
+use crate::runtime::{Action, Dependencies, Machine, ScopeId, Step, VarId, VarKind};
+use crate::span::Loc;
+use crate::types::Value;
+
+/// Longest path that is followed before it is needed.
+const MAX_PATH: u8 = 32;
+
+impl Machine<'_> {
+    /// Queues an action that needs the value of an expression.
+    pub(in crate::runtime) fn act_on(
+        &mut self,
+        expr: ExprId,
+        scope: ScopeId,
+        action: Action,
+    ) -> Result<(), Fail> {
+        match self.requeue_count(expr, scope) {
+            Some(requeue_count) => self.add_direct(action, requeue_count),
+            None => {
+                let mut dependencies = Dependencies::new();
+                self.plain_dependencies(expr, scope, &mut dependencies)?;
+                self.add_task(action, dependencies)?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(in crate::runtime) fn add_direct(&mut self, action: Action, requeue_count: u8) {
+        self.numbers.next(self.vars.round());
+        self.ready.push(Step::Direct {
+            requeue_count,
+            action,
+        });
+    }
+
+    /// How often a step that reads this expression goes through the queue before it runs. `None`: something is not there
+    /// yet, reading it is an error, or the expression needs units of its own.
+    pub(in crate::runtime) fn requeue_count(&self, expr: ExprId, scope: ScopeId) -> Option<u8> {
+        match &self.program.expr(expr).kind {
+            ExprKind::Const(_) => Some(0),
+            ExprKind::Var(_) | ExprKind::Attr(..) => {
+                let (var, requeue_count) = self.path(expr, scope)?;
+                let var = self.known(var);
+                let unset = var.kind() == VarKind::Optional && var.is_null();
+                (!unset).then_some(requeue_count)
+            }
+            ExprKind::Binary(_, left, right) | ExprKind::Lookup(left, right) => {
+                let left = self.requeue_count(*left, scope)?;
+                Some(left.max(self.requeue_count(*right, scope)?))
+            }
+            ExprKind::Not(operand) => self.requeue_count(*operand, scope),
+            ExprKind::List(items) => self.requeue_count_of(items.iter(), scope),
+            ExprKind::Dict(entries) => {
+                self.requeue_count_of(entries.iter().map(|(_, value)| value), scope)
+            }
+            ExprKind::Format(parts) => self.requeue_count_of_text(parts, scope),
+            ExprKind::Construct(id) => {
+                let construct = &self.program.constructs[id.index()];
+                let direct = construct.direct.iter().map(|(_, value)| value);
+                self.requeue_count_of(direct.chain(&construct.spreads), scope)
+            }
+            ExprKind::Regex(_)
+            | ExprKind::And(..)
+            | ExprKind::Or(..)
+            | ExprKind::Ternary(..)
+            | ExprKind::Defined(_)
+            | ExprKind::Call(_)
+            | ExprKind::Cast(_)
+            | ExprKind::Query(_)
+            | ExprKind::Comprehension(_) => None,
+        }
+    }
+
+    /// The same for one whose elements a listener wants: what is no list is delivered when the step runs.
+    pub(in crate::runtime) fn requeue_count_of_list(
+        &self,
+        expr: ExprId,
+        scope: ScopeId,
+        listening: bool,
+    ) -> Option<u8> {
+        if listening {
+            match self.program.expr(expr).kind {
+                ExprKind::List(_) => return None,
+                ExprKind::Var(_) | ExprKind::Attr(..) => {
+                    let (var, _) = self.path(expr, scope)?;
+                    let kind = self.known(var).kind();
+                    if matches!(kind, VarKind::List | VarKind::Literal | VarKind::ForLoop) {
+                        return None;
+                    }
+                }
+                _ => {}
+            }
+        }
+        self.requeue_count(expr, scope)
+    }
+
+    pub(in crate::runtime) fn requeue_count_of<'e>(
+        &self,
+        mut all: impl Iterator<Item = &'e ExprId>,
+        scope: ScopeId,
+    ) -> Option<u8> {
+        all.try_fold(0, |most: u8, expr| {
+            Some(most.max(self.requeue_count(*expr, scope)?))
+        })
+    }
+
+    fn requeue_count_of_text(&self, parts: &[FormatPart], scope: ScopeId) -> Option<u8> {
+        let mut most = 0;
+        for part in parts {
+            let requeue_count = match part {
+                FormatPart::Text(_) => 0,
+                FormatPart::Value(value) => self.requeue_count(*value, scope)?,
+                FormatPart::Field { value, spec, .. } => {
+                    let value = match value {
+                        Some(value) => self.requeue_count(*value, scope)?,
+                        None => 0,
+                    };
+                    value.max(self.requeue_count_of_text(spec, scope)?)
+                }
+            };
+            most = most.max(requeue_count);
+        }
+        Some(most)
+    }
+
+    /// The variable at the end of a path all of which has its values, and the number of attributes in it.
+    fn path(&self, expr: ExprId, scope: ScopeId) -> Option<(VarId, u8)> {
+        let node = self.program.expr(expr);
+        let (var, requeue_count) = match node.kind {
+            ExprKind::Var(name) => (self.find_variable(scope, name).ok()?, 0),
+            ExprKind::Attr(object, name) => {
+                let (object, requeue_count) = self.path(object, scope)?;
+                let Value::Instance(instance) = self.known(object).value(&self.heap) else {
+                    return None;
+                };
+                if requeue_count == MAX_PATH {
+                    return None;
+                }
+                (self.slot(instance, name)?, requeue_count + 1)
+            }
+            _ => return None,
+        };
+        let var = self.target(var);
+        self.known(var).is_ready().then_some((var, requeue_count))
+    }
+
+    /// The variable that a name or an attribute stands for, when all on the way to it has its value.
+    pub(in crate::runtime) fn variable_of(
+        &mut self,
+        expr: ExprId,
+        scope: ScopeId,
+    ) -> Result<VarId, Fail> {
+        let node = self.program.expr(expr);
+        match node.kind {
+            ExprKind::Var(name) => self.resolve(scope, name, node.loc),
+            ExprKind::Attr(object, name) => {
+                let var = self.variable_of(object, scope)?;
+                let value = self.read(var, self.program.expr(object).loc)?;
+                if let Value::Instance(instance) = value
+                    && let Some(slot) = self.slot(instance, name)
+                {
+                    return Ok(slot);
+                }
+                self.attribute_slot(value, name, object, node.loc)
+            }
+            _ => Err(runtime(node.loc, "neither a variable nor an attribute")),
+        }
+    }
+
+    /// More steps than any model takes.
+    pub(in crate::runtime) fn check_steps(&self) -> Result<(), Fail> {
+        let limit = self.options.limits.steps;
+        let n_steps = self.numbers.n_created().max(self.n_delivered);
+        if n_steps > limit && n_steps > limit + 64 * self.instances.len() as u64 {
+            let message = format!(
+                "the model needs more than {limit} steps: {}",
+                self.construct_chain()
+            );
+            return Err(runtime(Loc::NONE, message));
+        }
+        Ok(())
+    }
+}

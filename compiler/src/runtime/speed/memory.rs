@@ -1,0 +1,46 @@
+//! The memory of large models.
+
+use crate::pages::prefer_large;
+use crate::runtime::Machine;
+
+/// Bytes of an arena before it has to grow. So large an arena has pages of its own, which exist only when they are used, and
+/// grows by moving them: nothing is copied, and no hole stays behind. It is above the largest size (32 MiB) that glibc takes
+/// from what was freed before. With what glibc adds it is a multiple of large pages (2 MiB), and so is its double: they are
+/// moved as they are.
+pub(in crate::runtime) const ARENA_BYTES: usize = (34 << 20) - 128;
+
+/// Instances of a model whose memory is looked after.
+pub(in crate::runtime) const FIRST_LOOK: usize = 50_000;
+
+/// An empty vector that may become large.
+pub(in crate::runtime) fn arena<T>() -> Vec<T> {
+    Vec::with_capacity(ARENA_BYTES / size_of::<T>())
+}
+
+impl Machine<'_> {
+    /// To be called now and then while a model grows.
+    #[inline]
+    pub(in crate::runtime) fn look_after_memory(&mut self) {
+        if self.instances.len() >= self.n_next_look {
+            self.prefer_large_pages();
+        }
+    }
+
+    #[cold]
+    fn prefer_large_pages(&mut self) {
+        self.n_next_look = self.instances.len() + self.instances.len() / 4;
+        self.heap.prefer_large_pages();
+        self.vars.prefer_large_pages();
+        self.queue.prefer_large_pages();
+        prefer_large(&self.free_vars, self.free_vars.capacity());
+        prefer_large(&self.delayed, self.delayed.capacity());
+        prefer_large(&self.free_delayed, self.free_delayed.capacity());
+        prefer_large(&self.cells, self.cells.capacity());
+        prefer_large(&self.listeners, self.listeners.capacity());
+        prefer_large(&self.tasks, self.tasks.capacity());
+        prefer_large(&self.free_tasks, self.free_tasks.capacity());
+        prefer_large(&self.scopes, self.scopes.capacity());
+        prefer_large(&self.instances, self.instances.capacity());
+        prefer_large(&self.owners, self.owners.capacity());
+    }
+}

@@ -1,0 +1,200 @@
+//! Whether a model may come to call a plugin that somebody outside notices: a look over its code before it runs.
+//!
+//! Modules have plugins that a model never calls, so the calls in the program say little. What counts is what can run: the
+//! statements of the files, and the implementations and defaults of those entities that some statement constructs which can
+//! run itself. Conditions are not evaluated, and what templates call is not seen. So the answer is a guess, on which only
+//! speed depends (see `tiles`).
+
+use crate::hir::{
+    BlockId, CallId, Callee, ConstructId, ExprId, ExprKind, FormatPart, QueryKind, StmtKind,
+};
+use crate::types::EntityId;
+
+use crate::runtime::Machine;
+
+impl Machine<'_> {
+    /// Whether a plugin is called, as far as one can see, that is noticed outside.
+    pub fn may_be_observed(&self) -> bool {
+        let program = self.program;
+        let is_seen = |callee| self.is_observer(callee);
+        if !program.calls.iter().any(|call| is_seen(call.callee)) {
+            return false;
+        }
+        let mut search = Search::new(self);
+        for namespace in &program.namespaces {
+            search.blocks.push(namespace.root);
+        }
+        for typedef in &program.typedefs {
+            search.exprs.extend(typedef.condition);
+        }
+        let annotations = program.annotations.iter();
+        search
+            .exprs
+            .extend(annotations.map(|annotation| annotation.expr));
+        search.finds()
+    }
+
+    /// The same for the conditions of types.
+    pub(in crate::runtime) fn types_may_be_observed(&self) -> bool {
+        let mut search = Search::new(self);
+        let conditions = self.program.typedefs.iter();
+        search
+            .exprs
+            .extend(conditions.filter_map(|typedef| typedef.condition));
+        search.finds()
+    }
+
+    fn is_observer(&self, callee: Callee) -> bool {
+        match callee {
+            Callee::Plugin(plugin) => {
+                self.is_visible_outside(&self.program.plugins[plugin.index()])
+            }
+            Callee::Cast(_) => false,
+        }
+    }
+}
+
+struct Search<'s, 'a> {
+    machine: &'s Machine<'a>,
+    /// What can run and was not looked at yet.
+    exprs: Vec<ExprId>,
+    blocks: Vec<BlockId>,
+    /// Entities that were met already.
+    constructed: Vec<bool>,
+}
+
+impl<'s, 'a> Search<'s, 'a> {
+    fn new(machine: &'s Machine<'a>) -> Self {
+        Search {
+            machine,
+            exprs: Vec::new(),
+            blocks: Vec::new(),
+            constructed: vec![false; machine.program.entities.len()],
+        }
+    }
+
+    fn finds(&mut self) -> bool {
+        loop {
+            if let Some(expr) = self.exprs.pop() {
+                if let ExprKind::Call(call) = self.machine.program.expr(expr).kind
+                    && self
+                        .machine
+                        .is_observer(self.machine.program.calls[call.index()].callee)
+                {
+                    return true;
+                }
+                self.expr(expr);
+            } else if let Some(block) = self.blocks.pop() {
+                self.block(block);
+            } else {
+                return false;
+            }
+        }
+    }
+
+    fn block(&mut self, block: BlockId) {
+        let program = self.machine.program;
+        for stmt in &program.blocks[block.index()].stmts {
+            match program.stmts[stmt.index()].kind {
+                StmtKind::Expr(value) | StmtKind::Assign { value, .. } => self.exprs.push(value),
+                StmtKind::AttrAssign { object, value, .. } => self.exprs.extend([object, value]),
+                StmtKind::For { iterable, body, .. } => {
+                    self.exprs.push(iterable);
+                    self.blocks.push(body);
+                }
+                StmtKind::If {
+                    condition,
+                    then,
+                    otherwise,
+                    ..
+                } => {
+                    self.exprs.push(condition);
+                    self.blocks.extend([then, otherwise]);
+                }
+            }
+        }
+    }
+
+    /// Looks at what is inside of an expression next.
+    fn expr(&mut self, expr: ExprId) {
+        let program = self.machine.program;
+        match &program.expr(expr).kind {
+            ExprKind::Const(_) | ExprKind::Var(_) | ExprKind::Regex(_) => {}
+            ExprKind::Attr(object, _) => self.exprs.push(*object),
+            ExprKind::Not(operand) | ExprKind::Defined(operand) => self.exprs.push(*operand),
+            ExprKind::Binary(_, left, right)
+            | ExprKind::And(left, right)
+            | ExprKind::Or(left, right)
+            | ExprKind::Lookup(left, right) => self.exprs.extend([*left, *right]),
+            ExprKind::Ternary(condition, then, otherwise) => {
+                self.exprs.extend([*condition, *then, *otherwise]);
+            }
+            ExprKind::List(items) => self.exprs.extend(items),
+            ExprKind::Dict(entries) => self.exprs.extend(entries.iter().map(|(_, value)| value)),
+            ExprKind::Format(parts) => self.text(parts),
+            ExprKind::Construct(construct) => self.construct(*construct),
+            ExprKind::Call(call) | ExprKind::Cast(call) => self.call(*call),
+            ExprKind::Query(query) => {
+                let query = &program.queries[query.index()];
+                self.exprs.extend(query.args.iter().map(|(_, value)| value));
+                self.exprs.extend(&query.spreads);
+                if let QueryKind::Relation(object, _) = query.kind {
+                    self.exprs.push(object);
+                }
+            }
+            ExprKind::Comprehension(comprehension) => {
+                let comprehension = &program.comprehensions[comprehension.index()];
+                let parts = [comprehension.iterable, comprehension.value];
+                self.exprs.extend(parts);
+            }
+        }
+    }
+
+    fn text(&mut self, parts: &[FormatPart]) {
+        for part in parts {
+            match part {
+                FormatPart::Text(_) => {}
+                FormatPart::Value(value) => self.exprs.push(*value),
+                FormatPart::Field { value, spec, .. } => {
+                    self.exprs.extend(*value);
+                    self.text(spec);
+                }
+            }
+        }
+    }
+
+    fn call(&mut self, call: CallId) {
+        let call = &self.machine.program.calls[call.index()];
+        self.exprs.extend(&call.positional);
+        self.exprs.extend(call.named.iter().map(|(_, value)| value));
+        self.exprs.extend(&call.spreads);
+    }
+
+    fn construct(&mut self, construct: ConstructId) {
+        let construct = &self.machine.program.constructs[construct.index()];
+        let direct = construct.direct.iter().map(|(_, value)| value);
+        self.exprs.extend(direct);
+        let indirect = construct.indirect.iter().map(|argument| argument.value);
+        self.exprs.extend(indirect);
+        self.exprs.extend(&construct.spreads);
+        self.entity(construct.entity);
+    }
+
+    /// An instance of it may be made: what it is made with, and what refines it.
+    fn entity(&mut self, entity: EntityId) {
+        if std::mem::replace(&mut self.constructed[entity.index()], true) {
+            return;
+        }
+        let program = self.machine.program;
+        let entity = program.entity(entity);
+        let defaults = entity.defaults.iter().map(|(_, value)| value);
+        self.exprs.extend(defaults);
+        for entry in &entity.entries {
+            let entry = &program.implements[entry.index()];
+            self.exprs.extend(entry.condition);
+            let using = entry.using.iter();
+            self.blocks
+                .extend(using.map(|id| program.implementations[id.index()].block));
+        }
+    }
+}

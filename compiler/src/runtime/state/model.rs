@@ -1,0 +1,186 @@
+//! The model as native plugins see it.
+
+use crate::UnknownParameter;
+use crate::hir::plugin::{Model, PluginError};
+use crate::runtime::exec::calls::Site;
+use crate::runtime::{InstId, Machine, VarId, VarKind};
+use crate::span::Loc;
+use crate::types::reference::{Origin, Reference};
+use crate::types::{Heap, Type, Value};
+use crate::world::World;
+
+/// Why an attribute has no value to read.
+pub enum ReadError {
+    NoAttribute,
+    NotReady(VarId),
+    OptionalUnset(VarId),
+}
+
+pub(in crate::runtime) struct View<'m, 'a> {
+    pub machine: &'m mut Machine<'a>,
+    pub site: Site,
+}
+
+impl Machine<'_> {
+    /// The value of an attribute by its name.
+    pub fn read_attribute(&self, instance: InstId, name: &str) -> Result<Value, ReadError> {
+        let slot = self
+            .program
+            .names
+            .find(name)
+            .and_then(|name| self.slot(instance, name));
+        match slot {
+            Some(slot) => self.read_slot(slot),
+            None => Err(ReadError::NoAttribute),
+        }
+    }
+
+    /// The value of a slot.
+    pub fn read_slot(&self, slot: VarId) -> Result<Value, ReadError> {
+        let var = self.var(slot);
+        if !var.is_ready() {
+            return Err(ReadError::NotReady(slot));
+        }
+        if var.kind() == VarKind::Optional && var.is_null() {
+            return Err(ReadError::OptionalUnset(slot));
+        }
+        Ok(var.value(&self.heap))
+    }
+
+    pub fn optional_unset_error(&self, slot: VarId) -> crate::diagnostics::Fail {
+        self.optional_unset(slot, Loc::NONE)
+    }
+}
+
+impl Model for View<'_, '_> {
+    fn heap(&mut self) -> &mut Heap {
+        &mut self.machine.heap
+    }
+
+    fn heap_ref(&self) -> &Heap {
+        &self.machine.heap
+    }
+
+    fn text(&self, value: Value) -> String {
+        self.machine.heap.to_text(value, self.machine)
+    }
+
+    fn repr(&self, value: Value) -> String {
+        self.machine.heap.repr(value, self.machine)
+    }
+
+    fn attribute(
+        &mut self,
+        instance: InstId,
+        name: &str,
+        references: bool,
+    ) -> Result<Option<Value>, PluginError> {
+        match self.machine.read_attribute(instance, name) {
+            Ok(Value::Unknown(_)) => Err(PluginError::Unknown),
+            Ok(value @ Value::Reference(_)) if !references => {
+                Err(self.machine.unexpected_reference(name, value))
+            }
+            Ok(value) => Ok(Some(value)),
+            Err(ReadError::NoAttribute) => Ok(None),
+            Err(ReadError::NotReady(var)) => Err(PluginError::Unset(vec![var.0])),
+            Err(ReadError::OptionalUnset(slot)) => Err(PluginError::Compile(
+                self.machine.optional_unset(slot, self.site.loc),
+            )),
+        }
+    }
+
+    fn is_instance(&self, instance: InstId, type_name: &str) -> Option<bool> {
+        let program = self.machine.program;
+        let name = program.names.find(type_name)?;
+        let entity = program
+            .entities
+            .iter()
+            .position(|entity| entity.name == name)?;
+        let entity = crate::types::EntityId(entity as u32);
+        Some(program.is_subtype(self.machine.instance(instance).entity, entity))
+    }
+
+    fn world(&self) -> &dyn World {
+        self.machine.world
+    }
+
+    fn environment_id(&self) -> Option<String> {
+        let options = self.machine.options;
+        let id = options.inputs.environment.id.as_ref();
+        id.or(options.environment_id.as_ref()).cloned()
+    }
+
+    fn inputs(&self) -> &crate::Inputs {
+        &self.machine.options.inputs
+    }
+
+    fn module_root(&self, module: &str) -> Option<String> {
+        self.machine.program.module_roots.get(module).cloned()
+    }
+
+    fn calling_module(&self) -> String {
+        let program = self.machine.program;
+        let Some(call) = self.site.call else {
+            return String::new();
+        };
+        let namespace = program.calls[call.index()].namespace;
+        let name = program.text(program.namespaces[namespace.index()].name);
+        match name.split("::").next() {
+            Some("__config__") | None => String::new(),
+            Some(module) => module.to_owned(),
+        }
+    }
+
+    fn warn(&mut self, message: String) {
+        let loc = self.site.loc;
+        self.machine.warnings.push(crate::diagnostics::Warning {
+            kind: "InmantaWarning",
+            message,
+            loc,
+            notes: Vec::new(),
+        });
+    }
+
+    fn resource_id(&mut self, instance: InstId) -> Result<Option<String>, PluginError> {
+        self.machine.resource_id(instance)
+    }
+
+    fn add_unknown_parameter(&mut self, resource: String, parameter: String) {
+        let parameter = UnknownParameter {
+            resource,
+            parameter,
+            source: "fact".to_owned(),
+        };
+        if !self.machine.unknown_parameters.contains(&parameter) {
+            self.machine.unknown_parameters.push(parameter);
+        }
+    }
+
+    fn new_reference(
+        &mut self,
+        kind: &'static str,
+        class: &'static str,
+        arguments: Vec<(&'static str, Value)>,
+    ) -> Value {
+        let program = self.machine.program;
+        let returns = program.plugins[self.site.plugin.index()].returns;
+        let of = match program.types[returns.index()] {
+            Type::Reference(inner) => inner,
+            _ => returns,
+        };
+        self.machine.heap.new_reference(Reference {
+            kind: kind.into(),
+            class: class.into(),
+            of,
+            origin: Origin::Native(arguments),
+        })
+    }
+
+    fn render(
+        &mut self,
+        path: &str,
+        variables: Option<Vec<(String, Value)>>,
+    ) -> Result<Value, PluginError> {
+        self.machine.render_template(self.site, path, variables)
+    }
+}

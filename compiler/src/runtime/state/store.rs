@@ -1,0 +1,424 @@
+//! Values into variables, inverses, freezing. Source: docs/reference/language.md § 5.2, § 5.3, § 8.2, § 8.10.
+
+use crate::diagnostics::{Fail, Failure, fail, runtime};
+use crate::hir::{AttrId, AttributeKind, STD_ENTITY};
+use crate::runtime::{Listener, Machine, VarId, VarKind};
+use crate::span::Loc;
+use crate::types::{EntityId, InstId, Value};
+
+/// What an attribute that is a relation is on an instance.
+#[derive(Clone, Copy)]
+pub(in crate::runtime) struct Relation {
+    owner: InstId,
+    target: EntityId,
+    pub low: u32,
+    high: Option<u32>,
+    inverse: Option<AttrId>,
+}
+
+impl Machine<'_> {
+    /// Stores into a variable of a block or a temporary.
+    pub(in crate::runtime) fn set_plain(
+        &mut self,
+        id: VarId,
+        value: Value,
+        loc: Loc,
+    ) -> Result<(), Fail> {
+        let var = self.var(id);
+        if !var.is_ready() {
+            self.settle(id, value, loc);
+            return Ok(());
+        }
+        let (old, set_at) = (var.value(&self.heap), var.set_at());
+        if self.heap.equal(old, value) {
+            return Ok(());
+        }
+        let places = (self.written_at(id, set_at), self.written_at(id, loc));
+        Err(self.double_set((old, value), places, loc))
+    }
+
+    /// Stores into a slot; errors say which attribute of which instance.
+    pub(in crate::runtime) fn set_slot(
+        &mut self,
+        id: VarId,
+        value: Value,
+        loc: Loc,
+    ) -> Result<(), Fail> {
+        self.store(id, value, loc, true)
+            .map_err(|error| self.attribute_error(id, loc, error))
+    }
+
+    /// Stores a value that an instance is made with.
+    pub(in crate::runtime) fn set_direct(
+        &mut self,
+        id: VarId,
+        value: Value,
+        loc: Loc,
+    ) -> Result<(), Fail> {
+        self.store(id, value, loc, true)
+            .map_err(|error| self.wrapped(id, loc, *error))
+    }
+
+    pub(in crate::runtime) fn attribute_error(&self, id: VarId, loc: Loc, error: Fail) -> Fail {
+        if error.kind == "AttributeException" {
+            return error;
+        }
+        self.wrapped(id, loc, *error)
+    }
+
+    fn wrapped(&self, id: VarId, loc: Loc, error: Failure) -> Fail {
+        let message = format!(
+            "Could not set attribute `{}` on instance `{}`",
+            self.program
+                .text(self.program.attribute(self.attr(id)).name),
+            self.describe_instance(self.owner(id))
+        );
+        fail("AttributeException", loc, message).cause(error)
+    }
+
+    /// `recur`: the inverse is set, too.
+    pub(in crate::runtime) fn store(
+        &mut self,
+        id: VarId,
+        value: Value,
+        loc: Loc,
+        recur: bool,
+    ) -> Result<(), Fail> {
+        match self.known(id).kind() {
+            VarKind::Single => self.store_single(id, value, loc, recur),
+            VarKind::Optional => self.store_optional(id, value, loc, recur),
+            VarKind::List => self.store_list(id, value, loc, recur),
+            VarKind::Plain
+            | VarKind::Temporary
+            | VarKind::ForLoop
+            | VarKind::Literal
+            | VarKind::Proxy => {
+                let var = self.var(id);
+                if !var.is_ready() && var.is_slot() && !matches!(value, Value::Unknown(_)) {
+                    let AttributeKind::Plain(ty) = self.program.attribute(self.attr(id)).kind
+                    else {
+                        return self.set_plain(id, value, loc);
+                    };
+                    self.validate_attribute(ty, value, loc)?;
+                }
+                self.set_plain(id, value, loc)
+            }
+        }
+    }
+
+    pub(in crate::runtime) fn relation(&self, id: VarId) -> Relation {
+        let owner = self.owner(id);
+        let instance = self.instance(owner);
+        let attr = self.program.entity(instance.entity).slots[(id.0 - instance.slots.0) as usize];
+        match self.program.attribute(attr).kind {
+            AttributeKind::Relation {
+                target,
+                low,
+                high,
+                inverse,
+            } => Relation {
+                owner,
+                target,
+                low,
+                high,
+                inverse,
+            },
+            AttributeKind::Plain(_) => Relation {
+                owner,
+                target: STD_ENTITY,
+                low: 0,
+                high: None,
+                inverse: None,
+            },
+        }
+    }
+
+    fn check_member(&self, target: EntityId, value: Value, loc: Loc) -> Result<(), Fail> {
+        match value {
+            Value::Unknown(_) => Ok(()),
+            Value::Instance(instance) => {
+                if self
+                    .program
+                    .is_subtype(self.instance(instance).entity, target)
+                {
+                    return Ok(());
+                }
+                let message = format!(
+                    "Invalid class type for {}, should be {}",
+                    self.describe_instance(instance),
+                    self.program.entity_name(target)
+                );
+                Err(runtime(loc, message))
+            }
+            value => {
+                let message = format!(
+                    "Invalid type for value '{}', should be type {}",
+                    self.heap.to_text(value, self),
+                    self.program.entity_name(target)
+                );
+                Err(runtime(loc, message))
+            }
+        }
+    }
+
+    fn set_inverse(&mut self, relation: Relation, value: Value, loc: Loc) -> Result<(), Fail> {
+        let (Some(inverse), Value::Instance(other)) = (relation.inverse, value) else {
+            return Ok(());
+        };
+        let name = self.program.attribute(inverse).name;
+        let Some(slot) = self.slot(other, name) else {
+            return Ok(());
+        };
+        let owner = Value::Instance(relation.owner);
+        self.store(slot, owner, loc, false).map_err(|error| {
+            // Conflicts are blamed on the instance that has the other value, also those of further attributes that get
+            // their elements from it.
+            self.wrapped(slot, self.last_place(other), *error)
+        })
+    }
+
+    fn store_single(&mut self, id: VarId, value: Value, loc: Loc, recur: bool) -> Result<(), Fail> {
+        let var = self.var(id);
+        if var.is_ready() {
+            if self.heap.equal(var.value(&self.heap), value) {
+                return Ok(());
+            }
+            let old = var.value(&self.heap);
+            return Err(self.double_set((old, value), (var.set_at(), loc), loc));
+        }
+        let relation = self.relation(id);
+        self.check_member(relation.target, value, loc)?;
+        let var = &mut self.vars[id.index()];
+        let chain = var.waiters();
+        var.set(value, loc, &mut self.heap);
+        if recur {
+            self.set_inverse(relation, value, loc)?;
+        }
+        self.notify_all(chain);
+        Ok(())
+    }
+
+    fn store_optional(
+        &mut self,
+        id: VarId,
+        value: Value,
+        loc: Loc,
+        recur: bool,
+    ) -> Result<(), Fail> {
+        let var = self.var(id);
+        if var.is_ready() {
+            let unset = var.is_null();
+            if unset && matches!(value, Value::Null)
+                || !unset && self.heap.equal(var.value(&self.heap), value)
+            {
+                return Ok(());
+            }
+            if unset {
+                return Err(self.modified_after_freeze(id, value, loc));
+            }
+            let old = var.value(&self.heap);
+            return Err(self.double_set((old, value), (var.set_at(), loc), loc));
+        }
+        if !matches!(value, Value::Null) {
+            let relation = self.relation(id);
+            self.check_member(relation.target, value, loc)?;
+            if recur {
+                self.set_inverse(relation, value, loc)?;
+                // The inverse may have come back, with this value or with another one: the first to set it has its way.
+                if self.var(id).is_ready() {
+                    self.vars[id.index()].set(value, loc, &mut self.heap);
+                    return Ok(());
+                }
+            }
+        }
+        self.freeze_as(id, value, loc);
+        Ok(())
+    }
+
+    fn modified_after_freeze(&self, id: VarId, value: Value, loc: Loc) -> Fail {
+        let var = self.var(id);
+        let attribute = self.program.attribute(self.attr(id));
+        let name = format!(
+            "{}.{}",
+            self.program.entity_name(attribute.entity),
+            self.program.text(attribute.name)
+        );
+        let late = self.heap.to_text(value, self);
+        let present = match var.value(&self.heap) {
+            Value::List(_) => self.heap.repr(var.value(&self.heap), self),
+            _ => "nothing".to_owned(),
+        };
+        fail("ModifiedAfterFreezeException", loc, "List modified after freeze")
+            .note(
+                format!(
+                    "relation `{name}` of `{}` was taken as complete with {present} before `{late}` came",
+                    self.describe_instance(self.owner(id))
+                ),
+                self.instance(self.owner(id)).loc,
+            )
+            .help(format!(
+                "look for a condition that depends on the relation it adds to; a relation_precedence_policy rule `<other relation> before {name}` may help"
+            ))
+    }
+
+    fn store_list(&mut self, id: VarId, value: Value, loc: Loc, recur: bool) -> Result<(), Fail> {
+        match value {
+            Value::Null => self.store_null(id, loc),
+            Value::List(list) => {
+                let length = self.heap.list(list).len();
+                for at in 0..length {
+                    let item = self.heap.list(list)[at];
+                    self.store_list_item(id, item, loc, recur)?;
+                }
+                if length == 0 {
+                    self.enqueue_if_complete(id);
+                }
+                Ok(())
+            }
+            item => self.store_list_item(id, item, loc, recur),
+        }
+    }
+
+    fn store_list_item(
+        &mut self,
+        id: VarId,
+        item: Value,
+        loc: Loc,
+        recur: bool,
+    ) -> Result<(), Fail> {
+        match item {
+            Value::List(_) => self.store_list(id, item, loc, recur),
+            // Null by itself declares the list complete; then the same null is a value that comes too late.
+            Value::Null if !self.var(id).is_ready() => {
+                self.store_null(id, loc)?;
+                Err(self.modified_after_freeze(id, item, loc))
+            }
+            item => self.add_element(id, item, loc, recur),
+        }
+    }
+
+    fn store_null(&mut self, id: VarId, loc: Loc) -> Result<(), Fail> {
+        let var = self.var(id);
+        let values = match var.value(&self.heap) {
+            Value::List(list) => self.heap.list(list).to_vec(),
+            _ if var.is_ready() => Vec::new(),
+            _ => self.elements(id).to_vec(),
+        };
+        if values.is_empty() {
+            if !self.var(id).is_ready() {
+                if self.relation(id).low > 0 {
+                    self.wanting.push(id);
+                }
+                self.freeze_as(id, self.empty_list, loc);
+            }
+            return Ok(());
+        }
+        let texts: Vec<String> = values
+            .iter()
+            .map(|value| self.heap.repr(*value, self))
+            .collect();
+        let message = format!(
+            "Trying to set relation attribute `{}` of instance `{}` to null but it has values `[{}]` assigned already",
+            self.program
+                .text(self.program.attribute(self.attr(id)).name),
+            self.describe_instance(self.owner(id)),
+            texts.join(", ")
+        );
+        Err(runtime(loc, message))
+    }
+
+    fn add_element(&mut self, id: VarId, item: Value, loc: Loc, recur: bool) -> Result<(), Fail> {
+        let relation = self.relation(id);
+        let high = relation.high;
+        if self.var(id).is_ready() {
+            let Value::List(list) = self.var(id).value(&self.heap) else {
+                return Err(self.modified_after_freeze(id, item, loc));
+            };
+            let elements = self.heap.list(list);
+            if elements
+                .iter()
+                .any(|element| self.heap.equal(*element, item))
+            {
+                return Ok(());
+            }
+            if high.is_some_and(|high| elements.len() >= high as usize) {
+                return Err(self.exceeded(id, loc));
+            }
+            return Err(self.modified_after_freeze(id, item, loc));
+        }
+        self.check_member(relation.target, item, loc)?;
+        if !self.delayed_mut(id).add(item) {
+            self.enqueue_list(id, relation.low);
+            return Ok(());
+        }
+        self.deliver_to_listeners(id, item)?;
+        if recur {
+            self.set_inverse(relation, item, loc)?;
+        }
+        if self.var(id).is_ready() {
+            return Ok(());
+        }
+        let n_elements = self.elements(id).len();
+        match high {
+            Some(high) if n_elements > high as usize => return Err(self.exceeded(id, loc)),
+            Some(high) if n_elements == high as usize => return self.freeze(id),
+            _ => {}
+        }
+        self.enqueue_list(id, relation.low);
+        Ok(())
+    }
+
+    /// A list that is not complete may be, if it has `low` elements.
+    fn enqueue_list(&mut self, id: VarId, low: u32) {
+        if self.open(id) == 0 && self.elements(id).len() >= low as usize {
+            self.enqueue(id);
+        }
+    }
+
+    fn exceeded(&self, id: VarId, loc: Loc) -> Fail {
+        let message = format!(
+            "Exceeded relation arity on attribute '{}' of instance '{}'",
+            self.program
+                .text(self.program.attribute(self.attr(id)).name),
+            self.describe_instance(self.owner(id))
+        );
+        let declared = self.program.attribute(self.attr(id)).loc;
+        runtime(loc, message).note("its multiplicity is declared here", declared)
+    }
+
+    /// Listeners get each new element once.
+    pub(in crate::runtime) fn deliver_to_listeners(
+        &mut self,
+        id: VarId,
+        item: Value,
+    ) -> Result<(), Fail> {
+        let listeners = match self.delayed(id).and_then(|delayed| delayed.rare.as_deref()) {
+            Some(rare) if !rare.listeners.is_empty() => rare.listeners.clone(),
+            _ => return Ok(()),
+        };
+        self.enter_delivery()?;
+        for listener in listeners {
+            if let Listener::Defined { task, result } = self.listeners[listener.index()] {
+                if !matches!(item, Value::Unknown(_)) {
+                    self.defined_early(id, listener, task, result)?;
+                }
+                continue;
+            }
+            self.deliver(listener, item)?;
+        }
+        self.delivery_depth -= 1;
+        Ok(())
+    }
+
+    pub(in crate::runtime) fn enter_delivery(&mut self) -> Result<(), Fail> {
+        self.delivery_depth += 1;
+        if self.delivery_depth > crate::runtime::MAX_DELIVERY {
+            let message = format!(
+                "relations that feed one another form a chain of more than {} links",
+                crate::runtime::MAX_DELIVERY
+            );
+            return Err(runtime(Loc::NONE, message));
+        }
+        Ok(())
+    }
+}

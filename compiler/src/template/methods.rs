@@ -1,0 +1,228 @@
+//! Methods of Python's texts, lists and dicts that the engine's own collection lacks.
+//! Source: docs/reference/std.md § 7.6.
+
+use std::sync::Arc;
+
+use minijinja::value::{Object, ObjectRepr, ValueKind};
+use minijinja::{Error, ErrorKind, State, Value as Jinja};
+
+use crate::template::format::{format_map, format_method};
+use crate::template::markup::centered;
+use crate::template::objects::bytes::Bytes;
+use crate::template::objects::containers::Sequence;
+use crate::template::repr::shown;
+
+/// Methods of dicts, which are not their entries.
+pub(in crate::template) const OF_DICTS: &[&str] = &[
+    "clear",
+    "copy",
+    "get",
+    "items",
+    "keys",
+    "pop",
+    "popitem",
+    "setdefault",
+    "update",
+    "values",
+];
+
+/// A method that was read and not called yet.
+#[derive(Debug)]
+pub(in crate::template) struct Bound {
+    pub value: Jinja,
+    pub name: String,
+}
+
+impl Object for Bound {
+    fn repr(self: &Arc<Self>) -> ObjectRepr {
+        ObjectRepr::Plain
+    }
+
+    fn call(self: &Arc<Self>, state: &State<'_, '_>, args: &[Jinja]) -> Result<Jinja, Error> {
+        self.value.call_method(state, &self.name, args)
+    }
+}
+
+pub(in crate::template) fn call(
+    state: &State<'_, '_>,
+    value: &Jinja,
+    method: &str,
+    args: &[Jinja],
+) -> Result<Jinja, Error> {
+    let own = match value.kind() {
+        ValueKind::String => text_method(value.as_str().unwrap_or(""), method, args)?,
+        ValueKind::Seq => list_method(value, method, args)?,
+        ValueKind::Map if method == "copy" && args.is_empty() => Some(value.clone()),
+        ValueKind::Map if args.is_empty() => {
+            crate::template::objects::views::View::of(value, method)?
+        }
+        _ => None,
+    };
+    match own {
+        Some(value) => Ok(value),
+        None => minijinja_contrib::pycompat::unknown_method_callback(state, value, method, args),
+    }
+}
+
+fn failed(message: impl Into<String>) -> Error {
+    Error::new(ErrorKind::InvalidOperation, message.into())
+}
+
+fn text_method(text: &str, method: &str, args: &[Jinja]) -> Result<Option<Jinja>, Error> {
+    let argument = |at: usize| args.get(at).map(shown);
+    let needed = |at: usize| {
+        argument(at).ok_or_else(|| failed(format!("{method}() takes one more argument")))
+    };
+    let width = || -> Result<usize, Error> {
+        let width: i64 = args
+            .first()
+            .cloned()
+            .ok_or_else(|| failed(format!("{method}() takes a width")))?
+            .try_into()?;
+        Ok(usize::try_from(width).unwrap_or(0).min(1_000_000))
+    };
+    let fill = || {
+        argument(1)
+            .and_then(|text| text.chars().next())
+            .unwrap_or(' ')
+    };
+    let padding = |n: usize, fill: char| fill.to_string().repeat(n);
+    let tuple = |parts: [&str; 3]| Sequence::tuple(parts.into_iter().map(Jinja::from).collect());
+    let n_chars = text.chars().count();
+    Ok(Some(match method {
+        "index" | "rindex" => {
+            let wanted = needed(0)?;
+            let at = if method == "index" {
+                text.find(&wanted)
+            } else {
+                text.rfind(&wanted)
+            };
+            let at = at.ok_or_else(|| failed("substring not found"))?;
+            Jinja::from(text[..at].chars().count())
+        }
+        "partition" => {
+            let separator = needed(0)?;
+            match text.split_once(&separator) {
+                Some((before, after)) => tuple([before, &separator, after]),
+                None => tuple([text, "", ""]),
+            }
+        }
+        "rpartition" => {
+            let separator = needed(0)?;
+            match text.rsplit_once(&separator) {
+                Some((before, after)) => tuple([before, &separator, after]),
+                None => tuple(["", "", text]),
+            }
+        }
+        "ljust" => {
+            let missing = width()?.saturating_sub(n_chars);
+            Jinja::from(format!("{text}{}", padding(missing, fill())))
+        }
+        "rjust" => {
+            let missing = width()?.saturating_sub(n_chars);
+            Jinja::from(format!("{}{text}", padding(missing, fill())))
+        }
+        "center" => Jinja::from(centered(text, width()? as i64, fill())),
+        "zfill" => {
+            let missing = width()?.saturating_sub(n_chars);
+            let sign = text.len() - text.trim_start_matches(['+', '-']).len();
+            let (sign, digits) = text.split_at(sign.min(1));
+            Jinja::from(format!("{sign}{}{digits}", padding(missing, '0')))
+        }
+        "swapcase" => {
+            let swapped: String = text
+                .chars()
+                .flat_map(|c| {
+                    if c.is_uppercase() {
+                        c.to_lowercase().collect::<Vec<_>>()
+                    } else {
+                        c.to_uppercase().collect()
+                    }
+                })
+                .collect();
+            Jinja::from(swapped)
+        }
+        "casefold" => Jinja::from(text.to_lowercase().replace('ß', "ss")),
+        "rsplit" => {
+            let count: usize = args.get(1).cloned().map_or(Ok(usize::MAX), |count| {
+                i64::try_from(count).map(|count| usize::try_from(count).unwrap_or(usize::MAX))
+            })?;
+            let mut parts: Vec<Jinja> = match args
+                .first()
+                .filter(|separator| !separator.is_none())
+                .map(shown)
+            {
+                Some(separator) => text
+                    .rsplitn(count.saturating_add(1), &separator)
+                    .map(Jinja::from)
+                    .collect(),
+                None => text.split_whitespace().rev().map(Jinja::from).collect(),
+            };
+            parts.reverse();
+            Jinja::from(parts)
+        }
+        "format" => Jinja::from(format_method(text, args)?),
+        "format_map" => {
+            let values = args
+                .first()
+                .ok_or_else(|| failed("format_map() takes a dict"))?;
+            Jinja::from(format_map(text, values)?)
+        }
+        "encode" => Bytes::encoded(text, &argument(0).unwrap_or_else(|| "utf-8".to_owned()))?,
+        "removeprefix" => Jinja::from(text.strip_prefix(needed(0)?.as_str()).unwrap_or(text)),
+        "removesuffix" => Jinja::from(text.strip_suffix(needed(0)?.as_str()).unwrap_or(text)),
+        "expandtabs" => {
+            let size = if args.is_empty() { 8 } else { width()?.max(1) };
+            let mut out = String::new();
+            let mut column = 0;
+            for c in text.chars() {
+                match c {
+                    '\t' => {
+                        let n = size - column % size;
+                        out.push_str(&padding(n, ' '));
+                        column += n;
+                    }
+                    c => {
+                        out.push(c);
+                        column = if c == '\n' { 0 } else { column + 1 };
+                    }
+                }
+            }
+            Jinja::from(out)
+        }
+        "istitle" => Jinja::from(is_title(text)),
+        "isidentifier" => {
+            let mut chars = text.chars();
+            let first = chars.next().is_some_and(|c| c.is_alphabetic() || c == '_');
+            Jinja::from(first && chars.all(|c| c.is_alphanumeric() || c == '_'))
+        }
+        "isdecimal" => Jinja::from(!text.is_empty() && text.chars().all(|c| c.is_ascii_digit())),
+        "isprintable" => Jinja::from(!text.chars().any(char::is_control)),
+        _ => return Ok(None),
+    }))
+}
+
+fn is_title(text: &str) -> bool {
+    let mut any = false;
+    let mut in_word = false;
+    for c in text.chars() {
+        if c.is_uppercase() && in_word || c.is_lowercase() && !in_word {
+            return false;
+        }
+        in_word = c.is_alphabetic();
+        any |= in_word;
+    }
+    any
+}
+
+fn list_method(value: &Jinja, method: &str, args: &[Jinja]) -> Result<Option<Jinja>, Error> {
+    match (method, args) {
+        ("index", [wanted]) => {
+            let at = value.try_iter()?.position(|item| item == *wanted);
+            let at = at.ok_or_else(|| failed(format!("{} is not in list", shown(wanted))))?;
+            Ok(Some(Jinja::from(at)))
+        }
+        ("copy", []) => Ok(Some(value.clone())),
+        _ => Ok(None),
+    }
+}

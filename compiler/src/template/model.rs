@@ -1,0 +1,102 @@
+//! What a template may ask of the running model.
+//!
+//! The template engine owns the values that it shows, so the machine lends its arenas to one shared [`TemplateModel`]
+//! for the time of a rendering. Reading is immediate. Everything else that a template may cause (a plugin that is
+//! called as a filter, the text of a template that is included, a variable that has no value yet) needs the machine
+//! itself, which is not there in the middle of a rendering. Such a need is left behind as a [`TemplateRequest`], the
+//! rendering is abandoned, the machine serves the request and renders from the start again, now with the answer at
+//! hand. A rendering without side effects may be repeated as often as that takes.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::hir::{PluginId, Program};
+use crate::types::text::Instances;
+use crate::types::{DictId, Heap, InstId, Value};
+
+/// Why a rendering was abandoned, and what would let it go on.
+pub(crate) enum TemplateRequest {
+    /// A variable has no value yet; its number is the runtime's.
+    Unset(u32),
+    /// A value is unknown in this compile, so the text of the template is unknown, too.
+    Unknown,
+    /// A plugin is used as a filter.
+    Call {
+        /// The plugin and its arguments as text, under which the answer is kept: see [`TemplateModel::call_result`].
+        key: String,
+        plugin: PluginId,
+        args: Vec<Value>,
+    },
+    /// The text of the template of this name is wanted.
+    Source(String),
+    /// A reference, which has no text, and where the template found it.
+    Reference(ReferencePlace, Value),
+}
+
+/// Where a template found a reference, for the error.
+pub(crate) enum ReferencePlace {
+    /// Nobody has said so yet.
+    Unsaid,
+    /// Under this top-level name.
+    Name(String),
+    /// Below one: `v.parts[0]['a']`.
+    Path(String),
+}
+
+/// What reading a name or an attribute gives.
+pub(crate) enum Lookup {
+    Value(Value),
+    /// An optional without a value, or an attribute that the entity does not have.
+    Nothing,
+    /// The rendering cannot go on: a [`TemplateRequest`] says why.
+    Aborted,
+}
+
+/// The running model as a template sees it.
+pub(crate) trait TemplateModel: Instances + Send {
+    fn program(&self) -> &Arc<Program>;
+
+    fn heap(&self) -> &Heap;
+
+    fn heap_mut(&mut self) -> &mut Heap;
+
+    /// The value of a name at the top level of the template; `None`: there is no such name.
+    fn name(&mut self, name: &str) -> Option<Lookup>;
+
+    fn attribute(&mut self, instance: InstId, name: &str) -> Lookup;
+
+    /// Leaves the reason behind for which the rendering is abandoned.
+    fn request(&mut self, request: TemplateRequest);
+
+    /// The reason that was left behind last, if the rendering was abandoned.
+    fn pending_request(&mut self) -> &mut Option<TemplateRequest>;
+
+    /// What a plugin answered to a [`TemplateRequest::Call`] of this key.
+    fn call_result(&self, key: &str) -> Option<Value>;
+
+    /// The answer to a [`TemplateRequest::Source`]; `Some(None)`: there is no template of this name.
+    fn source(&self, name: &str) -> Option<Option<String>>;
+
+    /// Notes a name that is not there, so that the error can say which one is meant.
+    fn note_missing_name(&mut self, name: &str);
+
+    /// Notes an attribute that the instance does not have.
+    fn note_missing_attribute(&mut self, instance: InstId, name: &str);
+
+    /// Notes a key that the dict does not have.
+    fn note_missing_key(&mut self, dict: DictId, key: &str);
+}
+
+/// The model of the rendering that runs, shared by all objects that the engine holds.
+pub(crate) type SharedModel = Arc<Mutex<dyn TemplateModel>>;
+
+/// The engine renders on one thread; a lock that a panic left behind holds nothing that the next rendering reads.
+pub(crate) fn lock(model: &SharedModel) -> MutexGuard<'_, dyn TemplateModel + 'static> {
+    model.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl fmt::Debug for dyn TemplateModel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("TemplateModel")
+    }
+}

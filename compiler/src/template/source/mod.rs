@@ -1,0 +1,13 @@
+//! What Jinja2 reads otherwise than the engine: a template's text is rewritten before it is parsed, line by line, so that
+//! errors keep their lines.
+
+pub(in crate::template) mod dotted_filters;
+mod macros;
+mod rewrite;
+
+use crate::hir::Program;
+
+/// The text of a template as the engine shall read it.
+pub(crate) fn prepared(source: &str, program: &Program) -> String {
+    rewrite::adapt(&dotted_filters::without_dots(source, program))
+}

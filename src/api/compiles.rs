@@ -1,0 +1,198 @@
+//! Compiles: ask for one, and read reports. Source: docs/reference/rest.md § 1.4.
+
+use serde_json::{Value, json};
+use warp::http::StatusCode;
+use warp::{Filter, Reply, filters::BoxedFilter};
+
+use crate::api::environments::{environment_id, fetch, scope};
+use crate::api::http::args::{self, Args, Segment};
+use crate::api::http::error::ApiError;
+use crate::api::http::page;
+use crate::api::{Answer, Body, answer, wire, with};
+use crate::app::App;
+use crate::domain::{CompileId, CompileState};
+use crate::executor::bounds::check_metadata;
+use crate::store::{Compile, CompileRequest};
+
+pub(in crate::api) fn routes(app: &App) -> BoxedFilter<(Body,)> {
+    let notify = warp::path!("api" / "v1" / "notify" / Segment);
+    let post = notify.and(warp::post()).and(with(app)).and(args::body());
+    let post = post.then(|id, app, args| answer(request(id, app, args)));
+    let get = notify.and(warp::get()).and(with(app)).and(args::query());
+    let get = get.then(|id, app, args| answer(request(id, app, args)));
+    let head = notify.and(warp::head()).and(with(app)).then(is_compiling);
+    let list = warp::path!("api" / "v2" / "compilereport")
+        .and(warp::get())
+        .and(with(app))
+        .and(args::query());
+    let list = list.then(|app, args| answer(list_reports(app, args)));
+    let one = warp::path!("api" / "v2" / "compilereport" / Segment)
+        .and(warp::get())
+        .and(with(app));
+    let one = one
+        .and(args::query())
+        .then(|id, app, args| answer(details(id, app, args)));
+    let data = warp::path!("api" / "v2" / "compiledata" / Segment)
+        .and(warp::get())
+        .and(with(app));
+    let data = data.then(|id, app| answer(data_of(id, app)));
+    let queue = warp::path!("api" / "v1" / "compilequeue")
+        .and(warp::get())
+        .and(with(app))
+        .and(args::query());
+    let queue = queue.then(|app, args| answer(queue_of(app, args)));
+    post.or(get)
+        .unify()
+        .or(head)
+        .unify()
+        .or(list)
+        .unify()
+        .or(one)
+        .unify()
+        .or(data)
+        .unify()
+        .or(queue)
+        .unify()
+        .boxed()
+}
+
+/// `POST /api/v1/notify/<env>`: queues an exporting compile of the newest commit.
+async fn request(id: Segment, app: App, args: Args) -> Result<Answer, ApiError> {
+    let environment = fetch(&app, environment_id(&id)?).await?;
+    let update = args.flag("update", true)?;
+    let mut metadata = args.value("metadata").cloned().unwrap_or_else(|| json!({}));
+    check_metadata(&metadata).map_err(ApiError::bad_request)?;
+    let Some(object) = metadata.as_object_mut() else {
+        return Err(ApiError::bad_request("Field 'metadata' must be an object"));
+    };
+    object.entry("type").or_insert_with(|| json!("api"));
+    object
+        .entry("message")
+        .or_insert_with(|| json!("Compile triggered by the API"));
+    if !app
+        .store
+        .settings_fetch(environment.id)
+        .await?
+        .server_compile()
+    {
+        let warning = format!(
+            "Skipping compile because server compile not enabled for environment {}",
+            environment.id
+        );
+        return Ok(Answer::Whole(json!({"metadata": {"warnings": [warning]}})));
+    }
+    let request = CompileRequest {
+        environment_id: environment.id,
+        do_export: true,
+        update,
+        metadata,
+        variables: environment.variables.clone(),
+    };
+    let id = app.store.compile_request(&request).await?;
+    app.wake(environment.id);
+    Ok(Answer::Whole(json!({"compile_id": id})))
+}
+
+/// `HEAD /api/v1/notify/<env>`: 200 while compiling, else 204.
+async fn is_compiling(id: Segment, app: App) -> Body {
+    let compiling = async {
+        let environment = fetch(&app, environment_id(&id)?).await?;
+        let compiles = app.store.compile_list(environment.id, 50).await?;
+        Ok::<bool, ApiError>(
+            compiles
+                .iter()
+                .any(|compile| compile.state == CompileState::Running),
+        )
+    };
+    match compiling.await {
+        Ok(true) => StatusCode::OK.into_response(),
+        Ok(false) => StatusCode::NO_CONTENT.into_response(),
+        Err(error) => error.into_reply(),
+    }
+}
+
+async fn list_reports(app: App, args: Args) -> Result<Answer, ApiError> {
+    let environment = scope(&app, &args).await?;
+    args.only_filters(&["success", "started", "completed", "requested"])?;
+    // Of the whole history only the keys: the rest for what is shown.
+    let mut keys = app.store.compile_keys(environment.id).await?;
+    let is = |wanted: &[String], actual: bool| {
+        wanted
+            .iter()
+            .all(|wanted| (wanted == "true" || wanted == "True") == actual)
+    };
+    let (success, started, completed) = (
+        args.filter("success")?,
+        args.filter("started")?,
+        args.filter("completed")?,
+    );
+    keys.retain(|key| {
+        is(&success, key.is_success)
+            && is(&started, key.is_started)
+            && is(&completed, key.is_completed)
+    });
+    let paged = page::page(
+        &args,
+        "/api/v2/compilereport",
+        keys,
+        |key| format!("{} {}", key.requested, key.id),
+        true,
+        |key| json!(key.id),
+    )?;
+    let Answer::Whole(mut whole) = paged else {
+        return Ok(paged);
+    };
+    let ids: Vec<CompileId> = whole["data"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|id| id.as_str()?.parse().ok())
+        .collect();
+    let compiles = app.store.compile_summaries(&ids).await?;
+    whole["data"] = ids
+        .iter()
+        .filter_map(|id| compiles.get(id))
+        .map(wire::compile)
+        .collect();
+    Ok(Answer::Whole(whole))
+}
+
+async fn find(segment: &Segment, app: &App) -> Result<Compile, ApiError> {
+    let id: CompileId = segment
+        .0
+        .parse()
+        .map_err(|_| ApiError::bad_request(format!("`{}` is no compile id", segment.0)))?;
+    let compile = app.store.compile_fetch(id).await?;
+    compile.ok_or_else(|| ApiError::not_found(format!("compile {id}")))
+}
+
+async fn details(id: Segment, app: App, args: Args) -> Result<Answer, ApiError> {
+    let environment = scope(&app, &args).await?;
+    let compile = find(&id, &app).await?;
+    if compile.environment_id != environment.id {
+        return Err(ApiError::not_found(format!("compile {}", id.0)));
+    }
+    // What a request was merged into did its work.
+    let stages = app
+        .store
+        .stage_list(compile.substitute.unwrap_or(compile.id))
+        .await?;
+    Ok(Answer::Data(wire::compile_details(&compile, &stages)))
+}
+
+async fn data_of(id: Segment, app: App) -> Result<Answer, ApiError> {
+    let compile = find(&id, &app).await?;
+    Ok(Answer::Data(
+        wire::compile_details(&compile, &[])["compile_data"].clone(),
+    ))
+}
+
+async fn queue_of(app: App, args: Args) -> Result<Answer, ApiError> {
+    let environment = scope(&app, &args).await?;
+    let compiles = app.store.compile_list(environment.id, 1000).await?;
+    let open = compiles
+        .iter()
+        .filter(|compile| matches!(compile.state, CompileState::Queued | CompileState::Running));
+    let queue: Vec<Value> = open.rev().map(wire::compile).collect();
+    Ok(Answer::Whole(json!({"queue": queue})))
+}

@@ -1,0 +1,356 @@
+//! Arguments of a request: JSON body and query string, merged; and its path segments.
+//! Source: docs/reference/rest.md § 0.2.
+
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Buf;
+use futures_util::Stream;
+use serde_json::{Map, Value};
+use warp::http::{HeaderMap, StatusCode, header};
+use warp::{Filter, Rejection};
+
+use crate::api::http::body::{self, Limits, Pace, Quota, Share};
+use crate::api::http::error::{ApiError, Refusal};
+use crate::domain::EnvironmentId;
+use crate::executor::bounds::is_deep;
+
+/// Of a body as sent, and unpacked.
+const MAX_BODY_BYTES: usize = 16 << 20;
+const LIMITS: Limits = Limits {
+    max_bytes: MAX_BODY_BYTES,
+    pace: Pace {
+        timeout: Duration::from_secs(30),
+        grace: Duration::from_secs(5),
+        bytes_per_second: 16 << 10,
+    },
+};
+/// All bodies, and what is read out of them, as long as their requests are worked on.
+static BODIES: Quota = Quota::new(256 << 20);
+/// What a JSON value takes beside its text, in bytes: so `[0,0,0,...]` is counted as what it becomes.
+const VALUE_BYTES: usize = 80;
+/// Of a body: with `VALUE_BYTES` each they fit the quota.
+const MAX_VALUES: usize = 2_000_000;
+/// Arrays and objects in each other. Readers of JSON stop at 128 levels, and answers have some around what a body had.
+const MAX_BODY_DEPTH: usize = 100;
+/// Of a query string. The names of all of them are looked up for each.
+const MAX_QUERY_PAIRS: usize = 1000;
+
+/// One path segment, percent-decoded once.
+#[derive(Debug, Clone)]
+pub(in crate::api) struct Segment(pub(in crate::api) String);
+
+impl FromStr for Segment {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        percent_encoding::percent_decode_str(text)
+            .decode_utf8()
+            .map(|text| Self(text.into_owned()))
+            .map_err(|_| ())
+    }
+}
+
+/// The arguments of a request, by name.
+#[derive(Debug, Clone, Default)]
+pub(in crate::api) struct Args {
+    values: Map<String, Value>,
+    /// Of the query string, as they came.
+    pairs: Vec<String>,
+    pub(in crate::api) headers: HeaderMap,
+    /// What the body takes of the quota.
+    _share: Option<Arc<Share>>,
+}
+
+/// Arguments of the query string.
+pub(in crate::api) fn query() -> impl Filter<Extract = (Args,), Error = Rejection> + Clone {
+    raw_query()
+        .and(warp::header::headers_cloned())
+        .and_then(|query: String, headers: HeaderMap| {
+            let mut args = Args {
+                headers,
+                ..Args::default()
+            };
+            let parsed = args.add_query(&query).map(|()| args);
+            std::future::ready(parsed.map_err(reject))
+        })
+}
+
+/// Arguments of body and query string; the query wins.
+pub(in crate::api) fn body() -> impl Filter<Extract = (Args,), Error = Rejection> + Clone {
+    raw_query()
+        .and(warp::header::headers_cloned())
+        .and(warp::body::stream())
+        .and_then(|query: String, headers: HeaderMap, stream| async move {
+            parse(&query, headers, stream).await.map_err(reject)
+        })
+}
+
+async fn parse<B: Buf>(
+    query: &str,
+    headers: HeaderMap,
+    stream: impl Stream<Item = Result<B, warp::Error>>,
+) -> Result<Args, ApiError> {
+    let mut share = BODIES.share();
+    let bytes = body::read(&headers, stream, LIMITS, Some(&mut share)).await?;
+    let bytes = unpack(&headers, bytes, MAX_BODY_BYTES, &mut share)?;
+    let n_values = count_values(&bytes);
+    if n_values > MAX_VALUES {
+        let message = format!("the body has more than {MAX_VALUES} JSON values");
+        return Err(ApiError::with_status(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            message,
+        ));
+    }
+    share.take(n_values * VALUE_BYTES)?;
+    let mut args = Args {
+        values: object(&bytes)?,
+        headers,
+        _share: Some(Arc::new(share)),
+        ..Args::default()
+    };
+    args.add_query(query)?;
+    Ok(args)
+}
+
+pub(in crate::api) fn reject(error: ApiError) -> Rejection {
+    warp::reject::custom(Refusal::from(error))
+}
+
+fn raw_query() -> impl Filter<Extract = (String,), Error = std::convert::Infallible> + Clone {
+    warp::query::raw().or(warp::any().map(String::new)).unify()
+}
+
+/// At most so many values are in a JSON text: each but the first follows one of these.
+fn count_values(bytes: &[u8]) -> usize {
+    let mut n_values = 0;
+    let (mut is_text, mut is_escaped) = (false, false);
+    for &byte in bytes {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' if is_text => is_escaped = true,
+            b'"' => is_text = !is_text,
+            b',' | b'[' | b'{' | b':' if !is_text => n_values += 1,
+            _ => {}
+        }
+    }
+    n_values
+}
+
+/// Undoes `Content-Encoding: gzip`, which the Python client uses for longer bodies.
+fn unpack(
+    headers: &HeaderMap,
+    bytes: Vec<u8>,
+    limit: usize,
+    share: &mut Share,
+) -> Result<Vec<u8>, ApiError> {
+    use std::io::Read;
+    const PART: usize = 64 << 10;
+    if !is_packed(headers)? {
+        return Ok(bytes);
+    }
+    let mut reader = flate2::read::GzDecoder::new(bytes.as_slice());
+    let mut unpacked = Vec::new();
+    loop {
+        share.take(PART)?;
+        let read = reader.by_ref().take(PART as u64).read_to_end(&mut unpacked);
+        let n_read =
+            read.map_err(|error| ApiError::bad_request(format!("the body is no gzip: {error}")))?;
+        if unpacked.len() > limit {
+            return Err(ApiError::with_status(
+                StatusCode::PAYLOAD_TOO_LARGE,
+                "the unpacked body is too large",
+            ));
+        }
+        if n_read < PART {
+            return Ok(unpacked);
+        }
+    }
+}
+
+/// Whether a body came as gzip.
+pub(in crate::api) fn is_packed(headers: &HeaderMap) -> Result<bool, ApiError> {
+    match headers
+        .get(header::CONTENT_ENCODING)
+        .map(|value| value.as_bytes())
+    {
+        None | Some(b"identity" | b"") => Ok(false),
+        Some(b"gzip") => Ok(true),
+        Some(_) => {
+            let message = "only gzip is understood as a content encoding";
+            Err(ApiError::with_status(
+                StatusCode::UNSUPPORTED_MEDIA_TYPE,
+                message,
+            ))
+        }
+    }
+}
+
+/// JSON whatever the content type says; nothing and `null` mean no arguments.
+fn object(bytes: &[u8]) -> Result<Map<String, Value>, ApiError> {
+    if bytes.iter().all(u8::is_ascii_whitespace) {
+        return Ok(Map::new());
+    }
+    let value = serde_json::from_slice(bytes);
+    match value {
+        Ok(value) if is_deep(&value, MAX_BODY_DEPTH) => Err(ApiError::bad_request(format!(
+            "the body is nested more than {MAX_BODY_DEPTH} levels deep"
+        ))),
+        Ok(Value::Object(object)) => Ok(object),
+        Ok(Value::Null) => Ok(Map::new()),
+        Ok(_) => Err(ApiError::bad_request("the body must be a JSON object")),
+        Err(error) => Err(ApiError::bad_request(format!(
+            "the body is no JSON: {error}"
+        ))),
+    }
+}
+
+impl Args {
+    fn add_query(&mut self, query: &str) -> Result<(), ApiError> {
+        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+            if self.pairs.len() == MAX_QUERY_PAIRS {
+                let message = format!("the query has more than {MAX_QUERY_PAIRS} arguments");
+                return Err(ApiError::bad_request(message));
+            }
+            self.pairs.push(pair.to_owned());
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            let decode = |text: &str| {
+                let text = text.replace('+', " ");
+                percent_encoding::percent_decode_str(&text)
+                    .decode_utf8_lossy()
+                    .into_owned()
+            };
+            let (name, value) = (decode(name), Value::String(decode(value)));
+            match self.values.get_mut(&name) {
+                Some(Value::Array(values)) => values.push(value),
+                Some(first @ Value::String(_)) => *first = Value::Array(vec![first.take(), value]),
+                _ => {
+                    self.values.insert(name, value);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The query string without what is about pages: filters and the like, each with a `&` before it.
+    pub(in crate::api) fn of_the_list(&self) -> String {
+        let about_pages = ["limit", "start", "end"];
+        let pairs = self.pairs.iter().filter(|pair| {
+            let name = pair.split_once('=').map_or(pair.as_str(), |(name, _)| name);
+            !about_pages.contains(&name)
+        });
+        pairs.map(|pair| format!("&{pair}")).collect()
+    }
+
+    pub(in crate::api) fn value(&self, name: &str) -> Option<&Value> {
+        self.values.get(name).filter(|value| !value.is_null())
+    }
+
+    pub(in crate::api) fn text(&self, name: &str) -> Result<Option<String>, ApiError> {
+        match self.value(name) {
+            None => Ok(None),
+            Some(Value::String(text)) => Ok(Some(text.clone())),
+            Some(Value::Number(number)) => Ok(Some(number.to_string())),
+            Some(_) => Err(ApiError::bad_request(format!(
+                "Field '{name}' must be a text"
+            ))),
+        }
+    }
+
+    pub(in crate::api) fn required(&self, name: &str) -> Result<String, ApiError> {
+        self.text(name)?
+            .ok_or_else(|| ApiError::bad_request(format!("Field '{name}' is required")))
+    }
+
+    pub(in crate::api) fn flag(&self, name: &str, default: bool) -> Result<bool, ApiError> {
+        match self.value(name) {
+            None => Ok(default),
+            Some(Value::Bool(flag)) => Ok(*flag),
+            Some(Value::String(text)) => match text.to_lowercase().as_str() {
+                "true" | "1" | "yes" | "on" | "t" => Ok(true),
+                "false" | "0" | "no" | "off" | "f" => Ok(false),
+                _ => Err(ApiError::bad_request(format!(
+                    "Field '{name}' must be true or false"
+                ))),
+            },
+            Some(_) => Err(ApiError::bad_request(format!(
+                "Field '{name}' must be true or false"
+            ))),
+        }
+    }
+
+    pub(in crate::api) fn parsed<T: FromStr>(&self, name: &str) -> Result<Option<T>, ApiError> {
+        let text = self.text(name)?;
+        let refuse = |_| ApiError::bad_request(format!("Field '{name}' cannot be read"));
+        text.map(|text| text.parse().map_err(refuse)).transpose()
+    }
+
+    /// A list; one value counts as a list of one.
+    pub(in crate::api) fn list(&self, name: &str) -> Result<Option<Vec<String>>, ApiError> {
+        match self.value(name) {
+            None => Ok(None),
+            Some(Value::String(text)) => Ok(Some(vec![text.clone()])),
+            Some(Value::Array(values)) => {
+                let texts: Option<Vec<String>> = values
+                    .iter()
+                    .map(|value| value.as_str().map(str::to_owned))
+                    .collect();
+                texts.map(Some).ok_or_else(|| {
+                    ApiError::bad_request(format!("Field '{name}' must be a list of texts"))
+                })
+            }
+            Some(_) => Err(ApiError::bad_request(format!(
+                "Field '{name}' must be a list of texts"
+            ))),
+        }
+    }
+
+    /// The environment of the request: header or `tid`. Source: docs/reference/rest.md § 0.3.
+    pub(in crate::api) fn environment(&self) -> Result<EnvironmentId, ApiError> {
+        let header = self
+            .headers
+            .get("x-inmanta-tid")
+            .and_then(|value| value.to_str().ok())
+            .map(str::to_owned);
+        let argument = self.text("tid")?;
+        if header.is_some() && argument.is_some() && header != argument {
+            return Err(ApiError::bad_request(
+                "the header X-Inmanta-tid and the argument tid differ",
+            ));
+        }
+        let id = header
+            .or(argument)
+            .ok_or_else(|| ApiError::bad_request("the header X-Inmanta-tid is required"))?;
+        id.parse()
+            .map_err(|_| ApiError::bad_request(format!("`{id}` is no environment id")))
+    }
+
+    /// Values of `filter.<name>`.
+    pub(in crate::api) fn filter(&self, name: &str) -> Result<Vec<String>, ApiError> {
+        Ok(self.list(&format!("filter.{name}"))?.unwrap_or_default())
+    }
+
+    /// Refuses filters other than these. Source: docs/reference/rest.md § 0.7.
+    pub(in crate::api) fn only_filters(&self, known: &[&str]) -> Result<(), ApiError> {
+        let unknown = self
+            .values
+            .keys()
+            .filter_map(|name| name.strip_prefix("filter."));
+        match unknown.into_iter().find(|name| !known.contains(name)) {
+            Some(name) => Err(ApiError::bad_request(format!(
+                "there is no filter `{name}`; there are {known:?}"
+            ))),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+impl Args {
+    pub(in crate::api) fn from_query(query: &str) -> Self {
+        let mut args = Self::default();
+        args.add_query(query).unwrap();
+        args
+    }
+}

@@ -1,0 +1,265 @@
+//! Who may speak to the API.
+//!
+//! With a token configured, every request shows it. Without one the server listens on loopback only; then requests must
+//! be meant for it: a page of another origin, or a name that somebody pointed at 127.0.0.1, is refused.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+use subtle::ConstantTimeEq;
+use warp::http::header::{AUTHORIZATION, HOST, ORIGIN};
+use warp::http::{HeaderMap, HeaderName, StatusCode};
+use warp::{Filter, Rejection};
+
+use crate::api::http::body;
+use crate::api::http::connection::Connection;
+use crate::api::http::error::{ApiError, Refusal};
+use crate::api::http::throttle::{Throttle, Turn};
+use crate::app::App;
+use crate::observe::LineLimit;
+
+/// Wrong tokens, in the log.
+static WRONG_TOKENS: LineLimit = LineLimit::new(10, Duration::from_secs(60));
+
+/// Passes on requests that may go on.
+pub(in crate::api) fn check(app: App) -> impl Filter<Extract = (), Error = Rejection> + Clone {
+    let throttle = Arc::new(Throttle::default());
+    warp::header::headers_cloned()
+        .and(body::connection())
+        .and_then(
+            move |headers: HeaderMap, connection: Option<Arc<Connection>>| {
+                let (throttle, token) = (Arc::clone(&throttle), app.api_token.clone());
+                async move {
+                    let verdict = match token {
+                        Some(token) => {
+                            check_client(&headers, &token, connection.as_ref(), &throttle).await
+                        }
+                        None => check_local(&headers),
+                    };
+                    verdict.map_err(|error| warp::reject::custom(Refusal::from(error)))
+                }
+            },
+        )
+        .untuple_one()
+}
+
+/// Looks at the token when it is its client's turn. A connection that has shown the right one need not wait: through a
+/// reverse proxy, all clients have one address.
+async fn check_client(
+    headers: &HeaderMap,
+    token: &str,
+    connection: Option<&Arc<Connection>>,
+    throttle: &Throttle,
+) -> Result<(), ApiError> {
+    let client = body::client(connection);
+    let is_trusted = connection.is_some_and(|connection| connection.is_trusted.load(Relaxed));
+    let is_shown = headers.contains_key(AUTHORIZATION);
+    if is_shown && !is_trusted {
+        wait_for_turn(client, connection, throttle).await?;
+    }
+    let verdict = check_token(headers, token);
+    if let Some(connection) = connection {
+        connection.is_trusted.store(verdict.is_ok(), Relaxed);
+    }
+    match &verdict {
+        Ok(()) if !is_trusted => throttle.right(client),
+        Err(_) if is_shown => {
+            throttle.wrong(client, Instant::now());
+            if let Some(n_left_out) = WRONG_TOKENS.permit() {
+                tracing::warn!(%client, n_left_out, "a request showed a wrong token");
+            }
+        }
+        _ => {}
+    }
+    verdict
+}
+
+/// Says how many lines about wrong tokens were left out, when no later line has said it.
+pub(in crate::api) fn tell_left_out() {
+    if let Some(n_left_out) = WRONG_TOKENS.left_out() {
+        tracing::warn!(n_left_out, "more requests showed wrong tokens");
+    }
+}
+
+async fn wait_for_turn(
+    client: IpAddr,
+    connection: Option<&Arc<Connection>>,
+    throttle: &Throttle,
+) -> Result<(), ApiError> {
+    match throttle.turn(client, Instant::now()) {
+        Turn::Go => Ok(()),
+        Turn::Wait(wait) => {
+            if let Some(connection) = connection {
+                connection.delayed(true);
+            }
+            tokio::time::sleep(wait).await;
+            if let Some(connection) = connection {
+                connection.delayed(false);
+            }
+            Ok(())
+        }
+        Turn::Refuse => Err(ApiError::with_status(
+            StatusCode::TOO_MANY_REQUESTS,
+            "too many wrong tokens came from this address; wait 15 seconds, then show the right one",
+        )),
+    }
+}
+
+fn check_token(headers: &HeaderMap, token: &str) -> Result<(), ApiError> {
+    let shown = headers
+        .get(AUTHORIZATION)
+        .and_then(|value| value.as_bytes().strip_prefix(b"Bearer "));
+    match shown {
+        None => Err(ApiError::unauthorized()),
+        Some(shown) if digest(shown).ct_eq(&digest(token.as_bytes())).into() => Ok(()),
+        Some(_) => Err(ApiError::forbidden("the token is not valid")),
+    }
+}
+
+/// Of equal length whatever was shown.
+fn digest(bytes: &[u8]) -> [u8; 32] {
+    use sha2::{Digest, Sha256};
+    Sha256::digest(bytes).into()
+}
+
+const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+
+fn check_local(headers: &HeaderMap) -> Result<(), ApiError> {
+    let text = |name: HeaderName| {
+        headers
+            .get(name)
+            .map(|value: &warp::http::HeaderValue| value.to_str().unwrap_or("?"))
+    };
+    let refuse = |message: &str| {
+        let hint = "configure `api_token` to serve other names or pages";
+        Err(ApiError::with_status(
+            StatusCode::FORBIDDEN,
+            format!("Access denied: {message}; {hint}"),
+        ))
+    };
+    let Some(host) = text(HOST) else {
+        return Ok(());
+    };
+    if !is_loopback(host) {
+        return refuse("the server without a token answers only to localhost");
+    }
+    // A GET for an image has no origin, but browsers say where it comes from.
+    if let Some("cross-site" | "same-site") = text(SEC_FETCH_SITE) {
+        return refuse("the request comes from a page of another origin");
+    }
+    match text(ORIGIN) {
+        Some(origin)
+            if origin
+                .split_once("://")
+                .is_none_or(|(_, origin)| !origin.eq_ignore_ascii_case(host)) =>
+        {
+            refuse("the request comes from a page of another origin")
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whether a `Host` header names this machine.
+fn is_loopback(host: &str) -> bool {
+    let name = match host.strip_prefix('[') {
+        Some(rest) => rest.split(']').next().unwrap_or_default(),
+        None => host.rsplit_once(':').map_or(host, |(name, _)| name),
+    };
+    name.eq_ignore_ascii_case("localhost")
+        || name
+            .parse::<std::net::IpAddr>()
+            .is_ok_and(|ip| ip.is_loopback())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::api::http::guard::{check_local, check_token, is_loopback};
+    use warp::http::{HeaderMap, HeaderName};
+
+    fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
+        pairs
+            .iter()
+            .map(|(name, value)| (HeaderName::from_static(name), value.parse().unwrap()))
+            .collect()
+    }
+
+    #[test]
+    fn names_of_this_machine_are_told_from_others() {
+        for host in [
+            "localhost",
+            "localhost:8888",
+            "127.0.0.1:8888",
+            "127.9.9.9",
+            "[::1]:8888",
+        ] {
+            assert!(is_loopback(host), "{host}");
+        }
+        for host in [
+            "example.org:8888",
+            "127.0.0.1.example.org",
+            "10.0.0.1",
+            "[::2]:1",
+            "",
+            "localhost.evil:80",
+        ] {
+            assert!(!is_loopback(host), "{host}");
+        }
+    }
+
+    /// Input: requests of pages of another origin, or for another name that leads here (security.md § 3 no. 12). Answer: 403.
+    #[test]
+    fn pages_of_other_origins_are_refused_without_a_token() {
+        assert!(check_local(&headers(&[("host", "localhost:1")])).is_ok());
+        assert!(
+            check_local(&headers(&[
+                ("host", "localhost:1"),
+                ("origin", "http://localhost:1")
+            ]))
+            .is_ok()
+        );
+        assert!(
+            check_local(&headers(&[
+                ("host", "localhost:1"),
+                ("origin", "https://evil.example")
+            ]))
+            .is_err()
+        );
+        assert!(check_local(&headers(&[("host", "localhost:1"), ("origin", "null")])).is_err());
+        assert!(check_local(&headers(&[("host", "evil.example")])).is_err());
+        for (site, is_ok) in [
+            ("cross-site", false),
+            ("same-site", false),
+            ("same-origin", true),
+            ("none", true),
+        ] {
+            let headers = headers(&[("host", "localhost:1"), ("sec-fetch-site", site)]);
+            assert_eq!(check_local(&headers).is_ok(), is_ok, "{site}");
+        }
+    }
+
+    #[test]
+    fn a_token_is_compared_whole() {
+        let token = "0123456789abcdef";
+        assert!(
+            check_token(
+                &headers(&[("authorization", "Bearer 0123456789abcdef")]),
+                token
+            )
+            .is_ok()
+        );
+        for bad in [
+            "Bearer 0123456789abcde",
+            "Bearer ",
+            "Basic 0123456789abcdef",
+            "0123456789abcdef",
+        ] {
+            assert!(
+                check_token(&headers(&[("authorization", bad)]), token).is_err(),
+                "{bad}"
+            );
+        }
+        assert!(check_token(&headers(&[]), token).is_err());
+    }
+}

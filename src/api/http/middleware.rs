@@ -1,0 +1,156 @@
+//! What each request passes before and after the routes: its head is checked, and its answer accounted for.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use hyper::body::{Body, Frame, Incoming, SizeHint};
+use hyper::service::Service;
+use warp::http::{HeaderMap, HeaderValue, Request, Response, Version, header};
+use warp::reply::Response as Reply;
+
+use crate::api::http::body::{Quota, announced, busy};
+use crate::api::http::connection::{Answering, Connection, Head};
+use crate::api::http::error::ApiError;
+
+/// Answers that are made and not yet read by their clients, in memory.
+static ANSWERS: Quota = Quota::new(512 << 20);
+/// Smaller ones are not counted: they fit what the kernel keeps for a connection.
+const LARGE_ANSWER: u64 = 64 << 10;
+
+/// All routes, as hyper calls them.
+pub(in crate::api) trait Routes:
+    Service<Request<Incoming>, Response = Reply, Error = Infallible>
+{
+}
+
+impl<S: Service<Request<Incoming>, Response = Reply, Error = Infallible>> Routes for S {}
+
+/// The routes for the requests of one connection.
+pub(in crate::api) struct Guarded<S> {
+    routes: S,
+    connection: Arc<Connection>,
+}
+
+impl<S> Guarded<S> {
+    pub(in crate::api) fn new(routes: S, connection: Arc<Connection>) -> Self {
+        Self { routes, connection }
+    }
+}
+
+impl<S: Routes> Service<Request<Incoming>> for Guarded<S>
+where
+    S::Future: Send + 'static,
+{
+    type Response = Response<Answer>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
+
+    fn call(&self, mut request: Request<Incoming>) -> Self::Future {
+        let connection = Arc::clone(&self.connection);
+        let is_chunked = request.headers().contains_key(header::TRANSFER_ENCODING);
+        let n_announced = announced(request.headers()).unwrap_or(0) as u64;
+        let head = connection.begin(if is_chunked { u64::MAX } else { n_announced });
+        let answering = Answering(Arc::clone(&connection));
+        if let Err(error) = check(head, request.version(), request.headers()) {
+            let reply = error.into_reply();
+            return Box::pin(async move { Ok(finish(reply, answering, true)) });
+        }
+        request.extensions_mut().insert(Arc::clone(&connection));
+        let reply = self.routes.call(request);
+        Box::pin(async move {
+            let reply = match reply.await {
+                Ok(reply) => account(reply, &connection),
+                Err(never) => match never {},
+            };
+            // Where the next request begins is not known behind chunks, and nobody looked at what came too early.
+            let is_last = is_chunked || connection.is_ahead();
+            Ok(finish(reply, answering, is_last))
+        })
+    }
+}
+
+/// Refuses heads that two readers may understand differently.
+fn check(head: Head, version: Version, headers: &HeaderMap) -> Result<(), ApiError> {
+    match head {
+        Head::Good => {}
+        Head::BareLf => {
+            let message = "the lines of the head must end in CR and LF";
+            return Err(ApiError::bad_request(message));
+        }
+        Head::Early => {
+            let message = "it was sent before the answer to the request before it; wait for that";
+            return Err(ApiError::bad_request(message));
+        }
+    }
+    let n_hosts = headers.get_all(header::HOST).iter().count();
+    if n_hosts > 1 || (n_hosts == 0 && version == Version::HTTP_11) {
+        let message = format!("there must be one Host header, not {n_hosts}");
+        return Err(ApiError::bad_request(message));
+    }
+    Ok(())
+}
+
+/// Takes the memory of a large answer from the quota of them all.
+fn account(reply: Reply, connection: &Connection) -> Reply {
+    let n_bytes = match reply.body().size_hint().exact() {
+        Some(n_bytes) if n_bytes > LARGE_ANSWER => n_bytes,
+        _ => return reply,
+    };
+    let mut share = ANSWERS.share();
+    if !share.grow(usize::try_from(n_bytes).unwrap_or(usize::MAX)) {
+        return busy("too many large answers are not read yet").into_reply();
+    }
+    connection.hold_answer(share);
+    reply
+}
+
+fn finish(mut reply: Reply, answering: Answering, is_last: bool) -> Response<Answer> {
+    if is_last {
+        let close = HeaderValue::from_static("close");
+        reply.headers_mut().insert(header::CONNECTION, close);
+    }
+    reply.map(|body| Answer {
+        body: Box::pin(body),
+        _answering: answering,
+    })
+}
+
+type ReplyBody = <Response<Reply> as BodyOf>::Body;
+
+/// Names the type of a reply's body, which warp does not.
+trait BodyOf {
+    type Body;
+}
+
+impl<B> BodyOf for Response<Response<B>> {
+    type Body = B;
+}
+
+/// The body of an answer. When it is dropped, all of it is made.
+pub(in crate::api) struct Answer {
+    body: Pin<Box<ReplyBody>>,
+    _answering: Answering,
+}
+
+impl Body for Answer {
+    type Data = bytes::Bytes;
+    type Error = warp::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
+        self.body.as_mut().poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

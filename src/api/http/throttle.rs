@@ -1,0 +1,147 @@
+//! How often an address may try tokens: after wrong ones it waits.
+//!
+//! An address that shows a wrong token gets an entry: the moment until which its tries are paid for. Each try while it has
+//! one costs `INTERVAL`, and again if its token is wrong; a right one gets its cost back. Some tries may be made in advance (`BURST`), more
+//! have to wait, and those that would wait longer than `PATIENCE` are refused without a look at their token, so that trying
+//! on many connections at once is no faster. Other addresses notice nothing. There are at most `MAX_ADDRESSES` entries; the
+//! one that is soonest over goes when there are more: who has thousands of addresses is slowed down less, and still keeps
+//! nobody out.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Between two tries of an address: 2 a second.
+const INTERVAL: Duration = Duration::from_millis(500);
+/// So many tries need not wait, for whoever mistypes.
+const BURST: u32 = 5;
+/// Longer than this nobody waits; it is refused.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// After wrong tokens an address is free again after so long at the latest.
+const MAX_DEBT: Duration = Duration::from_secs(15);
+const MAX_ADDRESSES: usize = 4096;
+
+/// The addresses that have shown wrong tokens.
+#[derive(Debug, Default)]
+pub(in crate::api) struct Throttle {
+    /// So that nothing is locked while all is well.
+    is_used: AtomicBool,
+    paid_until: Mutex<HashMap<IpAddr, Instant>>,
+}
+
+/// What a try has to do.
+#[derive(Debug, PartialEq, Eq)]
+pub(in crate::api) enum Turn {
+    Go,
+    Wait(Duration),
+    Refuse,
+}
+
+impl Throttle {
+    /// Before a token is looked at.
+    pub(in crate::api) fn turn(&self, address: IpAddr, now: Instant) -> Turn {
+        if !self.is_used.load(Relaxed) {
+            return Turn::Go;
+        }
+        let mut entries = self.locked();
+        let Some(paid_until) = entries.get_mut(&address) else {
+            return Turn::Go;
+        };
+        let debt = paid_until.saturating_duration_since(now);
+        if debt.is_zero() {
+            entries.remove(&address);
+            self.is_used.store(!entries.is_empty(), Relaxed);
+            return Turn::Go;
+        }
+        let wait = debt.saturating_sub(INTERVAL * BURST);
+        if wait > PATIENCE {
+            return Turn::Refuse;
+        }
+        *paid_until += INTERVAL;
+        if wait.is_zero() {
+            Turn::Go
+        } else {
+            Turn::Wait(wait)
+        }
+    }
+
+    /// The token was right.
+    pub(in crate::api) fn right(&self, address: IpAddr) {
+        if !self.is_used.load(Relaxed) {
+            return;
+        }
+        if let Some(paid_until) = self.locked().get_mut(&address) {
+            *paid_until = paid_until.checked_sub(INTERVAL).unwrap_or(*paid_until);
+        }
+    }
+
+    /// The token was wrong.
+    pub(in crate::api) fn wrong(&self, address: IpAddr, now: Instant) {
+        let mut entries = self.locked();
+        if !entries.contains_key(&address) && entries.len() >= MAX_ADDRESSES {
+            let soonest = entries.iter().min_by_key(|(_, paid_until)| **paid_until);
+            if let Some((&soonest, _)) = soonest {
+                entries.remove(&soonest);
+            }
+        }
+        let paid_until = entries.entry(address).or_insert(now);
+        *paid_until = (*paid_until).max(now) + INTERVAL;
+        *paid_until = (*paid_until).min(now + MAX_DEBT);
+        self.is_used.store(true, Relaxed);
+    }
+
+    fn locked(&self) -> MutexGuard<'_, HashMap<IpAddr, Instant>> {
+        self.paid_until
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::api::http::throttle::*;
+
+    fn ip(n: u32) -> IpAddr {
+        IpAddr::V4(n.into())
+    }
+
+    /// Input: wrong tokens from one address, or from 100 000 (security.md § 3 no. 36). Answer: each such address waits or is refused for some seconds; others, and it afterwards, are heard at once.
+    #[test]
+    fn only_addresses_with_wrong_tokens_wait_and_not_for_ever() {
+        let throttle = Throttle::default();
+        let now = Instant::now();
+        let mut n_tried = 0;
+        for _ in 0..1000 {
+            match throttle.turn(ip(1), now) {
+                Turn::Refuse => {}
+                Turn::Go | Turn::Wait(_) => {
+                    n_tried += 1;
+                    throttle.wrong(ip(1), now);
+                }
+            }
+        }
+        assert!((5..15).contains(&n_tried), "{n_tried}");
+        assert_eq!(throttle.turn(ip(1), now), Turn::Refuse);
+        assert_eq!(throttle.turn(ip(2), now), Turn::Go);
+        for n in 10..100_000 {
+            throttle.wrong(ip(n), now);
+        }
+        assert!(throttle.locked().len() <= MAX_ADDRESSES);
+        assert_eq!(throttle.turn(ip(3), now), Turn::Go);
+        let later = now + MAX_DEBT + INTERVAL * 40;
+        assert_eq!(throttle.turn(ip(1), later), Turn::Go);
+    }
+
+    #[test]
+    fn right_tokens_cost_nothing() {
+        let throttle = Throttle::default();
+        let now = Instant::now();
+        throttle.wrong(ip(1), now);
+        for _ in 0..100 {
+            assert_eq!(throttle.turn(ip(1), now), Turn::Go);
+            throttle.right(ip(1));
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! Projects. Source: docs/reference/rest.md § 1.1.
+
+use serde_json::{Value, json};
+use warp::{Filter, filters::BoxedFilter};
+
+use crate::api::http::args::{self, Args, Segment};
+use crate::api::http::error::ApiError;
+use crate::api::{Answer, Body, answer, wire, with};
+use crate::app::App;
+use crate::domain::ProjectId;
+use crate::store::Project;
+
+pub(in crate::api) fn routes(app: &App) -> BoxedFilter<(Body,)> {
+    let all = warp::path!("api" / "v2" / "project");
+    let one = warp::path!("api" / "v2" / "project" / Segment);
+    let list = all
+        .and(warp::get())
+        .and(with(app))
+        .and(args::query())
+        .then(|app, args| answer(list(app, args)));
+    let create = all
+        .and(warp::put())
+        .and(with(app))
+        .and(args::body())
+        .then(|app, args| answer(create(app, args)));
+    let get = one
+        .and(warp::get())
+        .and(with(app))
+        .and(args::query())
+        .then(|id, app, args| answer(get(id, app, args)));
+    let changed = one.and(warp::post()).and(with(app)).and(args::body());
+    let changed = changed.then(|id, app, args| answer(modify(id, app, args)));
+    let delete = one
+        .and(warp::delete())
+        .and(with(app))
+        .then(|id, app| answer(delete(id, app)));
+    list.or(create)
+        .unify()
+        .or(get)
+        .unify()
+        .or(changed)
+        .unify()
+        .or(delete)
+        .unify()
+        .boxed()
+}
+
+pub(in crate::api) fn project_id(segment: &Segment) -> Result<ProjectId, ApiError> {
+    segment
+        .0
+        .parse()
+        .map_err(|_| ApiError::bad_request(format!("`{}` is no project id", segment.0)))
+}
+
+async fn shape(app: &App, project: &Project, details: bool) -> Result<Value, ApiError> {
+    let environments = app.store.environment_list().await?;
+    let own = environments
+        .iter()
+        .filter(|environment| environment.project_id == project.id);
+    let mut shapes = Vec::new();
+    for environment in own {
+        let settings = if details {
+            Some(app.store.settings_fetch(environment.id).await?)
+        } else {
+            None
+        };
+        shapes.push(wire::environment(
+            environment,
+            settings.as_ref(),
+            crate::api::environments::failure(app, environment.id),
+        ));
+    }
+    Ok(json!({"id": project.id, "name": project.name, "environments": shapes}))
+}
+
+async fn list(app: App, args: Args) -> Result<Answer, ApiError> {
+    let details = args.flag("environment_details", false)?;
+    let mut shapes = Vec::new();
+    for project in app.store.project_list().await? {
+        shapes.push(shape(&app, &project, details).await?);
+    }
+    Ok(Answer::Data(Value::Array(shapes)))
+}
+
+async fn create(app: App, args: Args) -> Result<Answer, ApiError> {
+    let name = args.required("name")?;
+    if name.trim().is_empty() || name.len() > 255 {
+        return Err(ApiError::bad_request(
+            "a project's name has 1 to 255 characters",
+        ));
+    }
+    let id = args
+        .parsed("project_id")?
+        .unwrap_or_else(ProjectId::generate);
+    let project = app.store.project_create(id, &name).await?;
+    Ok(Answer::Data(shape(&app, &project, false).await?))
+}
+
+async fn get(id: Segment, app: App, args: Args) -> Result<Answer, ApiError> {
+    let id = project_id(&id)?;
+    let project = app
+        .store
+        .project_fetch(id)
+        .await?
+        .ok_or_else(|| ApiError::not_found(format!("project {id}")))?;
+    Ok(Answer::Data(
+        shape(&app, &project, args.flag("environment_details", false)?).await?,
+    ))
+}
+
+async fn modify(id: Segment, app: App, args: Args) -> Result<Answer, ApiError> {
+    let (id, name) = (project_id(&id)?, args.required("name")?);
+    app.store.project_rename(id, &name).await?;
+    Ok(Answer::Data(
+        shape(&app, &Project { id, name }, false).await?,
+    ))
+}
+
+async fn delete(id: Segment, app: App) -> Result<Answer, ApiError> {
+    let id = project_id(&id)?;
+    let environments = app.store.environment_list().await?;
+    let own: Vec<_> = environments
+        .into_iter()
+        .filter(|environment| environment.project_id == id)
+        .collect();
+    for environment in &own {
+        crate::api::environments::refuse_protected(&app, environment.id).await?;
+    }
+    for environment in &own {
+        app.environment_stop(environment.id).await;
+        app.store.environment_delete(environment.id).await?;
+    }
+    if app.store.project_delete(id).await? {
+        Ok(Answer::Empty)
+    } else {
+        Err(ApiError::not_found(format!("project {id}")))
+    }
+}

@@ -1,0 +1,307 @@
+//! What the API and the command line reach the server by, and the loops of its environments.
+
+pub(crate) mod fuzzing;
+mod hooks;
+mod refused;
+
+pub use hooks::Hooks;
+pub use refused::EnvironmentProblem;
+pub(crate) use refused::{Entry, RefusedEnvironments};
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::compile::{self, Access, Compiler, Grant, Pool, Proxy, SecretVariables, Source};
+use crate::deploy::{self, Engine};
+use crate::domain::chain;
+use crate::domain::{EnvironmentId, FactTimes, Timestamp, WakeHandle};
+use crate::files::{self, Files};
+use crate::forge::Forge;
+use crate::git::{Credentials, Reach, RepositoryRules};
+use crate::observe::Bus;
+use crate::store::{Environment, Store};
+use crate::watch;
+
+/// How long an environment waits for its Python environment before it starts.
+const RESTORE_PATIENCE: Duration = Duration::from_secs(30);
+/// How often a local repository is looked at beside the file events.
+const LOCAL_POLL: Duration = Duration::from_secs(10);
+const DEFAULT_POLL: Duration = Duration::from_secs(60);
+
+/// A webhook that may be called.
+#[derive(Clone)]
+pub struct Hook {
+    pub environment: EnvironmentId,
+    pub forge: Forge,
+    pub secret: Vec<u8>,
+    /// Only pushes to it count; `None`: all do.
+    pub branch: Option<String>,
+}
+
+/// What the API and the command line reach the server by.
+#[derive(Clone)]
+pub struct App {
+    pub store: Store,
+    pub bus: Bus,
+    pub hooks: Arc<Hooks>,
+    pub api_token: Option<Arc<str>>,
+    pub started: Timestamp,
+    pub facts: FactTimes,
+    /// What repositories may be set over the API.
+    pub repositories: RepositoryRules,
+    pub(crate) running: Arc<Mutex<HashMap<EnvironmentId, Running>>>,
+    /// Held while loops are started or stopped, so that an environment never has two.
+    pub(crate) lifecycle: Arc<tokio::sync::Mutex<()>>,
+    pub(crate) pool: Pool,
+    pub(crate) data: PathBuf,
+    pub(crate) shutdown: CancellationToken,
+    pub(crate) looks: Arc<Mutex<HashMap<EnvironmentId, Arc<RepositoryAccess>>>>,
+    pub(crate) refused: RefusedEnvironments,
+    /// What stands for secrets in the store is made with it.
+    pub(crate) digest_key: [u8; 32],
+    pub(crate) checkouts: Arc<tokio::sync::RwLock<()>>,
+}
+
+/// How an environment of the configuration looks at its repository.
+pub(crate) struct RepositoryAccess {
+    /// The credentials are for this one, and for no other that somebody may set later.
+    pub(crate) repo_url: String,
+    pub(crate) poll: Duration,
+    pub(crate) watch: bool,
+    pub(crate) credentials: Credentials,
+    /// As the credentials: for this repository only.
+    pub(crate) secrets: SecretVariables,
+    /// Hosts that its compiles may reach.
+    pub(crate) network: Vec<Grant>,
+}
+
+pub(crate) struct Running {
+    engine: Engine,
+    compiler: Compiler,
+    stop: CancellationToken,
+    tasks: Vec<JoinHandle<()>>,
+}
+
+impl Running {
+    pub(crate) async fn stop(self, id: EnvironmentId) {
+        self.stop.cancel();
+        self.engine.stop().await;
+        for task in self.tasks {
+            if let Err(error) = task.await {
+                tracing::error!(environment.id = %id, %error, "a loop of the environment ended badly");
+            }
+        }
+    }
+}
+
+impl App {
+    pub fn engine(&self, id: EnvironmentId) -> Option<Engine> {
+        self.locked().get(&id).map(|running| running.engine.clone())
+    }
+
+    pub fn compiler(&self, id: EnvironmentId) -> Option<Compiler> {
+        self.locked()
+            .get(&id)
+            .map(|running| running.compiler.clone())
+    }
+
+    /// Cancelled when the server stops.
+    pub fn stop_signal(&self) -> CancellationToken {
+        self.shutdown.clone()
+    }
+
+    pub fn data(&self) -> &Path {
+        &self.data
+    }
+
+    pub fn files(&self) -> Files {
+        Files::new(self.data.join(files::FOLDER))
+    }
+
+    /// Tells both loops of an environment to look at the store.
+    pub fn wake(&self, id: EnvironmentId) {
+        if let Some(running) = self.locked().get(&id) {
+            running.engine.wake();
+            running.compiler.wake();
+        }
+    }
+
+    pub(crate) fn set_looks(&self, id: EnvironmentId, looks: RepositoryAccess) {
+        let mut all = self.looks.lock().unwrap_or_else(PoisonError::into_inner);
+        all.insert(id, Arc::new(looks));
+    }
+
+    /// How an environment looks at this repository, if it is the one of the configuration.
+    fn looks(&self, id: EnvironmentId, repo_url: &str) -> Option<Arc<RepositoryAccess>> {
+        let all = self.looks.lock().unwrap_or_else(PoisonError::into_inner);
+        let looks = all.get(&id).filter(|looks| looks.repo_url == repo_url);
+        looks.cloned()
+    }
+
+    /// What hosts the repository of an environment may be at. Whose repository the configuration does not name, it is from
+    /// the API.
+    fn reach(&self, id: EnvironmentId, repo_url: &str) -> Reach {
+        match self.looks(id, repo_url) {
+            Some(_) => Reach::Any,
+            None => self.repositories.reach(),
+        }
+    }
+
+    /// Starts the loops of an environment; nothing if they run, or if it cannot run.
+    pub async fn environment_start(&self, environment: &Environment) {
+        let id = environment.id;
+        let _lifecycle = self.lifecycle.lock().await;
+        if self.locked().contains_key(&id)
+            || self.shutdown.is_cancelled()
+            || self.trouble(id).is_some()
+        {
+            return;
+        }
+        let stop = self.shutdown.child_token();
+        let recompile = Arc::new(tokio::sync::Notify::new());
+        let options = deploy::Options {
+            recompile: Arc::clone(&recompile),
+            environment: id,
+            store: self.store.clone(),
+            bus: self.bus.clone(),
+            python: self.pool.python().cloned(),
+            shutdown: stop.clone(),
+            facts: self.facts,
+        };
+        let source =
+            Source::from_stored(&environment.repo_url, &environment.repo_branch, &self.data).ok();
+        let local = source
+            .as_ref()
+            .and_then(|source| source.local().map(Path::to_owned));
+        let looks = self.looks(id, &environment.repo_url);
+        let reach = self.reach(id, &environment.repo_url);
+        let looks = looks.unwrap_or_else(|| {
+            Arc::new(RepositoryAccess {
+                repo_url: environment.repo_url.clone(),
+                poll: if local.is_some() {
+                    LOCAL_POLL
+                } else {
+                    DEFAULT_POLL
+                },
+                watch: true,
+                credentials: Credentials::default(),
+                secrets: SecretVariables::default(),
+                network: Vec::new(),
+            })
+        });
+        // Before anything runs: executors need the environment of the version in force, and a cache may have been wiped.
+        // An index that does not answer holds up nothing else; what needs the environment is tried again.
+        let mut restoring = tokio::spawn(self.clone().restore(environment.clone(), stop.clone()));
+        let _ = tokio::time::timeout(RESTORE_PATIENCE, &mut restoring).await;
+        let (engine, engine_task) = Engine::start(options);
+        let (compiler, compiler_task) = Compiler::start(compile::Options {
+            environment: id,
+            store: self.store.clone(),
+            bus: self.bus.clone(),
+            pool: self.pool.clone(),
+            engine: WakeHandle::new({
+                let engine = engine.clone();
+                move || engine.wake()
+            }),
+            data: self.data.clone(),
+            poll: looks.poll,
+            credentials: looks.credentials.clone(),
+            secrets: looks.secrets.clone(),
+            proxy: proxy(id, &looks.network, &stop).await,
+            reach,
+            fact_expire: self.facts.expire,
+            checkouts: Arc::clone(&self.checkouts),
+            shutdown: stop.clone(),
+        });
+        let mut tasks = vec![engine_task, compiler_task];
+        if !restoring.is_finished() {
+            tasks.push(restoring);
+        }
+        let (woken, ended) = (compiler.clone(), stop.clone());
+        tasks.push(tokio::spawn(async move {
+            loop {
+                tokio::select! {
+                    () = recompile.notified() => woken.wake(),
+                    () = ended.cancelled() => return,
+                }
+            }
+        }));
+        if let Some(path) = local.filter(|_| looks.watch) {
+            tasks.push(tokio::spawn(watch::local::watch(
+                path,
+                id,
+                self.store.clone(),
+                WakeHandle::new({
+                    let compiler = compiler.clone();
+                    move || compiler.wake()
+                }),
+                stop.clone(),
+            )));
+        }
+        if let Err(error) = self
+            .store
+            .look_request(id, "start", "Compile triggered by the start of the server")
+            .await
+        {
+            tracing::error!(environment.id = %id, error = chain(&error), "cannot note the start");
+        }
+        compiler.wake();
+        self.locked().insert(
+            id,
+            Running {
+                engine,
+                compiler,
+                stop,
+                tasks,
+            },
+        );
+    }
+
+    async fn restore(self, environment: Environment, stop: CancellationToken) {
+        let _in_use = self.checkouts.read().await;
+        let reach = self.reach(environment.id, &environment.repo_url);
+        tokio::select! {
+            () = compile::restore_modules(&self.store, &environment, &self.data, &self.pool, reach) => {}
+            () = stop.cancelled() => {}
+        }
+    }
+
+    /// Stops the loops of an environment and waits for them.
+    pub async fn environment_stop(&self, id: EnvironmentId) {
+        let _lifecycle = self.lifecycle.lock().await;
+        let Some(running) = self.locked().remove(&id) else {
+            return;
+        };
+        running.stop(id).await;
+    }
+
+    pub(crate) fn locked(&self) -> std::sync::MutexGuard<'_, HashMap<EnvironmentId, Running>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The proxy of an environment whose compiles may reach hosts.
+async fn proxy(id: EnvironmentId, grants: &[Grant], stop: &CancellationToken) -> Option<Proxy> {
+    if grants.is_empty() {
+        return None;
+    }
+    if crate::sandbox::support().landlock < crate::sandbox::PROXY_LANDLOCK {
+        tracing::error!(
+            environment.id = %id,
+            "`network` grants hosts, but this kernel has no Landlock 4 to hold compiles to them: they reach none"
+        );
+        return None;
+    }
+    match Proxy::start(Access::Only(grants.to_vec()), stop.clone()).await {
+        Ok(proxy) => Some(proxy),
+        Err(error) => {
+            tracing::error!(environment.id = %id, %error, "cannot start the proxy: compiles reach no host");
+            None
+        }
+    }
+}

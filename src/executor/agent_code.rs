@@ -1,0 +1,37 @@
+//! What of a version's Python code an agent gets: the modules that the types of its resources need.
+//! Source: docs/reference/deployment.md § 5.2.
+
+use std::path::PathBuf;
+
+use sha2::{Digest, Sha256};
+
+use crate::domain::{CodeModule, VersionCode};
+
+/// The Python code of an agent. Agents whose types need the same share it.
+#[derive(Debug, Default)]
+pub(crate) struct AgentCode {
+    /// The same for the same code.
+    pub(crate) key: String,
+    pub(crate) interpreter: Option<PathBuf>,
+    pub(crate) modules: Vec<CodeModule>,
+}
+
+impl AgentCode {
+    /// The code of those modules that are needed, by their names.
+    pub(crate) fn of(version: &VersionCode, is_needed: impl Fn(&str) -> bool) -> Self {
+        let modules = version.modules.iter();
+        let modules: Vec<CodeModule> = modules
+            .filter(|module| is_needed(&module.name))
+            .cloned()
+            .collect();
+        // Agents without Python code have no use for an environment of packages.
+        let interpreter = version.interpreter.clone();
+        let interpreter = interpreter.filter(|_| !modules.is_empty());
+        let text = serde_json::to_vec(&(&interpreter, &modules)).unwrap_or_default();
+        Self {
+            key: hex::encode(Sha256::digest(text)),
+            interpreter,
+            modules,
+        }
+    }
+}

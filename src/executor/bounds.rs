@@ -1,0 +1,77 @@
+//! How much of what a handler says is kept: a line, a run, a resource and day.
+//!
+//! Handlers are code of others. What they log, compare, tell and find goes through memory and into the database, so each
+//! part has a limit, and a mark where it was cut. The Python host cuts before it sends (`inmanta/agent/_bounds.py` has the
+//! same numbers), the executor process cuts what a host sent, and the server cuts what an executor sent. Cutting what was
+//! cut changes nothing.
+
+mod daily;
+mod lines;
+mod values;
+
+use steward_compiler::protocol::{HandlerOutcome, LogLine};
+
+pub(crate) use daily::Daily;
+pub use values::{
+    MAX_DEPTH, MAX_DISCOVERED, MAX_FACTS, check_fact, check_found, check_metadata, is_deep,
+    json_bytes,
+};
+
+/// Of one log line: its text and its arguments. A traceback of some hundred frames fits.
+pub const LINE_BYTES: usize = 16 << 10;
+/// Of the log lines of one run.
+pub const RUN_LINES: usize = 1000;
+/// Of the log lines of one run, and of its differences.
+pub const RUN_BYTES: usize = 1 << 20;
+/// Of the current or the desired value of an attribute, where they differ.
+const VALUE_BYTES: usize = 64 << 10;
+
+/// No frame of an executor or of a handler's host may be larger: a run that uses all its limits fits.
+pub const MAX_REPLY_BYTES: u32 = 16 << 20;
+
+/// What a run may leave behind.
+#[derive(Debug, Clone, Copy)]
+pub struct Share {
+    lines: usize,
+    line_bytes: usize,
+    /// Of all lines together, and of all differences together.
+    bytes: usize,
+    value_bytes: usize,
+    /// In words, for the mark.
+    limit: &'static str,
+}
+
+/// Of any run.
+pub const RUN: Share = Share {
+    lines: RUN_LINES,
+    line_bytes: LINE_BYTES,
+    bytes: RUN_BYTES,
+    value_bytes: VALUE_BYTES,
+    limit: "1000 lines and 1 MiB a run",
+};
+
+/// Cuts what is too much. Errors are kept before warnings, and these before the rest.
+pub fn bound(outcome: &mut HandlerOutcome, share: &Share) {
+    let mut notes = values::bound_changes(&mut outcome.changes, share);
+    notes.extend(values::bound_facts(&mut outcome.facts));
+    notes.extend(values::bound_discovered(&mut outcome.discovered));
+    values::cut(&mut outcome.status, values::WORD_BYTES);
+    values::cut(&mut outcome.change, values::WORD_BYTES);
+    // Before the last lines, which say what came of the run.
+    let place = outcome.logs.len().saturating_sub(1);
+    outcome.logs.splice(place..place, notes);
+    lines::bound(&mut outcome.logs, share);
+}
+
+/// The log lines of a run as they are stored: a JSON list.
+pub(crate) fn messages_json(logs: &[LogLine]) -> String {
+    let line = |line: &LogLine| {
+        serde_json::json!({
+            "level": line.level, "msg": line.msg, "args": [], "kwargs": line.kwargs, "timestamp_us": line.timestamp_us,
+        })
+    };
+    serde_json::Value::Array(logs.iter().map(line).collect()).to_string()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,254 @@
+//! The Python code of a version, laid out for its handlers: a folder with the contents of the file store, named by what is
+//! in it, so that versions with the same code share it and processes that have imported it.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest, Sha256};
+use steward_compiler::protocol::{BrokenModule, PythonFile, PythonModule};
+
+use crate::domain::EnvironmentId;
+use crate::domain::{CodeFile, CodeModule, Content};
+use crate::executor::protocol::Python;
+use crate::files::{self, Files};
+
+/// The Python code of a version.
+#[derive(Debug)]
+pub(crate) struct Code {
+    /// The same for the same content, wherever it lies.
+    pub(crate) key: String,
+    pub(crate) modules: Vec<PythonModule>,
+    /// Modules whose content cannot be had.
+    pub(crate) broken: Vec<BrokenModule>,
+    pub(crate) python: Option<Python>,
+    pub(crate) environment_id: EnvironmentId,
+    /// As it was announced.
+    announced: Vec<CodeModule>,
+}
+
+/// A module with the content of its files.
+struct Read<'a> {
+    module: &'a CodeModule,
+    contents: Vec<Vec<u8>>,
+}
+
+impl Code {
+    pub(crate) fn new(
+        announced: Vec<CodeModule>,
+        python: Option<Python>,
+        environment_id: EnvironmentId,
+    ) -> Self {
+        let store = python.as_ref().and_then(|python| python.files.clone());
+        let files = store.clone().map(Files::new);
+        let mut broken = Vec::new();
+        let mut whole = Vec::new();
+        for module in &announced {
+            match read(module, files.as_ref()) {
+                Ok(contents) => whole.push(Read { module, contents }),
+                Err(message) => broken.push(broken_module(&module.name, message)),
+            }
+        }
+        let of_files = digest(&whole);
+        // Beside the file store.
+        let directory = store.map(|store| store.with_file_name("code").join(&of_files));
+        let modules = whole.iter().filter_map(|read| match &directory {
+            None => Some(in_place(read.module)),
+            Some(directory) => lay_out(read, directory)
+                .map_err(|error| broken.push(broken_module(&read.module.name, error.to_string())))
+                .ok(),
+        });
+        let modules = modules.collect();
+        if let Some(directory) = &directory {
+            // It is in use: see `deploy::sweep`. A module without content has none.
+            let _ = files::touch(directory);
+        }
+        let mut key = of_files;
+        if let Some(python) = &python {
+            for path in [&python.interpreter, &python.package] {
+                key.push('\n');
+                key.push_str(&path.to_string_lossy());
+            }
+        }
+        Self {
+            key,
+            modules,
+            broken,
+            python,
+            environment_id,
+            announced,
+        }
+    }
+
+    /// The same once more, if it is not all there, but may be now.
+    pub(crate) fn again(&self) -> Option<Self> {
+        let is_good = self.broken.is_empty() && self.is_on_disk();
+        (!is_good).then(|| {
+            let announced = self.announced.clone();
+            Self::new(announced, self.python.clone(), self.environment_id)
+        })
+    }
+
+    /// Somebody may have cleared the folder.
+    pub(crate) fn is_on_disk(&self) -> bool {
+        let mut files = self.modules.iter().flat_map(|module| &module.files);
+        files.all(|file| Path::new(&file.path).exists())
+    }
+
+    /// The module of a resource type has Python code of its own, so its handlers win over native ones.
+    pub(crate) fn has_module_of(&self, resource_type: &str) -> bool {
+        let module = resource_type.split("::").next().unwrap_or_default();
+        let is_whole = self
+            .modules
+            .iter()
+            .any(|known| known.name == module && !known.files.is_empty());
+        is_whole || self.broken.iter().any(|broken| broken.module == module)
+    }
+}
+
+fn broken_module(name: &str, message: String) -> BrokenModule {
+    BrokenModule {
+        module: name.to_owned(),
+        message,
+        traceback: String::new(),
+    }
+}
+
+fn read(module: &CodeModule, files: Option<&Files>) -> Result<Vec<Vec<u8>>, String> {
+    let content = |file: &CodeFile| match &file.content {
+        Content::Path(path) => {
+            fs::read(path).map_err(|error| format!("{}: {error}", path.display()))
+        }
+        Content::Sha1(name) => files
+            .and_then(|files| files.get(name))
+            .ok_or_else(|| format!("{}: its code {name} is not in the file store", file.module)),
+    };
+    module.files.iter().map(content).collect()
+}
+
+fn digest(modules: &[Read<'_>]) -> String {
+    let mut sha = Sha256::new();
+    let mut add = |bytes: &[u8]| {
+        sha.update((bytes.len() as u64).to_be_bytes());
+        sha.update(bytes);
+    };
+    for Read { module, contents } in modules {
+        add(module.name.as_bytes());
+        for (file, content) in module.files.iter().zip(contents) {
+            add(file.module.as_bytes());
+            add(&[u8::from(file.package)]);
+            add(content);
+        }
+    }
+    hex::encode(&sha.finalize()[..16])
+}
+
+/// Where the file of a Python module is, below a directory of the import path.
+fn relative(file: &CodeFile) -> PathBuf {
+    let path: PathBuf = file.module.split('.').collect();
+    match file.package {
+        true => path.join("__init__.py"),
+        false => path.with_extension("py"),
+    }
+}
+
+/// Writes a module's files, unless they are there.
+fn lay_out(read: &Read<'_>, directory: &Path) -> io::Result<PythonModule> {
+    let mut files = Vec::new();
+    for (file, content) in read.module.files.iter().zip(&read.contents) {
+        let path = directory.join(relative(file));
+        // What is there may be cut off, or a handler's doing.
+        if fs::read(&path).ok().as_ref() != Some(content) {
+            let parent = path.parent().unwrap_or(directory);
+            files::make_private(parent)?;
+            let fresh = tempfile::Builder::new()
+                .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o600))
+                .tempfile_in(parent)?;
+            fs::write(fresh.path(), content)?;
+            fresh.persist(&path)?;
+        }
+        files.push(PythonFile {
+            module: file.module.clone(),
+            path: path.to_string_lossy().into_owned(),
+            package: file.package,
+        });
+    }
+    let root = directory.join("inmanta_plugins").join(&read.module.name);
+    Ok(PythonModule {
+        name: read.module.name.clone(),
+        root: root.to_string_lossy().into_owned(),
+        files,
+    })
+}
+
+/// A module whose files are where they are to be read.
+fn in_place(module: &CodeModule) -> PythonModule {
+    let files = module.files.iter().filter_map(|file| match &file.content {
+        Content::Path(path) => Some(PythonFile {
+            module: file.module.clone(),
+            path: path.to_string_lossy().into_owned(),
+            package: file.package,
+        }),
+        Content::Sha1(_) => None,
+    });
+    PythonModule {
+        name: module.name.clone(),
+        root: String::new(),
+        files: files.collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::executor::code_folder::*;
+
+    #[test]
+    fn code_lies_where_its_content_says_and_what_is_cut_off_is_mended() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Files::new(dir.path().join("files"));
+        let python = Python {
+            interpreter: "python3".into(),
+            package: "package".into(),
+            files: Some(dir.path().join("files")),
+        };
+        let module = |name: &str, content: String| CodeModule {
+            name: name.to_owned(),
+            files: vec![CodeFile {
+                module: format!("inmanta_plugins.{name}"),
+                package: true,
+                content: Content::Sha1(content),
+            }],
+        };
+        let announced = vec![
+            module("net", store.put(b"x = 1\n").unwrap()),
+            module("gone", "0".repeat(40)),
+        ];
+        let make = || {
+            Code::new(
+                announced.clone(),
+                Some(python.clone()),
+                EnvironmentId::generate(),
+            )
+        };
+        let code = make();
+        assert!(code.has_module_of("net::Row") && code.has_module_of("gone::Row"));
+        assert!(!code.has_module_of("other::Row"));
+        assert_eq!(code.broken[0].module, "gone");
+        let path = PathBuf::from(&code.modules[0].files[0].path);
+        assert!(path.starts_with(dir.path().join("code")));
+        assert!(path.ends_with("inmanta_plugins/net/__init__.py"));
+        fs::write(&path, "x =").unwrap();
+        assert_eq!(make().key, code.key);
+        assert_eq!(fs::read_to_string(&path).unwrap(), "x = 1\n");
+        // What was gone may have come back.
+        assert!(code.again().is_some());
+        let whole = Code::new(
+            announced[..1].to_vec(),
+            Some(python.clone()),
+            code.environment_id,
+        );
+        assert!(whole.again().is_none());
+        fs::remove_dir_all(dir.path().join("code")).unwrap();
+        assert!(whole.again().unwrap().is_on_disk());
+    }
+}

@@ -1,0 +1,368 @@
+//! Native handlers: read what is, compare with what shall be, change what differs.
+//!
+//! A handler reads, creates, updates and deletes one kind of resource on this host; the order of calls, the comparison,
+//! skipping, dry runs and logging are here, the same for all. Source: docs/reference/deployment.md § 5.5,
+//! docs/reference/python.md § 5.3 and § 5.4.
+
+mod directory;
+mod file;
+mod null;
+mod owner;
+mod replacement;
+mod run;
+mod symlink;
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Map, Value, json};
+use steward_compiler::protocol::{HandlerOutcome, LogLine};
+
+use crate::domain::{Change, HandlerStatus, Timestamp};
+use crate::executor::protocol::Task;
+
+type Attributes = Map<String, Value>;
+
+/// Why a handler could not do its work.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("cannot {action} {path}: {source}{}", hint(.source))]
+    Io {
+        action: &'static str,
+        path: String,
+        source: std::io::Error,
+    },
+    #[error("{0}")]
+    Failed(String),
+    /// Not now; tried again later without counting as broken.
+    #[error("{0}")]
+    Skip(String),
+}
+
+/// What a person can do about it.
+fn hint(error: &std::io::Error) -> String {
+    use std::io::ErrorKind;
+    let hint = match error.kind() {
+        ErrorKind::PermissionDenied => {
+            let user = rustix::process::geteuid();
+            return format!(
+                "; Steward runs as user {user}: give it the right, or run Steward as root"
+            );
+        }
+        ErrorKind::ReadOnlyFilesystem => "; mount it writable, or leave it out of the model",
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => "; make room there",
+        ErrorKind::NotADirectory => "; something above it is not a directory: remove that first",
+        ErrorKind::DirectoryNotEmpty => "; remove what is inside first",
+        ErrorKind::ResourceBusy => "; it is in use, perhaps as a mount point",
+        _ if error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error()) => {
+            "; symlinks above it lead in a circle: remove one of them"
+        }
+        _ => "",
+    };
+    hint.to_owned()
+}
+
+impl Error {
+    fn io(action: &'static str, path: &std::path::Path) -> impl FnOnce(std::io::Error) -> Self {
+        let path = path.display().to_string();
+        move |source| Self::Io {
+            action,
+            path,
+            source,
+        }
+    }
+}
+
+/// One kind of resource on this host.
+pub trait Handler: Sync {
+    /// The attributes as they are on the host, those that it manages; `None`: there is no such thing.
+    fn read(
+        &self,
+        context: &mut Context,
+        desired: &Attributes,
+    ) -> Result<Option<Attributes>, Error>;
+    fn create(&self, context: &mut Context, desired: &Attributes) -> Result<(), Error>;
+    fn update(
+        &self,
+        context: &mut Context,
+        desired: &Attributes,
+        changes: &Attributes,
+    ) -> Result<(), Error>;
+    fn delete(&self, context: &mut Context, desired: &Attributes) -> Result<(), Error>;
+    /// A dependency changed since the last success.
+    fn reload(&self, _context: &mut Context, _desired: &Attributes) -> Result<(), Error> {
+        Ok(())
+    }
+}
+
+/// The native handler of a resource type.
+pub fn native(resource_type: &str) -> Option<&'static dyn Handler> {
+    match resource_type {
+        "fs::File" => Some(&file::File),
+        "fs::Directory" => Some(&directory::Directory),
+        "fs::Symlink" => Some(&symlink::Symlink),
+        "exec::Run" => Some(&run::Run),
+        "std::testing::NullResource" => Some(&null::NullResource),
+        "std::AgentConfig" => Some(&null::AgentConfig),
+        _ => None,
+    }
+}
+
+/// What a run logs and finds.
+#[derive(Debug, Default)]
+pub struct Context {
+    logs: Vec<LogLine>,
+    changes: Attributes,
+    change: Option<Change>,
+    /// When the time of the run is over; `None`: never.
+    deadline: Option<Instant>,
+}
+
+impl Context {
+    pub fn debug(&mut self, message: &str) {
+        self.log("DEBUG", message);
+    }
+
+    pub fn info(&mut self, message: &str) {
+        self.log("INFO", message);
+    }
+
+    pub fn warning(&mut self, message: &str) {
+        self.log("WARNING", message);
+    }
+
+    pub fn error(&mut self, message: &str) {
+        self.log("ERROR", message);
+    }
+
+    /// What is left of the time of the run; `None`: it has no limit.
+    fn left(&self) -> Option<Duration> {
+        let deadline = self.deadline?;
+        Some(deadline.saturating_duration_since(Instant::now()))
+    }
+
+    fn log(&mut self, level: &str, message: &str) {
+        let timestamp_us = Timestamp::now().0;
+        let line = LogLine {
+            level: level.to_owned(),
+            msg: message.to_owned(),
+            kwargs: Map::new(),
+            timestamp_us,
+        };
+        self.logs.push(line);
+    }
+
+    pub fn into_outcome(self, status: HandlerStatus) -> HandlerOutcome {
+        HandlerOutcome {
+            status: status.as_str().to_owned(),
+            change: self.change.unwrap_or(Change::NoChange).as_str().to_owned(),
+            changes: self.changes,
+            logs: self.logs,
+            facts: Vec::new(),
+            discovered: Vec::new(),
+        }
+    }
+}
+
+/// Brings one resource to its desired state, or only compares in a dry run.
+pub fn run(handler: &dyn Handler, task: &Task, desired: &Attributes) -> HandlerOutcome {
+    let mut context = Context {
+        deadline: Instant::now().checked_add(task.limit()),
+        ..Context::default()
+    };
+    if task.facts {
+        // None of ours has any.
+        return context.into_outcome(HandlerStatus::Deployed);
+    }
+    context.debug(&format!(
+        "Start run because {} (deploy_id: {})",
+        task.reason, task.action
+    ));
+    let report_only = flag(desired, "report_only");
+    let status = match waits_for(task).filter(|_| !task.dry_run && !report_only) {
+        Some((level, message)) => {
+            context.log(level, &message);
+            HandlerStatus::SkippedForDependency
+        }
+        None => match execute(handler, &mut context, task, desired, report_only) {
+            Ok(status) => status,
+            Err(Error::Skip(reason)) => {
+                context.warning(&format!("{} was skipped: {reason}", task.resource_id));
+                HandlerStatus::Skipped
+            }
+            Err(error) => {
+                context.error(&error.to_string());
+                if task.dry_run {
+                    let failed =
+                        json!({"current": "FAILED", "desired": format!("Handler failed: {error}")});
+                    context.changes.insert("handler".to_owned(), failed);
+                    HandlerStatus::Dry
+                } else {
+                    HandlerStatus::Failed
+                }
+            }
+        },
+    };
+    context.debug("End run");
+    context.into_outcome(status)
+}
+
+/// Why a dependency keeps this resource from running. Source: docs/reference/python.md § 5.3.
+fn waits_for(task: &Task) -> Option<(&'static str, String)> {
+    let with = |words: &[&str]| {
+        let bad = task
+            .requires
+            .iter()
+            .filter(|(_, status)| words.contains(&status.as_str()));
+        let bad: Vec<&str> = bad.map(|(id, _)| id.as_str()).collect();
+        (!bad.is_empty()).then(|| bad.join(", "))
+    };
+    let id = &task.resource_id;
+    if let Some(bad) = with(&["dry", "undefined", "skipped_for_undefined"]) {
+        return Some((
+            "WARNING",
+            format!("Resource {id} skipped: its dependencies are undefined: {bad}"),
+        ));
+    }
+    if let Some(bad) = with(&["available", "deploying"]) {
+        return Some((
+            "INFO",
+            format!("Resource {id} skipped: its dependencies have a newer desired state: {bad}"),
+        ));
+    }
+    let failed: Vec<&str> = task
+        .requires
+        .iter()
+        .filter(|(_, status)| *status != "deployed")
+        .map(|(id, _)| id.as_str())
+        .collect();
+    (!failed.is_empty()).then(|| {
+        (
+            "INFO",
+            format!(
+                "Resource {id} skipped due to failed dependencies: {}",
+                failed.join(", ")
+            ),
+        )
+    })
+}
+
+fn execute(
+    handler: &dyn Handler,
+    context: &mut Context,
+    task: &Task,
+    desired: &Attributes,
+    report_only: bool,
+) -> Result<HandlerStatus, Error> {
+    let purged = flag(desired, "purged");
+    context.debug("Calling read_resource");
+    let current = handler.read(context, desired)?;
+    context.changes = match &current {
+        None if purged => Attributes::new(),
+        None => Attributes::from_iter([change("purged", &json!(true), &json!(false))]),
+        Some(current) => {
+            let mut changes = differences(current, desired);
+            if purged {
+                changes.extend([change("purged", &json!(false), &json!(true))]);
+            }
+            changes
+        }
+    };
+    if task.dry_run {
+        return Ok(HandlerStatus::Dry);
+    }
+    if report_only {
+        return Ok(if context.changes.is_empty() {
+            HandlerStatus::Deployed
+        } else {
+            HandlerStatus::NonCompliant
+        });
+    }
+    if !context.changes.is_empty() {
+        let changes = context.changes.clone();
+        let (done, change) = match (&current, purged) {
+            (None, _) => (handler.create(context, desired), Change::Created),
+            (Some(_), true) => (handler.delete(context, desired), Change::Purged),
+            (Some(_), false) => (handler.update(context, desired, &changes), Change::Updated),
+        };
+        done?;
+        context.change = Some(change);
+    }
+    if task.dependency_changed && !purged {
+        handler.reload(context, desired)?;
+    }
+    Ok(HandlerStatus::Deployed)
+}
+
+/// For each attribute that the host shows: different, and not "do not care" (null).
+/// Source: docs/reference/python.md § 5.5.
+fn differences(current: &Attributes, desired: &Attributes) -> Attributes {
+    let pairs = current
+        .iter()
+        .filter_map(|(name, is)| Some((name, is, desired.get(name)?)));
+    let different = pairs.filter(|(_, is, shall)| !shall.is_null() && is != shall);
+    different
+        .map(|(name, is, shall)| change(name, is, shall))
+        .collect()
+}
+
+fn change(name: &str, current: &Value, desired: &Value) -> (String, Value) {
+    (
+        name.to_owned(),
+        json!({"current": current, "desired": desired}),
+    )
+}
+
+fn flag(attributes: &Attributes, name: &str) -> bool {
+    attributes
+        .get(name)
+        .and_then(Value::as_bool)
+        .unwrap_or(false)
+}
+
+fn text<'a>(attributes: &'a Attributes, name: &str) -> &'a str {
+    attributes
+        .get(name)
+        .and_then(Value::as_str)
+        .unwrap_or_default()
+}
+
+/// The path a resource is about; a relative one counts from the executor's working directory.
+fn path(attributes: &Attributes) -> Result<&std::path::Path, Error> {
+    match text(attributes, "path") {
+        "" => Err(Error::Failed("the attribute `path` is empty".to_owned())),
+        path if path.contains('\0') => Err(Error::Failed(
+            "the attribute `path` holds a NUL character".to_owned(),
+        )),
+        path => Ok(std::path::Path::new(path)),
+    }
+}
+
+/// Makes sure that a thing at `path` has a directory to be in.
+fn parent(path: &std::path::Path) -> Result<(), Error> {
+    let Some(parent) = path
+        .parent()
+        .filter(|parent| !parent.as_os_str().is_empty())
+    else {
+        return Ok(());
+    };
+    let is_dir = std::fs::metadata(parent).map(|metadata| metadata.is_dir());
+    let shown = parent.display();
+    let message = match is_dir {
+        Ok(true) => return Ok(()),
+        Ok(false) => format!("{shown} is not a directory; remove it first"),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            if std::fs::symlink_metadata(parent).is_ok() {
+                format!(
+                    "{shown} is a symlink that leads nowhere; remove it or create what it leads to"
+                )
+            } else {
+                format!("the directory {shown} does not exist; declare it as fs::Directory")
+            }
+        }
+        Err(error) => return Err(Error::io("look at", parent)(error)),
+    };
+    Err(Error::Failed(message))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,19 @@
+//! Executors: processes that bring the resources of an environment to their desired state.
+//!
+//! The server holds the near end of an executor ([`link`]), a child process of the same binary is the far end ([`process`]), and
+//! [`protocol`] is what they say to one another. In the process, `agent` works off one agent's tasks in order, with a native
+//! handler (`handler`, run by `native`) or through a Python host (`python`) that imports the version's code from a folder
+//! (`code_folder`). How much of what handlers say is kept is in [`bounds`].
+
+mod agent;
+pub(crate) mod agent_code;
+pub mod bounds;
+mod code_folder;
+pub mod handler;
+pub(crate) mod link;
+mod native;
+mod output_capture;
+pub mod process;
+pub mod protocol;
+mod python;
+pub(crate) mod replies;

@@ -1,0 +1,163 @@
+//! The far end of executors: `steward executor`, a process that brings resources to their desired state.
+//!
+//! It reads commands as frames on stdin and answers on stdout. One thread an agent works off that agent's tasks in
+//! order; agents run side by side. Native handlers run here; Python handlers in a Python host below this process, one an
+//! agent and code, started when the first task needs it. At the end of stdin it ends: the server is gone.
+
+use std::collections::HashMap;
+use std::io::{self, BufReader, BufWriter};
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+use steward_compiler::protocol;
+
+use crate::executor::agent::Worker;
+use crate::executor::bounds;
+use crate::executor::code_folder::Code;
+use crate::executor::protocol::{BEAT, ExecutorCommand, ExecutorReply, Task};
+pub use crate::executor::python::Limits;
+use crate::process;
+
+/// A handler waits this long for what it asked of the server.
+const ANSWER: Duration = Duration::from_secs(60);
+
+/// Of what a handler asks, as JSON. Each agent has one question open at most.
+const ASK_BYTES: usize = 4 << 20;
+
+/// A question of a handler's that is open: who waits for its answer.
+type OpenCalls = Arc<Mutex<HashMap<u64, mpsc::Sender<(u16, Value)>>>>;
+
+/// A Python host without work is kept warm for this long.
+const IDLE: Duration = Duration::from_secs(60);
+
+/// Where answers go: whole frames, one at a time.
+#[derive(Debug, Clone)]
+struct Replies {
+    writer: Arc<Mutex<BufWriter<io::Stdout>>>,
+    open: OpenCalls,
+    next: Arc<AtomicU64>,
+}
+
+impl Replies {
+    /// Asks the server on behalf of a handler, and waits: HTTP status and body.
+    fn ask(&self, method: String, arguments: Map<String, Value>) -> (u16, Value) {
+        let n_bytes = bounds::json_bytes(&arguments);
+        if n_bytes > ASK_BYTES {
+            let message =
+                format!("the arguments of {method} take {n_bytes} bytes, the limit is {ASK_BYTES}");
+            return (413, serde_json::json!({ "message": message }));
+        }
+        let id = self.next.fetch_add(1, Ordering::Relaxed);
+        let (sender, receiver) = mpsc::channel();
+        locked(&self.open).insert(id, sender);
+        self.send(&ExecutorReply::Ask {
+            id,
+            method,
+            arguments,
+        });
+        let answer = receiver.recv_timeout(ANSWER);
+        locked(&self.open).remove(&id);
+        answer.unwrap_or_else(|_| (503, serde_json::json!({"message": "the server is busy"})))
+    }
+
+    fn send(&self, reply: &ExecutorReply) {
+        let mut writer = locked(&self.writer);
+        if protocol::write_frame(&mut *writer, reply).is_err() {
+            // Nobody listens any more; what we would do now nobody would know of.
+            std::process::exit(0);
+        }
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// The whole life of an executor process.
+pub fn run(limits: Limits) -> ExitCode {
+    process::die_with_parent();
+    let replies = Replies {
+        writer: Arc::new(Mutex::new(BufWriter::new(io::stdout()))),
+        open: OpenCalls::default(),
+        next: Arc::default(),
+    };
+    let alive = replies.clone();
+    // On a thread of its own: whoever works is not taken for one that hangs. It ends with the process.
+    thread::spawn(move || {
+        loop {
+            alive.send(&ExecutorReply::Alive);
+            thread::sleep(BEAT);
+        }
+    });
+    let mut reader = BufReader::new(io::stdin());
+    let mut agents: HashMap<String, mpsc::Sender<(Task, Arc<Code>)>> = HashMap::new();
+    let mut codes: HashMap<String, Arc<Code>> = HashMap::new();
+    loop {
+        match protocol::read_frame(&mut reader) {
+            Ok(Some(ExecutorCommand::Code {
+                code,
+                modules,
+                python,
+                environment_id,
+            })) => {
+                // Kept for as long as we live: the server announces a code once, and may go back to it any time.
+                let loaded = Code::new(modules, python, environment_id);
+                codes.insert(code, Arc::new(loaded));
+            }
+            Ok(Some(ExecutorCommand::Run(task))) => {
+                let Some(code) = codes.get(&task.code).cloned() else {
+                    tracing::error!(code = task.code, "a task for code that was not announced");
+                    return ExitCode::FAILURE;
+                };
+                let queue = agents
+                    .entry(task.agent.clone())
+                    .or_insert_with(|| start_agent(&task.agent, limits, &replies));
+                if queue.send((task, code)).is_err() {
+                    tracing::error!("an agent's thread ended");
+                    return ExitCode::FAILURE;
+                }
+            }
+            Ok(Some(ExecutorCommand::Answer { id, code, body })) => {
+                if let Some(waiting) = locked(&replies.open).remove(&id) {
+                    let _ = waiting.send((code, body));
+                }
+            }
+            Ok(None) => return ExitCode::SUCCESS,
+            Err(error) => {
+                tracing::error!(%error, "cannot read the next command");
+                return ExitCode::FAILURE;
+            }
+        }
+    }
+}
+
+fn start_agent(name: &str, limits: Limits, replies: &Replies) -> mpsc::Sender<(Task, Arc<Code>)> {
+    let (sender, receiver) = mpsc::channel::<(Task, Arc<Code>)>();
+    let (agent, replies) = (name.to_owned(), replies.clone());
+    // The thread ends with the process; a panic in a handler is caught in the worker.
+    thread::spawn(move || {
+        let asking = replies.clone();
+        let ask = Box::new(move |method, arguments| asking.ask(method, arguments));
+        let mut worker = Worker::new(agent, limits, ask);
+        loop {
+            let next = if worker.has_host() {
+                receiver.recv_timeout(IDLE)
+            } else {
+                receiver.recv().map_err(Into::into)
+            };
+            match next {
+                Ok((task, code)) => replies.send(&ExecutorReply::Done(worker.run(task, &code))),
+                Err(RecvTimeoutError::Timeout) => worker.end_host(),
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+        }
+    });
+    sender
+}

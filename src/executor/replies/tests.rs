@@ -1,0 +1,123 @@
+//! An executor process that means us no good, on a real pipe.
+
+use serde_json::json;
+use steward_compiler::protocol::{HandlerOutcome, LogLine, write_frame};
+use tokio::io::AsyncWriteExt;
+
+use super::*;
+use crate::domain::ActionId;
+use crate::executor::protocol::TaskDone;
+
+fn source(room_kib: usize) -> (Source, mpsc::UnboundedReceiver<Message>) {
+    let (messages, received) = mpsc::unbounded_channel();
+    let source = Source {
+        generation: 1,
+        messages,
+        room: Arc::new(Semaphore::new(room_kib)),
+        silence: Duration::from_millis(300),
+    };
+    (source, received)
+}
+
+fn done(msg: String) -> Vec<u8> {
+    let line = LogLine {
+        level: "INFO".into(),
+        msg,
+        kwargs: serde_json::Map::from_iter([("a".to_owned(), json!(1))]),
+        timestamp_us: 1,
+    };
+    let done = TaskDone {
+        action: ActionId::generate(),
+        resource_id: "a::B[c,d=e]".into(),
+        dry_run: false,
+        started_us: 1,
+        finished_us: 2,
+        outcome: HandlerOutcome {
+            logs: vec![line],
+            ..Default::default()
+        },
+    };
+    let mut frame = Vec::new();
+    write_frame(&mut frame, &ExecutorReply::Done(done)).unwrap();
+    frame
+}
+
+async fn why(received: &mut mpsc::UnboundedReceiver<Message>) -> String {
+    match received.recv().await {
+        Some(Message::Ended { why, .. }) => why.unwrap_or_default(),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Input: a frame of 4 GiB from an executor (issue 16.8). Answer: it is given up before a byte of it is read.
+#[tokio::test]
+async fn a_frame_that_is_too_large_ends_the_executor() {
+    let (mut theirs, ours) = tokio::io::duplex(64);
+    let (source, mut received) = source(1024);
+    let reader = tokio::spawn(read(ours, source));
+    theirs.write_all(&[0xff; 8]).await.unwrap();
+    let why = why(&mut received).await;
+    assert_eq!(
+        why,
+        "it sent a frame of 4294967295 bytes, the limit is 16777216"
+    );
+    reader.await.unwrap();
+}
+
+/// Input: an executor that says nothing, or stops in the middle of a frame (issue 16.8). Answer: it is given up.
+#[tokio::test]
+async fn silence_ends_the_executor_also_within_a_frame_and_a_beat_does_not() {
+    let mut beat = Vec::new();
+    write_frame(&mut beat, &ExecutorReply::Alive).unwrap();
+    for begun in [&[][..], &[0, 0], &[0, 0, 0, 9, 1]] {
+        let (mut theirs, ours) = tokio::io::duplex(64);
+        let (source, mut received) = source(1024);
+        let reader = tokio::spawn(read(ours, source));
+        for _ in 0..5 {
+            theirs.write_all(&beat).await.unwrap();
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        assert!(received.is_empty());
+        theirs.write_all(begun).await.unwrap();
+        assert!(
+            why(&mut received)
+                .await
+                .contains("no sign of life for 0.3 s")
+        );
+        reader.await.unwrap();
+    }
+}
+
+/// Input: answers that come faster than they are written (issue 16.8). Answer: the pipe is not read until there is room.
+#[tokio::test]
+async fn answers_wait_in_the_pipe_until_there_is_room_and_are_cut_when_they_are_read() {
+    let (mut theirs, ours) = tokio::io::duplex(64);
+    let (source, mut received) = source(300);
+    let reader = tokio::spawn(read(ours, source));
+    let writer = tokio::spawn(async move {
+        for _ in 0..4 {
+            theirs
+                .write_all(&done("x".repeat(200 << 10)))
+                .await
+                .unwrap();
+        }
+    });
+    let mut take = async || match received.recv().await {
+        Some(Message::Done { done, held, .. }) => (done, held),
+        other => panic!("{other:?}"),
+    };
+    let (first, held) = take().await;
+    assert!(first.outcome.logs[0].msg.len() <= bounds::LINE_BYTES);
+    // Longer than the limit of silence: to wait for room is no silence.
+    assert!(
+        tokio::time::timeout(Duration::from_millis(600), take())
+            .await
+            .is_err()
+    );
+    drop(held);
+    for _ in 0..3 {
+        drop(take().await);
+    }
+    writer.await.unwrap();
+    reader.await.unwrap();
+}
