@@ -99,6 +99,10 @@ pub enum ToHost {
         parents: Vec<String>,
         /// The attributes of its indexes, inherited ones included.
         indices: Vec<Vec<String>>,
+        /// Where its name stands in its definition: file, line and column, and the line and column of the end.
+        place: Option<(String, u32, u32, u32, u32)>,
+        /// Its documentation.
+        comment: Option<String>,
     },
     /// Answer to `typedef`: what it is made of, `string[]?`; nothing: there is no typedef of that name.
     TypedefInfo { base: Option<String> },
@@ -108,8 +112,9 @@ pub enum ToHost {
     InstanceList { instances: Vec<rmpv::Value> },
     /// Answer to `api`: the HTTP status and the body that the API would give.
     ApiAnswer { code: u16, body: serde_json::Value },
-    /// Answer to `locate`; no file: it is not known.
-    Place { file: Option<String>, line: u32 },
+    /// Answer to `locate`: the file and line of each constructor that gave the instance, the first one first. None: they are
+    /// not known.
+    Place { places: Vec<(String, u32)> },
     /// Makes the objects of resources, runs the registered dependency managers and the configured export functions over
     /// them, and serializes them. Answer: `post_processed` or `failed`.
     PostProcess {
@@ -409,5 +414,7 @@ pub fn no_entity() -> ToHost {
         attributes: Vec::new(),
         parents: Vec::new(),
         indices: Vec::new(),
+        place: None,
+        comment: None,
     }
 }
