@@ -189,8 +189,9 @@ fn from_python(
 ) -> Result<Option<RenderedFields>, Fail> {
     let mut asked: Vec<&crate::resources::Field> = Vec::new();
     // In the order of the class: a getter that ignores the resource keeps those after it from running.
-    for field in &plan.registration.fields {
-        let value = || machine.state.read_attribute(instance, &field.name).ok();
+    let base = machine.state.instance(instance).slots.0;
+    for (field, slot) in plan.registration.fields.iter().zip(&plan.class_slots) {
+        let value = || machine.state.read_slot(VarId(base + (*slot)?)).ok();
         if field.getter || value().is_some_and(|value| machine.state.heap.has_opaque(value)) {
             asked.push(field);
         } else if field.name == "managed" && matches!(value(), Some(Value::Bool(false))) {

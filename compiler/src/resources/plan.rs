@@ -12,6 +12,8 @@ pub(crate) struct Plan {
     pub agent: Vec<(String, Option<Symbol>)>,
     /// Sorted by name.
     pub fields: Vec<FieldPlan>,
+    /// Of the attributes that the fields of the registration have their names from, in its order.
+    pub class_slots: Vec<Option<u32>>,
     pub managed_slot: Option<u32>,
     pub requires_slot: Option<u32>,
 }
@@ -86,6 +88,11 @@ impl Plan {
                 .and_then(|field| field.slot),
             requires_slot: slot("requires"),
             fields,
+            class_slots: registration
+                .fields
+                .iter()
+                .map(|field| slot(&field.name))
+                .collect(),
             registration: registration.clone(),
         }
     }
