@@ -61,7 +61,7 @@ enum Command {
         #[arg(long, value_name = "DIR")]
         out: Option<PathBuf>,
     },
-    /// Lay models out: the one layout for all of them.
+    /// Format models: there is one layout for all of them.
     Fmt(FmtArguments),
     /// Serve an editor: the language server protocol on standard input and output.
     Lsp {

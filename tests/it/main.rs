@@ -17,6 +17,7 @@ mod facts;
 mod failure;
 mod fuzz;
 mod harness;
+mod help;
 mod hosts;
 mod installs;
 mod kept;

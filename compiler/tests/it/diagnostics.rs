@@ -10,37 +10,33 @@ fn world(text: &str) -> MemWorld {
         .file("main.cf", text)
 }
 
-#[track_caller]
-fn check(text: &str, rendered: &str) {
+/// All diagnostics of a model, one below the other, without colours.
+fn shown(text: &str) -> String {
     let world = world(text);
     let compiled = compile(&world, &Options::default());
-    let texts = compiled
-        .diagnostics
-        .iter()
-        .map(|diagnostic| render(diagnostic, &world, false));
-    let found: String = texts.collect();
-    assert_eq!(found.trim(), rendered.trim(), "\n{found}");
+    let diagnostics = compiled.diagnostics.iter();
+    diagnostics
+        .map(|diagnostic| render(diagnostic, &world, false))
+        .collect()
 }
 
 #[test]
 fn a_double_assignment_shows_both_places() {
-    check(
-        "x = 1\ny = 2\nx = 3\n",
-        "
-error[DoubleSetException]: value set twice:
- --> main.cf:3:1
-  |
-1 | x = 1
-  | ----- it was set to `1` here
-2 | y = 2
-3 | x = 3
-  | ^^^^^
-  |
-  = note: old value: 1
-              set at ./main.cf:1
-          new value: 3
-              set at ./main.cf:3",
-    );
+    insta::assert_snapshot!(shown("x = 1\ny = 2\nx = 3\n"), @r"
+    error[DoubleSetException]: value set twice:
+     --> main.cf:3:1
+      |
+    1 | x = 1
+      | ----- it was set to `1` here
+    2 | y = 2
+    3 | x = 3
+      | ^^^^^
+      |
+      = note: old value: 1
+                  set at ./main.cf:1
+              new value: 3
+                  set at ./main.cf:3
+    ");
 }
 
 #[test]
@@ -53,156 +49,143 @@ end
 index Host(name)
 implement Host using std::none
 ";
-    check(
-        &format!("{entity}host = Host(name=\"a\")\nhost.port = 81\n"),
-        "
-error[AttributeException]: Could not set attribute `port` on instance `__config__::Host (instantiated at ./main.cf:8)`
- --> main.cf:9:1
-  |
-9 | host.port = 81
-  | ^^^^^^^^^^^^^^
-  |
-caused by: DoubleSetException: value set twice:
- --> main.cf:9:1
-  |
-4 |     int port = 80
-  |                -- it was set to `80` here
-...
-9 | host.port = 81
-  | ^^^^^^^^^^^^^^
-  = note: old value: 80
-              set at ./main.cf:4
-          new value: 81
-              set at ./main.cf:9",
-    );
+    insta::assert_snapshot!(shown(&format!("{entity}host = Host(name=\"a\")\nhost.port = 81\n")), @r"
+    error[AttributeException]: Could not set attribute `port` on instance `__config__::Host (instantiated at ./main.cf:8)`
+     --> main.cf:9:1
+      |
+    9 | host.port = 81
+      | ^^^^^^^^^^^^^^
+      |
+    caused by: DoubleSetException: value set twice:
+     --> main.cf:9:1
+      |
+    4 |     int port = 80
+      |                -- it was set to `80` here
+    ...
+    9 | host.port = 81
+      | ^^^^^^^^^^^^^^
+      = note: old value: 80
+                  set at ./main.cf:4
+              new value: 81
+                  set at ./main.cf:9
+    ");
     // The other way round, the default is the new value.
-    check(
-        &format!("{entity}Host(name=\"a\", port=81)\nHost(name=\"a\")\n"),
-        "
-error[AttributeException]: Could not set attribute `port` on instance `__config__::Host (instantiated at ./main.cf:8,./main.cf:9)`
- --> main.cf:9:1
-  |
-9 | Host(name=\"a\")
-  | ^^^^^^^^^^^^^^
-  |
-caused by: DoubleSetException: value set twice:
- --> main.cf:9:1
-  |
-8 | Host(name=\"a\", port=81)
-  | ----------------------- it was set to `81` here
-9 | Host(name=\"a\")
-  | ^^^^^^^^^^^^^^
-  = note: old value: 81
-              set at ./main.cf:8
-          new value: 80
-              set at ./main.cf:4",
-    );
+    insta::assert_snapshot!(shown(&format!("{entity}Host(name=\"a\", port=81)\nHost(name=\"a\")\n")), @r#"
+    error[AttributeException]: Could not set attribute `port` on instance `__config__::Host (instantiated at ./main.cf:8,./main.cf:9)`
+     --> main.cf:9:1
+      |
+    9 | Host(name="a")
+      | ^^^^^^^^^^^^^^
+      |
+    caused by: DoubleSetException: value set twice:
+     --> main.cf:9:1
+      |
+    8 | Host(name="a", port=81)
+      | ----------------------- it was set to `81` here
+    9 | Host(name="a")
+      | ^^^^^^^^^^^^^^
+      = note: old value: 81
+                  set at ./main.cf:8
+              new value: 80
+                  set at ./main.cf:4
+    "#);
 }
 
 #[test]
 fn a_mistyped_name_comes_with_the_likely_one() {
-    check(
-        "
+    insta::assert_snapshot!(shown(r#"
 entity Host:
     string hostname
 end
 implement Host using std::none
-host = Host(hotsname=\"a\")
+host = Host(hotsname="a")
 implement Host using none
-",
-        "
-error[TypeNotFoundException]: could not find type none in namespace __config__
- --> main.cf:7:22
-  |
-7 | implement Host using none
-  |                      ^^^^
-  |
-  = help: did you mean `std::none`?
-error[TypingException]: no attribute hotsname on type __config__::Host
- --> main.cf:6:13
-  |
-6 | host = Host(hotsname=\"a\")
-  |             ^^^^^^^^
-  |
-  = help: did you mean `hostname`?",
-    );
-    check(
-        "port = 1\nprint(prot)\n",
-        "
-error[TypeNotFoundException]: could not find type print in namespace __config__
- --> main.cf:2:1
-  |
-2 | print(prot)
-  | ^^^^^
-  |
-  = help: did you mean `std::print`?",
-    );
-    check(
-        "port = {\"http\": 80}\nx = port[\"htpt\"]\ny = prot\n",
-        "
-error[NotFoundException]: variable prot not found
- --> main.cf:3:1
-  |
-3 | y = prot
-  | ^^^^----
-  |     |
-  |     the name is here
-  |
-  = help: did you mean `port`?
-error[KeyException]: key htpt not found in dict, options are [http]
- --> main.cf:2:9
-  |
-2 | x = port[\"htpt\"]
-  |         ^
-  |
-  = help: did you mean `http`?",
-    );
+"#), @r#"
+    error[TypeNotFoundException]: could not find type none in namespace __config__
+     --> main.cf:7:22
+      |
+    7 | implement Host using none
+      |                      ^^^^
+      |
+      = help: did you mean `std::none`?
+    error[TypingException]: no attribute hotsname on type __config__::Host
+     --> main.cf:6:13
+      |
+    6 | host = Host(hotsname="a")
+      |             ^^^^^^^^
+      |
+      = help: did you mean `hostname`?
+    "#);
+    insta::assert_snapshot!(shown("port = 1\nprint(prot)\n"), @r"
+    error[TypeNotFoundException]: could not find type print in namespace __config__
+     --> main.cf:2:1
+      |
+    2 | print(prot)
+      | ^^^^^
+      |
+      = help: did you mean `std::print`?
+    ");
+    insta::assert_snapshot!(shown("port = {\"http\": 80}\nx = port[\"htpt\"]\ny = prot\n"), @r#"
+    error[NotFoundException]: variable prot not found
+     --> main.cf:3:1
+      |
+    3 | y = prot
+      | ^^^^----
+      |     |
+      |     the name is here
+      |
+      = help: did you mean `port`?
+    error[KeyException]: key htpt not found in dict, options are [http]
+     --> main.cf:2:9
+      |
+    2 | x = port["htpt"]
+      |         ^
+      |
+      = help: did you mean `http`?
+    "#);
 }
 
 #[test]
 fn an_attribute_without_a_value_says_what_it_waits_for() {
-    check(
-        "
+    insta::assert_snapshot!(shown("
 entity A:
     int x
 end
 implement A using std::none
 a = A(x=b.x + 1)
 b = A()
-",
-        "
-error[UnsetException]: The object __config__::A (instantiated at ./main.cf:6) is not complete: attribute x (./main.cf:3:9) is not set
-  |
-note: the object was created here
- --> main.cf:6:5
-  |
-6 | a = A(x=b.x + 1)
-  |     ^^^^^^^^^^^^
-note: `x` of `__config__::A (instantiated at ./main.cf:6)` waits for `x` of `__config__::A (instantiated at ./main.cf:7)` here
- --> main.cf:6:5
-  |
-6 | a = A(x=b.x + 1)
-  |     ^^^^^^^^^^^^
-note: nothing gives `x` of `__config__::A (instantiated at ./main.cf:7)` a value
- --> main.cf:7:5
-  |
-7 | b = A()
-  |     ^^^
-error[UnsetException]: The object __config__::A (instantiated at ./main.cf:7) is not complete: attribute x (./main.cf:3:9) is not set
-  |
-  = help: assign it where the object is created or in an implementation, or give the attribute a default
-note: the object was created here
- --> main.cf:7:5
-  |
-7 | b = A()
-  |     ^^^",
-    );
+"), @r"
+    error[UnsetException]: The object __config__::A (instantiated at ./main.cf:6) is not complete: attribute x (./main.cf:3:9) is not set
+      |
+    note: the object was created here
+     --> main.cf:6:5
+      |
+    6 | a = A(x=b.x + 1)
+      |     ^^^^^^^^^^^^
+    note: `x` of `__config__::A (instantiated at ./main.cf:6)` waits for `x` of `__config__::A (instantiated at ./main.cf:7)` here
+     --> main.cf:6:5
+      |
+    6 | a = A(x=b.x + 1)
+      |     ^^^^^^^^^^^^
+    note: nothing gives `x` of `__config__::A (instantiated at ./main.cf:7)` a value
+     --> main.cf:7:5
+      |
+    7 | b = A()
+      |     ^^^
+    error[UnsetException]: The object __config__::A (instantiated at ./main.cf:7) is not complete: attribute x (./main.cf:3:9) is not set
+      |
+      = help: assign it where the object is created or in an implementation, or give the attribute a default
+    note: the object was created here
+     --> main.cf:7:5
+      |
+    7 | b = A()
+      |     ^^^
+    ");
 }
 
 #[test]
 fn a_circle_of_waiting_is_followed_until_it_closes() {
-    check(
-        "
+    insta::assert_snapshot!(shown("
 entity A:
     int x
 end
@@ -212,33 +195,31 @@ implementation twice for A:
 end
 implement A using twice
 A()
-",
-        "
-error[UnsetException]: The object __config__::A (instantiated at ./main.cf:10) is not complete: attribute x (./main.cf:3:9) is not set
-   |
-   = help: these wait for one another: give one of them a value of its own
-note: the object was created here
-  --> main.cf:10:1
-   |
-10 | A()
-   | ^^^
-note: `x` of `__config__::A (instantiated at ./main.cf:10)` waits for `half` here
-  --> main.cf:7:5
-   |
- 7 |     self.x = half * 2
-   |     ^^^^^^^^^^^^^^^^^
-note: `half` waits for `x` of `__config__::A (instantiated at ./main.cf:10)` here
-  --> main.cf:6:17
-   |
- 6 |     half = self.x
-   |                 ^",
-    );
+"), @r"
+    error[UnsetException]: The object __config__::A (instantiated at ./main.cf:10) is not complete: attribute x (./main.cf:3:9) is not set
+       |
+       = help: these wait for one another: give one of them a value of its own
+    note: the object was created here
+      --> main.cf:10:1
+       |
+    10 | A()
+       | ^^^
+    note: `x` of `__config__::A (instantiated at ./main.cf:10)` waits for `half` here
+      --> main.cf:7:5
+       |
+     7 |     self.x = half * 2
+       |     ^^^^^^^^^^^^^^^^^
+    note: `half` waits for `x` of `__config__::A (instantiated at ./main.cf:10)` here
+      --> main.cf:6:17
+       |
+     6 |     half = self.x
+       |                 ^
+    ");
 }
 
 #[test]
 fn an_index_collision_shows_what_each_index_finds() {
-    check(
-        "
+    insta::assert_snapshot!(shown(r#"
 entity A:
     int x
     string y
@@ -246,68 +227,63 @@ end
 index A(x)
 index A(y)
 implement A using std::none
-A(x=1, y=\"a\")
-A(x=2, y=\"b\")
-A(x=1, y=\"b\")
-",
-        "
-error[IndexCollisionException]: Inconsistent indexes detected!
-  --> main.cf:11:1
-   |
- 9 | A(x=1, y=\"a\")
-   | ------------- one index finds __config__::A (instantiated at ./main.cf:9)
-10 | A(x=2, y=\"b\")
-   | ------------- another finds __config__::A (instantiated at ./main.cf:10)
-11 | A(x=1, y=\"b\")
-   | ^^^^^^^^^^^^^",
-    );
+A(x=1, y="a")
+A(x=2, y="b")
+A(x=1, y="b")
+"#), @r#"
+    error[IndexCollisionException]: Inconsistent indexes detected!
+      --> main.cf:11:1
+       |
+     9 | A(x=1, y="a")
+       | ------------- one index finds __config__::A (instantiated at ./main.cf:9)
+    10 | A(x=2, y="b")
+       | ------------- another finds __config__::A (instantiated at ./main.cf:10)
+    11 | A(x=1, y="b")
+       | ^^^^^^^^^^^^^
+    "#);
 }
 
 #[test]
 fn a_cycle_of_parents_shows_each_of_them() {
-    check(
-        "
+    insta::assert_snapshot!(shown("
 entity A extends B:
 end
 entity B extends C:
 end
 entity C extends A:
 end
-",
-        "
-error[CycleException]: Entity can not be its own parent __config__::C,__config__::B,__config__::A
- --> main.cf:6:8
-  |
-2 | entity A extends B:
-  |        - `A` is part of the cycle
-3 | end
-4 | entity B extends C:
-  |        - `B` is part of the cycle
-5 | end
-6 | entity C extends A:
-  |        ^",
-    );
+"), @r"
+    error[CycleException]: Entity can not be its own parent __config__::C,__config__::B,__config__::A
+     --> main.cf:6:8
+      |
+    2 | entity A extends B:
+      |        - `A` is part of the cycle
+    3 | end
+    4 | entity B extends C:
+      |        - `B` is part of the cycle
+    5 | end
+    6 | entity C extends A:
+      |        ^
+    ");
 }
 
 #[test]
 fn a_shadowed_variable_is_shown_with_the_one_it_hides() {
-    check(
-        "
+    insta::assert_snapshot!(shown("
 x = 1
 if true:
     x = 2
 end
-",
-        "
-warning[VariableShadowWarning]: Variable `x` shadowed: originally declared at ./main.cf:2, shadowed at ./main.cf:4
- --> main.cf:4:5
-  |
-2 | x = 1
-  | ----- it was declared here
-3 | if true:
-4 |     x = 2
-  |     ^^^^^",
-    );
+"), @r"
+    warning[VariableShadowWarning]: Variable `x` shadowed: originally declared at ./main.cf:2, shadowed at ./main.cf:4
+     --> main.cf:4:5
+      |
+    2 | x = 1
+      | ----- it was declared here
+    3 | if true:
+    4 |     x = 2
+      |     ^^^^^
+    ");
 }
 
 #[test]
@@ -348,23 +324,22 @@ fn an_error_of_a_template_shows_its_line() {
     let [error] = compiled.diagnostics.as_slice() else {
         panic!("{:?}", compiled.diagnostics);
     };
-    let rendered = "
-error[WrappingRuntimeException]: Exception in plugin std::template
- --> main.cf:3:5
-  |
-3 | x = std::template(\"/t.j2\")
-  |     ^^^^^^^^^^^^^
-  |
-caused by: NotFoundException: 'd[\"a\"].kee' is undefined
-  |
-  = help: did you mean `key`?
-note: in the template /t.j2, line 3
- --> templates/t.j2:3:6
-  |
-3 |   {{ d[\"a\"].kee }}
-  |      ^^^^^^^^^^
-";
-    assert_eq!(render(error, &world, false).trim(), rendered.trim());
+    insta::assert_snapshot!(render(error, &world, false), @r#"
+    error[WrappingRuntimeException]: Exception in plugin std::template
+     --> main.cf:3:5
+      |
+    3 | x = std::template("/t.j2")
+      |     ^^^^^^^^^^^^^
+      |
+    caused by: NotFoundException: 'd["a"].kee' is undefined
+      |
+      = help: did you mean `key`?
+    note: in the template /t.j2, line 3
+     --> templates/t.j2:3:6
+      |
+    3 |   {{ d["a"].kee }}
+      |      ^^^^^^^^^^
+    "#);
     assert_eq!(
         error.to_json()["causes"][0]["notes"][0],
         serde_json::json!({
