@@ -1,4 +1,48 @@
-//! Units and who waits for what. Source: docs/reference/language.md § 8.2, § 8.4.
+//! Tasks, who waits for what, and how a task comes into the queue. Source:
+//! docs/reference/language.md § 8.2, § 8.4.
+//!
+//! # From statement to step
+//!
+//! A task has an action and a list of variables that the action will read. When it is created, it
+//! is appended to the waiters of each variable that has no value yet, and counts them. A variable
+//! that gets its value tells its waiters in the order in which they came; each counts one down, and
+//! at zero the task goes to the end of the queue of steps. If nothing is missing at the beginning,
+//! it goes there at once. When it has run, its place is used for another one.
+//!
+//! A task is never run where it becomes ready, not even if it is the only one: it always goes to
+//! the end of the queue. This is what makes the order of the whole run a matter of the queue only,
+//! and keeps the machine from recursing as deeply as the model is.
+//!
+//! # Running again
+//!
+//! A task may find out while it runs that it needs more than it knew: a plugin reads
+//! `host.owner.name`, and `name` has no value yet. The action ends with "not now",
+//! [`Machine::wait_again`] adds the variable to the dependencies, and the task comes into the queue
+//! again when it is there. Its number by creation stays, so it keeps its age among those that wait
+//! (step C of `wait_queue`). What it computed stays with it where doing so twice would be seen: the
+//! arguments of a call are evaluated once (`exec/calls.rs`).
+//!
+//! The other way to go through the queue more than once is that of steps without a task, which are
+//! requeued to keep the pace of the reference: see `speed/direct_steps.rs`.
+//!
+//! # Chains of waiters
+//!
+//! A model has many more variables than waits, so a variable has no list of its own: `cells` is one
+//! vector of (task, next cell) for all, with a list of free cells inside. The waiters of a variable
+//! are a ring, known by its last cell, whose next is the first one: appending and taking the first
+//! both take one step, and a variable pays 4 bytes. A proxy (the attribute at the end of a path
+//! that is not known yet) may also have a listener; then its cell holds the listener, and its next
+//! is the last waiter.
+//!
+//! # Invariants
+//!
+//! - `pending.missing()` is the number of chains that the task is in. A task whose count is zero is
+//!   in the queue, is running, or is cancelled.
+//! - Waiters are told in the order of registration, since that decides the order of steps.
+//! - Proxies and temporaries are read by one task. They are recycled with it, and nobody else may
+//!   keep their ids.
+//! - `n_live` counts tasks that have not run and are not cancelled; if it is above zero at the end,
+//!   the model is stuck (`exec/completion.rs`).
 
 use crate::diagnostics::Fail;
 use crate::runtime::{
@@ -8,6 +52,7 @@ use crate::span::Loc;
 use crate::types::Value;
 
 impl Machine<'_> {
+    /// A cell with this content, new or used before; its next is not set.
     fn cell(&mut self, payload: u32) -> u32 {
         if self.free_cell != u32::MAX {
             let at = self.free_cell;
@@ -19,6 +64,7 @@ impl Machine<'_> {
         self.cells.len() as u32 - 1
     }
 
+    /// Adds a task to the end of a variable's ring.
     fn append_waiter(&mut self, id: VarId, task: TaskId) {
         let cell = self.cell(task.0);
         let chain = self.chain(id);
@@ -30,6 +76,8 @@ impl Machine<'_> {
         self.set_chain(id, Chain { tail: cell });
     }
 
+    /// Those who wait for a variable, wherever its kind keeps them: with what is known of a delayed
+    /// variable, behind the listener of a proxy, or in the variable itself.
     #[inline]
     fn chain(&self, id: VarId) -> Chain {
         let var = self.known(id);
@@ -56,7 +104,8 @@ impl Machine<'_> {
         }
     }
 
-    /// A proxy's elements go to a listener once it is known what they are.
+    /// Who wants the elements of the list that a proxy will turn out to be. The listener goes to
+    /// the list when the proxy is connected.
     pub(in crate::runtime) fn set_listener(&mut self, proxy: VarId, listener: ListenerId) {
         if let Some(link) = self.var(proxy).link() {
             self.cells[link as usize].0 = listener.0;
@@ -68,7 +117,8 @@ impl Machine<'_> {
         self.vars[proxy.index()].set_link(link);
     }
 
-    /// Gives a proxy its target; who listened, and who waited.
+    /// Gives a proxy its target. The listener and the waiters that it had are returned, and the
+    /// caller moves them to the target: [`Machine::connect`].
     pub(in crate::runtime) fn connect_proxy(
         &mut self,
         proxy: VarId,
@@ -91,7 +141,7 @@ impl Machine<'_> {
         self.free_cell = cell;
     }
 
-    /// Takes the first of a chain off.
+    /// Takes the first task off a ring, and frees its cell; `None`: the ring is empty.
     pub(in crate::runtime) fn next_waiter(&mut self, chain: &mut Chain) -> Option<TaskId> {
         if chain.is_empty() {
             return None;
@@ -107,14 +157,17 @@ impl Machine<'_> {
         Some(TaskId(task))
     }
 
-    /// Gives a value to a variable that is not delayed, and tells those who wait for it.
+    /// Gives a value to a variable that is not delayed, and tells those who wait for it. It must
+    /// not have one yet.
     pub(in crate::runtime) fn settle(&mut self, id: VarId, value: Value, loc: Loc) {
         let chain = self.chain(id);
         self.vars[id.index()].set(value, loc, &mut self.heap);
         self.notify_all(chain);
     }
 
-    /// The least (creation, position) among those who wait; an `is defined` that is answered waits on, for its place.
+    /// The oldest task that waits for a variable, as its creation number and the position of the
+    /// variable among its dependencies. An `is defined` that was answered early is cancelled, but
+    /// stays in the ring and counts here, as it does in the reference.
     pub(in crate::runtime) fn first_waiter(&self, id: VarId) -> Option<(u32, u32)> {
         let mut best = None;
         let Chain { tail } = self.chain(id);
@@ -136,7 +189,8 @@ impl Machine<'_> {
         best
     }
 
-    /// Creates a unit that runs when all of `dependencies` are ready.
+    /// Creates a task that runs when all of `dependencies` are ready, and gives it the next number
+    /// by creation.
     pub(in crate::runtime) fn add_task(
         &mut self,
         action: Action,
@@ -146,7 +200,8 @@ impl Machine<'_> {
         self.add_numbered(action, dependencies, number)
     }
 
-    /// The same with the number that it has already.
+    /// The same for what has a number already: a direct step that has to wait after all, and keeps
+    /// its age.
     pub(in crate::runtime) fn add_numbered(
         &mut self,
         action: Action,
@@ -186,7 +241,8 @@ impl Machine<'_> {
         Ok(id)
     }
 
-    /// Registers a waiter; false: there is nothing to wait for.
+    /// Registers a task as a waiter of a variable, through proxies. False: it has its value, there
+    /// is nothing to wait for.
     pub(in crate::runtime) fn wait(&mut self, need: VarId, task: TaskId) -> bool {
         let target = self.target(need);
         let var = self.known(target);
@@ -204,7 +260,8 @@ impl Machine<'_> {
         true
     }
 
-    /// One of the things a unit waits for is ready.
+    /// One of the variables that a task waits for is ready. At the last one it goes to the end of
+    /// the queue; a cancelled task is done with instead.
     #[inline]
     pub(in crate::runtime) fn notify(&mut self, id: TaskId) {
         let task = &mut self.tasks[id.index()];
@@ -227,7 +284,7 @@ impl Machine<'_> {
         }
     }
 
-    /// After a unit has run: its needs are its own and are not needed any more.
+    /// After a task has run: its place, and the variables that were made for it alone, are free.
     pub(in crate::runtime) fn finish_task(&mut self, id: TaskId) {
         self.n_live -= 1;
         self.recycle(id);
@@ -236,6 +293,7 @@ impl Machine<'_> {
     fn recycle(&mut self, id: TaskId) {
         let dependencies = std::mem::take(&mut self.tasks[id.index()].dependencies);
         for need in &dependencies {
+            // Proxies and temporaries are made for one task only.
             // Proxies and temporaries are made for one unit only.
             if matches!(
                 self.known(*need).kind(),
@@ -248,13 +306,15 @@ impl Machine<'_> {
         self.free_tasks.push(id);
     }
 
-    /// The answer came early: the unit will not run.
+    /// The answer of an `is defined` came early, so the task will not run. It stays in the rings
+    /// that it is in, and is recycled when the last of those variables is complete.
     pub(in crate::runtime) fn cancel(&mut self, id: TaskId) {
         self.n_live -= 1;
         self.tasks[id.index()].action = Action::Cancelled;
     }
 
-    /// Waits for one more variable and runs again then.
+    /// Waits for more variables and runs again when they are there. They are added behind the
+    /// dependencies that the task has.
     pub(in crate::runtime) fn wait_again(&mut self, id: TaskId, dependencies: &[VarId]) {
         let mut missing = 0;
         for need in dependencies {
