@@ -97,10 +97,7 @@ pub(in crate::runtime) enum Action {
     Cancelled,
     /// An expression statement, an assignment to a variable, or the first half of one to an
     /// attribute: `object` of `object.a = value` is known.
-    Stmt {
-        stmt: StmtId,
-        scope: ScopeId,
-    },
+    Stmt { stmt: StmtId, scope: ScopeId },
     /// The object of `object.a` is known: the proxy that stands for the attribute gets its target.
     Attr {
         expr: ExprId,
@@ -143,9 +140,7 @@ pub(in crate::runtime) enum Action {
         context: VarId,
     },
     /// The variable of an `is defined` is complete, and no element came before.
-    Defined {
-        result: VarId,
-    },
+    Defined { result: VarId },
     /// The object of `object.a is defined` is known.
     DefinedAttr {
         expr: ExprId,
@@ -186,9 +181,7 @@ pub(in crate::runtime) enum Action {
     },
     /// The list that a `for` goes through is complete; its elements have started their bodies
     /// already.
-    For {
-        run: LoopId,
-    },
+    For { run: LoopId },
     /// The condition of an `if` is known: its promises are kept, and one of its blocks is emitted.
     If {
         stmt: StmtId,
@@ -211,9 +204,7 @@ pub(in crate::runtime) enum Action {
         group: PromiseGroupId,
     },
     /// The iterable of a comprehension is complete.
-    Iterable {
-        run: RunId,
-    },
+    Iterable { run: RunId },
     /// The value of one element of a comprehension is known.
     Element {
         run: RunId,
@@ -221,14 +212,9 @@ pub(in crate::runtime) enum Action {
         scope: ScopeId,
     },
     /// The values of all elements of a comprehension are there.
-    Collect {
-        run: RunId,
-    },
+    Collect { run: RunId },
     /// The value of a relation annotation is known. `which` counts those of the program.
-    Annotation {
-        which: u32,
-        scope: ScopeId,
-    },
+    Annotation { which: u32, scope: ScopeId },
 }
 
 impl Action {
