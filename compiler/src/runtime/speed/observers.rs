@@ -1,9 +1,12 @@
-//! Whether a model may come to call a plugin that somebody outside notices: a look over its code before it runs.
+//! Whether a model may come to call a plugin that somebody outside notices: a look over its code
+//! before it runs.
 //!
-//! Modules have plugins that a model never calls, so the calls in the program say little. What counts is what can run: the
-//! statements of the files, and the implementations and defaults of those entities that some statement constructs which can
-//! run itself. Conditions are not evaluated, and what templates call is not seen. So the answer is a guess, on which only
-//! speed depends (see `tiles`).
+//! Such a call ends a run in tiles (`speed/tiling.rs`), and all that the run did is lost. Modules
+//! have plugins that a model never calls, so the calls in the program say little. What counts is
+//! what can run: the statements of the files, and the implementations and defaults of those
+//! entities that some statement constructs which can run itself. So this is a search through the
+//! program from its root blocks; conditions are not evaluated, and what templates call is not seen.
+//! The answer is a guess, on which only speed depends.
 
 use crate::hir::{
     BlockId, CallId, Callee, ConstructId, ExprId, ExprKind, FormatPart, QueryKind, StmtKind,
@@ -13,7 +16,7 @@ use crate::types::EntityId;
 use crate::runtime::Machine;
 
 impl Machine<'_> {
-    /// Whether a plugin is called, as far as one can see, that is noticed outside.
+    /// Whether a plugin may be called, as far as one can see, that is noticed outside.
     pub fn may_be_observed(&self) -> bool {
         let program = self.program;
         let is_seen = |callee| self.is_observer(callee);
@@ -34,7 +37,7 @@ impl Machine<'_> {
         search.finds()
     }
 
-    /// The same for the conditions of types.
+    /// The same for the conditions of types alone.
     pub(in crate::runtime) fn types_may_be_observed(&self) -> bool {
         let mut search = Search::new(self);
         let conditions = self.program.typedefs.iter();
@@ -44,6 +47,7 @@ impl Machine<'_> {
         search.finds()
     }
 
+    /// Whether a call of this is noticed outside.
     fn is_observer(&self, callee: Callee) -> bool {
         match callee {
             Callee::Plugin(plugin) => {
@@ -54,12 +58,14 @@ impl Machine<'_> {
     }
 }
 
+/// What can run, as far as the search has come.
 struct Search<'s, 'a> {
     machine: &'s Machine<'a>,
-    /// What can run and was not looked at yet.
+    /// Expressions that can run and were not looked at yet.
     exprs: Vec<ExprId>,
+    /// Blocks that can run and were not looked at yet.
     blocks: Vec<BlockId>,
-    /// Entities that were met already.
+    /// By entity: whether a constructor of it was met already.
     constructed: Vec<bool>,
 }
 
@@ -73,6 +79,7 @@ impl<'s, 'a> Search<'s, 'a> {
         }
     }
 
+    /// Looks at all that can run until a call of an observer is found.
     fn finds(&mut self) -> bool {
         loop {
             if let Some(expr) = self.exprs.pop() {
@@ -180,7 +187,7 @@ impl<'s, 'a> Search<'s, 'a> {
         self.entity(construct.entity);
     }
 
-    /// An instance of it may be made: what it is made with, and what refines it.
+    /// An instance of an entity may be made: its defaults and implementations can run.
     fn entity(&mut self, entity: EntityId) {
         if std::mem::replace(&mut self.constructed[entity.index()], true) {
             return;

@@ -31,9 +31,10 @@
 //!    open any more.
 //! 3. [`Machine::release`] runs when the statement is decided, *before* its block is emitted: all
 //!    promises are kept, and those whose object is not known yet are given up. The assignments in
-//!    the block make promises of their own when they are emitted, in the same step, so the variable
-//!    is not complete in between. A `for` is decided when its list is complete; until then another
-//!    element may start another body.
+//!    the block, whose object is known too, are then in the queue of steps, and make promises of
+//!    their own when they run; since no relation is declared complete while the queue has steps,
+//!    the variable stays open in between. A `for` is decided when its list is complete; until then
+//!    another element may start another body.
 //!
 //! # Invariants
 //!
