@@ -62,8 +62,8 @@ use crate::diagnostics::{Fail, runtime};
 use crate::runtime::{InstId, Machine, ScopeId, Step, VarId};
 use crate::span::Loc;
 
-/// Least number of steps of a tile. A service has some 10 to 20 KiB of variables, tasks and texts,
-/// so 64 of them fit the second cache of a processor.
+/// Least number of steps of a tile: so few that what they make stays in the second cache of a
+/// processor, and so many that beginning a tile costs nothing beside them.
 const TILE: usize = 64;
 /// A round of fewer steps is not cut: all that it uses fits the cache anyway.
 const LARGE: usize = 1000;
