@@ -1,4 +1,13 @@
 //! Calls of plugins and casts at run time. Source: docs/reference/language.md § 10.3 to § 10.5.
+//!
+//! A call is a step of its own, whose arguments are known. It binds them to the parameters, checks
+//! their types, runs the plugin (in Rust, or in the Python process over `python_bridge`), and
+//! checks what it returns. An argument that is Unknown makes the result Unknown, unless the plugin
+//! says that it wants to see it.
+//!
+//! A plugin may read a variable that has no value yet: then the call ends without a result and is
+//! made again when the variable has one. The plugin starts from the beginning, but its arguments
+//! are those of the first time, kept with the task.
 
 use crate::diagnostics::{Fail, Warning, closest, fail, runtime, typing};
 use crate::hir::plugin::bind;
@@ -9,18 +18,21 @@ use crate::runtime::{Action, Dependencies, Machine, ScopeId, TaskId, VarId};
 use crate::span::Loc;
 use crate::types::{Type, TypeId, Value};
 
-/// Evaluated arguments of a call that may have to run again.
+/// Evaluated arguments of a call. They are kept if the call has to run again.
 #[derive(Clone, Default)]
 pub(in crate::runtime) struct Arguments {
+    /// The values by parameter.
     pub bound: Bound,
     /// Some argument is Unknown.
     pub unknown: bool,
 }
 
-/// The call that is running.
+/// One call that runs: where, and of which plugin.
 #[derive(Clone, Copy)]
 pub(in crate::runtime) struct Site {
+    /// The call in the program; `None`: a typedef's condition or Python makes it.
     pub call: Option<CallId>,
+    /// The scope of the calling statement, for plugins that look at names there.
     pub scope: ScopeId,
     pub plugin: PluginId,
     pub loc: Loc,
@@ -38,6 +50,8 @@ pub(in crate::runtime) enum Way {
 }
 
 impl Machine<'_> {
+    /// Runs a call or cast whose arguments are known. False: it has to wait for more and runs
+    /// again.
     pub(in crate::runtime) fn run_call(
         &mut self,
         task: TaskId,
@@ -115,7 +129,8 @@ impl Machine<'_> {
         }
     }
 
-    /// The call runs again when more of what it reads is there.
+    /// The call is made again when what it read has values. A direct step becomes a task for that,
+    /// with the number that it has as a step, so its age among those that wait is right.
     fn call_again(
         &mut self,
         task: TaskId,
@@ -137,7 +152,8 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// A call reads all that it needs before anything else; an unset optional among it has no place in the source.
+    /// Reads all dependencies of a call before anything else is done, so that an unset optional
+    /// among them is the first error. It has no place in the source.
     pub(in crate::runtime) fn read_all(&self, ready: &Ready) -> Result<(), Fail> {
         for need in ready.dependencies {
             self.read(*need, Loc::NONE)?;
@@ -145,6 +161,7 @@ impl Machine<'_> {
         Ok(())
     }
 
+    /// Evaluates the arguments of a call, binds them to parameters and checks their types.
     pub(in crate::runtime) fn arguments(
         &mut self,
         id: CallId,
@@ -185,6 +202,8 @@ impl Machine<'_> {
         self.check_arguments(plugin, &positional, &named, call.loc)
     }
 
+    /// Binds evaluated arguments to parameters and checks their types. An error about an argument
+    /// comes before one about those behind it, whatever kind the two are of.
     pub(in crate::runtime) fn check_arguments(
         &mut self,
         plugin: PluginId,
@@ -239,6 +258,8 @@ impl Machine<'_> {
         Ok(unknown)
     }
 
+    /// Runs a plugin with arguments that were checked, and checks what it returns. One that can be
+    /// noticed outside is not run after a mistake, and ends a run in tiles.
     pub(in crate::runtime) fn invoke(
         &mut self,
         site: Site,
@@ -295,7 +316,8 @@ impl Machine<'_> {
         Ok(value)
     }
 
-    /// Checks a type; the error says how objects of Python are written.
+    /// Checks a type. Only if that fails, Python is asked how its objects in the value are written,
+    /// and the error is made again with that.
     pub(in crate::runtime) fn validate_known(
         &mut self,
         ty: TypeId,
@@ -309,7 +331,7 @@ impl Machine<'_> {
             })
     }
 
-    /// What a plugin returns is as its annotation says. Unknown is of every type.
+    /// An error unless what a plugin returned is as its annotation says. Unknown is of every type.
     pub(in crate::runtime) fn check_returned(
         &mut self,
         site: Site,
@@ -332,6 +354,8 @@ impl Machine<'_> {
             })
     }
 
+    /// The error of the model that a plugin's failure is. `direct`: the call is one in the
+    /// condition of a typedef.
     pub(in crate::runtime) fn plugin_failure(
         &self,
         plugin: PluginId,
@@ -401,7 +425,7 @@ impl Machine<'_> {
         }
     }
 
-    /// A call inside of a typedef's condition.
+    /// A call inside of a typedef's condition: it can not wait for anything.
     pub(in crate::runtime) fn call_directly(
         &mut self,
         plugin: PluginId,
@@ -436,6 +460,7 @@ impl Machine<'_> {
             .map_err(|error| self.plugin_failure(plugin, error, loc, true))
     }
 
+    /// The value as another type: `int("5")`.
     pub(in crate::runtime) fn cast(
         &mut self,
         ty: TypeId,

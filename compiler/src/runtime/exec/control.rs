@@ -1,4 +1,7 @@
 //! What `for`, `if` and `implement` start. Source: docs/reference/language.md § 8.9.
+//!
+//! Each of them makes a scope for its block and emits the statements of the block in it. Promises
+//! of an `if` or `for` are kept right before (`state/promises.rs`).
 
 use crate::diagnostics::{Fail, typing};
 use crate::hir::{ExprKind, ImplementationId, StmtId, StmtKind};
@@ -8,6 +11,8 @@ use crate::span::Loc;
 use crate::types::Value;
 
 impl Machine<'_> {
+    /// Starts the body of a `for` for one element, which may be long before the list is complete.
+    /// An Unknown element starts nothing.
     pub(in crate::runtime) fn start_body(&mut self, run: LoopId, item: Value) -> Result<(), Fail> {
         if matches!(item, Value::Unknown(_)) {
             return Ok(());
@@ -28,6 +33,7 @@ impl Machine<'_> {
         self.emit_block(body, scope)
     }
 
+    /// The list of a `for` is complete. Elements that were not streamed start their bodies now.
     pub(in crate::runtime) fn run_for(
         &mut self,
         run: LoopId,
@@ -62,6 +68,7 @@ impl Machine<'_> {
         }
     }
 
+    /// The condition of an `if` is known: one of its blocks is emitted, or none if it is Unknown.
     pub(in crate::runtime) fn run_if(
         &mut self,
         stmt: StmtId,
@@ -105,7 +112,9 @@ impl Machine<'_> {
         self.emit_block(block, scope)
     }
 
-    /// Runs an implementation once on an instance.
+    /// Runs an implementation on an instance, unless it has run there. Several `implement` entries,
+    /// and those of ancestors, may select the same one. Which have run is a bit each; those from 63
+    /// on share the last bit, and are told apart in a set.
     pub(in crate::runtime) fn implement(
         &mut self,
         instance: InstId,

@@ -1,4 +1,12 @@
-//! Executes units and emits blocks and statements. Source: docs/reference/language.md § 8.6.
+//! Emits blocks and statements, and runs steps. Source: docs/reference/language.md § 8.6.
+//!
+//! To emit is to create tasks; nothing is evaluated meanwhile. Blocks are emitted in the order that
+//! docs/reference/language.md § 2.4 gives: files from the first statement on, nested blocks from
+//! the last one. That is not a detail: it is the order in which tasks are created and queued, and
+//! models notice.
+//!
+//! An error in emitting a statement does not end the block: the statements after it are emitted,
+//! too, so that their mistakes can be told (`report/error_recovery.rs`).
 
 use crate::diagnostics::{Fail, not_found, runtime, typing};
 use crate::hir::{BlockId, ExprId, ExprKind, NamespaceId, StmtId, StmtKind};
@@ -12,6 +20,9 @@ use crate::span::Loc;
 use crate::types::{Type, Value};
 
 impl Machine<'_> {
+    /// Makes the scopes of all files and emits their statements, then the relation annotations. All
+    /// scopes exist before the first statement is emitted, since it may name variables of every
+    /// file.
     pub(in crate::runtime) fn emit_roots(&mut self) -> Result<(), Fail> {
         for namespace in &self.program.namespaces {
             let id = NamespaceId(self.roots.len() as u32);
@@ -42,6 +53,8 @@ impl Machine<'_> {
         Ok(())
     }
 
+    /// Emits the statements of a block in its order. The error is the first one; the others are
+    /// remembered.
     pub(in crate::runtime) fn emit_block(
         &mut self,
         block: BlockId,
@@ -56,6 +69,8 @@ impl Machine<'_> {
         result
     }
 
+    /// Creates the tasks of one statement. An `if` or `for` makes its promises before anything
+    /// else.
     fn emit(&mut self, id: StmtId, scope: ScopeId) -> Result<(), Fail> {
         let stmt = &self.program.stmts[id.index()];
         let at_stmt = |error: Fail| error.at(stmt.loc);
@@ -110,6 +125,7 @@ impl Machine<'_> {
         }
     }
 
+    /// Runs one step from the queue.
     pub(in crate::runtime) fn step(&mut self, step: &Step) -> Result<(), Fail> {
         match *step {
             Step::Task(task) => self.execute(task),
@@ -159,10 +175,13 @@ impl Machine<'_> {
         }
     }
 
+    /// Runs a task. Its dependencies are taken out meanwhile, so that the action can change the
+    /// arena of tasks.
     fn execute(&mut self, id: TaskId) -> Result<(), Fail> {
         let action = self.tasks[id.index()].action;
         let dependencies = std::mem::take(&mut self.tasks[id.index()].dependencies);
         let result = self.act(id, &action, &mut Ready::new(&dependencies));
+        // A task that has to wait for more has appended that to its own list, which is empty here.
         // A unit that has to wait for more has put itself back.
         let added = std::mem::replace(&mut self.tasks[id.index()].dependencies, dependencies);
         self.tasks[id.index()].dependencies.extend(added);
@@ -172,7 +191,8 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// False: the unit waits for more and runs again.
+    /// Does what an action says. False: it has to wait for more, has arranged for that, and runs
+    /// again; its task lives on.
     fn act(&mut self, id: TaskId, action: &Action, ready: &mut Ready) -> Result<bool, Fail> {
         let program = self.program;
         match *action {
@@ -417,6 +437,7 @@ impl Machine<'_> {
         Ok(true)
     }
 
+    /// Runs an expression statement or an assignment whose expression (or object) is known.
     fn run_stmt(&mut self, stmt: StmtId, scope: ScopeId, ready: &mut Ready) -> Result<(), Fail> {
         let program = self.program;
         let node = &program.stmts[stmt.index()];
@@ -460,8 +481,9 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// Assigns the value of an expression to a slot as soon as it is known. A name that is not found has no place: it is that
-    /// of what runs.
+    /// Assigns the value of an expression to a slot as soon as it is known; until then a promise
+    /// keeps the slot open. A list relation gets the elements one by one. A name that is not found
+    /// has no place of its own: it gets that of what runs.
     pub(in crate::runtime) fn assign_slot(
         &mut self,
         slot: VarId,
@@ -497,6 +519,7 @@ impl Machine<'_> {
         Ok(())
     }
 
+    /// The slot of an attribute; an error with a similar name if the entity has none of this name.
     pub(in crate::runtime) fn slot_or_fail(
         &self,
         instance: InstId,
@@ -514,6 +537,8 @@ impl Machine<'_> {
         })
     }
 
+    /// The slot of an attribute of a value; an error if the value is no instance. `object` is the
+    /// expression that gave it, for the message.
     pub(in crate::runtime) fn attribute_slot(
         &mut self,
         value: Value,
@@ -546,6 +571,7 @@ impl Machine<'_> {
         }
     }
 
+    /// Connects a proxy to the attribute of a value.
     fn connect_attribute(
         &mut self,
         proxy: VarId,
@@ -558,6 +584,8 @@ impl Machine<'_> {
         self.connect(proxy, slot).map_err(|error| moved(error, loc))
     }
 
+    /// Connects a proxy to the slot that it stands for. Who listened to the proxy listens to the
+    /// slot now, and who waited waits there, or goes on if it is ready.
     pub(in crate::runtime) fn connect(&mut self, proxy: VarId, slot: VarId) -> Result<(), Fail> {
         let (listener, mut chain) = self.connect_proxy(proxy, slot);
         if listener.is_some() {
@@ -571,6 +599,7 @@ impl Machine<'_> {
         Ok(())
     }
 
+    /// The left operand of `and` or `or` is known: it decides, or the right one is emitted.
     fn run_logic(
         &mut self,
         expr: ExprId,
@@ -611,6 +640,7 @@ impl Machine<'_> {
         }
     }
 
+    /// One of the two branches of a conditional expression.
     pub(in crate::runtime) fn branch(&self, ternary: ExprId, then: bool) -> ExprId {
         match self.program.expr(ternary).kind {
             ExprKind::Ternary(_, yes, no) => {
@@ -632,6 +662,8 @@ impl Machine<'_> {
         }
     }
 
+    /// One more item of a streamed list literal was delivered; after the last one the literal is
+    /// complete.
     fn item_done(&mut self, literal: VarId) -> Result<(), Fail> {
         if self.var(literal).is_ready() {
             return Ok(());
