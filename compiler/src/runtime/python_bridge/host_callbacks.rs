@@ -1,4 +1,9 @@
-//! What a running Python call asks about the model: attributes, names at the call, entities, instances.
+//! Host callbacks: what a running Python call asks about the model, its attributes, names at the
+//! call, entities and instances.
+//!
+//! They are answered in the middle of a step, while the machine waits for the plugin, so the model
+//! stands still: answers differ only by what is there. A variable without a value is no error but
+//! an answer; the plugin decides whether it can go on.
 
 use rmpv::Value as Wire;
 
@@ -57,6 +62,7 @@ impl Machine<'_> {
         self.root_variable(call.namespace, symbol)
     }
 
+    /// A variable of a file by its name.
     fn root_variable(&self, namespace: NamespaceId, name: Symbol) -> Option<Name> {
         let program = self.program;
         let root = program.namespaces[namespace.index()].root;
@@ -67,7 +73,7 @@ impl Machine<'_> {
     }
 }
 
-/// Answers what a running call asks.
+/// The machine, as the host sees it while it waits for an answer.
 pub(in crate::runtime) struct Questions<'m, 'a> {
     pub(in crate::runtime) machine: &'m mut Machine<'a>,
 }
@@ -253,6 +259,7 @@ impl HostCallbacks for Questions<'_, '_> {
     }
 }
 
+/// An error of the model as an exception in Python.
 fn raised(error: &Fail) -> Got {
     Got::Raised {
         type_name: error.kind.to_owned(),

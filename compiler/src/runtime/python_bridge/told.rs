@@ -1,14 +1,18 @@
-//! What goes to Python with the instances of a call: the attributes that the plugin read in its calls before.
+//! What goes to Python with the instances of a call: the attributes that the plugin read in its
+//! calls before.
 //!
-//! A plugin gets instances as handles and asks for each attribute that it reads, and a question costs as much as a call.
-//! But a plugin reads the same attributes of one instance as of the next: `site.device.name` of the first site is followed
-//! by `site.device.name` of the second one. So the machine learns by plugin and entity which attributes were asked for,
-//! and from the next call on they travel inside of the handle, and so do those of the instances in them: with a site goes
-//! its device, and with the device its name. An answer takes along what is expected to be asked for next in the same way.
+//! A plugin gets instances as handles and asks for each attribute that it reads, and such a host
+//! callback costs as much as a call. But a plugin reads the same attributes of one instance as of
+//! the next: `site.device.name` of the first site is followed by `site.device.name` of the second
+//! one. So the machine learns by plugin and entity which attributes were asked for, and from the
+//! next call on they travel inside of the handle, and so do those of the instances in them: with a
+//! site goes its device, and with the device its name. An answer takes along what is expected to be
+//! asked for next in the same way.
 //!
-//! Nobody can tell the difference. Variables are assigned once, so a value that is there when the call goes is the one
-//! that an answer would give; an attribute without a value does not travel, so it is asked for, and the answer is that of
-//! the moment of the question. An attribute travels once, since Python keeps it.
+//! Nobody can tell the difference. Variables are assigned once, so a value that is there when the
+//! call goes is the one that an answer would give; an attribute without a value does not travel, so
+//! it is asked for, and the answer is that of the moment of the callback. An attribute travels
+//! once, since Python keeps it.
 
 use rmpv::Value as Wire;
 
@@ -42,7 +46,7 @@ pub(in crate::runtime) struct Told {
     known: Map<InstId, u64>,
 }
 
-/// One call that is written.
+/// The writing of one call.
 pub(in crate::runtime) struct Telling<'w> {
     pub out: &'w mut Marshal,
     plugin: PluginId,
@@ -52,6 +56,7 @@ pub(in crate::runtime) struct Telling<'w> {
 }
 
 impl<'w> Telling<'w> {
+    /// Begins the writing of a call of a plugin.
     pub fn to(plugin: PluginId, out: &'w mut Marshal) -> Telling<'w> {
         Telling {
             out,
