@@ -37,7 +37,7 @@ def can_fork() -> bool:
 
 
 def is_child(pipe: Pipe) -> bool:
-    """Makes forks, one after the other, and gives True in each; False, in the first process, when there are to be no more."""
+    """Makes forks, one after the other. True in each; False, in the first process, when there are to be no more."""
     parent = os.getpid()
     while True:
         sys.stderr.flush()
