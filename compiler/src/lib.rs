@@ -18,6 +18,8 @@
 //! `world` is all that the compiler may ask of the outside. There is no clock, no network and no randomness in the
 //! language, so the same world gives the same answer.
 
+#![warn(missing_docs)]
+
 mod analysis;
 mod api;
 mod breadcrumb;

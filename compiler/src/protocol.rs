@@ -40,11 +40,19 @@ pub const VERSION: u32 = 1;
 /// No frame may be larger: 256 MiB.
 pub const MAX_FRAME_BYTES: u32 = 256 << 20;
 
+/// The extension type of an integer that does not fit 64 bits: its decimal digits.
 pub const EXT_BIGINT: i8 = 1;
+/// The extension type of Unknown.
 pub const EXT_UNKNOWN: i8 = 2;
+/// The extension type of an instance of the model: its number in order of creation (32 bits), then
+/// the full name of its entity.
 pub const EXT_INSTANCE: i8 = 3;
+/// The extension type of an object that only Python has: its number (32 bits), which the host gave
+/// it.
 pub const EXT_OPAQUE: i8 = 4;
+/// The extension type of a dataclass of Python, see the table above.
 pub const EXT_DATACLASS: i8 = 5;
+/// The extension type of a reference, see the table above.
 pub const EXT_REFERENCE: i8 = 6;
 /// A text that is more than a text in Python, such as a member of an enumeration: `[opaque id, text]`. It goes back as
 /// `EXT_OPAQUE`.
@@ -62,10 +70,14 @@ pub struct PythonModule {
     pub files: Vec<PythonFile>,
 }
 
+/// One Python file of a module.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PythonFile {
+    /// The dotted name that it is imported by, `inmanta_plugins.net.ip`.
     pub module: String,
+    /// Its absolute path.
     pub path: String,
+    /// Whether it is the `__init__.py` of a package.
     pub package: bool,
 }
 
@@ -76,10 +88,13 @@ pub enum ToHost {
     /// First message of a compile: make the modules importable and import them, in this order.
     /// Answer: `loaded` or `load_failed`.
     LoadCompile {
+        /// The modules to import, in load order.
         modules: Vec<PythonModule>,
+        /// The absolute path of the project.
         project_dir: String,
         /// What `std::get_env` and `os.environ` of the host see; nothing else is in its environment.
         env: BTreeMap<String, String>,
+        /// The environment's id, if there is one.
         environment_id: Option<String>,
         /// [`crate::Inputs`]: what plugins get from the API client of a compile.
         #[serde(default)]
@@ -89,12 +104,18 @@ pub enum ToHost {
         keep: bool,
     },
     /// First message of another compile with the same modules. No answer.
-    Again { inputs: serde_json::Value },
+    Again {
+        /// [`crate::Inputs`] of this compile.
+        inputs: serde_json::Value,
+    },
     /// First message of an executor: as above for handlers. A module that cannot be imported does not stop the
     /// others. Answer: `handlers`.
     LoadExecutor {
+        /// The modules with handlers, each file with its path in the executor's code folder.
         modules: Vec<PythonModule>,
+        /// The environment's id.
         environment_id: String,
+        /// The name of the agent whose resources are deployed.
         agent: String,
         /// The directory of the file store, each content under `ab/` and its SHA-1 `ab…`.
         files: Option<String>,
@@ -103,35 +124,52 @@ pub enum ToHost {
     /// returned, and the result that it set. Only for hosts that do not read [`calls`].
     #[serde(serialize_with = "in_order")]
     Call {
+        /// The number of this call; its answer has the same.
         id: u64,
         /// Full name, `net::ip::f`.
         plugin: String,
+        /// Values of positional arguments.
         args: Vec<rmpv::Value>,
+        /// Keyword arguments, in the order of the call.
         kwargs: Vec<(String, rmpv::Value)>,
+        /// The file of the calling statement, as diagnostics name it.
         file: String,
+        /// The line of the calling statement, from 1; 0: it is not known.
         line: u32,
         /// Namespace of the calling statement.
         namespace: String,
     },
     /// Before the first `map` of an export: modules may have registered or changed something since they were loaded.
     /// Answer: `export_begun`, or `failed` if a class is not valid.
-    BeginExport { id: u64 },
+    BeginExport {
+        /// The number of this request; its answer has the same.
+        id: u64,
+    },
     /// Makes the id of an instance's resource, or the value of the id attribute, if asked to; then runs `get_<field>`
     /// getters of its class, in order. Answer: `mapped`, `ignored`, `failed`, `unset`; `result` if something of the id is
     /// Unknown.
     Map {
+        /// The number of this request; its answer has the same.
         id: u64,
         /// Index into `loaded.resources`.
         class: u32,
+        /// The instance that is exported.
         instance: rmpv::Value,
+        /// What of the id is asked for.
         identify: Identify,
+        /// The names of the fields to compute, in order.
         fields: Vec<String>,
     },
     /// Answer to `get`.
-    Got { outcome: Got },
+    Got {
+        /// The value, or why there is none.
+        outcome: Got,
+    },
     /// Answer to `entity`.
     EntityInfo {
+        /// Its full name; empty: there is no such entity.
         name: String,
+        /// Its attributes, inherited ones included.
         attributes: Vec<AttributeInfo>,
         /// All ancestors, nearest first.
         parents: Vec<String>,
@@ -139,107 +177,163 @@ pub enum ToHost {
         indices: Vec<Vec<String>>,
     },
     /// Answer to `typedef`: what it is made of, `string[]?`; nothing: there is no typedef of that name.
-    TypedefInfo { base: Option<String> },
+    TypedefInfo {
+        /// The text of its base type; `None`: there is no such typedef.
+        base: Option<String>,
+    },
     /// Answer to `entities`: the full names of all, in the order of their definitions.
-    EntityNames { names: Vec<String> },
+    EntityNames {
+        /// Full names.
+        names: Vec<String>,
+    },
     /// Answer to `instances`.
-    InstanceList { instances: Vec<rmpv::Value> },
+    InstanceList {
+        /// The instances, in order of creation.
+        instances: Vec<rmpv::Value>,
+    },
     /// Answer to `api`: the HTTP status and the body that the API would give.
-    ApiAnswer { code: u16, body: serde_json::Value },
+    ApiAnswer {
+        /// The HTTP status.
+        code: u16,
+        /// The body, as JSON.
+        body: serde_json::Value,
+    },
     /// Answer to `where`; no file: it is not known.
-    Place { file: Option<String>, line: u32 },
+    Place {
+        /// The file of the constructor, as diagnostics name it.
+        file: Option<String>,
+        /// The line of the constructor, from 1.
+        line: u32,
+    },
     /// Makes the objects of resources, runs the registered dependency managers and the configured export functions over
     /// them, and serializes them. Answer: `assembled` or `failed`.
     Assemble {
+        /// The number of this request; its answer has the same.
         id: u64,
+        /// The resources that Python makes objects of.
         resources: Vec<Unassembled>,
     },
     /// Asks for the exported form of a reference that Python made. Answer: `serialized` or `failed`.
     Serialize {
+        /// The number of this request; its answer has the same.
         id: u64,
         /// The number of its object.
         object: u32,
     },
     /// Asks how an object is written that only Python knows. Answer: `described`.
     Describe {
+        /// The number of this request; its answer has the same.
         id: u64,
         /// The number of the object.
         object: u32,
     },
     /// Asks for what getters collected besides values. Answer: `collected`.
-    Collect { id: u64 },
+    Collect {
+        /// The number of this request; its answer has the same.
+        id: u64,
+    },
     /// To an attached process, when the model is complete: it may ask about it now. `export`: resources and unknown
     /// parameters, if it asked for them. Answer: `result`, whether it wants the export; else it has seen enough.
     Show {
+        /// The number of this request; its answer has the same.
         id: u64,
+        /// Resources and unknown parameters, as JSON; `None`: they were not asked for.
         export: Option<serde_json::Value>,
     },
     /// To an attached process: a line that the model printed, without its line feed; before the message that follows it.
     /// No answer.
-    Printed { line: String },
+    Printed {
+        /// The line, without its line feed.
+        line: String,
+    },
     /// To an attached process, before `load_compile`: where its Python finds the module of this name. Answer: `located`.
-    Locate { name: String },
+    Locate {
+        /// The name of the module in the modelling language, `net`.
+        name: String,
+    },
     /// The last message to an attached process: the diagnostics of the compile contract. No answer.
-    Finished { diagnostics: Vec<serde_json::Value> },
+    Finished {
+        /// Each as docs/reference/compile-contract.md has it.
+        diagnostics: Vec<serde_json::Value>,
+    },
     /// Runs the registered finalizers. Answer: `result`, the texts of their errors in order.
-    Finalize { id: u64 },
+    Finalize {
+        /// The number of this request; its answer has the same.
+        id: u64,
+    },
     /// Runs one resource through its handler. Answer: `deployed`.
     Deploy {
+        /// The number of this request; its answer has the same.
         id: u64,
         /// All fields plus `requires` (list of ids) and `id` (with `,v=N`).
         resource: serde_json::Map<String, serde_json::Value>,
         /// State of each direct dependency (`deployed`, `failed`, `skipped`, `available`, `undefined`, ...).
         requires: BTreeMap<String, String>,
+        /// Whether the handler only says what it would do.
         dry_run: bool,
+        /// Why it runs, for the handler's log.
         reason: String,
+        /// The id of the run in the history.
         action_id: String,
         /// Whether a dependency changed since the last success (for `can_reload` handlers).
         dependency_changed: bool,
     },
     /// Asks the handler of a resource for its facts. Answer: `deployed`, the facts in the outcome.
     Facts {
+        /// The number of this request; its answer has the same.
         id: u64,
         /// As in `deploy`.
         resource: serde_json::Map<String, serde_json::Value>,
+        /// The id of the question in the history.
         action_id: String,
     },
     /// The host ends after running the cache's delete hooks. Answer: `bye`.
     Stop,
 }
 
+/// An attribute of an entity, as plugins see it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AttributeInfo {
+    /// Its name.
     pub name: String,
     /// Type text of the model, `string[]?`, or the full name of the related entity.
     pub type_name: String,
+    /// Whether it is a relation.
     pub relation: bool,
+    /// Whether it may have several values: a list, or a relation to more than one.
     pub multi: bool,
+    /// Whether it may have none.
     pub optional: bool,
-    /// Of a relation.
+    /// The least number of elements of a relation.
     pub low: u32,
-    /// Of a relation; `None`: any number.
+    /// The largest number of elements of a relation; `None`: any number.
     pub high: Option<u32>,
-    /// Of a relation: the name of the other end, if it has one.
+    /// The name of the other end of a relation, if it has one.
     pub inverse: Option<String>,
 }
 
+/// What there is where the host has looked.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Got {
+    /// The value.
     Value(rmpv::Value),
-    /// Not known yet: the host raises `UnsetException`.
+    /// There is no value yet: the host raises `UnsetException`, and the call is made again later.
     Unset,
-    /// Frozen without value: `OptionalValueException` with this message.
+    /// The relation was declared complete without a value: `OptionalValueException` with this
+    /// message.
     OptionalUnset(String),
     /// The entity has no such attribute: an `AttributeError` with this message.
     NoAttribute(String),
-    /// A native plugin waits for these variables.
+    /// A native plugin that Python called waits for these variables.
     Waits(Vec<u32>),
-    /// A native plugin has an error.
+    /// A native plugin that Python called has failed.
     Raised {
+        /// The class of the exception.
         type_name: String,
+        /// Its message.
         message: String,
-        /// It is the plugin's own, a `PluginException`.
+        /// Whether it is the plugin's own, a `PluginException`.
         is_plugin: bool,
     },
 }
@@ -250,13 +344,19 @@ pub enum Got {
 pub enum Annotation {
     /// A type of the modelling language, resolved in the plugin's namespace: `string[]?`, `net::Interface`, `any`.
     Model(String),
+    /// A value of one of these.
     Union(Vec<Annotation>),
+    /// A list of such elements.
     List(Box<Annotation>),
+    /// A dict with such values.
     Dict(Box<Annotation>),
+    /// One of these values.
     Literal(Vec<rmpv::Value>),
     /// `Reference[T]`.
     Reference(Box<Annotation>),
+    /// `None` only.
     Null,
+    /// Any value.
     Any,
     /// Not usable: why. Loading reports it as the reference does.
     Bad(String),
@@ -264,48 +364,70 @@ pub enum Annotation {
     Missing,
 }
 
+/// How an argument gets to a parameter of a plugin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ParameterKind {
+    /// By place or by name.
     Positional,
+    /// By name only.
     KeywordOnly,
+    /// `*args`: all further ones by place.
     VarPositional,
+    /// `**kwargs`: all further ones by name.
     VarKeyword,
 }
 
+/// One parameter of a plugin.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Parameter {
+    /// Its name.
     pub name: String,
+    /// How arguments get to it.
     pub kind: ParameterKind,
+    /// The type that arguments must have.
     pub annotation: Annotation,
+    /// Whether it may be left out.
     pub has_default: bool,
 }
 
 /// A plugin as its module declares it. The context parameter is left out of `parameters`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PluginInfo {
+    /// Its full name, `net::ip::f`.
     pub name: String,
+    /// The absolute path of its file.
     pub file: String,
-    /// Of its `def`, if it has one decorator.
+    /// The line of its `def`, if it has one decorator.
     pub line: u32,
+    /// Its parameters, without that of the context.
     pub parameters: Vec<Parameter>,
+    /// The type that it says to return.
     pub returns: Annotation,
+    /// Whether it is called with Unknown among its arguments.
     pub allow_unknown: bool,
+    /// Whether it gets the context of the call. Source: docs/reference/language.md § 10.8.
     pub takes_context: bool,
+    /// Whether it sets its result itself.
     pub emits_statements: bool,
+    /// Programs that it needs on the host, by `@plugin(commands=…)`.
     pub commands: Vec<String>,
     /// `None`: not deprecated; `Some(None)`: deprecated; `Some(Some(name))`: replaced by.
     pub deprecated: Option<Option<String>>,
+    /// Its documentation.
     pub docstring: Option<String>,
 }
 
+/// A class that maps instances of an entity to resources. Source: docs/reference/language.md § 12.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ResourceClassInfo {
     /// Full name of the entity it maps.
     pub entity: String,
+    /// The attribute whose value stands in the id.
     pub id_attribute: String,
     /// Dotted path to the agent's name.
     pub agent: String,
+    /// The full name of the class.
     pub python_class: String,
     /// Merged over the class hierarchy, first seen order. `getter`: the class computes it (by `get_<name>` or `map`),
     /// other than by the built-in getters of the base classes.
@@ -316,7 +438,9 @@ pub struct ResourceClassInfo {
     /// The class has its own way to make an object of the fields or to serialize it.
     #[serde(default)]
     pub assembles: bool,
+    /// The absolute path of its file.
     pub file: String,
+    /// The line where it begins, from 1.
     pub line: u32,
 }
 
@@ -325,25 +449,34 @@ pub struct ResourceClassInfo {
 pub struct DataclassInfo {
     /// Full name that the entity has.
     pub entity: String,
+    /// Its fields, in order.
     pub fields: Vec<DataclassField>,
+    /// The absolute path of its file.
     pub file: String,
+    /// The line where it begins, from 1.
     pub line: u32,
     /// What it is not, but would have to be: `a dataclass`, `frozen`.
     pub problem: Option<String>,
 }
 
+/// One field of a dataclass.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DataclassField {
+    /// Its name.
     pub name: String,
+    /// Its type.
     pub annotation: Annotation,
     /// What to warn of when an entity is paired with the class: types of Python without counterpart.
     #[serde(default)]
     pub warnings: Vec<String>,
 }
 
+/// One field of a resource class.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FieldInfo {
+    /// Its name.
     pub name: String,
+    /// Whether the class computes it.
     pub getter: bool,
 }
 
@@ -354,13 +487,17 @@ pub struct Failure {
     pub kind: FailureKind,
     /// Class name, `ValueError`; of a plugin's own with its module.
     pub type_name: String,
+    /// The text of the exception.
     pub message: String,
     /// The traceback from module code on, as Python prints it.
     pub traceback: String,
+    /// The file of module code in which it was raised, if it is known.
     pub file: Option<String>,
+    /// The line there, from 1.
     pub line: Option<u32>,
 }
 
+/// What an exception of Python means to a compile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FailureKind {
@@ -388,9 +525,13 @@ pub enum Identify {
 /// The id of a resource that its class made.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct OwnId {
+    /// The full name of the entity.
     pub entity_type: String,
+    /// The name of the agent.
     pub agent: String,
+    /// The name of the id attribute.
     pub attribute: String,
+    /// The text of its value.
     pub value: String,
 }
 
@@ -411,16 +552,17 @@ impl std::fmt::Display for OwnId {
 pub struct Unassembled {
     /// Index into `loaded.resources`; none: it is Steward's own.
     pub class: Option<u32>,
-    /// Without version.
+    /// Its id, without version.
     pub id: String,
     /// A map of its fields.
     pub attributes: rmpv::Value,
-    /// Ids without version.
+    /// Ids of what it requires, without version.
     pub requires: Vec<String>,
+    /// The instance that it was exported from.
     pub instance: rmpv::Value,
 }
 
-/// What has become of it.
+/// What has become of a resource that Python had as an object.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Assembled {
     /// Position among the resources.
@@ -431,10 +573,14 @@ pub struct Assembled {
     pub attributes: Option<rmpv::Value>,
 }
 
+/// A parameter that is not known yet, as a resource asked for it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct UnknownInfo {
+    /// The id of the resource, or an empty text.
     pub resource: String,
+    /// The name of the parameter.
     pub parameter: String,
+    /// Who would give it: `fact`, `plugin`, `user`.
     pub source: String,
 }
 
@@ -442,18 +588,25 @@ pub struct UnknownInfo {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FromHost {
+    /// The first message of a host: who it is.
     Hello {
+        /// The version of the schema that it speaks; see [`VERSION`].
         protocol: u32,
+        /// The version of its Python, `3.13.1`.
         python: String,
+        /// The id of its process.
         pid: u32,
-        /// It reads frames of [`calls`].
+        /// Whether it reads frames of [`calls`].
         #[serde(default)]
         reads_calls: bool,
     },
+    /// The modules of `load_compile` are imported.
     Loaded {
+        /// All plugins that they declare.
         plugins: Vec<PluginInfo>,
+        /// All resource classes that they declare.
         resources: Vec<ResourceClassInfo>,
-        /// About annotations that say less than they seem to.
+        /// Texts about annotations that say less than they seem to.
         #[serde(default)]
         warnings: Vec<String>,
         /// All classes of the modules, by the name that an entity would have that is paired with one.
@@ -469,56 +622,71 @@ pub enum FromHost {
         #[serde(default)]
         read: Vec<String>,
     },
+    /// A module of `load_compile` can not be imported.
     LoadFailed {
         /// Name of the inmanta module.
         module: String,
         /// Dotted Python name that failed to import.
         python_module: String,
+        /// Why.
         failure: Failure,
     },
+    /// The modules of `load_executor` are imported, as far as they can be.
     Handlers {
         /// Resource types with a handler.
         types: Vec<String>,
         /// Types whose module failed to import, with the reason.
         broken: Vec<BrokenModule>,
     },
+    /// A plugin's result, or another answer that is one value.
     Result {
+        /// The number of the request.
         id: u64,
+        /// The value.
         value: rmpv::Value,
     },
+    /// Code of a module has raised an exception.
     Failed {
+        /// The number of the request.
         id: u64,
+        /// The exception.
         failure: Failure,
         /// For `map`: the field whose getter failed.
         #[serde(default)]
         field: Option<String>,
     },
-    /// The body read variables that have no value yet: call again when they have.
+    /// The code read variables that have no value yet: call again when they have.
     Unset {
+        /// The number of the request.
         id: u64,
         /// (instance id, attribute); (2^32 - 1, name): a name at the call; (2^32 - 2, digits): a variable of `waits`.
         variables: Vec<(u32, String)>,
     },
+    /// What `map` asked for.
     Mapped {
+        /// The number of the request.
         id: u64,
-        /// In the order asked for.
+        /// The fields' values, in the order asked for.
         values: Vec<rmpv::Value>,
-        /// If the whole id was asked for.
+        /// The id, if all of it was asked for.
         #[serde(default)]
         identity: Option<OwnId>,
-        /// If the value of the id attribute was asked for.
+        /// The value of the id attribute, if that was asked for.
         #[serde(default)]
         id_value: Option<rmpv::Value>,
     },
     /// The exported form of a reference.
     Serialized {
+        /// The number of the request.
         id: u64,
-        /// Its id.
+        /// The reference's id.
         reference: String,
-        /// That of itself and of all references that its arguments need.
+        /// The exported form of itself and of all references that its arguments need.
         models: Vec<serde_json::Value>,
     },
+    /// How an object is written.
     Described {
+        /// The number of the request.
         id: u64,
         /// By `str`.
         text: String,
@@ -526,44 +694,61 @@ pub enum FromHost {
         repr: String,
         /// The name of its class alone.
         class: String,
-        /// Plugins get it behind a proxy.
+        /// Whether plugins get it behind a proxy.
         is_behind_proxy: bool,
     },
+    /// The export may ask for resources now.
     ExportBegun {
+        /// The number of the request.
         id: u64,
         /// All classes, if they are not what `loaded` said.
         resources: Option<Vec<ResourceClassInfo>>,
-        /// Dependency managers or export functions want to see all resources.
+        /// Whether dependency managers or export functions want to see all resources.
         wants_all: bool,
     },
-    /// The resources that have changed.
+    /// The resources that have changed while Python had them as objects.
     Assembled {
+        /// The number of the request.
         id: u64,
+        /// Those resources.
         resources: Vec<Assembled>,
     },
+    /// What getters have left besides values.
     Collected {
+        /// The number of the request.
         id: u64,
+        /// Parameters that they asked for and that are not known yet.
         unknowns: Vec<UnknownInfo>,
-        /// Contents of files by the SHA-1 of them.
+        /// Contents that they uploaded, by their SHA-1.
         #[serde(default)]
         files: BTreeMap<String, rmpv::Value>,
     },
-    /// `IgnoreResourceException`.
+    /// The resource is not exported: its class raised `IgnoreResourceException`.
     Ignored {
+        /// The number of the request.
         id: u64,
+        /// The text of the exception.
         reason: String,
     },
+    /// Asks for an attribute of an instance. Answer: `got`.
     Get {
+        /// The instance's number in order of creation.
         instance: u32,
+        /// The attribute's name.
         attribute: String,
     },
+    /// Asks for an entity. Answer: `entity_info`.
     Entity {
+        /// Its full name.
         name: String,
     },
     /// Calls a plugin of the compiler itself. Answer: `got`.
     Native {
+        /// Its full name.
         plugin: String,
+        /// Values of positional arguments.
         args: Vec<rmpv::Value>,
+        /// Keyword arguments, in order.
         kwargs: Vec<(String, rmpv::Value)>,
         /// The id of the resource that the first argument becomes, if its class computes it.
         #[serde(default)]
@@ -573,58 +758,81 @@ pub enum FromHost {
     Entities {},
     /// All instances of an entity so far. Answer: `instance_list`.
     Instances {
+        /// Its full name.
         entity: String,
     },
     /// A handler asks the server: a method of the API by its client name. Answer: `api_answer`.
     Api {
+        /// The name of the client's method.
         method: String,
+        /// Its arguments, by name.
         arguments: serde_json::Map<String, serde_json::Value>,
     },
     /// A typedef by its full name. Answer: `typedef_info`.
     Typedef {
+        /// Its full name.
         name: String,
     },
     /// Whether a value is one of a typedef. Answer: `got`, true or the error.
     Validate {
+        /// Its full name.
         typedef: String,
+        /// The value to look at.
         value: rmpv::Value,
     },
-    /// The constructor of an instance. Answer: `place`.
+    /// Asks where an instance was constructed. Answer: `place`.
     Where {
+        /// The instance's number in order of creation.
         instance: u32,
     },
     /// The value of a name at the call that is open. Answer: `got`.
     Lookup {
+        /// The name, as module code writes it.
         name: String,
     },
     /// A line that Python code printed, without its line feed.
     Printed {
+        /// The line.
         line: String,
     },
-    /// [`crate::LocatedPackages`].
+    /// Where the packages of a module are: [`crate::LocatedPackages`].
     Located {
+        /// The folders that Python looks for packages in.
         path: Vec<String>,
+        /// Modules by name, each with the folder that it is in; `None`: there is none.
         modules: BTreeMap<String, Option<String>>,
     },
     /// The fork of a compile ended before its time.
     Ended {
+        /// How, in words.
         status: String,
     },
+    /// A line that module code logged. No answer.
     Log {
+        /// `CRITICAL`, `ERROR`, `WARNING`, `INFO`, `DEBUG`, `TRACE`.
         level: String,
+        /// The line.
         message: String,
     },
+    /// The answer to `deploy` and `facts`.
     Deployed {
+        /// The number of the request.
         id: u64,
+        /// What the handler did.
         outcome: HandlerOutcome,
     },
+    /// The last message of a session, after `stop`.
     Bye,
 }
 
+/// A module whose handlers can not be used.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct BrokenModule {
+    /// Its dotted name in Python.
     pub module: String,
+    /// Why, in one line.
     pub message: String,
+    /// The traceback of its import.
     pub traceback: String,
 }
 
@@ -638,9 +846,11 @@ pub struct HandlerOutcome {
     pub change: String,
     /// attribute → {current, desired}
     pub changes: serde_json::Map<String, serde_json::Value>,
+    /// The lines that the handler logged, in order.
     pub logs: Vec<LogLine>,
+    /// The facts that it reported.
     pub facts: Vec<Fact>,
-    /// Of a discovery resource: what exists. Source: docs/reference/deployment.md § 5.9.
+    /// What a discovery resource found. Source: docs/reference/deployment.md § 5.9.
     #[serde(default)]
     pub discovered: Vec<Discovered>,
 }
@@ -648,8 +858,9 @@ pub struct HandlerOutcome {
 /// A resource that a handler found, and what it is like.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Discovered {
-    /// Without version.
+    /// Its id, without version.
     pub resource_id: String,
+    /// What it is like, by attribute.
     pub values: serde_json::Map<String, serde_json::Value>,
 }
 
@@ -660,15 +871,20 @@ pub struct LogLine {
     pub level: String,
     /// The template already filled in.
     pub msg: String,
+    /// The arguments of the line, by name.
     pub kwargs: serde_json::Map<String, serde_json::Value>,
-    /// UTC microseconds.
+    /// When it was logged: microseconds since 1970, UTC.
     pub timestamp_us: i64,
 }
 
+/// One fact of a resource. Source: docs/reference/deployment.md § 5.6.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Fact {
+    /// Its name, unique for the resource.
     pub name: String,
+    /// Its value, as text.
     pub value: String,
+    /// Whether it has to be asked for again after some time.
     pub expires: bool,
 }
 

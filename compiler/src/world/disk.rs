@@ -27,6 +27,8 @@ pub struct DirWorld {
 }
 
 impl DirWorld {
+    /// The project at a path, with these environment variables. `print` gets each line that the
+    /// model prints, without its line feed.
     pub fn new(
         project_dir: PathBuf,
         env: Variables,
