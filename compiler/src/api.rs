@@ -306,11 +306,11 @@ pub struct Resource {
 /// A parameter that the model asked for and that is not known yet.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct UnknownParameter {
-    /// The id of the resource that it is about, without version; empty: it is about none.
+    /// The id of the resource that it is about, without version.
     pub resource: String,
     /// Its name.
     pub parameter: String,
-    /// Who would give it: `fact`, `plugin`, `user`.
+    /// Where its value would come from; `fact`: a handler would report it.
     pub source: String,
 }
 

@@ -576,11 +576,11 @@ pub struct Assembled {
 /// A parameter that is not known yet, as a resource asked for it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct UnknownInfo {
-    /// The id of the resource, or an empty text.
+    /// The id of the resource that it is about, without version.
     pub resource: String,
     /// The name of the parameter.
     pub parameter: String,
-    /// Who would give it: `fact`, `plugin`, `user`.
+    /// Where its value would come from; `fact`: a handler would report it.
     pub source: String,
 }
 
