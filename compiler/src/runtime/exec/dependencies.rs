@@ -186,7 +186,6 @@ impl Machine<'_> {
             }
             ExprKind::Defined(operand) => {
                 // Not a temporary: the task may outlive the one that reads the answer.
-                // Not a temporary: the unit may outlive the one that reads the answer.
                 let result = self.recycled(VarKind::Plain);
                 self.defined(expr, *operand, scope, result)?;
                 out.push(result);

@@ -182,7 +182,6 @@ impl Machine<'_> {
         let dependencies = std::mem::take(&mut self.tasks[id.index()].dependencies);
         let result = self.act(id, &action, &mut Ready::new(&dependencies));
         // A task that has to wait for more has appended that to its own list, which is empty here.
-        // A unit that has to wait for more has put itself back.
         let added = std::mem::replace(&mut self.tasks[id.index()].dependencies, dependencies);
         self.tasks[id.index()].dependencies.extend(added);
         if result? {

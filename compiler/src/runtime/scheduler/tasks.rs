@@ -294,7 +294,6 @@ impl Machine<'_> {
         let dependencies = std::mem::take(&mut self.tasks[id.index()].dependencies);
         for need in &dependencies {
             // Proxies and temporaries are made for one task only.
-            // Proxies and temporaries are made for one unit only.
             if matches!(
                 self.known(*need).kind(),
                 VarKind::Proxy | VarKind::Temporary

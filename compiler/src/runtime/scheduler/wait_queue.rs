@@ -285,7 +285,6 @@ impl Machine<'_> {
                 self.ready.is_empty() && self.queue.n_waiting == 0 && self.queue.n_parked == 0;
             // As in the reference, a run that has made as many iterations as are allowed has failed
             // even if nothing is left to do; and each counts as one at least, since std takes one.
-            // The last one allowed is one too many; and std itself takes one.
             let n_counted = if done {
                 n_iterations.max(1)
             } else {
