@@ -27,7 +27,8 @@ pub struct Options {
     pub hosts: Option<std::sync::Arc<crate::WarmHosts>>,
     /// Python code that is not done by then is stopped, and named.
     pub time_limit: Option<std::time::Duration>,
-    /// Where the compile leaves word of where it is, should its process be killed.
+    /// Where the compile notes which place of the model it is at, for the case that its process is
+    /// killed.
     pub breadcrumb: Option<std::sync::Arc<crate::Breadcrumb>>,
     /// How large models are run; the result does not depend on it. For tests.
     pub tiling: crate::Tiling,
@@ -269,7 +270,7 @@ impl Compiled {
 /// The desired state that a model means.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Export {
-    /// In creation order of their instances.
+    /// The resources, in creation order of their instances.
     pub resources: Vec<Resource>,
     /// Names of resource sets without any exported member.
     pub removed_sets: Vec<String>,
@@ -331,7 +332,7 @@ pub struct Diagnostic {
     pub severity: Severity,
     /// The reference's exception class, `DoubleSetException`.
     pub kind: String,
-    /// Without place and causes.
+    /// What is wrong, in words; the place and the causes are told apart.
     pub message: String,
     /// Where the mistake is, if it is at one place.
     pub location: Option<Location>,

@@ -21,7 +21,7 @@ pub struct Breadcrumb {
     write_table: WriteTable,
 }
 
-/// Of compiles that leave none.
+/// The place that compiles without a breadcrumb write to.
 static NOBODY_READS: AtomicU32 = AtomicU32::new(0);
 
 impl fmt::Debug for Breadcrumb {

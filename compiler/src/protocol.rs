@@ -282,7 +282,7 @@ pub enum ToHost {
     Facts {
         /// The number of this request; its answer has the same.
         id: u64,
-        /// As in `deploy`.
+        /// The resource, as in `deploy`.
         resource: serde_json::Map<String, serde_json::Value>,
         /// The id of the question in the history.
         action_id: String,

@@ -206,7 +206,7 @@ async fn diff(app: App, args: Args) -> Result<Answer, ApiError> {
     Ok(Answer::Whole(json!({"diff": lines})))
 }
 
-/// Of each text that is compared.
+/// Bytes of each text that is compared.
 const MAX_DIFF_BYTES: usize = 1 << 20;
 
 /// The lines of a unified difference, each with its end, as Python's `difflib` writes them.

@@ -78,7 +78,7 @@ enum Answer {
     Data(Value),
     /// An object as it is, of v1 or with metadata and links.
     Whole(Value),
-    /// No body.
+    /// There is no body.
     Empty,
 }
 

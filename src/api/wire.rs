@@ -72,7 +72,7 @@ pub(super) fn compile(compile: &Compile) -> Value {
     })
 }
 
-/// With stages and compile data.
+/// A compile with its stages and its data.
 pub(super) fn compile_details(record: &Compile, stages: &[Stage]) -> Value {
     let mut details = compile(record);
     let diagnostics = record.diagnostics.as_array();

@@ -42,7 +42,7 @@ pub struct Options {
     pub credentials: Credentials,
     /// Variables that no row holds.
     pub secrets: SecretVariables,
-    /// By which compiles reach the hosts that they may reach.
+    /// The proxy over which compiles reach the hosts that they may reach.
     pub proxy: Option<Proxy>,
     /// The hosts that the repository may be at.
     pub reach: Reach,

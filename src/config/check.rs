@@ -26,7 +26,7 @@ impl Fault {
         }
     }
 
-    /// As that of a whole file.
+    /// The error as one of the whole file.
     pub(super) fn of(self, path: &str) -> Error {
         Error::Field {
             path: path.to_owned(),

@@ -83,7 +83,7 @@ struct Variables {
 
 /// An environment as the file has it.
 pub(super) struct Declared {
-    /// Of the configuration file.
+    /// The path of the configuration file.
     path: String,
     /// `environments[2]`.
     field: String,

@@ -34,7 +34,7 @@ use crate::executor::replies::Held;
 use crate::observe::{Bus, EventKind, ResourceDone};
 use crate::store::{self, ActionEnd, ActionStart, Store};
 
-/// From reading the store to the end.
+/// Runs the engine of an environment, from reading the store until it is stopped.
 async fn run_until_stopped(
     options: &Options,
     requests: &mut mpsc::UnboundedReceiver<Request>,
@@ -407,7 +407,7 @@ impl Reconciler {
         })
     }
 
-    /// Until when there is nothing to do on our own.
+    /// The time until the next timer fires, at most a minute.
     fn wait(&self) -> Duration {
         let due = [
             self.schedule.next_due(),

@@ -11,7 +11,7 @@ pub enum Interval {
     Never,
     /// Per resource, from the end of its last run.
     Every(Duration),
-    /// For the whole environment at once, in UTC.
+    /// It is due for the whole environment at once, at these times in UTC.
     Cron(Box<cron::Schedule>),
 }
 

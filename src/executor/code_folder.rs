@@ -23,7 +23,7 @@ pub(crate) struct Code {
     pub(crate) broken: Vec<BrokenModule>,
     pub(crate) python: Option<Python>,
     pub(crate) environment_id: EnvironmentId,
-    /// As it was announced.
+    /// The modules as they were announced.
     announced: Vec<CodeModule>,
 }
 

@@ -33,7 +33,7 @@ pub(super) struct Job<'a> {
     pub(super) requirements: &'a Requirements,
     pub(super) offline: &'a Offline,
     pub(super) runner: &'a Runner,
-    /// Of which environments are made.
+    /// The interpreter that environments are made of.
     pub(super) interpreter: &'a Interpreter,
     pub(super) watcher: Watcher<'a>,
 }

@@ -92,7 +92,7 @@ pub struct Present {
     pub version: String,
     /// Which Python it asks for.
     pub python: Option<String>,
-    /// Of those from git.
+    /// The commit of a package that comes from git.
     pub commit: Option<String>,
     /// Files of it that are not as they were installed, some of them, below where packages lie.
     pub changed: Vec<String>,

@@ -20,7 +20,7 @@ use crate::sandbox::Network;
 
 /// More are not copied for one installation.
 const MOST: usize = 64;
-/// No trace is read further.
+/// Bytes that are read of a trace at most.
 const TRACE_BYTES: u64 = 4 << 20;
 /// A build may write what looks like a trace: files of this machine are not copied for it.
 const PROTOCOLS: &str = "https:http:ssh:git";

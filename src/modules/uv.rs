@@ -37,7 +37,7 @@ struct Planned {
     #[serde(default)]
     wheels: Vec<Archive>,
     sdist: Option<Archive>,
-    /// At a URL of its own.
+    /// The archive, if the package comes from a URL of its own.
     archive: Option<Archive>,
     directory: Option<Directory>,
 }

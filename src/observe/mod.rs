@@ -113,7 +113,7 @@ pub struct Summary {
     pub total: usize,
     /// Changed in this round, and as they shall be now.
     pub deployed: usize,
-    /// As they shall be, without a change in this round.
+    /// Resources that were as they shall be, without a change in this round.
     pub unchanged: usize,
     pub failed: usize,
     pub skipped: usize,

@@ -262,7 +262,7 @@ impl Store {
         Ok(())
     }
 
-    /// In order of execution.
+    /// The stages of a compile, in the order in which they ran.
     pub async fn stage_list(&self, compile: CompileId) -> Result<Vec<Stage>> {
         const SQL: &str = "SELECT id, name, command, started_us, completed_us, outstream, errstream, returncode \
                            FROM compile_stage WHERE compile_id = $1 ORDER BY position, started_us";

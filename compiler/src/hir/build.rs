@@ -41,7 +41,7 @@ pub(super) struct Builder<'a> {
 /// What is wrong with the definitions, and with what uses them.
 pub struct Mistakes {
     definitions: Vec<Fail>,
-    /// Of entities, once all is defined.
+    /// Errors of entities, which are found once everything is defined.
     entities: Vec<(ErrorOrder, Fail)>,
     bodies: Vec<Fail>,
 }

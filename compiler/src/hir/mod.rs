@@ -150,7 +150,7 @@ pub struct OwnDefault {
 pub struct Index {
     /// Sorted by text.
     pub names: Vec<Symbol>,
-    /// As they are written.
+    /// The attributes, as the statement names them.
     pub written: Vec<Symbol>,
     /// How many indexes were defined before.
     pub order: u32,

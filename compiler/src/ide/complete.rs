@@ -80,7 +80,7 @@ const PRIMITIVES: &[&str] = &["bool", "float", "int", "list", "number", "string"
 /// What is written before the place.
 struct Before<'t> {
     text: &'t str,
-    /// Without blanks and comments, and without the word at the place.
+    /// The tokens before the place, without blanks and comments, and without the word at the place.
     tokens: Vec<Token>,
 }
 

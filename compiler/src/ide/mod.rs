@@ -36,7 +36,7 @@ pub struct Position {
 /// A piece of a file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Place {
-    /// As diagnostics name it.
+    /// The name of the file, as diagnostics have it.
     pub file: String,
     /// Its first character.
     pub start: Position,

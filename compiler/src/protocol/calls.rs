@@ -107,13 +107,13 @@ impl Marshal {
         self.0.extend_from_slice(payload);
     }
 
-    /// So many values follow.
+    /// Begins a container; its items, `n_items` of them, follow.
     pub fn tuple(&mut self, n_items: usize) {
         self.0.push(b'(');
         self.size(n_items);
     }
 
-    /// So many values follow.
+    /// Begins a container; its items, `n_items` of them, follow.
     pub fn list(&mut self, n_items: usize) {
         self.0.push(b'[');
         self.size(n_items);

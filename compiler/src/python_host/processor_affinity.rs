@@ -44,7 +44,7 @@ impl ProcessorAffinity {
         })
     }
 
-    /// Before the host is woken.
+    /// To be called before the host is woken: it may run on our processor only.
     pub(in crate::python_host) fn wake(&mut self) {
         let Some(host) = self.host.or_else(|| self.find()) else {
             return;

@@ -133,7 +133,7 @@ pub(in crate::template) fn centered(text: &str, width: i64, fill: char) -> Strin
     format!("{}{text}{}", padding(left), padding(missing - left))
 }
 
-/// Without what stands between `start` and `end`.
+/// The text without what stands between `start` and `end`.
 fn without(text: &str, start: &str, end: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;

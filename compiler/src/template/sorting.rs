@@ -72,7 +72,7 @@ fn sort_by<T>(
     failure.map_or(Ok(()), Err)
 }
 
-/// Of the method `sort`.
+/// The elements as the method `sort` puts them.
 pub(in crate::template) fn sorted(
     mut items: Vec<Jinja>,
     args: &[Jinja],

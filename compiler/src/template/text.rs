@@ -227,7 +227,7 @@ pub(in crate::template) fn write_json(
     Ok(())
 }
 
-/// As Python writes it, the keys of dicts sorted.
+/// The text as Python writes it, with the keys of dicts sorted.
 fn sorted_repr(value: &Jinja) -> String {
     let items = || -> Vec<Jinja> { value.try_iter().map(Iterator::collect).unwrap_or_default() };
     match value.kind() {

@@ -87,7 +87,7 @@ fn without_underscores(digits: &str) -> Option<String> {
     Some(digits.replace('_', ""))
 }
 
-/// As Python's `float()`.
+/// Reads a text as Python's `float()` does.
 pub fn parse_float(text: &str) -> Option<f64> {
     let text = without_underscores(text.trim())?;
     let body = text.trim_start_matches(['+', '-']);

@@ -60,7 +60,7 @@ impl Heap {
         !self.references.is_empty()
     }
 
-    /// As Python compares them.
+    /// Whether two references are equal, as Python compares them.
     pub(super) fn equal_references(&self, a: RefId, b: RefId) -> bool {
         a == b
             || match (&self.reference(a).origin, &self.reference(b).origin) {

@@ -116,7 +116,7 @@ impl Heap {
         known.retain(|_, id| id.index() < mark.references);
     }
 
-    /// For when there is much of it.
+    /// Asks for large pages for the memory of values, when there is much of it.
     pub fn prefer_large_pages(&self) {
         prefer_large(self.text.as_bytes(), self.text.capacity());
         prefer_large(&self.text_ends, self.text_ends.capacity());

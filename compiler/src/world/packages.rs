@@ -11,7 +11,7 @@ pub struct PackageQuestion<'a> {
     pub environment: Option<&'a str>,
     /// The name of the module, `net`.
     pub name: &'a str,
-    /// Of modules that will be asked for, too, as far as one can see.
+    /// The names of modules that will be asked for, too, as far as one can see.
     pub others: &'a [String],
     /// Stands for all files that the answer depends on, as far as they are known: the same digest, the same answer. `None`:
     /// it must not be kept.

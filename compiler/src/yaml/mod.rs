@@ -16,7 +16,7 @@ pub use serde_yaml::{Mapping, Value, to_string};
 /// How much a text may say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Of the text itself, in bytes.
+    /// Length of the text itself, in bytes.
     pub bytes: usize,
     /// Collections and tags in each other, brackets among them. The library takes 127.
     pub depth: usize,

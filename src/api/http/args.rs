@@ -16,7 +16,7 @@ use crate::api::http::error::{ApiError, Refusal};
 use crate::domain::EnvironmentId;
 use crate::executor::bounds::is_deep;
 
-/// Of a body as sent, and unpacked.
+/// Bytes of a body, as it was sent and unpacked.
 const MAX_BODY_BYTES: usize = 16 << 20;
 const LIMITS: Limits = Limits {
     max_bytes: MAX_BODY_BYTES,
@@ -56,7 +56,7 @@ impl FromStr for Segment {
 #[derive(Debug, Clone, Default)]
 pub(in crate::api) struct Args {
     values: Map<String, Value>,
-    /// Of the query string, as they came.
+    /// The pairs of the query string, as they came.
     pairs: Vec<String>,
     pub(in crate::api) headers: HeaderMap,
     /// What the body takes of the quota.

@@ -89,9 +89,9 @@ pub(in crate::api) fn busy(why: &str) -> ApiError {
 /// How slowly a body may come.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::api) struct Pace {
-    /// For all of it.
+    /// The time for all of the body.
     pub(in crate::api) timeout: Duration,
-    /// Before anything must have come.
+    /// The time before anything must have come.
     pub(in crate::api) grace: Duration,
     pub(in crate::api) bytes_per_second: u32,
 }

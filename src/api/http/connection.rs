@@ -50,9 +50,9 @@ enum Phase {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::api) enum Head {
     Good,
-    /// With a line that ends in LF without CR.
+    /// The head has a line that ends in LF without CR.
     BareLf,
-    /// Before the answer to the request before it.
+    /// It came before the answer to the request before it.
     Early,
 }
 
@@ -65,7 +65,7 @@ pub(in crate::api) struct Connection {
     phase: AtomicU8,
     /// When the phase began, and when the last bytes of an answer went; in milliseconds since `opened`.
     since: AtomicU64,
-    /// Of the head in hand.
+    /// Whether a line of the head that is being read ended in LF without CR.
     is_bare: AtomicBool,
     is_seen: AtomicBool,
     /// Bytes that came after the head in hand, and how many of them its request announced.

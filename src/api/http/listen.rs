@@ -32,7 +32,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// More are of no use to anybody, and each takes some 20 KiB even when nothing is sent.
 const MAX_CONNECTIONS: usize = 4096;
 const MIN_CONNECTIONS: usize = 8;
-/// Of a head, and of what is read or written at once.
+/// Bytes of a head, and of what is read or written at once.
 const MAX_HEAD_BYTES: usize = 32 << 10;
 /// So many clients at once are looked at for being sandboxed, which reads all of /proc.
 const MAX_LOOKS: usize = 4;

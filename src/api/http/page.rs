@@ -121,7 +121,7 @@ fn fitting<T>(
 
 /// About as many bytes as a value has as JSON.
 fn n_bytes_of(value: &Value) -> usize {
-    /// Of a number, a word, quotes, brackets and what is between values.
+    /// Bytes that a number, a word, quotes or brackets take with what is between values.
     const OTHER: usize = 8;
     OTHER
         + match value {

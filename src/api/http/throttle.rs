@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 /// Between two tries of an address: 2 a second.
 const INTERVAL: Duration = Duration::from_millis(500);
-/// So many tries need not wait, for whoever mistypes.
+/// Tries that need not wait, for whoever mistypes.
 const BURST: u32 = 5;
 /// Longer than this nobody waits; it is refused.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -40,7 +40,7 @@ pub(in crate::api) enum Turn {
 }
 
 impl Throttle {
-    /// Before a token is looked at.
+    /// To be called before a token is looked at.
     pub(in crate::api) fn turn(&self, address: IpAddr, now: Instant) -> Turn {
         if !self.is_used.load(Relaxed) {
             return Turn::Go;

@@ -47,7 +47,7 @@ pub struct PluginDef {
     /// It sets its result itself; what it returns does not count.
     pub emits_statements: bool,
     pub deprecated: Option<Option<String>>,
-    /// Of Python.
+    /// Where the plugin is defined, if it is one in Python.
     pub declared_at: Option<crate::Location>,
     pub body: Body,
 }

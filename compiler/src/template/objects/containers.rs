@@ -440,7 +440,7 @@ impl Object for Cycler {
 struct Macro {
     inner: Jinja,
     name: Jinja,
-    /// Without those for what is left over.
+    /// The parameters without those that take what is left over.
     parameters: Vec<String>,
     takes_more: bool,
     takes_named: bool,
