@@ -60,7 +60,7 @@ impl Code {
         });
         let modules = modules.collect();
         if let Some(directory) = &directory {
-            // It is in use: see `deploy::sweep`. A module without content has none.
+            // It is in use: see `deploy::gc_code_folders`. A module without content has none.
             let _ = files::touch(directory);
         }
         let mut key = of_files;

@@ -85,6 +85,7 @@ pub struct SandboxPolicy {
     pub writable: Vec<PathBuf>,
     /// Folders below which files can be made, but neither read nor listed.
     pub deposit: Vec<PathBuf>,
+    /// What can be reached over sockets.
     pub network: Network,
     /// The process that enters is a program of ours, and starts others in a second layer: it alone
     /// may change attributes below `writable` and `deposit`, and choose processors for others.

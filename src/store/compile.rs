@@ -9,7 +9,7 @@ use super::macros::{read, transaction, write};
 use super::{Error, Result, Store, document, parsed, storable};
 use crate::domain::{CompileId, CompileState, EnvironmentId, Timestamp};
 
-/// A wish to compile.
+/// A compile request: a row that asks for a compile.
 #[derive(Debug, Clone)]
 pub struct CompileRequest {
     pub environment_id: EnvironmentId,
