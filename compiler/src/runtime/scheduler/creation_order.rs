@@ -2,14 +2,31 @@
 //!
 //! When step C of the main loop has to freeze a relation against a promise, it takes the one that
 //! the *oldest* task waits for (docs/reference/language.md § 8.7). So every task has a number, and
-//! every step counts as if it were a task, since in the reference it is one.
+//! every step counts as if it were a task, since in the reference it is one. For example, `a.o =
+//! a.p` and `a.p = a.o` each promise what the other waits for. Nothing but age says which of the
+//! two relations is declared empty; it is the one that the first statement reads, because that
+//! statement's task was created first.
+//!
+//! # In tiles
 //!
 //! In tiles (`speed/tiling.rs`) tasks are not created in the order in which they would be without:
 //! the second tile begins when the first has gone through all its rounds. But the right order is
 //! known: all of round 1 comes before all of round 2, and within a round tiles follow one another.
 //! So in tiles a number is made of the round, in the upper 8 bits, and of a count within that
-//! round, and numbers sort as they should without being changed afterwards. A round has room for
-//! 2²⁴ of them; a run that needs more counts as out of order and is made again without tiles.
+//! round, and numbers sort as they should without being changed afterwards:
+//!
+//! ```text
+//! without tiles       a:1  b:2 | a:3  b:4          (service:number; a bar ends a round)
+//! in tiles of one     a: 0x01_000001, 0x02_000001      then b: 0x01_000002, 0x02_000002
+//! ```
+//!
+//! A round has room for 2²⁴ numbers; a run that needs more counts as out of order and is made again
+//! without tiles.
+//!
+//! # Invariant
+//!
+//! Of two tasks that wait, the one with the smaller number would have been created first in a run
+//! without tiles. Numbers are not consecutive: only comparing them means something.
 
 use crate::runtime::state::vars::IN_ORDER;
 

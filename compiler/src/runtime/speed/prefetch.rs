@@ -5,12 +5,20 @@
 //! that proxy. A step can not do anything about it, since each address comes out of the read
 //! before. But the reads of *different* steps do not depend on one another, and a processor has ten
 //! and more of them under way at a time. So once in [`PREFETCHED_STEPS`] steps this goes over the
-//! next ones in passes: first all their tasks and scopes, then all variables that those name, then
-//! all that these stand for. Each pass waits about once.
+//! next ones in passes, each of which waits about once:
+//!
+//! ```text
+//! one by one    task 1 … variable 1 … target 1 … task 2 … variable 2 … target 2 …     (… is a wait)
+//! in passes     tasks 1 to 16 … variables 1 to 16 … targets 1 to 16 … then 16 steps without a wait
+//! ```
 //!
 //! The values read are added up and given to `black_box`, because the compiler would leave out
-//! reads without a use. Nothing is changed: a step that looks different when its turn comes only
-//! finds less in the cache.
+//! reads without a use.
+//!
+//! The invariant is easy to keep: nothing is changed here, and no step relies on it. One that looks
+//! different when its turn comes only finds less in the cache. Reads go around the notes that tiles
+//! take ([`Vars::get`](crate::runtime::state::vars::Vars::get)), or in tiles they would count as
+//! uses; there is nothing to fetch in tiles anyway.
 
 use std::hint::black_box;
 
