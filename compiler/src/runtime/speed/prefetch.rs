@@ -16,9 +16,8 @@
 //! reads without a use.
 //!
 //! The invariant is easy to keep: nothing is changed here, and no step relies on it. One that looks
-//! different when its turn comes only finds less in the cache. Reads go around the notes that tiles
-//! take ([`Vars::get`](crate::runtime::state::vars::Vars::get)), or in tiles they would count as
-//! uses; there is nothing to fetch in tiles anyway.
+//! different when its turn comes only finds less in the cache. In tiles it is not done: there,
+//! reads count as uses, and all is in the cache.
 
 use std::hint::black_box;
 
