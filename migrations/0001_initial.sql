@@ -1,4 +1,4 @@
--- The store of docs/design.md § 3, in the SQL that SQLite and PostgreSQL share. Times are UTC microseconds,
+-- The store of design.md section 3, in the SQL that SQLite and PostgreSQL share. Times are UTC microseconds,
 -- ids are UUIDs as text, documents are JSON as text.
 
 CREATE TABLE project (
@@ -170,7 +170,7 @@ CREATE TABLE version (
     PRIMARY KEY (environment_id, number)
 );
 
--- The current state of a resource. Source: docs/reference/deployment.md § 3.1.
+-- The current state of a resource. Source: deploy.md 3.1.
 CREATE TABLE resource_state (
     environment_id TEXT NOT NULL REFERENCES environment (id) ON DELETE CASCADE,
     resource_id TEXT NOT NULL,
@@ -244,7 +244,7 @@ CREATE TABLE dry_run_result (
     PRIMARY KEY (dry_run_id, resource_id)
 );
 
--- Facts of resources. Source: docs/reference/deployment.md § 5.7.
+-- Facts of resources. Source: deploy.md 5.7.
 CREATE TABLE fact (
     environment_id TEXT NOT NULL REFERENCES environment (id) ON DELETE CASCADE,
     resource_id TEXT NOT NULL,

@@ -3,9 +3,8 @@
 use std::collections::HashMap;
 
 use serde_json::Value;
-use sqlx::FromRow;
 
-use super::macros::{read, transaction};
+use super::macros::{read, row, transaction};
 use super::state::upsert;
 use super::{ResourceState, Result, Store, document, parsed, storable};
 use crate::domain::{ActionId, EnvironmentId, Timestamp};
@@ -80,18 +79,19 @@ pub struct Action {
     pub messages: Value,
 }
 
-#[derive(FromRow)]
-struct Row {
-    id: String,
-    action: String,
-    version: i64,
-    resource_id: String,
-    started_us: i64,
-    finished_us: Option<i64>,
-    status: Option<String>,
-    change: Option<String>,
-    changes: String,
-    messages: String,
+row! {
+    struct Row {
+        id: String,
+        action: String,
+        version: i64,
+        resource_id: String,
+        started_us: i64,
+        finished_us: Option<i64>,
+        status: Option<String>,
+        change: Option<String>,
+        changes: String,
+        messages: String,
+    }
 }
 
 macro_rules! select {

@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
-use sqlx::FromRow;
 
-use super::macros::{read, transaction, write};
+use super::macros::{read, row, transaction, write};
 use super::{Error, Result, Store, document, parsed, storable};
 use crate::domain::{CompileId, CompileState, EnvironmentId, Timestamp};
 
@@ -90,25 +89,26 @@ pub enum Outcome {
     Aborted(String),
 }
 
-#[derive(FromRow)]
-struct Row {
-    id: String,
-    environment_id: String,
-    requested_us: i64,
-    started_us: Option<i64>,
-    completed_us: Option<i64>,
-    attempts: i64,
-    state: String,
-    reason: Option<String>,
-    do_export: bool,
-    update_repository: bool,
-    metadata: String,
-    variables: String,
-    commit_id: Option<String>,
-    inputs_digest: Option<String>,
-    diagnostics: String,
-    version: Option<i64>,
-    substitute_compile_id: Option<String>,
+row! {
+    struct Row {
+        id: String,
+        environment_id: String,
+        requested_us: i64,
+        started_us: Option<i64>,
+        completed_us: Option<i64>,
+        attempts: i64,
+        state: String,
+        reason: Option<String>,
+        do_export: bool,
+        update_repository: bool,
+        metadata: String,
+        variables: String,
+        commit_id: Option<String>,
+        inputs_digest: Option<String>,
+        diagnostics: String,
+        version: Option<i64>,
+        substitute_compile_id: Option<String>,
+    }
 }
 
 macro_rules! select {

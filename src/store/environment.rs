@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
-use sqlx::FromRow;
 
-use super::macros::{read, transaction, write};
+use super::macros::{read, row, transaction, write};
 use super::{Error, Result, Store, document, is_duplicate, parsed};
 use crate::domain::{EnvironmentId, ProjectId, Settings, Timestamp};
 
@@ -41,19 +40,20 @@ pub struct NewEnvironment {
     pub variables: BTreeMap<String, String>,
 }
 
-#[derive(FromRow)]
-struct Row {
-    id: String,
-    project_id: String,
-    name: String,
-    description: String,
-    icon: String,
-    repo_url: String,
-    repo_branch: String,
-    variables: String,
-    halted: bool,
-    last_version: i64,
-    active_version: Option<i64>,
+row! {
+    struct Row {
+        id: String,
+        project_id: String,
+        name: String,
+        description: String,
+        icon: String,
+        repo_url: String,
+        repo_branch: String,
+        variables: String,
+        halted: bool,
+        last_version: i64,
+        active_version: Option<i64>,
+    }
 }
 
 impl Row {

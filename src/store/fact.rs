@@ -1,9 +1,8 @@
 //! Facts of resources, and parameters, which are facts of no resource. Source: docs/reference/deployment.md § 5.7.
 
 use serde_json::Value;
-use sqlx::FromRow;
 
-use super::macros::{read, transaction, write};
+use super::macros::{read, row, transaction, write};
 use super::{Result, Store, document, storable};
 use crate::domain::{EnvironmentId, Timestamp};
 
@@ -20,15 +19,16 @@ pub struct Fact {
     pub updated: Timestamp,
 }
 
-#[derive(FromRow)]
-struct Row {
-    resource_id: String,
-    name: String,
-    value: String,
-    source: String,
-    metadata: String,
-    expires: bool,
-    updated_us: i64,
+row! {
+    struct Row {
+        resource_id: String,
+        name: String,
+        value: String,
+        source: String,
+        metadata: String,
+        expires: bool,
+        updated_us: i64,
+    }
 }
 
 macro_rules! select {

@@ -14,6 +14,7 @@ mod fact;
 mod gate;
 mod life;
 mod macros;
+mod migrations;
 mod project;
 mod resource;
 mod state;
@@ -100,8 +101,6 @@ pub struct Store {
     life: Arc<Life>,
 }
 
-static MIGRATIONS: sqlx::migrate::Migrator = sqlx::migrate!("./migrations");
-
 impl Store {
     /// Opens the SQLite file at `path`, made if it is not there, and brings its schema up to date.
     pub async fn open_sqlite(path: &Path) -> Result<Self> {
@@ -123,7 +122,7 @@ impl Store {
             .max_connections(1)
             .min_connections(1);
         let write = write.connect_with(options.clone()).await.map_err(fail)?;
-        MIGRATIONS.run(&write).await?;
+        migrations::migrator().run(&write).await?;
         let read = SqlitePoolOptions::new()
             .max_connections(4)
             .connect_with(options)
@@ -154,7 +153,7 @@ impl Store {
             .max_connections(8)
             .acquire_timeout(Duration::from_secs(10));
         let pool = pool.connect_with(options).await.map_err(fail)?;
-        MIGRATIONS.run(&pool).await?;
+        migrations::migrator().run(&pool).await?;
         Ok(Self {
             db: Db::Postgres {
                 pool,

@@ -3,9 +3,8 @@
 use std::collections::HashMap;
 
 use futures_util::TryStreamExt;
-use sqlx::FromRow;
 
-use super::macros::read;
+use super::macros::{read, row};
 use super::{Result, Store, document};
 use crate::domain::{EnvironmentId, Timestamp};
 
@@ -32,20 +31,21 @@ pub struct StoredResource {
     pub created: Timestamp,
 }
 
-#[derive(FromRow)]
-pub(super) struct Row {
-    digest: String,
-    resource_id: String,
-    resource_type: String,
-    agent: String,
-    id_attribute: String,
-    id_value: String,
-    attributes: String,
-    attribute_hash: String,
-    requires: String,
-    is_undefined: bool,
-    created_us: i64,
-    set_name: String,
+row! {
+    pub(super) struct Row {
+        digest: String,
+        resource_id: String,
+        resource_type: String,
+        agent: String,
+        id_attribute: String,
+        id_value: String,
+        attributes: String,
+        attribute_hash: String,
+        requires: String,
+        is_undefined: bool,
+        created_us: i64,
+        set_name: String,
+    }
 }
 
 impl Row {

@@ -1,8 +1,6 @@
 //! The current state of resources, one row each, and of agents.
 
-use sqlx::FromRow;
-
-use super::macros::{read, write};
+use super::macros::{read, row, write};
 use super::{Error, Result, Store};
 use crate::domain::{Blocked, EnvironmentId, LastRun, Timestamp};
 
@@ -72,35 +70,38 @@ impl ResourceState {
     }
 }
 
-/// A logical queue of work. Source: docs/reference/deployment.md § 1.4.
-#[derive(Debug, Clone, FromRow)]
-pub struct Agent {
-    pub name: String,
-    pub paused: bool,
-    pub unpause_on_resume: Option<bool>,
+row! {
+    /// A logical queue of work. Source: docs/reference/deployment.md § 1.4.
+    #[derive(Debug, Clone)]
+    pub struct Agent {
+        pub name: String,
+        pub paused: bool,
+        pub unpause_on_resume: Option<bool>,
+    }
 }
 
-#[derive(FromRow)]
-struct Row {
-    resource_id: String,
-    resource_type: String,
-    agent: String,
-    id_value: String,
-    created_us: i64,
-    orphaned_after: Option<i64>,
-    is_undefined: bool,
-    is_deploying: bool,
-    blocked: String,
-    intent_hash: String,
-    deployed_hash: Option<String>,
-    deployed_version: Option<i64>,
-    last_run: String,
-    last_run_compliant: Option<bool>,
-    last_run_us: Option<i64>,
-    last_success_us: Option<i64>,
-    last_events_us: Option<i64>,
-    last_status: String,
-    n_failures: i64,
+row! {
+    struct Row {
+        resource_id: String,
+        resource_type: String,
+        agent: String,
+        id_value: String,
+        created_us: i64,
+        orphaned_after: Option<i64>,
+        is_undefined: bool,
+        is_deploying: bool,
+        blocked: String,
+        intent_hash: String,
+        deployed_hash: Option<String>,
+        deployed_version: Option<i64>,
+        last_run: String,
+        last_run_compliant: Option<bool>,
+        last_run_us: Option<i64>,
+        last_success_us: Option<i64>,
+        last_events_us: Option<i64>,
+        last_status: String,
+        n_failures: i64,
+    }
 }
 
 macro_rules! select {

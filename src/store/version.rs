@@ -44,11 +44,10 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use serde_json::Value;
-use sqlx::FromRow;
 use uuid::Uuid;
 
 use super::compile::finish;
-use super::macros::{read, transaction};
+use super::macros::{read, row, transaction};
 use super::{CompileEnd, Error, Outcome, Result, Store, StoredResource, document};
 use crate::domain::{EnvironmentId, Timestamp};
 
@@ -91,17 +90,18 @@ pub struct SetChange {
     pub n_resources_written: usize,
 }
 
-#[derive(FromRow)]
-struct Row {
-    number: i64,
-    created_us: i64,
-    released_us: Option<i64>,
-    compile_id: Option<String>,
-    commit_id: Option<String>,
-    tree_id: Option<String>,
-    metadata: String,
-    modules: String,
-    n_resources: i64,
+row! {
+    struct Row {
+        number: i64,
+        created_us: i64,
+        released_us: Option<i64>,
+        compile_id: Option<String>,
+        commit_id: Option<String>,
+        tree_id: Option<String>,
+        metadata: String,
+        modules: String,
+        n_resources: i64,
+    }
 }
 
 impl Row {

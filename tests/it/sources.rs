@@ -4,14 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Files whose comments cite documents.
+/// Files whose comments cite documents. Not `migrations`, whose texts never change.
 const CITING: &[&str] = &[
     "src",
     "compiler/src",
     "compiler/tests",
     "python",
     "tests",
-    "migrations",
     "benches",
     "docs",
 ];
@@ -133,7 +132,7 @@ fn what_is_cited_is_there() {
 #[test]
 fn documents_are_cited_by_their_whole_path() {
     let mut files = Vec::new();
-    for folder in ["src", "compiler/src", "python", "migrations"] {
+    for folder in ["src", "compiler/src", "python"] {
         texts(&root().join(folder), &mut files);
     }
     for file in files {
