@@ -1,7 +1,7 @@
 //! The HTTP API: paths, arguments and JSON of docs/reference/rest.md, for what exists so far, and webhooks.
 //!
 //! Filters pick the route and parse; handlers are plain functions of the [`App`] and answer with a value or an
-//! [`ApiError`], which becomes a reply here and never a rejection.
+//! `ApiError`, which becomes a reply here and never a rejection.
 
 pub(super) mod compiles;
 pub(super) mod deployments;

@@ -70,7 +70,7 @@ pub(super) enum Request {
 pub struct Scheduled {
     /// The agents that have something to do.
     pub agents: Vec<String>,
-    /// The round of work that it is part of; [`Summary::round`] tells when it is done.
+    /// The round of work that it is part of; [`crate::observe::Summary::round`] tells when it is done.
     pub round: u64,
 }
 
