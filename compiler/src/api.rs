@@ -80,9 +80,10 @@ pub struct Inputs {
     pub environment: EnvironmentInput,
     /// How the server is reached, for models that write it into resources.
     pub server: ServerInput,
-    /// By name: what Python plugins read with `get_param`.
+    /// Parameters by name, which Python plugins read with `get_param`.
     pub parameters: BTreeMap<String, serde_json::Value>,
-    /// By resource id (without version) and name. What handlers found is text; tests of modules give any value.
+    /// Facts by resource id (without version) and name. What handlers found is text; tests of
+    /// modules give any value.
     pub facts: BTreeMap<String, BTreeMap<String, serde_json::Value>>,
     /// Whether a test has made the facts up: references to facts then carry them, for there is no server to ask.
     pub mocked_facts: bool,
@@ -198,7 +199,7 @@ pub struct PythonLauncher {
 }
 
 impl PythonRuntime {
-    /// Below the package: the bytecode of all that its hosts import.
+    /// The folder below the package with the bytecode of all that its hosts import.
     pub const BYTECODE: &str = ".pycache";
 
     /// The command of a Python host, with nothing of our environment; `mode` is `compile` or `executor`.
@@ -300,7 +301,7 @@ pub struct Resource {
     pub requires: Vec<String>,
     /// Some field is unknown (`<<undefined>>`).
     pub undefined: bool,
-    /// `None`: shared.
+    /// The name of its resource set; `None`: it is in none, and shared by all.
     pub resource_set: Option<String>,
 }
 
@@ -338,9 +339,9 @@ pub struct Diagnostic {
     pub location: Option<Location>,
     /// Other places and facts that explain this one.
     pub notes: Vec<Note>,
-    /// What to do.
+    /// What the author could do about it.
     pub help: Option<String>,
-    /// Of an `ExplicitPluginException`: the full name of the class that the plugin raised.
+    /// The full name of the class that the plugin raised, for an `ExplicitPluginException`.
     pub raised: Option<String>,
     /// The errors that led to this one, as the reference's exceptions have them.
     pub causes: Vec<Diagnostic>,

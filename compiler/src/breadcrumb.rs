@@ -53,7 +53,7 @@ impl Breadcrumb {
         }
     }
 
-    /// From now on the compile is at no place of the model.
+    /// Notes that the compile is at no place of the model any more.
     pub fn end(&self) {
         self.at.store(Loc::NONE.0, Ordering::Relaxed);
     }

@@ -937,7 +937,8 @@ pub fn write_body(writer: &mut impl Write, body: &[u8]) -> io::Result<()> {
     writer.flush()
 }
 
-/// As [`read_frame`], of the host of a compile, whose results may be texts in a form of their own ([`calls`]).
+/// The same as [`read_frame`], for the host of a compile, whose results may be texts in a form of
+/// their own ([`calls`]).
 pub fn read_answer(reader: &mut impl Read) -> io::Result<Option<FromHost>> {
     let Some(body) = read_body(reader, MAX_FRAME_BYTES)? else {
         return Ok(None);
@@ -952,7 +953,7 @@ pub fn read_frame<T: DeserializeOwned>(reader: &mut impl Read) -> io::Result<Opt
     read_frame_within(reader, MAX_FRAME_BYTES)
 }
 
-/// As [`read_frame`], of a process that may send no frame of more than `max_bytes`.
+/// The same as [`read_frame`], for a process that may send no frame of more than `max_bytes`.
 pub fn read_frame_within<T: DeserializeOwned>(
     reader: &mut impl Read,
     max_bytes: u32,

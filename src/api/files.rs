@@ -105,7 +105,8 @@ async fn get(name: Segment, app: App) -> Result<Body, ApiError> {
 
 const BEFORE: &str = "{\"content\":\"";
 const AFTER: &str = "\"}";
-/// Of a content, read and encoded at once. Divisible by 3, so that the parts of base64 fit together.
+/// Bytes of a content that are read and encoded at once. Divisible by 3, so that the parts of
+/// base64 fit together.
 const PART_BYTES: u64 = 96 << 10;
 
 /// The next part of an answer with a content of which `n_left` bytes are left, and what is left then.

@@ -74,7 +74,7 @@ fn with(app: &App) -> impl Filter<Extract = (App,), Error = Infallible> + Clone 
 
 /// What a handler answers with.
 enum Answer {
-    /// The v2 envelope.
+    /// An answer in the envelope of the API's version 2, `{"data": …}`.
     Data(Value),
     /// An object as it is, of v1 or with metadata and links.
     Whole(Value),
@@ -93,7 +93,8 @@ async fn to_its_end<T: Send + 'static>(
     }
 }
 
-/// So many handlers run at once. They run on when their clients hang up, so it is not enough to limit connections.
+/// Handlers that run at once. They run on when their clients hang up, so it is not enough to limit
+/// connections.
 const MAX_HANDLERS: usize = 64;
 /// Others wait so long for their turn.
 const HANDLER_PATIENCE: Duration = Duration::from_secs(10);
@@ -121,8 +122,8 @@ fn reply(answer: Result<Answer, ApiError>) -> Body {
     }
 }
 
-/// Of any answer. Pages stay far below it; what has none, such as the difference of two versions, may be too large to be
-/// held for each client that asks.
+/// Bytes of any answer. Pages stay far below it; what has none, such as the difference of two
+/// versions, may be too large to be held for each client that asks.
 const MAX_ANSWER_BYTES: usize = 128 << 20;
 
 /// Clients compare the content type as a string: no charset (docs/reference/rest.md § 0.4).

@@ -104,7 +104,7 @@ fn stage(stage: &Stage) -> Value {
     })
 }
 
-/// Of what a stage of a compile wrote. There are a few stages in a report.
+/// Bytes of what a stage of a compile wrote. There are a few stages in a report.
 const MAX_STREAM_BYTES: usize = 4 << 20;
 
 /// The begin and the end of a text that is too long, with a mark between them.

@@ -85,7 +85,7 @@ struct Variables {
 pub(super) struct Declared {
     /// The path of the configuration file.
     path: String,
-    /// `environments[2]`.
+    /// The field of the configuration, such as `environments[2]`.
     field: String,
     data: PathBuf,
     section: EnvironmentSection,

@@ -17,7 +17,7 @@ pub use values::{
     json_bytes,
 };
 
-/// Of one log line: its text and its arguments. A traceback of some hundred frames fits.
+/// Bytes of one log line, its text and its arguments. A traceback of some hundred frames fits.
 pub const LINE_BYTES: usize = 16 << 10;
 /// Log lines of one run.
 pub const RUN_LINES: usize = 1000;

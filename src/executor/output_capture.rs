@@ -113,7 +113,7 @@ impl<W: Write> Printed<W> {
     }
 }
 
-/// As one line of a log shows it: nothing in it moves the cursor or begins another line.
+/// A text as one line of a log shows it: nothing in it moves the cursor or begins another line.
 fn plain(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     text.trim_end_matches('\r')

@@ -35,7 +35,8 @@ pub struct InstallSandbox {
     pub limit: Duration,
     /// Ends it before its time.
     pub stop: CancellationToken,
-    /// By which pip, and what it builds, reach hosts. `None`: directly, as the host does.
+    /// The proxy over which pip, and what it builds, reach hosts. `None`: they do directly, as the
+    /// host does.
     pub proxy: Option<BuildProxy>,
 }
 

@@ -42,7 +42,7 @@ impl Inspection {
 /// What this machine says of the network and of places of packages.
 #[derive(Debug, Default)]
 pub struct MachineNetwork {
-    /// Each as `host:port`.
+    /// The hosts, each as `host:port`.
     pub hosts: Vec<String>,
     /// It goes through a proxy.
     pub has_proxy: bool,

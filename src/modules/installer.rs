@@ -150,7 +150,7 @@ impl<'a> Installer<'a> {
         Ok(lock)
     }
 
-    /// Before anything is installed: whether the packages run on this Python.
+    /// Checks before anything is installed whether the packages run on this Python.
     fn check_python(&self, lock: &Lock) -> Result<(), Error> {
         match self.job.interpreter.unmet(&lock.needs()) {
             None => Ok(()),

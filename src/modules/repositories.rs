@@ -29,7 +29,7 @@ pub(super) struct Repositories {
     /// Runs git with the credentials.
     launcher: Launcher,
     memory_bytes: u64,
-    /// Its home.
+    /// The home directory of git, with nothing of ours in it.
     _home: ScratchFolder,
     /// A folder for each, and git's configuration that puts them in their places. Builds read it.
     pub(super) copies: ScratchFolder,
@@ -117,7 +117,7 @@ impl Repositories {
         Ok(command)
     }
 
-    /// From now on the copy stands for the repository.
+    /// Lets the copy stand for the repository from now on.
     pub(super) fn copied(&self, url: String) -> Result<(), Error> {
         use std::io::Write;
         let mut known = self.known.borrow_mut();

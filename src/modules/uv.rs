@@ -171,7 +171,7 @@ impl Uv {
     }
 }
 
-/// Why pip has to do it.
+/// Why pip has to do the job instead; `None`: uv can.
 fn unfit(job: &Job<'_>, lock: Option<&Lock>) -> Option<&'static str> {
     let requirements = job.requirements;
     let is_repository = |package: &Package| matches!(package.source, Source::Repository { .. });

@@ -43,7 +43,7 @@ const MAX_PATH_BYTES: usize = 4096;
 const MAX_NAME_BYTES: usize = 256;
 /// What the kernel takes of an extended attribute.
 const MAX_VALUE_BYTES: usize = 64 << 10;
-/// Without those that give a program the rights of its owner.
+/// The bits of a mode that can be set: not those that give a program the rights of its owner.
 const MODE_BITS: u32 = 0o1777;
 
 /// The calls that the supervisor makes on behalf of the sandbox.

@@ -14,7 +14,7 @@ struct Piece<'a> {
     mark: Option<TokenRole>,
     /// Ends of lines before it.
     n_lines: usize,
-    /// Of a bracket that opens: its elements are on lines of their own.
+    /// Whether the elements of a bracket that opens are on lines of their own.
     is_broken: bool,
 }
 

@@ -344,7 +344,8 @@ impl Process {
         peer.lives()
     }
 
-    /// From now on there are calls, and we wait for their results. `is_fork`: forks of our child take them.
+    /// Begins to keep both processes on one processor: there are calls from now on, and we wait for
+    /// their results. `is_fork`: forks of our child take them.
     pub(in crate::python_host) fn take_turns(&mut self, is_fork: bool) {
         #[cfg(target_os = "linux")]
         {

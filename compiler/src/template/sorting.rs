@@ -203,7 +203,7 @@ fn groupby(values: &Jinja, args: Rest<Jinja>) -> Result<Vec<Jinja>, Error> {
     Ok(groups.map(group).collect())
 }
 
-/// The first of each.
+/// The first of each group of equal values.
 fn unique(values: &Jinja, args: Rest<Jinja>) -> Result<Vec<Jinja>, Error> {
     let given = Given::new(&args)?;
     let case_sensitive = given.get(0, "case_sensitive", false)?;

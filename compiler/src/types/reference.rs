@@ -109,7 +109,8 @@ impl Heap {
         }
     }
 
-    /// As Python writes an object whose class does not say how; the number takes the place of the address.
+    /// The reference as Python writes an object whose class does not say how; the number takes the
+    /// place of the address.
     pub(super) fn reference_repr(&self, id: RefId) -> String {
         let reference = self.reference(id);
         match &reference.origin {

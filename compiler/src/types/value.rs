@@ -47,7 +47,7 @@ pub struct Heap {
     pub(super) objects: Map<u32, Object>,
 }
 
-/// How much there is.
+/// How much of each kind there is in a heap, to go back to.
 pub struct HeapMark {
     text: usize,
     texts: usize,

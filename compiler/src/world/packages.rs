@@ -23,7 +23,8 @@ pub struct PackageQuestion<'a> {
 pub struct LocatedPackages {
     /// The folders whose folders are modules: the path of the package `inmanta_plugins`.
     pub path: Vec<String>,
-    /// By module the folder of its package. `None`: there is none. Whether a folder is a package that counts, its files say.
+    /// The folder of each module's package. `None`: there is none. Whether a folder is a package
+    /// that counts, its files say.
     pub modules: BTreeMap<String, Option<String>>,
 }
 

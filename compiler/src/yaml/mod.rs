@@ -22,13 +22,14 @@ pub struct Limits {
     pub depth: usize,
     /// Scalars and collections; what an alias stands for counts wherever it is named.
     pub nodes: usize,
-    /// `*name`.
+    /// How many aliases (`*name`) there may be.
     pub aliases: usize,
     /// The texts of all scalars, in bytes; what an alias stands for counts wherever it is named.
     pub text_bytes: usize,
 }
 
-/// For every file of a project and for the configuration: a lock of 5 000 packages has 60 000 nodes and 1 MiB.
+/// The limits for every file of a project and for the configuration: a lock of 5 000 packages has
+/// 60 000 nodes and 1 MiB.
 pub const LIMITS: Limits = Limits {
     bytes: 4 << 20,
     depth: 100,

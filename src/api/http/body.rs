@@ -62,7 +62,7 @@ impl Share {
         true
     }
 
-    /// As [`Share::grow`], with the answer for the client.
+    /// The same as [`Share::grow`], with the answer for the client as the error.
     pub(in crate::api) fn take(&mut self, n_bytes: usize) -> Result<(), ApiError> {
         if self.grow(n_bytes) {
             Ok(())

@@ -13,7 +13,8 @@ use crate::api::Answer;
 use crate::api::http::args::Args;
 use crate::api::http::error::ApiError;
 
-/// Of the rows of a page. They are in memory as values and as text, for each client that asks.
+/// Bytes of the rows of a page. They are in memory as values and as text, for each client that
+/// asks.
 const MAX_PAGE_BYTES: usize = 8 << 20;
 
 /// Cuts a page out of `rows`. `key` gives a row's place in the list, its own and no other's.

@@ -19,7 +19,7 @@ const INTERVAL: Duration = Duration::from_millis(500);
 const BURST: u32 = 5;
 /// Longer than this nobody waits; it is refused.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// After wrong tokens an address is free again after so long at the latest.
+/// The longest time after which an address that showed wrong tokens is free again.
 const MAX_DEBT: Duration = Duration::from_secs(15);
 const MAX_ADDRESSES: usize = 4096;
 

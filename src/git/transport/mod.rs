@@ -33,9 +33,10 @@ const REFS_MAX_BYTES: u64 = 64 << 20;
 pub struct Credentials {
     /// The login for http and https.
     pub login: Option<Login>,
-    /// For ssh: the private key, and no other. `None` takes the keys in the home of the user.
+    /// The private key for ssh, and no other. `None` takes the keys in the home of the user.
     pub ssh_key: Option<PathBuf>,
-    /// For ssh: the hosts that are trusted, instead of those in the home of the user and in `/etc/ssh`.
+    /// The hosts that are trusted with ssh, instead of those in the home of the user and in
+    /// `/etc/ssh`.
     pub known_hosts: Option<PathBuf>,
 }
 
@@ -88,8 +89,8 @@ impl Session {
         })
     }
 
-    /// So many bytes came. Fails when the object that they are of has become too large: libgit2 tells of objects that are
-    /// complete only.
+    /// Takes note of bytes that came. It fails when the object that they are of has become too
+    /// large: libgit2 tells of objects that are complete only.
     fn received(&self, n_bytes: usize) -> io::Result<()> {
         let before = self.n_received.fetch_add(n_bytes as u64, Ordering::Relaxed);
         let of_object = before + n_bytes as u64 - self.n_complete.load(Ordering::Relaxed);

@@ -43,9 +43,9 @@ pub(in crate::runtime) struct Site {
 /// How a call gets to Python.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(in crate::runtime) enum Way {
-    /// By itself, since it is part of a step.
+    /// The call goes by itself, since it is only a part of a step.
     Alone,
-    /// It is a step, so those of the next steps may go with it.
+    /// The call is a step of its own, so those of the next steps may go with it.
     WithNext,
 }
 

@@ -124,7 +124,7 @@ pub(in crate::runtime) struct Sent {
 
 /// What a step in the queue means for the calls behind it.
 enum Look {
-    /// Nothing.
+    /// It means nothing to them.
     Pass,
     /// They have to wait for it.
     Stop,

@@ -168,7 +168,7 @@ impl Machine<'_> {
     /// Asks how the objects of Python in a value are written, before a text is made of it; whether
     /// there were any.
     pub(in crate::runtime) fn learn(&mut self, value: Value) -> bool {
-        /// Nobody reads more.
+        /// Objects that are asked about at most, since nobody reads more.
         const MOST: usize = 100;
         if !self.has_objects || self.host.is_none() {
             return false;

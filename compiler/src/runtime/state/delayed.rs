@@ -190,7 +190,8 @@ impl Machine<'_> {
         &mut self.delayed[index as usize]
     }
 
-    /// Of a delayed variable that is not complete: position in the parked list, from 1; 0: it is not there.
+    /// The position in the parked list of a delayed variable that is not complete, from 1; 0: it is
+    /// not there.
     #[inline]
     pub(in crate::runtime) fn parked(&self, id: VarId) -> u32 {
         match self.delayed(id) {

@@ -19,7 +19,7 @@ pub(in crate::runtime) struct Layout {
     pub implementations: Box<[ImplementationId]>,
 }
 
-/// For all entities of a program.
+/// The layouts of all entities of a program.
 pub(in crate::runtime) fn layouts(program: &Program) -> Vec<Layout> {
     let entities = program.entities.iter();
     let layouts = entities.map(|entity| {

@@ -317,7 +317,7 @@ impl Object for Dict {
     }
 }
 
-/// Of `dict(…)` and `update(…)`: a dict or pairs, then named ones.
+/// The pairs of the arguments of `dict(…)` and `update(…)`: a dict or pairs, then named ones.
 fn pairs_of(args: &[Jinja]) -> Result<Vec<(Jinja, Jinja)>, Error> {
     let (given, named): (Option<Jinja>, Kwargs) = from_args(args)?;
     let mut entries = Vec::new();
