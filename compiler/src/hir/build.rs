@@ -17,7 +17,7 @@ pub(super) struct Builder<'a> {
     pub loaded: &'a Loaded,
     pub namespace_of: Map<Symbol, NamespaceId>,
     pub this: Symbol,
-    /// The indexes that were defined so far.
+    /// How many indexes were defined so far.
     pub n_indexes: u32,
     /// Conditions of implement statements, lowered once everything is defined.
     pub pending_conditions: Vec<(super::ImplementId, ast::ExprId)>,
