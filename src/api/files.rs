@@ -1,4 +1,4 @@
-//! The file store. Source: docs/reference/rest.md § 1.8 (`filediff`), 1.14.
+//! The file store over the API. Source: docs/reference/rest.md § 1.8 (`filediff`), § 1.14.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read};

@@ -1,4 +1,4 @@
-//! How often: seconds, or a cron expression. Source: docs/reference/deployment.md § 1.5 "Integer or cron", crates.md 5.
+//! How often: seconds, or a cron expression. Source: docs/reference/deployment.md § 1.5 "Integer or cron".
 
 use std::str::FromStr;
 use std::time::Duration;

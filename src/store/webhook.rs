@@ -1,4 +1,8 @@
-//! Webhook deliveries, and the mark "look again" that every trigger leaves.
+//! Webhook deliveries, and the refresh requests that all triggers leave.
+//!
+//! A trigger (a delivery, a file event, a call of the API) is a row before it is acknowledged, so
+//! it survives the end of the server. The row says "look at this repository again" and nothing
+//! else: what is new is found by looking.
 
 use super::macros::{read, transaction, write};
 use super::{Result, Store};
