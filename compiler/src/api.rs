@@ -25,6 +25,9 @@ pub struct Options {
     pub limits: Limits,
     /// Hosts of earlier compiles, with their modules imported, and of this one for later ones.
     pub hosts: Option<std::sync::Arc<crate::WarmHosts>>,
+    /// What Python modules declared in earlier compiles, and for later ones: with it Python is started only when it is asked
+    /// something.
+    pub declarations: Option<std::sync::Arc<dyn crate::AnswerStore>>,
     /// Python code that is not done by then is stopped, and named.
     pub time_limit: Option<std::time::Duration>,
     /// Where the compile notes which place of the model it is at, for the case that its process is

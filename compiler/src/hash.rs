@@ -22,12 +22,14 @@ pub struct FastHasher(u64);
 const MULTIPLIER: u64 = 0xf135_7aea_2e62_a9c5;
 
 impl FastHasher {
+    #[inline]
     fn add(&mut self, word: u64) {
         self.0 = (self.0.rotate_left(23) ^ word).wrapping_mul(MULTIPLIER);
     }
 }
 
 impl Hasher for FastHasher {
+    #[inline]
     fn finish(&self) -> u64 {
         let mixed = self.0 ^ (self.0 >> 32);
         mixed.wrapping_mul(MULTIPLIER) ^ (mixed >> 29)
@@ -47,18 +49,22 @@ impl Hasher for FastHasher {
         self.add(bytes.len() as u64);
     }
 
+    #[inline]
     fn write_u8(&mut self, value: u8) {
         self.add(u64::from(value));
     }
 
+    #[inline]
     fn write_u32(&mut self, value: u32) {
         self.add(u64::from(value));
     }
 
+    #[inline]
     fn write_u64(&mut self, value: u64) {
         self.add(value);
     }
 
+    #[inline]
     fn write_usize(&mut self, value: usize) {
         self.add(value as u64);
     }

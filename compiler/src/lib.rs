@@ -30,6 +30,7 @@ mod builtin;
 mod check;
 mod diagnostics;
 mod export;
+mod file_stamp;
 mod format;
 #[doc(hidden)]
 pub mod fuzzing;
@@ -59,12 +60,14 @@ pub use builtin::text as builtin_text;
 pub use check::check;
 pub use diagnostics::render;
 pub use export::{JsonWriter, PartialError, ResourceRef, ResourceSink, export_json, merge_partial};
+pub use file_stamp::FileStamp;
 pub use format::format;
-pub use python_host::{AttachedPython, WarmHosts, locate};
+pub use python_host::{AnswerStore, AttachedPython, WarmHosts, is_of_shell, locate};
 pub use runtime::Tiling;
 pub use world::{DirWorld, LocatedPackages, MemWorld, PackageQuestion, PythonPackages, World};
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use diagnostics::{Fail, Warning};
 use span::Sources;
@@ -126,21 +129,53 @@ fn broken(message: &str) -> Compiled {
 fn compile_here(
     world: &dyn World,
     options: &Options,
-    sink: Option<&mut dyn ResourceSink>,
+    mut sink: Option<&mut dyn ResourceSink>,
 ) -> Compiled {
-    let output = python_host::Output::default();
-    let mut compiled = compile_with(world, options, sink, &output);
+    let report = python_host::HostReport::default();
+    let mut compiled = compile_with(world, options, reborrowed(&mut sink), &report);
+    if report.is_outdated() {
+        // It began with what modules declared in an earlier compile, and Python says otherwise by now. That is before the first
+        // resource goes to the sink. What the model printed until then is printed twice, which is the lesser evil.
+        let anew = Options {
+            declarations: None,
+            ..options.clone()
+        };
+        compiled = compile_with(world, &anew, sink, &report);
+    }
     // By now the host of the compile is done.
-    compiled.plugin_output = output.take();
+    compiled.plugin_output = report.output();
     compiled
 }
 
-fn compile_with(
+/// The same sink for a shorter time.
+fn reborrowed<'s>(sink: &'s mut Option<&mut dyn ResourceSink>) -> Option<&'s mut dyn ResourceSink> {
+    match sink {
+        Some(sink) => Some(&mut **sink),
+        None => None,
+    }
+}
+
+/// A project that was read, joined with its Python and resolved: what a run begins with.
+struct Prepared {
+    program: Arc<hir::Program>,
+    /// The constants of the program.
+    heap: types::Heap,
+    host: Option<Box<dyn python_host::PluginHost>>,
+    warnings: Vec<Warning>,
+    /// Of files: those that could not be read as they are.
+    errors: Vec<Fail>,
+    /// Of definitions.
+    mistakes: hir::Mistakes,
+    python_modules: Vec<protocol::PythonModule>,
+    python_imports: Vec<(String, String)>,
+}
+
+/// Everything before the run. The error is the end of the compile.
+fn prepare(
     world: &dyn World,
     options: &Options,
-    sink: Option<&mut dyn ResourceSink>,
-    output: &python_host::Output,
-) -> Compiled {
+    host_report: &python_host::HostReport,
+) -> Result<Prepared, Box<Compiled>> {
     let mut sources = Sources::default();
     let mut names = intern::Interner::default();
     let mut warnings = Vec::new();
@@ -148,19 +183,21 @@ fn compile_with(
         let loaded = project::load(world, &project, &mut sources, &mut names, &mut warnings)?;
         Ok((project, loaded))
     });
+    let stopped = |sources: &Sources, errors, warnings| Box::new(report(sources, errors, warnings));
     let (project, mut loaded) = match loaded {
         Ok(loaded) => loaded,
-        Err(error) => return report(&sources, vec![error], warnings),
+        Err(error) => return Err(stopped(&sources, vec![error], warnings)),
     };
     let mut errors = std::mem::take(&mut loaded.errors);
     if loaded.has_broken_syntax {
-        return report(&sources, errors, warnings);
+        return Err(stopped(&sources, errors, warnings));
     }
-    let python = match python_host::load_python(world, options, &loaded, &mut sources, output) {
+    let python = match python_host::load_python(world, options, &loaded, &mut sources, host_report)
+    {
         Ok(python) => python,
         Err(error) => {
             errors.push(error);
-            return report(&sources, errors, warnings);
+            return Err(stopped(&sources, errors, warnings));
         }
     };
     warnings.extend(python.warnings.into_iter().map(|message| Warning {
@@ -169,102 +206,151 @@ fn compile_with(
         loc: span::Loc::NONE,
         notes: Vec::new(),
     }));
+    let natives = stdlib::natives();
     let (mut program, mistakes) = hir::build(
         &project,
         &loaded,
         sources,
         names,
         warnings,
-        stdlib::natives(),
+        natives,
         python.plugins,
     );
     for module in &loaded.modules {
         if let Some(root) = module.root() {
-            program
-                .module_roots
-                .insert(module.name.clone(), root.to_owned());
+            let roots = &mut program.module_roots;
+            roots.insert(module.name.clone(), root.to_owned());
         }
     }
-    let python_modules = loaded
-        .modules
-        .iter()
-        .filter_map(|module| module.python(world))
-        .collect();
-    drop(loaded);
-    let warnings = std::mem::take(&mut program.warnings);
-    let heap = std::mem::take(&mut program.heap);
-    let program = std::sync::Arc::new(program);
+    let modules = loaded.modules.iter();
+    Ok(Prepared {
+        python_modules: modules.filter_map(|module| module.python(world)).collect(),
+        python_imports: python.imports,
+        host: python.host,
+        warnings: std::mem::take(&mut program.warnings),
+        heap: std::mem::take(&mut program.heap),
+        program: Arc::new(program),
+        errors,
+        mistakes,
+    })
+}
+
+fn compile_with(
+    world: &dyn World,
+    options: &Options,
+    sink: Option<&mut dyn ResourceSink>,
+    host_report: &python_host::HostReport,
+) -> Compiled {
+    let prepared = match prepare(world, options, host_report) {
+        Ok(prepared) => prepared,
+        Err(stopped) => return *stopped,
+    };
+    let program = prepared.program;
     if let Some(breadcrumb) = &options.breadcrumb {
         breadcrumb.begin(&program.sources);
     }
-    let mut machine = runtime::Machine::new(&program, heap, world, options);
-    machine.warnings = warnings;
-    machine.host = python.host;
-    let mut compiled = Compiled {
-        python_modules,
-        python_imports: python.imports,
-        ..Compiled::default()
-    };
-    errors.extend(mistakes.in_order(machine.check_defaults()));
+    let mut machine = runtime::Machine::new(&program, prepared.heap, world, options);
+    machine.report.warnings = prepared.warnings;
+    machine.python.host = prepared.host;
+    let mut errors = prepared.errors;
+    errors.extend(prepared.mistakes.in_order(machine.check_defaults()));
     if !errors.is_empty() {
-        let warnings = std::mem::take(&mut machine.warnings);
+        let warnings = std::mem::take(&mut machine.report.warnings);
         return report(&program.sources, errors, warnings);
     }
-    let (before, n_warnings) = (machine.heap.mark(), machine.warnings.len());
-    let in_tiles = match machine.may_be_observed() {
-        true => None,
-        false => machine.complete_in_tiles(options.tiling),
-    };
-    compiled.ran_in_tiles = in_tiles.is_some() && machine.has_tiles();
-    let mut completed = in_tiles.unwrap_or_else(|| {
-        if machine.has_tiles() {
-            let mut heap = std::mem::take(&mut machine.heap);
-            heap.go_back(&before);
-            let mut warnings = std::mem::take(&mut machine.warnings);
-            warnings.truncate(n_warnings);
-            let host = machine.host.take();
-            machine = runtime::Machine::new(&program, heap, world, options);
-            machine.warnings = warnings;
-            machine.host = host;
-        }
-        machine.complete()
-    });
-    if machine.host.is_some() {
+    let (mut completed, ran_in_tiles) = run(&mut machine, &program);
+    if machine.python.has_running_host() {
         let failed = machine.finalize();
         if completed.is_ok() && !failed.is_empty() {
             completed = Err(failed);
         }
     }
-    machine.leave_place(span::Loc::NONE);
-    match completed {
-        Ok(()) => {
-            if options.export {
-                match export_all(&mut machine, sink) {
-                    Ok((export, files)) => {
-                        compiled.export = Some(export);
-                        compiled.files = files;
-                    }
-                    Err(error) => errors.push(error),
-                }
+    machine.report.leave_place(span::Loc::NONE);
+    let products = match completed {
+        Ok(()) => products(&mut machine, sink),
+        Err(errors) => Products {
+            errors,
+            ..Products::default()
+        },
+    };
+    let has_failed = !products.errors.is_empty();
+    let warnings = std::mem::take(&mut machine.report.warnings);
+    Compiled {
+        diagnostics: report(&program.sources, products.errors, warnings).diagnostics,
+        export: products.export.filter(|_| !has_failed),
+        model: products.model,
+        files: products.files,
+        plugin_output: String::new(),
+        python_modules: prepared.python_modules,
+        python_imports: prepared.python_imports,
+        ran_in_tiles,
+    }
+}
+
+/// Runs the model, in tiles if nobody sees their order, and whether it did. What tiles got wrong runs again without them, from
+/// the beginning.
+fn run<'a>(
+    machine: &mut runtime::Machine<'a>,
+    program: &'a Arc<hir::Program>,
+) -> (Result<(), Vec<Fail>>, bool) {
+    let (before, n_warnings) = (machine.state.heap.mark(), machine.report.warnings.len());
+    if machine.python.has_sleeping_host() && machine.may_ask_python() {
+        // While the model runs up to the first call, the modules are imported on another processor.
+        machine
+            .python
+            .host
+            .iter_mut()
+            .for_each(|host| host.start_ahead());
+    }
+    if !machine.may_be_observed()
+        && let Some(completed) = machine.complete_in_tiles(machine.options.tiling)
+    {
+        return (completed, machine.has_tiles());
+    }
+    if machine.has_tiles() {
+        let mut heap = std::mem::take(&mut machine.state.heap);
+        heap.go_back(&before);
+        let mut warnings = std::mem::take(&mut machine.report.warnings);
+        warnings.truncate(n_warnings);
+        let host = machine.python.host.take();
+        *machine = runtime::Machine::new(program, heap, machine.world, machine.options);
+        machine.report.warnings = warnings;
+        machine.python.host = host;
+    }
+    (machine.complete(), false)
+}
+
+/// What is made of a complete model, and what goes wrong with that.
+#[derive(Default)]
+struct Products {
+    export: Option<Export>,
+    files: BTreeMap<String, Vec<u8>>,
+    model: Option<String>,
+    errors: Vec<Fail>,
+}
+
+fn products(machine: &mut runtime::Machine, sink: Option<&mut dyn ResourceSink>) -> Products {
+    let options = machine.options;
+    let mut made = Products::default();
+    if options.export {
+        match export_all(machine, sink) {
+            Ok((export, files)) => {
+                made.export = Some(export);
+                made.files = files;
             }
-            if options.dump_model && errors.is_empty() {
-                compiled.model = Some(export::dump(&machine));
-            }
-            if options.python.attached().is_some()
-                && errors.is_empty()
-                && let Err(error) = show(&mut machine)
-            {
-                errors.push(error);
-            }
+            Err(error) => made.errors.push(error),
         }
-        Err(found) => errors = found,
     }
-    if !errors.is_empty() {
-        compiled.export = None;
+    if options.dump_model && made.errors.is_empty() {
+        made.model = Some(export::dump(machine));
     }
-    let warnings = std::mem::take(&mut machine.warnings);
-    compiled.diagnostics = report(&program.sources, errors, warnings).diagnostics;
-    compiled
+    if options.python.attached().is_some()
+        && made.errors.is_empty()
+        && let Err(error) = show(machine)
+    {
+        made.errors.push(error);
+    }
+    made
 }
 
 /// Lets the process that has the compile run look at the model, and exports when it asks.
@@ -287,7 +373,7 @@ fn export_all(
         None => export::export(machine, &mut export)?,
     };
     let files = machine.collect()?;
-    export.unknowns = std::mem::take(&mut machine.unknown_parameters);
+    export.unknowns = std::mem::take(&mut machine.report.unknown_parameters);
     Ok((export, files))
 }
 

@@ -470,10 +470,15 @@ def has_getter(cls: type[Resource], field: str) -> bool:
 
 def validate() -> None:
     """What modules have to say about resource classes: the compiler knows the rules of our own."""
-    if getattr(resource.validate, "__func__", None) is not _VALIDATE_ALL or any(
-        getattr(cls.validate, "__func__", None) is not _VALIDATE for _, cls in resource.get_resources()
-    ):
+    if has_own_validation():
         resource.validate()
+
+
+def has_own_validation() -> bool:
+    """Whether a module has something to say about resource classes."""
+    return getattr(resource.validate, "__func__", None) is not _VALIDATE_ALL or any(
+        getattr(cls.validate, "__func__", None) is not _VALIDATE for _, cls in resource.get_resources()
+    )
 
 
 # Of classes whose objects were cloned. Handlers clone each resource that they get.

@@ -24,17 +24,20 @@ def die_with_parent(parent: int) -> None:
     Linux signals the death of the parent's *thread*, so the signal alone is no proof: the handler looks.
     """
     try:
-        import ctypes
-        import signal
+        # The module `signal` makes enumerations of all names, which takes longer than the rest of this function.
+        import _signal  # type: ignore[import-not-found]
+
+        from steward_host.parent import signal_when_parent_ends
 
         def check(number: int, frame: object) -> None:
             if os.getppid() != parent:
                 os._exit(0)
 
-        signal.signal(signal.SIGUSR2, check)
-        pr_set_pdeathsig = 1
-        ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGUSR2, 0, 0, 0)
+        _signal.signal(_signal.SIGUSR2, check)
+        can_signal = signal_when_parent_ends(_signal.SIGUSR2)
     except (ImportError, OSError, AttributeError, ValueError):
+        can_signal = False
+    if not can_signal:
         # Not on this platform: the end of the pipe remains.
         return
     if os.getppid() != parent:
@@ -51,6 +54,10 @@ def main(mode: str) -> int:
         sys.dont_write_bytecode = True
     incoming, outgoing = take_pipes()
     die_with_parent(parent)
+    if mode == "compile":
+        from steward_host import collector
+
+        collector.pause()
     from steward_host import host
     from steward_host.pipe import Pipe
 

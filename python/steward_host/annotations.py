@@ -1,6 +1,6 @@
 """Annotations of plugins, as the compiler wants them. Source: docs/reference/language.md § 10.2.
 
-`describe` gives an `Annotation` of protocol.rs: text is a type of the model; Python's own types become their
+`describe` gives an `Annotation` of the protocol: text is a type of the model; Python's own types become their
 counterparts; a class that has none is "any".
 """
 
@@ -24,7 +24,7 @@ _SIMPLE = {str: "string", int: "int", float: "float", bool: "bool"}
 
 
 def describe(annotation: Any, casts: list[object] | None = None) -> Annotation:
-    """The annotation in the form of protocol.rs: a bare name, or a map of one entry.
+    """The annotation in the form of the protocol: a bare name, or a map of one entry.
 
     `casts` gets the classes in it without counterpart in the model, which mean "any".
     """

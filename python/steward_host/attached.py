@@ -48,6 +48,9 @@ class Unsaid:
     def before_answer(self) -> None:
         """Nothing waits to be told."""
 
+    def mark(self) -> None:
+        """Standard error is not Steward's."""
+
 
 class Attached:
     """One compile of a project. `load` imports its modules, `run` goes on to the complete model."""
@@ -92,14 +95,14 @@ class Attached:
     def run(self) -> None:
         """Runs the model to its end; what is wrong with it is raised."""
         if self._shown is None:
-            self._serve("show")
+            self._serve("inspect")
 
     def export(self, exporter: Exporter) -> dict[str, Any]:
         """The resources and unknown parameters of the model, with this exporter for the getters."""
         self.run()
         self._compiling.export_with(exporter)
         self._answer(True)
-        self._serve("show")
+        self._serve("inspect")
         assert self._shown is not None, "it was shown again"
         exported: dict[str, Any] = self._shown["export"]
         return exported
@@ -122,7 +125,7 @@ class Attached:
         try:
             while True:
                 name, fields = self._pipe.receive()
-                if name == "show":
+                if name == "inspect":
                     self._shown = fields
                     break
                 if name == "finished":

@@ -5,7 +5,6 @@ One request is open at a time. While it is, reading an attribute of an instance 
 
 from __future__ import annotations
 
-import gc
 import os
 import sys
 
@@ -15,7 +14,7 @@ from inmanta.execute import proxy, runtime
 from inmanta.execute.proxy import DynamicProxy
 from inmanta.execute.util import Unknown
 from inmanta.plugins import PluginMeta
-from steward_host import calls, failure, forks, loader, msgpack
+from steward_host import calls, collector, failure, forks, loader, msgpack
 from steward_host.declared import Declared, made
 from steward_host.exporting import Exporting
 from steward_host.pipe import Closed, Pipe
@@ -32,7 +31,8 @@ if TYPE_CHECKING:
     from inmanta.execute.resolver import Result
     from inmanta.module import Project
     from steward_host.attached import Unsaid
-    from steward_host.messages import Again, Call, LoadCompile, Numbered, Serialize
+    from steward_host.dependencies import Dependencies
+    from steward_host.messages import Call, LoadCompile, Numbered, Rerun, Serialize
     from steward_host.said import Said
 
 # `{"result": [`, of which two values follow.
@@ -57,7 +57,7 @@ class Compiling:
         self.served: dict[str, Callable[[Any], object]] = {
             "call": self.call,
             "calls": self.calls,
-            "again": self.again,
+            "rerun": self.rerun,
             "load_compile": self.load,
             "describe": self.describe,
             "finalize": self.finalize,
@@ -116,6 +116,7 @@ class Compiling:
         finder = loader.install(request["modules"], lambda: project.modulepath)
         self._files = finder.paths()
         read = loader.files_read(request["project_dir"]) if request.get("keep") else None
+        depends = self._trace() if request.get("trace") else None
         imports = loader.Imports()
         with imports:
             for module in request["modules"]:
@@ -150,6 +151,7 @@ class Compiling:
             if "std" not in names:
                 described += self._declared.replaced_std()
             classes = self._declared.describe_resources(names)
+            is_lasting = depends is not None and not self._is_asked_later()
         except Exception as error:
             self._pipe.send(
                 "load_failed", {"module": "", "python_module": "", "failure": failure.describe(error, self._files)}
@@ -157,9 +159,15 @@ class Compiling:
             return
         if self._project is None:
             # What was imported stays; the collector need not look at it again.
-            gc.freeze()
+            collector.resume()
         self.forks = read is not None and forks.can_fork()
         self._said.before_answer()
+        found = None
+        if depends is not None:
+            depends.end()
+            found = depends.found(self._files) if is_lasting else None
+            # Steward looks whether the import has written something.
+            self._said.mark()
         self._pipe.send(
             "loaded",
             {
@@ -170,7 +178,27 @@ class Compiling:
                 "imports": [list(pair) for pair in imports.found],
                 "forks": self.forks,
                 "read": sorted(read.stop()) if read is not None else [],
+                "depends": found,
             },
+        )
+
+    def _trace(self) -> Dependencies:
+        from steward_host.dependencies import Dependencies
+
+        depends = Dependencies()
+        depends.begin()
+        return depends
+
+    def _is_asked_later(self) -> bool:
+        """Whether each compile asks Python something beside calls and values: then it is no use to keep what modules declare."""
+        from inmanta import compiler, export
+
+        return bool(
+            compiler.has_finalizers()
+            or export.has_dependency_managers()
+            or export.unknown_parameters
+            or export.wanted_functions(self._exporting.exporter)
+            or resources.has_own_validation()
         )
 
     def export_with(self, exporter: export.Exporter) -> None:
@@ -180,7 +208,7 @@ class Compiling:
         export.unknown_parameters.clear()
         self._exporting.exporter = exporter
 
-    def again(self, request: Again) -> None:
+    def rerun(self, request: Rerun) -> None:
         """Another compile with the modules that were imported for an earlier one. No answer."""
         config = sys.modules.get("inmanta.config")
         if config is not None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from inmanta import export
     from steward_host.declared import Declared
-    from steward_host.messages import Assemble, Map, Numbered, Serialize, Unassembled
+    from steward_host.messages import Numbered, PostProcess, RenderFields, Serialize, Unprocessed
     from steward_host.pipe import Pipe
     from steward_host.values import Values
 
@@ -37,8 +37,8 @@ class Exporting:
         self.exporter: export.Exporter | None = None
         self.served: dict[str, Callable[[Any], object]] = {
             "begin_export": self.begin_export,
-            "map": self.map,
-            "assemble": self.assemble,
+            "render_fields": self.render_fields,
+            "post_process": self.post_process,
             "serialize": self.serialize,
             "collect": self.collect,
         }
@@ -56,7 +56,7 @@ class Exporting:
             return
         self._pipe.send("export_begun", {"id": request["id"], "resources": changed, "wants_all": wants_all})
 
-    def map(self, request: Map) -> None:
+    def render_fields(self, request: RenderFields) -> None:
         """Runs the getters of a resource class on an instance."""
         number = request["id"]
         field = None
@@ -64,23 +64,23 @@ class Exporting:
         try:
             entity, cls, options = self._declared.classes[request["class"]]
             instance = DynamicProxy.return_value(request["instance"])
-            mapped: dict[str, object] = {"id": number}
+            rendered: dict[str, object] = {"id": number}
             if resources.creates():
                 created = resources.Resource.create_from_model(self.exporter, entity, instance)
-                mapped["identity"] = _identity(cls, created.id)
-                mapped["values"] = [_or_unknown(getattr(created, field)) for field in request["fields"]]
-                self._pipe.send_packed(msgpack.pack({"mapped": mapped}))
+                rendered["identity"] = _identity(cls, created.id)
+                rendered["values"] = [_or_unknown(getattr(created, field)) for field in request["fields"]]
+                self._pipe.send_packed(msgpack.pack({"fields_rendered": rendered}))
                 return
             if request["identify"] == "whole":
-                mapped["identity"] = _identity(cls, resources.cls_id(cls, instance, entity, options))
+                rendered["identity"] = _identity(cls, resources.cls_id(cls, instance, entity, options))
             elif request["identify"] == "value":
                 field = options["name"]
-                mapped["id_value"] = _or_unknown(cls.map_field(None, entity, field, instance))
-            values = mapped["values"] = []
+                rendered["id_value"] = _or_unknown(cls.map_field(None, entity, field, instance))
+            values = rendered["values"] = []
             with proxy.exportcontext:
                 for field in request["fields"]:
                     values.append(self._field(cls, entity, field, instance))
-            self._pipe.send_packed(msgpack.pack({"mapped": mapped}))
+            self._pipe.send_packed(msgpack.pack({"fields_rendered": rendered}))
         except Closed:
             raise
         except resources.IgnoreResourceException as error:
@@ -95,7 +95,7 @@ class Exporting:
         except UnknownException as error:
             return error.unknown if isinstance(error.unknown, Unknown) else Unknown()
 
-    def assemble(self, request: Assemble) -> None:
+    def post_process(self, request: PostProcess) -> None:
         """Makes the objects of resources and runs the dependency managers; answers what is stored of those that changed."""
         from inmanta import export
 
@@ -128,13 +128,13 @@ class Exporting:
                 if not is_same or requires != sorted(given["requires"]):
                     kept = None if is_same else attributes
                     changed.append({"resource": index, "requires": requires, "attributes": kept})
-            self._pipe.send_packed(msgpack.pack({"assembled": {"id": number, "resources": changed}}))
+            self._pipe.send_packed(msgpack.pack({"post_processed": {"id": number, "resources": changed}}))
         except Closed:
             raise
         except BaseException as error:
             self._fail(number, error)
 
-    def _resource(self, given: Unassembled) -> resources.Resource:
+    def _resource(self, given: Unprocessed) -> resources.Resource:
         made_id = resources.Id.parse_id(given["id"], version=0)
         if given["class"] is None:
             cls = resources.class_of(made_id, given["attributes"])

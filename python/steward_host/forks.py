@@ -71,12 +71,8 @@ def _described(code: int) -> str:
 
 def _end_with(parent: int) -> None:
     """Ends this process when the one that it was forked from has: also while it hangs in code that is no Python."""
-    try:
-        import ctypes
+    from steward_host.parent import signal_when_parent_ends
 
-        pr_set_pdeathsig, sigkill = 1, 9
-        ctypes.CDLL(None).prctl(pr_set_pdeathsig, sigkill, 0, 0, 0)
-    except (ImportError, OSError, AttributeError):
-        return
-    if os.getppid() != parent:
+    sigkill = 9
+    if signal_when_parent_ends(sigkill) and os.getppid() != parent:
         os._exit(0)

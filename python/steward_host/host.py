@@ -11,7 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-PROTOCOL = 1
+PROTOCOL = 2
 
 # Seconds between two looks at the cache while there is nothing to do.
 TICK = 1.0

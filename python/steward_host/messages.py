@@ -1,4 +1,4 @@
-"""The messages of `compiler/src/protocol.rs` as types, for annotations only: nothing imports this file at run time.
+"""The messages of `compiler/src/protocol/` as types, for annotations only: nothing imports this file at run time.
 
 `tests/test_schema.py` holds the host against the Rust types; here are their names for readers and for mypy.
 """
@@ -37,9 +37,17 @@ class LoadCompile(TypedDict):
     environment_id: str | None
     inputs: Inputs
     keep: NotRequired[bool]
+    trace: NotRequired[bool]
 
 
-class Again(TypedDict):
+class Depends(TypedDict):
+    """Absolute paths: what was read (files) or listed (folders), and what was only asked for."""
+
+    read: list[str]
+    looked_at: list[str]
+
+
+class Rerun(TypedDict):
     inputs: Inputs
 
 
@@ -54,16 +62,16 @@ class LoadExecutor(TypedDict):
 Call = tuple[int, str, list[Any], list[tuple[str, Any]], str, int, str]
 
 # `class` is no name in Python.
-Map = TypedDict("Map", {"class": int, "id": int, "instance": Any, "identify": str, "fields": list[str]})
-Unassembled = TypedDict(
-    "Unassembled",
+RenderFields = TypedDict("RenderFields", {"class": int, "id": int, "instance": Any, "identify": str, "fields": list[str]})
+Unprocessed = TypedDict(
+    "Unprocessed",
     {"class": int | None, "id": str, "attributes": dict[str, Any], "requires": list[str], "instance": Any},
 )
 
 
-class Assemble(TypedDict):
+class PostProcess(TypedDict):
     id: int
-    resources: list[Unassembled]
+    resources: list[Unprocessed]
 
 
 class Numbered(TypedDict):

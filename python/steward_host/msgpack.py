@@ -1,4 +1,4 @@
-"""MessagePack, as far as the frames of `compiler/src/protocol.rs` need it, and fast.
+"""MessagePack, as far as the frames of `compiler/src/protocol/` need it, and fast.
 
 `pack(value) -> bytes` and `unpack(buffer, position=0) -> (value, end)`. Shapes: None, bool, int, float, str,
 list and dict; bytes come out of binary values and go in as `Blob`. The extension types are the caller's business:

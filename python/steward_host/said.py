@@ -123,5 +123,9 @@ class Said:
     def end(self) -> None:
         """The compile is done: marks in standard error where its part ends."""
         self.before_answer()
+        self.mark()
+
+    def mark(self) -> None:
+        """Marks in standard error that all before this point was written."""
         sys.stderr.flush()
         os.write(2, END_MARK)

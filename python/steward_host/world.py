@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 else:
     _Types = dict
 
-# Stands for an instance where a variable is given by its number (protocol.rs).
+# Stands for an instance where a variable is given by its number (compiler/src/protocol/messages.rs).
 _NUMBERED = (1 << 32) - 2
 
 
@@ -34,9 +34,11 @@ class World(runtime.World):
         self._directory = directory
 
     def get(self, instance_id: int, attribute: str) -> tuple[str, Any]:
-        name, fields = self._pipe.ask("get", {"instance": instance_id, "attribute": attribute}, ("got", "calls"))
+        name, fields = self._pipe.ask("get", {"instance": instance_id, "attribute": attribute}, ("attribute_value", "calls"))
         if name == "calls":
-            # The instance, and what is known of it now: this attribute, and more that is likely to be read.
+            # The instance, and what is known of it now: this attribute, and more that is likely to be read; so of others.
+            for told in fields[1:]:
+                calls.value(told)
             return "value", calls.value(fields[0])._values[attribute]
         outcome = fields["outcome"]
         if type(outcome) is str:
@@ -47,7 +49,7 @@ class World(runtime.World):
         return kind, value
 
     def lookup(self, name: str) -> tuple[str, Any]:
-        outcome = self._pipe.request("lookup", {"name": name}, "got")["outcome"]
+        outcome = self._pipe.request("lookup", {"name": name}, "attribute_value")["outcome"]
         return (outcome, None) if type(outcome) is str else outcome.popitem()
 
     def entity(self, name: str) -> EntityInfo | None:
@@ -66,7 +68,7 @@ class World(runtime.World):
         self, plugin: str, args: list[object], kwargs: list[list[object]], identity: str | None
     ) -> tuple[str, Any]:
         request = {"plugin": plugin, "args": args, "kwargs": kwargs, "identity": identity}
-        outcome = self._pipe.request("native", request, "got")["outcome"]
+        outcome = self._pipe.request("native", request, "attribute_value")["outcome"]
         return (outcome, None) if type(outcome) is str else outcome.popitem()
 
     def typedef(self, name: str) -> str | None:
@@ -74,11 +76,11 @@ class World(runtime.World):
         return base
 
     def validate(self, typedef: str, value: object) -> tuple[str, Any]:
-        outcome = self._pipe.request("validate", {"typedef": typedef, "value": value}, "got")["outcome"]
+        outcome = self._pipe.request("validate", {"typedef": typedef, "value": value}, "attribute_value")["outcome"]
         return (outcome, None) if type(outcome) is str else outcome.popitem()
 
     def place(self, instance_id: int) -> tuple[str | None, int]:
-        answer = self._pipe.request("where", {"instance": instance_id}, "place")
+        answer = self._pipe.request("locate", {"instance": instance_id}, "place")
         file = answer["file"]
         if file is not None and self._directory is not None:
             file = f"{self._directory}/{file.removeprefix('./')}" if not file.startswith("/") else file

@@ -128,7 +128,7 @@ class Host:
             got, body = self.read()
             if got == "get":
                 self.asked.append((body["instance"], body["attribute"]))
-                self.send("got", {"outcome": self._outcome(body["instance"], body["attribute"])})
+                self.send("attribute_value", {"outcome": self._outcome(body["instance"], body["attribute"])})
             elif got == "entity":
                 self.send("entity_info", self.entities.get(body["name"], {"name": "", "attributes": [], "parents": []}))
             elif got == "api":
@@ -171,7 +171,7 @@ class Host:
 
     def map(self, class_index: int, value: object, *fields: str, identify: str = "no") -> tuple[str, dict]:
         request = {"id": 9, "class": class_index, "instance": value, "identify": identify, "fields": list(fields)}
-        return self.ask("map", request)
+        return self.ask("render_fields", request)
 
     def load_executor(self, modules: Modules, agent: str = "agent", **fields: object) -> dict:
         request = {"modules": modules.described, "environment_id": "e", "agent": agent, **fields}

@@ -255,7 +255,7 @@ class Calls(Compiling):
         for number in (1, 2):
             self.net.send("call", {"id": number, "args": [instance(3, "net::Port")], **described})
         self.assertEqual(self.net.read(), ("get", {"instance": 3, "attribute": "name"}))
-        self.net.send("got", {"outcome": {"value": "eth0"}})
+        self.net.send("attribute_value", {"outcome": {"value": "eth0"}})
         answers = [self.net.read() for _ in range(2)]
         self.assertEqual(answers, [("result", {"id": number, "value": "eth0"}) for number in (1, 2)])
 

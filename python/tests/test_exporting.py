@@ -70,7 +70,7 @@ class Mapping(Compiling):
     #: sdk 3
     def test_03_a_getter_wins_over_the_map_and_the_map_over_the_attribute(self) -> None:
         name, body = self.net.map(0, self.port, "text", "simple", "nested")
-        self.assertEqual(name, "mapped")
+        self.assertEqual(name, "fields_rendered")
         self.assertEqual(body["values"][:2], ["t", "eth0!"])
         nested = body["values"][2]
         self.assertEqual((nested["t"], nested["s"], nested["l"], nested["o"]), ([1, 2], ["a", "b"], "low", [1, {"x": None}]))
@@ -166,13 +166,13 @@ class Dependencies(Compiling):
             }
             for name, peer in peers.items()
         ]
-        return self.net.ask("assemble", {"id": 2, "resources": given})
+        return self.net.ask("post_process", {"id": 2, "resources": given})
 
     #: sdk 9
     def test_09_a_manager_may_add_an_id_a_resource_and_a_text(self) -> None:
         self.assertTrue(self.net.ask("begin_export", {"id": 1})[1]["wants_all"])
         name, body = self.assemble(a="resource b", b="id c", c="text z", d="model", z="", y="")
-        self.assertEqual(name, "assembled")
+        self.assertEqual(name, "post_processed")
         a, b, c, z = (f"net::Port[a,name={name}]" for name in "abcz")
         changed = [(0, [b, z]), (1, [c]), (2, [z]), (3, [z])]
         wanted = [{"resource": at, "requires": ids, "attributes": None} for at, ids in changed]
@@ -241,7 +241,7 @@ class Forms(Compiling):
         self.net.model[5] = {"name": "x"}
         name, body = self.net.map(0, self.port, "name", identify="whole")
         made = {"entity_type": "net::Port2", "agent": "agent", "attribute": "name", "value": "xx"}
-        self.assertEqual((name, body["identity"], body["values"]), ("mapped", made, ["x"]))
+        self.assertEqual((name, body["identity"], body["values"]), ("fields_rendered", made, ["x"]))
 
     def test_an_id_that_is_none(self) -> None:
         for number, given in enumerate(("ignored", "unknown", "number"), start=6):
@@ -260,13 +260,13 @@ class Forms(Compiling):
             "attributes": {**BASE, "name": name, "ends": ["x", "y"]},
             "requires": [],
         }
-        return self.net.ask("assemble", {"id": 2, "resources": [given]})
+        return self.net.ask("post_process", {"id": 2, "resources": [given]})
 
     def test_a_class_serializes_as_it_likes(self) -> None:
         name, body = self.link("l")
         (changed,) = body["resources"]
         wanted = {**BASE, "name": "l", "ends": None, "n_ends": 2, "when": [1, 2]}
-        self.assertEqual((name, changed["requires"], changed["attributes"]), ("assembled", [], wanted))
+        self.assertEqual((name, changed["requires"], changed["attributes"]), ("post_processed", [], wanted))
 
     def test_but_not_under_another_id(self) -> None:
         name, body = self.link("other")
@@ -353,7 +353,7 @@ class Late(Compiling):
         self.assertTrue(port["assembles"])
         attributes = {**BASE, "name": "x"}
         given = {"class": 0, "id": "net::Port[a,name=x]", "instance": self.port, "attributes": attributes, "requires": []}
-        _, body = self.net.ask("assemble", {"id": 2, "resources": [given]})
+        _, body = self.net.ask("post_process", {"id": 2, "resources": [given]})
         self.assertEqual(body["resources"][0]["attributes"]["name"], 77)
 
     def test_a_class_that_is_not_valid(self) -> None:

@@ -9,9 +9,17 @@ from tests.support import Compiling, Host, Modules
 
 
 class Loading(Compiling):
+    def test_the_collector_works_as_always_once_the_modules_are_imported(self) -> None:
+        code = "import gc\nfrom inmanta.plugins import plugin\n{}\n@plugin\ndef thresholds() -> 'list':\n    return list(gc.get_threshold())\n"
+        import gc
+
+        self.assertEqual(self.host(("net", code.format(""))).call("net::thresholds"), ("result", list(gc.get_threshold())))
+        own = self.host(("net", code.format("gc.set_threshold(7, 8, 9)")))
+        self.assertEqual(own.call("net::thresholds")[1][0], 7)
+
     def test_hello_says_who_we_are(self) -> None:
         host = Host(self, "compile")
-        self.assertEqual(host.hello["protocol"], 1)
+        self.assertEqual(host.hello["protocol"], 2)
         self.assertEqual(host.hello["pid"], host.process.pid)
         self.assertEqual(host.stop(), 0)
 

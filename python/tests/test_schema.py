@@ -1,4 +1,4 @@
-"""What the host says and understands, held against the Rust types of `compiler/src/protocol.rs`."""
+"""What the host says and understands, held against the Rust types of `compiler/src/protocol/`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from inmanta.plugins import PluginMeta
 from steward_host import attached, compiling, exporting, host, msgpack, pipe
 from tests.support import ACTION, PACKAGE, Host, Modules, instance
 
-SCHEMA = os.path.join(os.path.dirname(PACKAGE), "compiler", "src", "protocol.rs")
+SCHEMA = os.path.join(os.path.dirname(PACKAGE), "compiler", "src", "protocol")
 
 
 def blocks(text: str, kind: str) -> dict[str, str]:
@@ -44,8 +44,10 @@ def variants(body: str) -> dict[str, dict[str, bool]]:
 @unittest.skipUnless(os.path.exists(SCHEMA), "the compiler's sources are not here")
 class Schema(unittest.TestCase):
     def setUp(self) -> None:
-        with open(SCHEMA, encoding="utf-8") as file:
-            text = file.read()
+        text = ""
+        for name in sorted(os.listdir(SCHEMA)):
+            with open(os.path.join(SCHEMA, name), encoding="utf-8") as file:
+                text += file.read()
         self.text = text
         self.structs = {name: fields(without_comments(body)) for name, body in blocks(text, "struct").items()}
         self.enums = {name: variants(body) for name, body in blocks(text, "enum").items()}
@@ -74,7 +76,7 @@ class Schema(unittest.TestCase):
         import steward_std  # noqa: F401  # registers them
 
         natives = set()
-        for path in glob.glob(os.path.join(os.path.dirname(SCHEMA), "plugins", "std", "*.rs")):
+        for path in glob.glob(os.path.join(os.path.dirname(SCHEMA), "stdlib", "*.rs")):
             with open(path, encoding="utf-8") as file:
                 natives.update(re.findall(r"native!\(\s*\"(\w+)\",", file.read()))
         natives.discard("name")  # Of the macro's description.
@@ -89,7 +91,7 @@ class Schema(unittest.TestCase):
             with open(part.__file__, encoding="utf-8") as file:
                 source += file.read()
         # Answers to the host's own questions are no requests.
-        for name in self.enums["ToHost"].keys() - {"got", "entity_info", "instance_list", "place", "typedef_info", "api_answer", "entity_names"}:
+        for name in self.enums["ToHost"].keys() - {"attribute_value", "entity_info", "instance_list", "place", "typedef_info", "api_answer", "entity_names"}:
             self.assertIn(f'"{name}"', source)
 
     def test_types_for_annotations(self) -> None:

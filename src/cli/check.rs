@@ -19,7 +19,7 @@ pub(super) fn run(arguments: &CheckArguments) -> ExitCode {
         }
     };
     let world = DirWorld::new(project, steward_compiler::Variables::new(), |_| {});
-    let world = with_packages(world, Pythons::new(None));
+    let world = with_packages(world, Pythons::new(None).known_below(&super::cache_dir()));
     let checked = check(&world);
     report(&checked, &world, arguments.message_format);
     if checked.succeeded() {

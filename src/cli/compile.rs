@@ -48,6 +48,7 @@ pub(super) fn run(arguments: &CompileArguments) -> ExitCode {
         );
     });
     let pythons = Pythons::new(arguments.python.clone().map(|path| (path, "--python")));
+    let pythons = pythons.known_below(&super::cache_dir());
     if arguments.python.is_some()
         && let Err(message) = pythons.any()
     {
@@ -60,6 +61,7 @@ pub(super) fn run(arguments: &CompileArguments) -> ExitCode {
         dump_model: arguments.dump_model.is_some(),
         python: steward_compiler::PythonSource::Find(Arc::new(move || python(&pythons))),
         inputs,
+        declarations: Some(super::declarations::declarations()),
         partial: arguments.partial.then(|| Partial {
             sets: arguments.sets.clone(),
         }),

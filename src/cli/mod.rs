@@ -3,6 +3,7 @@
 mod attached;
 mod check;
 mod compile;
+mod declarations;
 mod fmt;
 mod handles;
 mod install_progress;

@@ -24,10 +24,12 @@
 //! writer that was told "kept" has its content in the store.
 
 mod age;
+mod answers;
 mod draft;
 mod remove;
 
 pub use age::{entries, folders, is_older, touch};
+pub use answers::KeptAnswers;
 pub use draft::Draft;
 pub use remove::{ScratchFolder, empty_folder, remove_tree};
 

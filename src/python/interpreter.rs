@@ -13,6 +13,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use pep440_rs::{Version, VersionSpecifiers};
 use serde::{Deserialize, Serialize};
 
+use super::known::KnownInterpreters;
+
 /// Our own package needs it.
 const OLDEST: (u32, u32) = (3, 11);
 /// The names that a Python is looked for by.
@@ -60,6 +62,8 @@ pub struct Pythons {
     pub named: Option<Named>,
     /// Who they are, of those that were asked: a compile must not wait for that again.
     asked: Arc<Mutex<BTreeMap<PathBuf, Option<Interpreter>>>>,
+    /// Who they are, of those that earlier commands of this user asked.
+    known: Option<KnownInterpreters>,
 }
 
 impl Pythons {
@@ -74,6 +78,17 @@ impl Pythons {
         Self {
             named: named.or_else(of_variable),
             asked: Arc::default(),
+            known: None,
+        }
+    }
+
+    /// The same, with what earlier commands found out and for later ones; `cache` is the user's cache directory of this
+    /// program.
+    #[must_use]
+    pub fn known_below(self, cache: &Path) -> Self {
+        Self {
+            known: Some(KnownInterpreters::below(cache)),
+            ..self
         }
     }
 
@@ -87,7 +102,10 @@ impl Pythons {
         if let Some(known) = known().get(path) {
             return known.clone();
         }
-        let found = ask(path);
+        let found = match &self.known {
+            Some(earlier) => earlier.get_or_ask(path, ask),
+            None => ask(path),
+        };
         known().insert(path.to_owned(), found.clone());
         found
     }

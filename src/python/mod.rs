@@ -1,10 +1,11 @@
 //! Python of this machine, and our own package for it.
 //!
-//! `interpreter` finds the Pythons of this machine and chooses one that fits what modules ask for; `sources` has our package,
+//! `interpreter` finds the Pythons of this machine and chooses one that fits what modules ask for; `known` keeps who they are; `sources` has our package,
 //! which the binary carries; `distribution` makes it a package that pip and uv install in the place of `inmanta-core`.
 
 mod distribution;
 mod interpreter;
+mod known;
 mod sources;
 mod wheel;
 

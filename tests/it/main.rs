@@ -19,6 +19,7 @@ mod fuzz;
 mod harness;
 mod hosts;
 mod installs;
+mod kept;
 mod lsp;
 mod mistakes;
 mod modules;

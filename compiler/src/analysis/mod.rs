@@ -123,8 +123,8 @@ pub fn with_machine(
     let options = Options::default();
     let mut machine = Machine::new(program, heap, world, &options);
     let mut errors = work(&mut machine);
-    warnings.append(&mut machine.warnings);
-    let heap = std::mem::take(&mut machine.heap);
+    warnings.append(&mut machine.report.warnings);
+    let heap = std::mem::take(&mut machine.state.heap);
     drop(machine);
     if let Some(program) = Arc::get_mut(program) {
         program.heap = heap;

@@ -5,7 +5,7 @@ use super::catalog::{Catalog, Requires};
 use super::fit::check_shaped;
 use crate::diagnostics::{Fail, runtime};
 use crate::hash::Map;
-use crate::protocol::Unassembled;
+use crate::protocol::Unprocessed;
 use crate::runtime::Machine;
 use crate::types::Value;
 
@@ -24,7 +24,7 @@ pub(super) fn assemble(
             continue;
         }
         asked.push(at);
-        given.push(Unassembled {
+        given.push(Unprocessed {
             class: registration.class,
             id: catalog.id(at).to_owned(),
             attributes: catalog.to_wire(machine, at)?,
@@ -59,7 +59,7 @@ pub(super) fn assemble(
                         "Python code made {} require {id}, which does not exist",
                         catalog.id(at)
                     );
-                    let loc = machine.instance(catalog.owner(at)).loc;
+                    let loc = machine.state.instance(catalog.owner(at)).loc;
                     return Err(runtime(loc, message));
                 }
             }

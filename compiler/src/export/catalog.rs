@@ -54,17 +54,17 @@ impl Catalog {
     pub fn new(machine: &Machine) -> Self {
         let program = machine.program;
         let all = registrations(program, machine.resource_classes());
-        let empty_list = machine.empty_list();
+        let empty_list = machine.state.empty_list();
         Catalog {
             plans: (0..program.entities.len() as u32)
                 .map(|entity| plans(program, &all, EntityId(entity), empty_list))
                 .collect(),
-            found: pages::with_capacity(machine.instances.len()),
-            ids: pages::text_with_capacity(ID_BYTES * machine.instances.len()),
+            found: pages::with_capacity(machine.state.instances.len()),
+            ids: pages::text_with_capacity(ID_BYTES * machine.state.instances.len()),
             computed: Map::default(),
             own_ids: Map::default(),
             shaped: Map::default(),
-            fates: vec![ExportStatus::Other; machine.instances.len()],
+            fates: vec![ExportStatus::Other; machine.state.instances.len()],
         }
     }
 
@@ -90,7 +90,7 @@ impl Catalog {
 
     pub fn plan(&self, machine: &Machine, at: usize) -> &Plan {
         let found = &self.found[at];
-        &self.plans[machine.instance(found.owner).entity.index()][found.plan as usize]
+        &self.plans[machine.state.instance(found.owner).entity.index()][found.plan as usize]
     }
 
     fn own_id(&self, at: usize) -> Option<&OwnId> {

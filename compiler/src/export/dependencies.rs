@@ -8,7 +8,7 @@ use crate::types::{InstId, Value};
 /// A file, symbolic link or directory requires every exported directory of its host that is an ancestor of its path.
 pub(super) fn add(machine: &Machine, catalog: &Catalog, requires: &mut [Requires]) {
     let mut directories: Map<(InstId, &str), u32> = Map::default();
-    let host = |owner: InstId| match machine.read_attribute(owner, "host") {
+    let host = |owner: InstId| match machine.state.read_attribute(owner, "host") {
         Ok(Value::Instance(host)) => Some(host),
         _ => None,
     };

@@ -13,7 +13,7 @@ pub fn dump(machine: &Machine) -> String {
     let mut out = String::from("{\"entities\": {");
     let mut entities = Separated::new();
     for (at, entity) in program.entities.iter().enumerate() {
-        let instances = machine.instances_of(EntityId(at as u32));
+        let instances = machine.state.instances_of(EntityId(at as u32));
         if instances.is_empty() {
             continue;
         }
@@ -23,13 +23,13 @@ pub fn dump(machine: &Machine) -> String {
         for id in instances {
             items.next(&mut out);
             out.push('{');
-            let slots = machine.instance(*id).slots;
+            let slots = machine.state.instance(*id).slots;
             let mut fields = Separated::new();
             for (offset, attr) in entity.slots.iter().enumerate() {
                 let attribute = program.attribute(*attr);
                 fields.key(program.text(attribute.name), &mut out);
-                let value =
-                    machine.vars[VarId(slots.0 + offset as u32).index()].value(&machine.heap);
+                let value = machine.state.vars[VarId(slots.0 + offset as u32).index()]
+                    .value(&machine.state.heap);
                 if attribute.is_relation() {
                     relation(machine, value, &mut out);
                 } else {
@@ -47,6 +47,7 @@ pub fn dump(machine: &Machine) -> String {
             continue;
         }
         let base = machine
+            .state
             .roots
             .get(NamespaceId(at as u32).index())
             .copied()
@@ -56,10 +57,10 @@ pub fn dump(machine: &Machine) -> String {
         let mut fields = Separated::new();
         let names = &program.blocks[namespace.root.index()].variables;
         for (offset, name) in names.iter().enumerate() {
-            let var = &machine.vars[base.index() + offset];
+            let var = &machine.state.vars[base.index() + offset];
             if var.is_ready() {
                 fields.key(program.text(*name), &mut out);
-                plain(machine, var.value(&machine.heap), &mut out);
+                plain(machine, var.value(&machine.state.heap), &mut out);
             }
         }
         out.push('}');
@@ -94,7 +95,7 @@ impl Separated {
 fn relation(machine: &Machine, value: Value, out: &mut String) {
     let one;
     let items = match value {
-        Value::List(list) => machine.heap.list(list),
+        Value::List(list) => machine.state.heap.list(list),
         Value::Instance(_) | Value::Unknown(_) => {
             one = [value];
             &one
@@ -114,7 +115,7 @@ fn relation(machine: &Machine, value: Value, out: &mut String) {
 }
 
 fn plain(machine: &Machine, value: Value, out: &mut String) {
-    let heap = &machine.heap;
+    let heap = &machine.state.heap;
     match value {
         Value::Null | Value::Skip => out.push_str("null"),
         Value::Bool(true) => out.push_str("true"),
@@ -150,7 +151,9 @@ fn plain(machine: &Machine, value: Value, out: &mut String) {
         }
         Value::Unknown(_) => out.push_str("{\"$unknown\": true}"),
         Value::Instance(id) => {
-            let entity = machine.program.entity_name(machine.instance(id).entity);
+            let entity = machine
+                .program
+                .entity_name(machine.state.instance(id).entity);
             out.push_str("{\"$instance\": ");
             write_text(entity, out);
             out.push('}');

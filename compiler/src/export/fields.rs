@@ -15,7 +15,7 @@ pub(super) type Computed = Vec<(String, Value)>;
 /// The value of the attribute by which a resource is identified.
 pub(super) fn id_value(machine: &Machine, plan: &Plan, instance: InstId) -> Result<Value, Fail> {
     let name = &plan.registration.id_attribute;
-    let value = machine.read_required(instance, plan.id_slot, name);
+    let value = machine.state.read_required(instance, plan.id_slot, name);
     value.map_err(|error| match plan.id_slot {
         None => no_attribute(machine, plan, name, *error),
         Some(_) => error,
@@ -35,11 +35,13 @@ pub(super) fn value_of(
     match (field.slot, field.missing) {
         (None, Some(value)) => Ok(value),
         // The reference takes an Unknown for a missing one here.
-        (Some(slot), Some(missing)) => match machine.read_required(instance, Some(slot), name)? {
-            Value::Unknown(_) => Ok(missing),
-            value => Ok(value),
-        },
-        (slot, None) => machine.read_required(instance, slot, name),
+        (Some(slot), Some(missing)) => {
+            match machine.state.read_required(instance, Some(slot), name)? {
+                Value::Unknown(_) => Ok(missing),
+                value => Ok(value),
+            }
+        }
+        (slot, None) => machine.state.read_required(instance, slot, name),
     }
 }
 
@@ -52,8 +54,9 @@ fn scalar(
 ) -> Option<Value> {
     let slot = field.slot.filter(|_| computed.is_empty())?;
     machine
-        .var(VarId(machine.instance(instance).slots.0 + slot))
-        .scalar(&machine.heap)
+        .state
+        .var(VarId(machine.state.instance(instance).slots.0 + slot))
+        .scalar(&machine.state.heap)
 }
 
 /// Whether all fields of a resource can be written. False: the instance is left alone, because it is not managed.
@@ -63,13 +66,15 @@ pub(super) fn check(
     instance: InstId,
     computed: &Computed,
 ) -> Result<bool, Fail> {
-    let slots = machine.instance(instance).slots;
-    machine.leave_place(machine.instance(instance).loc);
+    let slots = machine.state.instance(instance).slots;
+    machine
+        .report
+        .leave_place(machine.state.instance(instance).loc);
     for field in &plan.fields {
         if let Some(slot) = field.slot
             && computed.is_empty()
             && field.slot != plan.managed_slot
-            && machine.var(VarId(slots.0 + slot)).is_scalar()
+            && machine.state.var(VarId(slots.0 + slot)).is_scalar()
         {
             continue;
         }
@@ -182,7 +187,7 @@ pub(super) fn write_shaped(machine: &Machine, fields: &Computed, out: &mut Strin
 /// Appends a value. True: it is Unknown.
 fn write_value(machine: &Machine, value: Value, out: &mut String) -> bool {
     let start = out.len();
-    let is_unknown = write_json(&machine.heap, value, true, out).is_err();
+    let is_unknown = write_json(&machine.state.heap, value, true, out).is_err();
     if is_unknown {
         out.truncate(start);
         out.push_str("\"<<undefined>>\"");

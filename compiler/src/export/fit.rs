@@ -42,7 +42,7 @@ pub(super) fn check_field(
     name: &str,
     value: Value,
 ) -> Result<(), Fail> {
-    let Err(unfit) = check_levels(&machine.heap, value, MAX_DEPTH) else {
+    let Err(unfit) = check_levels(&machine.state.heap, value, MAX_DEPTH) else {
         return Ok(());
     };
     let message = format!(
@@ -51,13 +51,13 @@ pub(super) fn check_field(
     );
     let cause = match unfit {
         Unfit::Object => {
-            let text = machine.heap.to_text(value, machine);
+            let text = machine.state.heap.to_text(value, &machine.state);
             format!("TypeError: {text} is not serializable")
         }
         Unfit::Deep => format!("ValueError: lists and dicts are nested more than {MAX_DEPTH} deep"),
     };
     let cause = fail("PythonException", Loc::NONE, cause);
-    let loc = machine.instance(instance).loc;
+    let loc = machine.state.instance(instance).loc;
     Err(fail("ExternalException", loc, message).cause(*cause))
 }
 

@@ -23,7 +23,7 @@ pub(super) fn check(
         let Some(set) = sets.name(at) else {
             continue;
         };
-        let loc = machine.instance(catalog.owner(at)).loc;
+        let loc = machine.state.instance(catalog.owner(at)).loc;
         exported.insert(set.to_owned());
         if !partial.sets.is_empty() && !partial.sets.iter().any(|known| known == set) {
             let message = format!(

@@ -27,16 +27,16 @@ pub(super) fn take_out(
     resource: &str,
     computed: &mut Computed,
 ) -> Result<bool, Fail> {
-    let loc = machine.instance(instance).loc;
+    let loc = machine.state.instance(instance).loc;
     let mut places = Vec::new();
     for field in &plan.fields {
         let value = value_of(machine, field, instance, computed)?;
-        if !machine.heap.holds_reference(value) {
+        if !machine.state.heap.holds_reference(value) {
             continue;
         }
         let name = &field.field.name;
         let mut found = Places::new();
-        let mut value = take(&mut machine.heap, value, name, &mut found);
+        let mut value = take(&mut machine.state.heap, value, name, &mut found);
         let mut models = Vec::with_capacity(found.len());
         for (path, reference) in found {
             match model_of(machine, reference, loc) {
@@ -44,7 +44,7 @@ pub(super) fn take_out(
                 Err(NoModel::Failed(error)) => return Err(failed(machine, plan, name, error)),
                 Err(NoModel::Ignored) => return Ok(false),
                 Err(NoModel::Unknown) => {
-                    value = machine.heap.new_unknown();
+                    value = machine.state.heap.new_unknown();
                     models.clear();
                     break;
                 }
@@ -65,16 +65,16 @@ pub(super) fn take_out(
             {"type": "reference", "name": "value", "id": model.id},
             {"type": "literal", "name": "destination", "value": path},
         ]);
-        let id = id_of(&mut machine.heap, "core::Replace", &arguments);
+        let id = id_of(&mut machine.state.heap, "core::Replace", &arguments);
         mutators.insert(id, json!({"type": "core::Replace", "args": arguments}));
         references.extend(model.closure);
     }
     for (name, found) in [("references", references), ("mutators", mutators)] {
         let items: Vec<Value> = found
             .values()
-            .map(|item| from_json(&mut machine.heap, item))
+            .map(|item| from_json(&mut machine.state.heap, item))
             .collect();
-        let list = machine.heap.new_list(&items);
+        let list = machine.state.heap.new_list(&items);
         computed.push((name.to_owned(), list));
     }
     Ok(true)
@@ -121,10 +121,10 @@ fn take(heap: &mut Heap, value: Value, path: &str, places: &mut Places) -> Value
 }
 
 fn model_of(machine: &mut Machine, id: RefId, loc: Loc) -> Result<ExportedReference, NoModel> {
-    if let Some(known) = machine.reference_models.get(&id) {
+    if let Some(known) = machine.python.reference_models.get(&id) {
         return Ok(known.clone());
     }
-    let reference = machine.heap.reference(id).clone();
+    let reference = machine.state.heap.reference(id).clone();
     let model = match reference.origin {
         Origin::Native(arguments) => {
             let mut model = ExportedReference::default();
@@ -133,7 +133,7 @@ fn model_of(machine: &mut Machine, id: RefId, loc: Loc) -> Result<ExportedRefere
                 described.push(argument(machine, name, value, &mut model.closure, loc)?);
             }
             let described = Json::Array(described);
-            model.id = id_of(&mut machine.heap, &reference.kind, &described);
+            model.id = id_of(&mut machine.state.heap, &reference.kind, &described);
             let exported = json!({"id": model.id, "type": *reference.kind, "args": described});
             model.closure.insert(model.id.clone(), exported);
             model
@@ -143,7 +143,7 @@ fn model_of(machine: &mut Machine, id: RefId, loc: Loc) -> Result<ExportedRefere
             ExportedReference { id, closure }
         }
     };
-    machine.reference_models.insert(id, model.clone());
+    machine.python.reference_models.insert(id, model.clone());
     Ok(model)
 }
 
@@ -155,7 +155,7 @@ fn argument(
     loc: Loc,
 ) -> Result<Json, NoModel> {
     let mut places = Places::new();
-    let plain = take(&mut machine.heap, value, "$", &mut places);
+    let plain = take(&mut machine.state.heap, value, "$", &mut places);
     let mut inner = Map::new();
     for (path, reference) in places {
         let model = model_of(machine, reference, loc)?;
@@ -169,12 +169,12 @@ fn argument(
         );
     }
     let mut text = String::new();
-    let written = write_json(&machine.heap, plain, true, &mut text);
+    let written = write_json(&machine.state.heap, plain, true, &mut text);
     let Some(value) = written
         .ok()
         .and_then(|()| serde_json::from_str::<Json>(&text).ok())
     else {
-        let text = machine.heap.to_text(value, machine);
+        let text = machine.state.heap.to_text(value, &machine.state);
         let message = format!("Unable to serialize argument `{name}` of `{text}`");
         return Err(NoModel::Failed(runtime(loc, message)));
     };

@@ -17,7 +17,7 @@ use crate::hash::{FastHasher, spread};
 use crate::pages;
 use crate::protocol::Identify;
 use crate::resources::{Plan, check_names, write_id, write_own_id};
-use crate::runtime::{Machine, Mapped, PREFETCHED_STEPS, VarId};
+use crate::runtime::{Machine, PREFETCHED_STEPS, RenderedFields, VarId};
 use crate::types::{InstId, Value};
 
 pub fn export(machine: &mut Machine, sink: &mut dyn ResourceSink) -> Result<Vec<String>, Fail> {
@@ -38,7 +38,7 @@ pub fn export(machine: &mut Machine, sink: &mut dyn ResourceSink) -> Result<Vec<
     for (at, requires) in requires.iter().enumerate() {
         if at % PREFETCHED_STEPS == 0 {
             let next = catalog.found[at..].iter().take(PREFETCHED_STEPS);
-            machine.warm_instances(next.map(|found| found.owner));
+            machine.state.warm_instances(next.map(|found| found.owner));
         }
         attributes.clear();
         let undefined = catalog.attributes(machine, at, &mut attributes)?;
@@ -67,18 +67,20 @@ fn collect(machine: &mut Machine) -> Result<Catalog, Fail> {
     let mut catalog = Catalog::new(machine);
     // With the hashes of the ids, so that it grows without a look at them.
     let mut by_id: hashbrown::HashTable<(u32, u32)> = hashbrown::HashTable::new();
-    let instances = machine.in_order_of_creation();
+    let instances = machine.state.in_order_of_creation();
     for (n_before, instance) in instances.iter().copied().enumerate() {
         if n_before % PREFETCHED_STEPS == 0 {
-            machine.warm_instances(instances[n_before..].iter().copied().take(PREFETCHED_STEPS));
+            machine
+                .state
+                .warm_instances(instances[n_before..].iter().copied().take(PREFETCHED_STEPS));
         }
         let at = instance.index();
-        let entity = machine.instance(instance).entity;
+        let entity = machine.state.instance(instance).entity;
         for which in 0..catalog.plans[entity.index()].len() {
             let plan = &catalog.plans[entity.index()][which];
             let mut mapped = match plan.registration.class {
                 Some(class) => from_python(machine, plan, class, instance)?,
-                None => Some(Mapped::default()),
+                None => Some(RenderedFields::default()),
             };
             let start = catalog.ids.len();
             let agent_length = match &mapped {
@@ -86,7 +88,7 @@ fn collect(machine: &mut Machine) -> Result<Catalog, Fail> {
                 None => None,
             };
             let is_left_out = match (&mut mapped, agent_length) {
-                (Some(mapped), Some(_)) if machine.heap.has_references() => {
+                (Some(mapped), Some(_)) if machine.state.heap.has_references() => {
                     let (id, computed) = (&catalog.ids[start..], &mut mapped.computed);
                     !references::take_out(machine, plan, instance, id, computed)?
                 }
@@ -118,11 +120,13 @@ fn collect(machine: &mut Machine) -> Result<Catalog, Fail> {
             if let Some((_, first)) = same {
                 let message =
                     format!("Resource {id} exists more than once in the configuration model");
-                let other = machine.instance(catalog.owner(*first as usize)).loc;
-                return Err(
-                    fail("CompilerException", machine.instance(instance).loc, message)
-                        .note("it is also created here", other),
-                );
+                let other = machine.state.instance(catalog.owner(*first as usize)).loc;
+                return Err(fail(
+                    "CompilerException",
+                    machine.state.instance(instance).loc,
+                    message,
+                )
+                .note("it is also created here", other));
             }
             by_id.insert_unique(spread(hash), (hash, index), |(of, _)| spread(*of));
             catalog.fates[at] = ExportStatus::Exported(index);
@@ -147,7 +151,7 @@ fn find(
     machine: &Machine,
     plan: &Plan,
     instance: InstId,
-    mapped: &Mapped,
+    mapped: &RenderedFields,
     ids: &mut String,
 ) -> Result<Option<usize>, Fail> {
     let agent_length = write_mapped_id(machine, plan, instance, mapped, ids)?;
@@ -162,15 +166,15 @@ fn write_mapped_id(
     machine: &Machine,
     plan: &Plan,
     instance: InstId,
-    mapped: &Mapped,
+    mapped: &RenderedFields,
     ids: &mut String,
 ) -> Result<Option<usize>, Fail> {
     match &mapped.identity {
-        Some(own) => write_own_id(own, machine.instance(instance).loc, ids).map(Some),
+        Some(own) => write_own_id(own, machine.state.instance(instance).loc, ids).map(Some),
         None => {
             let computed = mapped.id_value.map(Ok);
             let value = computed.unwrap_or_else(|| id_value(machine, plan, instance))?;
-            write_id(machine, plan, instance, value, ids)
+            write_id(&machine.state, plan, instance, value, ids)
         }
     }
 }
@@ -182,12 +186,12 @@ fn from_python(
     plan: &Plan,
     class: u32,
     instance: InstId,
-) -> Result<Option<Mapped>, Fail> {
+) -> Result<Option<RenderedFields>, Fail> {
     let mut asked: Vec<&crate::resources::Field> = Vec::new();
     // In the order of the class: a getter that ignores the resource keeps those after it from running.
     for field in &plan.registration.fields {
-        let value = || machine.read_attribute(instance, &field.name).ok();
-        if field.getter || value().is_some_and(|value| machine.heap.has_opaque(value)) {
+        let value = || machine.state.read_attribute(instance, &field.name).ok();
+        if field.getter || value().is_some_and(|value| machine.state.heap.has_opaque(value)) {
             asked.push(field);
         } else if field.name == "managed" && matches!(value(), Some(Value::Bool(false))) {
             unmanaged(machine, plan, class, instance, &asked)?;
@@ -196,7 +200,7 @@ fn from_python(
     }
     let identify = plan.registration.identify;
     if asked.is_empty() && identify == Identify::No {
-        Ok(Some(Mapped::default()))
+        Ok(Some(RenderedFields::default()))
     } else {
         machine.map_fields(instance, class, identify, &asked)
     }
@@ -212,7 +216,7 @@ fn unmanaged(
 ) -> Result<(), Fail> {
     let identify = plan.registration.identify;
     let mapped = if asked.is_empty() && identify == Identify::No {
-        Mapped::default()
+        RenderedFields::default()
     } else {
         match machine.map_fields(instance, class, identify, asked)? {
             Some(mapped) => mapped,
@@ -224,9 +228,11 @@ fn unmanaged(
 
 /// The members of a list relation.
 fn members<'m>(machine: &'m Machine, instance: InstId, slot: Option<u32>) -> &'m [Value] {
-    let slots = machine.instance(instance).slots.0;
-    match slot.map(|slot| machine.vars[VarId(slots + slot).index()].value(&machine.heap)) {
-        Some(Value::List(list)) => machine.heap.list(list),
+    let slots = machine.state.instance(instance).slots.0;
+    match slot
+        .map(|slot| machine.state.vars[VarId(slots + slot).index()].value(&machine.state.heap))
+    {
+        Some(Value::List(list)) => machine.state.heap.list(list),
         _ => &[],
     }
 }
@@ -256,20 +262,20 @@ fn direct_requires(machine: &mut Machine, catalog: &Catalog) -> Vec<Requires> {
                 "The resource {} had requirements before flattening, but not after flattening. Initial set was {}. Perhaps provides relation is not wired through correctly?",
                 catalog.id(at),
                 instances
-                    .map(|id| machine.describe_instance(id))
+                    .map(|id| machine.state.describe_instance(id))
                     .collect::<Vec<_>>()
                     .join(", ")
             );
             warnings.push(Warning {
                 kind: "InmantaWarning",
                 message,
-                loc: machine.instance(owner).loc,
+                loc: machine.state.instance(owner).loc,
                 notes: Vec::new(),
             });
         }
         all.push(required);
     }
-    machine.warnings.append(&mut warnings);
+    machine.report.warnings.append(&mut warnings);
     all
 }
 

@@ -43,17 +43,17 @@ impl Sets {
         let mut instances: Vec<InstId> = (0..program.entities.len() as u32)
             .map(EntityId)
             .filter(|entity| program.is_subtype(*entity, base))
-            .flat_map(|entity| machine.instances_of(entity).iter().copied())
+            .flat_map(|entity| machine.state.instances_of(entity).iter().copied())
             .collect();
         if instances.is_empty() {
             return Ok(sets);
         }
-        machine.sort_by_creation(&mut instances);
+        machine.state.sort_by_creation(&mut instances);
         sets.of = vec![0; catalog.len()];
         let mut filled = vec![];
         for set in instances {
-            let name = match machine.read_attribute(set, "name") {
-                Ok(Value::Str(id)) => machine.heap.str(id).to_owned(),
+            let name = match machine.state.read_attribute(set, "name") {
+                Ok(Value::Str(id)) => machine.state.heap.str(id).to_owned(),
                 _ => continue,
             };
             let number = match sets.names.iter().position(|known| *known == name) {
@@ -86,8 +86,8 @@ impl Sets {
     ) -> Result<bool, Fail> {
         let name = &self.names[number];
         let mut any = false;
-        let members = match machine.read_attribute(set, "resources") {
-            Ok(Value::List(list)) => machine.heap.list(list).to_vec(),
+        let members = match machine.state.read_attribute(set, "resources") {
+            Ok(Value::List(list)) => machine.state.heap.list(list).to_vec(),
             _ => Vec::new(),
         };
         for member in members {
@@ -97,10 +97,10 @@ impl Sets {
             let ExportStatus::Exported(index) = catalog.fate(member) else {
                 let message = format!(
                     "resource {} is part of ResourceSet {name} but will not be exported",
-                    machine.describe_instance(member)
+                    machine.state.describe_instance(member)
                 );
-                let loc = machine.instance(member).loc;
-                machine.warnings.push(Warning {
+                let loc = machine.state.instance(member).loc;
+                machine.report.warnings.push(Warning {
                     kind: "InmantaWarning",
                     message,
                     loc,
@@ -118,7 +118,7 @@ impl Sets {
                     self.names[*of as usize - 1]
                 );
                 let error = fail("CompilerException", Loc::NONE, message);
-                return Err(error.note("the other set is here", machine.instance(set).loc));
+                return Err(error.note("the other set is here", machine.state.instance(set).loc));
             }
             *of = this;
         }

@@ -11,6 +11,17 @@ use crate::span::Loc;
 use crate::syntax::ast::{self, Arg, Name};
 use crate::types::{EntityId, Type};
 
+/// The named arguments of a constructor.
+#[derive(Default)]
+struct Given {
+    /// By slot.
+    values: Map<u32, ExprId>,
+    /// As they are written.
+    names: Vec<Symbol>,
+    /// The slots that get a value, in the order in which they do: first those with defaults.
+    order: Vec<u32>,
+}
+
 impl Builder<'_> {
     pub fn construct(
         &mut self,
@@ -22,6 +33,34 @@ impl Builder<'_> {
         expected: Expected,
     ) -> Result<ExprId, Fail> {
         let entity = self.constructed_entity(scope, name, expected)?;
+        let indexed = self.indexed_attributes(entity);
+        let missing = self
+            .missing_of_indexes(entity, args, &indexed, expected, loc)
+            .map_err(|error| error.following(self.is_broken(entity)));
+        let missing = self.keep(missing).unwrap_or_default();
+        let given = self.given_arguments(scope, ast, args, (entity, &indexed), loc)?;
+        let mut spreads = Vec::new();
+        for arg in args {
+            if let Arg::Spread(value) = arg {
+                spreads.push(self.expr(scope, ast, *value, Expected::Anything));
+            }
+        }
+        let (direct, indirect) = self.by_time(entity, &indexed, &given);
+        self.program.constructs.push(Construct {
+            entity,
+            direct,
+            indirect,
+            spreads,
+            explicit: given.names,
+            missing,
+            loc,
+        });
+        let id = ConstructId(self.program.constructs.len() as u32 - 1);
+        Ok(self.add_expr(ExprKind::Construct(id), loc))
+    }
+
+    /// The attributes of the indexes of an entity, as often as they count.
+    fn indexed_attributes(&self, entity: EntityId) -> Vec<Symbol> {
         let owners = std::iter::once(&entity).chain(&self.program.entity(entity).ancestors);
         // Whoever inherits an index in several ways has it more than once.
         let mut indexes: Vec<&Index> = owners
@@ -41,111 +80,94 @@ impl Builder<'_> {
             }
         }
         let names = counted.into_iter().flat_map(|index| &index.names);
-        let indexed: Vec<Symbol> = names.copied().collect();
-        let missing = self
-            .missing_of_indexes(entity, args, &indexed, expected, loc)
-            .map_err(|error| error.following(self.is_broken(entity)));
-        let missing = self.keep(missing).unwrap_or_default();
-        let mut given: Map<u32, ExprId> = Map::default();
-        let mut explicit = Vec::new();
-        let mut spreads = Vec::new();
-        let mut order: Vec<u32> = self
-            .program
-            .entity(entity)
-            .defaults
-            .iter()
-            .map(|(slot, _)| *slot)
-            .collect();
+        names.copied().collect()
+    }
+
+    /// The named arguments. Those that the entity has no attribute for are looked through for mistakes and left out.
+    fn given_arguments(
+        &mut self,
+        scope: &mut Scope,
+        ast: &ast::Ast,
+        args: &[Arg],
+        (entity, indexed): (EntityId, &[Symbol]),
+        loc: Loc,
+    ) -> Result<Given, Fail> {
+        let defaults = self.program.entity(entity).defaults.iter();
+        let mut given = Given {
+            order: defaults.map(|(slot, _)| *slot).collect(),
+            ..Given::default()
+        };
         for arg in args {
-            match arg {
-                Arg::Named(attribute, value) => {
-                    let arg_loc = self.loc(attribute.span);
-                    let slot = self
-                        .program
-                        .entity(entity)
-                        .slot_of
-                        .get(&attribute.symbol)
-                        .copied();
-                    let Some(slot) = slot else {
-                        let message = format!(
-                            "no attribute {} on type {}",
-                            self.text(attribute.symbol),
-                            self.text(self.program.entity(entity).name)
-                        );
-                        let follows = self.is_broken(entity);
-                        let similar = self.similar_attribute(entity, attribute.symbol);
-                        let error = typing(arg_loc, message).following(follows);
-                        self.errors.push(error.did_you_mean(similar));
-                        self.expr(scope, ast, *value, Expected::Anything);
-                        continue;
-                    };
-                    let attr = self.program.entity(entity).slots[slot as usize];
-                    let is_indexed = indexed.contains(&attribute.symbol);
-                    // What an index needs is there before the instance: it says nothing of its argument.
-                    let expected = if is_indexed {
-                        Expected::Anything
-                    } else {
-                        Expected::Argument { attr }
-                    };
-                    let value = self.expr(scope, ast, *value, expected);
-                    given.insert(slot, value);
-                    explicit.push(attribute.symbol);
-                    if !order.contains(&slot) {
-                        order.push(slot);
-                    }
-                }
-                Arg::Spread(_) => {}
+            let (attribute, value) = match arg {
+                Arg::Named(attribute, value) => (attribute, value),
+                Arg::Spread(_) => continue,
                 Arg::Positional(_) => {
                     return Err(typing(loc, "a constructor has no positional arguments"));
                 }
-            }
-        }
-        for arg in args {
-            if let Arg::Spread(value) = arg {
-                spreads.push(self.expr(scope, ast, *value, Expected::Anything));
-            }
-        }
-        let mut direct = Vec::new();
-        let mut indirect = Vec::new();
-        for slot in order {
-            let entity = self.program.entity(entity);
-            let default = || {
-                entity
-                    .defaults
-                    .iter()
-                    .find(|(at, _)| *at == slot)
-                    .map(|(_, value)| *value)
             };
-            let Some(value) = given.get(&slot).copied().or_else(default) else {
+            let slots = &self.program.entity(entity).slot_of;
+            let Some(slot) = slots.get(&attribute.symbol).copied() else {
+                self.no_attribute(entity, attribute);
+                self.expr(scope, ast, *value, Expected::Anything);
                 continue;
             };
-            let attribute = self.program.attribute(entity.slots[slot as usize]).name;
-            if indexed.contains(&attribute) {
-                direct.push((slot, value))
-            } else {
-                let is_plain = matches!(
-                    self.program.attribute(entity.slots[slot as usize]).kind,
-                    AttributeKind::Plain(_)
-                );
-                indirect.push(Argument {
-                    slot,
-                    value,
-                    constant: is_plain
-                        && matches!(self.program.expr(value).kind, ExprKind::Const(_)),
-                })
+            let attr = self.program.entity(entity).slots[slot as usize];
+            // What an index needs is there before the instance: it says nothing of its argument.
+            let expected = match indexed.contains(&attribute.symbol) {
+                true => Expected::Anything,
+                false => Expected::Argument { attr },
+            };
+            let value = self.expr(scope, ast, *value, expected);
+            given.values.insert(slot, value);
+            given.names.push(attribute.symbol);
+            if !given.order.contains(&slot) {
+                given.order.push(slot);
             }
         }
-        self.program.constructs.push(Construct {
-            entity,
-            direct,
-            indirect,
-            spreads,
-            explicit,
-            missing,
-            loc,
-        });
-        let id = ConstructId(self.program.constructs.len() as u32 - 1);
-        Ok(self.add_expr(ExprKind::Construct(id), loc))
+        Ok(given)
+    }
+
+    fn no_attribute(&mut self, entity: EntityId, attribute: &Name) {
+        let message = format!(
+            "no attribute {} on type {}",
+            self.text(attribute.symbol),
+            self.text(self.program.entity(entity).name)
+        );
+        let follows = self.is_broken(entity);
+        let similar = self.similar_attribute(entity, attribute.symbol);
+        let error = typing(self.loc(attribute.span), message).following(follows);
+        self.errors.push(error.did_you_mean(similar));
+    }
+
+    /// The arguments that an index needs before there is an instance, and those that the instance gets afterwards.
+    fn by_time(
+        &self,
+        entity: EntityId,
+        indexed: &[Symbol],
+        given: &Given,
+    ) -> (Vec<(u32, ExprId)>, Vec<Argument>) {
+        let entity = self.program.entity(entity);
+        let (mut direct, mut indirect) = (Vec::new(), Vec::new());
+        for slot in given.order.iter().copied() {
+            let default = || entity.defaults.iter().find(|(at, _)| *at == slot);
+            let value = given.values.get(&slot).copied();
+            let Some(value) = value.or_else(|| default().map(|(_, value)| *value)) else {
+                continue;
+            };
+            let attribute = self.program.attribute(entity.slots[slot as usize]);
+            if indexed.contains(&attribute.name) {
+                direct.push((slot, value));
+                continue;
+            }
+            let is_plain = matches!(attribute.kind, AttributeKind::Plain(_));
+            let is_constant = matches!(self.program.expr(value).kind, ExprKind::Const(_));
+            indirect.push(Argument {
+                slot,
+                value,
+                constant: is_plain && is_constant,
+            });
+        }
+        (direct, indirect)
     }
 
     fn inherits_in_several_ways(&self, entity: EntityId, owner: EntityId) -> bool {

@@ -300,34 +300,45 @@ impl Builder<'_> {
                 iterable,
                 guard,
             } => {
-                let element_frame = || Frame::single(variable.symbol);
-                scope.frames.push(element_frame());
-                let value = self.expr(scope, ast, *value, expected);
-                scope.frames.pop();
-                let iterable = self.expr(scope, ast, *iterable, Expected::Anything);
-                scope.frames.push(element_frame());
-                let value = self.guarded(scope, ast, value, *guard, loc);
-                let element = self.variable(scope, variable.symbol, loc);
-                scope.frames.pop();
-                let element = self.add_expr(ExprKind::Var(element?), loc);
-                let unknown = match self.program.expr(value).kind {
-                    ExprKind::Ternary(condition, _, skip) if guard.is_some() => {
-                        self.add_expr(ExprKind::Ternary(condition, element, skip), loc)
-                    }
-                    _ => element,
-                };
-                self.program.comprehensions.push(Comprehension {
-                    iterable,
-                    value,
-                    unknown,
-                    loc,
-                });
-                ExprKind::Comprehension(ComprehensionId(
-                    self.program.comprehensions.len() as u32 - 1,
-                ))
+                let parts = (*value, *iterable, *guard);
+                self.comprehension(scope, ast, parts, variable.symbol, (expected, loc))?
             }
         };
         Ok(self.add_expr(kind, loc))
+    }
+
+    fn comprehension(
+        &mut self,
+        scope: &mut Scope,
+        ast: &ast::Ast,
+        (value, iterable, guard): (ast::ExprId, ast::ExprId, Option<ast::ExprId>),
+        variable: Symbol,
+        (expected, loc): (Expected, Loc),
+    ) -> Result<ExprKind, Fail> {
+        let element_frame = || Frame::single(variable);
+        scope.frames.push(element_frame());
+        let value = self.expr(scope, ast, value, expected);
+        scope.frames.pop();
+        let iterable = self.expr(scope, ast, iterable, Expected::Anything);
+        scope.frames.push(element_frame());
+        let value = self.guarded(scope, ast, value, guard, loc);
+        let element = self.variable(scope, variable, loc);
+        scope.frames.pop();
+        let element = self.add_expr(ExprKind::Var(element?), loc);
+        let unknown = match self.program.expr(value).kind {
+            ExprKind::Ternary(condition, _, skip) if guard.is_some() => {
+                self.add_expr(ExprKind::Ternary(condition, element, skip), loc)
+            }
+            _ => element,
+        };
+        self.program.comprehensions.push(Comprehension {
+            iterable,
+            value,
+            unknown,
+            loc,
+        });
+        let id = ComprehensionId(self.program.comprehensions.len() as u32 - 1);
+        Ok(ExprKind::Comprehension(id))
     }
 
     /// The value of a comprehension, if its guard says so.

@@ -17,7 +17,7 @@ mod statements;
 mod text;
 mod typedefs;
 
-pub use build::{ErrorOrder, build};
+pub use build::{ErrorOrder, Mistakes, build};
 pub(crate) use constructors::missing_index;
 
 use crate::diagnostics::Warning;
@@ -188,6 +188,7 @@ pub enum AttributeKind {
 }
 
 impl Attribute {
+    #[inline]
     pub fn is_multi(&self) -> bool {
         matches!(self.kind, AttributeKind::Relation { high, .. } if high != Some(1))
     }
@@ -203,6 +204,7 @@ impl Attribute {
         )
     }
 
+    #[inline]
     pub fn is_relation(&self) -> bool {
         matches!(self.kind, AttributeKind::Relation { .. })
     }
@@ -407,18 +409,22 @@ pub struct Comprehension {
 }
 
 impl Program {
+    #[inline]
     pub fn text(&self, symbol: Symbol) -> &str {
         self.names.text(symbol)
     }
 
+    #[inline]
     pub fn expr(&self, id: ExprId) -> &Expr {
         &self.exprs[id.index()]
     }
 
+    #[inline]
     pub fn entity(&self, id: EntityId) -> &Entity {
         &self.entities[id.index()]
     }
 
+    #[inline]
     pub fn attribute(&self, id: AttrId) -> &Attribute {
         &self.attributes[id.index()]
     }

@@ -7,12 +7,34 @@ use crate::Options;
 use crate::diagnostics::{Fail, fail};
 use crate::hir::plugin::PythonPlugins;
 use crate::project::Loaded;
-use crate::protocol::{self, Failure, FromHost, Got, ToHost};
+use crate::protocol::{self, AttributeValue, Failure, FromHost, PythonModule, ToHost};
 use crate::python_host::process::{Output, TimeLimit};
 use crate::python_host::session::Session;
 use crate::python_host::{HostCallbacks, PluginHost};
 use crate::span::{Loc, Sources, Span};
 use crate::world::World;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// What a compile's Python host leaves behind.
+#[derive(Debug, Clone, Default)]
+pub struct HostReport {
+    pub(in crate::python_host) output: Output,
+    pub(in crate::python_host) is_outdated: Arc<AtomicBool>,
+}
+
+impl HostReport {
+    /// What was written to standard error, once the host is done.
+    pub fn output(&self) -> String {
+        self.output.take()
+    }
+
+    /// Whether the compile began with declarations of an earlier one that turned out to be others.
+    pub fn is_outdated(&self) -> bool {
+        self.is_outdated.load(Ordering::Relaxed)
+    }
+}
 
 /// What Python gave to a compile.
 #[derive(Default)]
@@ -31,7 +53,7 @@ pub fn load_python(
     options: &Options,
     loaded: &Loaded,
     sources: &mut Sources,
-    output: &Output,
+    report: &HostReport,
 ) -> Result<Python, Fail> {
     let modules: Vec<_> = loaded
         .modules
@@ -66,22 +88,10 @@ pub fn load_python(
     {
         runtime.interpreter = world.absolute(&own).into();
     }
-    let request = ToHost::LoadCompile {
-        modules,
-        project_dir: world.absolute("").trim_end_matches('/').to_owned(),
-        env: world.variables(),
-        environment_id: options
-            .inputs
-            .environment
-            .id
-            .clone()
-            .or_else(|| options.environment_id.clone()),
-        inputs: serde_json::to_value(&options.inputs).unwrap_or_default(),
-        keep: options.hosts.is_some(),
-    };
+    let request = load_request(world, options, modules);
     let limit = options.time_limit.map(TimeLimit::new);
-    let mut questions = NoModel { world };
-    let begun = Session::begin(options, runtime, request, limit, output, &mut questions);
+    let mut print = |line: &str| world.print(line);
+    let begun = Session::begin(options, runtime, request, limit, report, &mut print);
     let (session, answer) = begun.map_err(|error| broken(error.message))?;
     match answer {
         FromHost::Loaded {
@@ -118,17 +128,40 @@ pub fn load_python(
             );
             let loc = python_loc(world, sources, &failure);
             let error = fail("CompilerException", loc, message).note(failure.traceback, Loc::NONE);
-            let (version, program) = session.python();
-            Err(match crate::project::unmet_python(world, &names, version) {
-                Some(unmet) => error.help(format!(
-                    "{unmet}, and this is Python {version} ({program}): name another with --python or the variable STEWARD_PYTHON, or make the project's environment of it: `steward project install --python …`"
-                )),
-                None => error,
-            })
+            Err(with_unmet_python(error, world, &names, session.python()))
         }
         other => Err(broken(format!(
             "the Python host answered {other:?} to the loading of modules"
         ))),
+    }
+}
+
+/// The message that a compile begins with.
+fn load_request(world: &dyn World, options: &Options, modules: Vec<PythonModule>) -> ToHost {
+    let own = options.inputs.environment.id.clone();
+    ToHost::LoadCompile {
+        modules,
+        project_dir: world.absolute("").trim_end_matches('/').to_owned(),
+        env: world.variables(),
+        environment_id: own.or_else(|| options.environment_id.clone()),
+        inputs: serde_json::to_value(&options.inputs).unwrap_or_default(),
+        keep: options.hosts.is_some(),
+        trace: false,
+    }
+}
+
+/// A module that cannot be imported may want another Python than this one.
+fn with_unmet_python(
+    error: Fail,
+    world: &dyn World,
+    names: &[String],
+    (version, program): (&str, &str),
+) -> Fail {
+    match crate::project::unmet_python(world, names, version) {
+        Some(unmet) => error.help(format!(
+            "{unmet}, and this is Python {version} ({program}): name another with --python or the variable STEWARD_PYTHON, or make the project's environment of it: `steward project install --python …`"
+        )),
+        None => error,
     }
 }
 
@@ -163,23 +196,34 @@ fn python_loc(world: &dyn World, sources: &mut Sources, failure: &Failure) -> Lo
 }
 
 /// While modules are loaded there is no model to ask.
-struct NoModel<'a> {
-    world: &'a dyn World,
+pub(in crate::python_host) struct NoModel<'a> {
+    print: &'a mut dyn FnMut(&str),
+    /// Something was printed or logged.
+    pub(in crate::python_host) has_spoken: bool,
+}
+
+impl<'a> NoModel<'a> {
+    pub(in crate::python_host) fn new(print: &'a mut dyn FnMut(&str)) -> Self {
+        Self {
+            print,
+            has_spoken: false,
+        }
+    }
 }
 
 impl HostCallbacks for NoModel<'_> {
-    fn get(&mut self, _: u32, attribute: &str) -> Got {
-        Got::NoAttribute(format!(
+    fn get(&mut self, _: u32, attribute: &str) -> AttributeValue {
+        AttributeValue::NoAttribute(format!(
             "there is no model yet, so no attribute {attribute}"
         ))
     }
 
-    fn tell(&mut self, _: u32, _: &str) -> Option<Vec<u8>> {
+    fn expected_reads(&mut self, _: u32, _: &str) -> Option<Vec<u8>> {
         None
     }
 
-    fn lookup(&mut self, name: &str) -> Got {
-        Got::NoAttribute(format!("there is no model yet, so no variable {name}"))
+    fn lookup(&mut self, name: &str) -> AttributeValue {
+        AttributeValue::NoAttribute(format!("there is no model yet, so no variable {name}"))
     }
 
     fn entity(&mut self, _: &str) -> ToHost {
@@ -200,8 +244,8 @@ impl HostCallbacks for NoModel<'_> {
         ToHost::TypedefInfo { base: None }
     }
 
-    fn validate(&mut self, typedef: &str, _: &rmpv::Value) -> Got {
-        Got::NoAttribute(format!("there is no model yet, so no type {typedef}"))
+    fn validate(&mut self, typedef: &str, _: &rmpv::Value) -> AttributeValue {
+        AttributeValue::NoAttribute(format!("there is no model yet, so no type {typedef}"))
     }
 
     fn place(&mut self, _: u32) -> ToHost {
@@ -217,13 +261,16 @@ impl HostCallbacks for NoModel<'_> {
         _: &[rmpv::Value],
         _: &[(String, rmpv::Value)],
         _: Option<String>,
-    ) -> Got {
-        Got::NoAttribute(format!("there is no model yet, so no plugin {plugin}"))
+    ) -> AttributeValue {
+        AttributeValue::NoAttribute(format!("there is no model yet, so no plugin {plugin}"))
     }
 
-    fn log(&mut self, _: &str, _: &str) {}
+    fn log(&mut self, _: &str, _: &str) {
+        self.has_spoken = true;
+    }
 
     fn print(&mut self, line: &str) {
-        self.world.print(line);
+        self.has_spoken = true;
+        (self.print)(line);
     }
 }

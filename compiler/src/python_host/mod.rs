@@ -11,6 +11,8 @@
 //! - `locate`: where modules are installed.
 //! - `processor_affinity`: two processes that take turns, on one processor.
 
+mod asleep;
+mod declarations;
 mod load;
 mod locate;
 mod process;
@@ -18,21 +20,22 @@ mod process;
 mod processor_affinity;
 mod session;
 
-pub use load::{load_python, reported};
+pub use declarations::{AnswerStore, is_of_shell};
+pub use load::{HostReport, load_python, reported};
 pub use locate::{AttachedPython, locate};
-pub use process::{HostError, Output};
+pub use process::HostError;
 pub use session::WarmHosts;
 
 /// What answers the host while it runs something for the compile. Instances are named by their
 /// numbers in order of creation.
 pub trait HostCallbacks {
     /// The value of an attribute of an instance.
-    fn get(&mut self, instance: u32, attribute: &str) -> crate::protocol::Got;
+    fn get(&mut self, instance: u32, attribute: &str) -> crate::protocol::AttributeValue;
     /// The same as the body of a frame ([`crate::protocol::calls`]) with a call in which there is the instance, and known
     /// of it the attribute, and what else is going to be read. `None`: it has to be asked for by [`HostCallbacks::get`].
-    fn tell(&mut self, instance: u32, attribute: &str) -> Option<Vec<u8>>;
+    fn expected_reads(&mut self, instance: u32, attribute: &str) -> Option<Vec<u8>>;
     /// A name at the call that runs.
-    fn lookup(&mut self, name: &str) -> crate::protocol::Got;
+    fn lookup(&mut self, name: &str) -> crate::protocol::AttributeValue;
     /// An entity by its full name, with its attributes.
     fn entity(&mut self, name: &str) -> crate::protocol::ToHost;
     /// The names of all entities.
@@ -42,7 +45,7 @@ pub trait HostCallbacks {
     /// A typedef by its full name.
     fn typedef(&mut self, name: &str) -> crate::protocol::ToHost;
     /// Whether a value is one of a typedef.
-    fn validate(&mut self, typedef: &str, value: &rmpv::Value) -> crate::protocol::Got;
+    fn validate(&mut self, typedef: &str, value: &rmpv::Value) -> crate::protocol::AttributeValue;
     /// Where an instance was made.
     fn place(&mut self, instance: u32) -> crate::protocol::ToHost;
     /// Calls a native plugin for Python code. `identity`: of the resource that its first argument becomes, if it is known.
@@ -52,7 +55,7 @@ pub trait HostCallbacks {
         args: &[rmpv::Value],
         kwargs: &[(String, rmpv::Value)],
         identity: Option<String>,
-    ) -> crate::protocol::Got;
+    ) -> crate::protocol::AttributeValue;
     /// A line that Python logged, and its level by name ("WARNING").
     fn log(&mut self, level: &str, message: &str);
     /// A line that Python printed.
@@ -68,7 +71,17 @@ pub trait PluginHost {
         callbacks: &mut dyn HostCallbacks,
     ) -> Result<crate::protocol::FromHost, HostError>;
 
-    /// Whether it takes calls in frames ([`crate::protocol::calls`]).
+    /// Whether it was not started yet, since what its modules declare is known from an earlier compile. All that it could say
+    /// unasked is known, too: there is nothing to finalize, and nothing has changed.
+    fn is_asleep(&self) -> bool;
+
+    /// Begins to start it, if it is asleep: it is going to be asked something soon. Does not wait.
+    fn start_ahead(&mut self);
+
+    /// Waits until it is there, and starts it if it is asleep.
+    fn wake(&mut self, callbacks: &mut dyn HostCallbacks) -> Result<(), HostError>;
+
+    /// Whether it takes calls in frames ([`crate::protocol::calls`]). Known when it is awake.
     fn reads_calls(&self) -> bool;
 
     /// Sends a frame of calls; each of them has an answer, in order.

@@ -118,6 +118,13 @@ impl Output {
         }
     }
 
+    /// Whether nothing was written up to the `n`th mark, which is waited for.
+    fn is_silent(&self, n_ended: u64) -> bool {
+        self.wait(n_ended);
+        let kept = self.kept();
+        kept.n_ended == n_ended && kept.bytes.is_empty() && kept.n_dropped == 0
+    }
+
     /// Waits until all that was written before the end of so many sessions is here, or the pipe is closed.
     fn wait(&self, n_ended: u64) {
         let limit = Duration::from_millis(200);
@@ -321,7 +328,7 @@ impl Process {
         check_hello(hello, interpreter)
     }
 
-    pub(super) fn python(&self) -> (&str, &str) {
+    pub(in crate::python_host) fn python(&self) -> (&str, &str) {
         (&self.python.0, &self.python.1)
     }
 
@@ -342,6 +349,12 @@ impl Process {
     pub(in crate::python_host) fn is_alive(&self) -> bool {
         let mut peer = self.peer.lock().unwrap_or_else(PoisonError::into_inner);
         peer.lives()
+    }
+
+    /// Ends it, whatever it is doing.
+    pub(in crate::python_host) fn abandon(self) {
+        let mut peer = self.peer.lock().unwrap_or_else(PoisonError::into_inner);
+        peer.stop();
     }
 
     /// Begins to keep both processes on one processor: there are calls from now on, and we wait for
@@ -368,8 +381,11 @@ impl Process {
         let stdout = &mut self.stdout;
         #[cfg(target_os = "linux")]
         let message = match &mut self.turns {
-            Some(turns) => turns.wait(|| protocol::read_answer(stdout)),
-            None => protocol::read_answer(stdout),
+            // What was read with an answer before needs no waiting.
+            Some(turns) if stdout.buffer().is_empty() => {
+                turns.wait(|| protocol::read_answer(stdout))
+            }
+            _ => protocol::read_answer(stdout),
         };
         #[cfg(not(target_os = "linux"))]
         let message = protocol::read_answer(stdout);
@@ -406,7 +422,7 @@ impl Process {
         write(stdin).map_err(|error| self.end(&format!("the Python host does not listen: {error}")))
     }
 
-    pub(super) fn reads_calls(&self) -> bool {
+    pub(in crate::python_host) fn reads_calls(&self) -> bool {
         self.reads_calls
     }
 
@@ -422,6 +438,12 @@ impl Process {
             },
             _ => HostError::ended(text),
         }
+    }
+
+    /// After a mark: whether nothing was written since the start.
+    pub(in crate::python_host) fn was_silent(&mut self) -> bool {
+        self.n_ended += 1;
+        self.output.is_silent(self.n_ended)
     }
 
     /// Lets a session end; whether the process may have another one.
@@ -467,7 +489,10 @@ impl Drop for Process {
 }
 
 /// Whether the first message of a host is that of one that we can work with.
-pub(super) fn check_hello(message: FromHost, interpreter: &str) -> Result<(), HostError> {
+pub(in crate::python_host) fn check_hello(
+    message: FromHost,
+    interpreter: &str,
+) -> Result<(), HostError> {
     match message {
         FromHost::Hello {
             protocol: protocol::VERSION,

@@ -53,7 +53,10 @@ use std::time::UNIX_EPOCH;
 use md5::{Digest, Md5};
 
 use crate::protocol::{FromHost, PythonModule, ToHost};
-use crate::python_host::process::{HostError, Output, Process, TimeLimit};
+use crate::python_host::asleep::Asleep;
+use crate::python_host::declarations::Declarations;
+use crate::python_host::load::{HostReport, NoModel};
+use crate::python_host::process::{HostError, Process, TimeLimit};
 use crate::python_host::{HostCallbacks, PluginHost};
 use crate::{Options, PythonRuntime};
 
@@ -189,13 +192,14 @@ fn site_packages(interpreter: &Path) -> Vec<[u8; 16]> {
 
 /// One compile's use of a host. When it is dropped, the session ends, and the host is kept or ends.
 pub(in crate::python_host) struct Session {
-    /// Present until the end.
+    /// Present until the end, once it was started.
     process: Option<Process>,
+    /// It was not needed yet.
+    asleep: Option<Asleep>,
     /// What the host is kept with; `None`: it ends with this compile.
     keep: Option<(Arc<WarmHosts>, Key, FromHost)>,
     read: BTreeMap<String, Option<Key>>,
-    /// Where the compile finds what Python wrote to its standard error.
-    output: Output,
+    report: HostReport,
 }
 
 impl Session {
@@ -205,48 +209,47 @@ impl Session {
         runtime: Option<PythonRuntime>,
         request: ToHost,
         limit: Option<TimeLimit>,
-        output: &Output,
-        questions: &mut dyn HostCallbacks,
+        report: &HostReport,
+        print: &mut dyn FnMut(&str),
     ) -> Result<(Session, FromHost), HostError> {
         let hosts = options.hosts.as_ref();
         let hosts = hosts.zip(runtime.as_ref());
         let keep =
             hosts.and_then(|(hosts, runtime)| Some((Arc::clone(hosts), key(runtime, &request)?)));
         if let Some((hosts, key)) = &keep
-            && let Some(mut warm) = hosts.take(key)
-            && let ToHost::LoadCompile { inputs, .. } = &request
+            && let Some(warm) = Session::of_warm(hosts, key, &request, limit, report)
         {
-            warm.process.limit(limit);
-            let inputs = inputs.clone();
-            // One that does not listen has ended since: there will be a new one.
-            if warm.process.send(&ToHost::Again { inputs }).is_ok() {
-                warm.process.take_turns(true);
-                let session = Session {
-                    process: Some(warm.process),
-                    keep: Some((Arc::clone(hosts), *key, warm.loaded.clone())),
-                    read: warm.read,
-                    output: output.clone(),
-                };
-                return Ok((session, warm.loaded));
-            }
-        }
-        let mut process = match (&runtime, options.python.attached()) {
-            // It was greeted when it was first asked for something: see `locate`.
-            (_, Some(stream)) => Process::attach(stream)?,
-            (Some(runtime), None) => Process::start(runtime)?,
-            (None, None) => return Err(HostError::ended("this compile has no Python")),
-        };
-        process.limit(limit);
-        if let (Some(runtime), None) = (&runtime, options.python.attached()) {
-            process.greet(&runtime.interpreter.display().to_string())?;
+            return Ok(warm);
         }
         let mut session = Session {
-            process: Some(process),
+            process: None,
+            asleep: None,
             keep: None,
             read: BTreeMap::new(),
-            output: output.clone(),
+            report: report.clone(),
         };
-        let answer = session.request(request, questions)?;
+        let answer = match (runtime, options.python.attached()) {
+            // It was greeted when it was first asked for something: see `locate`.
+            (_, Some(stream)) => {
+                let mut process = Process::attach(stream)?;
+                process.limit(limit);
+                session.process = Some(process);
+                session.request(request, &mut NoModel::new(print))?
+            }
+            (Some(runtime), None) => {
+                let declarations =
+                    Declarations::of(options, &runtime, &request, &report.is_outdated);
+                let asleep = Asleep::new(runtime, request, limit, declarations);
+                if let Some(known) = asleep.known() {
+                    session.asleep = Some(asleep);
+                    return Ok((session, known));
+                }
+                let (process, answer) = asleep.wake(print)?;
+                session.process = Some(process);
+                answer
+            }
+            (None, None) => return Err(HostError::ended("this compile has no Python")),
+        };
         if let (FromHost::Loaded { forks, .. }, Some(process)) = (&answer, &mut session.process) {
             process.take_turns(*forks);
         }
@@ -261,8 +264,35 @@ impl Session {
         Ok((session, answer))
     }
 
-    /// The Python that the host is: its version, and the path that it was started as.
-    pub(super) fn python(&self) -> (&str, &str) {
+    /// A host of an earlier compile with the same modules, if there is one.
+    fn of_warm(
+        hosts: &Arc<WarmHosts>,
+        key: &Key,
+        request: &ToHost,
+        limit: Option<TimeLimit>,
+        report: &HostReport,
+    ) -> Option<(Session, FromHost)> {
+        let ToHost::LoadCompile { inputs, .. } = request else {
+            return None;
+        };
+        let mut warm = hosts.take(key)?;
+        warm.process.limit(limit);
+        let inputs = inputs.clone();
+        // One that does not listen has ended since: there will be a new one.
+        warm.process.send(&ToHost::Rerun { inputs }).ok()?;
+        warm.process.take_turns(true);
+        let session = Session {
+            process: Some(warm.process),
+            asleep: None,
+            keep: Some((Arc::clone(hosts), *key, warm.loaded.clone())),
+            read: warm.read,
+            report: report.clone(),
+        };
+        Some((session, warm.loaded))
+    }
+
+    /// The Python that the host is: its version, and what it was started as.
+    pub(in crate::python_host) fn python(&self) -> (&str, &str) {
         self.process
             .as_ref()
             .map_or(("", ""), |process| process.python())
@@ -274,13 +304,6 @@ impl Session {
             None => Err(HostError::ended("the Python host ended")),
         }
     }
-
-    fn receive(&mut self) -> Result<FromHost, HostError> {
-        match &mut self.process {
-            Some(process) => process.receive(),
-            None => Err(HostError::ended("the Python host ended")),
-        }
-    }
 }
 
 impl PluginHost for Session {
@@ -289,8 +312,29 @@ impl PluginHost for Session {
         message: ToHost,
         callbacks: &mut dyn HostCallbacks,
     ) -> Result<FromHost, HostError> {
+        self.wake(callbacks)?;
         self.send(&message)?;
         self.answer(callbacks)
+    }
+
+    fn is_asleep(&self) -> bool {
+        self.asleep.is_some()
+    }
+
+    fn start_ahead(&mut self) {
+        if let Some(asleep) = &mut self.asleep {
+            asleep.start_ahead();
+        }
+    }
+
+    fn wake(&mut self, callbacks: &mut dyn HostCallbacks) -> Result<(), HostError> {
+        let Some(asleep) = self.asleep.take() else {
+            return Ok(());
+        };
+        let (mut process, _) = asleep.wake(&mut |line| callbacks.print(line))?;
+        process.take_turns(false);
+        self.process = Some(process);
+        Ok(())
     }
 
     fn reads_calls(&self) -> bool {
@@ -305,64 +349,9 @@ impl PluginHost for Session {
     }
 
     fn answer(&mut self, callbacks: &mut dyn HostCallbacks) -> Result<FromHost, HostError> {
-        loop {
-            match self.receive()? {
-                FromHost::Get {
-                    instance,
-                    attribute,
-                } => {
-                    let told = match self.reads_calls() {
-                        true => callbacks.tell(instance, &attribute),
-                        false => None,
-                    };
-                    if let Some(told) = told {
-                        self.send_calls(&told)?;
-                    } else {
-                        let outcome = callbacks.get(instance, &attribute);
-                        self.send(&ToHost::Got { outcome })?;
-                    }
-                }
-                FromHost::Lookup { name } => {
-                    let outcome = callbacks.lookup(&name);
-                    self.send(&ToHost::Got { outcome })?;
-                }
-                FromHost::Entity { name } => {
-                    let info = callbacks.entity(&name);
-                    self.send(&info)?;
-                }
-                FromHost::Entities {} => {
-                    let names = callbacks.entities();
-                    self.send(&names)?;
-                }
-                FromHost::Instances { entity } => {
-                    let found = callbacks.instances(&entity);
-                    self.send(&found)?;
-                }
-                FromHost::Typedef { name } => {
-                    let info = callbacks.typedef(&name);
-                    self.send(&info)?;
-                }
-                FromHost::Validate { typedef, value } => {
-                    let outcome = callbacks.validate(&typedef, &value);
-                    self.send(&ToHost::Got { outcome })?;
-                }
-                FromHost::Where { instance } => {
-                    let place = callbacks.place(instance);
-                    self.send(&place)?;
-                }
-                FromHost::Native {
-                    plugin,
-                    args,
-                    kwargs,
-                    identity,
-                } => {
-                    let outcome = callbacks.native(&plugin, &args, &kwargs, identity);
-                    self.send(&ToHost::Got { outcome })?;
-                }
-                FromHost::Log { level, message } => callbacks.log(&level, &message),
-                FromHost::Printed { line } => callbacks.print(&line),
-                answer => return Ok(answer),
-            }
+        match &mut self.process {
+            Some(process) => answer(process, callbacks),
+            None => Err(HostError::ended("the Python host ended")),
         }
     }
 }
@@ -373,7 +362,7 @@ impl Drop for Session {
             return;
         };
         let lives = process.end_session();
-        process.output.move_to(&self.output);
+        process.output.move_to(&self.report.output);
         if let Some((hosts, key, loaded)) = self.keep.take().filter(|_| lives) {
             hosts.put(Warm {
                 key,
@@ -381,6 +370,72 @@ impl Drop for Session {
                 loaded,
                 read: std::mem::take(&mut self.read),
             });
+        }
+    }
+}
+
+/// Answers what a host asks until it answers what it was asked.
+pub(in crate::python_host) fn answer(
+    process: &mut Process,
+    callbacks: &mut dyn HostCallbacks,
+) -> Result<FromHost, HostError> {
+    loop {
+        match process.receive()? {
+            FromHost::Get {
+                instance,
+                attribute,
+            } => {
+                let reads = match process.reads_calls() {
+                    true => callbacks.expected_reads(instance, &attribute),
+                    false => None,
+                };
+                if let Some(reads) = reads {
+                    process.send_body(&reads)?;
+                } else {
+                    let outcome = callbacks.get(instance, &attribute);
+                    process.send(&ToHost::AttributeValue { outcome })?;
+                }
+            }
+            FromHost::Lookup { name } => {
+                let outcome = callbacks.lookup(&name);
+                process.send(&ToHost::AttributeValue { outcome })?;
+            }
+            FromHost::Entity { name } => {
+                let info = callbacks.entity(&name);
+                process.send(&info)?;
+            }
+            FromHost::Entities {} => {
+                let names = callbacks.entities();
+                process.send(&names)?;
+            }
+            FromHost::Instances { entity } => {
+                let found = callbacks.instances(&entity);
+                process.send(&found)?;
+            }
+            FromHost::Typedef { name } => {
+                let info = callbacks.typedef(&name);
+                process.send(&info)?;
+            }
+            FromHost::Validate { typedef, value } => {
+                let outcome = callbacks.validate(&typedef, &value);
+                process.send(&ToHost::AttributeValue { outcome })?;
+            }
+            FromHost::Locate { instance } => {
+                let place = callbacks.place(instance);
+                process.send(&place)?;
+            }
+            FromHost::Native {
+                plugin,
+                args,
+                kwargs,
+                identity,
+            } => {
+                let outcome = callbacks.native(&plugin, &args, &kwargs, identity);
+                process.send(&ToHost::AttributeValue { outcome })?;
+            }
+            FromHost::Log { level, message } => callbacks.log(&level, &message),
+            FromHost::Printed { line } => callbacks.print(&line),
+            answer => return Ok(answer),
         }
     }
 }

@@ -129,38 +129,9 @@ fn text_method(text: &str, method: &str, args: &[Jinja]) -> Result<Option<Jinja>
             let (sign, digits) = text.split_at(sign.min(1));
             Jinja::from(format!("{sign}{}{digits}", padding(missing, '0')))
         }
-        "swapcase" => {
-            let swapped: String = text
-                .chars()
-                .flat_map(|c| {
-                    if c.is_uppercase() {
-                        c.to_lowercase().collect::<Vec<_>>()
-                    } else {
-                        c.to_uppercase().collect()
-                    }
-                })
-                .collect();
-            Jinja::from(swapped)
-        }
+        "swapcase" => Jinja::from(swapped_case(text)),
         "casefold" => Jinja::from(text.to_lowercase().replace('ß', "ss")),
-        "rsplit" => {
-            let count: usize = args.get(1).cloned().map_or(Ok(usize::MAX), |count| {
-                i64::try_from(count).map(|count| usize::try_from(count).unwrap_or(usize::MAX))
-            })?;
-            let mut parts: Vec<Jinja> = match args
-                .first()
-                .filter(|separator| !separator.is_none())
-                .map(shown)
-            {
-                Some(separator) => text
-                    .rsplitn(count.saturating_add(1), &separator)
-                    .map(Jinja::from)
-                    .collect(),
-                None => text.split_whitespace().rev().map(Jinja::from).collect(),
-            };
-            parts.reverse();
-            Jinja::from(parts)
-        }
+        "rsplit" => Jinja::from(split_from_the_end(text, args)?),
         "format" => Jinja::from(format_method(text, args)?),
         "format_map" => {
             let values = args
@@ -173,22 +144,7 @@ fn text_method(text: &str, method: &str, args: &[Jinja]) -> Result<Option<Jinja>
         "removesuffix" => Jinja::from(text.strip_suffix(needed(0)?.as_str()).unwrap_or(text)),
         "expandtabs" => {
             let size = if args.is_empty() { 8 } else { width()?.max(1) };
-            let mut out = String::new();
-            let mut column = 0;
-            for c in text.chars() {
-                match c {
-                    '\t' => {
-                        let n = size - column % size;
-                        out.push_str(&padding(n, ' '));
-                        column += n;
-                    }
-                    c => {
-                        out.push(c);
-                        column = if c == '\n' { 0 } else { column + 1 };
-                    }
-                }
-            }
-            Jinja::from(out)
+            Jinja::from(expanded_tabs(text, size))
         }
         "istitle" => Jinja::from(is_title(text)),
         "isidentifier" => {
@@ -200,6 +156,54 @@ fn text_method(text: &str, method: &str, args: &[Jinja]) -> Result<Option<Jinja>
         "isprintable" => Jinja::from(!text.chars().any(char::is_control)),
         _ => return Ok(None),
     }))
+}
+
+fn swapped_case(text: &str) -> String {
+    let swapped = text.chars().flat_map(|c| {
+        if c.is_uppercase() {
+            c.to_lowercase().collect::<Vec<_>>()
+        } else {
+            c.to_uppercase().collect()
+        }
+    });
+    swapped.collect()
+}
+
+/// `rsplit(separator, count)`
+fn split_from_the_end(text: &str, args: &[Jinja]) -> Result<Vec<Jinja>, Error> {
+    let count: usize = args.get(1).cloned().map_or(Ok(usize::MAX), |count| {
+        i64::try_from(count).map(|count| usize::try_from(count).unwrap_or(usize::MAX))
+    })?;
+    let separator = args.first().filter(|separator| !separator.is_none());
+    let mut parts: Vec<Jinja> = match separator.map(shown) {
+        Some(separator) => {
+            let parts = text.rsplitn(count.saturating_add(1), &separator);
+            parts.map(Jinja::from).collect()
+        }
+        None => text.split_whitespace().rev().map(Jinja::from).collect(),
+    };
+    parts.reverse();
+    Ok(parts)
+}
+
+/// Spaces in the place of tabs, up to the next multiple of `size`.
+fn expanded_tabs(text: &str, size: usize) -> String {
+    let mut out = String::new();
+    let mut column = 0;
+    for c in text.chars() {
+        match c {
+            '\t' => {
+                let n = size - column % size;
+                out.extend(std::iter::repeat_n(' ', n));
+                column += n;
+            }
+            c => {
+                out.push(c);
+                column = if c == '\n' { 0 } else { column + 1 };
+            }
+        }
+    }
+    out
 }
 
 fn is_title(text: &str) -> bool {

@@ -22,6 +22,7 @@ macro_rules! index {
 
         impl $name {
             #[allow(dead_code, reason = "not every kind of id indexes an arena")]
+            #[inline]
             pub fn index(self) -> usize {
                 self.0 as usize
             }

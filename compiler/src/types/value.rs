@@ -69,6 +69,7 @@ pub struct Dict {
 const SEARCHABLE: usize = 12;
 
 impl Heap {
+    #[inline]
     pub fn str(&self, id: StrId) -> &str {
         let end = self.text_ends[id.index()];
         let start = if id.0 == 0 {
@@ -166,6 +167,7 @@ impl Heap {
         Value::Str(self.add_str(text))
     }
 
+    #[inline]
     pub fn list(&self, id: ListId) -> &[Value] {
         let (start, length) = self.lists[id.index()];
         &self.items[start as usize..(start + length) as usize]
@@ -178,6 +180,7 @@ impl Heap {
         Value::List(ListId(self.lists.len() as u32 - 1))
     }
 
+    #[inline]
     pub fn dict(&self, id: DictId) -> &Dict {
         &self.dicts[id.index()]
     }
@@ -224,6 +227,7 @@ impl Heap {
         }
     }
 
+    #[inline]
     pub fn wide(&self, at: u32) -> u64 {
         self.wide[at as usize]
     }

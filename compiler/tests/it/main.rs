@@ -6,6 +6,7 @@ mod ahead;
 mod answer;
 mod check;
 mod checklist;
+mod declarations;
 mod determinism;
 #[path = "../differential/deviations.rs"]
 mod deviations;

@@ -230,7 +230,8 @@ pub struct Overlay<'a> {
 
 impl<'a> Overlay<'a> {
     fn new(root: &Path, buffers: &'a HashMap<PathBuf, String>) -> Self {
-        let packages = Packages::of_editor(cache_dir(), crate::python::Pythons::new(None));
+        let pythons = crate::python::Pythons::new(None).known_below(&cache_dir());
+        let packages = Packages::of_editor(cache_dir(), pythons);
         let outer = outer_environment();
         Overlay {
             root: root.to_owned(),

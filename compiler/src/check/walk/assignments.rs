@@ -39,7 +39,7 @@ impl Walker<'_, '_> {
     /// A constant, or an instance that no other constructor can make.
     fn is_definite(&self, value: ExprId) -> bool {
         match self.program.expr(value).kind {
-            ExprKind::Const(value) => !has_unknown(&self.machine.heap, value),
+            ExprKind::Const(value) => !has_unknown(&self.machine.state.heap, value),
             ExprKind::Construct(id) => {
                 let entity = self.program.constructs[id.index()].entity;
                 let is_indexed = !self.program.entity(entity).indexes.is_empty();
@@ -52,12 +52,12 @@ impl Walker<'_, '_> {
     fn double_set(&self, (old, set_at): (ExprId, Loc), (new, loc): (ExprId, Loc)) -> Option<Fail> {
         if let (ExprKind::Const(old), ExprKind::Const(new)) =
             (&self.program.expr(old).kind, &self.program.expr(new).kind)
-            && self.machine.heap.equal(*old, *new)
+            && self.machine.state.heap.equal(*old, *new)
         {
             return None;
         }
         let texts = (self.definite_text(old), self.definite_text(new));
-        Some(self.machine.double_set_of(texts, (set_at, loc), loc))
+        Some(self.machine.state.double_set_of(texts, (set_at, loc), loc))
     }
 
     fn definite_text(&self, value: ExprId) -> String {
@@ -69,7 +69,7 @@ impl Walker<'_, '_> {
                 let name = self.program.entity_name(construct.entity);
                 format!("{name} (instantiated at {place})")
             }
-            ExprKind::Const(value) => self.machine.heap.to_text(value, &*self.machine),
+            ExprKind::Const(value) => self.machine.state.heap.to_text(value, &self.machine.state),
             _ => String::new(),
         }
     }

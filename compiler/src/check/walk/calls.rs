@@ -62,14 +62,14 @@ impl Walker<'_, '_> {
         }
         let given = query.args.iter().map(|(name, value)| {
             let value = match self.program.expr(*value).kind {
-                ExprKind::Const(value) => self.machine.heap.repr(value, &*self.machine),
+                ExprKind::Const(value) => self.machine.state.heap.repr(value, &self.machine.state),
                 _ => "…".to_owned(),
             };
             format!("('{}', {value})", self.program.text(*name))
         });
         let owner = owner.map(|name| format!("('{}', …)", self.program.text(name)));
         let shown: Vec<String> = owner.into_iter().chain(given).collect();
-        let error = self.machine.no_index_of(entity, &shown, query.loc);
+        let error = self.machine.state.no_index_of(entity, &shown, query.loc);
         self.report(error);
     }
 

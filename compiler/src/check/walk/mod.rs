@@ -295,7 +295,7 @@ impl Walker<'_, '_> {
             AttributeKind::Plain(ty) => self.machine.validate(ty, value, loc).err(),
             AttributeKind::Relation { target, .. } => match value {
                 Value::Str(_) | Value::Int(_) | Value::Float(_) | Value::Bool(_) => {
-                    let text = self.machine.heap.to_text(value, &*self.machine);
+                    let text = self.machine.state.heap.to_text(value, &self.machine.state);
                     let message = format!(
                         "Invalid type for value '{text}', should be type {}",
                         self.program.entity_name(target)

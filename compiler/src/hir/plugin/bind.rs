@@ -52,6 +52,115 @@ pub fn bind(
     (bound, checks)
 }
 
+/// The parameters of a plugin by their kinds.
+struct Signature<'p> {
+    name: &'p str,
+    plain: Vec<&'p Parameter>,
+    keyword_only: Vec<&'p Parameter>,
+    var_positional: Option<&'p Parameter>,
+    var_keyword: Option<&'p Parameter>,
+}
+
+impl<'p> Signature<'p> {
+    fn of(name: &'p str, plugin: &'p PluginDef) -> Signature<'p> {
+        let all = plugin.parameters.iter();
+        let of = |kind: ParameterKind| all.clone().filter(move |parameter| parameter.kind == kind);
+        Signature {
+            name,
+            plain: of(ParameterKind::Positional).collect(),
+            keyword_only: of(ParameterKind::KeywordOnly).collect(),
+            var_positional: of(ParameterKind::VarPositional).next(),
+            var_keyword: of(ParameterKind::VarKeyword).next(),
+        }
+    }
+
+    /// Whether there are as many arguments as it takes. The error is Python's.
+    fn check_count(&self, n_positional: usize, named: &[(String, Value)]) -> Result<(), String> {
+        let takes = self.plain.len();
+        if n_positional > takes && self.var_positional.is_none() {
+            return Err(format!(
+                "{}() takes {takes} positional arguments but {n_positional} were given",
+                self.name
+            ));
+        }
+        self.check_missing(&self.plain[n_positional.min(takes)..], named, "positional")?;
+        self.check_missing(&self.keyword_only, named, "keyword-only")
+    }
+
+    fn check_missing(
+        &self,
+        candidates: &[&Parameter],
+        named: &[(String, Value)],
+        kind: &str,
+    ) -> Result<(), String> {
+        let is_given =
+            |parameter: &Parameter| named.iter().any(|(known, _)| *known == parameter.name);
+        let missing = candidates
+            .iter()
+            .filter(|parameter| !parameter.has_default && !is_given(parameter));
+        let names: Vec<&str> = missing.map(|parameter| parameter.name.as_str()).collect();
+        let noun = match names.len() {
+            0 => return Ok(()),
+            1 => "argument",
+            _ => "arguments",
+        };
+        Err(format!(
+            "{}() missing {} required {kind} {noun}: {}",
+            self.name,
+            names.len(),
+            quoted_list(&names)
+        ))
+    }
+
+    fn bind_positional(&self, bound: &mut Bound, checks: &mut Vec<Check>, positional: &[Value]) {
+        for (at, value) in positional.iter().enumerate() {
+            let parameter = match self.plain.get(at) {
+                Some(parameter) => {
+                    bound.values[at] = Some(*value);
+                    Some(*parameter)
+                }
+                None => {
+                    bound.var_args.push(*value);
+                    self.var_positional
+                }
+            };
+            checks.extend(parameter.map(|known| (known.name.clone(), known.ty, *value)));
+        }
+    }
+
+    fn bind_named(
+        &self,
+        bound: &mut Bound,
+        checks: &mut Vec<Check>,
+        keyword: &str,
+        value: Value,
+    ) -> Result<(), String> {
+        let is_it = |parameter: &&Parameter| parameter.name == keyword;
+        let name = self.name;
+        let parameter = if let Some(at) = self.plain.iter().position(is_it) {
+            if bound.values[at].is_some() {
+                return Err(format!(
+                    "{name}() got multiple values for argument '{keyword}'"
+                ));
+            }
+            bound.values[at] = Some(value);
+            self.plain[at]
+        } else {
+            let known = self.keyword_only.iter().copied().find(|known| is_it(known));
+            let Some(parameter) = known.or(self.var_keyword) else {
+                return Err(format!(
+                    "{name}() got an unexpected keyword argument: '{keyword}'"
+                ));
+            };
+            bound.keywords.push((keyword.to_owned(), value));
+            parameter
+        };
+        checks.push((parameter.name.clone(), parameter.ty, value));
+        Ok(())
+    }
+}
+
+/// `checks` has what was bound before something went wrong, too.
 fn bind_each(
     name: &str,
     plugin: &PluginDef,
@@ -59,103 +168,18 @@ fn bind_each(
     named: &[(String, Value)],
     checks: &mut Vec<Check>,
 ) -> Result<Bound, String> {
-    let parameters = &plugin.parameters;
-    let plain: Vec<&Parameter> = parameters
-        .iter()
-        .filter(|p| p.kind == ParameterKind::Positional)
-        .collect();
-    let keyword_only: Vec<&Parameter> = parameters
-        .iter()
-        .filter(|p| p.kind == ParameterKind::KeywordOnly)
-        .collect();
-    let var_positional = parameters
-        .iter()
-        .find(|p| p.kind == ParameterKind::VarPositional);
-    let var_keyword = parameters
-        .iter()
-        .find(|p| p.kind == ParameterKind::VarKeyword);
-    if positional.len() > plain.len() && var_positional.is_none() {
-        let takes = plain.len();
-        return Err(format!(
-            "{name}() takes {takes} positional arguments but {} were given",
-            positional.len()
-        ));
-    }
-    let given = |parameter: &Parameter| named.iter().any(|(known, _)| *known == parameter.name);
-    let missing = |candidates: &[&Parameter]| -> Vec<String> {
-        candidates
-            .iter()
-            .filter(|parameter| !parameter.has_default && !given(parameter))
-            .map(|parameter| parameter.name.clone())
-            .collect()
-    };
-    let missing_error = |missing: Vec<String>, kind: &str| {
-        let names: Vec<&str> = missing.iter().map(String::as_str).collect();
-        let noun = if names.len() == 1 {
-            "argument"
-        } else {
-            "arguments"
-        };
-        format!(
-            "{name}() missing {} required {kind} {noun}: {}",
-            names.len(),
-            quoted_list(&names)
-        )
-    };
-    let absent = missing(&plain[positional.len().min(plain.len())..]);
-    if !absent.is_empty() {
-        return Err(missing_error(absent, "positional"));
-    }
-    let absent = missing(&keyword_only);
-    if !absent.is_empty() {
-        return Err(missing_error(absent, "keyword-only"));
-    }
+    let signature = Signature::of(name, plugin);
+    signature.check_count(positional.len(), named)?;
+    let plain = &signature.plain;
     let mut bound = Bound {
         values: vec![None; plain.len()],
         n_positional: positional.len().min(plain.len()),
         defaults: plain.iter().map(|parameter| parameter.default).collect(),
         ..Bound::default()
     };
-    for (at, value) in positional.iter().enumerate() {
-        match plain.get(at) {
-            Some(parameter) => {
-                bound.values[at] = Some(*value);
-                checks.push((parameter.name.clone(), parameter.ty, *value));
-            }
-            None => {
-                bound.var_args.push(*value);
-                if let Some(parameter) = var_positional {
-                    checks.push((parameter.name.clone(), parameter.ty, *value));
-                }
-            }
-        }
-    }
+    signature.bind_positional(&mut bound, checks, positional);
     for (keyword, value) in named {
-        if let Some(at) = plain
-            .iter()
-            .position(|parameter| parameter.name == *keyword)
-        {
-            if bound.values[at].is_some() {
-                return Err(format!(
-                    "{name}() got multiple values for argument '{keyword}'"
-                ));
-            }
-            bound.values[at] = Some(*value);
-            checks.push((keyword.clone(), plain[at].ty, *value));
-        } else if let Some(parameter) = keyword_only
-            .iter()
-            .find(|parameter| parameter.name == *keyword)
-        {
-            bound.keywords.push((keyword.clone(), *value));
-            checks.push((keyword.clone(), parameter.ty, *value));
-        } else if let Some(parameter) = var_keyword {
-            bound.keywords.push((keyword.clone(), *value));
-            checks.push((parameter.name.clone(), parameter.ty, *value));
-        } else {
-            return Err(format!(
-                "{name}() got an unexpected keyword argument: '{keyword}'"
-            ));
-        }
+        signature.bind_named(&mut bound, checks, keyword, *value)?;
     }
     Ok(bound)
 }

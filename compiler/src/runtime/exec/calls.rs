@@ -14,7 +14,7 @@ use crate::hir::plugin::bind;
 use crate::hir::plugin::{Body, Bound, Check, PluginError};
 use crate::hir::{CallId, Callee, ExprId, ExprKind, PluginId};
 use crate::runtime::exec::eval::Ready;
-use crate::runtime::{Action, Dependencies, Machine, ScopeId, TaskId, VarId};
+use crate::runtime::{Action, Dependencies, Machine, ModelState, ScopeId, TaskId, VarId};
 use crate::span::Loc;
 use crate::types::{Type, TypeId, Value};
 
@@ -49,6 +49,46 @@ pub(in crate::runtime) enum Way {
     WithNext,
 }
 
+impl ModelState<'_> {
+    /// Reads all dependencies of a call before anything else is done, so that an unset optional
+    /// among them is the first error. It has no place in the source.
+    pub(in crate::runtime) fn read_all(&self, ready: &Ready) -> Result<(), Fail> {
+        for need in ready.dependencies {
+            self.read(*need, Loc::NONE)?;
+        }
+        Ok(())
+    }
+
+    /// The value as another type: `int("5")`.
+    pub(in crate::runtime) fn cast(
+        &mut self,
+        ty: TypeId,
+        value: Value,
+        loc: Loc,
+    ) -> Result<Value, Fail> {
+        if matches!(value, Value::Unknown(_)) {
+            return Ok(value);
+        }
+        let target = self.program.types[ty.index()].clone();
+        if let (Value::Reference(_), Type::Bool) = (value, &target) {
+            let text = self.heap.to_text(value, self);
+            return Err(runtime(
+                loc,
+                format!("{text} is an inmanta reference, not a boolean."),
+            ));
+        }
+        if let Some(cast) = self.with_heap(|heap, machine| heap.cast(&target, value, machine)) {
+            return Ok(cast);
+        }
+        let message = format!(
+            "Failed to cast '{}' to {}",
+            self.heap.to_text(value, self),
+            self.program.type_text(ty)
+        );
+        Err(runtime(loc, message))
+    }
+}
+
 impl Machine<'_> {
     /// Runs a call or cast whose arguments are known. False: it has to wait for more and runs
     /// again.
@@ -66,10 +106,10 @@ impl Machine<'_> {
             return Ok(true);
         };
         let call = &program.calls[id.index()];
-        let mut sent = self.went_ahead(result);
-        let again = task.is_some() && self.call_args.contains_key(&task);
+        let mut sent = self.python.went_ahead(result);
+        let again = task.is_some() && self.exec.call_args.contains_key(&task);
         if !again && sent.is_none() {
-            self.read_all(ready)?;
+            self.state.read_all(ready)?;
         }
         let plugin = match call.callee {
             Callee::Cast(_) if call.wrong.is_some() => {
@@ -78,13 +118,13 @@ impl Machine<'_> {
             }
             Callee::Cast(ty) => {
                 let value = self.eval_plain(call.positional[0], scope, ready)?;
-                let value = self.cast(ty, value, call.loc)?;
+                let value = self.state.cast(ty, value, call.loc)?;
                 self.set_plain(result, value, call.loc)?;
                 return Ok(true);
             }
             Callee::Plugin(plugin) => plugin,
         };
-        let known = again.then(|| self.call_args.remove(&task)).flatten();
+        let known = again.then(|| self.exec.call_args.remove(&task)).flatten();
         let ahead = sent
             .as_mut()
             .map(|sent| std::mem::take(&mut sent.arguments));
@@ -95,7 +135,7 @@ impl Machine<'_> {
                 .map_err(|error| error.at(call.loc))?,
         };
         if arguments.unknown && !program.plugins[plugin.index()].allow_unknown {
-            let unknown = self.heap.new_unknown();
+            let unknown = self.state.heap.new_unknown();
             self.set_plain(result, unknown, call.loc)?;
             return Ok(true);
         }
@@ -106,10 +146,10 @@ impl Machine<'_> {
             loc: call.loc,
             way: Way::WithNext,
         };
-        self.leave_place(call.loc);
-        self.ahead.turn = sent;
+        self.report.leave_place(call.loc);
+        self.python.ahead.turn = sent;
         let outcome = self.invoke(site, &arguments.bound);
-        self.ahead.turn = None;
+        self.python.ahead.turn = None;
         match outcome {
             Ok(value) => {
                 self.set_plain(result, value, call.loc)?;
@@ -121,7 +161,7 @@ impl Machine<'_> {
                 Ok(false)
             }
             Err(PluginError::Unknown) => {
-                let unknown = self.heap.new_unknown();
+                let unknown = self.state.heap.new_unknown();
                 self.set_plain(result, unknown, call.loc)?;
                 Ok(true)
             }
@@ -139,7 +179,7 @@ impl Machine<'_> {
         arguments: Arguments,
     ) -> Result<(), Fail> {
         if task.is_some() {
-            self.call_args.insert(task, arguments);
+            self.exec.call_args.insert(task, arguments);
             self.wait_again(task, &dependencies);
             return Ok(());
         }
@@ -148,16 +188,7 @@ impl Machine<'_> {
             Action::Call { seq, .. } => self.add_numbered(action, dependencies, seq)?,
             _ => self.add_task(action, dependencies)?,
         };
-        self.call_args.insert(task, arguments);
-        Ok(())
-    }
-
-    /// Reads all dependencies of a call before anything else is done, so that an unset optional
-    /// among them is the first error. It has no place in the source.
-    pub(in crate::runtime) fn read_all(&self, ready: &Ready) -> Result<(), Fail> {
-        for need in ready.dependencies {
-            self.read(*need, Loc::NONE)?;
-        }
+        self.exec.call_args.insert(task, arguments);
         Ok(())
     }
 
@@ -189,9 +220,9 @@ impl Machine<'_> {
                     "The ** operator can only be applied to dictionaries",
                 ));
             };
-            for at in 0..self.heap.dict(dict).entries.len() {
-                let (key, value) = self.heap.dict(dict).entries[at];
-                let name = self.heap.str(key).to_owned();
+            for at in 0..self.state.heap.dict(dict).entries.len() {
+                let (key, value) = self.state.heap.dict(dict).entries[at];
+                let name = self.state.heap.str(key).to_owned();
                 if named.iter().any(|(known, _)| *known == name) {
                     let message = format!("Keyword argument {name} repeated in function call");
                     return Err(runtime(call.loc, message));
@@ -249,7 +280,7 @@ impl Machine<'_> {
                 }
                 let message = format!(
                     "Value {} for argument {parameter} of plugin {name} has incompatible type. Expected type: {}",
-                    self.heap.repr(value, self),
+                    self.state.heap.repr(value, &self.state),
                     program.type_text(ty)
                 );
                 fail("PluginTypeException", loc, message).cause(*cause)
@@ -268,20 +299,20 @@ impl Machine<'_> {
         let program = self.program;
         let plugin = &program.plugins[site.plugin.index()];
         if self.is_visible_outside(plugin) {
-            if self.has_failed {
+            if self.report.has_failed {
                 let never = runtime(site.loc, "not called after a mistake").following(true);
                 return Err(PluginError::Compile(never));
             }
             self.be_observed().map_err(PluginError::Compile)?;
         }
         if let Some(replaced_by) = &plugin.deprecated
-            && self.deprecated_seen.insert(site.plugin.0)
+            && self.report.deprecated_seen.insert(site.plugin.0)
         {
             let mut message = format!("Plugin '{}' is deprecated.", program.text(plugin.name));
             if let Some(other) = replaced_by {
                 message.push_str(&format!(" It should be replaced by '{other}'."));
             }
-            self.warnings.push(Warning {
+            self.report.warnings.push(Warning {
                 kind: "PluginDeprecationWarning",
                 message,
                 loc: site.loc,
@@ -290,7 +321,7 @@ impl Machine<'_> {
         }
         let value = match &plugin.body {
             Body::Native(native) => {
-                if self.has_objects {
+                if self.python.has_objects {
                     let given = bound.values.iter().flatten().chain(&bound.var_args);
                     for value in given.chain(bound.keywords.iter().map(|(_, value)| value)) {
                         self.learn(*value);
@@ -346,7 +377,7 @@ impl Machine<'_> {
             .map_err(|cause| {
                 let message = format!(
                     "Return value {} of plugin {} has incompatible type. Expected type: {}",
-                    self.heap.to_text(value, self),
+                    self.state.heap.to_text(value, &self.state),
                     program.text(plugin.name),
                     program.type_text(plugin.returns)
                 );
@@ -458,34 +489,5 @@ impl Machine<'_> {
         };
         self.invoke(site, &arguments.bound)
             .map_err(|error| self.plugin_failure(plugin, error, loc, true))
-    }
-
-    /// The value as another type: `int("5")`.
-    pub(in crate::runtime) fn cast(
-        &mut self,
-        ty: TypeId,
-        value: Value,
-        loc: Loc,
-    ) -> Result<Value, Fail> {
-        if matches!(value, Value::Unknown(_)) {
-            return Ok(value);
-        }
-        let target = self.program.types[ty.index()].clone();
-        if let (Value::Reference(_), Type::Bool) = (value, &target) {
-            let text = self.heap.to_text(value, self);
-            return Err(runtime(
-                loc,
-                format!("{text} is an inmanta reference, not a boolean."),
-            ));
-        }
-        if let Some(cast) = self.with_heap(|heap, machine| heap.cast(&target, value, machine)) {
-            return Ok(cast);
-        }
-        let message = format!(
-            "Failed to cast '{}' to {}",
-            self.heap.to_text(value, self),
-            self.program.type_text(ty)
-        );
-        Err(runtime(loc, message))
     }
 }

@@ -41,17 +41,17 @@ impl Machine<'_> {
     pub fn complete_in_tiles(&mut self, tiling: Tiling) -> Option<Result<(), Vec<Fail>>> {
         let mistakes = match self.run(Some(tiling)) {
             Ok(Ran::OutOfOrder) => return None,
-            Err(_) if self.has_tiles => return None,
+            Err(_) if self.tiles.has_tiles => return None,
             Err(first) => self.rest(first),
             Ok(Ran::InOrder) => self.mistakes(),
         };
-        if self.runs_in_tiles && self.was_observed {
+        if self.tiles.runs_in_tiles && self.tiles.was_observed {
             return None;
         }
-        self.runs_in_tiles = false;
+        self.tiles.runs_in_tiles = false;
         match mistakes {
             none if none.is_empty() => Some(Ok(())),
-            _ if self.has_tiles => None,
+            _ if self.tiles.has_tiles => None,
             mistakes => Some(Err(mistakes)),
         }
     }
@@ -63,7 +63,7 @@ impl Machine<'_> {
         self.incomplete_instances(&mut errors);
         self.explain(&mut errors);
         let mut errors: Vec<Fail> = errors.into_iter().map(|(error, _)| error).collect();
-        if errors.is_empty() && self.n_live > 0 {
+        if errors.is_empty() && self.scheduler.has_live_tasks() {
             errors.push(self.stuck());
         }
         errors.sort_by_key(|error| {
@@ -93,7 +93,7 @@ impl Machine<'_> {
             *error = if found || producers.contains_key(&var) {
                 explained
             } else {
-                explained.or_help(if self.program.attribute(self.attr(var)).is_relation() {
+                explained.or_help(if self.program.attribute(self.state.attr(var)).is_relation() {
                     "assign it where the object is created, in an implementation, or from the other side"
                 } else {
                     "assign it where the object is created or in an implementation, or give the attribute a default"
@@ -104,21 +104,17 @@ impl Machine<'_> {
 
     /// Lookups that never found their instance, and relation annotations that failed.
     fn pending_lookups(&mut self, errors: &mut Vec<Unexplained>) {
-        let mut pending: Vec<_> = self
-            .tables
-            .iter_mut()
-            .flat_map(|table| table.waiting.drain().flat_map(|(_, waiting)| waiting))
-            .collect();
+        let mut pending = self.state.take_waiting_lookups();
         pending.sort_by_key(|lookup| (lookup.entity, lookup.order));
         for lookup in pending {
             let message = format!(
                 "No match in index on type {} with key {}",
                 self.program.entity_name(lookup.entity),
-                self.lookup_text(&lookup)
+                self.state.lookup_text(&lookup)
             );
             errors.push((not_found(lookup.loc, message), None));
         }
-        let mut annotations = std::mem::take(&mut self.annotation_errors);
+        let mut annotations = std::mem::take(&mut self.exec.annotation_errors);
         annotations.sort_by_key(|(entity, _)| *entity);
         errors.extend(annotations.into_iter().map(|(_, error)| (error, None)));
     }
@@ -126,26 +122,27 @@ impl Machine<'_> {
     /// Instances that lack an implementation or a value.
     fn incomplete_instances(&mut self, errors: &mut Vec<Unexplained>) {
         // In the order of the arena first: nearly always there is nothing to say.
-        let is_complete = self.instances.iter().all(|instance| {
+        let is_complete = self.state.instances.iter().all(|instance| {
             let start = instance.slots.index();
             let end = start + self.program.entity(instance.entity).slots.len();
             instance.ran != 0
                 && self
+                    .state
                     .vars
                     .range(start..end)
                     .iter()
                     .all(crate::runtime::Var::is_ready)
         });
-        if is_complete && self.wanting.is_empty() {
+        if is_complete && self.exec.wanting.is_empty() {
             return;
         }
-        for entity in 0..self.program.entities.len() {
-            for at in 0..self.by_entity[entity].len() {
+        for entity in (0..self.program.entities.len() as u32).map(EntityId) {
+            for at in 0..self.state.instances_of(entity).len() {
                 if errors.len() > MAX_ERRORS {
                     return;
                 }
-                let id = self.by_entity[entity][at];
-                self.check_instance(EntityId(entity as u32), id, errors);
+                let id = self.state.instances_of(entity)[at];
+                self.check_instance(entity, id, errors);
             }
         }
     }
@@ -153,8 +150,8 @@ impl Machine<'_> {
     /// What one instance lacks. A relation that is complete as it is gets frozen here: it is no
     /// error.
     fn check_instance(&mut self, entity: EntityId, id: InstId, errors: &mut Vec<Unexplained>) {
-        let instance = self.instance(id);
-        let (slots, loc) = (instance.slots, self.last_place(id));
+        let instance = self.state.instance(id);
+        let (slots, loc) = (instance.slots, self.state.last_place(id));
         if instance.ran == 0 {
             let short = self.program.text(self.program.entity(entity).short);
             let error = runtime(
@@ -168,17 +165,17 @@ impl Machine<'_> {
         }
         let attributes = &self.program.entity(entity).slots;
         let start = slots.index();
-        let all = self.vars.range(start..start + attributes.len());
-        if self.wanting.is_empty() && all.iter().all(Var::is_ready) {
+        let all = self.state.vars.range(start..start + attributes.len());
+        if self.exec.wanting.is_empty() && all.iter().all(Var::is_ready) {
             return;
         }
         for (offset, attr) in attributes.iter().enumerate() {
             let var = VarId(slots.0 + offset as u32);
-            let is_ready = self.var(var).is_ready();
-            if is_ready && !self.wanting.contains(&var) {
+            let is_ready = self.state.var(var).is_ready();
+            if is_ready && !self.exec.wanting.contains(&var) {
                 continue;
             }
-            if !is_ready && self.is_delayed(var) && self.can_freeze(var) {
+            if !is_ready && self.state.is_delayed(var) && self.state.can_freeze(var) {
                 if let Err(error) = self.freeze(var) {
                     errors.push((error, None));
                 }
@@ -187,13 +184,15 @@ impl Machine<'_> {
             let attribute = self.program.attribute(*attr);
             let name = self.program.text(attribute.name);
             let place = self.program.sources.exact(attribute.loc);
-            let object = self.describe_instance(id);
+            let object = self.state.describe_instance(id);
             let message = match attribute.kind {
-                AttributeKind::Relation { low, .. } if self.var(var).kind() == VarKind::List => {
+                AttributeKind::Relation { low, .. }
+                    if self.state.var(var).kind() == VarKind::List =>
+                {
                     let n_elements = if is_ready {
                         0
                     } else {
-                        self.elements(var).len()
+                        self.state.elements(var).len()
                     };
                     format!(
                         "The object {object} is not complete: attribute {name} ({place}) requires {low} values but only {n_elements} are set"
@@ -212,14 +211,8 @@ impl Machine<'_> {
     /// The error of a model whose tasks wait for one another: it shows the oldest of them.
     fn stuck(&self) -> Fail {
         let mut places = Vec::new();
-        let mut live: Vec<&crate::runtime::Task> = self
-            .tasks
-            .iter()
-            .filter(|task| !matches!(task.action, Action::Idle | Action::Cancelled))
-            .collect();
-        live.sort_by_key(|task| task.seq);
-        for task in live {
-            let loc = self.action_loc(task.action);
+        for task in self.scheduler.live_tasks() {
+            let loc = self.action_loc(self.scheduler.task(task).action);
             if loc != Loc::NONE {
                 places.push(loc);
             }
@@ -267,9 +260,9 @@ impl Machine<'_> {
             | Action::Item { expr: id, .. } => expr(id),
             Action::Branch { ternary, then, .. } => expr(self.branch(ternary, then)),
             Action::Store { loc, .. } | Action::Implement { loc, .. } => loc,
-            Action::For { run } => self.program.stmts[self.loops[run.index()].stmt.index()].loc,
+            Action::For { run } => self.program.stmts[self.exec.for_loop(run).stmt.index()].loc,
             Action::Iterable { run } | Action::Element { run, .. } | Action::Collect { run } => {
-                self.program.comprehensions[self.runs[run.index()].comprehension.index()].loc
+                self.program.comprehensions[self.exec.comprehension(run).comprehension.index()].loc
             }
             Action::Annotation { which, .. } => self.program.annotations[which as usize].loc,
             Action::PromisedAttr { .. } => Loc::NONE,

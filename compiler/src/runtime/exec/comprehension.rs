@@ -10,11 +10,25 @@ use crate::diagnostics::{Fail, typing};
 use crate::hir::ComprehensionId;
 use crate::runtime::exec::eval::Ready;
 use crate::runtime::{
-    Action, ComprehensionRun, Dependencies, Listener, ListenerId, Machine, RunId, ScopeId, VarId,
-    VarKind,
+    Action, Dependencies, Listener, ListenerId, Machine, RunId, ScopeId, VarId, VarKind,
 };
 use crate::span::Loc;
 use crate::types::Value;
+
+/// A comprehension that may get more elements.
+pub(in crate::runtime) struct ComprehensionRun {
+    pub comprehension: ComprehensionId,
+    scope: ScopeId,
+    pub result: VarId,
+    /// Who gets the results one by one.
+    listener: ListenerId,
+    own_listener: ListenerId,
+    context: VarId,
+    elements: Vec<Value>,
+    results: Vec<VarId>,
+    /// In tiles: the last round that used it.
+    round: u8,
+}
 
 impl Machine<'_> {
     /// Emits a comprehension; the variable is that of its result. With a listener, elements are
@@ -27,14 +41,14 @@ impl Machine<'_> {
         listener: ListenerId,
     ) -> Result<VarId, Fail> {
         let node = &self.program.comprehensions[comprehension.index()];
-        let result = self.temporary();
-        let run = RunId(self.runs.len() as u32);
+        let result = self.state.temporary();
+        let run = RunId(self.exec.runs.len() as u32);
         let own_listener = if listener.is_some() {
-            self.add_listener(Listener::Comprehension(run))
+            self.scheduler.add_listener(Listener::Comprehension(run))
         } else {
             ListenerId::NONE
         };
-        self.runs.push(ComprehensionRun {
+        self.exec.runs.push(ComprehensionRun {
             comprehension,
             scope,
             result,
@@ -43,7 +57,7 @@ impl Machine<'_> {
             context,
             elements: Vec::new(),
             results: Vec::new(),
-            round: self.vars.round(),
+            round: self.state.vars.round(),
         });
         let mut dependencies = Dependencies::new();
         self.dependencies(
@@ -63,26 +77,28 @@ impl Machine<'_> {
         run: RunId,
         item: Value,
     ) -> Result<(), Fail> {
-        self.vars.check(&mut self.runs[run.index()].round);
+        self.state
+            .vars
+            .check(&mut self.exec.runs[run.index()].round);
         let (comprehension, outer, context, listener) = {
-            let run = &self.runs[run.index()];
+            let run = &self.exec.runs[run.index()];
             (run.comprehension, run.scope, run.context, run.listener)
         };
         let node = &self.program.comprehensions[comprehension.index()];
-        self.leave_place(node.loc);
-        let result = self.temporary();
-        self.runs[run.index()].elements.push(item);
-        self.runs[run.index()].results.push(result);
-        let parent = self.scopes[outer.index()];
-        let scope = self.push_scope(
+        self.report.leave_place(node.loc);
+        let result = self.state.temporary();
+        self.exec.runs[run.index()].elements.push(item);
+        self.exec.runs[run.index()].results.push(result);
+        let parent = self.state.scopes[outer.index()];
+        let scope = self.state.push_scope(
             outer,
             1,
             VarKind::ForLoop,
             parent.instance,
             parent.namespace,
         );
-        self.set_maker(scope, item);
-        let variable = self.scopes[scope.index()].base;
+        self.state.set_maker(scope, item);
+        let variable = self.state.scopes[scope.index()].base;
         self.set_plain(variable, item, node.loc)?;
         let value = match item {
             Value::Unknown(_) => node.unknown,
@@ -109,11 +125,14 @@ impl Machine<'_> {
         ready: &mut Ready,
     ) -> Result<(), Fail> {
         let (comprehension, context, listener) = {
-            let run = &self.runs[run.index()];
+            let run = &self.exec.runs[run.index()];
             (run.comprehension, run.context, run.listener)
         };
         let node = &self.program.comprehensions[comprehension.index()];
-        let element = self.var(self.scopes[scope.index()].base).value(&self.heap);
+        let element = self
+            .state
+            .var(self.state.scopes[scope.index()].base)
+            .value(&self.state.heap);
         let value = match element {
             Value::Unknown(_) => node.unknown,
             _ => node.value,
@@ -130,21 +149,23 @@ impl Machine<'_> {
         run: RunId,
         ready: &mut Ready,
     ) -> Result<(), Fail> {
-        self.vars.check(&mut self.runs[run.index()].round);
+        self.state
+            .vars
+            .check(&mut self.exec.runs[run.index()].round);
         let (comprehension, scope, own_listener) = {
-            let run = &self.runs[run.index()];
+            let run = &self.exec.runs[run.index()];
             (run.comprehension, run.scope, run.own_listener)
         };
         let node = &self.program.comprehensions[comprehension.index()];
         let value = self.eval(node.iterable, scope, ready, VarId::NONE, own_listener)?;
         let items = match value {
-            Value::List(list) => self.heap.list(list).to_vec(),
+            Value::List(list) => self.state.heap.list(list).to_vec(),
             // As one Unknown element.
             Value::Unknown(_) => vec![value],
             value => {
                 let kind = match value {
                     Value::Instance(_) => "an entity instance".to_owned(),
-                    value => self.heap.python_type(value).to_owned(),
+                    value => self.state.heap.python_type(value).to_owned(),
                 };
                 let message = format!(
                     "A list comprehension can only be applied to lists and relations, got {kind}"
@@ -153,7 +174,7 @@ impl Machine<'_> {
             }
         };
         // Elements that came one by one are matched in order; the others start here.
-        let delivered = self.runs[run.index()].elements.clone();
+        let delivered = self.exec.runs[run.index()].elements.clone();
         if delivered.is_empty() {
             for item in &items {
                 self.start_element(run, *item)?;
@@ -162,11 +183,15 @@ impl Machine<'_> {
             || delivered
                 .iter()
                 .zip(&items)
-                .any(|(a, b)| !self.heap.equal(*a, *b))
+                .any(|(a, b)| !self.state.heap.equal(*a, *b))
         {
             self.reorder(run, &items)?;
         }
-        let dependencies: Dependencies = self.runs[run.index()].results.iter().copied().collect();
+        let dependencies: Dependencies = self.exec.runs[run.index()]
+            .results
+            .iter()
+            .copied()
+            .collect();
         self.add_task(Action::Collect { run }, dependencies)?;
         Ok(())
     }
@@ -174,42 +199,48 @@ impl Machine<'_> {
     /// Brings the results, which are in order of delivery, into that of the list. Elements that
     /// were never delivered start now.
     fn reorder(&mut self, run: RunId, items: &[Value]) -> Result<(), Fail> {
-        let mut used = vec![false; self.runs[run.index()].elements.len()];
+        let mut used = vec![false; self.exec.runs[run.index()].elements.len()];
         let mut order = Vec::with_capacity(items.len());
         for item in items {
             let found = (0..used.len()).find(|at| {
-                !used[*at] && self.heap.equal(self.runs[run.index()].elements[*at], *item)
+                !used[*at]
+                    && self
+                        .state
+                        .heap
+                        .equal(self.exec.runs[run.index()].elements[*at], *item)
             });
             match found {
                 Some(at) => {
                     used[at] = true;
-                    order.push(self.runs[run.index()].results[at]);
+                    order.push(self.exec.runs[run.index()].results[at]);
                 }
                 None => {
                     self.start_element(run, *item)?;
-                    order.extend(self.runs[run.index()].results.last().copied());
+                    order.extend(self.exec.runs[run.index()].results.last().copied());
                 }
             }
         }
-        self.runs[run.index()].results = order;
+        self.exec.runs[run.index()].results = order;
         Ok(())
     }
 
     /// All results are there: lists among them are flattened, and what the guard dropped is left
     /// out.
     pub(in crate::runtime) fn run_collect(&mut self, run: RunId) -> Result<(), Fail> {
-        self.vars.check(&mut self.runs[run.index()].round);
-        let results = std::mem::take(&mut self.runs[run.index()].results);
-        self.runs[run.index()].elements = Vec::new();
+        self.state
+            .vars
+            .check(&mut self.exec.runs[run.index()].round);
+        let results = std::mem::take(&mut self.exec.runs[run.index()].results);
+        self.exec.runs[run.index()].elements = Vec::new();
         let mut values = Vec::with_capacity(results.len());
         for result in &results {
-            match self.var(*result).value(&self.heap) {
+            match self.state.var(*result).value(&self.state.heap) {
                 Value::Skip => {}
-                value => self.heap.flatten_into(value, &mut values),
+                value => self.state.heap.flatten_into(value, &mut values),
             }
         }
-        let list = self.heap.new_list(&values);
-        let result = self.runs[run.index()].result;
+        let list = self.state.heap.new_list(&values);
+        let result = self.exec.runs[run.index()].result;
         self.set_plain(result, list, Loc::NONE)
     }
 }

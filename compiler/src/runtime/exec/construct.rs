@@ -18,12 +18,49 @@ use crate::intern::Symbol;
 use crate::runtime::exec::eval::Ready;
 use crate::runtime::exec::reads::n_reads;
 use crate::runtime::state::lookup::{Key, KeyValues};
-use crate::runtime::{Action, InstId, Instance, Machine, ScopeId, Step, Var, VarId, VarKind};
+use crate::runtime::{Action, InstId, Machine, ModelState, ScopeId, Step, VarId, VarKind};
 use crate::span::Loc;
 use crate::types::{EntityId, Value};
 
 /// Slot and value of what is known before the instance exists.
 type Direct = SmallVec<[(u32, Value); 6]>;
+
+impl ModelState<'_> {
+    /// An error if the instance that an index finds is of another entity, or another one than the
+    /// index before has found.
+    fn check_hit(
+        &self,
+        hit: InstId,
+        found: Option<InstId>,
+        entity: EntityId,
+        loc: Loc,
+    ) -> Result<(), Fail> {
+        let instance = self.instance(hit);
+        if instance.entity != entity {
+            return Err(duplicate(
+                loc,
+                instance.loc,
+                "Type found in index is not an exact match",
+            ));
+        }
+        match found {
+            Some(other) if other != hit => Err(fail(
+                "IndexCollisionException",
+                loc,
+                "Inconsistent indexes detected!\n",
+            )
+            .note(
+                format!("one index finds {}", self.describe_instance(other)),
+                self.instance(other).loc,
+            )
+            .note(
+                format!("another finds {}", self.describe_instance(hit)),
+                instance.loc,
+            )),
+            _ => Ok(()),
+        }
+    }
+}
 
 impl Machine<'_> {
     /// Runs a constructor: the instance that it makes or finds. `context` is the slot of a relation
@@ -76,34 +113,37 @@ impl Machine<'_> {
                     .find(|(at, _)| at == slot)
                     .map(|(_, value)| *value);
                 let value = value.expect("what an index misses was looked for");
-                values.push(self.as_key(value, entity.slots[*slot as usize], Loc::NONE)?);
+                values.push(
+                    self.state
+                        .as_key(value, entity.slots[*slot as usize], Loc::NONE)?,
+                );
             }
             self.refuse_references(&index.names, &values, loc)?;
-            let key = self.key(values, loc)?;
-            if let Some(hit) = self.find_key(index.table, &key) {
-                self.check_hit(hit, found, construct.entity, loc)?;
+            let key = self.state.key(values, loc)?;
+            if let Some(hit) = self.state.find_key(index.table, &key) {
+                self.state.check_hit(hit, found, construct.entity, loc)?;
                 found = Some(hit);
             }
             keys.push(key);
         }
         let instance = match found {
             Some(instance) => {
-                if self.vars.is_in_tiles() && instance < self.first_of_tile {
+                if self.state.vars.is_in_tiles() && instance < self.tiles.first_of_tile {
                     // What is known of it besides its variables has no round.
-                    self.vars.mark_out_of_order();
+                    self.state.vars.mark_out_of_order();
                 }
-                self.again.entry(instance).or_default().push(loc);
+                self.state.constructed_again(instance, loc);
                 for (slot, value) in &direct {
-                    let var = VarId(self.instance(instance).slots.0 + slot);
+                    let var = VarId(self.state.instance(instance).slots.0 + slot);
                     self.set_direct(var, *value, loc)?;
                 }
                 instance
             }
             None => {
-                let parent = self.scopes[scope.index()].maker;
+                let parent = self.state.scopes[scope.index()].maker;
                 let instance = self.create(construct.entity, loc, parent)?;
                 for (slot, value) in &direct {
-                    let var = VarId(self.instance(instance).slots.0 + slot);
+                    let var = VarId(self.state.instance(instance).slots.0 + slot);
                     self.set_direct(var, *value, loc)?;
                 }
                 for (index, key) in entity.indexes.iter().zip(keys) {
@@ -112,7 +152,7 @@ impl Machine<'_> {
                 instance
             }
         };
-        let slots = self.instance(instance).slots.0;
+        let slots = self.state.instance(instance).slots.0;
         for (at, argument) in construct.indirect.iter().enumerate() {
             match u16::try_from(at) {
                 Ok(at) if argument.constant && construct.spreads.is_empty() => {
@@ -134,15 +174,15 @@ impl Machine<'_> {
         loc: Loc,
     ) -> Result<(), Fail> {
         let program = self.program;
-        let entity = program.entity(self.instance(instance).entity);
+        let entity = program.entity(self.state.instance(instance).entity);
         let mut condition_scope = ScopeId::NONE;
         for (at, entry) in entity.entries.iter().enumerate() {
             let implement = &program.implements[entry.index()];
             if let Some(condition) = implement.condition {
                 if !condition_scope.is_some()
-                    || self.scopes[condition_scope.index()].namespace != implement.namespace
+                    || self.state.scopes[condition_scope.index()].namespace != implement.namespace
                 {
-                    condition_scope = self.push_scope(
+                    condition_scope = self.state.push_scope(
                         ScopeId::NONE,
                         0,
                         VarKind::Plain,
@@ -185,20 +225,20 @@ impl Machine<'_> {
     /// Queues the assignment of a constant, joined to the one before if that is of the same
     /// constructor run.
     fn queue_constant(&mut self, id: ConstructId, at: u16, owner: InstId) {
-        self.numbers.next(self.vars.round());
+        self.scheduler.numbers.next(self.state.vars.round());
         if let Some(Step::Constants {
             construct,
             to,
             instance,
             ..
-        }) = self.ready.last_mut()
+        }) = self.scheduler.ready.last_mut()
             && (*construct, *instance) == (id, owner)
             && *to <= at
         {
             *to = at + 1;
             return;
         }
-        self.ready.push(Step::Constants {
+        self.scheduler.ready.push(Step::Constants {
             construct: id,
             from: at,
             to: at + 1,
@@ -209,17 +249,17 @@ impl Machine<'_> {
     /// Queues an `implement` entry without a condition, joined to the one before if that is of the
     /// same instance.
     fn queue_implement(&mut self, owner: InstId, at: u16, place: Loc) {
-        self.numbers.next(self.vars.round());
+        self.scheduler.numbers.next(self.state.vars.round());
         if let Some(Step::Implement {
             instance, to, loc, ..
-        }) = self.ready.last_mut()
+        }) = self.scheduler.ready.last_mut()
             && (*instance, *loc) == (owner, place)
             && *to <= at
         {
             *to = at + 1;
             return;
         }
-        self.ready.push(Step::Implement {
+        self.scheduler.ready.push(Step::Implement {
             instance: owner,
             from: at,
             to: at + 1,
@@ -237,16 +277,16 @@ impl Machine<'_> {
     ) -> Result<(), Fail> {
         let program = self.program;
         let construct = &program.constructs[construct.index()];
-        let slots = self.instance(instance).slots.0;
+        let slots = self.state.instance(instance).slots.0;
         let attrs = &program.entity(construct.entity).slots;
         let range = usize::from(range.start)..usize::from(range.end);
         for argument in construct.indirect[range].iter().filter(|it| it.constant) {
             let id = VarId(slots + argument.slot);
             let attr = attrs[argument.slot as usize];
-            let (checked, var) = self.checked[argument.value.index()];
-            let is_fresh = self.known(id).is_fresh_slot();
+            let (checked, var) = self.exec.checked[argument.value.index()];
+            let is_fresh = self.state.known(id).is_fresh_slot();
             if is_fresh && checked == attr {
-                self.vars[id.index()] = var.placed(construct.loc);
+                self.state.vars[id.index()] = var.placed(construct.loc);
                 continue;
             }
             let ExprKind::Const(value) = program.expr(argument.value).kind else {
@@ -254,7 +294,7 @@ impl Machine<'_> {
             };
             self.set_slot(id, value, construct.loc)?;
             if is_fresh {
-                self.checked[argument.value.index()] = (attr, *self.known(id));
+                self.exec.checked[argument.value.index()] = (attr, *self.state.known(id));
             }
         }
         Ok(())
@@ -268,10 +308,10 @@ impl Machine<'_> {
         loc: Loc,
         parent: InstId,
     ) -> Result<InstId, Fail> {
-        self.leave_place(loc);
+        self.report.leave_place(loc);
         self.check_limits(loc)?;
         let depth = if parent.is_some() {
-            self.instance(parent).depth + 1
+            self.state.instance(parent).depth + 1
         } else {
             0
         };
@@ -279,33 +319,18 @@ impl Machine<'_> {
         if depth > limit {
             let message = format!(
                 "implementations and loops construct one another in a chain of more than {limit} instances: {}",
-                self.construct_chain()
+                self.state.construct_chain()
             );
             return Err(runtime(loc, message).help(
                 "an implementation that constructs its own entity needs a condition that ends it, and a loop over a list that it adds to, too",
             ));
         }
-        let id = InstId(self.instances.len() as u32);
-        let mut this = Var::new(VarKind::Plain, false);
-        this.set(Value::Instance(id), loc, &mut self.heap);
-        self.vars.push(this);
-        let slots = VarId(self.vars.len() as u32);
-        while self.owners.len() * crate::runtime::OWNER_BLOCK <= slots.index() {
-            self.owners.push(InstId(id.0.saturating_sub(1)));
-        }
-        self.instances.push(Instance {
-            entity,
-            slots,
-            loc,
-            ran: 0,
-            parent,
-            depth,
-        });
-        self.by_entity[entity.index()].push(id);
-        let layout = &self.layouts[entity.index()];
-        self.vars.extend(&layout.slots);
+        let layout = &self.exec.layouts[entity.index()];
+        let (id, slots) = self
+            .state
+            .add_instance(entity, loc, (parent, depth), &layout.slots);
         for at in 0..layout.complete.len() {
-            let slot = self.layouts[entity.index()].complete[at];
+            let slot = self.exec.layouts[entity.index()].complete[at];
             self.push_waiting(VarId(slots.0 + slot));
         }
         Ok(id)
@@ -329,9 +354,9 @@ impl Machine<'_> {
                     "The ** operator can only be applied to dictionaries",
                 ));
             };
-            for at in 0..self.heap.dict(dict).entries.len() {
-                let (key, value) = self.heap.dict(dict).entries[at];
-                let name = self.heap.str(key);
+            for at in 0..self.state.heap.dict(dict).entries.len() {
+                let (key, value) = self.state.heap.dict(dict).entries[at];
+                let name = self.state.heap.str(key);
                 let slot = program
                     .names
                     .find(name)
@@ -372,7 +397,7 @@ impl Machine<'_> {
         let program = self.program;
         let construct = &program.constructs[id.index()];
         let entity = program.entity(construct.entity);
-        let attr = self.attr(context);
+        let attr = self.state.attr(context);
         let AttributeKind::Relation { inverse, .. } = program.attribute(attr).kind else {
             let message = format!(
                 "Attempting to assign constructor of type {} to attribute that is not a relation attribute: {}",
@@ -390,7 +415,7 @@ impl Machine<'_> {
             && let Some(slot) = entity.slot_of.get(&attribute.name)
             && late.iter().all(|(at, _)| at != slot)
         {
-            late.insert(0, (*slot, Value::Instance(self.owner(context))));
+            late.insert(0, (*slot, Value::Instance(self.state.owner(context))));
         }
         Ok(())
     }
@@ -419,40 +444,5 @@ impl Machine<'_> {
             &missing,
             construct.loc,
         ))
-    }
-
-    /// An error if the instance that an index finds is of another entity, or another one than the
-    /// index before has found.
-    fn check_hit(
-        &self,
-        hit: InstId,
-        found: Option<InstId>,
-        entity: EntityId,
-        loc: Loc,
-    ) -> Result<(), Fail> {
-        let instance = self.instance(hit);
-        if instance.entity != entity {
-            return Err(duplicate(
-                loc,
-                instance.loc,
-                "Type found in index is not an exact match",
-            ));
-        }
-        match found {
-            Some(other) if other != hit => Err(fail(
-                "IndexCollisionException",
-                loc,
-                "Inconsistent indexes detected!\n",
-            )
-            .note(
-                format!("one index finds {}", self.describe_instance(other)),
-                self.instance(other).loc,
-            )
-            .note(
-                format!("another finds {}", self.describe_instance(hit)),
-                instance.loc,
-            )),
-            _ => Ok(()),
-        }
     }
 }

@@ -1,14 +1,22 @@
 //! What `for`, `if` and `implement` start. Source: docs/reference/language.md § 8.9.
 //!
 //! Each of them makes a scope for its block and emits the statements of the block in it. Promises
-//! of an `if` or `for` are kept right before (`state/promises.rs`).
+//! of an `if` or `for` are kept right before (`exec/promises.rs`).
 
 use crate::diagnostics::{Fail, typing};
 use crate::hir::{ExprKind, ImplementationId, StmtId, StmtKind};
 use crate::runtime::exec::eval::Ready;
-use crate::runtime::{InstId, LoopId, Machine, PromiseGroupId, ScopeId, VarId};
+use crate::runtime::{InstId, ListenerId, LoopId, Machine, PromiseGroupId, ScopeId, VarId};
 use crate::span::Loc;
 use crate::types::Value;
+
+/// A `for` that may get more elements.
+pub(in crate::runtime) struct ForLoop {
+    pub stmt: StmtId,
+    pub scope: ScopeId,
+    pub group: PromiseGroupId,
+    pub listener: ListenerId,
+}
 
 impl Machine<'_> {
     /// Starts the body of a `for` for one element, which may be long before the list is complete.
@@ -18,17 +26,19 @@ impl Machine<'_> {
             return Ok(());
         }
         let (stmt, outer) = {
-            let run = &self.loops[run.index()];
+            let run = &self.exec.loops[run.index()];
             (run.stmt, run.scope)
         };
         let node = &self.program.stmts[stmt.index()];
         let StmtKind::For { body, .. } = node.kind else {
             return Ok(());
         };
-        let parent = self.scopes[outer.index()];
-        let scope = self.add_scope(outer, body, parent.instance, parent.namespace);
-        self.set_maker(scope, item);
-        let variable = self.scopes[scope.index()].base;
+        let parent = self.state.scopes[outer.index()];
+        let scope = self
+            .state
+            .add_scope(outer, body, parent.instance, parent.namespace);
+        self.state.set_maker(scope, item);
+        let variable = self.state.scopes[scope.index()].base;
         self.set_plain(variable, item, node.loc)?;
         self.emit_block(body, scope)
     }
@@ -40,7 +50,7 @@ impl Machine<'_> {
         ready: &mut Ready,
     ) -> Result<(), Fail> {
         let (stmt, scope, group, listener) = {
-            let run = &self.loops[run.index()];
+            let run = &self.exec.loops[run.index()];
             (run.stmt, run.scope, run.group, run.listener)
         };
         let node = &self.program.stmts[stmt.index()];
@@ -49,7 +59,7 @@ impl Machine<'_> {
         };
         self.release(group);
         let not_a_list = |machine: &Self, value: Value| {
-            let text = machine.heap.to_text(value, machine);
+            let text = machine.state.heap.to_text(value, &machine.state);
             let hint = match machine.program.expr(iterable).kind {
                 ExprKind::Const(_) => format!("'{text}' is not a list."),
                 _ => format!("'{}' resolves to '{text}'.", machine.expr_name(iterable)),
@@ -95,7 +105,7 @@ impl Machine<'_> {
             Value::Bool(false) => otherwise,
             Value::Unknown(_) => return Ok(()),
             value => {
-                let text = self.heap.to_text(value, self);
+                let text = self.state.heap.to_text(value, &self.state);
                 let message = format!(
                     "Invalid value `{text}`: the condition for an if statement can only be a boolean expression"
                 );
@@ -107,8 +117,10 @@ impl Machine<'_> {
         if self.program.blocks[block.index()].stmts.is_empty() {
             return Ok(());
         }
-        let parent = self.scopes[scope.index()];
-        let scope = self.add_scope(scope, block, parent.instance, parent.namespace);
+        let parent = self.state.scopes[scope.index()];
+        let scope = self
+            .state
+            .add_scope(scope, block, parent.instance, parent.namespace);
         self.emit_block(block, scope)
     }
 
@@ -121,20 +133,20 @@ impl Machine<'_> {
         implementation: ImplementationId,
         loc: Loc,
     ) -> Result<(), Fail> {
-        let entity = self.instance(instance).entity;
-        let at = self.layouts[entity.index()]
+        let entity = self.state.instance(instance).entity;
+        let at = self.exec.layouts[entity.index()]
             .implementations
             .iter()
             .position(|id| *id == implementation)
             .unwrap_or(0);
         let first = if at < 63 {
-            let ran = &mut self.instances[instance.index()].ran;
+            let ran = &mut self.state.instances[instance.index()].ran;
             let first = *ran & (1 << at) == 0;
             *ran |= 1 << at;
             first
         } else {
-            self.instances[instance.index()].ran |= 1 << 63;
-            self.many_ran.insert((instance, at as u32))
+            self.state.instances[instance.index()].ran |= 1 << 63;
+            self.exec.many_ran.insert((instance, at as u32))
         };
         if !first {
             return Ok(());
@@ -147,7 +159,7 @@ impl Machine<'_> {
             return Ok(());
         }
         self.check_limits(loc)?;
-        let scope = self.add_scope(
+        let scope = self.state.add_scope(
             ScopeId::NONE,
             definition.block,
             instance,

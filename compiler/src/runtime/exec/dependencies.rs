@@ -15,12 +15,12 @@ use crate::diagnostics::{Fail, not_found};
 use crate::hir::{ExprId, ExprKind, FormatPart, Ref};
 use crate::intern::Symbol;
 use crate::runtime::{
-    Action, Dependencies, Listener, ListenerId, Machine, ScopeId, VarId, VarKind,
+    Action, Dependencies, Listener, ListenerId, Machine, ModelState, ScopeId, VarId, VarKind,
 };
 use crate::span::Loc;
 use crate::types::Value;
 
-impl Machine<'_> {
+impl ModelState<'_> {
     /// The variable that a name stands for in a scope; an error with a similar name if there is
     /// none.
     pub(in crate::runtime) fn resolve(
@@ -76,6 +76,27 @@ impl Machine<'_> {
         }
     }
 
+    /// The answer of `is defined` for the value of a complete variable.
+    pub(in crate::runtime) fn is_defined(&mut self, value: Value) -> Value {
+        match value {
+            Value::Null => Value::Bool(false),
+            Value::Unknown(_) => self.heap.new_unknown(),
+            Value::List(list) => {
+                let items = self.heap.list(list);
+                if items.is_empty() {
+                    Value::Bool(false)
+                } else if items.iter().all(|item| matches!(item, Value::Unknown(_))) {
+                    self.heap.new_unknown()
+                } else {
+                    Value::Bool(true)
+                }
+            }
+            _ => Value::Bool(true),
+        }
+    }
+}
+
+impl Machine<'_> {
     /// Appends what an expression depends on to `out`. A name that is not found has the place of
     /// the innermost expression around it that is made of others, else of the statement.
     pub(in crate::runtime) fn dependencies(
@@ -121,34 +142,19 @@ impl Machine<'_> {
             ExprKind::Const(_) => {}
             // It is about `self`, as the condition of a typedef is.
             ExprKind::Regex(_) => {
-                if !self.scopes[scope.index()].instance.is_some() {
+                if !self.state.scopes[scope.index()].instance.is_some() {
                     return Err(not_found(node.loc, "variable self not found"));
                 }
             }
             ExprKind::Var(name) => {
-                let var = self.resolve(scope, *name, node.loc)?;
+                let var = self.state.resolve(scope, *name, node.loc)?;
                 if listener.is_some() {
                     self.listen(var, listener)?;
                 }
                 out.push(var);
             }
             ExprKind::Attr(object, _) => {
-                let proxy = self.recycled(VarKind::Proxy);
-                let action = Action::Attr { expr, scope, proxy };
-                let requeue_count = self.requeue_count(*object, scope);
-                let mut dependencies = Dependencies::new();
-                if requeue_count.is_none() {
-                    self.plain_dependencies(*object, scope, &mut dependencies)?;
-                }
-                if listener.is_some() {
-                    self.listen(proxy, listener)?;
-                }
-                match requeue_count {
-                    Some(requeue_count) => self.add_direct(action, requeue_count),
-                    None => {
-                        self.add_task(action, dependencies)?;
-                    }
-                }
+                let proxy = self.attribute_proxy(expr, *object, scope, listener)?;
                 out.push(proxy);
             }
             ExprKind::Binary(_, left, right) | ExprKind::Lookup(left, right) => {
@@ -157,7 +163,7 @@ impl Machine<'_> {
             }
             ExprKind::Not(operand) => self.plain_dependencies(*operand, scope, out)?,
             ExprKind::And(left, _) | ExprKind::Or(left, _) => {
-                let result = self.temporary();
+                let result = self.state.temporary();
                 self.act_on(
                     *left,
                     scope,
@@ -170,7 +176,7 @@ impl Machine<'_> {
                 out.push(result);
             }
             ExprKind::Ternary(condition, ..) => {
-                let result = self.temporary();
+                let result = self.state.temporary();
                 self.act_on(
                     *condition,
                     scope,
@@ -186,7 +192,8 @@ impl Machine<'_> {
             }
             ExprKind::Defined(operand) => {
                 // Not a temporary: the task may outlive the one that reads the answer.
-                let result = self.recycled(VarKind::Plain);
+                // Not a temporary: the unit may outlive the one that reads the answer.
+                let result = self.state.recycled(VarKind::Plain);
                 self.defined(expr, *operand, scope, result)?;
                 out.push(result);
             }
@@ -216,29 +223,21 @@ impl Machine<'_> {
             }
             ExprKind::Call(id) | ExprKind::Cast(id) => {
                 let call = &program.calls[id.index()];
-                let result = self.temporary();
+                let result = self.state.temporary();
                 let named = call.named.iter().map(|(_, value)| value);
                 let all = call.positional.iter().chain(named).chain(&call.spreads);
                 let action = Action::Call {
                     expr,
                     scope,
                     result,
-                    seq: self.numbers.peek(self.vars.round()),
+                    seq: self.scheduler.numbers.peek(self.state.vars.round()),
                 };
-                if let Some(requeue_count) = self.requeue_count_of(all.clone(), scope) {
-                    self.add_direct(action, requeue_count);
-                } else {
-                    let mut dependencies = Dependencies::new();
-                    for value in all {
-                        self.plain_dependencies(*value, scope, &mut dependencies)?;
-                    }
-                    self.add_task(action, dependencies)?;
-                }
+                self.act_on_all(all, scope, action)?;
                 out.push(result);
             }
             ExprKind::Query(id) => {
                 let query = &program.queries[id.index()];
-                let result = self.temporary();
+                let result = self.state.temporary();
                 let object = match &query.kind {
                     crate::hir::QueryKind::Relation(object, _) => Some(object),
                     crate::hir::QueryKind::Entity(_) => None,
@@ -250,15 +249,7 @@ impl Machine<'_> {
                     scope,
                     result,
                 };
-                if let Some(requeue_count) = self.requeue_count_of(all.clone(), scope) {
-                    self.add_direct(action, requeue_count);
-                } else {
-                    let mut dependencies = Dependencies::new();
-                    for value in all {
-                        self.plain_dependencies(*value, scope, &mut dependencies)?;
-                    }
-                    self.add_task(action, dependencies)?;
-                }
+                self.act_on_all(all, scope, action)?;
                 out.push(result);
             }
             ExprKind::Comprehension(id) => {
@@ -266,6 +257,52 @@ impl Machine<'_> {
                 out.push(result);
             }
         }
+        Ok(())
+    }
+
+    /// The variable that stands for `object.attribute` until the object is known, and what makes it known.
+    fn attribute_proxy(
+        &mut self,
+        expr: ExprId,
+        object: ExprId,
+        scope: ScopeId,
+        listener: ListenerId,
+    ) -> Result<VarId, Fail> {
+        let proxy = self.state.recycled(VarKind::Proxy);
+        let action = Action::Attr { expr, scope, proxy };
+        let requeue_count = self.requeue_count(object, scope);
+        let mut dependencies = Dependencies::new();
+        if requeue_count.is_none() {
+            self.plain_dependencies(object, scope, &mut dependencies)?;
+        }
+        if listener.is_some() {
+            self.listen(proxy, listener)?;
+        }
+        match requeue_count {
+            Some(requeue_count) => self.add_direct(action, requeue_count),
+            None => {
+                self.add_task(action, dependencies)?;
+            }
+        }
+        Ok(proxy)
+    }
+
+    /// Runs an action as soon as all these have their values.
+    fn act_on_all<'e>(
+        &mut self,
+        all: impl Iterator<Item = &'e ExprId> + Clone,
+        scope: ScopeId,
+        action: Action,
+    ) -> Result<(), Fail> {
+        if let Some(requeue_count) = self.requeue_count_of(all.clone(), scope) {
+            self.add_direct(action, requeue_count);
+            return Ok(());
+        }
+        let mut dependencies = Dependencies::new();
+        for value in all {
+            self.plain_dependencies(*value, scope, &mut dependencies)?;
+        }
+        self.add_task(action, dependencies)?;
         Ok(())
     }
 
@@ -311,10 +348,10 @@ impl Machine<'_> {
         context: VarId,
         listener: ListenerId,
     ) -> Result<VarId, Fail> {
-        let literal = self.add_var(VarKind::Literal);
+        let literal = self.state.add_var(VarKind::Literal);
         self.listen(literal, listener)?;
-        let own = self.add_listener(Listener::Literal(literal));
-        self.delayed_mut(literal).items = items.len() as u32;
+        let own = self.scheduler.add_listener(Listener::Literal(literal));
+        self.state.delayed_mut(literal).items = items.len() as u32;
         for item in items {
             let mut dependencies = Dependencies::new();
             self.dependencies(*item, scope, context, own, &mut dependencies)?;
@@ -356,7 +393,9 @@ impl Machine<'_> {
                 },
             ),
             ExprKind::Var(name) => {
-                let var = self.resolve(scope, *name, program.expr(operand).loc)?;
+                let var = self
+                    .state
+                    .resolve(scope, *name, program.expr(operand).loc)?;
                 self.defined_on(var, result)
             }
             _ => {
@@ -373,19 +412,19 @@ impl Machine<'_> {
     /// arrives or the variable is complete. The listener has to know the task that it will make
     /// superfluous, which is created after it; so the task's number is foreseen.
     pub(in crate::runtime) fn defined_on(&mut self, var: VarId, result: VarId) -> Result<(), Fail> {
-        let var = self.target(var);
-        if self.is_ready(var) {
-            let answer = self.is_defined(self.var(var).value(&self.heap));
+        let var = self.state.target(var);
+        if self.state.is_ready(var) {
+            let answer = self
+                .state
+                .is_defined(self.state.var(var).value(&self.state.heap));
             return self.set_plain(result, answer, Loc::NONE);
         }
-        let is_list = matches!(self.var(var).kind(), VarKind::List | VarKind::Literal);
-        let next = self
-            .free_tasks
-            .last()
-            .copied()
-            .unwrap_or(crate::runtime::TaskId(self.tasks.len() as u32));
+        let is_list = matches!(self.state.var(var).kind(), VarKind::List | VarKind::Literal);
+        let next = self.scheduler.next_task();
         if is_list {
-            let listener = self.add_listener(Listener::Defined { task: next, result });
+            let listener = self
+                .scheduler
+                .add_listener(Listener::Defined { task: next, result });
             self.listen(var, listener)?;
         }
         let mut dependencies = Dependencies::new();
@@ -393,24 +432,5 @@ impl Machine<'_> {
         let task = self.add_task(Action::Defined { result }, dependencies)?;
         debug_assert!(task == next);
         Ok(())
-    }
-
-    /// The answer of `is defined` for the value of a complete variable.
-    pub(in crate::runtime) fn is_defined(&mut self, value: Value) -> Value {
-        match value {
-            Value::Null => Value::Bool(false),
-            Value::Unknown(_) => self.heap.new_unknown(),
-            Value::List(list) => {
-                let items = self.heap.list(list);
-                if items.is_empty() {
-                    Value::Bool(false)
-                } else if items.iter().all(|item| matches!(item, Value::Unknown(_))) {
-                    self.heap.new_unknown()
-                } else {
-                    Value::Bool(true)
-                }
-            }
-            _ => Value::Bool(true),
-        }
     }
 }

@@ -12,7 +12,7 @@
 
 use crate::diagnostics::{Fail, closest, fail, runtime, typing};
 use crate::hir::{ExprId, ExprKind, FormatPart};
-use crate::runtime::{Dependencies, ListenerId, Machine, ScopeId, VarId, VarKind};
+use crate::runtime::{Dependencies, ListenerId, Machine, ModelState, ScopeId, VarId, VarKind};
 use crate::span::Loc;
 use crate::syntax::ast::Operator;
 use crate::types::{StrId, Value, format};
@@ -78,7 +78,7 @@ impl<'n> Ready<'n> {
 /// One list has no more elements; all lists together may have some ten times as many.
 const MAX_LIST: usize = 16_000_000;
 
-impl Machine<'_> {
+impl ModelState<'_> {
     /// The value of a variable that is ready; an error if it is an optional relation without one.
     pub(in crate::runtime) fn read(&self, id: VarId, loc: Loc) -> Result<Value, Fail> {
         let var = self.known(self.known_target(id));
@@ -105,121 +105,6 @@ impl Machine<'_> {
             error
         } else {
             error.note("it is read here", loc)
-        }
-    }
-
-    /// The value of an expression. `context` is the slot that it is assigned to, if any; `listener`
-    /// gets the elements one by one, of what did not stream them while it waited.
-    pub(in crate::runtime) fn eval(
-        &mut self,
-        expr: ExprId,
-        scope: ScopeId,
-        ready: &mut Ready,
-        context: VarId,
-        listener: ListenerId,
-    ) -> Result<Value, Fail> {
-        let program = self.program;
-        let node = program.expr(expr);
-        match &node.kind {
-            ExprKind::Var(_) | ExprKind::Attr(..) => {
-                let id = if ready.direct {
-                    self.variable_of(expr, scope)?
-                } else {
-                    ready.next()
-                };
-                let value = self.read(id, node.loc)?;
-                if listener.is_some() {
-                    let kind = self.known(self.known_target(id)).kind();
-                    if !matches!(kind, VarKind::List | VarKind::Literal | VarKind::ForLoop) {
-                        self.deliver_all(listener, value)?;
-                    }
-                }
-                Ok(value)
-            }
-            ExprKind::Ternary(..) | ExprKind::Comprehension(_) => self.read(ready.next(), node.loc),
-            ExprKind::List(_) if listener.is_some() => self.read(ready.next(), node.loc),
-            _ => {
-                let value = self.eval_whole(expr, scope, ready, context)?;
-                if listener.is_some() {
-                    self.deliver_all(listener, value)?;
-                }
-                Ok(value)
-            }
-        }
-    }
-
-    /// The value of an expression that is not assigned to a relation and has no listener.
-    pub(in crate::runtime) fn eval_plain(
-        &mut self,
-        expr: ExprId,
-        scope: ScopeId,
-        ready: &mut Ready,
-    ) -> Result<Value, Fail> {
-        self.eval(expr, scope, ready, VarId::NONE, ListenerId::NONE)
-    }
-
-    /// The value of an expression that does not stream: its parts are evaluated, and combined.
-    fn eval_whole(
-        &mut self,
-        expr: ExprId,
-        scope: ScopeId,
-        ready: &mut Ready,
-        context: VarId,
-    ) -> Result<Value, Fail> {
-        let program = self.program;
-        let node = program.expr(expr);
-        match &node.kind {
-            ExprKind::Const(value) => Ok(*value),
-            ExprKind::Binary(operator, left, right) => {
-                let left = self.eval_plain(*left, scope, ready)?;
-                let right = self.eval_plain(*right, scope, ready)?;
-                self.binary(*operator, left, right, node.loc)
-            }
-            ExprKind::Not(operand) => {
-                let value = self.eval_plain(*operand, scope, ready)?;
-                self.negate(value, node.loc)
-            }
-            ExprKind::And(..)
-            | ExprKind::Or(..)
-            | ExprKind::Defined(_)
-            | ExprKind::Call(_)
-            | ExprKind::Cast(_)
-            | ExprKind::Query(_) => self.read(ready.next(), node.loc),
-            ExprKind::List(items) => {
-                let mut values = Vec::with_capacity(items.len());
-                for item in items {
-                    let value = self.eval(*item, scope, ready, context, ListenerId::NONE)?;
-                    self.heap.flatten_into(value, &mut values);
-                    if values.len() > MAX_LIST {
-                        let message =
-                            format!("the list is too long: more than {MAX_LIST} elements");
-                        return Err(runtime(node.loc, message));
-                    }
-                }
-                Ok(self.heap.new_list(&values))
-            }
-            ExprKind::Dict(entries) => {
-                let mut values: Vec<(StrId, Value)> = Vec::with_capacity(entries.len());
-                for (key, value) in entries {
-                    values.push((*key, self.eval_plain(*value, scope, ready)?));
-                }
-                Ok(self.heap.new_dict(values))
-            }
-            ExprKind::Lookup(dict, key) => {
-                let dict = self.eval_plain(*dict, scope, ready)?;
-                let key = self.eval_plain(*key, scope, ready)?;
-                self.lookup(dict, key, node.loc)
-            }
-            ExprKind::Format(parts) => self.format(parts, scope, ready, node.loc),
-            ExprKind::Construct(id) => self.construct(*id, scope, ready, context),
-            ExprKind::Regex(_) => Err(typing(
-                node.loc,
-                "a regular expression can only be matched with strings, `self` is an instance",
-            )),
-            ExprKind::Var(_)
-            | ExprKind::Attr(..)
-            | ExprKind::Ternary(..)
-            | ExprKind::Comprehension(_) => self.eval_plain(expr, scope, ready),
         }
     }
 
@@ -300,6 +185,125 @@ impl Machine<'_> {
         let similar = closest(key, options);
         Err(fail("KeyException", loc, message).did_you_mean(similar))
     }
+}
+
+impl Machine<'_> {
+    /// The value of an expression. `context` is the slot that it is assigned to, if any; `listener`
+    /// gets the elements one by one, of what did not stream them while it waited.
+    pub(in crate::runtime) fn eval(
+        &mut self,
+        expr: ExprId,
+        scope: ScopeId,
+        ready: &mut Ready,
+        context: VarId,
+        listener: ListenerId,
+    ) -> Result<Value, Fail> {
+        let program = self.program;
+        let node = program.expr(expr);
+        match &node.kind {
+            ExprKind::Var(_) | ExprKind::Attr(..) => {
+                let id = if ready.direct {
+                    self.variable_of(expr, scope)?
+                } else {
+                    ready.next()
+                };
+                let value = self.state.read(id, node.loc)?;
+                if listener.is_some() {
+                    let kind = self.state.known(self.state.known_target(id)).kind();
+                    if !matches!(kind, VarKind::List | VarKind::Literal | VarKind::ForLoop) {
+                        self.deliver_all(listener, value)?;
+                    }
+                }
+                Ok(value)
+            }
+            ExprKind::Ternary(..) | ExprKind::Comprehension(_) => {
+                self.state.read(ready.next(), node.loc)
+            }
+            ExprKind::List(_) if listener.is_some() => self.state.read(ready.next(), node.loc),
+            _ => {
+                let value = self.eval_whole(expr, scope, ready, context)?;
+                if listener.is_some() {
+                    self.deliver_all(listener, value)?;
+                }
+                Ok(value)
+            }
+        }
+    }
+
+    /// The value of an expression that is not assigned to a relation and has no listener.
+    pub(in crate::runtime) fn eval_plain(
+        &mut self,
+        expr: ExprId,
+        scope: ScopeId,
+        ready: &mut Ready,
+    ) -> Result<Value, Fail> {
+        self.eval(expr, scope, ready, VarId::NONE, ListenerId::NONE)
+    }
+
+    /// The value of an expression that does not stream: its parts are evaluated, and combined.
+    fn eval_whole(
+        &mut self,
+        expr: ExprId,
+        scope: ScopeId,
+        ready: &mut Ready,
+        context: VarId,
+    ) -> Result<Value, Fail> {
+        let program = self.program;
+        let node = program.expr(expr);
+        match &node.kind {
+            ExprKind::Const(value) => Ok(*value),
+            ExprKind::Binary(operator, left, right) => {
+                let left = self.eval_plain(*left, scope, ready)?;
+                let right = self.eval_plain(*right, scope, ready)?;
+                self.state.binary(*operator, left, right, node.loc)
+            }
+            ExprKind::Not(operand) => {
+                let value = self.eval_plain(*operand, scope, ready)?;
+                self.state.negate(value, node.loc)
+            }
+            ExprKind::And(..)
+            | ExprKind::Or(..)
+            | ExprKind::Defined(_)
+            | ExprKind::Call(_)
+            | ExprKind::Cast(_)
+            | ExprKind::Query(_) => self.state.read(ready.next(), node.loc),
+            ExprKind::List(items) => {
+                let mut values = Vec::with_capacity(items.len());
+                for item in items {
+                    let value = self.eval(*item, scope, ready, context, ListenerId::NONE)?;
+                    self.state.heap.flatten_into(value, &mut values);
+                    if values.len() > MAX_LIST {
+                        let message =
+                            format!("the list is too long: more than {MAX_LIST} elements");
+                        return Err(runtime(node.loc, message));
+                    }
+                }
+                Ok(self.state.heap.new_list(&values))
+            }
+            ExprKind::Dict(entries) => {
+                let mut values: Vec<(StrId, Value)> = Vec::with_capacity(entries.len());
+                for (key, value) in entries {
+                    values.push((*key, self.eval_plain(*value, scope, ready)?));
+                }
+                Ok(self.state.heap.new_dict(values))
+            }
+            ExprKind::Lookup(dict, key) => {
+                let dict = self.eval_plain(*dict, scope, ready)?;
+                let key = self.eval_plain(*key, scope, ready)?;
+                self.state.lookup(dict, key, node.loc)
+            }
+            ExprKind::Format(parts) => self.format(parts, scope, ready, node.loc),
+            ExprKind::Construct(id) => self.construct(*id, scope, ready, context),
+            ExprKind::Regex(_) => Err(typing(
+                node.loc,
+                "a regular expression can only be matched with strings, `self` is an instance",
+            )),
+            ExprKind::Var(_)
+            | ExprKind::Attr(..)
+            | ExprKind::Ternary(..)
+            | ExprKind::Comprehension(_) => self.eval_plain(expr, scope, ready),
+        }
+    }
 
     /// The text of a format string; Unknown if one of its values is.
     fn format(
@@ -309,15 +313,15 @@ impl Machine<'_> {
         ready: &mut Ready,
         loc: Loc,
     ) -> Result<Value, Fail> {
-        let mut out = std::mem::take(&mut self.scratch);
+        let mut out = std::mem::take(&mut self.exec.scratch);
         out.clear();
         let unknown = self.format_into(parts, scope, ready, loc, &mut out)?;
         let value = if unknown {
-            self.heap.new_unknown()
+            self.state.heap.new_unknown()
         } else {
-            self.heap.new_str(&out)
+            self.state.heap.new_str(&out)
         };
-        self.scratch = out;
+        self.exec.scratch = out;
         Ok(value)
     }
 
@@ -325,7 +329,7 @@ impl Machine<'_> {
     /// text is made.
     fn check_text(&self, value: Value, loc: Loc) -> Result<(), Fail> {
         let limit = self.options.limits.text_bytes;
-        if self.heap.is_longer(value, limit) {
+        if self.state.heap.is_longer(value, limit) {
             let message = format!("the text is too long: more than {limit} bytes of text");
             return Err(runtime(loc, message));
         }
@@ -365,7 +369,7 @@ impl Machine<'_> {
                         self.check_text(value, loc)?;
                     }
                     self.learn(value);
-                    self.heap.write_interpolated(value, self, out);
+                    self.state.heap.write_interpolated(value, &self.state, out);
                 }
                 FormatPart::Field {
                     value,
@@ -408,34 +412,34 @@ impl Machine<'_> {
         self.learn(value);
         let whole = match value {
             // Whole floats lose their fraction before anything else.
-            Value::Float(float) if float.fract() == 0.0 && float.is_finite() => {
-                self.with_heap(|heap, machine| heap.cast(&crate::types::Type::Int, value, machine))
-            }
+            Value::Float(float) if float.fract() == 0.0 && float.is_finite() => self
+                .state
+                .with_heap(|heap, machine| heap.cast(&crate::types::Type::Int, value, machine)),
             _ => None,
         };
         let value = whole.unwrap_or(value);
         let value = match conversion {
             None => value,
             Some('s') => {
-                let text = self.heap.to_text(value, self);
-                self.heap.new_str(&text)
+                let text = self.state.heap.to_text(value, &self.state);
+                self.state.heap.new_str(&text)
             }
             Some('r' | 'a') => {
-                let text = self.heap.repr(value, self);
+                let text = self.state.heap.repr(value, &self.state);
                 let text = if conversion == Some('a') {
                     ascii(&text)
                 } else {
                     text
                 };
-                self.heap.new_str(&text)
+                self.state.heap.new_str(&text)
             }
             Some(other) => {
                 let message = format!("Invalid f-string: Unknown conversion specifier {other}");
                 return Err(runtime(loc, message));
             }
         };
-        let text = self.heap.to_text(value, self);
-        format::format(&self.heap, value, spec, &text)
+        let text = self.state.heap.to_text(value, &self.state);
+        format::format(&self.state.heap, value, spec, &text)
             .map_err(|reason| runtime(loc, format!("Invalid f-string: {reason}")))
     }
 }

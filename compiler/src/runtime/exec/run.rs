@@ -1,130 +1,42 @@
-//! Emits blocks and statements, and runs steps. Source: docs/reference/language.md § 8.6.
-//!
-//! To emit is to create tasks; nothing is evaluated meanwhile. Blocks are emitted in the order that
-//! docs/reference/language.md § 2.4 gives: files from the first statement on, nested blocks from
-//! the last one. That is not a detail: it is the order in which tasks are created and queued, and
-//! models notice.
-//!
-//! An error in emitting a statement does not end the block: the statements after it are emitted,
-//! too, so that their mistakes can be told (`report/error_recovery.rs`).
+//! Runs steps and tasks: each does what its action says, now that all it needs has its value.
+//! Source: docs/reference/language.md § 8.6.
 
 use crate::diagnostics::{Fail, not_found, runtime, typing};
-use crate::hir::{BlockId, ExprId, ExprKind, NamespaceId, StmtId, StmtKind};
+use crate::hir::{ExprId, ExprKind, ImplementId, StmtId, StmtKind};
 use crate::intern::Symbol;
 use crate::runtime::exec::eval::Ready;
 use crate::runtime::{
-    Action, Dependencies, ForLoop, InstId, Listener, ListenerId, LoopId, Machine, ScopeId, Step,
-    TaskId, VarId, VarKind,
+    Action, Dependencies, InstId, Listener, ListenerId, Machine, ModelState, ScopeId, Step, TaskId,
+    VarId, VarKind,
 };
 use crate::span::Loc;
 use crate::types::{Type, Value};
 
+impl ModelState<'_> {
+    /// The slot of an attribute; an error with a similar name if the entity has none of this name.
+    pub(in crate::runtime) fn slot_or_fail(
+        &self,
+        instance: InstId,
+        name: Symbol,
+        loc: Loc,
+    ) -> Result<VarId, Fail> {
+        self.slot(instance, name).ok_or_else(|| {
+            let message = format!(
+                "could not find attribute with name: {} in type {}",
+                self.program.text(name),
+                self.program.entity_name(self.instance(instance).entity)
+            );
+            let entity = self.instance(instance).entity;
+            not_found(loc, message).did_you_mean(self.program.similar_attribute(entity, name))
+        })
+    }
+
+    pub(in crate::runtime) fn is_type(&self, ty: crate::types::TypeId, wanted: &Type) -> bool {
+        self.program.types[ty.index()] == *wanted
+    }
+}
+
 impl Machine<'_> {
-    /// Makes the scopes of all files and emits their statements, then the relation annotations. All
-    /// scopes exist before the first statement is emitted, since it may name variables of every
-    /// file.
-    pub(in crate::runtime) fn emit_roots(&mut self) -> Result<(), Fail> {
-        for namespace in &self.program.namespaces {
-            let id = NamespaceId(self.roots.len() as u32);
-            let scope = self.add_scope(ScopeId::NONE, namespace.root, InstId::NONE, id);
-            self.roots.push(self.scopes[scope.index()].base);
-            self.root_scopes.push(scope);
-        }
-        let mut result = Ok(());
-        for at in 0..self.root_scopes.len() {
-            let scope = self.root_scopes[at];
-            let emitted = self.emit_block(self.program.namespaces[at].root, scope);
-            result = self.first_of(result, emitted);
-        }
-        result?;
-        for which in 0..self.program.annotations.len() {
-            let annotation = &self.program.annotations[which];
-            let scope = self.root_scopes[annotation.namespace.index()];
-            let mut dependencies = Dependencies::new();
-            self.plain_dependencies(annotation.expr, scope, &mut dependencies)?;
-            self.add_task(
-                Action::Annotation {
-                    which: which as u32,
-                    scope,
-                },
-                dependencies,
-            )?;
-        }
-        Ok(())
-    }
-
-    /// Emits the statements of a block in its order. The error is the first one; the others are
-    /// remembered.
-    pub(in crate::runtime) fn emit_block(
-        &mut self,
-        block: BlockId,
-        scope: ScopeId,
-    ) -> Result<(), Fail> {
-        let mut result = Ok(());
-        for stmt in &self.program.blocks[block.index()].stmts {
-            if let Err(error) = self.emit(*stmt, scope) {
-                result = self.first_of(result, Err(error));
-            }
-        }
-        result
-    }
-
-    /// Creates the tasks of one statement. An `if` or `for` makes its promises before anything
-    /// else.
-    fn emit(&mut self, id: StmtId, scope: ScopeId) -> Result<(), Fail> {
-        let stmt = &self.program.stmts[id.index()];
-        let at_stmt = |error: Fail| error.at(stmt.loc);
-        self.leave_place(stmt.loc);
-        match &stmt.kind {
-            StmtKind::Expr(expr) => self
-                .act_on(*expr, scope, Action::Stmt { stmt: id, scope })
-                .map_err(at_stmt),
-            StmtKind::Assign { target, value } => {
-                self.resolve(scope, *target, stmt.loc).map_err(at_stmt)?;
-                self.act_on(*value, scope, Action::Stmt { stmt: id, scope })
-                    .map_err(at_stmt)
-            }
-            StmtKind::AttrAssign { object, .. } => self
-                .act_on(*object, scope, Action::Stmt { stmt: id, scope })
-                .map_err(at_stmt),
-            StmtKind::For {
-                iterable, promises, ..
-            } => {
-                let group = self.hold(id, promises, scope)?;
-                let run = LoopId(self.loops.len() as u32);
-                let listener = self.add_listener(Listener::For(run));
-                self.loops.push(ForLoop {
-                    stmt: id,
-                    scope,
-                    group,
-                    listener,
-                });
-                let mut dependencies = Dependencies::new();
-                self.dependencies(*iterable, scope, VarId::NONE, listener, &mut dependencies)
-                    .map_err(at_stmt)?;
-                self.add_task(Action::For { run }, dependencies)?;
-                Ok(())
-            }
-            StmtKind::If {
-                condition,
-                promises,
-                ..
-            } => {
-                let group = self.hold(id, promises, scope)?;
-                self.act_on(
-                    *condition,
-                    scope,
-                    Action::If {
-                        stmt: id,
-                        scope,
-                        group,
-                    },
-                )
-                .map_err(at_stmt)
-            }
-        }
-    }
-
     /// Runs one step from the queue.
     pub(in crate::runtime) fn step(&mut self, step: &Step) -> Result<(), Fail> {
         match *step {
@@ -141,7 +53,7 @@ impl Machine<'_> {
                 action,
             } => {
                 let requeue_count = requeue_count - 1;
-                self.ready.push(Step::Direct {
+                self.scheduler.ready.push(Step::Direct {
                     requeue_count,
                     action,
                 });
@@ -160,7 +72,7 @@ impl Machine<'_> {
                 loc,
             } => {
                 let program = self.program;
-                let entity = program.entity(self.instance(instance).entity);
+                let entity = program.entity(self.state.instance(instance).entity);
                 for entry in &entity.entries[usize::from(from)..usize::from(to)] {
                     let entry = &program.implements[entry.index()];
                     if entry.condition.is_some() {
@@ -178,14 +90,13 @@ impl Machine<'_> {
     /// Runs a task. Its dependencies are taken out meanwhile, so that the action can change the
     /// arena of tasks.
     fn execute(&mut self, id: TaskId) -> Result<(), Fail> {
-        let action = self.tasks[id.index()].action;
-        let dependencies = std::mem::take(&mut self.tasks[id.index()].dependencies);
+        let (action, dependencies) = self.scheduler.begin(id);
         let result = self.act(id, &action, &mut Ready::new(&dependencies));
         // A task that has to wait for more has appended that to its own list, which is empty here.
-        let added = std::mem::replace(&mut self.tasks[id.index()].dependencies, dependencies);
-        self.tasks[id.index()].dependencies.extend(added);
+        // A unit that has to wait for more has put itself back.
+        self.scheduler.end(id, dependencies);
         if result? {
-            self.finish_task(id);
+            self.scheduler.finish_task(&mut self.state, id);
         }
         Ok(())
     }
@@ -201,14 +112,7 @@ impl Machine<'_> {
                 self.run_stmt(stmt, scope, ready)
                     .map_err(|error| error.at(loc))?;
             }
-            Action::Attr { expr, scope, proxy } => {
-                let ExprKind::Attr(object, name) = program.expr(expr).kind else {
-                    return Ok(true);
-                };
-                let loc = program.expr(expr).loc;
-                let value = self.eval_plain(object, scope, ready)?;
-                self.connect_attribute(proxy, value, object, name, loc)?;
-            }
+            Action::Attr { expr, scope, proxy } => self.run_attr(expr, scope, proxy, ready)?,
             Action::PromisedAttr { expr, scope, proxy } => {
                 self.run_promised(expr, scope, proxy, ready)?
             }
@@ -223,80 +127,14 @@ impl Machine<'_> {
                 expr,
                 scope,
                 result,
-            } => {
-                let (ExprKind::And(_, right) | ExprKind::Or(_, right)) = program.expr(expr).kind
-                else {
-                    return Ok(true);
-                };
-                let value = self
-                    .eval_plain(right, scope, ready)
-                    .map_err(|error| error.at(program.expr(expr).loc))?;
-                if matches!(value, Value::Reference(_)) {
-                    let loc = program.expr(expr).loc;
-                    return Err(crate::runtime::python_bridge::references::undeclared(
-                        "bool", loc,
-                    ));
-                }
-                if !matches!(value, Value::Bool(_) | Value::Unknown(_)) {
-                    let text = self.heap.to_text(value, self);
-                    return Err(runtime(
-                        program.expr(expr).loc,
-                        format!("Invalid value '{text}', expected bool"),
-                    ));
-                }
-                self.set_plain(result, value, Loc::NONE)?;
-            }
+            } => self.run_logic_right(expr, scope, result, ready)?,
             Action::Ternary {
                 expr,
                 scope,
                 result,
                 listener,
                 context,
-            } => {
-                let ExprKind::Ternary(condition, then, otherwise) = program.expr(expr).kind else {
-                    return Ok(true);
-                };
-                let branch = match self.eval_plain(condition, scope, ready)? {
-                    Value::Bool(true) => then,
-                    Value::Bool(false) => otherwise,
-                    Value::Unknown(_) => {
-                        let unknown = self.heap.new_unknown();
-                        // It counts when the whole value does; only a list keeps it as its element now.
-                        let known = self.listeners.get(listener.index()).copied();
-                        if let Some(Listener::Literal(literal)) = known
-                            && !self.var(literal).is_ready()
-                        {
-                            self.delayed_mut(literal).elements.push(unknown);
-                        }
-                        self.set_plain(result, unknown, Loc::NONE)?;
-                        return Ok(true);
-                    }
-                    value => {
-                        let text = self.heap.to_text(value, self);
-                        let message = format!(
-                            "Invalid value `{text}`: the condition for a conditional expression must be a boolean expression"
-                        );
-                        return Err(runtime(program.expr(expr).loc, message));
-                    }
-                };
-                let action = Action::Branch {
-                    ternary: expr,
-                    then: branch == then,
-                    scope,
-                    result,
-                    listener,
-                    context,
-                };
-                if let Some(requeue_count) =
-                    self.requeue_count_of_list(branch, scope, listener.is_some())
-                {
-                    self.add_direct(action, requeue_count);
-                } else {
-                    let mut dependencies = Dependencies::new();
-                    self.dependencies(branch, scope, context, listener, &mut dependencies)?;
-                    self.add_task(action, dependencies)?;
-                }
-            }
+            } => self.run_ternary(expr, scope, result, (context, listener), ready)?,
             Action::Branch {
                 ternary,
                 then,
@@ -310,29 +148,12 @@ impl Machine<'_> {
                     .map_err(|error| moved(error, program.expr(ternary).loc))?;
                 self.set_plain(result, value, Loc::NONE)?;
             }
-            Action::Defined { result } => {
-                if !self.var(result).is_ready() {
-                    let var = self.target(ready.dependencies[0]);
-                    let answer = self.is_defined(self.var(var).value(&self.heap));
-                    self.set_plain(result, answer, Loc::NONE)?;
-                }
-            }
+            Action::Defined { result } => self.run_defined(result, ready)?,
             Action::DefinedAttr {
                 expr,
                 scope,
                 result,
-            } => {
-                let ExprKind::Defined(operand) = program.expr(expr).kind else {
-                    return Ok(true);
-                };
-                let ExprKind::Attr(object, name) = program.expr(operand).kind else {
-                    return Ok(true);
-                };
-                let loc = program.expr(operand).loc;
-                let value = self.eval_plain(object, scope, ready)?;
-                let slot = self.attribute_slot(value, name, object, loc)?;
-                self.defined_on(slot, result)?;
-            }
+            } => self.run_defined_attribute(expr, scope, result, ready)?,
             Action::Call {
                 expr,
                 scope,
@@ -355,7 +176,7 @@ impl Machine<'_> {
             } => {
                 self.eval(expr, scope, ready, context, listener)
                     .map_err(|error| error.at(program.expr(list).loc))?;
-                let literal = self.literal_of(listener);
+                let literal = self.scheduler.literal_of(listener);
                 self.fulfil(literal);
                 self.item_done(literal)?;
             }
@@ -368,7 +189,7 @@ impl Machine<'_> {
             } => {
                 let value = self
                     .eval(expr, scope, ready, slot, listener)
-                    .map_err(|error| self.attribute_error(slot, loc, error.at(loc)))?;
+                    .map_err(|error| self.state.attribute_error(slot, loc, error.at(loc)))?;
                 self.set_slot(slot, value, loc)?;
                 self.fulfil(slot);
             }
@@ -379,31 +200,7 @@ impl Machine<'_> {
                 scope,
                 instance,
                 loc,
-            } => {
-                let entry = &program.implements[implement.index()];
-                let selected = match entry.condition {
-                    None => true,
-                    Some(condition) => match self
-                        .eval_plain(condition, scope, ready)
-                        .map_err(|error| error.at(entry.loc))?
-                    {
-                        Value::Bool(selected) => selected,
-                        Value::Unknown(_) => false,
-                        value => {
-                            let text = self.heap.to_text(value, self);
-                            let message = format!(
-                                "Invalid value `{text}`: the condition for a conditional implementation can only be a boolean expression"
-                            );
-                            return Err(runtime(entry.loc, message));
-                        }
-                    },
-                };
-                if selected {
-                    for implementation in &entry.using {
-                        self.implement(instance, *implementation, loc)?;
-                    }
-                }
-            }
+            } => self.run_implement(implement, scope, (instance, loc), ready)?,
             Action::Promise {
                 stmt,
                 which,
@@ -411,7 +208,7 @@ impl Machine<'_> {
                 group,
             } => self.run_promise(stmt, which, scope, group, ready)?,
             Action::Iterable { run } => {
-                let comprehension = self.runs[run.index()].comprehension;
+                let comprehension = self.exec.runs[run.index()].comprehension;
                 let loc = program.comprehensions[comprehension.index()].loc;
                 self.run_iterable(run, ready)
                     .map_err(|error| moved(error, loc))?
@@ -420,18 +217,7 @@ impl Machine<'_> {
                 self.run_element(run, result, scope, ready)?
             }
             Action::Collect { run } => self.run_collect(run)?,
-            Action::Annotation { which, scope } => {
-                let annotation = &program.annotations[which as usize];
-                match self.eval_plain(annotation.expr, scope, ready) {
-                    Ok(Value::Unknown(_)) => {
-                        let error =
-                            typing(annotation.loc, "Relation annotation can not be Unknown");
-                        self.annotation_errors.push((annotation.entity, error));
-                    }
-                    Ok(_) => {}
-                    Err(error) => self.annotation_errors.push((annotation.entity, error)),
-                }
-            }
+            Action::Annotation { which, scope } => self.run_annotation(which, scope, ready),
         }
         Ok(true)
     }
@@ -445,7 +231,7 @@ impl Machine<'_> {
                 self.eval_plain(*expr, scope, ready)?;
             }
             StmtKind::Assign { target, value } => {
-                let var = self.resolve(scope, *target, node.loc)?;
+                let var = self.state.resolve(scope, *target, node.loc)?;
                 let value = self.eval_plain(*value, scope, ready)?;
                 self.set_plain(var, value, node.loc)?;
             }
@@ -460,13 +246,13 @@ impl Machine<'_> {
                     let message = format!(
                         "The object at {} is not an Entity but a <class '{}'> with value {}",
                         self.expr_name(*object),
-                        self.heap.python_type(owner),
-                        self.heap.to_text(owner, self)
+                        self.state.heap.python_type(owner),
+                        self.state.heap.to_text(owner, &self.state)
                     );
                     return Err(typing(node.loc, message));
                 };
-                let slot = self.slot_or_fail(instance, *attribute, node.loc)?;
-                if *append && self.known(slot).kind() != VarKind::List {
+                let slot = self.state.slot_or_fail(instance, *attribute, node.loc)?;
+                if *append && self.state.known(slot).kind() != VarKind::List {
                     return Err(typing(
                         node.loc,
                         "Can not use += on relations with multiplicity 1",
@@ -490,14 +276,16 @@ impl Machine<'_> {
         scope: ScopeId,
         loc: Loc,
     ) -> Result<(), Fail> {
-        let is_list = self.known(slot).kind() == VarKind::List;
+        let is_list = self.state.known(slot).kind() == VarKind::List;
         // A value that is whole needs no listener: the store delivers it.
         let requeue_count = self.requeue_count_of_list(value, scope, is_list);
         let mut dependencies = Dependencies::new();
         let mut listener = ListenerId::NONE;
         if requeue_count.is_none() {
             if is_list && !matches!(self.program.expr(value).kind, ExprKind::Const(_)) {
-                listener = self.add_listener(Listener::Forward { target: slot, loc });
+                listener = self
+                    .scheduler
+                    .add_listener(Listener::Forward { target: slot, loc });
             }
             self.dependencies(value, scope, slot, listener, &mut dependencies)?;
         }
@@ -518,24 +306,6 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// The slot of an attribute; an error with a similar name if the entity has none of this name.
-    pub(in crate::runtime) fn slot_or_fail(
-        &self,
-        instance: InstId,
-        name: Symbol,
-        loc: Loc,
-    ) -> Result<VarId, Fail> {
-        self.slot(instance, name).ok_or_else(|| {
-            let message = format!(
-                "could not find attribute with name: {} in type {}",
-                self.program.text(name),
-                self.program.entity_name(self.instance(instance).entity)
-            );
-            let entity = self.instance(instance).entity;
-            not_found(loc, message).did_you_mean(self.program.similar_attribute(entity, name))
-        })
-    }
-
     /// The slot of an attribute of a value; an error if the value is no instance. `object` is the
     /// expression that gave it, for the message.
     pub(in crate::runtime) fn attribute_slot(
@@ -547,9 +317,9 @@ impl Machine<'_> {
     ) -> Result<VarId, Fail> {
         let name_text = self.program.text(name);
         match value {
-            Value::Instance(instance) => self.slot_or_fail(instance, name, loc),
+            Value::Instance(instance) => self.state.slot_or_fail(instance, name, loc),
             Value::List(_) => {
-                let text = self.heap.repr(value, self);
+                let text = self.state.heap.repr(value, &self.state);
                 Err(runtime(
                     loc,
                     format!(
@@ -562,12 +332,84 @@ impl Machine<'_> {
                 let message = format!(
                     "can not get attribute {name_text}, {} is not an entity but a {} with value '{}'",
                     self.expr_name(object),
-                    self.heap.python_type(value),
-                    self.heap.to_text(value, self)
+                    self.state.heap.python_type(value),
+                    self.state.heap.to_text(value, &self.state)
                 );
                 Err(runtime(loc, message))
             }
         }
+    }
+
+    /// Gives the proxy of `object.name` its target, now that the object is known.
+    fn run_attr(
+        &mut self,
+        expr: ExprId,
+        scope: ScopeId,
+        proxy: VarId,
+        ready: &mut Ready,
+    ) -> Result<(), Fail> {
+        let node = self.program.expr(expr);
+        let ExprKind::Attr(object, name) = node.kind else {
+            return Ok(());
+        };
+        let value = self.eval_plain(object, scope, ready)?;
+        self.connect_attribute(proxy, value, object, name, node.loc)
+    }
+
+    /// An `implement` statement of an instance, whose condition has a value now.
+    fn run_implement(
+        &mut self,
+        implement: ImplementId,
+        scope: ScopeId,
+        (instance, loc): (InstId, Loc),
+        ready: &mut Ready,
+    ) -> Result<(), Fail> {
+        let program = self.program;
+        let entry = &program.implements[implement.index()];
+        if let Some(condition) = entry.condition
+            && !self.is_selected(condition, scope, entry.loc, ready)?
+        {
+            return Ok(());
+        }
+        for implementation in &entry.using {
+            self.implement(instance, *implementation, loc)?;
+        }
+        Ok(())
+    }
+
+    /// Whether the condition of an `implement` holds; an Unknown one does not.
+    fn is_selected(
+        &mut self,
+        condition: ExprId,
+        scope: ScopeId,
+        loc: Loc,
+        ready: &mut Ready,
+    ) -> Result<bool, Fail> {
+        let value = self.eval_plain(condition, scope, ready);
+        match value.map_err(|error| error.at(loc))? {
+            Value::Bool(selected) => Ok(selected),
+            Value::Unknown(_) => Ok(false),
+            value => {
+                let text = self.state.heap.to_text(value, &self.state);
+                let message = format!(
+                    "Invalid value `{text}`: the condition for a conditional implementation can only be a boolean expression"
+                );
+                Err(runtime(loc, message))
+            }
+        }
+    }
+
+    /// Keeps what is wrong with an annotation for the end: mistakes of the model itself come first.
+    fn run_annotation(&mut self, which: u32, scope: ScopeId, ready: &mut Ready) {
+        let annotation = &self.program.annotations[which as usize];
+        let error = match self.eval_plain(annotation.expr, scope, ready) {
+            Ok(Value::Unknown(_)) => {
+                typing(annotation.loc, "Relation annotation can not be Unknown")
+            }
+            Ok(_) => return,
+            Err(error) => error,
+        };
+        self.exec.annotation_errors.push((annotation.entity, error));
     }
 
     /// Connects a proxy to the attribute of a value.
@@ -586,88 +428,25 @@ impl Machine<'_> {
     /// Connects a proxy to the slot that it stands for. Who listened to the proxy listens to the
     /// slot now, and who waited waits there, or goes on if it is ready.
     pub(in crate::runtime) fn connect(&mut self, proxy: VarId, slot: VarId) -> Result<(), Fail> {
-        let (listener, mut chain) = self.connect_proxy(proxy, slot);
+        let (listener, mut chain) = self.state.connect_proxy(proxy, slot);
         if listener.is_some() {
             self.listen(slot, listener)?;
         }
-        while let Some(task) = self.next_waiter(&mut chain) {
+        while let Some(task) = self.state.next_waiter(&mut chain) {
             if !self.wait(slot, task) {
-                self.notify(task);
+                self.scheduler.notify(&mut self.state, task);
             }
         }
         Ok(())
     }
 
-    /// The left operand of `and` or `or` is known: it decides, or the right one is emitted.
-    fn run_logic(
-        &mut self,
-        expr: ExprId,
-        scope: ScopeId,
-        result: VarId,
-        ready: &mut Ready,
-    ) -> Result<(), Fail> {
-        let node = self.program.expr(expr);
-        let (left, right, name, decisive) = match node.kind {
-            ExprKind::And(left, right) => (left, right, "and", false),
-            ExprKind::Or(left, right) => (left, right, "or", true),
-            _ => return Ok(()),
-        };
-        let value = self.eval_plain(left, scope, ready)?;
-        match value {
-            Value::Unknown(_) => {
-                let unknown = self.heap.new_unknown();
-                self.set_plain(result, unknown, Loc::NONE)
-            }
-            Value::Bool(found) if found == decisive => self.set_plain(result, value, Loc::NONE),
-            Value::Bool(_) => self.act_on(
-                right,
-                scope,
-                Action::LogicRight {
-                    expr,
-                    scope,
-                    result,
-                },
-            ),
-            value => {
-                let text = self.heap.to_text(value, self);
-                let message =
-                    format!("Invalid left hand value `{text}`: `{name}` expects a boolean");
-                Err(crate::runtime::python_bridge::references::not_bool(
-                    value, node.loc, message,
-                ))
-            }
-        }
-    }
-
-    /// One of the two branches of a conditional expression.
-    pub(in crate::runtime) fn branch(&self, ternary: ExprId, then: bool) -> ExprId {
-        match self.program.expr(ternary).kind {
-            ExprKind::Ternary(_, yes, no) => {
-                if then {
-                    yes
-                } else {
-                    no
-                }
-            }
-            _ => ternary,
-        }
-    }
-
-    /// The list that an element's listener is of.
-    pub(in crate::runtime) fn literal_of(&self, listener: ListenerId) -> VarId {
-        match self.listeners[listener.index()] {
-            Listener::Literal(literal) => literal,
-            _ => VarId::NONE,
-        }
-    }
-
     /// One more item of a streamed list literal was delivered; after the last one the literal is
     /// complete.
     fn item_done(&mut self, literal: VarId) -> Result<(), Fail> {
-        if self.var(literal).is_ready() {
+        if self.state.var(literal).is_ready() {
             return Ok(());
         }
-        let delayed = self.delayed_mut(literal);
+        let delayed = self.state.delayed_mut(literal);
         delayed.items -= 1;
         if delayed.items == 0 {
             self.freeze(literal)
@@ -675,14 +454,10 @@ impl Machine<'_> {
             Ok(())
         }
     }
-
-    pub(in crate::runtime) fn is_type(&self, ty: crate::types::TypeId, wanted: &Type) -> bool {
-        self.program.types[ty.index()] == *wanted
-    }
 }
 
 /// An error is reported at what runs, not where it came up: inside of it, or where a value was delivered to.
-fn moved(mut error: Fail, loc: Loc) -> Fail {
+pub(super) fn moved(mut error: Fail, loc: Loc) -> Fail {
     let origin = std::mem::replace(&mut error.loc, loc);
     if origin != loc && origin != Loc::NONE {
         error.notes.push(("it goes wrong here".to_owned(), origin));

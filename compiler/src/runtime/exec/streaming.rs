@@ -6,7 +6,7 @@
 //! other lists, and these to `host.services` again. So a consumer attaches a *listener* to the
 //! list, and gets the elements that are there, then each new one at the moment when it is added, in
 //! the middle of that step. It also waits for the list to be complete, to know that its work is
-//! done; that wait does not count in [`Machine::potential`].
+//! done; that wait does not count in [`ModelState::potential`].
 //!
 //! Consumers are `for`, comprehensions, streamed list literals, assignments to a list relation, and
 //! `is defined`. Delivery is depth first: an element that goes into another list goes to the
@@ -30,14 +30,14 @@ impl Machine<'_> {
         id: VarId,
         listener: ListenerId,
     ) -> Result<(), Fail> {
-        let target = self.target(id);
-        match self.var(target).kind() {
+        let target = self.state.target(id);
+        match self.state.var(target).kind() {
             VarKind::Proxy => {
-                self.set_listener(target, listener);
+                self.state.set_listener(target, listener);
                 Ok(())
             }
             VarKind::ForLoop => {
-                let value = self.var(target).value(&self.heap);
+                let value = self.state.var(target).value(&self.state.heap);
                 self.deliver_all(listener, value)
             }
             VarKind::List | VarKind::Literal => self.listen_list(target, listener),
@@ -48,32 +48,32 @@ impl Machine<'_> {
     /// Delivers what a list has, and registers the listener for what will come. The list may grow
     /// under the delivery; then the loop goes on with what is new.
     fn listen_list(&mut self, id: VarId, listener: ListenerId) -> Result<(), Fail> {
-        self.enter_delivery()?;
+        self.exec.enter_delivery()?;
         let mut at = 0;
         // The list may grow while it is delivered; then the loop goes on.
         loop {
-            let item = match self.var(id).value(&self.heap) {
-                Value::List(list) => self.heap.list(list).get(at).copied(),
-                _ => self.elements(id).get(at).copied(),
+            let item = match self.state.var(id).value(&self.state.heap) {
+                Value::List(list) => self.state.heap.list(list).get(at).copied(),
+                _ => self.state.elements(id).get(at).copied(),
             };
             let Some(item) = item else {
                 break;
             };
             at += 1;
-            if let Listener::Defined { result, .. } = self.listeners[listener.index()] {
-                if !matches!(item, Value::Unknown(_)) && !self.var(result).is_ready() {
+            if let Listener::Defined { result, .. } = self.scheduler.listener(listener) {
+                if !matches!(item, Value::Unknown(_)) && !self.state.var(result).is_ready() {
                     self.set_plain(result, Value::Bool(true), Loc::NONE)?;
                 }
                 continue;
             }
             self.deliver(listener, item)?;
         }
-        self.delivery_depth -= 1;
-        if self.var(id).is_ready() {
+        self.exec.leave_delivery();
+        if self.state.var(id).is_ready() {
             return Ok(());
         }
-        let is_streaming = !matches!(self.listeners[listener.index()], Listener::Defined { .. });
-        let delayed = self.delayed_mut(id);
+        let is_streaming = !matches!(self.scheduler.listener(listener), Listener::Defined { .. });
+        let delayed = self.state.delayed_mut(id);
         delayed.rare().listeners.push(listener);
         if is_streaming {
             delayed.streaming += 1;
@@ -91,10 +91,10 @@ impl Machine<'_> {
         result: VarId,
     ) -> Result<(), Fail> {
         // A notification inside of a notification was here before.
-        if self.var(id).is_ready() {
+        if self.state.var(id).is_ready() {
             return Ok(());
         }
-        let delayed = self.delayed_mut(id);
+        let delayed = self.state.delayed_mut(id);
         let known = &mut delayed.rare().listeners;
         let Some(at) = known.iter().position(|known| *known == listener) else {
             return Ok(());
@@ -102,10 +102,10 @@ impl Machine<'_> {
         known.remove(at);
         delayed.waiters -= 1;
         self.potential_changed(id);
-        if !self.var(result).is_ready() {
+        if !self.state.var(result).is_ready() {
             self.set_plain(result, Value::Bool(true), Loc::NONE)?;
         }
-        self.cancel(task);
+        self.scheduler.cancel(task);
         Ok(())
     }
 
@@ -118,8 +118,8 @@ impl Machine<'_> {
         let Value::List(list) = value else {
             return self.deliver(listener, value);
         };
-        for at in 0..self.heap.list(list).len() {
-            let item = self.heap.list(list)[at];
+        for at in 0..self.state.heap.list(list).len() {
+            let item = self.state.heap.list(list)[at];
             self.deliver(listener, item)?;
         }
         Ok(())
@@ -135,8 +135,8 @@ impl Machine<'_> {
             return Ok(());
         }
         // Lists that feed one another grow faster than their instances.
-        self.n_delivered += 1;
-        match self.listeners[listener.index()] {
+        self.scheduler.count_delivery();
+        match self.scheduler.listener(listener) {
             Listener::Forward { target, loc } => self.set_slot(target, item, loc),
             Listener::For(run) => self.start_body(run, item),
             Listener::Comprehension(run) => self.start_element(run, item),
@@ -152,10 +152,10 @@ impl Machine<'_> {
         id: VarId,
         item: Value,
     ) -> Result<(), Fail> {
-        if self.var(id).is_ready() {
+        if self.state.var(id).is_ready() {
             return Ok(());
         }
-        self.delayed_mut(id).elements.push(item);
+        self.state.delayed_mut(id).elements.push(item);
         self.deliver_to_listeners(id, item)?;
         self.enqueue_if_complete(id);
         Ok(())

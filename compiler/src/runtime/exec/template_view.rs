@@ -77,11 +77,11 @@ impl ModelView {
 
     /// Takes the machine's arenas, or gives them back.
     pub fn exchange(&mut self, machine: &mut Machine) {
-        std::mem::swap(&mut self.heap, &mut machine.heap);
-        std::mem::swap(&mut self.vars, &mut machine.vars);
-        std::mem::swap(&mut self.instances, &mut machine.instances);
-        std::mem::swap(&mut self.scopes, &mut machine.scopes);
-        std::mem::swap(&mut self.roots, &mut machine.roots);
+        std::mem::swap(&mut self.heap, &mut machine.state.heap);
+        std::mem::swap(&mut self.vars, &mut machine.state.vars);
+        std::mem::swap(&mut self.instances, &mut machine.state.instances);
+        std::mem::swap(&mut self.scopes, &mut machine.state.scopes);
+        std::mem::swap(&mut self.roots, &mut machine.state.roots);
     }
 
     pub fn clear_missing(&mut self) {

@@ -13,8 +13,8 @@ use std::sync::{Arc, Mutex};
 
 use minijinja::Environment;
 
-use crate::hir::PluginId;
 use crate::hir::plugin::{Body, PluginError, external};
+use crate::hir::{PluginId, Program};
 use crate::runtime::exec::calls::{Site, Way};
 use crate::runtime::exec::template_view::{ModelView, SharedView, lock};
 use crate::runtime::{Machine, ScopeId};
@@ -26,9 +26,19 @@ use crate::types::{Type, TypeId, Value};
 const MAX_RESTARTS: usize = 100_000;
 
 /// The engine with its compiled templates, kept for one compile.
-#[derive(Default)]
 pub struct TemplateCache {
+    /// The program that runs, shared with the templates that read its model.
+    program: Arc<Program>,
     engine: Option<(Environment<'static>, SharedView)>,
+}
+
+impl TemplateCache {
+    pub fn new(program: &Arc<Program>) -> TemplateCache {
+        TemplateCache {
+            program: Arc::clone(program),
+            engine: None,
+        }
+    }
 }
 
 impl Machine<'_> {
@@ -60,9 +70,9 @@ impl Machine<'_> {
             }
             None => path.to_owned(),
         };
-        let cache = std::mem::take(&mut self.templates);
-        let (engine, view) = cache.engine.unwrap_or_else(|| {
-            let view = ModelView::new(Arc::clone(&self.shared_program));
+        let cached = self.templates.engine.take();
+        let (engine, view) = cached.unwrap_or_else(|| {
+            let view = ModelView::new(Arc::clone(&self.templates.program));
             let view = Arc::new(Mutex::new(view));
             let shared: SharedModel = view.clone();
             (environment(&shared), view)
@@ -107,7 +117,7 @@ impl Machine<'_> {
                         type_name: "inmanta.ast.PluginException".to_owned(),
                         message: format!(
                             "Encountered reference in Jinja template for variable {name} (= `{}`)",
-                            self.heap.repr(value, self)
+                            self.state.heap.repr(value, &self.state)
                         ),
                         traceback: None,
                     });
@@ -218,7 +228,7 @@ impl Machine<'_> {
                 "TypeError",
                 format!(
                     "{name} got {}, expected {}",
-                    self.heap.repr(value, self),
+                    self.state.heap.repr(value, &self.state),
                     self.program.type_text(base)
                 ),
             ),
@@ -232,9 +242,9 @@ impl Machine<'_> {
             return None;
         }
         let length = match args {
-            [Value::Str(text)] => self.heap.str(*text).chars().count(),
-            [Value::List(list)] => self.heap.list(*list).len(),
-            [Value::Dict(dict)] => self.heap.dict(*dict).entries.len(),
+            [Value::Str(text)] => self.state.heap.str(*text).chars().count(),
+            [Value::List(list)] => self.state.heap.list(*list).len(),
+            [Value::Dict(dict)] => self.state.heap.dict(*dict).entries.len(),
             _ => return None,
         };
         i64::try_from(length).ok().map(Value::Int)

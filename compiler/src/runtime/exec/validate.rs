@@ -5,7 +5,8 @@
 //! wait for anything, so it has an evaluation of its own here (`direct`) beside that of `eval`.
 
 use crate::diagnostics::{Fail, fail, runtime, typing};
-use crate::hir::{AttributeKind, Callee, ErrorOrder, ExprId, ExprKind, Ref};
+use crate::hir::{AttributeKind, Callee, ComprehensionId, ErrorOrder, ExprId, ExprKind, Ref};
+use crate::pattern::Pattern;
 use crate::runtime::Machine;
 use crate::span::Loc;
 use crate::types::{EntityId, LiteralValue, Type, TypeId, TypedefId, Value};
@@ -68,7 +69,7 @@ impl Machine<'_> {
             Type::Nullable(inner) => self.type_error(*inner, value, loc),
             Type::Entity(entity) => match value {
                 Value::Instance(instance) => {
-                    let text = self.describe_instance(instance);
+                    let text = self.state.describe_instance(instance);
                     runtime(
                         loc,
                         format!(
@@ -78,7 +79,7 @@ impl Machine<'_> {
                     )
                 }
                 value => {
-                    let text = self.heap.to_text(value, self);
+                    let text = self.state.heap.to_text(value, &self.state);
                     runtime(
                         loc,
                         format!(
@@ -90,8 +91,8 @@ impl Machine<'_> {
             },
             Type::ListOf(item) => {
                 if let Value::List(list) = value {
-                    for at in 0..self.heap.list(list).len() {
-                        let element = self.heap.list(list)[at];
+                    for at in 0..self.state.heap.list(list).len() {
+                        let element = self.state.heap.list(list)[at];
                         if !matches!(self.accepts(*item, element), Ok(true)) {
                             return self.type_error(*item, element, loc);
                         }
@@ -101,8 +102,8 @@ impl Machine<'_> {
             }
             Type::DictOf(item) => {
                 if let Value::Dict(dict) = value {
-                    for at in 0..self.heap.dict(dict).entries.len() {
-                        let element = self.heap.dict(dict).entries[at].1;
+                    for at in 0..self.state.heap.dict(dict).entries.len() {
+                        let element = self.state.heap.dict(dict).entries[at].1;
                         if !matches!(self.accepts(*item, element), Ok(true)) {
                             return self.type_error(*item, element, loc);
                         }
@@ -136,7 +137,7 @@ impl Machine<'_> {
             Type::DictOf(_) => "dict".to_owned(),
             _ => self.program.type_text(ty),
         };
-        let text = self.heap.to_text(value, self);
+        let text = self.state.heap.to_text(value, &self.state);
         fail(
             kind,
             loc,
@@ -162,7 +163,7 @@ impl Machine<'_> {
             Err(error) => return error,
             Ok(true) => {}
         }
-        let text = self.heap.repr(value, self);
+        let text = self.state.heap.repr(value, &self.state);
         let message = format!(
             "Invalid value {text}, does not match constraint `{}`",
             typedef.text
@@ -180,7 +181,7 @@ impl Machine<'_> {
             return Ok(true);
         };
         let result = self.direct(condition, &mut vec![value])?;
-        Ok(self.heap.truthy(result))
+        Ok(self.state.heap.truthy(result))
     }
 
     /// Whether a value has a type. The error is that of a condition that can not be evaluated.
@@ -194,7 +195,7 @@ impl Machine<'_> {
         let program = self.program;
         Ok(match &program.types[ty.index()] {
             Type::Reference(inner) => match value {
-                Value::Instance(id) if self.is_dataclass_reference(id) => {
+                Value::Instance(id) if self.python.is_dataclass_reference(id) => {
                     self.accepts(*inner, value)?
                 }
                 _ => false,
@@ -214,6 +215,7 @@ impl Machine<'_> {
             Type::AnyList => matches!(value, Value::List(_)),
             Type::AnyDict => match value {
                 Value::Dict(dict) => !self
+                    .state
                     .heap
                     .dict(dict)
                     .entries
@@ -225,8 +227,8 @@ impl Machine<'_> {
                 let Value::List(list) = value else {
                     return Ok(false);
                 };
-                for at in 0..self.heap.list(list).len() {
-                    let element = self.heap.list(list)[at];
+                for at in 0..self.state.heap.list(list).len() {
+                    let element = self.state.heap.list(list)[at];
                     if !self.accepts(*item, element)? {
                         return Ok(false);
                     }
@@ -237,8 +239,8 @@ impl Machine<'_> {
                 let Value::Dict(dict) = value else {
                     return Ok(false);
                 };
-                for at in 0..self.heap.dict(dict).entries.len() {
-                    let element = self.heap.dict(dict).entries[at].1;
+                for at in 0..self.state.heap.dict(dict).entries.len() {
+                    let element = self.state.heap.dict(dict).entries[at].1;
                     if !self.accepts(*item, element)? {
                         return Ok(false);
                     }
@@ -249,7 +251,7 @@ impl Machine<'_> {
             Type::Typedef(id) => self.accepts_typedef(*id, value)?,
             Type::Entity(entity) => match value {
                 Value::Instance(instance) => {
-                    program.is_subtype(self.instance(instance).entity, *entity)
+                    program.is_subtype(self.state.instance(instance).entity, *entity)
                 }
                 _ => false,
             },
@@ -263,7 +265,7 @@ impl Machine<'_> {
             }
             Type::Literal(values) => values.iter().any(|literal| match (literal, value) {
                 (LiteralValue::Str(text), Value::Str(id)) => {
-                    program.text(*text) == self.heap.str(id)
+                    program.text(*text) == self.state.heap.str(id)
                 }
                 (LiteralValue::Int(a), Value::Int(b)) => *a == b,
                 (LiteralValue::Bool(a), Value::Bool(b)) => *a == b,
@@ -276,11 +278,13 @@ impl Machine<'_> {
     fn is_literal(&self, value: Value) -> bool {
         match value {
             Value::List(list) => self
+                .state
                 .heap
                 .list(list)
                 .iter()
                 .all(|item| self.is_literal(*item)),
             Value::Dict(dict) => self
+                .state
                 .heap
                 .dict(dict)
                 .entries
@@ -298,22 +302,7 @@ impl Machine<'_> {
         let loc = node.loc;
         match &node.kind {
             ExprKind::Const(value) => Ok(*value),
-            ExprKind::Regex(pattern) => {
-                let Value::Str(id) = bound[0] else {
-                    let text = self.heap.to_text(bound[0], self);
-                    return Err(typing(
-                        loc,
-                        format!("Regex pattern can only be applied to strings, not to '{text}'"),
-                    ));
-                };
-                match pattern.is_match(self.heap.str(id)) {
-                    Some(matches) => Ok(Value::Bool(matches)),
-                    None => Err(runtime(
-                        loc,
-                        "matching the regular expression takes too long",
-                    )),
-                }
-            }
+            ExprKind::Regex(pattern) => self.direct_match(pattern, bound[0], loc),
             ExprKind::Var(Ref::Local { up, .. }) => {
                 let at = bound.len().checked_sub(1 + *up as usize);
                 at.and_then(|at| bound.get(at).copied())
@@ -329,46 +318,27 @@ impl Machine<'_> {
             ExprKind::Binary(operator, left, right) => {
                 let left = self.direct(*left, bound)?;
                 let right = self.direct(*right, bound)?;
-                self.binary(*operator, left, right, loc)
+                self.state.binary(*operator, left, right, loc)
             }
             ExprKind::Not(operand) => {
                 let value = self.direct(*operand, bound)?;
-                self.negate(value, loc)
+                self.state.negate(value, loc)
             }
-            ExprKind::And(left, right) | ExprKind::Or(left, right) => {
-                let is_and = matches!(node.kind, ExprKind::And(..));
-                let operands = [("left", left), ("right", right)];
-                let mut found = is_and;
-                for (side, operand) in operands {
-                    let value = self.direct(*operand, bound)?;
-                    let Value::Bool(operand) = value else {
-                        let text = self.heap.to_text(value, self);
-                        let name = if is_and { "and" } else { "or" };
-                        let message = format!(
-                            "Invalid {side} hand value `{text}`: `{name}` expects a boolean"
-                        );
-                        return Err(runtime(loc, message));
-                    };
-                    found = operand;
-                    if found != is_and {
-                        break;
-                    }
-                }
-                Ok(Value::Bool(found))
-            }
+            ExprKind::And(left, right) => self.direct_logic(true, (*left, *right), loc, bound),
+            ExprKind::Or(left, right) => self.direct_logic(false, (*left, *right), loc, bound),
             ExprKind::Ternary(condition, then, otherwise) => {
                 match self.direct(*condition, bound)? {
                     Value::Bool(true) => self.direct(*then, bound),
                     Value::Bool(false) => self.direct(*otherwise, bound),
                     value if self.is_skip(*otherwise) => {
-                        let text = self.heap.to_text(value, self);
+                        let text = self.state.heap.to_text(value, &self.state);
                         let message = format!(
                             "Invalid value `{text}`: the guard condition for a list comprehension must be a boolean expression"
                         );
                         Err(typing(loc, message))
                     }
                     value => {
-                        let text = self.heap.to_text(value, self);
+                        let text = self.state.heap.to_text(value, &self.state);
                         let message = format!(
                             "Invalid value `{text}`: the condition for a conditional expression must be a boolean expression"
                         );
@@ -380,38 +350,18 @@ impl Machine<'_> {
                 let mut values = Vec::with_capacity(items.len());
                 for item in items {
                     let value = self.direct(*item, bound)?;
-                    self.heap.flatten_into(value, &mut values);
+                    self.state.heap.flatten_into(value, &mut values);
                 }
-                Ok(self.heap.new_list(&values))
+                Ok(self.state.heap.new_list(&values))
             }
             ExprKind::Dict(entries) => {
                 let mut values = Vec::with_capacity(entries.len());
                 for (key, value) in entries {
                     values.push((*key, self.direct(*value, bound)?));
                 }
-                Ok(self.heap.new_dict(values))
+                Ok(self.state.heap.new_dict(values))
             }
-            ExprKind::Comprehension(id) => {
-                let comprehension = &program.comprehensions[id.index()];
-                let Value::List(list) = self.direct(comprehension.iterable, bound)? else {
-                    return Err(typing(
-                        loc,
-                        "A list comprehension in a direct execute context can only be applied to lists",
-                    ));
-                };
-                let mut values = Vec::new();
-                for at in 0..self.heap.list(list).len() {
-                    let item = self.heap.list(list)[at];
-                    bound.push(item);
-                    let value = self.direct(comprehension.value, bound);
-                    bound.pop();
-                    match value? {
-                        Value::Skip => {}
-                        value => self.heap.flatten_into(value, &mut values),
-                    }
-                }
-                Ok(self.heap.new_list(&values))
-            }
+            ExprKind::Comprehension(id) => self.direct_comprehension(*id, loc, bound),
             ExprKind::Call(id) | ExprKind::Cast(id) => self.direct_call(*id, bound),
             ExprKind::Format(_)
             | ExprKind::Construct(_)
@@ -423,6 +373,77 @@ impl Machine<'_> {
                 "The statement can not be executed in this context",
             )),
         }
+    }
+
+    /// Whether the value that a typedef is asked about matches.
+    fn direct_match(&self, pattern: &Pattern, value: Value, loc: Loc) -> Result<Value, Fail> {
+        let Value::Str(id) = value else {
+            let text = self.state.heap.to_text(value, &self.state);
+            return Err(typing(
+                loc,
+                format!("Regex pattern can only be applied to strings, not to '{text}'"),
+            ));
+        };
+        match pattern.is_match(self.state.heap.str(id)) {
+            Some(matches) => Ok(Value::Bool(matches)),
+            None => Err(runtime(
+                loc,
+                "matching the regular expression takes too long",
+            )),
+        }
+    }
+
+    /// `and`, or else `or`.
+    fn direct_logic(
+        &mut self,
+        is_and: bool,
+        (left, right): (ExprId, ExprId),
+        loc: Loc,
+        bound: &mut Vec<Value>,
+    ) -> Result<Value, Fail> {
+        let mut found = is_and;
+        for (side, operand) in [("left", left), ("right", right)] {
+            let value = self.direct(operand, bound)?;
+            let Value::Bool(operand) = value else {
+                let text = self.state.heap.to_text(value, &self.state);
+                let name = if is_and { "and" } else { "or" };
+                let message =
+                    format!("Invalid {side} hand value `{text}`: `{name}` expects a boolean");
+                return Err(runtime(loc, message));
+            };
+            found = operand;
+            if found != is_and {
+                break;
+            }
+        }
+        Ok(Value::Bool(found))
+    }
+
+    fn direct_comprehension(
+        &mut self,
+        id: ComprehensionId,
+        loc: Loc,
+        bound: &mut Vec<Value>,
+    ) -> Result<Value, Fail> {
+        let comprehension = &self.program.comprehensions[id.index()];
+        let Value::List(list) = self.direct(comprehension.iterable, bound)? else {
+            return Err(typing(
+                loc,
+                "A list comprehension in a direct execute context can only be applied to lists",
+            ));
+        };
+        let mut values = Vec::new();
+        for at in 0..self.state.heap.list(list).len() {
+            let item = self.state.heap.list(list)[at];
+            bound.push(item);
+            let value = self.direct(comprehension.value, bound);
+            bound.pop();
+            match value? {
+                Value::Skip => {}
+                value => self.state.heap.flatten_into(value, &mut values),
+            }
+        }
+        Ok(self.state.heap.new_list(&values))
     }
 
     /// Whether an expression leaves an element of a comprehension out, as its guard does.
@@ -452,7 +473,7 @@ impl Machine<'_> {
             return Err(runtime(call.loc, message.as_ref()));
         }
         match call.callee {
-            Callee::Cast(ty) => self.cast(ty, positional[0], call.loc),
+            Callee::Cast(ty) => self.state.cast(ty, positional[0], call.loc),
             Callee::Plugin(plugin) => self.call_directly(plugin, positional, named, call.loc),
         }
     }

@@ -25,7 +25,7 @@
 //!   ahead, nor does any behind it.
 //! - *What a plugin reads.* Its host callbacks are answered when its step is due, in the state of
 //!   the model that it would have found; until then Python waits. Values that travel along had
-//!   their values before (see `told`).
+//!   their values before (see `known_values`).
 //! - *Answers, output, log lines.* They come through one pipe, in order, and are read call by call,
 //!   when a step is due. Each answer is written as soon as it is there: of a host that dies or is
 //!   stopped at its limit, all answers up to the call that it was in are known, and the error is
@@ -54,8 +54,8 @@ use crate::protocol::FromHost;
 use crate::protocol::calls::Marshal;
 use crate::runtime::exec::calls::{Arguments, Site, Way};
 use crate::runtime::exec::eval::Ready;
-use crate::runtime::{Action, Machine, Step, VarId};
-use crate::types::Type;
+use crate::runtime::{Action, Machine, PythonBridge, Step, VarId};
+use crate::types::{InstId, Type, Value};
 
 /// Calls of one frame at most. More save nothing, and would keep answers waiting in the pipe.
 const MOST_CALLS: usize = 64;
@@ -132,7 +132,7 @@ enum Look {
     Call(Site, Arguments, VarId),
 }
 
-impl Machine<'_> {
+impl PythonBridge {
     /// The call that sets a variable, if it went ahead.
     pub(in crate::runtime) fn went_ahead(&mut self, result: VarId) -> Option<Sent> {
         match self.ahead.sent.front() {
@@ -141,21 +141,46 @@ impl Machine<'_> {
         }
     }
 
+    /// The calls behind one that failed are not made: the model has failed, too.
+    fn forget_unanswered(&mut self) {
+        self.ahead.sent.retain(|sent| sent.answer.is_some());
+    }
+
+    /// The instances that calls have as arguments which went ahead and whose turn has not come, in order.
+    pub(super) fn waiting_instances(&self) -> Vec<(PluginId, InstId)> {
+        let mut found = Vec::new();
+        for sent in &self.ahead.sent {
+            let bound = &sent.arguments.bound;
+            for value in bound.values.iter().flatten().chain(&bound.var_args) {
+                if let Value::Instance(id) = value {
+                    found.push((sent.site.plugin, *id));
+                }
+            }
+        }
+        found
+    }
+}
+
+impl Machine<'_> {
     /// Writes the calls that may go with one that goes now, behind it in the same frame; how many
     /// they are.
     pub(in crate::runtime) fn gather(&mut self, first: PluginId, out: &mut Marshal) -> usize {
         let is_watched = self.options.python.attached().is_some();
-        if is_watched || self.observes_types() || self.has_objects || self.gives_objects(first) {
+        if is_watched
+            || self.observes_types()
+            || self.python.has_objects
+            || self.gives_objects(first)
+        {
             return 0;
         }
         let mut n_calls = 0;
-        for step in self.ready.upcoming(MOST_STEPS) {
+        for step in self.scheduler.ready.upcoming(MOST_STEPS) {
             match self.look(&step) {
                 Look::Pass => {}
                 Look::Stop => break,
                 Look::Call(site, arguments, result) => {
                     let id = self.write_call(site, &arguments.bound, out);
-                    self.ahead.sent.push_back(Sent {
+                    self.python.ahead.sent.push_back(Sent {
                         id,
                         site,
                         arguments,
@@ -203,7 +228,7 @@ impl Machine<'_> {
     /// arguments are evaluated here.
     fn look(&mut self, step: &Step) -> Look {
         let (action, task) = match step {
-            Step::Task(task) => (self.tasks[task.index()].action, Some(*task)),
+            Step::Task(task) => (self.scheduler.task(*task).action, Some(*task)),
             Step::Direct {
                 requeue_count: 0,
                 action,
@@ -250,8 +275,8 @@ impl Machine<'_> {
             loc: call.loc,
             way: Way::WithNext,
         };
-        let again = task.and_then(|task| self.call_args.get(&task).cloned());
-        let dependencies = task.map(|task| self.tasks[task.index()].dependencies.clone());
+        let again = task.and_then(|task| self.exec.arguments_of(task));
+        let dependencies = task.map(|task| self.scheduler.task(task).dependencies.clone());
         let found = match (again, &dependencies) {
             (Some(arguments), _) => Some(arguments),
             (None, Some(dependencies)) => self.arguments_ahead(site, &mut Ready::new(dependencies)),
@@ -267,7 +292,7 @@ impl Machine<'_> {
 
     /// The arguments of a call before its turn; `None`: there is something wrong with them.
     fn arguments_ahead(&mut self, site: Site, ready: &mut Ready) -> Option<Arguments> {
-        self.read_all(ready).ok()?;
+        self.state.read_all(ready).ok()?;
         self.arguments(site.call?, site.plugin, site.scope, ready)
             .ok()
     }
@@ -309,26 +334,26 @@ impl Machine<'_> {
 
     /// Before anything else is asked: the calls that went ahead have their answers.
     pub(in crate::runtime) fn settle_ahead(&mut self) {
-        if self.host.is_none() {
+        if self.python.host.is_none() {
             // A call asks something of us that we can not ask ourselves: it fails, and the others go on.
             return;
         }
-        let site = self.python_site;
-        let loc = self.python_loc;
+        let site = self.python.site;
+        let loc = self.python.loc;
         let mut at = 0;
-        while let Some(sent) = self.ahead.sent.get(at) {
+        while let Some(sent) = self.python.ahead.sent.get(at) {
             if sent.answer.is_none() {
                 let (id, site) = (sent.id, sent.site);
-                self.python_site = Some(site);
-                self.python_loc = site.loc;
+                self.python.site = Some(site);
+                self.python.loc = site.loc;
                 let answer = self.answer_to(id);
-                if let Some(sent) = self.ahead.sent.get_mut(at) {
+                if let Some(sent) = self.python.ahead.sent.get_mut(at) {
                     sent.answer = Some(answer);
                 }
             }
             at += 1;
         }
-        (self.python_site, self.python_loc) = (site, loc);
+        (self.python.site, self.python.loc) = (site, loc);
     }
 
     /// The answer to a call that went ahead, in its turn.
@@ -344,9 +369,9 @@ impl Machine<'_> {
 
     /// The next answer, which is the one to this call.
     pub(in crate::runtime) fn answer_to(&mut self, id: u64) -> Result<FromHost, PluginError> {
-        let answer = self.with_host(|host, questions| host.answer(questions));
+        let answer = self.with_host(|host, callbacks| host.answer(callbacks));
         match &answer {
-            Ok(FromHost::Failed { .. }) | Err(_) => self.forget_unanswered(),
+            Ok(FromHost::Failed { .. }) | Err(_) => self.python.forget_unanswered(),
             Ok(FromHost::Result { id: of, .. } | FromHost::Unset { id: of, .. }) if *of != id => {
                 let message = format!("the Python host answered call {of} instead of {id}");
                 return crate::hir::plugin::external("RuntimeError", message);
@@ -356,26 +381,21 @@ impl Machine<'_> {
         answer
     }
 
-    /// The calls behind one that failed are not made: the model has failed, too.
-    fn forget_unanswered(&mut self) {
-        self.ahead.sent.retain(|sent| sent.answer.is_some());
-    }
-
     /// After a mistake: Python comes to the end of what it was given, which counts no more.
     pub(in crate::runtime) fn abandon_ahead(&mut self) {
-        self.ahead.is_abandoned = true;
+        self.python.ahead.is_abandoned = true;
         self.settle_ahead();
-        self.ahead.sent.clear();
-        self.ahead.is_abandoned = false;
+        self.python.ahead.sent.clear();
+        self.python.ahead.is_abandoned = false;
     }
 
     /// Some condition of a type calls what is noticed outside: any value that is stored may do so.
     fn observes_types(&mut self) -> bool {
-        if let Some(known) = self.ahead.observes_types {
+        if let Some(known) = self.python.ahead.observes_types {
             return known;
         }
         let known = self.types_may_be_observed();
-        self.ahead.observes_types = Some(known);
+        self.python.ahead.observes_types = Some(known);
         known
     }
 }

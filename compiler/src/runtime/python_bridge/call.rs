@@ -12,7 +12,7 @@ use crate::protocol::calls::Marshal;
 use crate::protocol::{FromHost, ParameterKind, ToHost};
 use crate::runtime::Machine;
 use crate::runtime::exec::calls::{Site, Way};
-use crate::runtime::python_bridge::told::Telling;
+use crate::runtime::python_bridge::known_values::CallWriter;
 use crate::types::Value;
 
 impl Machine<'_> {
@@ -23,12 +23,12 @@ impl Machine<'_> {
         bound: &Bound,
     ) -> Result<Value, PluginError> {
         let plugin = &self.program.plugins[site.plugin.index()];
-        let sent = self.ahead.turn.take();
+        let sent = self.python.ahead.turn.take();
         if sent.is_none() {
             self.settle_ahead();
         }
-        self.python_loc = site.loc;
-        self.python_site = Some(site);
+        self.python.loc = site.loc;
+        self.python.site = Some(site);
         let answer = match sent {
             Some(sent) => self.answer_in_turn(sent)?,
             None => self.send_call(site, bound)?,
@@ -54,7 +54,13 @@ impl Machine<'_> {
 
     /// Sends a call, with those behind it that may go along, and waits for its answer.
     fn send_call(&mut self, site: Site, bound: &Bound) -> Result<FromHost, PluginError> {
-        if !self.host.as_ref().is_some_and(|host| host.reads_calls()) {
+        self.with_host(|host, questions| host.wake(questions))?;
+        if !self
+            .python
+            .host
+            .as_ref()
+            .is_some_and(|host| host.reads_calls())
+        {
             return self.ask_call(site, bound);
         }
         let mut calls = Marshal::default();
@@ -77,7 +83,7 @@ impl Machine<'_> {
     ) -> u64 {
         let program = self.program;
         let plugin = &program.plugins[site.plugin.index()];
-        let id = self.next_request();
+        let id = self.python.next_request();
         out.tuple(7);
         out.int(id.cast_signed());
         out.text(program.text(plugin.name));
@@ -97,16 +103,16 @@ impl Machine<'_> {
         positional.extend(&bound.var_args);
         let keywords = bound.keywords.iter();
         named.extend(keywords.map(|(name, value)| (&**name, *value)));
-        let mut call = Telling::to(site.plugin, out);
+        let mut call = CallWriter::to(site.plugin, out);
         call.out.list(positional.len());
         for value in positional {
-            self.tell(value, &mut call);
+            self.write_argument(value, &mut call);
         }
         call.out.list(named.len());
         for (name, value) in named {
             call.out.tuple(2);
             call.out.text(name);
-            self.tell(value, &mut call);
+            self.write_argument(value, &mut call);
         }
         let location = program.sources.location(site.loc);
         out.text(location.as_ref().map_or("", |at| &at.file));
@@ -146,7 +152,7 @@ impl Machine<'_> {
         let keywords = bound.keywords.iter();
         kwargs.extend(keywords.map(|(name, value)| (name.clone(), self.to_wire(*value))));
         let location = program.sources.location(site.loc);
-        let id = self.next_request();
+        let id = self.python.next_request();
         self.ask(ToHost::Call {
             id,
             plugin: program.text(plugin.name).to_owned(),

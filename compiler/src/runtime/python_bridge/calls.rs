@@ -17,20 +17,23 @@ use crate::protocol::{
 };
 use crate::python_host::{HostError, PluginHost};
 use crate::runtime::exec::calls::{Site, Way};
-use crate::runtime::python_bridge::host_callbacks::{Name, Questions};
-use crate::runtime::{Machine, ScopeId, VarId};
+use crate::runtime::python_bridge::host_callbacks::{MachineCallbacks, Name};
+use crate::runtime::{Machine, PythonBridge, ScopeId, VarId};
 use crate::span::Loc;
 use crate::types::{Object, Value};
 
 /// How deeply a value from Python may be nested.
 const MAX_DEPTH: u32 = 200;
 
-impl Machine<'_> {
-    /// The list without elements that all share.
-    pub fn empty_list(&self) -> Value {
-        self.empty_list
+impl PythonBridge {
+    /// A number for a message that wants an answer.
+    pub(in crate::runtime) fn next_request(&mut self) -> u64 {
+        self.n_requests += 1;
+        self.n_requests
     }
+}
 
+impl Machine<'_> {
     /// A value of the model as Python gets it. An instance that was made from a dataclass goes as
     /// that object.
     pub fn to_wire(&self, value: Value) -> Wire {
@@ -38,25 +41,30 @@ impl Machine<'_> {
             Value::Null | Value::Skip => Wire::Nil,
             Value::Bool(value) => Wire::Boolean(value),
             Value::Int(value) => Wire::from(value),
-            Value::Big(id) => Wire::Ext(EXT_BIGINT, self.heap.big(id).to_string().into_bytes()),
+            Value::Big(id) => {
+                Wire::Ext(EXT_BIGINT, self.state.heap.big(id).to_string().into_bytes())
+            }
             Value::Float(value) => Wire::F64(value),
-            Value::Str(id) if self.python_texts.is_empty() => Wire::from(self.heap.str(id)),
-            Value::Str(id) => match self.python_texts.get(&id.0) {
+            Value::Str(id) if self.python.texts.is_empty() => Wire::from(self.state.heap.str(id)),
+            Value::Str(id) => match self.python.texts.get(&id.0) {
                 Some(object) => Wire::Ext(EXT_OPAQUE, object.to_be_bytes().to_vec()),
-                None => Wire::from(self.heap.str(id)),
+                None => Wire::from(self.state.heap.str(id)),
             },
             Value::List(id) => Wire::Array(
-                self.heap
+                self.state
+                    .heap
                     .list(id)
                     .iter()
                     .map(|item| self.to_wire(*item))
                     .collect(),
             ),
             Value::Dict(id) => {
-                let entries = self.heap.dict(id).entries.iter();
+                let entries = self.state.heap.dict(id).entries.iter();
                 Wire::Map(
                     entries
-                        .map(|(key, value)| (Wire::from(self.heap.str(*key)), self.to_wire(*value)))
+                        .map(|(key, value)| {
+                            (Wire::from(self.state.heap.str(*key)), self.to_wire(*value))
+                        })
                         .collect(),
                 )
             }
@@ -64,10 +72,10 @@ impl Machine<'_> {
                 if let Some(wire) = self.dataclass_to_wire(id) {
                     return wire;
                 }
-                let mut payload = self.number_of(id).to_be_bytes().to_vec();
+                let mut payload = self.state.number_of(id).to_be_bytes().to_vec();
                 payload.extend_from_slice(
                     self.program
-                        .entity_name(self.instance(id).entity)
+                        .entity_name(self.state.instance(id).entity)
                         .as_bytes(),
                 );
                 Wire::Ext(EXT_INSTANCE, payload)
@@ -89,13 +97,13 @@ impl Machine<'_> {
             Wire::Boolean(value) => Value::Bool(*value),
             Wire::Integer(value) => match (value.as_i64(), value.as_u64()) {
                 (Some(value), _) => Value::Int(value),
-                (None, Some(value)) => self.heap.new_int(value.into()),
+                (None, Some(value)) => self.state.heap.new_int(value.into()),
                 (None, None) => return unreadable("an integer that can not be read"),
             },
             Wire::F32(value) => Value::Float(f64::from(*value)),
             Wire::F64(value) => Value::Float(*value),
             Wire::String(text) => match text.as_str() {
-                Some(text) => self.heap.new_str(text),
+                Some(text) => self.state.heap.new_str(text),
                 None => return unreadable("a text that is not UTF-8"),
             },
             Wire::Array(items) => {
@@ -103,7 +111,7 @@ impl Machine<'_> {
                 for item in items {
                     values.push(self.value_of(item, depth + 1)?);
                 }
-                self.heap.new_list(&values)
+                self.state.heap.new_list(&values)
             }
             Wire::Map(entries) => {
                 let mut values = Vec::with_capacity(entries.len());
@@ -112,25 +120,25 @@ impl Machine<'_> {
                         let message = format!("dict keys should be strings, got {key}");
                         return Err(runtime(Loc::NONE, message));
                     };
-                    let key = self.heap.add_str(key);
+                    let key = self.state.heap.add_str(key);
                     values.push((key, self.value_of(value, depth + 1)?));
                 }
-                self.heap.new_dict(values)
+                self.state.heap.new_dict(values)
             }
             Wire::Ext(EXT_BIGINT, digits) => {
                 let text = std::str::from_utf8(digits).unwrap_or("");
                 match text.parse::<num_bigint::BigInt>() {
-                    Ok(int) => self.heap.new_int(int),
+                    Ok(int) => self.state.heap.new_int(int),
                     Err(_) => return unreadable("an integer that can not be read"),
                 }
             }
-            Wire::Ext(EXT_UNKNOWN, _) => self.heap.new_unknown(),
+            Wire::Ext(EXT_UNKNOWN, _) => self.state.heap.new_unknown(),
             Wire::Ext(EXT_INSTANCE, payload) => {
                 let id = payload
                     .get(..4)
                     .and_then(|bytes| bytes.try_into().ok())
                     .map(u32::from_be_bytes);
-                match id.and_then(|number| self.of_number(number)) {
+                match id.and_then(|number| self.state.of_number(number)) {
                     Some(id) => Value::Instance(id),
                     None => return unreadable("an instance that does not exist"),
                 }
@@ -139,7 +147,7 @@ impl Machine<'_> {
                 let id = payload.as_slice().try_into().ok().map(u32::from_be_bytes);
                 match id {
                     Some(id) => {
-                        self.has_objects = true;
+                        self.python.has_objects = true;
                         Value::Opaque(id)
                     }
                     None => return unreadable("an object that can not be read"),
@@ -151,8 +159,9 @@ impl Machine<'_> {
             Wire::Ext(EXT_TEXT, payload) => match rmpv::decode::read_value(&mut &payload[..]) {
                 Ok(Wire::Array(parts)) if parts.len() == 2 => {
                     let (object, text) = (parts[0].as_u64(), parts[1].as_str());
-                    let id = self.heap.add_str(text.unwrap_or(""));
-                    self.python_texts
+                    let id = self.state.heap.add_str(text.unwrap_or(""));
+                    self.python
+                        .texts
                         .extend(object.map(|object| (id.0, object as u32)));
                     Value::Str(id)
                 }
@@ -170,14 +179,14 @@ impl Machine<'_> {
     pub(in crate::runtime) fn learn(&mut self, value: Value) -> bool {
         /// Objects that are asked about at most, since nobody reads more.
         const MOST: usize = 100;
-        if !self.has_objects || self.host.is_none() {
+        if !self.python.has_objects || self.python.host.is_none() {
             return false;
         }
         let mut strange = Vec::new();
-        self.heap.strange_objects(value, &mut strange);
+        self.state.heap.strange_objects(value, &mut strange);
         strange.truncate(MOST);
         for object in &strange {
-            let id = self.next_request();
+            let id = self.python.next_request();
             let asked = self.ask(ToHost::Describe {
                 id,
                 object: *object,
@@ -197,7 +206,7 @@ impl Machine<'_> {
                     class: class.into(),
                     is_behind_proxy,
                 };
-                self.heap.describe_object(*object, described);
+                self.state.heap.describe_object(*object, described);
             }
         }
         !strange.is_empty()
@@ -207,27 +216,21 @@ impl Machine<'_> {
     /// first.
     pub(in crate::runtime) fn ask(&mut self, message: ToHost) -> Result<FromHost, PluginError> {
         self.settle_ahead();
-        self.with_host(|host, questions| host.request(message, questions))
+        self.with_host(|host, callbacks| host.request(message, callbacks))
     }
 
     /// Lets the host do something, while it may call back. A run in tiles ends here.
     pub(in crate::runtime) fn with_host<T>(
         &mut self,
-        work: impl FnOnce(&mut dyn PluginHost, &mut Questions) -> Result<T, HostError>,
+        work: impl FnOnce(&mut dyn PluginHost, &mut MachineCallbacks) -> Result<T, HostError>,
     ) -> Result<T, PluginError> {
         self.be_observed().map_err(PluginError::Compile)?;
-        let Some(mut host) = self.host.take() else {
+        let Some(mut host) = self.python.host.take() else {
             return external("RuntimeError", "there is no Python host");
         };
-        let answer = work(&mut *host, &mut Questions { machine: self });
-        self.host = Some(host);
+        let answer = work(&mut *host, &mut MachineCallbacks { machine: self });
+        self.python.host = Some(host);
         answer.or_else(|error| external(error.type_name, error.message))
-    }
-
-    /// A number for a message that wants an answer.
-    pub(in crate::runtime) fn next_request(&mut self) -> u64 {
-        self.n_requests += 1;
-        self.n_requests
     }
 
     /// A call of a native plugin by the Python plugin that runs.
@@ -256,7 +259,7 @@ impl Machine<'_> {
             ));
         }
         let plugin = PluginId(at as u32);
-        let site = match self.python_site {
+        let site = match self.python.site {
             Some(site) => Site {
                 plugin,
                 way: Way::Alone,
@@ -266,7 +269,7 @@ impl Machine<'_> {
                 call: None,
                 scope: ScopeId::NONE,
                 plugin,
-                loc: self.python_loc,
+                loc: self.python.loc,
                 way: Way::Alone,
             },
         };
@@ -290,25 +293,25 @@ impl Machine<'_> {
                         let id = attribute
                             .parse()
                             .ok()
-                            .filter(|id| (*id as usize) < self.vars.len());
-                        waiting.extend(id.filter(|id| !self.is_ready(VarId(*id))));
+                            .filter(|id| (*id as usize) < self.state.vars.len());
+                        waiting.extend(id.filter(|id| !self.state.is_ready(VarId(*id))));
                         continue;
                     }
                     if *instance == u32::MAX {
                         let name = self.name_at_call(attribute);
                         waiting.extend(match name {
-                            Some(Name::Variable(id)) if !self.is_ready(id) => {
-                                Some(self.target(id).0)
+                            Some(Name::Variable(id)) if !self.state.is_ready(id) => {
+                                Some(self.state.target(id).0)
                             }
                             _ => None,
                         });
                         continue;
                     }
                     let name = self.program.names.find(attribute);
-                    let named = self.of_number(*instance).zip(name);
-                    let slot = named.and_then(|(instance, name)| self.slot(instance, name));
+                    let named = self.state.of_number(*instance).zip(name);
+                    let slot = named.and_then(|(instance, name)| self.state.slot(instance, name));
                     waiting.extend(
-                        slot.filter(|slot| !self.var(*slot).is_ready())
+                        slot.filter(|slot| !self.state.var(*slot).is_ready())
                             .map(|slot| slot.0),
                     );
                 }

@@ -5,9 +5,16 @@ use rmpv::Value as Wire;
 
 use crate::diagnostics::{Fail, runtime};
 use crate::protocol::EXT_DATACLASS;
-use crate::runtime::{InstId, Machine, VarId};
+use crate::runtime::{InstId, Machine, PythonBridge, VarId};
 use crate::span::Loc;
 use crate::types::{EntityId, Value};
+
+impl PythonBridge {
+    /// Whether an instance stands for what a reference to a dataclass will give.
+    pub(in crate::runtime) fn is_dataclass_reference(&self, id: InstId) -> bool {
+        matches!(self.dataclass_objects.get(&id), Some((_, true)))
+    }
+}
 
 impl Machine<'_> {
     /// The instance that a dataclass from Python becomes. An object whose class belongs to no
@@ -37,10 +44,11 @@ impl Machine<'_> {
         let Some(at) = found else {
             return Ok(Value::Opaque(object));
         };
-        let loc = self.python_loc;
+        let loc = self.python.loc;
         let instance = self.create(EntityId(at as u32), loc, InstId::NONE)?;
         let of_reference = of_reference.as_bool() == Some(true);
-        self.dataclass_objects
+        self.python
+            .dataclass_objects
             .insert(instance, (object, of_reference));
         for (name, value) in fields {
             let value = self.value_of(value, depth + 1)?;
@@ -50,7 +58,7 @@ impl Machine<'_> {
                 .and_then(|name| program.names.find(name))
                 .and_then(|name| program.entities[at].slot_of.get(&name));
             if let Some(offset) = offset {
-                let slot = VarId(self.instance(instance).slots.0 + offset);
+                let slot = VarId(self.state.instance(instance).slots.0 + offset);
                 self.set_slot(slot, value, loc)?;
             }
         }
@@ -65,22 +73,17 @@ impl Machine<'_> {
         let types = &program.entity(entity).field_types;
         let known = types.iter().find(|(name, _)| Some(*name) == field);
         if let (Some((_, of)), Value::Reference(id)) = (known, value) {
-            self.heap.set_reference_type(id, *of);
+            self.state.heap.set_reference_type(id, *of);
         }
-    }
-
-    /// Whether an instance stands for what a reference to a dataclass will give.
-    pub(in crate::runtime) fn is_dataclass_reference(&self, id: InstId) -> bool {
-        matches!(self.dataclass_objects.get(&id), Some((_, true)))
     }
 
     /// An instance that came from Python goes back with its object.
     pub(in crate::runtime) fn dataclass_to_wire(&self, id: InstId) -> Option<Wire> {
-        let (object, _) = self.dataclass_objects.get(&id)?;
-        let entity = self.program.entity_name(self.instance(id).entity);
+        let (object, _) = self.python.dataclass_objects.get(&id)?;
+        let entity = self.program.entity_name(self.state.instance(id).entity);
         let parts = vec![
             Wire::from(*object),
-            Wire::from(self.number_of(id)),
+            Wire::from(self.state.number_of(id)),
             Wire::from(entity),
         ];
         let mut payload = Vec::new();

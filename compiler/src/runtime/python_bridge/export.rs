@@ -7,7 +7,7 @@ use rmpv::Value as Wire;
 
 use crate::diagnostics::{Fail, fail, runtime};
 use crate::hir::plugin::{PluginError, external};
-use crate::protocol::{FromHost, Identify, OwnId, ResourceClassInfo, ToHost, Unassembled};
+use crate::protocol::{FromHost, Identify, OwnId, ResourceClassInfo, ToHost, Unprocessed};
 use crate::resources::{Field, NoModel};
 use crate::runtime::Machine;
 use crate::span::Loc;
@@ -15,7 +15,7 @@ use crate::types::{InstId, Value};
 
 /// What Python gave for a resource: values of fields, and its id if that was asked for.
 #[derive(Default)]
-pub struct Mapped {
+pub struct RenderedFields {
     /// The values of the fields that its class computes, by name.
     pub computed: Vec<(String, Value)>,
     /// Its id, if its class makes it.
@@ -42,26 +42,26 @@ impl Machine<'_> {
         class: u32,
         identify: Identify,
         fields: &[&Field],
-    ) -> Result<Option<Mapped>, Fail> {
-        let id = self.next_request();
-        let message = ToHost::Map {
+    ) -> Result<Option<RenderedFields>, Fail> {
+        let id = self.python.next_request();
+        let message = ToHost::RenderFields {
             id,
             class,
             instance: self.to_wire(Value::Instance(instance)),
             identify,
             fields: fields.iter().map(|field| field.name.clone()).collect(),
         };
-        let loc = self.instance(instance).loc;
+        let loc = self.state.instance(instance).loc;
         let entity = self
             .program
-            .entity_name(self.instance(instance).entity)
+            .entity_name(self.state.instance(instance).entity)
             .to_owned();
         let answer = match self.ask(message) {
             Ok(answer) => answer,
             Err(error) => return Err(self.export_failure(error, "", &entity, loc)),
         };
         match answer {
-            FromHost::Mapped {
+            FromHost::FieldsRendered {
                 values,
                 identity,
                 id_value,
@@ -76,7 +76,7 @@ impl Machine<'_> {
                     let value = self.value_of(value, 0).map_err(|error| error.at(loc))?;
                     computed.push((field.name.clone(), value));
                 }
-                Ok(Some(Mapped {
+                Ok(Some(RenderedFields {
                     computed,
                     identity,
                     id_value,
@@ -149,7 +149,7 @@ impl Machine<'_> {
         object: u32,
         loc: Loc,
     ) -> Result<(String, BTreeMap<String, serde_json::Value>), NoModel> {
-        let id = self.next_request();
+        let id = self.python.next_request();
         let error = match self.ask(ToHost::Serialize { id, object }) {
             Ok(FromHost::Serialized {
                 reference, models, ..
@@ -171,7 +171,7 @@ impl Machine<'_> {
 
     /// The classes of Python's resources.
     pub fn resource_classes(&self) -> &[ResourceClassInfo] {
-        match &self.resource_classes {
+        match &self.python.resource_classes {
             Some(classes) => classes,
             None => &self.program.resource_classes,
         }
@@ -179,17 +179,17 @@ impl Machine<'_> {
 
     /// Asks which resource classes there are by now; whether Python wants to see all resources.
     pub fn begin_export(&mut self) -> Result<bool, Fail> {
-        if self.host.is_none() {
+        if !self.python.has_running_host() {
             return Ok(false);
         }
-        let id = self.next_request();
+        let id = self.python.next_request();
         let error = match self.ask(ToHost::BeginExport { id }) {
             Ok(FromHost::ExportBegun {
                 resources,
                 wants_all,
                 ..
             }) => {
-                self.resource_classes = resources;
+                self.python.resource_classes = resources;
                 return Ok(wants_all);
             }
             Ok(answer) => self.refusal(answer),
@@ -200,11 +200,11 @@ impl Machine<'_> {
 
     /// The id of an instance's resource, of a class that computes it.
     pub fn identify(&mut self, instance: InstId, class: u32) -> Result<String, PluginError> {
-        if let Some(known) = &self.identity {
+        if let Some(known) = &self.python.identity {
             return Ok(known.clone());
         }
-        let id = self.next_request();
-        let message = ToHost::Map {
+        let id = self.python.next_request();
+        let message = ToHost::RenderFields {
             id,
             class,
             instance: self.to_wire(Value::Instance(instance)),
@@ -212,7 +212,7 @@ impl Machine<'_> {
             fields: Vec::new(),
         };
         match self.ask(message)? {
-            FromHost::Mapped {
+            FromHost::FieldsRendered {
                 identity: Some(own),
                 ..
             } => Ok(own.to_string()),
@@ -223,10 +223,10 @@ impl Machine<'_> {
     }
 
     /// Lets Python make objects of resources: dependency managers change them, and classes serialize in their own ways.
-    pub fn assemble(&mut self, resources: Vec<Unassembled>) -> Result<Vec<Reassembled>, Fail> {
-        let id = self.next_request();
-        let error = match self.ask(ToHost::Assemble { id, resources }) {
-            Ok(FromHost::Assembled { resources, .. }) => {
+    pub fn assemble(&mut self, resources: Vec<Unprocessed>) -> Result<Vec<Reassembled>, Fail> {
+        let id = self.python.next_request();
+        let error = match self.ask(ToHost::PostProcess { id, resources }) {
+            Ok(FromHost::PostProcessed { resources, .. }) => {
                 let mut changed = Vec::with_capacity(resources.len());
                 for resource in resources {
                     let fields = match resource.attributes {
@@ -260,10 +260,10 @@ impl Machine<'_> {
     /// What getters found besides values: unknown parameters stay here, the contents of files are the result.
     pub fn collect(&mut self) -> Result<BTreeMap<String, Vec<u8>>, Fail> {
         let mut contents = BTreeMap::new();
-        if self.host.is_none() {
+        if !self.python.has_running_host() {
             return Ok(contents);
         }
-        let id = self.next_request();
+        let id = self.python.next_request();
         let answer = match self.ask(ToHost::Collect { id }) {
             Ok(FromHost::Collected {
                 unknowns, files, ..
@@ -284,8 +284,8 @@ impl Machine<'_> {
                 parameter: unknown.parameter,
                 source: unknown.source,
             };
-            if !self.unknown_parameters.contains(&parameter) {
-                self.unknown_parameters.push(parameter);
+            if !self.report.unknown_parameters.contains(&parameter) {
+                self.report.unknown_parameters.push(parameter);
             }
         }
         Ok(contents)
@@ -294,9 +294,9 @@ impl Machine<'_> {
     /// Lets the process that has the compile run look at the model; whether it wants the export.
     pub fn show(&mut self, export: Option<serde_json::Value>) -> Result<bool, Fail> {
         // Names are those of the whole model now.
-        self.python_site = None;
-        let id = self.next_request();
-        match self.ask(ToHost::Show { id, export }) {
+        self.python.site = None;
+        let id = self.python.next_request();
+        match self.ask(ToHost::Inspect { id, export }) {
             Ok(FromHost::Result { value, .. }) => Ok(value.as_bool().unwrap_or_default()),
             // It is gone.
             Err(_) => Ok(false),
@@ -312,7 +312,7 @@ impl Machine<'_> {
         let mut errors = Vec::new();
         // Each answer is the error of one of them, and the next request goes on behind it.
         while errors.len() < 100 {
-            let id = self.next_request();
+            let id = self.python.next_request();
             let error = match self.ask(ToHost::Finalize { id }) {
                 Ok(FromHost::Result { .. }) => return errors,
                 Ok(answer) => self.refusal(answer),

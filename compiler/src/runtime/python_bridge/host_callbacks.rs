@@ -11,7 +11,7 @@ use crate::diagnostics::Fail;
 use crate::hir::plugin::PluginError;
 use crate::hir::{AttrId, AttributeKind, Def, NamespaceId, Ref};
 use crate::intern::Symbol;
-use crate::protocol::{self, AttributeInfo, EXT_UNKNOWN, Got, ToHost};
+use crate::protocol::{self, AttributeInfo, AttributeValue, EXT_UNKNOWN, ToHost};
 use crate::python_host::HostCallbacks;
 use crate::runtime::{Machine, ReadError, VarId};
 use crate::span::Loc;
@@ -27,7 +27,7 @@ impl Machine<'_> {
     /// A name as the statement of the running call sees it. Source: docs/reference/language.md § 3.4, § 10.8.
     pub(in crate::runtime) fn name_at_call(&self, name: &str) -> Option<Name> {
         let program = self.program;
-        let Some(site) = self.python_site else {
+        let Some(site) = self.python.site else {
             // After the run: a full name.
             let (namespace, name) = name.rsplit_once("::")?;
             let namespace = program.names.find(namespace)?;
@@ -45,17 +45,17 @@ impl Machine<'_> {
         if let Some(Ref::Local { up, index }) = call.scope.as_ref()?.refs.get(&symbol) {
             let mut at = site.scope;
             for _ in 0..*up {
-                at = self.scopes[at.index()].parent;
+                at = self.state.scopes[at.index()].parent;
             }
-            let base = self.scopes[at.index()].base;
+            let base = self.state.scopes[at.index()].base;
             return Some(Name::Variable(VarId(base.0 + index)));
         }
-        let instance = self.scopes[site.scope.index()].instance;
+        let instance = self.state.scopes[site.scope.index()].instance;
         if instance.is_some() {
             if name == "self" {
                 return Some(Name::Value(Value::Instance(instance)));
             }
-            if let Some(slot) = self.slot(instance, symbol) {
+            if let Some(slot) = self.state.slot(instance, symbol) {
                 return Some(Name::Variable(slot));
             }
         }
@@ -68,59 +68,59 @@ impl Machine<'_> {
         let root = program.namespaces[namespace.index()].root;
         let mut variables = program.blocks[root.index()].variables.iter();
         let index = variables.position(|variable| *variable == name)?;
-        let base = self.roots[namespace.index()];
+        let base = self.state.roots[namespace.index()];
         Some(Name::Variable(VarId(base.0 + index as u32)))
     }
 }
 
-/// The machine, as the host sees it while it waits for an answer.
-pub(in crate::runtime) struct Questions<'m, 'a> {
+/// Answers what a running call asks.
+pub(in crate::runtime) struct MachineCallbacks<'m, 'a> {
     pub(in crate::runtime) machine: &'m mut Machine<'a>,
 }
 
-impl HostCallbacks for Questions<'_, '_> {
-    fn get(&mut self, instance: u32, attribute: &str) -> Got {
+impl HostCallbacks for MachineCallbacks<'_, '_> {
+    fn get(&mut self, instance: u32, attribute: &str) -> AttributeValue {
         let machine = &mut *self.machine;
-        let Some(id) = machine.of_number(instance) else {
-            return Got::NoAttribute("there is no such instance".to_owned());
+        let Some(id) = machine.state.of_number(instance) else {
+            return AttributeValue::NoAttribute("there is no such instance".to_owned());
         };
         let program = machine.program;
         let name = program.names.find(attribute);
-        let Some(slot) = name.and_then(|name| machine.slot(id, name)) else {
-            return Got::NoAttribute(format!(
+        let Some(slot) = name.and_then(|name| machine.state.slot(id, name)) else {
+            return AttributeValue::NoAttribute(format!(
                 "could not find attribute with name: {attribute} in type {}",
-                program.entity_name(machine.instance(id).entity)
+                program.entity_name(machine.state.instance(id).entity)
             ));
         };
-        let read = machine.read_slot(slot);
+        let read = machine.state.read_slot(slot);
         machine.learn_read(id, slot, read.is_ok());
         match read {
-            Ok(value) => Got::Value(machine.to_wire(value)),
-            Err(ReadError::NotReady(_)) => Got::Unset,
+            Ok(value) => AttributeValue::Value(machine.to_wire(value)),
+            Err(ReadError::NotReady(_)) => AttributeValue::Unset,
             Err(ReadError::OptionalUnset(_) | ReadError::NoAttribute) => {
-                Got::OptionalUnset(machine.optional_unset_error(slot).message)
+                AttributeValue::OptionalUnset(machine.state.optional_unset_error(slot).message)
             }
         }
     }
 
-    fn tell(&mut self, instance: u32, attribute: &str) -> Option<Vec<u8>> {
+    fn expected_reads(&mut self, instance: u32, attribute: &str) -> Option<Vec<u8>> {
         let machine = &mut *self.machine;
-        let id = machine.of_number(instance)?;
+        let id = machine.state.of_number(instance)?;
         let name = machine.program.names.find(attribute)?;
-        let slot = machine.slot(id, name)?;
-        machine.tell_read(id, slot)
+        let slot = machine.state.slot(id, name)?;
+        machine.expected_reads(id, slot)
     }
 
-    fn lookup(&mut self, name: &str) -> Got {
+    fn lookup(&mut self, name: &str) -> AttributeValue {
         let machine = &self.machine;
         match machine.name_at_call(name) {
-            Some(Name::Value(value)) => Got::Value(machine.to_wire(value)),
-            Some(Name::Variable(id)) if !machine.is_ready(id) => Got::Unset,
-            Some(Name::Variable(id)) => match machine.read(id, Loc::NONE) {
-                Ok(value) => Got::Value(machine.to_wire(value)),
-                Err(error) => Got::OptionalUnset(error.message),
+            Some(Name::Value(value)) => AttributeValue::Value(machine.to_wire(value)),
+            Some(Name::Variable(id)) if !machine.state.is_ready(id) => AttributeValue::Unset,
+            Some(Name::Variable(id)) => match machine.state.read(id, Loc::NONE) {
+                Ok(value) => AttributeValue::Value(machine.to_wire(value)),
+                Err(error) => AttributeValue::OptionalUnset(error.message),
             },
-            None => Got::NoAttribute(format!("variable {name} not found")),
+            None => AttributeValue::NoAttribute(format!("variable {name} not found")),
         }
     }
 
@@ -164,12 +164,12 @@ impl HostCallbacks for Questions<'_, '_> {
             for (at, entity) in machine.program.entities.iter().enumerate() {
                 let id = EntityId(at as u32);
                 if id == wanted || entity.ancestors.contains(&wanted) {
-                    found.extend_from_slice(machine.instances_of(id));
+                    found.extend_from_slice(machine.state.instances_of(id));
                 }
             }
         }
         // In the order in which they were made.
-        found.sort_unstable_by_key(|id| machine.number_of(*id));
+        found.sort_unstable_by_key(|id| machine.state.number_of(*id));
         ToHost::InstanceList {
             instances: found
                 .into_iter()
@@ -185,22 +185,22 @@ impl HostCallbacks for Questions<'_, '_> {
         ToHost::TypedefInfo { base }
     }
 
-    fn validate(&mut self, typedef: &str, value: &Wire) -> Got {
+    fn validate(&mut self, typedef: &str, value: &Wire) -> AttributeValue {
         let Some(id) = self.find_typedef(typedef) else {
-            return Got::NoAttribute(format!("could not find type {typedef}"));
+            return AttributeValue::NoAttribute(format!("could not find type {typedef}"));
         };
         let machine = &mut self.machine;
         let value = machine.value_of(value, 0);
         match value.and_then(|value| machine.validate_typedef(id, value)) {
-            Ok(()) => Got::Value(Wire::Boolean(true)),
+            Ok(()) => AttributeValue::Value(Wire::Boolean(true)),
             Err(error) => raised(&error),
         }
     }
 
     fn place(&mut self, instance: u32) -> ToHost {
         let machine = &self.machine;
-        let known = machine.of_number(instance);
-        let loc = known.map(|id| machine.instance(id).loc);
+        let known = machine.state.of_number(instance);
+        let loc = known.map(|id| machine.state.instance(id).loc);
         let location = loc.and_then(|loc| machine.program.sources.location(loc));
         ToHost::Place {
             file: location.as_ref().map(|at| at.file.clone()),
@@ -214,25 +214,25 @@ impl HostCallbacks for Questions<'_, '_> {
         args: &[Wire],
         kwargs: &[(String, Wire)],
         identity: Option<String>,
-    ) -> Got {
-        self.machine.identity = identity;
+    ) -> AttributeValue {
+        self.machine.python.identity = identity;
         let answer = self.machine.call_native(plugin, args, kwargs);
-        self.machine.identity = None;
+        self.machine.python.identity = None;
         match answer {
-            Ok(value) => Got::Value(self.machine.to_wire(value)),
-            Err(PluginError::Unset(variables)) => Got::Waits(variables),
-            Err(PluginError::Unknown) => Got::Value(Wire::Ext(EXT_UNKNOWN, Vec::new())),
+            Ok(value) => AttributeValue::Value(self.machine.to_wire(value)),
+            Err(PluginError::Unset(variables)) => AttributeValue::Waits(variables),
+            Err(PluginError::Unknown) => AttributeValue::Value(Wire::Ext(EXT_UNKNOWN, Vec::new())),
             Err(PluginError::Compile(error)) => raised(&error),
             Err(PluginError::External {
                 type_name, message, ..
-            }) => Got::Raised {
+            }) => AttributeValue::Raised {
                 type_name,
                 message,
                 is_plugin: false,
             },
             Err(PluginError::Explicit {
                 type_name, message, ..
-            }) => Got::Raised {
+            }) => AttributeValue::Raised {
                 type_name,
                 message,
                 is_plugin: true,
@@ -241,34 +241,39 @@ impl HostCallbacks for Questions<'_, '_> {
     }
 
     fn print(&mut self, line: &str) {
-        if self.machine.ahead.is_abandoned {
+        if self.machine.python.ahead.is_abandoned {
             return;
         }
         self.machine.world.print(line);
     }
 
     fn log(&mut self, level: &str, message: &str) {
-        if matches!(level, "WARNING" | "ERROR" | "CRITICAL") && !self.machine.ahead.is_abandoned {
-            self.machine.warnings.push(crate::diagnostics::Warning {
-                kind: "PluginLog",
-                message: message.to_owned(),
-                loc: Loc::NONE,
-                notes: Vec::new(),
-            });
+        if matches!(level, "WARNING" | "ERROR" | "CRITICAL")
+            && !self.machine.python.ahead.is_abandoned
+        {
+            self.machine
+                .report
+                .warnings
+                .push(crate::diagnostics::Warning {
+                    kind: "PluginLog",
+                    message: message.to_owned(),
+                    loc: Loc::NONE,
+                    notes: Vec::new(),
+                });
         }
     }
 }
 
 /// An error of the model as an exception in Python.
-fn raised(error: &Fail) -> Got {
-    Got::Raised {
+fn raised(error: &Fail) -> AttributeValue {
+    AttributeValue::Raised {
         type_name: error.kind.to_owned(),
         message: error.message.clone(),
         is_plugin: false,
     }
 }
 
-impl Questions<'_, '_> {
+impl MachineCallbacks<'_, '_> {
     fn find_typedef(&self, name: &str) -> Option<TypedefId> {
         let program = self.machine.program;
         let (namespace, name) = name.rsplit_once("::")?;

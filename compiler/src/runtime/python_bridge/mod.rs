@@ -10,7 +10,7 @@
 //!   error.
 //! - `call`: writes the frame of a call.
 //! - `ahead`: calls behind it in the queue that go in the same frame.
-//! - `told`: attributes that travel with instances, so that they need not be asked for.
+//! - `known_values`: attributes that travel with instances, so that they need not be asked for.
 //! - `host_callbacks`: answers to what a running plugin asks.
 //! - `dataclasses`, `references`: values that have a form of their own on the wire.
 //! - `export`: what the export asks Python about resources.
@@ -21,5 +21,70 @@ pub(in crate::runtime) mod calls;
 pub(in crate::runtime) mod dataclasses;
 pub(in crate::runtime) mod export;
 pub(in crate::runtime) mod host_callbacks;
+pub(in crate::runtime) mod known_values;
 pub(in crate::runtime) mod references;
-pub(in crate::runtime) mod told;
+
+use crate::hash::Map;
+use crate::protocol::ResourceClassInfo;
+use crate::python_host::PluginHost;
+use crate::resources::ReferenceModels;
+use crate::runtime::exec::calls::Site;
+use crate::runtime::python_bridge::ahead::Ahead;
+use crate::runtime::python_bridge::known_values::KnownValues;
+use crate::span::Loc;
+use crate::types::InstId;
+
+/// The process that runs plugins, and what it and the machine know of one another.
+pub struct PythonBridge {
+    /// `None`: no module has plugins, or the host answers right now.
+    pub host: Option<Box<dyn PluginHost>>,
+    n_requests: u64,
+    /// The call of a plugin that runs now.
+    loc: Loc,
+    site: Option<Site>,
+    known_values: KnownValues,
+    pub(in crate::runtime) ahead: Ahead,
+    /// Python has given objects that only it knows.
+    pub(in crate::runtime) has_objects: bool,
+    /// Texts that are objects of Python with more to them: the opaque ids.
+    texts: Map<u32, u32>,
+    /// Python objects of the instances that were made from dataclasses, or from references to such.
+    dataclass_objects: Map<InstId, (u32, bool)>,
+    /// Of the resource that the first argument of a native plugin becomes, if Python calls it and knows.
+    identity: Option<String>,
+    /// Of Python, if an export found others than the program has.
+    resource_classes: Option<Vec<ResourceClassInfo>>,
+    /// References that the export has serialized.
+    pub reference_models: ReferenceModels,
+}
+
+impl Default for PythonBridge {
+    fn default() -> PythonBridge {
+        PythonBridge {
+            host: None,
+            n_requests: 0,
+            loc: Loc::NONE,
+            site: None,
+            known_values: KnownValues::default(),
+            ahead: Ahead::default(),
+            has_objects: false,
+            texts: Map::default(),
+            dataclass_objects: Map::default(),
+            identity: None,
+            resource_classes: None,
+            reference_models: ReferenceModels::default(),
+        }
+    }
+}
+
+impl PythonBridge {
+    /// Whether there is a Python host that may have something to say unasked: one that runs.
+    pub fn has_running_host(&self) -> bool {
+        self.host.as_ref().is_some_and(|host| !host.is_asleep())
+    }
+
+    /// Whether there is one that was not needed yet.
+    pub fn has_sleeping_host(&self) -> bool {
+        self.host.as_ref().is_some_and(|host| host.is_asleep())
+    }
+}

@@ -56,12 +56,12 @@ impl Machine<'_> {
         value: Value,
         loc: Loc,
     ) -> Result<(), Fail> {
-        if !self.heap.holds_reference(value) {
+        if !self.state.heap.holds_reference(value) {
             return self.validate_known(ty, value, loc);
         }
         match self.wrong_reference(ty, value) {
             Some((ty, id)) => {
-                let text = self.heap.to_text(Value::Reference(id), self);
+                let text = self.state.heap.to_text(Value::Reference(id), &self.state);
                 let wanted = self.reference_text(ty);
                 let message =
                     format!("Invalid value: {text} is not a subtype of Reference[{wanted}]");
@@ -75,10 +75,11 @@ impl Machine<'_> {
     fn wrong_reference(&self, ty: TypeId, value: Value) -> Option<(TypeId, RefId)> {
         match (&self.program.types[ty.index()], value) {
             (_, Value::Reference(id)) => {
-                (!self.is_narrower(self.heap.reference(id).of, ty)).then_some((ty, id))
+                (!self.is_narrower(self.state.heap.reference(id).of, ty)).then_some((ty, id))
             }
             (Type::Nullable(inner), value) => self.wrong_reference(*inner, value),
             (Type::ListOf(item), Value::List(list)) => self
+                .state
                 .heap
                 .list(list)
                 .iter()
@@ -93,8 +94,8 @@ impl Machine<'_> {
             (_, Value::Reference(_)) => Ok(()),
             (Type::Nullable(inner), value) => self.validate_rest(*inner, value, loc),
             (Type::ListOf(item), Value::List(list)) => {
-                for at in 0..self.heap.list(list).len() {
-                    let element = self.heap.list(list)[at];
+                for at in 0..self.state.heap.list(list).len() {
+                    let element = self.state.heap.list(list)[at];
                     self.validate_rest(*item, element, loc)?;
                 }
                 Ok(())
@@ -162,7 +163,7 @@ impl Machine<'_> {
     /// Whether the type of a plugin's parameter, or of its result, takes a reference.
     pub(in crate::runtime) fn accepts_reference(&self, ty: TypeId, id: RefId) -> bool {
         match &self.program.types[ty.index()] {
-            Type::Reference(inner) => self.is_narrower(self.heap.reference(id).of, *inner),
+            Type::Reference(inner) => self.is_narrower(self.state.heap.reference(id).of, *inner),
             Type::Nullable(inner) => self.accepts_reference(*inner, id),
             Type::Union(members) => members
                 .iter()
@@ -190,7 +191,7 @@ impl Machine<'_> {
     ) -> Result<(), Fail> {
         for (name, value) in names.iter().zip(values) {
             if matches!(value, Value::Reference(_)) {
-                let text = self.heap.to_text(*value, self);
+                let text = self.state.heap.to_text(*value, &self.state);
                 let attribute = self.program.text(*name);
                 let message = format!(
                     "Invalid value `{text}` in index for attribute {attribute}: references can not be used in indexes."
@@ -207,16 +208,16 @@ impl Machine<'_> {
             (_, Value::Reference(_)) => (!self.takes_references(ty)).then_some(ty),
             (Type::Nullable(inner), value) => self.refusing(*inner, value),
             (Type::AnyDict, Value::Dict(dict)) => {
-                let mut entries = self.heap.dict(dict).entries.iter();
+                let mut entries = self.state.heap.dict(dict).entries.iter();
                 let any = entries.any(|(_, item)| matches!(item, Value::Reference(_)));
                 any.then(|| self.type_named("any")).flatten()
             }
             (Type::ListOf(item), Value::List(list)) => {
-                let mut items = self.heap.list(list).iter();
+                let mut items = self.state.heap.list(list).iter();
                 items.find_map(|element| self.refusing(*item, *element))
             }
             (Type::DictOf(item), Value::Dict(dict)) => {
-                let mut entries = self.heap.dict(dict).entries.iter();
+                let mut entries = self.state.heap.dict(dict).entries.iter();
                 entries.find_map(|(_, element)| self.refusing(*item, *element))
             }
             _ => None,
@@ -240,7 +241,7 @@ impl Machine<'_> {
         let message = format!(
             "Value {} for argument {parameter} of plugin {plugin} {contains} a reference. To allow references, use \
              `| Reference[...]` in your type annotation.",
-            self.heap.repr(value, self)
+            self.state.heap.repr(value, &self.state)
         );
         let program = self.program;
         let cause = match (&program.types[refusing.index()], value) {
@@ -264,14 +265,14 @@ impl Machine<'_> {
              reference values when declared explicitly. Either use a dataclass entity that supports references (e.g. \
              `int | Reference[int]` attribute annotation), or explicitly allow references on attribute access with \
              the `inmanta.plugins.allow_reference_values()` wrapper. Encountered at {name} (= `{}`).",
-            self.heap.repr(value, self)
+            self.state.heap.repr(value, &self.state)
         );
         PluginError::Compile(fail("UnexpectedReference", Loc::NONE, message))
     }
 
     /// Payload: a MessagePack array, of the number of a Python object, or of our number, kind and arguments.
     pub(in crate::runtime) fn reference_to_wire(&self, id: RefId) -> Vec<u8> {
-        let reference = self.heap.reference(id);
+        let reference = self.state.heap.reference(id);
         let parts = match &reference.origin {
             Origin::Python { object, .. } => vec![Wire::from(*object)],
             Origin::Native(arguments) => {
@@ -303,7 +304,7 @@ impl Machine<'_> {
             .ok_or_else(unreadable)?;
         let text = |at: usize| parts.get(at).and_then(Wire::as_str);
         let (Some(kind), Some(class), Some(of)) = (text(1), text(2), text(3)) else {
-            return match self.heap.knows_reference(RefId(number)) {
+            return match self.state.heap.knows_reference(RefId(number)) {
                 true => Ok(Value::Reference(RefId(number))),
                 false => Err(unreadable()),
             };
@@ -313,7 +314,7 @@ impl Machine<'_> {
                 "Could not determine the reference type of {class}: there is no type {of} in the model"
             ));
         };
-        Ok(self.heap.new_reference(Reference {
+        Ok(self.state.heap.new_reference(Reference {
             kind: kind.into(),
             class: class.into(),
             of,

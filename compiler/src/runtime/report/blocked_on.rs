@@ -25,12 +25,7 @@ impl Machine<'_> {
     /// All pending tasks by what they would set.
     pub(in crate::runtime) fn producers(&self) -> Producers {
         let mut producers = Producers::default();
-        let mut live: Vec<usize> = (0..self.tasks.len())
-            .filter(|at| !matches!(self.tasks[*at].action, Action::Idle | Action::Cancelled))
-            .collect();
-        live.sort_by_key(|at| self.tasks[*at].seq);
-        for at in live {
-            let task = TaskId(at as u32);
+        for task in self.scheduler.live_tasks() {
             self.products(task, &mut |var| {
                 producers.entry(var).or_insert(task);
             });
@@ -40,11 +35,11 @@ impl Machine<'_> {
 
     /// Calls `add` for each variable that a task would set or add to.
     fn products(&self, task: TaskId, add: &mut impl FnMut(VarId)) {
-        match self.tasks[task.index()].action {
+        match self.scheduler.task(task).action {
             Action::Stmt { stmt, scope } => {
                 let node = &self.program.stmts[stmt.index()];
                 if let StmtKind::Assign { target, .. } = node.kind
-                    && let Ok(var) = self.resolve(scope, target, node.loc)
+                    && let Ok(var) = self.state.resolve(scope, target, node.loc)
                 {
                     add(var);
                 }
@@ -58,21 +53,21 @@ impl Machine<'_> {
             | Action::DefinedAttr { result, .. }
             | Action::Call { result, .. }
             | Action::Query { result, .. } => add(result),
-            Action::Item { listener, .. } => add(self.literal_of(listener)),
+            Action::Item { listener, .. } => add(self.scheduler.literal_of(listener)),
             Action::Store { slot, .. } => add(slot),
             Action::If { group, .. } if group.is_some() => {
-                let slots = &self.promise_groups[group.index()].slots;
+                let slots = self.exec.promised_slots(group);
                 slots.iter().copied().for_each(add);
             }
             Action::For { run } => {
-                let group = self.loops[run.index()].group;
+                let group = self.exec.for_loop(run).group;
                 if group.is_some() {
-                    let slots = &self.promise_groups[group.index()].slots;
+                    let slots = self.exec.promised_slots(group);
                     slots.iter().copied().for_each(add);
                 }
             }
             Action::Iterable { run } | Action::Element { run, .. } | Action::Collect { run } => {
-                add(self.runs[run.index()].result);
+                add(self.exec.comprehension(run).result);
             }
             Action::Idle
             | Action::Cancelled
@@ -85,9 +80,11 @@ impl Machine<'_> {
 
     /// The first variable without a value that a task waits for.
     fn awaited(&self, task: TaskId) -> Option<VarId> {
-        let dependencies = self.tasks[task.index()].dependencies.iter();
-        let mut pending = dependencies.copied().filter(|need| !self.is_ready(*need));
-        pending.next().map(|need| self.target(need))
+        let dependencies = self.scheduler.task(task).dependencies.iter();
+        let mut pending = dependencies
+            .copied()
+            .filter(|need| !self.state.is_ready(*need));
+        pending.next().map(|need| self.state.target(need))
     }
 
     /// Adds notes that lead from a variable without a value to the reason. The second part of the
@@ -102,7 +99,7 @@ impl Machine<'_> {
         let mut at = var;
         let mut named = self.variable_name(at, producers);
         while let Some(task) = producers.get(&at).copied() {
-            let mut loc = self.action_loc(self.tasks[task.index()].action);
+            let mut loc = self.action_loc(self.scheduler.task(task).action);
             let mut next = self.awaited(task);
             // What has no name is part of an expression: the chain goes through it.
             while let Some(part) = next
@@ -112,7 +109,7 @@ impl Machine<'_> {
             {
                 visited.push(part);
                 if loc == Loc::NONE {
-                    loc = self.action_loc(self.tasks[inner.index()].action);
+                    loc = self.action_loc(self.scheduler.task(*inner).action);
                 }
                 next = self.awaited(*inner);
             }
@@ -139,12 +136,12 @@ impl Machine<'_> {
         let moved = at != var;
         if moved && !producers.contains_key(&at) {
             let name = named.unwrap_or_else(|| "it".to_owned());
-            let loc = if self.var(at).is_slot() {
-                self.instance(self.owner(at)).loc
+            let loc = if self.state.var(at).is_slot() {
+                self.state.instance(self.state.owner(at)).loc
             } else {
                 Loc::NONE
             };
-            let reason = match self.var(at).kind() {
+            let reason = match self.state.var(at).kind() {
                 VarKind::List => format!("{name} never gets as many values as it needs"),
                 _ => format!("nothing gives {name} a value"),
             };
@@ -155,27 +152,27 @@ impl Machine<'_> {
 
     /// A variable as the model's author knows it; `None`: it is part of an expression.
     fn variable_name(&self, id: VarId, producers: &Producers) -> Option<String> {
-        let var = self.var(id);
+        let var = self.state.var(id);
         if var.is_slot() {
             let name = self
                 .program
-                .text(self.program.attribute(self.attr(id)).name);
+                .text(self.program.attribute(self.state.attr(id)).name);
             let complete = match var.kind() {
                 VarKind::List => " to be complete",
                 _ => "",
             };
-            let owner = self.describe_instance(self.owner(id));
+            let owner = self.state.describe_instance(self.state.owner(id));
             return Some(format!("`{name}` of `{owner}`{complete}"));
         }
-        for (namespace, base) in self.program.namespaces.iter().zip(&self.roots) {
+        for (namespace, base) in self.program.namespaces.iter().zip(&self.state.roots) {
             let variables = &self.program.blocks[namespace.root.index()].variables;
             let offset = id.0.wrapping_sub(base.0) as usize;
             if let Some(name) = variables.get(offset) {
                 return Some(format!("`{}`", self.program.text(*name)));
             }
         }
-        let task = producers.get(&id)?;
-        let stmt = match self.tasks[task.index()].action {
+        let task = *producers.get(&id)?;
+        let stmt = match self.scheduler.task(task).action {
             Action::Stmt { stmt, .. } => &self.program.stmts[stmt.index()],
             Action::Call { expr, .. } | Action::Query { expr, .. } if self.is_lookup(expr) => {
                 let text = self.program.sources.snippet(self.program.expr(expr).loc);

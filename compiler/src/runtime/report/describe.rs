@@ -1,33 +1,24 @@
 //! Instances and expressions as text, in the form that the reference has.
 
 use crate::hir::{ExprId, ExprKind, FormatPart, Ref};
-use crate::runtime::{InstId, Machine};
-use crate::span::Loc;
+use crate::runtime::{InstId, Machine, ModelState};
 use crate::types::Heap;
 use crate::types::text::Instances;
 
+impl ModelState<'_> {
+    /// Lets the heap make new values while the machine names instances.
+    pub(in crate::runtime) fn with_heap<R>(
+        &mut self,
+        work: impl FnOnce(&mut Heap, &Self) -> R,
+    ) -> R {
+        let mut heap = std::mem::take(&mut self.heap);
+        let result = work(&mut heap, self);
+        self.heap = heap;
+        result
+    }
+}
+
 impl Machine<'_> {
-    /// Where an instance was constructed, the last time.
-    pub(in crate::runtime) fn last_place(&self, id: InstId) -> Loc {
-        let again = self.again.get(&id).and_then(|places| places.last());
-        again.copied().unwrap_or(self.instance(id).loc)
-    }
-
-    /// `m::E (instantiated at FILE:LINE)`
-    pub fn describe_instance(&self, id: InstId) -> String {
-        let instance = self.instance(id);
-        let sources = &self.program.sources;
-        let mut places = sources.brief(instance.loc);
-        for loc in self.again.get(&id).into_iter().flatten() {
-            places.push(',');
-            places.push_str(&sources.brief(*loc));
-        }
-        format!(
-            "{} (instantiated at {places})",
-            self.program.entity_name(instance.entity)
-        )
-    }
-
     /// A reference as it was written.
     pub(in crate::runtime) fn expr_name(&self, expr: ExprId) -> String {
         match self.program.expr(expr).kind {
@@ -68,17 +59,6 @@ impl Machine<'_> {
         };
         found.map_or_else(|| self.expr_name(expr), str::to_owned)
     }
-
-    /// Lets the heap make new values while the machine names instances.
-    pub(in crate::runtime) fn with_heap<R>(
-        &mut self,
-        work: impl FnOnce(&mut Heap, &Self) -> R,
-    ) -> R {
-        let mut heap = std::mem::take(&mut self.heap);
-        let result = work(&mut heap, self);
-        self.heap = heap;
-        result
-    }
 }
 
 /// What is between double braces, with these: `{{ a.b }}`. Other text between double braces is no placeholder.
@@ -117,7 +97,7 @@ fn fields(literal: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-impl Instances for Machine<'_> {
+impl Instances for ModelState<'_> {
     fn instance_text(&self, id: InstId) -> String {
         self.describe_instance(id)
     }

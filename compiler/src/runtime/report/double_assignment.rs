@@ -16,7 +16,7 @@
 //! h.port = 443                    # the old value is written in line 1, not in line 2
 //! ```
 //!
-//! So [`Machine::written_at`] looks at which constructor has this place, and whether it names the
+//! So [`ModelState::written_at`] looks at which constructor has this place, and whether it names the
 //! attribute; if not, the place that is told is that of the default. With `**` in the constructor
 //! it can not know, and the place of the constructor stays.
 //!
@@ -24,11 +24,11 @@
 //! implementation of two instances; then the help says so.
 
 use crate::diagnostics::{Fail, fail};
-use crate::runtime::{Machine, VarId};
+use crate::runtime::{ModelState, VarId};
 use crate::span::Loc;
 use crate::types::Value;
 
-impl Machine<'_> {
+impl ModelState<'_> {
     /// The error of a double assignment: an old and a new value, where each is written, and the
     /// place that the error is at.
     pub(in crate::runtime) fn double_set(

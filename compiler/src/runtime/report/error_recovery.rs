@@ -25,7 +25,7 @@
 
 use crate::diagnostics::{Fail, Failure};
 use crate::hir::plugin::{Body, PluginDef};
-use crate::runtime::Machine;
+use crate::runtime::{Machine, Report};
 use crate::span::{Loc, Span};
 
 /// Steps that are spent on the search at most.
@@ -35,24 +35,44 @@ const MAX_MADE: u64 = 500_000;
 /// Mistakes after which the search ends: more help nobody.
 const ENOUGH: usize = 100;
 
+impl Report {
+    /// Keeps the mistake that comes first, as the result, and remembers the other for the search.
+    pub(in crate::runtime) fn first_of(
+        &mut self,
+        first: Result<(), Fail>,
+        second: Result<(), Fail>,
+    ) -> Result<(), Fail> {
+        match (first, second) {
+            (Ok(()), second) => second,
+            (first, Ok(())) => first,
+            (first, Err(second)) => {
+                if self.later_errors.len() < ENOUGH {
+                    self.later_errors.push(second);
+                }
+                first
+            }
+        }
+    }
+}
+
 impl Machine<'_> {
     /// The first mistake, and those that have nothing to do with it. Steps go on from the queue as
     /// it is.
     pub(in crate::runtime) fn rest(&mut self, first: Fail) -> Vec<Fail> {
-        let n_warnings = self.warnings.len();
-        self.has_failed = true;
+        let n_warnings = self.report.warnings.len();
+        self.report.has_failed = true;
         self.abandon_ahead();
         let mut seen = vec![self.identity(&first)];
         let mut errors = vec![placed(first)];
-        let mut found = std::mem::take(&mut self.later_errors);
-        let n_made = self.numbers.n_created() + self.n_delivered;
+        let mut found = std::mem::take(&mut self.report.later_errors);
+        let n_made = self.scheduler.n_made();
         for _ in 0..MAX_STEPS {
-            if self.numbers.n_created() + self.n_delivered > n_made + MAX_MADE {
+            if self.scheduler.n_made() > n_made + MAX_MADE {
                 break;
             }
-            if let Some(step) = self.ready.pop() {
+            if let Some(step) = self.scheduler.ready.pop() {
                 found.extend(self.step(&step).err());
-                found.append(&mut self.later_errors);
+                found.append(&mut self.report.later_errors);
             } else if found.is_empty() {
                 break;
             }
@@ -67,7 +87,7 @@ impl Machine<'_> {
                 break;
             }
         }
-        self.warnings.truncate(n_warnings);
+        self.report.warnings.truncate(n_warnings);
         errors
     }
 
@@ -84,24 +104,6 @@ impl Machine<'_> {
             place: sources.span(error.loc),
             message: (error.loc == Loc::NONE).then(|| error.message.clone()),
             other: first.and_then(|(_, loc)| sources.span(*loc)),
-        }
-    }
-
-    /// Keeps the mistake that comes first, as the result, and remembers the other for the search.
-    pub(in crate::runtime) fn first_of(
-        &mut self,
-        first: Result<(), Fail>,
-        second: Result<(), Fail>,
-    ) -> Result<(), Fail> {
-        match (first, second) {
-            (Ok(()), second) => second,
-            (first, Ok(())) => first,
-            (first, Err(second)) => {
-                if self.later_errors.len() < ENOUGH {
-                    self.later_errors.push(second);
-                }
-                first
-            }
         }
     }
 

@@ -11,3 +11,45 @@ pub(in crate::runtime) mod describe;
 pub(in crate::runtime) mod double_assignment;
 pub(in crate::runtime) mod error_recovery;
 pub(in crate::runtime) mod template_errors;
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::UnknownParameter;
+use crate::breadcrumb::Breadcrumb;
+use crate::diagnostics::{Fail, Warning};
+use crate::hash::Set;
+use crate::span::Loc;
+
+/// What the compile tells its user, apart from the mistake that ends it.
+pub struct Report {
+    /// Where the number of the place goes that the machine is at.
+    place: &'static AtomicU32,
+    pub warnings: Vec<Warning>,
+    pub unknown_parameters: Vec<UnknownParameter>,
+    /// Plugins whose deprecation was told.
+    pub(in crate::runtime) deprecated_seen: Set<u32>,
+    /// Mistakes that were met after the first one of the same block.
+    later_errors: Vec<Fail>,
+    /// A mistake was met: nothing must be seen from outside any more.
+    pub(in crate::runtime) has_failed: bool,
+}
+
+impl Report {
+    /// `breadcrumb`: the file that tells where in the model a process was that was killed.
+    pub fn new(breadcrumb: Option<&Breadcrumb>) -> Report {
+        Report {
+            place: Breadcrumb::target(breadcrumb),
+            warnings: Vec::new(),
+            unknown_parameters: Vec::new(),
+            deprecated_seen: Set::default(),
+            later_errors: Vec::new(),
+            has_failed: false,
+        }
+    }
+
+    /// The machine is at this place of the model now, should its process be killed.
+    #[inline]
+    pub fn leave_place(&self, loc: Loc) {
+        self.place.store(loc.0, Ordering::Relaxed);
+    }
+}

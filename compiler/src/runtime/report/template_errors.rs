@@ -26,7 +26,7 @@ impl Machine<'_> {
         missing: &Missing,
     ) -> Result<Value, PluginError> {
         let error = match rendered {
-            Ok(text) => return Ok(self.heap.new_str(&text)),
+            Ok(text) => return Ok(self.state.heap.new_str(&text)),
             Err(error) => error,
         };
         let error = innermost(&error);

@@ -17,3 +17,107 @@ pub(in crate::runtime) mod ready_queue;
 pub(in crate::runtime) mod steps;
 pub(in crate::runtime) mod tasks;
 pub(in crate::runtime) mod wait_queue;
+
+use crate::pages::prefer_large;
+use crate::runtime::scheduler::creation_order::CreationOrder;
+use crate::runtime::scheduler::ready_queue::ReadyQueue;
+use crate::runtime::scheduler::steps::Task;
+use crate::runtime::scheduler::wait_queue::Queue;
+use crate::runtime::speed::memory::arena;
+use crate::runtime::{ListenerId, LoopId, RunId, TaskId, VarId};
+use crate::span::Loc;
+
+/// Who gets the elements of a list one by one, before the list is complete.
+#[derive(Clone, Copy)]
+pub(in crate::runtime) enum Listener {
+    /// Another list.
+    Forward {
+        target: VarId,
+        loc: Loc,
+    },
+    /// A `for`, which runs its body for each.
+    For(LoopId),
+    Comprehension(RunId),
+    /// The list literal that the listening expression is an element of.
+    Literal(VarId),
+    /// An `is defined`, which knows its answer with the first element.
+    Defined {
+        task: TaskId,
+        result: VarId,
+    },
+}
+
+/// What runs next and what waits.
+///
+/// There are two queues. `ready` has the steps that wait for nothing, and they run in the order in which they became ready.
+/// When it is empty, `queue` decides which relation is declared complete, which makes more steps ready. Tasks are steps that
+/// had to wait: a variable that gets its value counts down those of its chain of waiters
+/// ([`ModelState`](crate::runtime::ModelState)), and a task whose count is zero is ready.
+pub struct Scheduler {
+    pub(in crate::runtime) ready: ReadyQueue,
+    pub(in crate::runtime) queue: Queue,
+    tasks: Vec<Task>,
+    free_tasks: Vec<TaskId>,
+    /// Tasks that have not run.
+    n_live: u64,
+    pub(in crate::runtime) numbers: CreationOrder,
+    listeners: Vec<Listener>,
+    /// Elements that went from one list to another.
+    n_delivered: u64,
+}
+
+impl Scheduler {
+    /// One with nothing to do, for a program with so many rules of precedence between relations.
+    pub fn new(n_policy: usize) -> Scheduler {
+        Scheduler {
+            ready: ReadyQueue::default(),
+            queue: Queue::new(n_policy),
+            tasks: arena(),
+            free_tasks: arena(),
+            n_live: 0,
+            numbers: CreationOrder::default(),
+            listeners: arena(),
+            n_delivered: 0,
+        }
+    }
+
+    pub(in crate::runtime) fn add_listener(&mut self, listener: Listener) -> ListenerId {
+        self.listeners.push(listener);
+        ListenerId(self.listeners.len() as u32 - 1)
+    }
+
+    #[inline]
+    pub(in crate::runtime) fn listener(&self, id: ListenerId) -> Listener {
+        self.listeners[id.index()]
+    }
+
+    /// The list that an element's listener is of.
+    pub(in crate::runtime) fn literal_of(&self, id: ListenerId) -> VarId {
+        match self.listeners.get(id.index()) {
+            Some(Listener::Literal(literal)) => *literal,
+            _ => VarId::NONE,
+        }
+    }
+
+    /// An element goes from one list to another.
+    pub(in crate::runtime) fn count_delivery(&mut self) {
+        self.n_delivered += 1;
+    }
+
+    /// So many steps, tasks and deliveries there were.
+    pub(in crate::runtime) fn n_made(&self) -> u64 {
+        self.numbers.n_created() + self.n_delivered
+    }
+
+    /// So many steps there were, or deliveries if these are more.
+    pub(in crate::runtime) fn n_steps(&self) -> u64 {
+        self.numbers.n_created().max(self.n_delivered)
+    }
+
+    pub(in crate::runtime) fn prefer_large_pages(&self) {
+        self.queue.prefer_large_pages();
+        prefer_large(&self.listeners, self.listeners.capacity());
+        prefer_large(&self.tasks, self.tasks.capacity());
+        prefer_large(&self.free_tasks, self.free_tasks.capacity());
+    }
+}

@@ -4,10 +4,11 @@
 //! # From statement to step
 //!
 //! A task has an action and a list of variables that the action will read. When it is created, it
-//! is appended to the waiters of each variable that has no value yet, and counts them. A variable
-//! that gets its value tells its waiters in the order in which they came; each counts one down, and
-//! at zero the task goes to the end of the queue of steps. If nothing is missing at the beginning,
-//! it goes there at once. When it has run, its place is used for another one.
+//! is appended to the waiters of each variable that has no value yet (`state/waiters.rs`), and
+//! counts them. A variable that gets its value tells its waiters in the order in which they came;
+//! each counts one down, and at zero the task goes to the end of the queue of steps. If nothing is
+//! missing at the beginning, it goes there at once. When it has run, its place is used for another
+//! one.
 //!
 //! A task is never run where it becomes ready, not even if it is the only one: it always goes to
 //! the end of the queue. This is what makes the order of the whole run a matter of the queue only,
@@ -25,15 +26,6 @@
 //! The other way to go through the queue more than once is that of steps without a task, which are
 //! requeued to keep the pace of the reference: see `speed/direct_steps.rs`.
 //!
-//! # Chains of waiters
-//!
-//! A model has many more variables than waits, so a variable has no list of its own: `cells` is one
-//! vector of (task, next cell) for all, with a list of free cells inside. The waiters of a variable
-//! are a ring, known by its last cell, whose next is the first one: appending and taking the first
-//! both take one step, and a variable pays 4 bytes. A proxy (the attribute at the end of a path
-//! that is not known yet) may also have a listener; then its cell holds the listener, and its next
-//! is the last waiter.
-//!
 //! # Invariants
 //!
 //! - `pending.missing()` is the number of chains that the task is in. A task whose count is zero is
@@ -41,128 +33,133 @@
 //! - Waiters are told in the order of registration, since that decides the order of steps.
 //! - Proxies and temporaries are read by one task. They are recycled with it, and nobody else may
 //!   keep their ids.
-//! - `n_live` counts tasks that have not run and are not cancelled; if it is above zero at the end,
-//!   the model is stuck (`exec/completion.rs`).
+//! - The number of live tasks counts those that have not run and are not cancelled; if it is above
+//!   zero at the end, the model is stuck (`exec/completion.rs`).
 
 use crate::diagnostics::Fail;
 use crate::runtime::{
-    Action, Chain, Dependencies, ListenerId, Machine, Pending, Step, Task, TaskId, VarId, VarKind,
+    Action, Chain, Dependencies, Machine, ModelState, Pending, Scheduler, Step, Task, TaskId, VarId,
 };
 use crate::span::Loc;
 use crate::types::Value;
 
-impl Machine<'_> {
-    /// A cell with this content, new or used before; its next is not set.
-    fn cell(&mut self, payload: u32) -> u32 {
-        if self.free_cell != u32::MAX {
-            let at = self.free_cell;
-            self.free_cell = self.cells[at as usize].1;
-            self.cells[at as usize] = (payload, u32::MAX);
-            return at;
-        }
-        self.cells.push((payload, u32::MAX));
-        self.cells.len() as u32 - 1
-    }
-
-    /// Adds a task to the end of a variable's ring.
-    fn append_waiter(&mut self, id: VarId, task: TaskId) {
-        let cell = self.cell(task.0);
-        let chain = self.chain(id);
-        self.cells[cell as usize].1 = if chain.is_empty() {
-            cell
-        } else {
-            std::mem::replace(&mut self.cells[chain.tail as usize].1, cell)
-        };
-        self.set_chain(id, Chain { tail: cell });
-    }
-
-    /// Those who wait for a variable, wherever its kind keeps them: with what is known of a delayed
-    /// variable, behind the listener of a proxy, or in the variable itself.
+impl Scheduler {
     #[inline]
-    fn chain(&self, id: VarId) -> Chain {
-        let var = self.known(id);
-        if var.kind().is_delayed() {
-            self.delayed(id)
-                .map_or(Chain::EMPTY, |delayed| delayed.chain)
-        } else if let Some(link) = var.link() {
-            Chain {
-                tail: self.cells[link as usize].1,
-            }
-        } else {
-            var.waiters()
-        }
+    pub(in crate::runtime) fn task(&self, id: TaskId) -> &Task {
+        &self.tasks[id.index()]
     }
 
-    fn set_chain(&mut self, id: VarId, chain: Chain) {
-        let var = self.known(id);
-        if var.kind().is_delayed() {
-            self.delayed_mut(id).chain = chain;
-        } else if let Some(link) = var.link() {
-            self.cells[link as usize].1 = chain.tail;
-        } else {
-            self.vars[id.index()].set_waiters(chain);
-        }
+    /// The task, if it is a number of one.
+    pub(in crate::runtime) fn known_task(&self, id: TaskId) -> Option<&Task> {
+        self.tasks.get(id.index())
     }
 
-    /// Who wants the elements of the list that a proxy will turn out to be. The listener goes to
-    /// the list when the proxy is connected.
-    pub(in crate::runtime) fn set_listener(&mut self, proxy: VarId, listener: ListenerId) {
-        if let Some(link) = self.var(proxy).link() {
-            self.cells[link as usize].0 = listener.0;
-            return;
-        }
-        let chain = self.var(proxy).waiters();
-        let link = self.cell(listener.0);
-        self.cells[link as usize].1 = chain.tail;
-        self.vars[proxy.index()].set_link(link);
-    }
-
-    /// Gives a proxy its target. The listener and the waiters that it had are returned, and the
-    /// caller moves them to the target: [`Machine::connect`].
-    pub(in crate::runtime) fn connect_proxy(
-        &mut self,
-        proxy: VarId,
-        target: VarId,
-    ) -> (ListenerId, Chain) {
-        let chain = self.chain(proxy);
-        let var = &mut self.vars[proxy.index()];
-        let link = var.link();
-        var.connect(target);
-        let Some(link) = link else {
-            return (ListenerId::NONE, chain);
+    /// Tasks that have not run and still will, by creation.
+    pub(in crate::runtime) fn live_tasks(&self) -> Vec<TaskId> {
+        let all = (0..self.tasks.len() as u32).map(TaskId);
+        let is_live = |id: &TaskId| {
+            let action = &self.task(*id).action;
+            !matches!(action, Action::Idle | Action::Cancelled)
         };
-        let (listener, _) = self.cells[link as usize];
-        self.free(link);
-        (ListenerId(listener), chain)
+        let mut live: Vec<TaskId> = all.filter(is_live).collect();
+        live.sort_by_key(|id| self.task(*id).seq);
+        live
     }
 
-    fn free(&mut self, cell: u32) {
-        self.cells[cell as usize].1 = self.free_cell;
-        self.free_cell = cell;
+    pub(in crate::runtime) fn has_live_tasks(&self) -> bool {
+        self.n_live > 0
     }
 
-    /// Takes the first task off a ring, and frees its cell; `None`: the ring is empty.
-    pub(in crate::runtime) fn next_waiter(&mut self, chain: &mut Chain) -> Option<TaskId> {
-        if chain.is_empty() {
-            return None;
+    /// The number that the next task gets.
+    pub(in crate::runtime) fn next_task(&self) -> TaskId {
+        let free = self.free_tasks.last().copied();
+        free.unwrap_or(TaskId(self.tasks.len() as u32))
+    }
+
+    /// Puts a task into the arena.
+    fn add(&mut self, task: Task) -> TaskId {
+        self.n_live += 1;
+        match self.free_tasks.pop() {
+            Some(id) => {
+                self.tasks[id.index()] = task;
+                id
+            }
+            None => {
+                self.tasks.push(task);
+                TaskId(self.tasks.len() as u32 - 1)
+            }
         }
-        let first = self.cells[chain.tail as usize].1;
-        let (task, next) = self.cells[first as usize];
-        if first == chain.tail {
-            *chain = Chain::EMPTY;
-        } else {
-            self.cells[chain.tail as usize].1 = next;
-        }
-        self.free(first);
-        Some(TaskId(task))
     }
 
+    /// What a task that begins to run does, and with which variables. It may add further ones.
+    #[inline]
+    pub(in crate::runtime) fn begin(&mut self, id: TaskId) -> (Action, Dependencies) {
+        let task = &mut self.tasks[id.index()];
+        (task.action, std::mem::take(&mut task.dependencies))
+    }
+
+    /// Puts the variables of a task that ran back, before those that it wants besides.
+    #[inline]
+    pub(in crate::runtime) fn end(&mut self, id: TaskId, dependencies: Dependencies) {
+        let task = &mut self.tasks[id.index()];
+        let added = std::mem::replace(&mut task.dependencies, dependencies);
+        task.dependencies.extend(added);
+    }
+
+    /// One of the variables that a task waits for is ready. At the last one it goes to the end of
+    /// the queue; a cancelled task is done with instead.
+    #[inline]
+    pub(in crate::runtime) fn notify(&mut self, state: &mut ModelState, id: TaskId) {
+        let task = &mut self.tasks[id.index()];
+        let mut round = task.pending.round();
+        state.vars.check(&mut round);
+        let missing = task.pending.missing() - 1;
+        task.pending = Pending::new(missing, round);
+        if missing == 0 {
+            if matches!(task.action, Action::Cancelled) {
+                self.recycle(state, id);
+            } else {
+                self.ready.push(Step::Task(id));
+            }
+        }
+    }
+
+    #[inline]
+    pub(in crate::runtime) fn notify_all(&mut self, state: &mut ModelState, mut chain: Chain) {
+        while let Some(task) = state.next_waiter(&mut chain) {
+            self.notify(state, task);
+        }
+    }
+
+    /// After a task has run: its place, and the variables that were made for it alone, are free.
+    pub(in crate::runtime) fn finish_task(&mut self, state: &mut ModelState, id: TaskId) {
+        self.n_live -= 1;
+        self.recycle(state, id);
+    }
+
+    fn recycle(&mut self, state: &mut ModelState, id: TaskId) {
+        let task = &mut self.tasks[id.index()];
+        let dependencies = std::mem::take(&mut task.dependencies);
+        task.action = Action::Idle;
+        state.recycle_needs(&dependencies);
+        self.free_tasks.push(id);
+    }
+
+    /// The answer of an `is defined` came early, so the task will not run. It stays in the rings
+    /// that it is in, and is recycled when the last of those variables is complete.
+    pub(in crate::runtime) fn cancel(&mut self, id: TaskId) {
+        self.n_live -= 1;
+        self.tasks[id.index()].action = Action::Cancelled;
+    }
+}
+
+impl Machine<'_> {
     /// Gives a value to a variable that is not delayed, and tells those who wait for it. It must
     /// not have one yet.
     pub(in crate::runtime) fn settle(&mut self, id: VarId, value: Value, loc: Loc) {
-        let chain = self.chain(id);
-        self.vars[id.index()].set(value, loc, &mut self.heap);
-        self.notify_all(chain);
+        let chain = self.state.chain(id);
+        self.state.vars[id.index()].set(value, loc, &mut self.state.heap);
+        self.scheduler.notify_all(&mut self.state, chain);
     }
 
     /// The oldest task that waits for a variable, as its creation number and the position of the
@@ -170,21 +167,13 @@ impl Machine<'_> {
     /// stays in the ring and counts here, as it does in the reference.
     pub(in crate::runtime) fn first_waiter(&self, id: VarId) -> Option<(u32, u32)> {
         let mut best = None;
-        let Chain { tail } = self.chain(id);
-        let mut last = tail;
-        while last != u32::MAX {
-            let at = self.cells[last as usize].1;
-            let (task, _) = self.cells[at as usize];
-            let task = &self.tasks[task as usize];
+        for task in self.state.waiters(id) {
+            let task = self.scheduler.task(task);
             if best.is_none_or(|(seq, _)| task.seq < seq) {
-                let position = task
-                    .dependencies
-                    .iter()
-                    .position(|need| self.target(*need) == id)
-                    .unwrap_or(0);
-                best = Some((task.seq, position as u32));
+                let needs = &task.dependencies;
+                let position = needs.iter().position(|need| self.state.target(*need) == id);
+                best = Some((task.seq, position.unwrap_or(0) as u32));
             }
-            last = if at == tail { u32::MAX } else { at };
         }
         best
     }
@@ -196,7 +185,7 @@ impl Machine<'_> {
         action: Action,
         dependencies: Dependencies,
     ) -> Result<TaskId, Fail> {
-        let number = self.numbers.next(self.vars.round());
+        let number = self.scheduler.numbers.next(self.state.vars.round());
         self.add_numbered(action, dependencies, number)
     }
 
@@ -215,28 +204,19 @@ impl Machine<'_> {
             action,
             dependencies,
         };
-        self.n_live += 1;
-        let id = match self.free_tasks.pop() {
-            Some(id) => {
-                self.tasks[id.index()] = task;
-                id
-            }
-            None => {
-                self.tasks.push(task);
-                TaskId(self.tasks.len() as u32 - 1)
-            }
-        };
+        let id = self.scheduler.add(task);
         let mut missing = 0;
-        for at in 0..self.tasks[id.index()].dependencies.len() {
-            let need = self.tasks[id.index()].dependencies[at];
+        for at in 0..self.scheduler.tasks[id.index()].dependencies.len() {
+            let need = self.scheduler.tasks[id.index()].dependencies[at];
             if self.wait(need, id) {
                 missing += 1;
             }
         }
         if missing == 0 {
-            self.ready.push(Step::Task(id));
+            self.scheduler.ready.push(Step::Task(id));
         } else {
-            self.tasks[id.index()].pending = Pending::new(missing, self.vars.round());
+            self.scheduler.tasks[id.index()].pending =
+                Pending::new(missing, self.state.vars.round());
         }
         Ok(id)
     }
@@ -244,72 +224,20 @@ impl Machine<'_> {
     /// Registers a task as a waiter of a variable, through proxies. False: it has its value, there
     /// is nothing to wait for.
     pub(in crate::runtime) fn wait(&mut self, need: VarId, task: TaskId) -> bool {
-        let target = self.target(need);
-        let var = self.known(target);
+        let target = self.state.target(need);
+        let var = self.state.known(target);
         if var.is_ready() {
             return false;
         }
         let delayed = var.kind().is_delayed();
-        self.append_waiter(target, task);
+        self.state.append_waiter(target, task);
         if delayed {
-            self.delayed_mut(target).waiters += 1;
+            self.state.delayed_mut(target).waiters += 1;
             self.potential_changed(target);
-            let seq = self.tasks[task.index()].seq;
+            let seq = self.scheduler.tasks[task.index()].seq;
             self.waiter_added(target, seq);
         }
         true
-    }
-
-    /// One of the variables that a task waits for is ready. At the last one it goes to the end of
-    /// the queue; a cancelled task is done with instead.
-    #[inline]
-    pub(in crate::runtime) fn notify(&mut self, id: TaskId) {
-        let task = &mut self.tasks[id.index()];
-        let mut round = task.pending.round();
-        self.vars.check(&mut round);
-        let missing = task.pending.missing() - 1;
-        task.pending = Pending::new(missing, round);
-        if missing == 0 {
-            if matches!(task.action, Action::Cancelled) {
-                self.recycle(id);
-            } else {
-                self.ready.push(Step::Task(id));
-            }
-        }
-    }
-
-    pub(in crate::runtime) fn notify_all(&mut self, mut chain: Chain) {
-        while let Some(task) = self.next_waiter(&mut chain) {
-            self.notify(task);
-        }
-    }
-
-    /// After a task has run: its place, and the variables that were made for it alone, are free.
-    pub(in crate::runtime) fn finish_task(&mut self, id: TaskId) {
-        self.n_live -= 1;
-        self.recycle(id);
-    }
-
-    fn recycle(&mut self, id: TaskId) {
-        let dependencies = std::mem::take(&mut self.tasks[id.index()].dependencies);
-        for need in &dependencies {
-            // Proxies and temporaries are made for one task only.
-            if matches!(
-                self.known(*need).kind(),
-                VarKind::Proxy | VarKind::Temporary
-            ) {
-                self.free_vars.push(*need);
-            }
-        }
-        self.tasks[id.index()].action = Action::Idle;
-        self.free_tasks.push(id);
-    }
-
-    /// The answer of an `is defined` came early, so the task will not run. It stays in the rings
-    /// that it is in, and is recycled when the last of those variables is complete.
-    pub(in crate::runtime) fn cancel(&mut self, id: TaskId) {
-        self.n_live -= 1;
-        self.tasks[id.index()].action = Action::Cancelled;
     }
 
     /// Waits for more variables and runs again when they are there. They are added behind the
@@ -317,14 +245,14 @@ impl Machine<'_> {
     pub(in crate::runtime) fn wait_again(&mut self, id: TaskId, dependencies: &[VarId]) {
         let mut missing = 0;
         for need in dependencies {
-            self.tasks[id.index()].dependencies.push(*need);
+            self.scheduler.tasks[id.index()].dependencies.push(*need);
             if self.wait(*need, id) {
                 missing += 1;
             }
         }
-        self.tasks[id.index()].pending = Pending::new(missing, self.vars.round());
+        self.scheduler.tasks[id.index()].pending = Pending::new(missing, self.state.vars.round());
         if missing == 0 {
-            self.ready.push(Step::Task(id));
+            self.scheduler.ready.push(Step::Task(id));
         }
     }
 }

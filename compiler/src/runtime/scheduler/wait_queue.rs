@@ -24,7 +24,7 @@
 //!   another. The one that the oldest task waits for is frozen against its promises.
 //! - **D**: nobody waits for anything. All parked variables are frozen, the last one first.
 //!
-//! "Really waits" is [`Machine::potential`] above zero. A `for` over a relation gets each element
+//! "Really waits" is [`ModelState::potential`] above zero. A `for` over a relation gets each element
 //! as it comes, so it does not count: its body does not need to know that the list is complete. Who
 //! counts, compares or passes the whole list to a plugin does.
 //!
@@ -33,10 +33,10 @@
 //! Ask in this order when a relation stays open too long or is frozen too early.
 //!
 //! 1. Is a step ready? Completion comes after all of them.
-//! 2. Does anybody wait for the whole list ([`Machine::potential`])? If not, it is parked until
+//! 2. Does anybody wait for the whole list ([`ModelState::potential`])? If not, it is parked until
 //!    step D.
-//! 3. Is a promise open ([`Machine::open`])? An `if` or `for` that assigns the relation, directly
-//!    or further inside, and has not been decided, holds it open (`state/promises.rs`); so does
+//! 3. Is a promise open ([`ModelState::open`])? An `if` or `for` that assigns the relation, directly
+//!    or further inside, and has not been decided, holds it open (`exec/promises.rs`); so does
 //!    each assignment whose value is not known yet.
 //! 4. Does a list have fewer elements than its lower bound? Then it is not in the queue at all.
 //! 5. Else it waits for its turn: relations come in the order in which they entered the queue,
@@ -79,7 +79,7 @@ use crate::pages::prefer_large;
 use crate::runtime::speed::prefetch::PREFETCHED_STEPS;
 use crate::runtime::speed::tiling::{Ran, Tiling};
 use crate::runtime::state::vars::IN_ORDER;
-use crate::runtime::{Machine, VarId, VarKind};
+use crate::runtime::{Machine, ModelState, VarId, VarKind};
 use crate::span::Loc;
 
 /// A variable that step C may choose, as it is sorted: class of the wait queue; creation number of
@@ -175,11 +175,19 @@ impl Queue {
     }
 }
 
+impl ModelState<'_> {
+    /// A variable with open promises leaves the wait queue; keeping the last promise puts it back
+    /// (`fulfil`).
+    fn unqueue(&mut self, id: VarId) {
+        self.vars[id.index()].set_queued(false);
+    }
+}
+
 impl Machine<'_> {
     /// In which of the queues a variable waits. See [`Queue::classes`].
     #[inline]
     fn class(&self, id: VarId) -> u32 {
-        let var = self.known(id);
+        let var = self.state.known(id);
         if var.kind() == VarKind::Literal {
             return self.program.policy.len() as u32 + 1;
         }
@@ -187,14 +195,14 @@ impl Machine<'_> {
             return 0;
         }
         self.program
-            .attribute(self.attr(id))
+            .attribute(self.state.attr(id))
             .policy
             .map_or(0, |at| at + 1)
     }
 
     /// Puts a variable into the wait queue, unless it is there or parked.
     pub(in crate::runtime) fn enqueue(&mut self, id: VarId) {
-        let var = &mut self.vars[id.index()];
+        let var = &mut self.state.vars[id.index()];
         if var.queued() {
             return;
         }
@@ -207,7 +215,9 @@ impl Machine<'_> {
     #[inline]
     pub(in crate::runtime) fn push_waiting(&mut self, id: VarId) {
         let class = self.class(id);
-        self.queue.push(class, id, self.vars.round());
+        self.scheduler
+            .queue
+            .push(class, id, self.state.vars.round());
     }
 
     /// To be called whenever a wait or a promise on a delayed variable came or went. It puts the
@@ -215,23 +225,29 @@ impl Machine<'_> {
     /// Both lists may then hold variables that no longer belong there; they are looked at again
     /// when their turn comes.
     pub(in crate::runtime) fn potential_changed(&mut self, id: VarId) {
-        if self.known(id).is_ready() || self.potential(id) <= 0 {
+        if self.state.known(id).is_ready() || self.state.potential(id) <= 0 {
             return;
         }
-        let parked = self.parked(id);
-        let delayed = self.delayed_mut(id);
+        let parked = self.state.parked(id);
+        let delayed = self.state.delayed_mut(id);
         let becomes_hot = parked > 0 && !delayed.in_reactivated;
         if becomes_hot {
             delayed.in_reactivated = true;
-            self.queue.reactivated.push(Reverse((parked, id.0)));
+            self.scheduler
+                .queue
+                .reactivated
+                .push(Reverse((parked, id.0)));
         }
-        let delayed = self.delayed_mut(id);
+        let delayed = self.state.delayed_mut(id);
         if delayed.open > 0 && !delayed.in_candidates {
             delayed.in_candidates = true;
             delayed.candidate_seq = 0;
             // The first waiter is looked up when it matters; until then the variable sorts first.
             let class = self.class(id);
-            self.queue.candidates.push(Reverse((class, 0, 0, id.0)));
+            self.scheduler
+                .queue
+                .candidates
+                .push(Reverse((class, 0, 0, id.0)));
         }
     }
 
@@ -239,11 +255,14 @@ impl Machine<'_> {
     /// that the candidates of step C are sorted by, the entry there is out of date, and a new one
     /// that is looked up again goes in.
     pub(in crate::runtime) fn waiter_added(&mut self, id: VarId, seq: u32) {
-        let delayed = self.delayed_mut(id);
+        let delayed = self.state.delayed_mut(id);
         if delayed.in_candidates && seq < delayed.candidate_seq {
             delayed.candidate_seq = 0;
             let class = self.class(id);
-            self.queue.candidates.push(Reverse((class, 0, 0, id.0)));
+            self.scheduler
+                .queue
+                .candidates
+                .push(Reverse((class, 0, 0, id.0)));
         }
     }
 
@@ -252,7 +271,7 @@ impl Machine<'_> {
     /// Limits are looked at once in [`PREFETCHED_STEPS`] steps.
     pub(in crate::runtime) fn run_steps(&mut self, most: usize) -> Result<(), Fail> {
         for at in 0..most {
-            let Some(step) = self.ready.pop() else {
+            let Some(step) = self.scheduler.ready.pop() else {
                 break;
             };
             if at % PREFETCHED_STEPS == 0 {
@@ -262,7 +281,7 @@ impl Machine<'_> {
                 self.prefetch();
             }
             self.step(&step)?;
-            if self.vars.is_out_of_order() {
+            if self.state.vars.is_out_of_order() {
                 break;
             }
         }
@@ -281,10 +300,12 @@ impl Machine<'_> {
         self.emit_roots()?;
         let mut n_iterations = 0;
         loop {
-            let done =
-                self.ready.is_empty() && self.queue.n_waiting == 0 && self.queue.n_parked == 0;
+            let done = self.scheduler.ready.is_empty()
+                && self.scheduler.queue.n_waiting == 0
+                && self.scheduler.queue.n_parked == 0;
             // As in the reference, a run that has made as many iterations as are allowed has failed
             // even if nothing is left to do; and each counts as one at least, since std takes one.
+            // The last one allowed is one too many; and std itself takes one.
             let n_counted = if done {
                 n_iterations.max(1)
             } else {
@@ -319,15 +340,15 @@ impl Machine<'_> {
     /// promised to add to. True: one was frozen.
     fn freeze_waiting(&mut self) -> Result<bool, Fail> {
         while let Some(id) = self.next_waiting() {
-            if self.var(id).is_ready() {
+            if self.state.var(id).is_ready() {
                 continue;
             }
-            if self.potential(id) <= 0 {
+            if self.state.potential(id) <= 0 {
                 self.park(id);
                 continue;
             }
-            if self.open(id) > 0 {
-                self.unqueue(id);
+            if self.state.open(id) > 0 {
+                self.state.unqueue(id);
                 continue;
             }
             self.freeze(id)?;
@@ -338,53 +359,52 @@ impl Machine<'_> {
 
     /// Takes the next variable out of the wait queue.
     fn next_waiting(&mut self) -> Option<VarId> {
-        if self.queue.n_waiting.is_multiple_of(PREFETCHED_STEPS) {
+        if self
+            .scheduler
+            .queue
+            .n_waiting
+            .is_multiple_of(PREFETCHED_STEPS)
+        {
             self.warm_waiting();
         }
-        self.queue.pop()
+        self.scheduler.queue.pop()
     }
 
     /// Sets a variable aside until somebody waits for it, or until nobody waits for anything.
     fn park(&mut self, id: VarId) {
-        self.queue.parked.push(id);
-        self.queue.n_parked += 1;
-        let position = self.queue.parked.len() as u32;
-        self.set_parked(id, position);
-        if self.delayed(id).is_some() {
-            self.delayed_mut(id).in_reactivated = false;
+        self.scheduler.queue.parked.push(id);
+        self.scheduler.queue.n_parked += 1;
+        let position = self.scheduler.queue.parked.len() as u32;
+        self.state.set_parked(id, position);
+        if self.state.delayed(id).is_some() {
+            self.state.delayed_mut(id).in_reactivated = false;
         }
-    }
-
-    /// A variable with open promises leaves the wait queue; keeping the last promise puts it back
-    /// (`fulfil`).
-    fn unqueue(&mut self, id: VarId) {
-        self.vars[id.index()].set_queued(false);
     }
 
     /// Step B: parked variables that somebody waits for by now go back to the wait queue, in the
     /// order in which they were parked, and the first without a promise is frozen. True: one was
     /// frozen.
     fn freeze_parked(&mut self) -> Result<bool, Fail> {
-        while let Some(Reverse((position, id))) = self.queue.reactivated.pop() {
+        while let Some(Reverse((position, id))) = self.scheduler.queue.reactivated.pop() {
             let id = VarId(id);
-            let var = self.var(id);
-            if var.is_ready() || !var.kind().is_delayed() || self.parked(id) != position {
+            let var = self.state.var(id);
+            if var.is_ready() || !var.kind().is_delayed() || self.state.parked(id) != position {
                 continue;
             }
-            self.delayed_mut(id).in_reactivated = false;
-            if self.potential(id) <= 0 {
+            self.state.delayed_mut(id).in_reactivated = false;
+            if self.state.potential(id) <= 0 {
                 continue;
             }
-            self.set_parked(id, 0);
-            self.queue.unpark(position);
+            self.state.set_parked(id, 0);
+            self.scheduler.queue.unpark(position);
             self.push_waiting(id);
         }
         while let Some(id) = self.next_waiting() {
-            if self.var(id).is_ready() {
+            if self.state.var(id).is_ready() {
                 continue;
             }
-            if self.open(id) > 0 {
-                self.unqueue(id);
+            if self.state.open(id) > 0 {
+                self.state.unqueue(id);
                 continue;
             }
             self.freeze(id)?;
@@ -397,25 +417,29 @@ impl Machine<'_> {
     /// still happen waits for such variables. The choice: the class of the wait queue first; within
     /// it, the variable that the oldest task waits for. True: one was frozen.
     fn break_cycle(&mut self) -> Result<bool, Fail> {
-        while let Some(Reverse((class, seq, position, id))) = self.queue.candidates.pop() {
+        while let Some(Reverse((class, seq, position, id))) = self.scheduler.queue.candidates.pop()
+        {
             let var = VarId(id);
-            if self.var(var).is_ready() || !self.is_delayed(var) {
+            if self.state.var(var).is_ready() || !self.state.is_delayed(var) {
                 continue;
             }
-            if self.open(var) == 0 || self.potential(var) <= 0 {
-                self.delayed_mut(var).in_candidates = false;
+            if self.state.open(var) == 0 || self.state.potential(var) <= 0 {
+                self.state.delayed_mut(var).in_candidates = false;
                 continue;
             }
             let Some((first, at)) = self.first_waiter(var) else {
-                self.delayed_mut(var).in_candidates = false;
+                self.state.delayed_mut(var).in_candidates = false;
                 continue;
             };
             if (first, at) != (seq, position) {
-                self.delayed_mut(var).candidate_seq = first;
-                self.queue.candidates.push(Reverse((class, first, at, id)));
+                self.state.delayed_mut(var).candidate_seq = first;
+                self.scheduler
+                    .queue
+                    .candidates
+                    .push(Reverse((class, first, at, id)));
                 continue;
             }
-            self.delayed_mut(var).in_candidates = false;
+            self.state.delayed_mut(var).in_candidates = false;
             self.freeze(var)?;
             return Ok(true);
         }
@@ -425,15 +449,15 @@ impl Machine<'_> {
     /// Step D: nobody waits for any variable any more. All parked ones are complete as they are,
     /// the last one first, as in the reference.
     fn freeze_rest(&mut self) -> Result<(), Fail> {
-        let parked = std::mem::take(&mut self.queue.parked);
-        self.queue.n_parked = 0;
-        self.queue.reactivated.clear();
+        let parked = std::mem::take(&mut self.scheduler.queue.parked);
+        self.scheduler.queue.n_parked = 0;
+        self.scheduler.queue.reactivated.clear();
         for id in parked.into_iter().rev() {
-            if id.is_some() && !self.var(id).is_ready() {
+            if id.is_some() && !self.state.var(id).is_ready() {
                 self.freeze(id)?;
             }
         }
-        self.queue.n_parked = 0;
+        self.scheduler.queue.n_parked = 0;
         Ok(())
     }
 }

@@ -57,8 +57,8 @@ impl Machine<'_> {
 
     /// Queues a direct step. It takes a number by creation as a task would.
     pub(in crate::runtime) fn add_direct(&mut self, action: Action, requeue_count: u8) {
-        self.numbers.next(self.vars.round());
-        self.ready.push(Step::Direct {
+        self.scheduler.numbers.next(self.state.vars.round());
+        self.scheduler.ready.push(Step::Direct {
             requeue_count,
             action,
         });
@@ -71,7 +71,7 @@ impl Machine<'_> {
             ExprKind::Const(_) => Some(0),
             ExprKind::Var(_) | ExprKind::Attr(..) => {
                 let (var, requeue_count) = self.path(expr, scope)?;
-                let var = self.known(var);
+                let var = self.state.known(var);
                 let unset = var.kind() == VarKind::Optional && var.is_null();
                 (!unset).then_some(requeue_count)
             }
@@ -115,7 +115,7 @@ impl Machine<'_> {
                 ExprKind::List(_) => return None,
                 ExprKind::Var(_) | ExprKind::Attr(..) => {
                     let (var, _) = self.path(expr, scope)?;
-                    let kind = self.known(var).kind();
+                    let kind = self.state.known(var).kind();
                     if matches!(kind, VarKind::List | VarKind::Literal | VarKind::ForLoop) {
                         return None;
                     }
@@ -162,21 +162,25 @@ impl Machine<'_> {
     fn path(&self, expr: ExprId, scope: ScopeId) -> Option<(VarId, u8)> {
         let node = self.program.expr(expr);
         let (var, requeue_count) = match node.kind {
-            ExprKind::Var(name) => (self.find_variable(scope, name).ok()?, 0),
+            ExprKind::Var(name) => (self.state.find_variable(scope, name).ok()?, 0),
             ExprKind::Attr(object, name) => {
                 let (object, requeue_count) = self.path(object, scope)?;
-                let Value::Instance(instance) = self.known(object).value(&self.heap) else {
+                let Value::Instance(instance) = self.state.known(object).value(&self.state.heap)
+                else {
                     return None;
                 };
                 if requeue_count == MAX_PATH {
                     return None;
                 }
-                (self.slot(instance, name)?, requeue_count + 1)
+                (self.state.slot(instance, name)?, requeue_count + 1)
             }
             _ => return None,
         };
-        let var = self.target(var);
-        self.known(var).is_ready().then_some((var, requeue_count))
+        let var = self.state.target(var);
+        self.state
+            .known(var)
+            .is_ready()
+            .then_some((var, requeue_count))
     }
 
     /// The variable that a name or an attribute stands for, when all on the way to it has its
@@ -188,12 +192,12 @@ impl Machine<'_> {
     ) -> Result<VarId, Fail> {
         let node = self.program.expr(expr);
         match node.kind {
-            ExprKind::Var(name) => self.resolve(scope, name, node.loc),
+            ExprKind::Var(name) => self.state.resolve(scope, name, node.loc),
             ExprKind::Attr(object, name) => {
                 let var = self.variable_of(object, scope)?;
-                let value = self.read(var, self.program.expr(object).loc)?;
+                let value = self.state.read(var, self.program.expr(object).loc)?;
                 if let Value::Instance(instance) = value
-                    && let Some(slot) = self.slot(instance, name)
+                    && let Some(slot) = self.state.slot(instance, name)
                 {
                     return Ok(slot);
                 }
@@ -207,11 +211,11 @@ impl Machine<'_> {
     /// would never end.
     pub(in crate::runtime) fn check_steps(&self) -> Result<(), Fail> {
         let limit = self.options.limits.steps;
-        let n_steps = self.numbers.n_created().max(self.n_delivered);
-        if n_steps > limit && n_steps > limit + 64 * self.instances.len() as u64 {
+        let n_steps = self.scheduler.n_steps();
+        if n_steps > limit && n_steps > limit + 64 * self.state.instances.len() as u64 {
             let message = format!(
                 "the model needs more than {limit} steps: {}",
-                self.construct_chain()
+                self.state.construct_chain()
             );
             return Err(runtime(Loc::NONE, message));
         }

@@ -5,7 +5,6 @@
 //! model that grows large is marked for large pages (2 MiB), again whenever it has grown by a
 //! quarter.
 
-use crate::pages::prefer_large;
 use crate::runtime::Machine;
 
 /// Bytes of an arena before it has to grow. So large an arena has pages of its own, which exist only when they are used, and
@@ -16,7 +15,21 @@ pub(in crate::runtime) const ARENA_BYTES: usize = (34 << 20) - 128;
 
 /// Instances of a model whose memory is looked after for the first time. Smaller ones are done
 /// before it would pay.
-pub(in crate::runtime) const FIRST_LOOK: usize = 50_000;
+const FIRST_LOOK: usize = 50_000;
+
+/// When the memory of the model is looked after again.
+pub(in crate::runtime) struct MemoryWatch {
+    /// With so many instances.
+    n_next_look: usize,
+}
+
+impl Default for MemoryWatch {
+    fn default() -> MemoryWatch {
+        MemoryWatch {
+            n_next_look: FIRST_LOOK,
+        }
+    }
+}
 
 /// An empty vector that may become large; see [`ARENA_BYTES`].
 pub(in crate::runtime) fn arena<T>() -> Vec<T> {
@@ -27,26 +40,15 @@ impl Machine<'_> {
     /// To be called now and then while a model grows: marks its memory if it has grown enough.
     #[inline]
     pub(in crate::runtime) fn look_after_memory(&mut self) {
-        if self.instances.len() >= self.n_next_look {
+        if self.state.instances.len() >= self.memory.n_next_look {
             self.prefer_large_pages();
         }
     }
 
     #[cold]
     fn prefer_large_pages(&mut self) {
-        self.n_next_look = self.instances.len() + self.instances.len() / 4;
-        self.heap.prefer_large_pages();
-        self.vars.prefer_large_pages();
-        self.queue.prefer_large_pages();
-        prefer_large(&self.free_vars, self.free_vars.capacity());
-        prefer_large(&self.delayed, self.delayed.capacity());
-        prefer_large(&self.free_delayed, self.free_delayed.capacity());
-        prefer_large(&self.cells, self.cells.capacity());
-        prefer_large(&self.listeners, self.listeners.capacity());
-        prefer_large(&self.tasks, self.tasks.capacity());
-        prefer_large(&self.free_tasks, self.free_tasks.capacity());
-        prefer_large(&self.scopes, self.scopes.capacity());
-        prefer_large(&self.instances, self.instances.capacity());
-        prefer_large(&self.owners, self.owners.capacity());
+        self.memory.n_next_look = self.state.instances.len() + self.state.instances.len() / 4;
+        self.state.prefer_large_pages();
+        self.scheduler.prefer_large_pages();
     }
 }

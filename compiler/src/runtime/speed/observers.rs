@@ -6,11 +6,14 @@
 //! what can run: the statements of the files, and the implementations and defaults of those
 //! entities that some statement constructs which can run itself. So this is a search through the
 //! program from its root blocks; conditions are not evaluated, and what templates call is not seen.
-//! The answer is a guess, on which only speed depends.
+//! The answer is a guess, on which only speed depends: whether the model may run in tiles, and
+//! whether Python is started ahead of need.
 
+use crate::hir::plugin::{Body, PluginDef};
 use crate::hir::{
     BlockId, CallId, Callee, ConstructId, ExprId, ExprKind, FormatPart, QueryKind, StmtKind,
 };
+use crate::protocol::{Identify, ResourceClassInfo};
 use crate::types::EntityId;
 
 use crate::runtime::Machine;
@@ -18,12 +21,92 @@ use crate::runtime::Machine;
 impl Machine<'_> {
     /// Whether a plugin may be called, as far as one can see, that is noticed outside.
     pub fn may_be_observed(&self) -> bool {
-        let program = self.program;
-        let is_seen = |callee| self.is_observer(callee);
-        if !program.calls.iter().any(|call| is_seen(call.callee)) {
-            return false;
+        self.may_call(is_seen)
+    }
+
+    /// Whether Python is asked something, as far as one can see: a plugin is called, or a resource of a class with getters is
+    /// exported.
+    pub fn may_ask_python(&self) -> bool {
+        let is_python: Wanted = |_, plugin| matches!(plugin.body, Body::Python);
+        if self.may_call(is_python) {
+            return true;
         }
-        let mut search = Search::new(self);
+        let computes = |class: &&ResourceClassInfo| {
+            let has_getter = class.fields.iter().any(|field| field.getter);
+            has_getter || class.assembles || class.identify != Identify::No
+        };
+        let mut classes = self.program.resource_classes.iter().filter(computes);
+        let Some(first) = classes.next().filter(|_| self.options.export) else {
+            return false;
+        };
+        let mut search = Search::of_all(self, |_, _| false);
+        search.finds();
+        let is_made = |class: &ResourceClassInfo| {
+            let mut entities = self.program.entities.iter();
+            let at = entities.position(|entity| self.program.text(entity.name) == class.entity);
+            at.is_some_and(|at| search.constructed[at])
+        };
+        is_made(first) || classes.any(is_made)
+    }
+
+    fn may_call(&self, wanted: Wanted) -> bool {
+        let mut calls = self.program.calls.iter();
+        calls.any(|call| self.is_wanted(call.callee, wanted))
+            && Search::of_all(self, wanted).finds()
+    }
+
+    /// The same for the conditions of types alone.
+    pub(in crate::runtime) fn types_may_be_observed(&self) -> bool {
+        let mut search = Search::new(self, is_seen);
+        let conditions = self.program.typedefs.iter();
+        search
+            .exprs
+            .extend(conditions.filter_map(|typedef| typedef.condition));
+        search.finds()
+    }
+
+    fn is_wanted(&self, callee: Callee, wanted: Wanted) -> bool {
+        match callee {
+            Callee::Plugin(plugin) => wanted(self, &self.program.plugins[plugin.index()]),
+            Callee::Cast(_) => false,
+        }
+    }
+}
+
+/// Whether a plugin is one that a search is for.
+type Wanted = fn(&Machine, &PluginDef) -> bool;
+
+fn is_seen(machine: &Machine, plugin: &PluginDef) -> bool {
+    machine.is_visible_outside(plugin)
+}
+
+/// What can run, as far as the search has come.
+struct Search<'s, 'a> {
+    machine: &'s Machine<'a>,
+    wanted: Wanted,
+    /// Expressions that can run and were not looked at yet.
+    exprs: Vec<ExprId>,
+    /// Blocks that can run and were not looked at yet.
+    blocks: Vec<BlockId>,
+    /// By entity: whether a constructor of it was met already.
+    constructed: Vec<bool>,
+}
+
+impl<'s, 'a> Search<'s, 'a> {
+    fn new(machine: &'s Machine<'a>, wanted: Wanted) -> Self {
+        Search {
+            machine,
+            wanted,
+            exprs: Vec::new(),
+            blocks: Vec::new(),
+            constructed: vec![false; machine.program.entities.len()],
+        }
+    }
+
+    /// Begins with all that runs in any case.
+    fn of_all(machine: &'s Machine<'a>, wanted: Wanted) -> Self {
+        let program = machine.program;
+        let mut search = Self::new(machine, wanted);
         for namespace in &program.namespaces {
             search.blocks.push(namespace.root);
         }
@@ -34,49 +117,7 @@ impl Machine<'_> {
         search
             .exprs
             .extend(annotations.map(|annotation| annotation.expr));
-        search.finds()
-    }
-
-    /// The same for the conditions of types alone.
-    pub(in crate::runtime) fn types_may_be_observed(&self) -> bool {
-        let mut search = Search::new(self);
-        let conditions = self.program.typedefs.iter();
         search
-            .exprs
-            .extend(conditions.filter_map(|typedef| typedef.condition));
-        search.finds()
-    }
-
-    /// Whether a call of this is noticed outside.
-    fn is_observer(&self, callee: Callee) -> bool {
-        match callee {
-            Callee::Plugin(plugin) => {
-                self.is_visible_outside(&self.program.plugins[plugin.index()])
-            }
-            Callee::Cast(_) => false,
-        }
-    }
-}
-
-/// What can run, as far as the search has come.
-struct Search<'s, 'a> {
-    machine: &'s Machine<'a>,
-    /// Expressions that can run and were not looked at yet.
-    exprs: Vec<ExprId>,
-    /// Blocks that can run and were not looked at yet.
-    blocks: Vec<BlockId>,
-    /// By entity: whether a constructor of it was met already.
-    constructed: Vec<bool>,
-}
-
-impl<'s, 'a> Search<'s, 'a> {
-    fn new(machine: &'s Machine<'a>) -> Self {
-        Search {
-            machine,
-            exprs: Vec::new(),
-            blocks: Vec::new(),
-            constructed: vec![false; machine.program.entities.len()],
-        }
     }
 
     /// Looks at all that can run until a call of an observer is found.
@@ -86,7 +127,7 @@ impl<'s, 'a> Search<'s, 'a> {
                 if let ExprKind::Call(call) = self.machine.program.expr(expr).kind
                     && self
                         .machine
-                        .is_observer(self.machine.program.calls[call.index()].callee)
+                        .is_wanted(self.machine.program.calls[call.index()].callee, self.wanted)
                 {
                     return true;
                 }

@@ -21,7 +21,7 @@
 
 use std::hint::black_box;
 
-use crate::runtime::{InstId, Machine, Step, VarId};
+use crate::runtime::{InstId, Machine, ModelState, Step, TaskId, VarId};
 
 /// Steps whose memory is fetched together: about as many reads as a processor has under way.
 pub const PREFETCHED_STEPS: usize = 16;
@@ -29,81 +29,9 @@ pub const PREFETCHED_STEPS: usize = 16;
 /// With fewer variables (4 MiB of them) all is in the cache.
 const LARGE: usize = 1 << 19;
 
-impl Machine<'_> {
+impl ModelState<'_> {
     fn is_small(&self) -> bool {
         self.vars.len() < LARGE
-    }
-
-    /// Fetches what the next steps will read, in three passes. In tiles everything is in the cache.
-    pub(in crate::runtime) fn prefetch(&self) {
-        if self.is_small() || self.vars.is_in_tiles() {
-            return;
-        }
-        let next = self.ready.next(PREFETCHED_STEPS);
-        let mut sum = 0usize;
-        for step in next {
-            sum += match *step {
-                Step::Task(task) => self.tasks[task.index()].pending.missing() as usize,
-                Step::Direct { ref action, .. } => {
-                    let scope = self.scopes.get(action.scope().index());
-                    let used = action.variable().map_or(0, |id| self.touch(id));
-                    used + scope.map_or(0, |scope| scope.base.index())
-                }
-                Step::Constants { instance, .. } | Step::Implement { instance, .. } => {
-                    self.instance(instance).slots.index()
-                }
-            };
-        }
-        for step in next {
-            let action = match step {
-                Step::Task(task) => {
-                    let task = &self.tasks[task.index()];
-                    for need in &task.dependencies {
-                        sum += self.touch(*need);
-                    }
-                    &task.action
-                }
-                Step::Direct {
-                    requeue_count: 0,
-                    action,
-                } => action,
-                Step::Direct { .. } => continue,
-                Step::Constants { instance, .. } | Step::Implement { instance, .. } => {
-                    sum += self.touch_slots(*instance);
-                    continue;
-                }
-            };
-            if let Some(scope) = self.scopes.get(action.scope().index()) {
-                sum += self.touch(scope.base);
-                if let Some(instance) = self.instances.get(scope.instance.index()) {
-                    sum += instance.slots.index();
-                }
-            }
-        }
-        for step in next {
-            let action = match step {
-                Step::Task(task) => {
-                    let task = &self.tasks[task.index()];
-                    for need in &task.dependencies {
-                        if let Some(target) = self.var(*need).target() {
-                            sum += self.touch(target);
-                        }
-                    }
-                    &task.action
-                }
-                Step::Direct {
-                    requeue_count: 0,
-                    action,
-                } => action,
-                _ => continue,
-            };
-            if let Some(scope) = self.scopes.get(action.scope().index())
-                && scope.instance.is_some()
-            {
-                sum += self.touch_slots(scope.instance);
-            }
-        }
-        black_box(sum);
     }
 
     /// Reads a variable; the result is of no use but to be added up.
@@ -120,40 +48,6 @@ impl Machine<'_> {
         self.touch(VarId(first)) + self.touch(VarId(first + 8)) + self.touch(VarId(first + 16))
     }
 
-    /// Fetches what freezing the next of the wait queue will read: the variables, what is known of
-    /// them, and the tasks that wait.
-    pub(in crate::runtime) fn warm_waiting(&self) {
-        if self.is_small() {
-            return;
-        }
-        let mut sum = 0usize;
-        let next = self.queue.next(PREFETCHED_STEPS);
-        for id in next.clone() {
-            sum += self.touch(id);
-        }
-        let delayed = next.filter_map(|id| self.delayed(id));
-        for delayed in delayed.clone() {
-            sum += delayed.open as usize;
-        }
-        let last = delayed.filter_map(|delayed| self.cells.get(delayed.chain.tail as usize));
-        for (_, first) in last.clone() {
-            sum += *first as usize;
-        }
-        let first = last.filter_map(|(_, first)| self.cells.get(*first as usize));
-        for (task, _) in first.clone() {
-            sum += *task as usize;
-        }
-        let tasks = first.filter_map(|(task, _)| self.tasks.get(*task as usize));
-        for task in tasks.clone() {
-            sum += task.pending.missing() as usize;
-        }
-        let scopes = tasks.filter_map(|task| self.scopes.get(task.action.scope().index()));
-        for scope in scopes {
-            sum += scope.base.index();
-        }
-        black_box(sum);
-    }
-
     /// Fetches what the export will read of its next instances.
     pub fn warm_instances(&self, next: impl Iterator<Item = InstId> + Clone) {
         if self.is_small() {
@@ -165,6 +59,114 @@ impl Machine<'_> {
         }
         for id in next {
             sum += self.touch_slots(id);
+        }
+        black_box(sum);
+    }
+}
+
+impl Machine<'_> {
+    /// Fetches what the next steps will read, in three passes. In tiles everything is in the cache.
+    pub(in crate::runtime) fn prefetch(&self) {
+        if self.state.is_small() || self.state.vars.is_in_tiles() {
+            return;
+        }
+        let next = self.scheduler.ready.next(PREFETCHED_STEPS);
+        let mut sum = 0usize;
+        for step in next {
+            sum += match *step {
+                Step::Task(task) => self.scheduler.task(task).pending.missing() as usize,
+                Step::Direct { ref action, .. } => {
+                    let scope = self.state.scopes.get(action.scope().index());
+                    let used = action.variable().map_or(0, |id| self.state.touch(id));
+                    used + scope.map_or(0, |scope| scope.base.index())
+                }
+                Step::Constants { instance, .. } | Step::Implement { instance, .. } => {
+                    self.state.instance(instance).slots.index()
+                }
+            };
+        }
+        for step in next {
+            let action = match step {
+                Step::Task(task) => {
+                    let task = self.scheduler.task(*task);
+                    for need in &task.dependencies {
+                        sum += self.state.touch(*need);
+                    }
+                    &task.action
+                }
+                Step::Direct {
+                    requeue_count: 0,
+                    action,
+                } => action,
+                Step::Direct { .. } => continue,
+                Step::Constants { instance, .. } | Step::Implement { instance, .. } => {
+                    sum += self.state.touch_slots(*instance);
+                    continue;
+                }
+            };
+            if let Some(scope) = self.state.scopes.get(action.scope().index()) {
+                sum += self.state.touch(scope.base);
+                if let Some(instance) = self.state.instances.get(scope.instance.index()) {
+                    sum += instance.slots.index();
+                }
+            }
+        }
+        for step in next {
+            let action = match step {
+                Step::Task(task) => {
+                    let task = self.scheduler.task(*task);
+                    for need in &task.dependencies {
+                        if let Some(target) = self.state.var(*need).target() {
+                            sum += self.state.touch(target);
+                        }
+                    }
+                    &task.action
+                }
+                Step::Direct {
+                    requeue_count: 0,
+                    action,
+                } => action,
+                _ => continue,
+            };
+            if let Some(scope) = self.state.scopes.get(action.scope().index())
+                && scope.instance.is_some()
+            {
+                sum += self.state.touch_slots(scope.instance);
+            }
+        }
+        black_box(sum);
+    }
+
+    /// Fetches what freezing the next of the wait queue will read: the variables, what is known of
+    /// them, and the tasks that wait.
+    pub(in crate::runtime) fn warm_waiting(&self) {
+        if self.state.is_small() {
+            return;
+        }
+        let mut sum = 0usize;
+        let next = self.scheduler.queue.next(PREFETCHED_STEPS);
+        for id in next.clone() {
+            sum += self.state.touch(id);
+        }
+        let delayed = next.filter_map(|id| self.state.delayed(id));
+        for delayed in delayed.clone() {
+            sum += delayed.open as usize;
+        }
+        let last = delayed.filter_map(|delayed| self.state.cell(delayed.chain.tail));
+        for (_, first) in last.clone() {
+            sum += first as usize;
+        }
+        let first = last.filter_map(|(_, first)| self.state.cell(first));
+        for (task, _) in first.clone() {
+            sum += task as usize;
+        }
+        let tasks = first.filter_map(|(task, _)| self.scheduler.known_task(TaskId(task)));
+        for task in tasks.clone() {
+            sum += task.pending.missing() as usize;
+        }
+        let scopes = tasks.filter_map(|task| self.state.scopes.get(task.action.scope().index()));
+        for scope in scopes {
+            sum += scope.base.index();
         }
         black_box(sum);
     }

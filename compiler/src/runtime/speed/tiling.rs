@@ -59,7 +59,7 @@
 //! gets to know instances by their numbers in order of creation, which are those without tiles.
 
 use crate::diagnostics::{Fail, runtime};
-use crate::runtime::{InstId, Machine, ScopeId, Step, VarId};
+use crate::runtime::{InstId, Machine, ScopeId, Step};
 use crate::span::Loc;
 
 /// Least number of steps of a tile: so few that what they make stays in the second cache of a
@@ -93,6 +93,29 @@ impl Default for Tiling {
     }
 }
 
+/// What is known of tiles while a model runs.
+pub(in crate::runtime) struct Tiles {
+    /// Instances before it were not made in this tile.
+    pub first_of_tile: InstId,
+    /// Steps ran in tiles.
+    pub has_tiles: bool,
+    /// The run that goes on has tiles.
+    pub runs_in_tiles: bool,
+    /// Something was seen from outside, so that no run comes after this one.
+    pub was_observed: bool,
+}
+
+impl Default for Tiles {
+    fn default() -> Tiles {
+        Tiles {
+            first_of_tile: InstId(0),
+            has_tiles: false,
+            runs_in_tiles: false,
+            was_observed: false,
+        }
+    }
+}
+
 /// How a run went.
 pub(in crate::runtime) enum Ran {
     /// As the queue says; or in tiles that nobody can tell from it.
@@ -101,57 +124,21 @@ pub(in crate::runtime) enum Ran {
     OutOfOrder,
 }
 
-/// Sorts by rounds (1 to 254), and keeps the order within each. It counts first and places then, so
-/// it takes two passes.
-fn by_round<T: Copy>(items: &[T], round: impl Fn(&T) -> u8) -> Vec<T> {
-    let mut places = [0; 256];
-    for item in items {
-        places[usize::from(round(item))] += 1;
-    }
-    let mut n_before = 0;
-    for place in &mut places {
-        n_before += std::mem::replace(place, n_before);
-    }
-    let mut sorted = items.to_vec();
-    for item in items {
-        let place = &mut places[usize::from(round(item))];
-        sorted[*place] = *item;
-        *place += 1;
-    }
-    sorted
-}
-
 impl Machine<'_> {
     /// To be called before anything is seen from outside. If this run has had tiles, it is an error
     /// that ends the run, and the model runs again without.
     pub(in crate::runtime) fn be_observed(&mut self) -> Result<(), Fail> {
-        self.was_observed = true;
-        if self.runs_in_tiles {
-            self.vars.mark_out_of_order();
+        self.tiles.was_observed = true;
+        if self.tiles.runs_in_tiles {
+            self.state.vars.mark_out_of_order();
             return Err(runtime(Loc::NONE, "observed in tiles"));
         }
         Ok(())
     }
 
-    /// The number of an instance in order of creation, as Python knows it. Only in runs with tiles
-    /// it is another one than the id.
-    pub fn number_of(&self, id: InstId) -> u32 {
-        self.creation_places
-            .get(id.index())
-            .copied()
-            .unwrap_or(id.0)
-    }
-
-    /// The instance with a number in order of creation; `None`: there is none.
-    pub fn of_number(&self, number: u32) -> Option<InstId> {
-        let known = self.creation.get(number as usize).copied();
-        let id = known.unwrap_or(InstId(number));
-        (id.index() < self.instances.len()).then_some(id)
-    }
-
     /// Whether some of the steps ran in tiles.
     pub fn has_tiles(&self) -> bool {
-        self.has_tiles
+        self.tiles.has_tiles
     }
 
     /// Runs all that is ready, and what follows from it, as [`Machine::run_steps`] does. Rounds run
@@ -159,23 +146,23 @@ impl Machine<'_> {
     /// after with them. So a run has tiles once.
     pub(in crate::runtime) fn drain_in_tiles(&mut self, tiling: Tiling) -> Result<Ran, Fail> {
         loop {
-            let n_ready = self.ready.len();
+            let n_ready = self.scheduler.ready.len();
             if n_ready == 0 {
                 return Ok(Ran::InOrder);
             }
-            let is_early = self.vars.len() / n_ready < tiling.early;
-            if n_ready >= tiling.large && is_early && !self.was_observed {
+            let is_early = self.state.vars.len() / n_ready < tiling.early;
+            if n_ready >= tiling.large && is_early && !self.tiles.was_observed {
                 break;
             }
             self.run_steps(n_ready)?;
         }
-        self.has_tiles = true;
-        self.runs_in_tiles = true;
-        if self.numbers.has_overflown() {
+        self.tiles.has_tiles = true;
+        self.tiles.runs_in_tiles = true;
+        if self.scheduler.numbers.has_overflown() {
             return Ok(Ran::OutOfOrder);
         }
-        let wave = self.ready.take_all();
-        let n_warnings = self.warnings.len();
+        let wave = self.scheduler.ready.take_all();
+        let n_warnings = self.report.warnings.len();
         let mut origins = wave.iter().map(|step| self.origin(step));
         let mut cuts = Vec::new();
         let (mut start, mut last) = (0, None);
@@ -191,19 +178,21 @@ impl Machine<'_> {
         cuts.push(start..wave.len());
         drop(origins);
         for tile in cuts {
-            self.first_of_tile = InstId(self.instances.len() as u32);
-            self.vars.start_tile();
+            self.tiles.first_of_tile = InstId(self.state.instances.len() as u32);
+            self.state.vars.start_tile();
             for step in &wave[tile] {
-                self.ready.push(*step);
+                self.scheduler.ready.push(*step);
             }
-            self.run_steps(self.ready.len())?;
-            while !self.vars.is_out_of_order() && !self.ready.is_empty() {
-                self.vars.start_round();
-                self.run_steps(self.ready.len())?;
+            self.run_steps(self.scheduler.ready.len())?;
+            while !self.state.vars.is_out_of_order() && !self.scheduler.ready.is_empty() {
+                self.state.vars.start_round();
+                self.run_steps(self.scheduler.ready.len())?;
             }
-            let said = self.warnings.len() > n_warnings || !self.unknown_parameters.is_empty();
-            let is_too_much = said || self.heap.has_references() || self.numbers.has_overflown();
-            if is_too_much || self.vars.is_out_of_order() {
+            let said = self.report.warnings.len() > n_warnings
+                || !self.report.unknown_parameters.is_empty();
+            let is_too_much =
+                said || self.state.heap.has_references() || self.scheduler.numbers.has_overflown();
+            if is_too_much || self.state.vars.is_out_of_order() {
                 return Ok(Ran::OutOfOrder);
             }
         }
@@ -220,13 +209,13 @@ impl Machine<'_> {
                 (instance, ScopeId::NONE)
             }
             Step::Direct { ref action, .. } => (InstId::NONE, action.scope()),
-            Step::Task(task) => (InstId::NONE, self.tasks[task.index()].action.scope()),
+            Step::Task(task) => (InstId::NONE, self.scheduler.task(task).action.scope()),
         };
-        if let Some(scope) = self.scopes.get(scope.index()) {
+        if let Some(scope) = self.state.scopes.get(scope.index()) {
             instance = scope.maker;
         }
-        if let Some(mut known) = self.instances.get(instance.index()) {
-            while let Some(parent) = self.instances.get(known.parent.index()) {
+        if let Some(mut known) = self.state.instances.get(instance.index()) {
+            while let Some(parent) = self.state.instances.get(known.parent.index()) {
                 instance = known.parent;
                 known = parent;
             }
@@ -234,8 +223,8 @@ impl Machine<'_> {
         }
         // The outermost scope that is not a namespace's.
         let mut outermost = None;
-        while scope.index() >= self.root_scopes.len()
-            && let Some(known) = self.scopes.get(scope.index())
+        while scope.index() >= self.state.root_scopes.len()
+            && let Some(known) = self.state.scopes.get(scope.index())
         {
             outermost = Some(u64::from(scope.0));
             scope = known.parent;
@@ -246,41 +235,8 @@ impl Machine<'_> {
     /// Sorts by the order of the queue what depends on the order in which things were made. An
     /// instance is of the round that gave its `self` variable, the one before its slots, a value.
     fn put_in_order(&mut self) {
-        self.queue.put_in_order();
-        let vars = &self.vars;
-        let instances = &self.instances;
-        let made_in = |id: InstId| {
-            let this = VarId(instances[id.index()].slots.0 - 1);
-            vars.round_of(this.index())
-        };
-        for all in &mut self.by_entity {
-            *all = by_round(all, |id| made_in(*id));
-        }
-        let all: Vec<InstId> = (0..instances.len() as u32).map(InstId).collect();
-        self.creation = by_round(&all, |id| made_in(*id));
-        if self.host.is_some() {
-            self.creation_places = vec![0; self.creation.len()];
-            for (place, id) in self.creation.iter().enumerate() {
-                self.creation_places[id.index()] = place as u32;
-            }
-        }
-        self.vars.end_tiles();
-        self.numbers.end_tiles();
-    }
-
-    /// Sorts instances as they would have been made without tiles.
-    pub fn sort_by_creation(&self, instances: &mut [InstId]) {
-        let mut places: Vec<usize> = (0..self.instances.len()).collect();
-        for (place, id) in self.creation.iter().enumerate() {
-            places[id.index()] = place;
-        }
-        instances.sort_by_key(|id| places[id.index()]);
-    }
-
-    /// All instances, as they would have been made without tiles.
-    pub fn in_order_of_creation(&self) -> Vec<InstId> {
-        let others = self.creation.len() as u32..self.instances.len() as u32;
-        let known = self.creation.iter().copied();
-        known.chain(others.map(InstId)).collect()
+        self.scheduler.queue.put_in_order();
+        self.state.put_in_order(self.python.host.is_some());
+        self.scheduler.numbers.end_tiles();
     }
 }

@@ -10,11 +10,11 @@
 //! Nearly all relations of a large model are never looked at before they are frozen, empty:
 //! `requires`, `provides`, the other side of an inverse. They have no [`Delayed`] at all: the 8
 //! bytes of the variable itself say that it waits, is in the wait queue, and where it is parked.
-//! [`Machine::delayed_mut`] makes one when there is something to note, and freezing gives it back.
+//! [`ModelState::delayed_mut`] makes one when there is something to note, and freezing gives it back.
 
 use crate::diagnostics::Fail;
 use crate::hash::Set;
-use crate::runtime::{Chain, ListenerId, Machine, VarId, VarKind};
+use crate::runtime::{Chain, ListenerId, Machine, ModelState, VarId, VarKind};
 use crate::span::Loc;
 use crate::types::Value;
 
@@ -34,7 +34,7 @@ pub(in crate::runtime) struct Delayed {
     /// not counted any more, though it stays in the chain.
     pub waiters: i32,
     /// Number of listeners whose waits do not count (all but `is defined`): they got each element
-    /// already. See [`Machine::potential`].
+    /// already. See [`ModelState::potential`].
     pub streaming: i32,
     /// Promises that were made and not kept.
     pub open: u32,
@@ -129,44 +129,7 @@ fn element_key(value: Value) -> Option<u64> {
     }
 }
 
-impl Machine<'_> {
-    /// Declares that no more values come: an optional variable has none (null), a list has what
-    /// came so far.
-    pub(in crate::runtime) fn freeze(&mut self, id: VarId) -> Result<(), Fail> {
-        let value = match self.known(id).kind() {
-            VarKind::Optional => Value::Null,
-            _ => match self.delayed(id) {
-                Some(delayed) if !delayed.elements.is_empty() => {
-                    let index = self.known(id).link().unwrap_or_default();
-                    self.heap.new_list(&self.delayed[index as usize].elements)
-                }
-                _ => self.empty_list,
-            },
-        };
-        self.freeze_as(id, value, Loc::NONE);
-        Ok(())
-    }
-
-    /// Makes a delayed variable complete with this value, takes it off the parked list, and tells
-    /// those who wait. Its place in the wait queue goes stale, and is skipped there.
-    pub(in crate::runtime) fn freeze_as(&mut self, id: VarId, value: Value, loc: Loc) {
-        let parked = self.parked(id);
-        let var = &mut self.vars[id.index()];
-        let link = var.link();
-        var.set(value, loc, &mut self.heap);
-        if parked > 0 {
-            self.queue.unpark(parked);
-        }
-        let Some(index) = link else {
-            return;
-        };
-        let delayed = &mut self.delayed[index as usize];
-        let chain = delayed.chain;
-        *delayed = Delayed::new();
-        self.free_delayed.push(index);
-        self.notify_all(chain);
-    }
-
+impl ModelState<'_> {
     /// What is known of a delayed variable that is not complete; none: nobody used it yet.
     pub(in crate::runtime) fn delayed(&self, id: VarId) -> Option<&Delayed> {
         let index = self.known(id).link()?;
@@ -261,14 +224,55 @@ impl Machine<'_> {
     pub(in crate::runtime) fn is_delayed(&self, id: VarId) -> bool {
         self.known(id).kind().is_delayed()
     }
+}
+
+impl Machine<'_> {
+    /// Declares that no more values come: an optional variable has none (null), a list has what
+    /// came so far.
+    pub(in crate::runtime) fn freeze(&mut self, id: VarId) -> Result<(), Fail> {
+        let value = match self.state.known(id).kind() {
+            VarKind::Optional => Value::Null,
+            _ => match self.state.delayed(id) {
+                Some(delayed) if !delayed.elements.is_empty() => {
+                    let index = self.state.known(id).link().unwrap_or_default();
+                    self.state
+                        .heap
+                        .new_list(&self.state.delayed[index as usize].elements)
+                }
+                _ => self.state.empty_list,
+            },
+        };
+        self.freeze_as(id, value, Loc::NONE);
+        Ok(())
+    }
+
+    /// Makes a delayed variable complete with this value, takes it off the parked list, and tells
+    /// those who wait. Its place in the wait queue goes stale, and is skipped there.
+    pub(in crate::runtime) fn freeze_as(&mut self, id: VarId, value: Value, loc: Loc) {
+        let parked = self.state.parked(id);
+        let var = &mut self.state.vars[id.index()];
+        let link = var.link();
+        var.set(value, loc, &mut self.state.heap);
+        if parked > 0 {
+            self.scheduler.queue.unpark(parked);
+        }
+        let Some(index) = link else {
+            return;
+        };
+        let delayed = &mut self.state.delayed[index as usize];
+        let chain = delayed.chain;
+        *delayed = Delayed::new();
+        self.state.free_delayed.push(index);
+        self.scheduler.notify_all(&mut self.state, chain);
+    }
 
     /// Registers a promise to add to a variable; false: it is complete, or of a kind that takes
     /// none.
     pub(in crate::runtime) fn promise(&mut self, id: VarId) -> bool {
-        if !self.is_delayed(id) || self.var(id).is_ready() {
+        if !self.state.is_delayed(id) || self.state.var(id).is_ready() {
             return false;
         }
-        self.delayed_mut(id).open += 1;
+        self.state.delayed_mut(id).open += 1;
         self.potential_changed(id);
         true
     }
@@ -276,17 +280,17 @@ impl Machine<'_> {
     /// Keeps a promise: the value is there, or will not come this way. If it was the last one, the
     /// variable may go to the wait queue.
     pub(in crate::runtime) fn fulfil(&mut self, id: VarId) {
-        if self.var(id).is_ready() || !self.is_delayed(id) {
+        if self.state.var(id).is_ready() || !self.state.is_delayed(id) {
             return;
         }
-        let delayed = self.delayed_mut(id);
+        let delayed = self.state.delayed_mut(id);
         delayed.open = delayed.open.saturating_sub(1);
         self.enqueue_if_complete(id);
     }
 
     /// Puts a variable into the wait queue that could be complete as it is.
     pub(in crate::runtime) fn enqueue_if_complete(&mut self, id: VarId) {
-        if self.can_freeze(id) {
+        if self.state.can_freeze(id) {
             self.enqueue(id);
         }
     }

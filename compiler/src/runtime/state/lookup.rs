@@ -19,13 +19,13 @@ use smallvec::SmallVec;
 
 use crate::diagnostics::duplicate;
 use crate::diagnostics::{Fail, not_found, runtime, typing};
-use crate::hash::spread;
+use crate::hash::{Map, spread};
 use crate::hir::{
     AttrId, AttributeKind, EntityIndex, ExprId, ExprKind, QueryId, QueryKind, TableId,
 };
 use crate::intern::Symbol;
 use crate::runtime::exec::eval::Ready;
-use crate::runtime::{InstId, Machine, ScopeId, VarId};
+use crate::runtime::{InstId, Machine, ModelState, ScopeId, VarId};
 use crate::span::Loc;
 use crate::types::{EntityId, Type, Value};
 
@@ -56,7 +56,15 @@ pub(in crate::runtime) struct Waiting {
     round: u8,
 }
 
-impl Machine<'_> {
+/// Instances, and look-ups that found none yet, by the hash of their key.
+#[derive(Default)]
+pub(in crate::runtime) struct Table {
+    instances: hashbrown::HashTable<(u32, InstId)>,
+    waiting: Map<u32, Vec<Waiting>>,
+    n_waiting: u64,
+}
+
+impl ModelState<'_> {
     /// The key that these values make. References and objects of Python can not be in one.
     pub(in crate::runtime) fn key(&self, values: KeyValues, loc: Loc) -> Result<Key, Fail> {
         let mut hasher = crate::hash::FastHasher::default();
@@ -143,57 +151,6 @@ impl Machine<'_> {
         Some(*id)
     }
 
-    /// Puts a new instance into the tables of an index, and answers the lookups that waited for it.
-    /// An error if an instance of an ancestor's index has the key already.
-    pub(in crate::runtime) fn register_key(
-        &mut self,
-        index: &EntityIndex,
-        key: &Key,
-        instance: InstId,
-        loc: Loc,
-    ) -> Result<(), Fail> {
-        for table in &index.ancestor_tables {
-            if let Some(other) = self.find_key(*table, key) {
-                let text = self.key_text(index, instance);
-                let message = format!("Duplicate key in index. {text}");
-                return Err(duplicate(loc, self.instance(other).loc, message));
-            }
-        }
-        for id in std::iter::once(&index.table).chain(&index.ancestor_tables) {
-            let table = &mut self.tables[id.index()];
-            table
-                .instances
-                .insert_unique(spread(key.hash), (key.hash, instance), |(hash, _)| {
-                    spread(*hash)
-                });
-            if table.n_waiting > 0
-                && let Some(mut waiting) = table.waiting.remove(&key.hash)
-            {
-                let all = waiting.len();
-                let mut found = Vec::new();
-                let mut rest = Vec::new();
-                for lookup in waiting.drain(..) {
-                    let same = lookup.key.iter().zip(&key.values);
-                    if { same }.all(|(a, b)| self.same_key(*a, *b)) {
-                        found.push(lookup)
-                    } else {
-                        rest.push(lookup)
-                    }
-                }
-                let table = &mut self.tables[id.index()];
-                table.n_waiting -= (all - rest.len()) as u64;
-                if !rest.is_empty() {
-                    table.waiting.insert(key.hash, rest);
-                }
-                for mut lookup in found {
-                    self.vars.check(&mut lookup.round);
-                    self.set_plain(lookup.result, Value::Instance(instance), lookup.loc)?;
-                }
-            }
-        }
-        Ok(())
-    }
-
     /// What a lookup looked for.
     pub(in crate::runtime) fn lookup_text(&self, lookup: &Waiting) -> String {
         let texts: Vec<String> = lookup
@@ -226,101 +183,6 @@ impl Machine<'_> {
             })
             .collect();
         parts.join(", ")
-    }
-
-    /// Runs an index lookup whose values are known.
-    pub(in crate::runtime) fn run_query(
-        &mut self,
-        expr: ExprId,
-        scope: ScopeId,
-        result: VarId,
-        ready: &mut Ready,
-    ) -> Result<(), Fail> {
-        let ExprKind::Query(id) = self.program.expr(expr).kind else {
-            return Ok(());
-        };
-        let (entity, args) = self.query_args(id, scope, ready)?;
-        self.find(entity, args, result, self.program.queries[id.index()].loc)
-    }
-
-    fn query_args(
-        &mut self,
-        id: QueryId,
-        scope: ScopeId,
-        ready: &mut Ready,
-    ) -> Result<(EntityId, Args), Fail> {
-        let program = self.program;
-        let query = &program.queries[id.index()];
-        let mut args = Args::new();
-        let entity = match query.kind {
-            QueryKind::Entity(entity) => entity,
-            QueryKind::Relation(object, relation) => {
-                let value = self.eval_plain(object, scope, ready)?;
-                let Value::Instance(instance) = value else {
-                    let text = self.heap.to_text(value, self);
-                    let message = format!(
-                        "short index lookup is only possible one objects, {text} is not an object"
-                    );
-                    return Err(typing(query.loc, message));
-                };
-                let entity = self.instance(instance).entity;
-                let Some(attr) = program.find_attribute(entity, relation) else {
-                    let message = format!(
-                        "short index lookup is only possible on relations, {} has no attribute {}",
-                        program.entity_name(entity),
-                        program.text(relation)
-                    );
-                    let similar = program.similar_attribute(entity, relation);
-                    return Err(typing(query.loc, message).did_you_mean(similar));
-                };
-                let owner = program.entity_name(program.attribute(attr).entity);
-                let name = format!("{owner}.{}", program.text(relation));
-                match program.attribute(attr).kind {
-                    AttributeKind::Plain(_) => {
-                        let message = format!(
-                            "short index lookup is only possible on relations, {} is an attribute",
-                            program.text(relation)
-                        );
-                        return Err(typing(query.loc, message));
-                    }
-                    AttributeKind::Relation { inverse: None, .. } => {
-                        let message = format!(
-                            "short index lookup is only possible on bi-drectional relations, {name} is unidirectional"
-                        );
-                        return Err(typing(query.loc, message));
-                    }
-                    AttributeKind::Relation {
-                        target,
-                        inverse: Some(inverse),
-                        ..
-                    } => {
-                        args.push((program.attribute(inverse).name, Value::Instance(instance)));
-                        target
-                    }
-                }
-            }
-        };
-        for (name, value) in &query.args {
-            let value = self.eval_plain(*value, scope, ready)?;
-            self.add_arg(&mut args, *name, value, query.loc)?;
-        }
-        for spread in &query.spreads {
-            let Value::Dict(dict) = self.eval_plain(*spread, scope, ready)? else {
-                return Err(typing(
-                    query.loc,
-                    "The ** operator can only be applied to dictionaries",
-                ));
-            };
-            for at in 0..self.heap.dict(dict).entries.len() {
-                let (key, value) = self.heap.dict(dict).entries[at];
-                let Some(name) = program.names.find(self.heap.str(key)) else {
-                    let text = self.heap.str(key).to_owned();
-                    return Err(self.no_index(entity, &[(&text, value)], query.loc));
-                };
-                self.add_arg(&mut args, name, value, query.loc)?;
-            }
-        }
-        Ok((entity, args))
     }
 
     fn add_arg(&self, args: &mut Args, name: Symbol, value: Value, loc: Loc) -> Result<(), Fail> {
@@ -374,6 +236,183 @@ impl Machine<'_> {
         .help(self.known_indexes(entity))
     }
 
+    /// What is looked up is cast to float where the attribute is one.
+    pub(in crate::runtime) fn as_key(
+        &mut self,
+        value: Value,
+        attr: AttrId,
+        loc: Loc,
+    ) -> Result<Value, Fail> {
+        let AttributeKind::Plain(ty) = self.program.attribute(attr).kind else {
+            return Ok(value);
+        };
+        match (value, &self.program.types[ty.index()]) {
+            (Value::Float(_) | Value::Reference(_), _) => Ok(value),
+            (_, Type::Float) => self.cast(ty, value, loc),
+            (Value::Null, Type::Nullable(_)) => Ok(value),
+            (_, Type::Nullable(inner)) if self.is_type(*inner, &Type::Float) => {
+                self.cast(*inner, value, loc)
+            }
+            _ => Ok(value),
+        }
+    }
+
+    /// Lookups that have found nothing.
+    pub(in crate::runtime) fn take_waiting_lookups(&mut self) -> Vec<Waiting> {
+        let tables = self.tables.iter_mut();
+        let waiting =
+            tables.flat_map(|table| table.waiting.drain().flat_map(|(_, waiting)| waiting));
+        waiting.collect()
+    }
+}
+
+impl Machine<'_> {
+    /// Puts a new instance into the tables of an index, and answers the lookups that waited for it.
+    /// An error if an instance of an ancestor's index has the key already.
+    pub(in crate::runtime) fn register_key(
+        &mut self,
+        index: &EntityIndex,
+        key: &Key,
+        instance: InstId,
+        loc: Loc,
+    ) -> Result<(), Fail> {
+        for table in &index.ancestor_tables {
+            if let Some(other) = self.state.find_key(*table, key) {
+                let text = self.state.key_text(index, instance);
+                let message = format!("Duplicate key in index. {text}");
+                return Err(duplicate(loc, self.state.instance(other).loc, message));
+            }
+        }
+        for id in std::iter::once(&index.table).chain(&index.ancestor_tables) {
+            let table = &mut self.state.tables[id.index()];
+            table
+                .instances
+                .insert_unique(spread(key.hash), (key.hash, instance), |(hash, _)| {
+                    spread(*hash)
+                });
+            if table.n_waiting > 0
+                && let Some(mut waiting) = table.waiting.remove(&key.hash)
+            {
+                let all = waiting.len();
+                let mut found = Vec::new();
+                let mut rest = Vec::new();
+                for lookup in waiting.drain(..) {
+                    let same = lookup.key.iter().zip(&key.values);
+                    if { same }.all(|(a, b)| self.state.same_key(*a, *b)) {
+                        found.push(lookup)
+                    } else {
+                        rest.push(lookup)
+                    }
+                }
+                let table = &mut self.state.tables[id.index()];
+                table.n_waiting -= (all - rest.len()) as u64;
+                if !rest.is_empty() {
+                    table.waiting.insert(key.hash, rest);
+                }
+                for mut lookup in found {
+                    self.state.vars.check(&mut lookup.round);
+                    self.set_plain(lookup.result, Value::Instance(instance), lookup.loc)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs an index lookup whose values are known.
+    pub(in crate::runtime) fn run_query(
+        &mut self,
+        expr: ExprId,
+        scope: ScopeId,
+        result: VarId,
+        ready: &mut Ready,
+    ) -> Result<(), Fail> {
+        let ExprKind::Query(id) = self.program.expr(expr).kind else {
+            return Ok(());
+        };
+        let (entity, args) = self.query_args(id, scope, ready)?;
+        self.find(entity, args, result, self.program.queries[id.index()].loc)
+    }
+
+    fn query_args(
+        &mut self,
+        id: QueryId,
+        scope: ScopeId,
+        ready: &mut Ready,
+    ) -> Result<(EntityId, Args), Fail> {
+        let program = self.program;
+        let query = &program.queries[id.index()];
+        let mut args = Args::new();
+        let entity = match query.kind {
+            QueryKind::Entity(entity) => entity,
+            QueryKind::Relation(object, relation) => {
+                let value = self.eval_plain(object, scope, ready)?;
+                let Value::Instance(instance) = value else {
+                    let text = self.state.heap.to_text(value, &self.state);
+                    let message = format!(
+                        "short index lookup is only possible one objects, {text} is not an object"
+                    );
+                    return Err(typing(query.loc, message));
+                };
+                let entity = self.state.instance(instance).entity;
+                let Some(attr) = program.find_attribute(entity, relation) else {
+                    let message = format!(
+                        "short index lookup is only possible on relations, {} has no attribute {}",
+                        program.entity_name(entity),
+                        program.text(relation)
+                    );
+                    let similar = program.similar_attribute(entity, relation);
+                    return Err(typing(query.loc, message).did_you_mean(similar));
+                };
+                let owner = program.entity_name(program.attribute(attr).entity);
+                let name = format!("{owner}.{}", program.text(relation));
+                match program.attribute(attr).kind {
+                    AttributeKind::Plain(_) => {
+                        let message = format!(
+                            "short index lookup is only possible on relations, {} is an attribute",
+                            program.text(relation)
+                        );
+                        return Err(typing(query.loc, message));
+                    }
+                    AttributeKind::Relation { inverse: None, .. } => {
+                        let message = format!(
+                            "short index lookup is only possible on bi-drectional relations, {name} is unidirectional"
+                        );
+                        return Err(typing(query.loc, message));
+                    }
+                    AttributeKind::Relation {
+                        target,
+                        inverse: Some(inverse),
+                        ..
+                    } => {
+                        args.push((program.attribute(inverse).name, Value::Instance(instance)));
+                        target
+                    }
+                }
+            }
+        };
+        for (name, value) in &query.args {
+            let value = self.eval_plain(*value, scope, ready)?;
+            self.state.add_arg(&mut args, *name, value, query.loc)?;
+        }
+        for spread in &query.spreads {
+            let Value::Dict(dict) = self.eval_plain(*spread, scope, ready)? else {
+                return Err(typing(
+                    query.loc,
+                    "The ** operator can only be applied to dictionaries",
+                ));
+            };
+            for at in 0..self.state.heap.dict(dict).entries.len() {
+                let (key, value) = self.state.heap.dict(dict).entries[at];
+                let Some(name) = program.names.find(self.state.heap.str(key)) else {
+                    let text = self.state.heap.str(key).to_owned();
+                    return Err(self.state.no_index(entity, &[(&text, value)], query.loc));
+                };
+                self.state.add_arg(&mut args, name, value, query.loc)?;
+            }
+        }
+        Ok((entity, args))
+    }
+
     fn find(
         &mut self,
         entity: EntityId,
@@ -397,56 +436,35 @@ impl Machine<'_> {
                 .iter()
                 .map(|(name, value)| (program.text(*name), *value))
                 .collect();
-            return Err(self.no_index(entity, &shown, loc));
+            return Err(self.state.no_index(entity, &shown, loc));
         };
         let mut values = KeyValues::new();
         for ((_, value), slot) in args.iter().zip(&index.slots) {
             let attr = program.entity(entity).slots[*slot as usize];
-            values.push(self.as_key(*value, attr, loc)?);
+            values.push(self.state.as_key(*value, attr, loc)?);
         }
         self.refuse_references(&index.names, &values, loc)?;
-        let key = self.key(values, loc)?;
-        if let Some(instance) = self.find_key(index.table, &key) {
+        let key = self.state.key(values, loc)?;
+        if let Some(instance) = self.state.find_key(index.table, &key) {
             return self.set_plain(result, Value::Instance(instance), loc);
         }
-        self.n_lookups += 1;
+        self.state.n_lookups += 1;
         let waiting = Waiting {
             key: key.values,
             result,
             entity,
             args: given,
             loc,
-            order: self.n_lookups,
-            round: self.vars.round(),
+            order: self.state.n_lookups,
+            round: self.state.vars.round(),
         };
-        let table = &mut self.tables[index.table.index()];
+        let table = &mut self.state.tables[index.table.index()];
         table.n_waiting += 1;
         let others = table.waiting.entry(key.hash).or_default();
         if let Some(last) = others.last_mut() {
-            self.vars.check(&mut last.round);
+            self.state.vars.check(&mut last.round);
         }
         others.push(waiting);
         Ok(())
-    }
-
-    /// What is looked up is cast to float where the attribute is one.
-    pub(in crate::runtime) fn as_key(
-        &mut self,
-        value: Value,
-        attr: AttrId,
-        loc: Loc,
-    ) -> Result<Value, Fail> {
-        let AttributeKind::Plain(ty) = self.program.attribute(attr).kind else {
-            return Ok(value);
-        };
-        match (value, &self.program.types[ty.index()]) {
-            (Value::Float(_) | Value::Reference(_), _) => Ok(value),
-            (_, Type::Float) => self.cast(ty, value, loc),
-            (Value::Null, Type::Nullable(_)) => Ok(value),
-            (_, Type::Nullable(inner)) if self.is_type(*inner, &Type::Float) => {
-                self.cast(*inner, value, loc)
-            }
-            _ => Ok(value),
-        }
     }
 }

@@ -7,7 +7,7 @@
 use crate::UnknownParameter;
 use crate::hir::plugin::{Model, PluginError};
 use crate::runtime::exec::calls::Site;
-use crate::runtime::{InstId, Machine, VarId, VarKind};
+use crate::runtime::{InstId, Machine, ModelState, VarId, VarKind};
 use crate::span::Loc;
 use crate::types::reference::{Origin, Reference};
 use crate::types::{Heap, Type, Value};
@@ -30,7 +30,7 @@ pub(in crate::runtime) struct View<'m, 'a> {
     pub site: Site,
 }
 
-impl Machine<'_> {
+impl ModelState<'_> {
     /// The value of an attribute by its name.
     pub fn read_attribute(&self, instance: InstId, name: &str) -> Result<Value, ReadError> {
         let slot = self
@@ -63,19 +63,19 @@ impl Machine<'_> {
 
 impl Model for View<'_, '_> {
     fn heap(&mut self) -> &mut Heap {
-        &mut self.machine.heap
+        &mut self.machine.state.heap
     }
 
     fn heap_ref(&self) -> &Heap {
-        &self.machine.heap
+        &self.machine.state.heap
     }
 
     fn text(&self, value: Value) -> String {
-        self.machine.heap.to_text(value, self.machine)
+        self.machine.state.heap.to_text(value, &self.machine.state)
     }
 
     fn repr(&self, value: Value) -> String {
-        self.machine.heap.repr(value, self.machine)
+        self.machine.state.heap.repr(value, &self.machine.state)
     }
 
     fn attribute(
@@ -84,7 +84,7 @@ impl Model for View<'_, '_> {
         name: &str,
         references: bool,
     ) -> Result<Option<Value>, PluginError> {
-        match self.machine.read_attribute(instance, name) {
+        match self.machine.state.read_attribute(instance, name) {
             Ok(Value::Unknown(_)) => Err(PluginError::Unknown),
             Ok(value @ Value::Reference(_)) if !references => {
                 Err(self.machine.unexpected_reference(name, value))
@@ -93,7 +93,7 @@ impl Model for View<'_, '_> {
             Err(ReadError::NoAttribute) => Ok(None),
             Err(ReadError::NotReady(var)) => Err(PluginError::Unset(vec![var.0])),
             Err(ReadError::OptionalUnset(slot)) => Err(PluginError::Compile(
-                self.machine.optional_unset(slot, self.site.loc),
+                self.machine.state.optional_unset(slot, self.site.loc),
             )),
         }
     }
@@ -106,7 +106,7 @@ impl Model for View<'_, '_> {
             .iter()
             .position(|entity| entity.name == name)?;
         let entity = crate::types::EntityId(entity as u32);
-        Some(program.is_subtype(self.machine.instance(instance).entity, entity))
+        Some(program.is_subtype(self.machine.state.instance(instance).entity, entity))
     }
 
     fn world(&self) -> &dyn World {
@@ -142,12 +142,15 @@ impl Model for View<'_, '_> {
 
     fn warn(&mut self, message: String) {
         let loc = self.site.loc;
-        self.machine.warnings.push(crate::diagnostics::Warning {
-            kind: "InmantaWarning",
-            message,
-            loc,
-            notes: Vec::new(),
-        });
+        self.machine
+            .report
+            .warnings
+            .push(crate::diagnostics::Warning {
+                kind: "InmantaWarning",
+                message,
+                loc,
+                notes: Vec::new(),
+            });
     }
 
     fn resource_id(&mut self, instance: InstId) -> Result<Option<String>, PluginError> {
@@ -160,8 +163,8 @@ impl Model for View<'_, '_> {
             parameter,
             source: "fact".to_owned(),
         };
-        if !self.machine.unknown_parameters.contains(&parameter) {
-            self.machine.unknown_parameters.push(parameter);
+        if !self.machine.report.unknown_parameters.contains(&parameter) {
+            self.machine.report.unknown_parameters.push(parameter);
         }
     }
 
@@ -177,7 +180,7 @@ impl Model for View<'_, '_> {
             Type::Reference(inner) => inner,
             _ => returns,
         };
-        self.machine.heap.new_reference(Reference {
+        self.machine.state.heap.new_reference(Reference {
             kind: kind.into(),
             class: class.into(),
             of,

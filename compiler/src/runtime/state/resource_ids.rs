@@ -6,11 +6,11 @@ use crate::hir::plugin::PluginError;
 use crate::intern::Symbol;
 use crate::protocol::Identify;
 use crate::resources::{EMPTY, INVALID_ID, ResourceModel, plans, registrations, write_id};
-use crate::runtime::{Machine, ReadError, VarId, VarKind};
+use crate::runtime::{Machine, ModelState, ReadError, VarId, VarKind};
 use crate::span::Loc;
 use crate::types::{Heap, InstId, Value};
 
-impl ResourceModel for Machine<'_> {
+impl ResourceModel for ModelState<'_> {
     fn program(&self) -> &Program {
         self.program
     }
@@ -28,11 +28,11 @@ impl ResourceModel for Machine<'_> {
     }
 
     fn describe_instance(&self, instance: InstId) -> String {
-        Machine::describe_instance(self, instance)
+        ModelState::describe_instance(self, instance)
     }
 }
 
-impl Machine<'_> {
+impl ModelState<'_> {
     /// The value of an attribute that must have one.
     /// `slot` is its place among the instance's, where that is known.
     pub fn read_required(
@@ -67,15 +67,17 @@ impl Machine<'_> {
                 ReadError::OptionalUnset(slot) => self.optional_unset_error(slot).at(loc),
             })
     }
+}
 
+impl Machine<'_> {
     /// The id of the resource that an instance is exported as, for `std::getfact`. `Ok(None)`: it is none.
     pub(in crate::runtime) fn resource_id(
         &mut self,
         instance: InstId,
     ) -> Result<Option<String>, PluginError> {
-        let entity = self.instance(instance).entity;
+        let entity = self.state.instance(instance).entity;
         let all = registrations(self.program, self.resource_classes());
-        let mut plans = plans(self.program, &all, entity, self.empty_list());
+        let mut plans = plans(self.program, &all, entity, self.state.empty_list());
         let nearest = std::iter::once(&entity)
             .chain(&self.program.entity(entity).ancestors)
             .find_map(|of| {
@@ -98,19 +100,19 @@ impl Machine<'_> {
             let Value::Instance(current) = at else {
                 break;
             };
-            match self.read_attribute(current, name) {
+            match self.state.read_attribute(current, name) {
                 Err(ReadError::NotReady(var)) => return Err(PluginError::Unset(vec![var.0])),
                 Ok(value) => at = value,
                 Err(_) => break,
             }
         }
         let name = &plan.registration.id_attribute;
-        if let Err(ReadError::NotReady(var)) = self.read_attribute(instance, name) {
+        if let Err(ReadError::NotReady(var)) = self.state.read_attribute(instance, name) {
             return Err(PluginError::Unset(vec![var.0]));
         }
         let mut id = String::new();
-        let value = self.read_required(instance, plan.id_slot, name);
-        match value.and_then(|value| write_id(self, &plan, instance, value, &mut id)) {
+        let value = self.state.read_required(instance, plan.id_slot, name);
+        match value.and_then(|value| write_id(&self.state, &plan, instance, value, &mut id)) {
             Ok(Some(_)) => Ok(Some(id)),
             Ok(None) => Err(PluginError::Unknown),
             // The reference's plugin sees what its ids refuse as an error of Python.

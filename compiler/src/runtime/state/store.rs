@@ -21,7 +21,7 @@
 
 use crate::diagnostics::{Fail, Failure, fail, runtime};
 use crate::hir::{AttrId, AttributeKind, STD_ENTITY};
-use crate::runtime::{Listener, Machine, VarId, VarKind};
+use crate::runtime::{Listener, Machine, ModelState, VarId, VarKind};
 use crate::span::Loc;
 use crate::types::{EntityId, InstId, Value};
 
@@ -40,51 +40,7 @@ pub(in crate::runtime) struct Relation {
     inverse: Option<AttrId>,
 }
 
-impl Machine<'_> {
-    /// Stores into a variable of a block or a temporary. An equal value again is nothing, another
-    /// one is a double assignment.
-    pub(in crate::runtime) fn set_plain(
-        &mut self,
-        id: VarId,
-        value: Value,
-        loc: Loc,
-    ) -> Result<(), Fail> {
-        let var = self.var(id);
-        if !var.is_ready() {
-            self.settle(id, value, loc);
-            return Ok(());
-        }
-        let (old, set_at) = (var.value(&self.heap), var.set_at());
-        if self.heap.equal(old, value) {
-            return Ok(());
-        }
-        let places = (self.written_at(id, set_at), self.written_at(id, loc));
-        Err(self.double_set((old, value), places, loc))
-    }
-
-    /// Stores into a slot; errors say which attribute of which instance.
-    pub(in crate::runtime) fn set_slot(
-        &mut self,
-        id: VarId,
-        value: Value,
-        loc: Loc,
-    ) -> Result<(), Fail> {
-        self.store(id, value, loc, true)
-            .map_err(|error| self.attribute_error(id, loc, error))
-    }
-
-    /// Stores a value that an instance is made with. Unlike in [`Machine::set_slot`], the error is
-    /// always told as one of this attribute, even if it is that of an inverse.
-    pub(in crate::runtime) fn set_direct(
-        &mut self,
-        id: VarId,
-        value: Value,
-        loc: Loc,
-    ) -> Result<(), Fail> {
-        self.store(id, value, loc, true)
-            .map_err(|error| self.wrapped(id, loc, *error))
-    }
-
+impl ModelState<'_> {
     /// The error of storing into a slot, told as that of an attribute of an instance; one that
     /// already is, stays.
     pub(in crate::runtime) fn attribute_error(&self, id: VarId, loc: Loc, error: Fail) -> Fail {
@@ -102,36 +58,6 @@ impl Machine<'_> {
             self.describe_instance(self.owner(id))
         );
         fail("AttributeException", loc, message).cause(error)
-    }
-
-    /// Stores a value into a variable of any kind. `recur`: the inverse is set, too.
-    pub(in crate::runtime) fn store(
-        &mut self,
-        id: VarId,
-        value: Value,
-        loc: Loc,
-        recur: bool,
-    ) -> Result<(), Fail> {
-        match self.known(id).kind() {
-            VarKind::Single => self.store_single(id, value, loc, recur),
-            VarKind::Optional => self.store_optional(id, value, loc, recur),
-            VarKind::List => self.store_list(id, value, loc, recur),
-            VarKind::Plain
-            | VarKind::Temporary
-            | VarKind::ForLoop
-            | VarKind::Literal
-            | VarKind::Proxy => {
-                let var = self.var(id);
-                if !var.is_ready() && var.is_slot() && !matches!(value, Value::Unknown(_)) {
-                    let AttributeKind::Plain(ty) = self.program.attribute(self.attr(id)).kind
-                    else {
-                        return self.set_plain(id, value, loc);
-                    };
-                    self.validate_attribute(ty, value, loc)?;
-                }
-                self.set_plain(id, value, loc)
-            }
-        }
     }
 
     /// What is declared of the relation that a slot is.
@@ -191,83 +117,6 @@ impl Machine<'_> {
         }
     }
 
-    /// Sets the other side of a relation on the instance that was stored.
-    fn set_inverse(&mut self, relation: Relation, value: Value, loc: Loc) -> Result<(), Fail> {
-        let (Some(inverse), Value::Instance(other)) = (relation.inverse, value) else {
-            return Ok(());
-        };
-        let name = self.program.attribute(inverse).name;
-        let Some(slot) = self.slot(other, name) else {
-            return Ok(());
-        };
-        let owner = Value::Instance(relation.owner);
-        self.store(slot, owner, loc, false).map_err(|error| {
-            // Conflicts are blamed on the instance that has the other value, also those of further attributes that get
-            // their elements from it.
-            self.wrapped(slot, self.last_place(other), *error)
-        })
-    }
-
-    fn store_single(&mut self, id: VarId, value: Value, loc: Loc, recur: bool) -> Result<(), Fail> {
-        let var = self.var(id);
-        if var.is_ready() {
-            if self.heap.equal(var.value(&self.heap), value) {
-                return Ok(());
-            }
-            let old = var.value(&self.heap);
-            return Err(self.double_set((old, value), (var.set_at(), loc), loc));
-        }
-        let relation = self.relation(id);
-        self.check_member(relation.target, value, loc)?;
-        let var = &mut self.vars[id.index()];
-        let chain = var.waiters();
-        var.set(value, loc, &mut self.heap);
-        if recur {
-            self.set_inverse(relation, value, loc)?;
-        }
-        self.notify_all(chain);
-        Ok(())
-    }
-
-    /// An optional relation is complete as soon as anything is stored, null included. When it was
-    /// declared complete without a value, a value comes too late.
-    fn store_optional(
-        &mut self,
-        id: VarId,
-        value: Value,
-        loc: Loc,
-        recur: bool,
-    ) -> Result<(), Fail> {
-        let var = self.var(id);
-        if var.is_ready() {
-            let unset = var.is_null();
-            if unset && matches!(value, Value::Null)
-                || !unset && self.heap.equal(var.value(&self.heap), value)
-            {
-                return Ok(());
-            }
-            if unset {
-                return Err(self.modified_after_freeze(id, value, loc));
-            }
-            let old = var.value(&self.heap);
-            return Err(self.double_set((old, value), (var.set_at(), loc), loc));
-        }
-        if !matches!(value, Value::Null) {
-            let relation = self.relation(id);
-            self.check_member(relation.target, value, loc)?;
-            if recur {
-                self.set_inverse(relation, value, loc)?;
-                // The inverse may have come back, with this value or with another one: the first to set it has its way.
-                if self.var(id).is_ready() {
-                    self.vars[id.index()].set(value, loc, &mut self.heap);
-                    return Ok(());
-                }
-            }
-        }
-        self.freeze_as(id, value, loc);
-        Ok(())
-    }
-
     /// The error of a value that comes after its relation was declared complete. It tells what the
     /// relation was complete with, since the cause lies with whoever waited for it.
     fn modified_after_freeze(&self, id: VarId, value: Value, loc: Loc) -> Fail {
@@ -296,14 +145,187 @@ impl Machine<'_> {
             ))
     }
 
+    /// The error of more elements than the relation may have.
+    pub(in crate::runtime) fn exceeded(&self, id: VarId, loc: Loc) -> Fail {
+        let message = format!(
+            "Exceeded relation arity on attribute '{}' of instance '{}'",
+            self.program
+                .text(self.program.attribute(self.attr(id)).name),
+            self.describe_instance(self.owner(id))
+        );
+        let declared = self.program.attribute(self.attr(id)).loc;
+        runtime(loc, message).note("its multiplicity is declared here", declared)
+    }
+}
+
+impl Machine<'_> {
+    /// Stores into a variable of a block or a temporary. An equal value again is nothing, another
+    /// one is a double assignment.
+    pub(in crate::runtime) fn set_plain(
+        &mut self,
+        id: VarId,
+        value: Value,
+        loc: Loc,
+    ) -> Result<(), Fail> {
+        let var = self.state.var(id);
+        if !var.is_ready() {
+            self.settle(id, value, loc);
+            return Ok(());
+        }
+        let (old, set_at) = (var.value(&self.state.heap), var.set_at());
+        if self.state.heap.equal(old, value) {
+            return Ok(());
+        }
+        let places = (
+            self.state.written_at(id, set_at),
+            self.state.written_at(id, loc),
+        );
+        Err(self.state.double_set((old, value), places, loc))
+    }
+
+    /// Stores into a slot; errors say which attribute of which instance.
+    pub(in crate::runtime) fn set_slot(
+        &mut self,
+        id: VarId,
+        value: Value,
+        loc: Loc,
+    ) -> Result<(), Fail> {
+        self.store(id, value, loc, true)
+            .map_err(|error| self.state.attribute_error(id, loc, error))
+    }
+
+    /// Stores a value that an instance is made with. Unlike in [`Machine::set_slot`], the error is
+    /// always told as one of this attribute, even if it is that of an inverse.
+    pub(in crate::runtime) fn set_direct(
+        &mut self,
+        id: VarId,
+        value: Value,
+        loc: Loc,
+    ) -> Result<(), Fail> {
+        self.store(id, value, loc, true)
+            .map_err(|error| self.state.wrapped(id, loc, *error))
+    }
+
+    /// Stores a value into a variable of any kind. `recur`: the inverse is set, too.
+    pub(in crate::runtime) fn store(
+        &mut self,
+        id: VarId,
+        value: Value,
+        loc: Loc,
+        recur: bool,
+    ) -> Result<(), Fail> {
+        match self.state.known(id).kind() {
+            VarKind::Single => self.store_single(id, value, loc, recur),
+            VarKind::Optional => self.store_optional(id, value, loc, recur),
+            VarKind::List => self.store_list(id, value, loc, recur),
+            VarKind::Plain
+            | VarKind::Temporary
+            | VarKind::ForLoop
+            | VarKind::Literal
+            | VarKind::Proxy => {
+                let var = self.state.var(id);
+                if !var.is_ready() && var.is_slot() && !matches!(value, Value::Unknown(_)) {
+                    let AttributeKind::Plain(ty) = self.program.attribute(self.state.attr(id)).kind
+                    else {
+                        return self.set_plain(id, value, loc);
+                    };
+                    self.validate_attribute(ty, value, loc)?;
+                }
+                self.set_plain(id, value, loc)
+            }
+        }
+    }
+
+    /// Sets the other side of a relation on the instance that was stored.
+    fn set_inverse(&mut self, relation: Relation, value: Value, loc: Loc) -> Result<(), Fail> {
+        let (Some(inverse), Value::Instance(other)) = (relation.inverse, value) else {
+            return Ok(());
+        };
+        let name = self.program.attribute(inverse).name;
+        let Some(slot) = self.state.slot(other, name) else {
+            return Ok(());
+        };
+        let owner = Value::Instance(relation.owner);
+        self.store(slot, owner, loc, false).map_err(|error| {
+            // Conflicts are blamed on the instance that has the other value, also those of further attributes that get
+            // their elements from it.
+            self.state
+                .wrapped(slot, self.state.last_place(other), *error)
+        })
+    }
+
+    fn store_single(&mut self, id: VarId, value: Value, loc: Loc, recur: bool) -> Result<(), Fail> {
+        let var = self.state.var(id);
+        if var.is_ready() {
+            if self.state.heap.equal(var.value(&self.state.heap), value) {
+                return Ok(());
+            }
+            let old = var.value(&self.state.heap);
+            return Err(self
+                .state
+                .double_set((old, value), (var.set_at(), loc), loc));
+        }
+        let relation = self.state.relation(id);
+        self.state.check_member(relation.target, value, loc)?;
+        let var = &mut self.state.vars[id.index()];
+        let chain = var.waiters();
+        var.set(value, loc, &mut self.state.heap);
+        if recur {
+            self.set_inverse(relation, value, loc)?;
+        }
+        self.scheduler.notify_all(&mut self.state, chain);
+        Ok(())
+    }
+
+    /// An optional relation is complete as soon as anything is stored, null included. When it was
+    /// declared complete without a value, a value comes too late.
+    fn store_optional(
+        &mut self,
+        id: VarId,
+        value: Value,
+        loc: Loc,
+        recur: bool,
+    ) -> Result<(), Fail> {
+        let var = self.state.var(id);
+        if var.is_ready() {
+            let unset = var.is_null();
+            if unset && matches!(value, Value::Null)
+                || !unset && self.state.heap.equal(var.value(&self.state.heap), value)
+            {
+                return Ok(());
+            }
+            if unset {
+                return Err(self.state.modified_after_freeze(id, value, loc));
+            }
+            let old = var.value(&self.state.heap);
+            return Err(self
+                .state
+                .double_set((old, value), (var.set_at(), loc), loc));
+        }
+        if !matches!(value, Value::Null) {
+            let relation = self.state.relation(id);
+            self.state.check_member(relation.target, value, loc)?;
+            if recur {
+                self.set_inverse(relation, value, loc)?;
+                // The inverse may have come back, with this value or with another one: the first to set it has its way.
+                if self.state.var(id).is_ready() {
+                    self.state.vars[id.index()].set(value, loc, &mut self.state.heap);
+                    return Ok(());
+                }
+            }
+        }
+        self.freeze_as(id, value, loc);
+        Ok(())
+    }
+
     /// Stores a value, a list of them, or null into a list relation.
     fn store_list(&mut self, id: VarId, value: Value, loc: Loc, recur: bool) -> Result<(), Fail> {
         match value {
             Value::Null => self.store_null(id, loc),
             Value::List(list) => {
-                let length = self.heap.list(list).len();
+                let length = self.state.heap.list(list).len();
                 for at in 0..length {
-                    let item = self.heap.list(list)[at];
+                    let item = self.state.heap.list(list)[at];
                     self.store_list_item(id, item, loc, recur)?;
                 }
                 if length == 0 {
@@ -325,9 +347,9 @@ impl Machine<'_> {
         match item {
             Value::List(_) => self.store_list(id, item, loc, recur),
             // Null by itself declares the list complete; then the same null is a value that comes too late.
-            Value::Null if !self.var(id).is_ready() => {
+            Value::Null if !self.state.var(id).is_ready() => {
                 self.store_null(id, loc)?;
-                Err(self.modified_after_freeze(id, item, loc))
+                Err(self.state.modified_after_freeze(id, item, loc))
             }
             item => self.add_element(id, item, loc, recur),
         }
@@ -335,30 +357,30 @@ impl Machine<'_> {
 
     /// Null into a list relation declares that it is empty; an error if it is not.
     fn store_null(&mut self, id: VarId, loc: Loc) -> Result<(), Fail> {
-        let var = self.var(id);
-        let values = match var.value(&self.heap) {
-            Value::List(list) => self.heap.list(list).to_vec(),
+        let var = self.state.var(id);
+        let values = match var.value(&self.state.heap) {
+            Value::List(list) => self.state.heap.list(list).to_vec(),
             _ if var.is_ready() => Vec::new(),
-            _ => self.elements(id).to_vec(),
+            _ => self.state.elements(id).to_vec(),
         };
         if values.is_empty() {
-            if !self.var(id).is_ready() {
-                if self.relation(id).low > 0 {
-                    self.wanting.push(id);
+            if !self.state.var(id).is_ready() {
+                if self.state.relation(id).low > 0 {
+                    self.exec.wants_values(id);
                 }
-                self.freeze_as(id, self.empty_list, loc);
+                self.freeze_as(id, self.state.empty_list, loc);
             }
             return Ok(());
         }
         let texts: Vec<String> = values
             .iter()
-            .map(|value| self.heap.repr(*value, self))
+            .map(|value| self.state.heap.repr(*value, &self.state))
             .collect();
         let message = format!(
             "Trying to set relation attribute `{}` of instance `{}` to null but it has values `[{}]` assigned already",
             self.program
-                .text(self.program.attribute(self.attr(id)).name),
-            self.describe_instance(self.owner(id)),
+                .text(self.program.attribute(self.state.attr(id)).name),
+            self.state.describe_instance(self.state.owner(id)),
             texts.join(", ")
         );
         Err(runtime(loc, message))
@@ -366,26 +388,26 @@ impl Machine<'_> {
 
     /// Adds one element to a list relation, in the order that the head of this file gives.
     fn add_element(&mut self, id: VarId, item: Value, loc: Loc, recur: bool) -> Result<(), Fail> {
-        let relation = self.relation(id);
+        let relation = self.state.relation(id);
         let high = relation.high;
-        if self.var(id).is_ready() {
-            let Value::List(list) = self.var(id).value(&self.heap) else {
-                return Err(self.modified_after_freeze(id, item, loc));
+        if self.state.var(id).is_ready() {
+            let Value::List(list) = self.state.var(id).value(&self.state.heap) else {
+                return Err(self.state.modified_after_freeze(id, item, loc));
             };
-            let elements = self.heap.list(list);
+            let elements = self.state.heap.list(list);
             if elements
                 .iter()
-                .any(|element| self.heap.equal(*element, item))
+                .any(|element| self.state.heap.equal(*element, item))
             {
                 return Ok(());
             }
             if high.is_some_and(|high| elements.len() >= high as usize) {
-                return Err(self.exceeded(id, loc));
+                return Err(self.state.exceeded(id, loc));
             }
-            return Err(self.modified_after_freeze(id, item, loc));
+            return Err(self.state.modified_after_freeze(id, item, loc));
         }
-        self.check_member(relation.target, item, loc)?;
-        if !self.delayed_mut(id).add(item) {
+        self.state.check_member(relation.target, item, loc)?;
+        if !self.state.delayed_mut(id).add(item) {
             self.enqueue_list(id, relation.low);
             return Ok(());
         }
@@ -393,12 +415,12 @@ impl Machine<'_> {
         if recur {
             self.set_inverse(relation, item, loc)?;
         }
-        if self.var(id).is_ready() {
+        if self.state.var(id).is_ready() {
             return Ok(());
         }
-        let n_elements = self.elements(id).len();
+        let n_elements = self.state.elements(id).len();
         match high {
-            Some(high) if n_elements > high as usize => return Err(self.exceeded(id, loc)),
+            Some(high) if n_elements > high as usize => return Err(self.state.exceeded(id, loc)),
             Some(high) if n_elements == high as usize => return self.freeze(id),
             _ => {}
         }
@@ -409,21 +431,9 @@ impl Machine<'_> {
     /// Puts a list into the wait queue that could be complete, since it has `low` elements and no
     /// open promise.
     fn enqueue_list(&mut self, id: VarId, low: u32) {
-        if self.open(id) == 0 && self.elements(id).len() >= low as usize {
+        if self.state.open(id) == 0 && self.state.elements(id).len() >= low as usize {
             self.enqueue(id);
         }
-    }
-
-    /// The error of more elements than the relation may have.
-    fn exceeded(&self, id: VarId, loc: Loc) -> Fail {
-        let message = format!(
-            "Exceeded relation arity on attribute '{}' of instance '{}'",
-            self.program
-                .text(self.program.attribute(self.attr(id)).name),
-            self.describe_instance(self.owner(id))
-        );
-        let declared = self.program.attribute(self.attr(id)).loc;
-        runtime(loc, message).note("its multiplicity is declared here", declared)
     }
 
     /// Gives a new element to those who listen. The list of listeners is copied before, since they
@@ -433,13 +443,17 @@ impl Machine<'_> {
         id: VarId,
         item: Value,
     ) -> Result<(), Fail> {
-        let listeners = match self.delayed(id).and_then(|delayed| delayed.rare.as_deref()) {
+        let listeners = match self
+            .state
+            .delayed(id)
+            .and_then(|delayed| delayed.rare.as_deref())
+        {
             Some(rare) if !rare.listeners.is_empty() => rare.listeners.clone(),
             _ => return Ok(()),
         };
-        self.enter_delivery()?;
+        self.exec.enter_delivery()?;
         for listener in listeners {
-            if let Listener::Defined { task, result } = self.listeners[listener.index()] {
+            if let Listener::Defined { task, result } = self.scheduler.listener(listener) {
                 if !matches!(item, Value::Unknown(_)) {
                     self.defined_early(id, listener, task, result)?;
                 }
@@ -447,21 +461,7 @@ impl Machine<'_> {
             }
             self.deliver(listener, item)?;
         }
-        self.delivery_depth -= 1;
-        Ok(())
-    }
-
-    /// Counts one level of delivery within delivery; an error beyond the limit, instead of the end
-    /// of the stack.
-    pub(in crate::runtime) fn enter_delivery(&mut self) -> Result<(), Fail> {
-        self.delivery_depth += 1;
-        if self.delivery_depth > crate::runtime::MAX_DELIVERY {
-            let message = format!(
-                "relations that feed one another form a chain of more than {} links",
-                crate::runtime::MAX_DELIVERY
-            );
-            return Err(runtime(Loc::NONE, message));
-        }
+        self.exec.leave_delivery();
         Ok(())
     }
 }

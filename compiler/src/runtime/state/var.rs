@@ -52,6 +52,7 @@ const KINDS: [VarKind; 8] = [
 
 impl VarKind {
     /// Its value is complete only when it is declared to be.
+    #[inline]
     pub fn is_delayed(self) -> bool {
         matches!(self, VarKind::Optional | VarKind::List | VarKind::Literal)
     }
@@ -136,6 +137,7 @@ pub(in crate::runtime) struct Chain {
 impl Chain {
     pub const EMPTY: Chain = Chain { tail: NOTHING };
 
+    #[inline]
     pub fn is_empty(self) -> bool {
         self.tail == NOTHING
     }
@@ -144,6 +146,7 @@ impl Chain {
 impl Var {
     /// A variable without a value that nobody waits for. `is_slot`: it is an attribute of an
     /// instance.
+    #[inline]
     pub(in crate::runtime) fn new(kind: VarKind, is_slot: bool) -> Var {
         let slot = if is_slot { SLOT } else { 0 };
         Var {
@@ -152,30 +155,36 @@ impl Var {
         }
     }
 
+    #[inline]
     fn state(&self) -> State {
         STATES[(self.about & STATE) as usize]
     }
 
+    #[inline]
     pub fn kind(&self) -> VarKind {
         KINDS[((self.about & KIND) >> KIND_SHIFT) as usize]
     }
 
     /// Whether it is an attribute of an instance:
-    /// [`Machine::owner`](crate::runtime::Machine::owner) says of which.
+    /// [`ModelState::owner`](crate::runtime::Machine::owner) says of which.
+    #[inline]
     pub fn is_slot(&self) -> bool {
         self.about & SLOT != 0
     }
 
     /// Whether it is in the wait queue, or parked.
+    #[inline]
     pub(in crate::runtime) fn queued(&self) -> bool {
         self.about & QUEUED != 0
     }
 
+    #[inline]
     pub(in crate::runtime) fn set_queued(&mut self, queued: bool) {
         self.about = self.about & !QUEUED | if queued { QUEUED } else { 0 };
     }
 
     /// Whether it has a value, or as a proxy its target.
+    #[inline]
     pub fn is_ready(&self) -> bool {
         self.about & STATE != State::Waiting as u32
     }
@@ -203,11 +212,13 @@ impl Var {
 
     /// Whether it has a value, and that is null. Of an optional relation it means that it was
     /// frozen without a value.
+    #[inline]
     pub fn is_null(&self) -> bool {
         self.state() == State::Null
     }
 
     /// Its value if it has one that is a text, a number, a boolean or a null that may be read.
+    #[inline]
     pub fn scalar(&self, heap: &Heap) -> Option<Value> {
         self.is_scalar().then(|| self.value(heap))
     }
@@ -227,6 +238,7 @@ impl Var {
 
     /// Whether it is a plain attribute without a value that nobody waits for: a constant goes in by
     /// one write.
+    #[inline]
     pub(in crate::runtime) fn is_fresh_slot(&self) -> bool {
         const FRESH: u32 = State::Waiting as u32 | (VarKind::Plain as u32) << KIND_SHIFT | SLOT;
         self.about == FRESH && self.content == NOTHING
@@ -260,6 +272,7 @@ impl Var {
     }
 
     /// The same value, set elsewhere. Places with numbers of more than 23 bits are forgotten.
+    #[inline]
     pub(in crate::runtime) fn placed(self, loc: Loc) -> Var {
         let place = if loc.0 <= MAX_PLACE {
             loc.0
@@ -271,17 +284,20 @@ impl Var {
     }
 
     /// Where its value was set; only of variables that have one.
+    #[inline]
     pub(in crate::runtime) fn set_at(&self) -> Loc {
         Loc(self.about >> PLACE_SHIFT)
     }
 
     /// The variable that a connected proxy stands for; it may be another proxy.
+    #[inline]
     pub fn target(&self) -> Option<VarId> {
         (self.about & STATE == State::Connected as u32).then_some(VarId(self.content))
     }
 
     /// Makes a proxy stand for another variable. Who waited is forgotten here: take the chain
     /// before.
+    #[inline]
     pub(in crate::runtime) fn connect(&mut self, target: VarId) {
         self.about = self.about & (KIND | QUEUED | SLOT) | State::Connected as u32;
         self.content = target.0;
@@ -290,31 +306,37 @@ impl Var {
     /// What stands in the place of waiters, if something does: of a delayed variable without a
     /// value the number of its [`Delayed`](crate::runtime::Delayed); of a proxy without a target
     /// the cell with its listener, whose next one is the last of those who wait.
+    #[inline]
     pub(in crate::runtime) fn link(&self) -> Option<u32> {
         let linked = self.about & (STATE | LINKED) == LINKED | State::Waiting as u32;
         linked.then_some(self.content)
     }
 
+    #[inline]
     pub(in crate::runtime) fn set_link(&mut self, link: u32) {
         self.about |= LINKED;
         self.content = link;
     }
 
     /// Those who wait; only of a variable without a value and a link that is not delayed.
+    #[inline]
     pub(in crate::runtime) fn waiters(&self) -> Chain {
         Chain { tail: self.content }
     }
 
+    #[inline]
     pub(in crate::runtime) fn set_waiters(&mut self, chain: Chain) {
         self.content = chain.tail;
     }
 
     /// Position in the parked list, from 1, or 0 if it is not there; only of a delayed variable
     /// without a value and a link.
+    #[inline]
     pub(in crate::runtime) fn parked(&self) -> u32 {
         self.content
     }
 
+    #[inline]
     pub(in crate::runtime) fn set_parked(&mut self, position: u32) {
         self.content = position;
     }

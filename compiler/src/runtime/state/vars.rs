@@ -14,7 +14,8 @@ use std::ops::{Index, IndexMut, Range};
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
 
 use crate::pages::prefer_large;
-use crate::runtime::{Var, arena};
+use crate::runtime::Var;
+use crate::runtime::speed::memory::arena;
 
 /// The round of a step outside of tiles: what it does is in the right order anyway.
 pub(in crate::runtime) const IN_ORDER: u8 = 0;
@@ -42,6 +43,7 @@ pub struct Vars {
 }
 
 impl Vars {
+    #[inline]
     pub(in crate::runtime) fn new() -> Vars {
         Vars {
             all: arena(),
@@ -49,10 +51,12 @@ impl Vars {
         }
     }
 
+    #[inline]
     pub(in crate::runtime) fn prefer_large_pages(&self) {
         prefer_large(&self.all, self.all.capacity());
     }
 
+    #[inline]
     pub fn len(&self) -> usize {
         self.all.len()
     }
@@ -66,6 +70,7 @@ impl Vars {
     }
 
     /// Adds the variables of a new instance.
+    #[inline]
     pub(in crate::runtime) fn extend(&mut self, vars: &[Var]) {
         self.all.extend_from_slice(vars);
         if self.is_in_tiles() {
@@ -85,6 +90,7 @@ impl Vars {
     }
 
     /// The variable, if there is one of that number; the use is not noted.
+    #[inline]
     pub(in crate::runtime) fn get(&self, at: usize) -> Option<&Var> {
         self.all.get(at)
     }
@@ -97,6 +103,7 @@ impl Vars {
     }
 
     /// Consecutive variables; only outside of tiles.
+    #[inline]
     pub(in crate::runtime) fn range(&self, range: Range<usize>) -> &[Var] {
         debug_assert!(!self.is_in_tiles());
         &self.all[range]
@@ -114,6 +121,7 @@ impl Vars {
     }
 
     /// Begins the first round of the next tile.
+    #[inline]
     pub(in crate::runtime) fn start_tile(&mut self) {
         self.round = IN_ORDER + 1;
         self.first_own = self.all.len();
@@ -122,6 +130,7 @@ impl Vars {
     }
 
     /// Begins the next round of the tile that runs.
+    #[inline]
     pub(in crate::runtime) fn start_round(&mut self) {
         if self.round == LAST_ROUND {
             self.mark_out_of_order();
@@ -131,6 +140,7 @@ impl Vars {
     }
 
     /// The round that gave a variable its value; only of those that had it at once.
+    #[inline]
     pub(in crate::runtime) fn round_of(&self, at: usize) -> u8 {
         self.rounds
             .get(at)
@@ -138,6 +148,7 @@ impl Vars {
     }
 
     /// From now on steps run in the order of the queue.
+    #[inline]
     pub(in crate::runtime) fn end_tiles(&mut self) {
         self.first_own = 0;
         self.rounds = Vec::new();
@@ -150,6 +161,7 @@ impl Vars {
         self.out_of_order.load(Relaxed)
     }
 
+    #[inline]
     pub(in crate::runtime) fn mark_out_of_order(&self) {
         self.out_of_order.store(true, Relaxed);
     }

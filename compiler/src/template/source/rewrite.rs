@@ -175,29 +175,32 @@ pub(in crate::template) fn is_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
+/// A string literal at a place, with the operand of a `%` behind it; where it ends.
+fn percent(text: &str, start: usize, out: &mut String) -> usize {
+    let end = start + string_end(&text[start..]);
+    let literal = &text[start..end];
+    let rest = text[end..].trim_start();
+    let Some(operand) = rest.strip_prefix('%').filter(|rest| !rest.starts_with('}')) else {
+        out.push_str(literal);
+        return end;
+    };
+    let operand_start = text.len() - operand.trim_start().len();
+    let length = operand_with_filters(&text[operand_start..]);
+    let operand_end = operand_start + length.unwrap_or(0);
+    out.push_str(&format!(
+        "({literal}|__percent__({}))",
+        expression(&text[operand_start..operand_end])
+    ));
+    operand_end
+}
+
 pub(in crate::template) fn expression(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 8);
     let mut at = 0;
     while let Some(c) = text[at..].chars().next() {
         match c {
             '"' | '\'' => {
-                let end = at + string_end(&text[at..]);
-                let literal = &text[at..end];
-                at = end;
-                let rest = text[at..].trim_start();
-                match rest.strip_prefix('%').filter(|rest| !rest.starts_with('}')) {
-                    Some(operand) => {
-                        let operand_start = text.len() - operand.trim_start().len();
-                        let length = operand_with_filters(&text[operand_start..]);
-                        let operand_end = operand_start + length.unwrap_or(0);
-                        out.push_str(&format!(
-                            "({literal}|__percent__({}))",
-                            expression(&text[operand_start..operand_end])
-                        ));
-                        at = operand_end;
-                    }
-                    None => out.push_str(literal),
-                }
+                at = percent(text, at, &mut out);
             }
             '(' => {
                 let Some(length) = group_end(&text[at..]) else {

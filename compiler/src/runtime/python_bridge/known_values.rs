@@ -29,6 +29,8 @@ const MOST_INSTANCES: u32 = 256;
 const MOST_ELEMENTS: usize = 1000;
 /// Longer texts are asked for.
 const MOST_BYTES: usize = 4096;
+/// Of an answer that takes along what calls behind the running one are going to read.
+const MOST_ANSWER_BYTES: usize = 16 << 10;
 /// Relations that are followed from an argument.
 const MOST_DEPTH: u32 = 8;
 /// Only the first slots of an entity travel: those that Python knows of an instance are the bits of a word.
@@ -39,15 +41,15 @@ type Going = smallvec::SmallVec<[(u32, Value); 8]>;
 
 /// What plugins read, and what Python knows.
 #[derive(Default)]
-pub(in crate::runtime) struct Told {
+pub(in crate::runtime) struct KnownValues {
     /// Slots that a plugin has asked for, of the instances of an entity.
     reads: Map<(PluginId, EntityId), Vec<u32>>,
     /// By instance: the slots whose values Python has, as bits.
     known: Map<InstId, u64>,
 }
 
-/// The writing of one call.
-pub(in crate::runtime) struct Telling<'w> {
+/// One call that is written.
+pub(in crate::runtime) struct CallWriter<'w> {
     pub out: &'w mut Marshal,
     plugin: PluginId,
     /// Instances that may still take attributes along.
@@ -55,10 +57,10 @@ pub(in crate::runtime) struct Telling<'w> {
     depth: u32,
 }
 
-impl<'w> Telling<'w> {
+impl<'w> CallWriter<'w> {
     /// Begins the writing of a call of a plugin.
-    pub fn to(plugin: PluginId, out: &'w mut Marshal) -> Telling<'w> {
-        Telling {
+    pub fn to(plugin: PluginId, out: &'w mut Marshal) -> CallWriter<'w> {
+        CallWriter {
             out,
             plugin,
             n_left: MOST_INSTANCES,
@@ -75,62 +77,106 @@ impl Machine<'_> {
         slot: VarId,
         has_value: bool,
     ) {
-        let Some(site) = self.python_site else {
+        let Some(site) = self.python.site else {
             return;
         };
-        let known = self.instance(instance);
+        let known = self.state.instance(instance);
         let entity = known.entity;
         let at = slot.0 - known.slots.0;
         if at >= SLOTS {
             return;
         }
-        let reads = self.told.reads.entry((site.plugin, entity)).or_default();
+        let reads = self
+            .python
+            .known_values
+            .reads
+            .entry((site.plugin, entity))
+            .or_default();
         if !reads.contains(&at) {
             reads.push(at);
         }
         if has_value {
-            *self.told.known.entry(instance).or_default() |= 1 << at;
+            *self.python.known_values.known.entry(instance).or_default() |= 1 << at;
         }
     }
 
     /// The answer to a running call that asks for an attribute: with it goes what else the plugin is going to read. In a
     /// call that went ahead of its turn, that may have been without values when the call went. `None`: the attribute can
     /// not travel so.
-    pub(in crate::runtime) fn tell_read(
+    pub(in crate::runtime) fn expected_reads(
         &mut self,
         instance: InstId,
         slot: VarId,
     ) -> Option<Vec<u8>> {
-        let plugin = self.python_site?.plugin;
-        let bit = slot.0 - self.instance(instance).slots.0;
-        let known = self.told.known.get(&instance).copied().unwrap_or_default();
-        let value = self.read_slot(slot).ok()?;
+        let plugin = self.python.site?.plugin;
+        let bit = slot.0 - self.state.instance(instance).slots.0;
+        let known = self
+            .python
+            .known_values
+            .known
+            .get(&instance)
+            .copied()
+            .unwrap_or_default();
+        let value = self.state.read_slot(slot).ok()?;
         let is_new = bit < SLOTS && known & (1 << bit) == 0;
         if !is_new || !self.may_travel(value) || self.dataclass_to_wire(instance).is_some() {
             return None;
         }
         self.learn_read(instance, slot, false);
-        let mut told = Marshal::default();
-        self.tell_instance(instance, &mut Telling::to(plugin, &mut told));
-        Some(Marshal::frame(&told, 1))
+        let mut answer = Marshal::default();
+        self.write_instance(instance, &mut CallWriter::to(plugin, &mut answer));
+        let n_others = self.write_waiting(&mut answer);
+        Some(Marshal::frame(&answer, 1 + n_others))
+    }
+
+    /// Writes what became known since then of the instances of calls that are with Python already: the next of them is likely to
+    /// ask for the same as the running one does. Gives how many instances.
+    fn write_waiting(&mut self, answer: &mut Marshal) -> usize {
+        let mut n_written = 0;
+        for (plugin, instance) in self.python.waiting_instances() {
+            if answer.len() > MOST_ANSWER_BYTES {
+                break;
+            }
+            if self.has_news(plugin, instance) {
+                self.write_instance(instance, &mut CallWriter::to(plugin, answer));
+                n_written += 1;
+            }
+        }
+        n_written
+    }
+
+    /// Whether an instance has a value now that the plugin is going to read and Python does not know.
+    fn has_news(&self, plugin: PluginId, id: InstId) -> bool {
+        let instance = self.state.instance(id);
+        let values = &self.python.known_values;
+        let Some(reads) = values.reads.get(&(plugin, instance.entity)) else {
+            return false;
+        };
+        let known = values.known.get(&id).copied().unwrap_or_default();
+        let slots = instance.slots;
+        let mut unknown = reads.iter().filter(|at| known & (1 << **at) == 0);
+        unknown.any(|at| {
+            let value = self.state.read_slot(VarId(slots.0 + at));
+            value.is_ok_and(|value| self.may_travel(value))
+        }) && self.dataclass_to_wire(id).is_none()
     }
 
     /// Writes an argument, its instances with what the plugin is going to read of them.
-    pub(in crate::runtime) fn tell(&mut self, value: Value, call: &mut Telling) {
+    pub(in crate::runtime) fn write_argument(&mut self, value: Value, call: &mut CallWriter) {
         match value {
             Value::Null | Value::Skip => call.out.none(),
             Value::Bool(value) => call.out.bool(value),
             Value::Int(value) => call.out.int(value),
             Value::Float(value) => call.out.float(value),
-            Value::Str(text) if self.python_texts.is_empty() => {
-                call.out.text(self.heap.str(text));
+            Value::Str(text) if self.python.texts.is_empty() => {
+                call.out.text(self.state.heap.str(text));
             }
-            Value::Instance(id) => self.tell_instance(id, call),
+            Value::Instance(id) => self.write_instance(id, call),
             Value::List(_) | Value::Dict(_) => {
                 if !self.is_of_python(value) {
                     call.out.tuple(1);
                 }
-                self.tell_container(value, call);
+                self.write_container(value, call);
             }
             value => {
                 let wire = self.to_wire(value);
@@ -147,26 +193,26 @@ impl Machine<'_> {
         }
     }
 
-    fn tell_container(&mut self, value: Value, call: &mut Telling) {
+    fn write_container(&mut self, value: Value, call: &mut CallWriter) {
         match value {
             Value::List(list) => {
-                let n_items = self.heap.list(list).len();
+                let n_items = self.state.heap.list(list).len();
                 call.out.list(n_items);
                 for at in 0..n_items {
-                    let item = self.heap.list(list)[at];
-                    self.tell(item, call);
+                    let item = self.state.heap.list(list)[at];
+                    self.write_argument(item, call);
                 }
             }
             Value::Dict(dict) => {
                 call.out.dict();
-                for at in 0..self.heap.dict(dict).entries.len() {
-                    let (key, value) = self.heap.dict(dict).entries[at];
-                    call.out.text(self.heap.str(key));
-                    self.tell(value, call);
+                for at in 0..self.state.heap.dict(dict).entries.len() {
+                    let (key, value) = self.state.heap.dict(dict).entries[at];
+                    call.out.text(self.state.heap.str(key));
+                    self.write_argument(value, call);
                 }
                 call.out.end_dict();
             }
-            value => self.tell(value, call),
+            value => self.write_argument(value, call),
         }
     }
 
@@ -174,28 +220,29 @@ impl Machine<'_> {
     fn is_of_python(&self, value: Value) -> bool {
         match value {
             Value::Null | Value::Skip | Value::Bool(_) | Value::Int(_) | Value::Float(_) => true,
-            Value::Str(_) => self.python_texts.is_empty(),
+            Value::Str(_) => self.python.texts.is_empty(),
             Value::List(list) => self
+                .state
                 .heap
                 .list(list)
                 .iter()
                 .all(|item| self.is_of_python(*item)),
             Value::Dict(dict) => {
-                let mut entries = self.heap.dict(dict).entries.iter();
+                let mut entries = self.state.heap.dict(dict).entries.iter();
                 entries.all(|(_, value)| self.is_of_python(*value))
             }
             _ => false,
         }
     }
 
-    fn tell_instance(&mut self, id: InstId, call: &mut Telling) {
+    fn write_instance(&mut self, id: InstId, call: &mut CallWriter) {
         if let Some(wire) = self.dataclass_to_wire(id) {
             Machine::write_wire(&wire, call.out);
             return;
         }
         let going = self.going_along(id, call);
         let program = self.program;
-        let entity = self.instance(id).entity;
+        let entity = self.state.instance(id).entity;
         let (plain, others): (Going, Going) = going
             .into_iter()
             .partition(|(_, value)| self.is_of_python(*value));
@@ -205,7 +252,7 @@ impl Machine<'_> {
             (_, false) => 6,
         };
         call.out.tuple(n_parts);
-        call.out.int(self.number_of(id).into());
+        call.out.int(self.state.number_of(id).into());
         call.out.text(program.entity_name(entity));
         for part in [plain, others].into_iter().take((n_parts - 2) / 2) {
             call.out.tuple(part.len());
@@ -217,7 +264,7 @@ impl Machine<'_> {
             call.out.tuple(part.len());
             call.depth += 1;
             for (_, value) in part {
-                self.tell(value, call);
+                self.write_argument(value, call);
             }
             call.depth -= 1;
         }
@@ -225,20 +272,26 @@ impl Machine<'_> {
 
     /// The values of an instance that go with it. By now Python knows them: an instance that leads back here goes as a
     /// plain handle.
-    fn going_along(&mut self, id: InstId, call: &mut Telling) -> Going {
+    fn going_along(&mut self, id: InstId, call: &mut CallWriter) -> Going {
         let mut going = Going::new();
         if call.depth == MOST_DEPTH || call.n_left == 0 {
             return going;
         }
-        let instance = self.instance(id);
+        let instance = self.state.instance(id);
         let (entity, slots) = (instance.entity, instance.slots);
-        let Some(reads) = self.told.reads.get(&(call.plugin, entity)) else {
+        let Some(reads) = self.python.known_values.reads.get(&(call.plugin, entity)) else {
             return going;
         };
-        let mut known = self.told.known.get(&id).copied().unwrap_or_default();
+        let mut known = self
+            .python
+            .known_values
+            .known
+            .get(&id)
+            .copied()
+            .unwrap_or_default();
         for at in reads {
             if known & (1 << at) == 0
-                && let Ok(value) = self.read_slot(VarId(slots.0 + at))
+                && let Ok(value) = self.state.read_slot(VarId(slots.0 + at))
                 && self.may_travel(value)
             {
                 going.push((*at, value));
@@ -247,7 +300,7 @@ impl Machine<'_> {
         }
         if !going.is_empty() {
             call.n_left -= 1;
-            self.told.known.insert(id, known);
+            self.python.known_values.known.insert(id, known);
         }
         going
     }
@@ -257,9 +310,9 @@ impl Machine<'_> {
         match value {
             Value::Null | Value::Bool(_) | Value::Int(_) | Value::Float(_) => true,
             Value::Instance(_) => true,
-            Value::Str(text) => self.heap.str(text).len() <= MOST_BYTES,
+            Value::Str(text) => self.state.heap.str(text).len() <= MOST_BYTES,
             Value::List(list) => {
-                let items = self.heap.list(list);
+                let items = self.state.heap.list(list);
                 items.len() <= MOST_ELEMENTS
                     && items.iter().all(|item| match item {
                         Value::List(_) => false,

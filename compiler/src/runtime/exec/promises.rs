@@ -50,10 +50,22 @@
 use crate::diagnostics::Fail;
 use crate::hir::{ExprId, ExprKind, Promise, StmtId, StmtKind};
 use crate::runtime::exec::eval::Ready;
-use crate::runtime::{
-    Action, Dependencies, Machine, PromiseGroup, PromiseGroupId, ScopeId, VarId, VarKind,
-};
+use crate::runtime::{Action, Dependencies, Machine, PromiseGroupId, ScopeId, VarId, VarKind};
 use crate::types::Value;
+
+/// The promises of one `if` or `for`.
+pub(in crate::runtime) struct PromiseGroup {
+    executed: bool,
+    /// In tiles: the last round that used it.
+    round: u8,
+    slots: smallvec::SmallVec<[VarId; 2]>,
+}
+
+impl PromiseGroup {
+    pub fn slots(&self) -> &[VarId] {
+        &self.slots
+    }
+}
 
 impl Machine<'_> {
     /// Makes the promise group of an `if` or `for` that is emitted. A statement that assigns
@@ -67,10 +79,10 @@ impl Machine<'_> {
         if promises.is_empty() {
             return Ok(PromiseGroupId::NONE);
         }
-        let group = PromiseGroupId(self.promise_groups.len() as u32);
-        self.promise_groups.push(PromiseGroup {
+        let group = PromiseGroupId(self.exec.promise_groups.len() as u32);
+        self.exec.promise_groups.push(PromiseGroup {
             executed: false,
-            round: self.vars.round(),
+            round: self.state.vars.round(),
             slots: smallvec::smallvec![VarId::NONE; promises.len()],
         });
         for (which, promise) in promises.iter().enumerate() {
@@ -104,7 +116,7 @@ impl Machine<'_> {
         let ExprKind::Attr(object, _) = self.program.expr(expr).kind else {
             return self.plain_dependencies(expr, scope, out);
         };
-        let proxy = self.recycled(VarKind::Proxy);
+        let proxy = self.state.recycled(VarKind::Proxy);
         let mut dependencies = Dependencies::new();
         self.promised_dependencies(object, scope, &mut dependencies)?;
         self.add_task(Action::PromisedAttr { expr, scope, proxy }, dependencies)?;
@@ -130,7 +142,7 @@ impl Machine<'_> {
             Ok(value) => self.attribute_slot(value, name, object, node.loc)?,
             // Whoever reads on along the path finds the same optional.
             Err(error) if error.kind == "OptionalValueException" => {
-                self.target(ready.dependencies[0])
+                self.state.target(ready.dependencies[0])
             }
             Err(error) => return Err(error),
         };
@@ -161,17 +173,19 @@ impl Machine<'_> {
         };
         let slot = match value {
             Value::Instance(instance) => {
-                self.slot_or_fail(instance, promise.attribute, promise.loc)?
+                self.state
+                    .slot_or_fail(instance, promise.attribute, promise.loc)?
             }
             value => self.attribute_slot(value, promise.attribute, promise.object, promise.loc)?,
         };
-        self.vars
-            .check(&mut self.promise_groups[group.index()].round);
-        if self.promise_groups[group.index()].executed {
+        self.state
+            .vars
+            .check(&mut self.exec.promise_groups[group.index()].round);
+        if self.exec.promise_groups[group.index()].executed {
             return Ok(());
         }
         if self.promise(slot) {
-            self.promise_groups[group.index()].slots[which as usize] = slot;
+            self.exec.promise_groups[group.index()].slots[which as usize] = slot;
         }
         Ok(())
     }
@@ -181,10 +195,11 @@ impl Machine<'_> {
         if !group.is_some() {
             return;
         }
-        self.vars
-            .check(&mut self.promise_groups[group.index()].round);
-        self.promise_groups[group.index()].executed = true;
-        for slot in std::mem::take(&mut self.promise_groups[group.index()].slots) {
+        self.state
+            .vars
+            .check(&mut self.exec.promise_groups[group.index()].round);
+        self.exec.promise_groups[group.index()].executed = true;
+        for slot in std::mem::take(&mut self.exec.promise_groups[group.index()].slots) {
             if slot.is_some() {
                 self.fulfil(slot);
             }
