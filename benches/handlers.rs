@@ -1,4 +1,4 @@
-//! No-op Python resources through the executor process; see README.md beside this file (issue 4).
+//! No-op Python resources through the executor process; see README.md beside this file.
 //!
 //! `cargo bench --bench handlers`; `STEWARD_PYTHON` names another Python than the first of the path.
 

@@ -1,4 +1,4 @@
-//! Plugin calls, and how long it takes to come to them; see README.md beside this file (law P5, issue 4).
+//! Plugin calls, and how long it takes to come to them; see README.md beside this file (law P5 of docs/design.md § 8).
 //!
 //! `cargo bench -p steward-compiler --bench python`; `STEWARD_PYTHON` names another Python than the first of the path.
 

@@ -68,7 +68,7 @@ fn no_plain_file() -> Error {
 mod tests {
     use super::*;
 
-    /// Input: a FIFO, a device, a directory where a file is expected (security.md § 3 no. 22). Answer: an error at once.
+    /// Input: a FIFO, a device, a directory where a file is expected (docs/reference/security.md § 3.22). Answer: an error at once.
     #[test]
     fn what_is_no_plain_file_is_an_error_at_once() {
         let dir = tempfile::tempdir().unwrap();

@@ -158,12 +158,16 @@ impl Sources {
         }
     }
 
+    /// The whole text of a span.
+    pub fn text(&self, span: Span) -> &str {
+        let file = self.files.get(span.file.0 as usize);
+        let text = file.and_then(|file| file.text.get(span.start as usize..span.end as usize));
+        text.unwrap_or_default()
+    }
+
     /// The text of a place, its first line.
     pub fn snippet(&self, loc: Loc) -> &str {
-        let text = self.span(loc).and_then(|span| {
-            let file = self.files.get(span.file.0 as usize)?;
-            file.text.get(span.start as usize..span.end as usize)
-        });
+        let text = self.span(loc).map(|span| self.text(span));
         text.and_then(|text| text.lines().next()).unwrap_or("")
     }
 

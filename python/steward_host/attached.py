@@ -70,7 +70,8 @@ class Attached:
         # Facts are found by the text of a resource id: what is given for another kind of key is nobody's fact.
         found = {rid: {name: _plain(value) for name, value in of.items()} for rid, of in self.facts.items() if isinstance(rid, str)}
         inputs = json.dumps({"facts": found, "mocked_facts": True})
-        command = [_program(), "attached", "--project", project.project_path, "--environment", sys.prefix, "--inputs", inputs]
+        self._program = _program()
+        command = [self._program, "attached", "--project", project.project_path, "--environment", sys.prefix, "--inputs", inputs]
         with theirs:
             self._process = subprocess.Popen(command, stdin=theirs.fileno(), stdout=subprocess.DEVNULL)
         self._socket = ours
@@ -78,10 +79,15 @@ class Attached:
         self._compiling = Compiling(self._pipe, Unsaid(), project)
         # Modules may have been installed, or written, since this process looked last.
         importlib.invalidate_caches()
+        # Whether Steward has said anything yet.
+        self._is_answered = False
         # The model is complete, and Steward waits; the number of its question.
         self._shown: dict[str, Any] | None = None
         _current = self
-        self._pipe.send("hello", host.hello(calls.works()))
+        try:
+            self._pipe.send("hello", host.hello(calls.works()))
+        except (Closed, OSError) as error:
+            raise self._ended(error) from error
 
     @property
     def is_complete(self) -> bool:
@@ -125,6 +131,7 @@ class Attached:
         try:
             while True:
                 name, fields = self._pipe.receive()
+                self._is_answered = True
                 if name == "inspect":
                     self._shown = fields
                     break
@@ -140,11 +147,16 @@ class Attached:
                 if name == until:
                     break
         except (Closed, OSError) as error:
-            self.close()
-            raise ast.CompilerException(f"Steward ended before the compile did: {error}") from error
+            raise self._ended(error) from error
         except BaseException:
             self.close()
             raise
+
+    def _ended(self, error: Exception) -> ast.CompilerException:
+        """Steward is gone. One that never said anything is of another version, mostly."""
+        self.close()
+        what = f"Steward ended before the compile did: {error}".rstrip(": ")
+        return ast.CompilerException(what if self._is_answered else what + _versions(self._program))
 
     def _error(self, diagnostics: list[dict[str, Any]]) -> Exception:
         from steward_host.raised import Raised
@@ -178,6 +190,22 @@ def _plain(value: object) -> object:
 def current(project: Project) -> Attached | None:
     """The compile of this project that was begun last, unless another one was begun since."""
     return _current if _current is not None and _current.project is project else None
+
+
+def _versions(program: str) -> str:
+    """That a program which says nothing may not fit this package: what each of them is."""
+    import subprocess
+
+    try:
+        ran = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=10)
+        version = ran.stdout.strip() or "no version"
+    except (OSError, subprocess.SubprocessError) as error:
+        version = str(error)
+    package = os.path.dirname(os.path.abspath(ast.__path__[0]))
+    return (
+        f". The program {program} ({version}) may be of another version than the package {package}: install the package that"
+        " the program writes (`steward python-package`), or name another program with STEWARD_PROGRAM."
+    )
 
 
 def _program() -> str:

@@ -119,6 +119,8 @@ class EntityInfo(TypedDict):
     attributes: list[AttributeInfo]
     parents: list[str]
     indices: list[list[str]]
+    place: tuple[str, int, int, int, int] | None
+    comment: str | None
 
 
 # A variant without fields is its name.

@@ -26,6 +26,14 @@ _RAISED = re.compile(r"([A-Za-z_][\w.]*): (.*)", re.DOTALL)
 _ATTRIBUTE = re.compile(r"attribute `(?P<attribute>[^`]+)` (?:on|of) (?:instance )?`(?P<instance>[^`]+)`")
 _INCOMPLETE = re.compile(r"The object (?P<instance>.+) is not complete: attribute (?P<attribute>\S+) ")
 _NAME = re.compile(r"(?:variable|attribute) (\S+) not found|Could not find module (\S+)|could not find (?:type )?(\S+)")
+# What is defined twice.
+_TWICE = re.compile(r"(?:Entity|Implementation|TypeConstraint) (\S+) |[^']*'([^']+)'")
+_ENDS_EARLY = "Unexpected end of file"
+# Tests of modules look for what the reference advises.
+_ADVICE = (
+    ". Please make sure to add any module v2 requirements with `inmanta module add --v2` and to install all the project's"
+    " dependencies with `inmanta project install`."
+)
 _TYPE = re.compile(r"could not find type (?P<type>\S+) in namespace (?P<ns>\S+)")
 
 
@@ -40,6 +48,8 @@ class Raised:
         """A diagnostic of the compile contract as the exception that it stands for."""
         cls = _class_of(found["kind"])
         message = _BELOW.sub(lambda _: os.path.join(self._directory, ""), found["message"])
+        if found["kind"] == "ModuleNotFoundException" and re.fullmatch(r"Could not find module \S+", message):
+            message += _ADVICE
         # The classes have constructors of their own, for those who raise them.
         made: ast.CompilerException = cls.__new__(cls)
         if isinstance(made, ast.RuntimeException):
@@ -47,6 +57,8 @@ class Raised:
         else:
             ast.CompilerException.__init__(made, message)
         _describe(made, message)
+        if isinstance(made, ast.DuplicateException):
+            self._set_definitions(made, found)
         if found["file"] is not None and found["line"] is not None:
             self._set_place(made, found)
         causes = [self._cause(made, cause) for cause in found.get("causes", ())]
@@ -68,11 +80,32 @@ class Raised:
                 return python
         return self.exception(found)
 
+    def _set_definitions(self, made: ast.DuplicateException, found: dict[str, Any]) -> None:
+        """Both definitions of what is defined twice."""
+        other = next((note for note in found.get("notes", ()) if note["file"] is not None), None)
+        said = _TWICE.match(made.get_message())
+        if other is None or said is None:
+            return
+        name = said[1] or said[2]
+        made.other = Reported(name, self._range(other))
+        if found["file"] is not None:
+            made.set_statement(Reported(name, self._range(found)))
+
+    def _range(self, found: dict[str, Any]) -> ast.Range:
+        numbers = [found[name] for name in ("line", "column", "end_line", "end_column")]
+        return ast.Range(os.path.join(self._directory, found["file"]), *numbers)
+
     def _set_place(self, made: ast.CompilerException, found: dict[str, Any]) -> None:
         file = os.path.join(self._directory, found["file"])
         numbers = [found[name] for name in ("line", "column", "end_line", "end_column")]
         if None in numbers:
             made.set_location(ast.Location(file, found["line"]))
+            return
+        if isinstance(made, ast.RuntimeException) and made.stmt is not None:
+            return
+        if made.get_message().endswith(_ENDS_EARLY):
+            # Behind the end of the line that the reference adds to a text.
+            made.set_location(ast.Range(file, numbers[0], 2, numbers[0], 2))
             return
         place = ast.Range(file, *numbers)
         if not isinstance(made, ast.RuntimeException):

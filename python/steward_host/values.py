@@ -195,8 +195,9 @@ class Values:
         cls = self.paired[instance.entity_name]
         values = {}
         types = hints.fields(cls)
-        for name in cls.__dataclass_fields__:
-            value = instance.get_attribute(name).get_value()
+        # One that is not set yet comes before any that is wrong.
+        read = [(name, instance.get_attribute(name).get_value()) for name in cls.__dataclass_fields__]
+        for name, value in read:
             if _has_unknown(value):
                 raise argument.wrong(
                     f"Encountered unknown in field '{name}'. Unknowns are not currently supported in dataclass"

@@ -79,12 +79,15 @@ class World(runtime.World):
         outcome = self._pipe.request("validate", {"typedef": typedef, "value": value}, "attribute_value")["outcome"]
         return (outcome, None) if type(outcome) is str else outcome.popitem()
 
-    def place(self, instance_id: int) -> tuple[str | None, int]:
+    def places(self, instance_id: int) -> list[tuple[str, int]]:
         answer = self._pipe.request("locate", {"instance": instance_id}, "place")
-        file = answer["file"]
-        if file is not None and self._directory is not None:
-            file = f"{self._directory}/{file.removeprefix('./')}" if not file.startswith("/") else file
-        return file, answer["line"]
+        return [(self.path(file), line) for file, line in answer["places"]]
+
+    def path(self, file: str) -> str:
+        """A file that the compiler names, which it does from the project on."""
+        if self._directory is None or file.startswith("/"):
+            return file
+        return f"{self._directory}/{file.removeprefix('./')}"
 
 
 class Types(_Types):

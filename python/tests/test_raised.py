@@ -108,6 +108,30 @@ class Exceptions(unittest.TestCase):
         error = self.raised("x = y", diagnostic("TypeNotFoundException", "could not find type a in namespace m::n", (1, 1)))
         self.assertEqual((error.type, error.ns.get_full_name()), ("a", "m::n"))
 
+    def test_of_what_is_defined_twice_both_definitions_are_told(self) -> None:
+        note = diagnostic("", "the other definition is here", (1, 8))
+        message = "Entity __config__::A is already defined"
+        found = {**diagnostic("DuplicateException", message, (3, 8)), "notes": [{**note, "file": "main.cf"}]}
+        error = self.raised("entity A:\nend\nentity A:\nend\n", found)
+        path = os.path.join(self.directory, "main.cf")
+        self.assertEqual(str(error), f"{message} (original at ({path}:3:8)) (duplicate at ({path}:1:8))")
+        self.assertEqual((str(error.stmt), str(error.other)), ("__config__::A", "__config__::A"))
+        self.assertEqual((error.location.lnr, error.other.get_location().lnr), (3, 1))
+        self.assertEqual(str(ast.DuplicateException(None, None, "a text")), "a text")
+
+    def test_the_end_of_a_file_is_where_the_reference_has_it(self) -> None:
+        error = self.raised("entity A\n", diagnostic("ParserException", "Syntax error: Unexpected end of file", (3, 1)))
+        path = os.path.join(self.directory, "main.cf")
+        self.assertEqual(str(error), f"Syntax error: Unexpected end of file ({path}:3:2)")
+        self.assertEqual((error.location.start_char, error.location.end_char), (2, 2))
+
+    def test_a_module_that_is_nowhere_comes_with_advice(self) -> None:
+        cause = diagnostic("ModuleNotFoundException", "Could not find module nothere")
+        found = diagnostic("ModuleLoadingException", "Failed to load module nothere", (1, 1), [cause])
+        error = self.raised("import nothere", found)
+        self.assertEqual(str(error.stmt), "import nothere")
+        self.assertRegex(str(error.__cause__), r"^Could not find module nothere\. Please .*`inmanta project install`\.$")
+
     def test_places_have_a_representation(self) -> None:
         self.assertEqual(repr(ast.Range("f", 1, 2, 3, 4)), "Range(f:1:2)")
         self.assertEqual(ast.Location("f", 1), ast.Location("f", 1))

@@ -420,7 +420,7 @@ mod tests {
             .flatten()
     }
 
-    /// Input: `folder:/etc` as a repository over the API (security.md § 3 no. 15). Answer: refused.
+    /// Input: `folder:/etc` as a repository over the API (docs/reference/security.md § 3.15). Answer: refused.
     #[test]
     fn what_the_store_would_read_as_a_folder_is_refused() {
         for url in [

@@ -311,7 +311,7 @@ mod tests {
         assert!(here(client(100), &announced("9000000")).is_some());
     }
 
-    /// Input: bodies that do not arrive, in all places (issue 16.3). Answer: the oldest of them is answered with 503, and a delivery that is sent at once gets in.
+    /// Input: bodies that do not arrive, in all places (docs/reference/security.md § 4.3). Answer: the oldest of them is answered with 503, and a delivery that is sent at once gets in.
     #[tokio::test]
     async fn slow_bodies_give_way_to_one_that_is_here() {
         type Part = Result<Bytes, warp::Error>;

@@ -338,7 +338,7 @@ fn indented(value: &Value) -> String {
 mod tests {
     use super::{MAX_STREAM_BYTES, cut};
 
-    /// Input: a compile that wrote 9 MB (issue 16.low). Answer: its report has the begin and the end, with a mark between them.
+    /// Input: a compile that wrote 9 MB (docs/reference/security.md § 4.20). Answer: its report has the begin and the end, with a mark between them.
     #[test]
     fn what_a_stage_wrote_is_cut_with_a_mark() {
         assert_eq!(cut("short"), "short");

@@ -8,20 +8,18 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use steward_compiler::protocol::{ToHost, write_frame};
-use steward_compiler::{AttachedPython, DirWorld, Inputs, Options, PythonSource, compile};
+use steward_compiler::{
+    AttachedPython, Diagnostic, DirWorld, Inputs, Options, PythonSource, Severity, compile,
+};
 
 use super::{FAILED, TROUBLE, USAGE};
 use crate::domain::chain;
 
+/// Of this program.
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
 #[expect(clippy::print_stderr, reason = "why there is no compile")]
 pub(super) fn run(project: PathBuf, environment: Option<&Path>, inputs: &str) -> ExitCode {
-    let inputs: Inputs = match serde_json::from_str(inputs) {
-        Ok(inputs) => inputs,
-        Err(error) => {
-            eprintln!("steward: inputs: {error}");
-            return ExitCode::from(USAGE);
-        }
-    };
     let stream = match std::io::stdin().as_fd().try_clone_to_owned() {
         Ok(end) => Arc::new(UnixStream::from(end)),
         Err(error) => {
@@ -31,10 +29,11 @@ pub(super) fn run(project: PathBuf, environment: Option<&Path>, inputs: &str) ->
     };
     let python = match AttachedPython::greet(Arc::clone(&stream)) {
         Ok(python) => python,
-        Err(reason) => {
-            eprintln!("steward: {reason}");
-            return ExitCode::from(TROUBLE);
-        }
+        Err(reason) => return refuse(&stream, &reason, TROUBLE),
+    };
+    let inputs: Inputs = match serde_json::from_str(inputs) {
+        Ok(inputs) => inputs,
+        Err(error) => return refuse(&stream, &format!("inputs: {error}"), USAGE),
     };
     let variables = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
@@ -63,4 +62,30 @@ pub(super) fn run(project: PathBuf, environment: Option<&Path>, inputs: &str) ->
         true => ExitCode::SUCCESS,
         false => ExitCode::from(FAILED),
     }
+}
+
+/// Tells the other end why there is no compile: that it is of another version than this program, mostly.
+fn refuse(mut stream: &UnixStream, reason: &str, code: u8) -> ExitCode {
+    let program = std::env::current_exe().unwrap_or_default();
+    let message = format!(
+        "{} {VERSION} and the Python package of Steward that runs it do not fit together: {reason}. Install the package \
+         that the program writes (`steward python-package`), or name another program with STEWARD_PROGRAM.",
+        program.display()
+    );
+    let error = Diagnostic {
+        severity: Severity::Error,
+        kind: "CompilerException".to_owned(),
+        message,
+        location: None,
+        notes: Vec::new(),
+        help: None,
+        raised: None,
+        causes: Vec::new(),
+    };
+    let finished = ToHost::Finished {
+        diagnostics: vec![error.to_json()],
+    };
+    // Nobody may listen.
+    let _ = write_frame(&mut stream, &finished);
+    ExitCode::from(code)
 }

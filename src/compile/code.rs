@@ -3,7 +3,7 @@
 //! A resource type needs its module, those of the references and mutators of its resources, the modules that provide for
 //! such a type, and all that these import. What a module imported while it was loaded the Python host has seen, however it
 //! was done; what it may import later is read off its text, rather too much than too little: one that is not needed only
-//! costs time. Source: docs/reference/deployment.md § 5.1; issue 4, 6.
+//! costs time. Source: docs/reference/deployment.md § 5.1.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

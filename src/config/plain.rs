@@ -7,7 +7,7 @@ mod tests {
     use super::read;
     use std::path::Path;
 
-    /// Input: a FIFO, `/dev/zero`, a folder or a file of 2 GiB where a text is expected (issue 16.2). Answer: an error at once.
+    /// Input: a FIFO, `/dev/zero`, a folder or a file of 2 GiB where a text is expected (docs/reference/security.md § 4.2). Answer: an error at once.
     #[test]
     fn what_is_no_small_plain_file_is_refused_without_waiting() {
         let dir = tempfile::tempdir().unwrap();

@@ -74,7 +74,7 @@ fn check_refused(from: &str, to: &str, expected: &str) {
     );
 }
 
-/// Input: wrong syntax, types, unknown and repeated keys, `listen`, `api_token`, `data` (issue 16.7). Answer: nothing starts, and file and field are named.
+/// Input: wrong syntax, types, unknown and repeated keys, `listen`, `api_token`, `data` (docs/reference/security.md § 4.7). Answer: nothing starts, and file and field are named.
 #[test]
 fn what_is_wrong_with_the_whole_file_is_named_with_its_field() {
     check_error("127.0.0.1:9999", "nowhere", "listen");
@@ -103,7 +103,7 @@ fn what_is_wrong_with_the_whole_file_is_named_with_its_field() {
     }
 }
 
-/// Input: `compile.timeout: 0s`, durations `-1s`, `99999999999h`, `NaN`, `0 slots`, 1 MiB of memory (security.md § 3 no. 32). Answer: refused with the field's name.
+/// Input: `compile.timeout: 0s`, durations `-1s`, `99999999999h`, `NaN`, `0 slots`, 1 MiB of memory (docs/reference/security.md § 3.32, § 4.15). Answer: refused with the field's name.
 #[test]
 fn limits_that_make_no_sense_are_refused() {
     for (section, field) in [
@@ -132,7 +132,7 @@ fn limits_that_make_no_sense_are_refused() {
     }
 }
 
-/// Input: an environment with a wrong duration, setting, webhook, branch, repository, name or secret (issue 16.7). Answer: that one is refused, with its field.
+/// Input: an environment with a wrong duration, setting, webhook, branch, repository, name or secret (docs/reference/security.md § 4.7). Answer: that one is refused, with its field.
 #[test]
 fn what_is_wrong_with_one_environment_is_its_own() {
     for poll in ["5 minutes", "99999999999h", "-1s"] {
@@ -205,7 +205,7 @@ fn what_is_wrong_with_one_environment_is_its_own() {
     }
 }
 
-/// Input: an environment's name, or the id of a webhook, twice (issue 16.7). Answer: the second environment is refused.
+/// Input: an environment's name, or the id of a webhook, twice (docs/reference/security.md § 4.7). Answer: the second environment is refused.
 #[test]
 fn of_two_environments_with_one_name_or_hook_the_second_is_refused() {
     let second = |name: &str, hook: &str| {

@@ -1,5 +1,5 @@
 //! The Python code that a version's handlers are made of, and what of it an agent gets: the modules that the types of its
-//! resources need. Source: docs/reference/deployment.md § 5.1, § 5.2; issue 4, 6.
+//! resources need. Source: docs/reference/deployment.md § 5.1, § 5.2.
 //!
 //! A version names the content of each Python file, which is in the file store (`files`): neither a checkout nor a
 //! repository is needed to run it.

@@ -139,7 +139,7 @@ mod tests {
         log.lines().map(str::to_owned).collect()
     }
 
-    /// Input: a handler prints 64 MB in one line, and in many (issue 16.8). Answer: 4 KiB of the line, 64 KiB a minute, marks.
+    /// Input: a handler prints 64 MB in one line, and in many (docs/reference/security.md § 4.8). Answer: 4 KiB of the line, 64 KiB a minute, marks.
     #[test]
     fn what_is_printed_is_in_the_log_once_and_cut_with_a_mark() {
         assert_eq!(
@@ -163,7 +163,7 @@ mod tests {
         );
     }
 
-    /// Input: a handler prints terminal escapes and half characters (issue 16.8). Answer: they are marks in one line.
+    /// Input: a handler prints terminal escapes and half characters (docs/reference/security.md § 4.8). Answer: they are marks in one line.
     #[test]
     fn what_would_forge_a_line_of_the_log_is_shown_as_a_mark() {
         assert_eq!(

@@ -193,7 +193,7 @@ mod tests {
         }
     }
 
-    /// Input: folders nested 20 000 deep that a plugin or a build leaves (issue 16.5, security.md § 3 no. 22). Answer: they are removed, with a bounded stack and number of file handles.
+    /// Input: folders nested 20 000 deep that a plugin or a build leaves (docs/reference/security.md § 4.5, § 3.22). Answer: they are removed, with a bounded stack and number of file handles.
     #[test]
     fn a_tree_of_any_depth_is_removed() {
         let dir = tempfile::tempdir().unwrap();

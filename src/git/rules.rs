@@ -116,7 +116,7 @@ fn is_private_v6(v6: Ipv6Addr) -> bool {
 mod tests {
     use super::*;
 
-    /// Input: loopback, private, shared, link-local, reserved addresses, also inside of IPv6 (security.md § 3 no. 16). Answer: told apart from public ones.
+    /// Input: loopback, private, shared, link-local, reserved addresses, also inside of IPv6 (docs/reference/security.md § 3.16). Answer: told apart from public ones.
     #[test]
     fn addresses_that_are_not_of_the_internet_are_known_in_every_disguise() {
         for private in [
@@ -173,7 +173,7 @@ mod tests {
         }
     }
 
-    /// Input: `http://127.0.0.1`, `[::1]`, `[::ffff:127.0.0.1]`, `169.254.169.254`, `0x7f000001`, `2130706433`, `localhost.` as a repository's host (security.md § 3 no. 16). Answer: refused; with `allow_private` those that are well written and not link-local are taken.
+    /// Input: `http://127.0.0.1`, `[::1]`, `[::ffff:127.0.0.1]`, `169.254.169.254`, `0x7f000001`, `2130706433`, `localhost.` as a repository's host (docs/reference/security.md § 3.16). Answer: refused; with `allow_private` those that are well written and not link-local are taken.
     #[test]
     fn private_hosts_are_refused_unless_they_are_allowed() {
         let (strict, lax) = (
@@ -214,7 +214,7 @@ mod tests {
         }
     }
 
-    /// Input: `file:///etc`, `/var/lib/steward`, a relative path, a symlink out (security.md § 3 no. 15). Answer: refused; with `allow_local` only what is below one of its folders.
+    /// Input: `file:///etc`, `/var/lib/steward`, a relative path, a symlink out (docs/reference/security.md § 3.15). Answer: refused; with `allow_local` only what is below one of its folders.
     #[test]
     fn local_repositories_are_taken_from_the_named_folders_only() {
         let dir = tempfile::tempdir().unwrap();

@@ -2,7 +2,7 @@
 //!
 //! What is asked for: the project's `requirements.txt`, those of the v1 modules in its module path, and as constraints the
 //! `requires` of `project.yml`. pip decides which versions fit; `steward.lock` keeps its decision: exact versions, commits,
-//! digests. Sources: docs/reference/language.md § 11.2, § 11.6; issue 4, 6 and 7.
+//! digests. Sources: docs/reference/language.md § 11.2, § 11.6.
 
 mod command;
 mod copy;

@@ -101,7 +101,7 @@ mod tests {
     use super::*;
     use std::net::{TcpListener, TcpStream};
 
-    /// Input: a client that connects and closes at once (issue 16.low). Answer: it counts as gone, and nobody is told of a sandboxed process.
+    /// Input: a client that connects and closes at once (docs/reference/security.md § 4.18). Answer: it counts as gone, and nobody is told of a sandboxed process.
     #[test]
     fn the_socket_of_a_client_is_found_while_it_has_it() {
         for local in ["127.0.0.1:0", "[::1]:0"] {

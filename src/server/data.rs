@@ -207,7 +207,7 @@ mod tests {
         fs::symlink_metadata(path).unwrap().mode() & 0o7777
     }
 
-    /// Input: a data directory of an older version, with files of mode 0644 (issue 16.low). Answer: others lose their rights; links and what they lead to stay as they are.
+    /// Input: a data directory of an older version, with files of mode 0644 (docs/reference/security.md § 4.19). Answer: others lose their rights; links and what they lead to stay as they are.
     #[tokio::test]
     async fn what_older_versions_left_open_is_closed() {
         let dir = tempfile::tempdir().unwrap();

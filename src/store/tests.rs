@@ -611,7 +611,7 @@ async fn a_removed_resource_is_orphaned_after_the_version_that_was_in_force() {
     .await;
 }
 
-/// Input: the disk is full in a transaction (security.md § 3 no. 33). Answer: an error, nothing half written, and it goes on.
+/// Input: the disk is full in a transaction (docs/reference/security.md § 3.33). Answer: an error, nothing half written, and it goes on.
 #[tokio::test]
 async fn a_full_disk_stops_writes_with_an_error_and_they_go_on_when_there_is_room_again() {
     let dir = tempfile::tempdir().unwrap();
@@ -666,7 +666,7 @@ async fn a_task_that_is_ended_in_a_transaction_leaves_the_next_one_in_peace() {
     .await;
 }
 
-/// Input: a handler that tells a fact with a new name in each run (issue 16.8). Answer: a resource has 5000 facts at most.
+/// Input: a handler that tells a fact with a new name in each run (docs/reference/security.md § 4.8). Answer: a resource has 5000 facts at most.
 #[tokio::test]
 async fn a_resource_has_only_so_many_facts_and_known_ones_still_change() {
     check(|store| async move {

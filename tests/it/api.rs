@@ -297,7 +297,7 @@ fn a_paused_agent_does_nothing_until_it_is_unpaused() {
     wait_until("it is deployed", || host.read("a") == "two\n");
 }
 
-/// Input: paths with encoded dots, unknown names, bodies and arguments of wrong types (security.md § 3 no. 13). Answer: 400, 404 or 405 with a message.
+/// Input: paths with encoded dots, unknown names, bodies and arguments of wrong types (docs/reference/security.md § 3.13). Answer: 400, 404 or 405 with a message.
 #[test]
 fn bad_requests_are_answered_clearly_and_harm_nothing() {
     let (_repo, _host, running) = start();

@@ -1,4 +1,4 @@
-//! What handlers say, and how long they take, has limits, end to end (issue 16.8).
+//! What handlers say, and how long they take, has limits, end to end (docs/reference/security.md § 4.8).
 
 use std::fs;
 use std::path::Path;
@@ -137,7 +137,7 @@ fn last_run(running: &Running, id: &str) -> (Vec<String>, usize) {
     (texts.collect(), action.to_string().len())
 }
 
-/// Input: 200 000 log lines, an exception of 50 MB, 1 GB printed, facts and differences of 20 MB (issue 16.8). Answer: each is cut with a mark, and memory, database and log stay small.
+/// Input: 200 000 log lines, an exception of 50 MB, 1 GB printed, facts and differences of 20 MB (docs/reference/security.md § 4.8). Answer: each is cut with a mark, and memory, database and log stay small.
 #[test]
 fn what_a_handler_says_is_cut_and_server_database_and_log_stay_small() {
     let host = Host::new();
@@ -232,7 +232,7 @@ fn is_gone(pid: u32) -> bool {
     stat.map_or(true, |stat| stat.contains(") Z "))
 }
 
-/// Input: a handler that hangs, and a Python host that is stopped (issue 16.8). Answer: both are ended at `deploy_timeout` with all that they started, the resource is unavailable with the setting's name, and it is retried.
+/// Input: a handler that hangs, and a Python host that is stopped (docs/reference/security.md § 4.8). Answer: both are ended at `deploy_timeout` with all that they started, the resource is unavailable with the setting's name, and it is retried.
 #[test]
 fn a_hung_handler_ends_at_its_limit_with_all_it_started_and_others_go_on() {
     for stopped in [false, true] {
@@ -264,7 +264,7 @@ fn a_hung_handler_ends_at_its_limit_with_all_it_started_and_others_go_on() {
     }
 }
 
-/// Input: an executor process that is stopped with SIGSTOP (issue 16.8). Answer: it is noticed within 30 s and ended with its hosts, its resource is unavailable, and a new executor takes over.
+/// Input: an executor process that is stopped with SIGSTOP (docs/reference/security.md § 4.8). Answer: it is noticed within 30 s and ended with its hosts, its resource is unavailable, and a new executor takes over.
 #[test]
 fn a_stopped_executor_is_noticed_ended_and_replaced() {
     let host = Host::new();

@@ -45,7 +45,7 @@ def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
     return wheel.build_wheel(wheel_directory)
 "#;
 
-/// Input: a package whose build connects to services of this machine and to the metadata service of clouds, beside the index that its project names (issue 16.4). Answer: it reaches the index through the server's proxy, and nothing else of the machine.
+/// Input: a package whose build connects to services of this machine and to the metadata service of clouds, beside the index that its project names (docs/reference/security.md § 4.4). Answer: it reaches the index through the server's proxy, and nothing else of the machine.
 #[test]
 fn a_build_reaches_no_service_of_this_machine_but_the_index() {
     if steward::sandbox::support().landlock < steward::sandbox::PROXY_LANDLOCK {

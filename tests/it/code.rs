@@ -1,5 +1,5 @@
-//! The Python code of handlers, kept by content with the version that needs it (issue 4, 6;
-//! docs/reference/deployment.md § 5.2).
+//! The Python code of handlers, kept by content with the version that needs it
+//! (docs/reference/deployment.md § 5.2).
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -244,3 +244,52 @@ fn text_that_cannot_be_written_is_told() {
         "{told}"
     );
 }
+
+/// What `steward attached` says to a Python package that says this of itself first.
+fn answer_of_attached(hello: &serde_json::Value, inputs: &str) -> (Option<i32>, Value) {
+    use std::os::fd::OwnedFd;
+    use std::os::unix::net::UnixStream;
+    use steward_compiler::protocol::{read_frame, write_frame};
+
+    let dir = project("x = 1\n");
+    let (mut ours, theirs) = UnixStream::pair().unwrap();
+    let mut command = steward();
+    command
+        .args(["attached", "--inputs", inputs, "--project"])
+        .arg(dir.path())
+        .stdin(OwnedFd::from(theirs));
+    let mut child = command.spawn().unwrap();
+    // What is left of it holds the other end of the socket.
+    drop(command);
+    write_frame(&mut ours, hello).unwrap();
+    let said: Value = read_frame(&mut ours).unwrap().unwrap();
+    drop(ours);
+    (child.wait().unwrap().code(), said)
+}
+
+#[test]
+fn a_python_package_of_another_version_is_told_which_program_it_has() {
+    let hello = |protocol: u32| serde_json::json!({"hello": {"protocol": protocol, "python": "3.13.0", "pid": 1, "reads_calls": true}});
+    let ours = steward_compiler::protocol::VERSION;
+    let told = |said: &Value| {
+        let error = &said["finished"]["diagnostics"][0];
+        assert_eq!(error["kind"], "CompilerException", "{said}");
+        error["message"].as_str().unwrap().to_owned()
+    };
+    let (code, said) = answer_of_attached(&hello(ours - 1), "{}");
+    let text = told(&said);
+    assert!(
+        text.contains(&format!("version {} of the protocol, not {ours}", ours - 1)),
+        "{text}"
+    );
+    assert!(
+        text.contains(env!("CARGO_BIN_EXE_steward")) && text.contains("STEWARD_PROGRAM"),
+        "{text}"
+    );
+    assert_ne!(code, Some(0));
+    let (_, said) = answer_of_attached(&hello(ours), "{\"of_tomorrow\": 1}");
+    assert!(
+        told(&said).contains("unknown field `of_tomorrow`"),
+        "{said}"
+    );
+}

@@ -1,4 +1,4 @@
-//! A database that goes away, is full, or is another one, under a running server (issue 16.9).
+//! A database that goes away, is full, or is another one, under a running server (docs/reference/security.md § 4.9).
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -32,7 +32,7 @@ impl Served {
     }
 }
 
-/// Input: `rm steward.db`, and `cp` of another file over it, under the running server (issue 16.9). Answer: health is 503, writes are 503 and not lost, and a restart is good again.
+/// Input: `rm steward.db`, and `cp` of another file over it, under the running server (docs/reference/security.md § 4.9). Answer: health is 503, writes are 503 and not lost, and a restart is good again.
 #[test]
 fn a_database_that_was_deleted_or_overwritten_takes_no_writes_and_health_says_so() {
     for overwritten in [false, true] {
@@ -101,7 +101,7 @@ impl Drop for Small {
     }
 }
 
-/// Input: the disk of the database is full, or read-only (issue 16.9, security.md § 3 no. 33). Answer: health is 503, writes fail and what was acknowledged stays; with room again all is well, without a restart.
+/// Input: the disk of the database is full, or read-only (docs/reference/security.md § 4.9, § 3.33). Answer: health is 503, writes fail and what was acknowledged stays; with room again all is well, without a restart.
 #[test]
 fn a_full_or_read_only_disk_is_told_and_survived() {
     let dir = tempfile::tempdir().unwrap();
@@ -239,7 +239,7 @@ impl Drop for Postgres {
     }
 }
 
-/// Input: PostgreSQL is killed and started again under load, and its database is restored (issue 16.9, security.md § 3 no. 33). Answer: health is 503 meanwhile, what was acknowledged is there, no restart is needed; after a restore writes are refused.
+/// Input: PostgreSQL is killed and started again under load, and its database is restored (docs/reference/security.md § 4.9, § 3.33). Answer: health is 503 meanwhile, what was acknowledged is there, no restart is needed; after a restore writes are refused.
 #[test]
 fn postgresql_that_is_killed_under_load_comes_back_without_a_restart_and_loses_nothing() {
     let Some(postgres) = Postgres::start() else {

@@ -158,7 +158,7 @@ const BAD: [(&str, &str); 6] = [
     ("device", "environments[5].credentials.token"),
 ];
 
-/// Input: seven bad environments beside a good one: folder missing, unusable URL, secret missing, `/dev/zero` as token, wrong setting, wrong webhook, a name twice (issue 16.7). Answer: the good one is deployed; each other one says why in the log and over the API; the one whose folder appears runs then by itself.
+/// Input: seven bad environments beside a good one: folder missing, unusable URL, secret missing, `/dev/zero` as token, wrong setting, wrong webhook, a name twice (docs/reference/security.md § 4.7). Answer: the good one is deployed; each other one says why in the log and over the API; the one whose folder appears runs then by itself.
 #[test]
 fn one_bad_environment_does_not_keep_the_others_from_running() {
     let dir = tempfile::tempdir().unwrap();
@@ -231,7 +231,7 @@ fn check(config: &Path) -> (Option<i32>, String) {
     (output.status.code(), said)
 }
 
-/// Input: the same bad environments, given to `serve --check` (issue 16.7). Answer: exit code 1, each is named with its field, and nothing is written.
+/// Input: the same bad environments, given to `serve --check` (docs/reference/security.md § 4.7). Answer: exit code 1, each is named with its field, and nothing is written.
 #[test]
 fn the_check_names_every_bad_environment() {
     let dir = tempfile::tempdir().unwrap();
@@ -253,7 +253,7 @@ fn the_check_names_every_bad_environment() {
     assert_eq!(code, Some(0), "{said}");
 }
 
-/// Input: a FIFO as secret, ssh key, known hosts and configuration (issue 16.2). Answer: refused at once, by `--check` and at the start.
+/// Input: a FIFO as secret, ssh key, known hosts and configuration (docs/reference/security.md § 4.2). Answer: refused at once, by `--check` and at the start.
 #[test]
 fn a_fifo_in_the_place_of_a_file_is_refused_at_once() {
     let dir = tempfile::tempdir().unwrap();
@@ -298,7 +298,7 @@ fn a_fifo_in_the_place_of_a_file_is_refused_at_once() {
     assert_eq!(code, Some(2), "{said}");
 }
 
-/// Input: a data directory that is a file, cannot be made, or holds a folder in the place of the database; a database URL that is none (issue 16.7). Answer: `--check` refuses with exit code 2 what the server would not start with, and so does the server.
+/// Input: a data directory that is a file, cannot be made, or holds a folder in the place of the database; a database URL that is none (docs/reference/security.md § 4.7). Answer: `--check` refuses with exit code 2 what the server would not start with, and so does the server.
 #[test]
 fn what_keeps_a_server_from_starting_is_known_to_the_check() {
     let dir = tempfile::tempdir().unwrap();
@@ -327,7 +327,7 @@ fn what_keeps_a_server_from_starting_is_known_to_the_check() {
     }
 }
 
-/// Input: `http://127.0.0.1`, private, link-local and decimal hosts, `file:///etc`, local paths as a repository over the API, with the token (security.md § 3 no. 15, security.md § 3 no. 16). Answer: 400, and the setting that allows it is named; local paths need `allow_local`.
+/// Input: `http://127.0.0.1`, private, link-local and decimal hosts, `file:///etc`, local paths as a repository over the API, with the token (docs/reference/security.md § 3.15, § 3.16, § 4.13). Answer: 400, and the setting that allows it is named; local paths need `allow_local`.
 #[test]
 fn repositories_of_private_hosts_and_folders_are_refused_over_the_api() {
     let dir = tempfile::tempdir().unwrap();

@@ -16,7 +16,7 @@ fn start(mut command: Command) -> Child {
     piped.spawn().unwrap()
 }
 
-/// Input: a handler that hangs (issue 16.8). Answer: it is ended at `deploy_timeout`, its resource is unavailable and says so.
+/// Input: a handler that hangs (docs/reference/security.md § 4.8). Answer: it is ended at `deploy_timeout`, its resource is unavailable and says so.
 #[test]
 fn a_python_handler_that_hangs_is_stopped_at_the_limit() {
     let dir = tempfile::tempdir().unwrap();

@@ -302,7 +302,7 @@ fn facts_go_with_their_resource_and_parameters_are_set_by_hand() {
     );
 }
 
-/// Input: parameters and compile requests with metadata nested 65 to 126 levels deep, which could be written but, within an answer, not always be read back (issue 16.8). Answer: 400, which says how deep they may be; what is 60 deep is kept.
+/// Input: parameters and compile requests with metadata nested 65 to 126 levels deep, which could be written but, within an answer, not always be read back (docs/reference/security.md § 4.8). Answer: 400, which says how deep they may be; what is 60 deep is kept.
 #[test]
 fn what_is_nested_too_deep_to_be_read_back_is_refused() {
     let (_repo, _host, mut running) = start("x = 1\n", "");

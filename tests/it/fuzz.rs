@@ -375,7 +375,7 @@ fn rounds() -> u64 {
 }
 
 /// Input: changed webhook payloads, HTTP connections, YAML, lock files, requirements, URLs, names, answers of git servers, frames and calls of sandboxed code, each reader for
-/// itself (security.md § 3 no. 1, 4, 13, 14, 21, 23). Answer: a value or an error that can be logged; no panic, no 500.
+/// itself (docs/reference/security.md § 3.1, § 3.4, § 3.13, § 3.14, § 3.21, § 3.23). Answer: a value or an error that can be logged; no panic, no 500.
 #[test]
 fn readers_survive_mutations_of_their_seeds() {
     for target in TARGETS {

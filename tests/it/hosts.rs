@@ -1,4 +1,4 @@
-//! kill -9 of a Python host while it works: one clear failure, then all goes on (issue 4).
+//! kill -9 of a Python host while it works: one clear failure, then all goes on.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -113,7 +113,7 @@ fn a_host_that_is_killed_in_a_plugin_fails_one_compile() {
     assert!(running.stop().success());
 }
 
-/// Input: kill -9 of a Python host in a handler (security.md § 3 no. 34). Answer: one unavailable run, then all goes on.
+/// Input: kill -9 of a Python host in a handler (docs/reference/security.md § 3.34). Answer: one unavailable run, then all goes on.
 #[test]
 fn a_host_that_is_killed_in_create_makes_its_resource_unavailable_once() {
     let host = Host::new();

@@ -127,7 +127,7 @@ fn is_closed(stream: &mut TcpStream) -> bool {
     }
 }
 
-/// Input: 500 connections at 400 file handles, nothing or half a request sent (issue 16.3). Answer: the one that waits longest gives way to a new one, and each is closed after 10 s.
+/// Input: 500 connections at 400 file handles, nothing or half a request sent (docs/reference/security.md § 4.3). Answer: the one that waits longest gives way to a new one, and each is closed after 10 s.
 #[test]
 fn idle_connections_are_closed_and_do_not_keep_others_out() {
     let dir = tempfile::tempdir().unwrap();
@@ -149,7 +149,7 @@ fn idle_connections_are_closed_and_do_not_keep_others_out() {
     door.is_well();
 }
 
-/// Input: a connection that was answered and then says nothing (issue 16.3). Answer: it is closed after 60 s at the latest.
+/// Input: a connection that was answered and then says nothing (docs/reference/security.md § 4.3). Answer: it is closed after 60 s at the latest.
 #[test]
 fn a_connection_that_was_answered_is_kept_for_a_while_only() {
     let dir = tempfile::tempdir().unwrap();
@@ -171,7 +171,7 @@ fn a_connection_that_was_answered_is_kept_for_a_while_only() {
     assert!((20..80).contains(&waited), "{waited} s");
 }
 
-/// Input: a client that asks for a large answer and does not read it (issue 16.3). Answer: the connection is closed when too little moves.
+/// Input: a client that asks for a large answer and does not read it (docs/reference/security.md § 4.3). Answer: the connection is closed when too little moves.
 #[test]
 fn a_client_that_does_not_read_its_answer_is_closed() {
     let dir = tempfile::tempdir().unwrap();
@@ -213,7 +213,7 @@ fn upload(door: &Door, content: &[u8]) -> String {
     name
 }
 
-/// Input: two `Host` headers, or none (issue 16.low). Answer: 400.
+/// Input: two `Host` headers, or none (docs/reference/security.md § 4.14). Answer: 400.
 #[test]
 fn a_request_with_two_hosts_or_none_is_refused() {
     let dir = tempfile::tempdir().unwrap();
@@ -236,7 +236,7 @@ fn a_request_with_two_hosts_or_none_is_refused() {
     assert_eq!(ask(""), "HTTP/1.1 400");
 }
 
-/// Input: header lines that end in LF without CR, at the start or after another request in one packet (issue 16.low). Answer: 400, or the connection is closed.
+/// Input: header lines that end in LF without CR, at the start or after another request in one packet (docs/reference/security.md § 4.14). Answer: 400, or the connection is closed.
 #[test]
 fn lines_of_a_head_that_end_in_a_bare_lf_are_refused() {
     let dir = tempfile::tempdir().unwrap();
@@ -255,7 +255,7 @@ fn lines_of_a_head_that_end_in_a_bare_lf_are_refused() {
     }
 }
 
-/// Input: HTTP/2 without an upgrade, whose streams, resets and header tables are a world of their own (issue 16.3). Answer: 400 of HTTP/1.1, or the connection is closed; nothing is kept.
+/// Input: HTTP/2 without an upgrade, whose streams, resets and header tables are a world of their own (docs/reference/security.md § 4.3). Answer: 400 of HTTP/1.1, or the connection is closed; nothing is kept.
 #[test]
 fn http_2_is_not_spoken() {
     let dir = tempfile::tempdir().unwrap();
@@ -267,7 +267,7 @@ fn http_2_is_not_spoken() {
     );
 }
 
-/// Input: a head of 1 MB, or of 5 000 lines (issue 16.3). Answer: 431, and the connection is closed.
+/// Input: a head of 1 MB, or of 5 000 lines (docs/reference/security.md § 4.3). Answer: 431, and the connection is closed.
 #[test]
 fn huge_heads_are_refused() {
     let dir = tempfile::tempdir().unwrap();
@@ -296,7 +296,7 @@ fn with_token(door: &Door, token: &str) -> u16 {
     send("GET", &url, &headers, b"").0
 }
 
-/// Input: 200 wrong tokens, one after the other (issue 16.low). Answer: 403 for the first, then 429; a few lines in the log.
+/// Input: 200 wrong tokens, one after the other (docs/reference/security.md § 4.10). Answer: 403 for the first, then 429; a few lines in the log.
 #[test]
 fn wrong_tokens_get_slower_and_fill_no_log() {
     let dir = tempfile::tempdir().unwrap();
@@ -332,7 +332,7 @@ fn wrong_tokens_get_slower_and_fill_no_log() {
     });
 }
 
-/// Input: 24 uploads of 95 MB that stop before their end (issue 16.3). Answer: they wait on disk under one quota, 503 beyond it; memory stays as it was.
+/// Input: 24 uploads of 95 MB that stop before their end (docs/reference/security.md § 4.3). Answer: they wait on disk under one quota, 503 beyond it; memory stays as it was.
 #[test]
 fn unfinished_uploads_take_no_memory() {
     let dir = tempfile::tempdir().unwrap();
@@ -374,7 +374,7 @@ fn unfinished_uploads_take_no_memory() {
     upload(&door, &vec![1; 20 << 20]);
 }
 
-/// Input: 300 deliveries with a wrong signature or for no webhook (issue 16.low). Answer: 401 each, and at most 20 lines a minute in the log.
+/// Input: 300 deliveries with a wrong signature or for no webhook (docs/reference/security.md § 4.11). Answer: 401 each, and at most 20 lines a minute in the log.
 #[test]
 fn refused_deliveries_fill_no_log() {
     let dir = tempfile::tempdir().unwrap();
@@ -387,7 +387,7 @@ fn refused_deliveries_fill_no_log() {
     assert!((1..=40).contains(&n_lines), "{n_lines}");
 }
 
-/// Input: a query of 5 000 arguments; a body of 4 million JSON values; one nested 100 000 deep (security.md § 3 no. 4). Answer: 400, 413 and 400, and no memory is kept.
+/// Input: a query of 5 000 arguments; a body of 4 million JSON values; one nested 100 000 deep (docs/reference/security.md § 3.4). Answer: 400, 413 and 400, and no memory is kept.
 #[test]
 fn arguments_are_bounded_in_number_and_depth() {
     let dir = tempfile::tempdir().unwrap();
@@ -403,7 +403,7 @@ fn arguments_are_bounded_in_number_and_depth() {
     assert!(door.memory("VmHWM") < 200, "{}", door.memory("VmHWM"));
 }
 
-/// Input: a connection at a server with 16 384 or more handles at the hard limit and 1024 at the soft one (issue 16.3). Answer: the soft limit is raised, so there are more than 512 places.
+/// Input: a connection at a server with 16 384 or more handles at the hard limit and 1024 at the soft one (docs/reference/security.md § 4.3). Answer: the soft limit is raised, so there are more than 512 places.
 #[test]
 fn file_handles_are_raised_as_far_as_they_are_of_use() {
     use rustix::process::{Resource, getrlimit};
@@ -423,7 +423,7 @@ fn file_handles_are_raised_as_far_as_they_are_of_use() {
     assert_eq!(line.split_whitespace().nth(3), Some("16384"), "{line}");
 }
 
-/// Input: more connections than there are file handles left, whatever took the others (issue 16.3). Answer: an idle connection gives its handle to a new one, one line in the log says so, and requests are answered.
+/// Input: more connections than there are file handles left, whatever took the others (docs/reference/security.md § 4.3). Answer: an idle connection gives its handle to a new one, one line in the log says so, and requests are answered.
 #[test]
 fn without_a_file_handle_left_an_idle_connection_gives_way() {
     use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};

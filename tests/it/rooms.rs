@@ -194,6 +194,29 @@ fn rooms_of_the_compiler_use_lower_ones_only() {
     check(&COMPILER);
 }
 
+/// The first column of a table of rooms: `| `api`, `app` | ... |` names two.
+#[cfg(test)]
+fn rooms_of_table(page: &str, title: &str) -> BTreeSet<String> {
+    let table = page.split(title).nth(1).expect("the page has the table");
+    let rows = table.lines().skip(2).take_while(|row| row.starts_with('|'));
+    let columns = rows.filter_map(|row| row.split('|').nth(1));
+    let names = columns.flat_map(|column| column.split('`').skip(1).step_by(2));
+    names.map(str::to_owned).collect()
+}
+
+#[test]
+fn the_map_names_every_room() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let page = fs::read_to_string(root.join("ARCHITECTURE.md")).expect("the map is there");
+    for layers in [SERVER, COMPILER] {
+        let mut rooms = layers.rooms(root);
+        // What the fuzz targets reach.
+        rooms.remove("fuzzing");
+        let title = format!("| room of `{}` | what it owns |", layers.src);
+        assert_eq!(rooms_of_table(&page, &title), rooms, "{}", layers.src);
+    }
+}
+
 #[test]
 fn lists_of_rooms_are_read() {
     let text = "use crate::{a::{B, C}, d, e::F};\n// crate::g\nlet x = crate::h::i();";

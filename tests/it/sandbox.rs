@@ -78,7 +78,7 @@ pub fn server_of(dir: &Path, repo: &Repo) -> (PathBuf, String) {
     (secret, config)
 }
 
-/// Input: plugins that read the database, secrets and other checkouts, change modes, owners, times and attributes of hidden files, reach other processes or the network (issue 16.1, issue 16.4, issue 16.6, security.md § 3 no. 38). Answer: each attempt is refused; what plugins do with files of their own works.
+/// Input: plugins that read the database, secrets and other checkouts, change modes, owners, times and attributes of hidden files, reach other processes or the network (docs/reference/security.md § 4.1, § 4.4, § 4.6, § 3.38). Answer: each attempt is refused; what plugins do with files of their own works.
 #[test]
 fn plugins_do_not_get_out_and_do_what_plugins_do() {
     if !can_sandbox() {
@@ -134,7 +134,7 @@ def reached() -> "string":
     return f"tried {n_tried > 0}, answered by {answered}"
 "#;
 
-/// Input: a plugin that connects to the API of a server without a token (issue 16.4). Answer: it cannot make a socket; a build's connection is closed.
+/// Input: a plugin that connects to the API of a server without a token (docs/reference/security.md § 4.4). Answer: it cannot make a socket; a build's connection is closed.
 #[test]
 fn a_plugin_does_not_reach_the_api_of_a_server_without_a_token() {
     if !can_sandbox() {
@@ -195,8 +195,9 @@ fn builds_to_escape(repo: &Repo, data: &Path, secret: &Path, plant: Option<&str>
     other
 }
 
-/// Issue 4, 8: what is built where it is installed is code of the repository, too.
-/// Input: a build backend that does the same (issue 16.1, issue 16.6). Answer: each attempt is refused; what builds do works.
+/// What is built where it is installed is code of the repository, too.
+///
+/// Input: a build backend that does the same (docs/reference/security.md § 4.1, § 4.6). Answer: each attempt is refused; what builds do works.
 #[test]
 fn builds_do_not_get_out_and_do_what_builds_do() {
     if !can_sandbox() {
@@ -228,7 +229,7 @@ fn builds_do_not_get_out_and_do_what_builds_do() {
     assert_eq!(fs::read_dir(data.join("python/builds")).unwrap().count(), 0);
 }
 
-/// Input: a build that leaves links to secrets in the environment that it installs into (issue 16.1). Answer: the installation is refused, the link is named.
+/// Input: a build that leaves links to secrets in the environment that it installs into (docs/reference/security.md § 4.1). Answer: the installation is refused, the link is named.
 #[test]
 fn a_build_leaves_no_link_for_the_compile_to_follow() {
     if !can_sandbox() {
@@ -339,7 +340,7 @@ def connects(path: "string", port: "int") -> "string[]":
     ]
 "#;
 
-/// Input: a plugin that connects to sockets by path, to this machine and to the cloud's metadata (issue 16.4). Answer: no socket can be made, with and without Landlock.
+/// Input: a plugin that connects to sockets by path, to this machine and to the cloud's metadata (docs/reference/security.md § 4.4). Answer: no socket can be made, with and without Landlock.
 #[test]
 fn plugins_have_no_network_and_reach_no_socket_by_path() {
     if !steward::sandbox::support().seccomp {
@@ -389,7 +390,7 @@ fn n_processes(name: &str) -> usize {
         .count()
 }
 
-/// Input: a plugin that forks with `setsid` and leaves files (issue 16.5). Answer: nothing of it is left after the compile.
+/// Input: a plugin that forks with `setsid` and leaves files (docs/reference/security.md § 4.5). Answer: nothing of it is left after the compile.
 #[test]
 fn what_a_plugin_starts_and_writes_does_not_outlive_the_compile() {
     let home = tempfile::tempdir().unwrap();
@@ -425,7 +426,7 @@ def hangs(name: "string") -> "string":
     return "never"
 "#;
 
-/// Input: kill -9 of the server while a plugin hangs and has a process in a session of its own (issue 16.5). Answer: all of it ends.
+/// Input: kill -9 of the server while a plugin hangs and has a process in a session of its own (docs/reference/security.md § 4.5). Answer: all of it ends.
 #[test]
 fn nothing_of_a_compile_outlives_a_server_that_is_killed() {
     let home = tempfile::tempdir().unwrap();
@@ -458,7 +459,7 @@ def eats(n: "int", mib: "int") -> "string":
     return "never"
 "#;
 
-/// Input: six forks of a plugin that each take less memory than a process may (issue 16.5). Answer: they are ended, and the report names the limit and the call.
+/// Input: six forks of a plugin that each take less memory than a process may (docs/reference/security.md § 4.5). Answer: they are ended, and the report names the limit and the call.
 #[test]
 fn memory_is_limited_over_all_processes_of_a_compile() {
     let home = tempfile::tempdir().unwrap();
@@ -484,7 +485,7 @@ def writes() -> "string":
             file.write(b"x" * (1 << 20))
 "#;
 
-/// Input: a plugin that writes many files into its scratch folder (issue 16.5). Answer: it is ended, the report names the quota, the folder is emptied.
+/// Input: a plugin that writes many files into its scratch folder (docs/reference/security.md § 4.5). Answer: it is ended, the report names the quota, the folder is emptied.
 #[test]
 fn the_scratch_folder_has_a_quota() {
     let home = tempfile::tempdir().unwrap();
@@ -501,7 +502,7 @@ fn the_scratch_folder_has_a_quota() {
     });
 }
 
-/// Input: a `modulepath` that leads out of the checkout, to where somebody put a module with links (issue 16.1). Answer: no module is found there, and the report says that the path leads out.
+/// Input: a `modulepath` that leads out of the checkout, to where somebody put a module with links (docs/reference/security.md § 4.1). Answer: no module is found there, and the report says that the path leads out.
 #[test]
 fn a_model_does_not_read_modules_outside_of_its_checkout() {
     let home = tempfile::tempdir().unwrap();
@@ -539,7 +540,7 @@ fn a_model_does_not_read_modules_outside_of_its_checkout() {
     }
 }
 
-/// Input: a `modulepath` into the checkout of another environment (issue 16.1). Answer: no module is found there.
+/// Input: a `modulepath` into the checkout of another environment (docs/reference/security.md § 4.1). Answer: no module is found there.
 #[test]
 fn a_model_does_not_read_the_checkouts_of_others() {
     let home = tempfile::tempdir().unwrap();
@@ -598,7 +599,7 @@ pub fn below(process: u32) -> Vec<(i32, String)> {
     commands.collect()
 }
 
-/// Input: anything that a compile worker does with a repository's files (issue 16.1). Answer: it does it in its sandbox, not only its Python code does.
+/// Input: anything that a compile worker does with a repository's files (docs/reference/security.md § 4.1). Answer: it does it in its sandbox, not only its Python code does.
 #[test]
 fn the_worker_itself_is_in_the_sandbox() {
     if !steward::sandbox::support().attributes {
@@ -677,7 +678,7 @@ pub fn answers(text: &'static str) -> u16 {
     port
 }
 
-/// Input: a plugin that reaches for hosts, of which the configuration grants one (issue 16.4). Answer: that one is reached through the server's proxy, others are refused by name, nothing is reached directly.
+/// Input: a plugin that reaches for hosts, of which the configuration grants one (docs/reference/security.md § 4.4). Answer: that one is reached through the server's proxy, others are refused by name, nothing is reached directly.
 #[test]
 fn plugins_reach_the_hosts_that_are_granted() {
     if steward::sandbox::support().landlock < steward::sandbox::PROXY_LANDLOCK
@@ -707,7 +708,7 @@ fn plugins_reach_the_hosts_that_are_granted() {
     );
 }
 
-/// Input: kill -9 of the supervisor of a compile whose plugin has a process in a session of its own (issue 16.5, security.md § 3 no. 34). Answer: where there are control groups, all of it ends; the compile is given another worker.
+/// Input: kill -9 of the supervisor of a compile whose plugin has a process in a session of its own (docs/reference/security.md § 4.5, § 3.34). Answer: where there are control groups, all of it ends; the compile is given another worker.
 #[test]
 fn a_supervisor_that_is_killed_takes_all_with_it() {
     let home = tempfile::tempdir().unwrap();

@@ -138,7 +138,7 @@ fn assert_clean(served: &Logged, data: &Path) {
     }
 }
 
-/// Input: a unique text in each secret (API token, webhook secret, git token, variables), and a model that prints all it can get, fails with it, and starts programs that print it (security.md § 3 no. 37). Answer: no hit in database, log, answers of the API and files of the data directory; marks stand in the reports; a changed secret is compiled with.
+/// Input: a unique text in each secret (API token, webhook secret, git token, variables), and a model that prints all it can get, fails with it, and starts programs that print it (docs/reference/security.md § 3.37, § 4.12). Answer: no hit in database, log, answers of the API and files of the data directory; marks stand in the reports; a changed secret is compiled with.
 #[test]
 fn secrets_leave_no_trace_in_database_log_and_answers() {
     let dir = tempfile::tempdir().unwrap();
@@ -240,7 +240,7 @@ fn mode(path: &Path) -> u32 {
     fs::symlink_metadata(path).unwrap().mode() & 0o777
 }
 
-/// Input: a server that is started with the umask 022 (issue 16.low). Answer: all in its data directory is for its user only; what handlers make has the modes that this umask gives.
+/// Input: a server that is started with the umask 022 (docs/reference/security.md § 4.19). Answer: all in its data directory is for its user only; what handlers make has the modes that this umask gives.
 #[test]
 fn what_the_server_keeps_is_private_and_what_is_deployed_is_not() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,7 +1,7 @@
-//! `docs/security.md`: each bad input that is listed there, what the answer is, and the test that shows it.
+//! `docs/security.md`: each bad input of `docs/reference/security.md`, what the answer is, and the test that shows it.
 //!
-//! A test says so in a line above its attribute: `/// Input: WHAT (SOURCES). Answer: WHAT HAPPENS.` The table is made of these
-//! lines; `STEWARD_UPDATE=1 cargo test --test it security::` writes it anew.
+//! A test says so in a line above its attribute: `/// Input: WHAT (docs/reference/security.md § 3.4, § 4.2). Answer: WHAT
+//! HAPPENS.` The table is made of these lines; `STEWARD_UPDATE=1 cargo test --test it security::` writes it anew.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -10,70 +10,37 @@ use std::path::Path;
 use crate::tidy::sources;
 
 const PAGE: &str = "docs/security.md";
+/// Where the inputs are described, in sections of the chapters 3 and 4.
+const LIST: &str = "docs/reference/security.md";
 const MARK: &str = "<!-- Below: made by tests/it/security.rs. -->\n";
 const INPUT: &str = "/// Input: ";
 const ANSWER: &str = "). Answer: ";
 
-/// What is sent, by the number in the list of bad inputs.
-const INPUTS: [&str; 40] = [
-    "webhooks without, with a wrong, or with two signatures",
-    "webhooks with the secret of another repository",
-    "webhook bodies that are huge, endless, slow, or unpack without end",
-    "webhook bodies that are no object, cut off, nested, of wrong types",
-    "webhooks with lists that are null or empty",
-    "webhooks with commit ids that are none",
-    "webhooks with strange names of branches, with control characters",
-    "webhooks that name another repository",
-    "webhooks delivered again and again, out of order, for nobody",
-    "webhooks of another time",
-    "headers of two forges in one request",
-    "requests of foreign pages",
-    "paths that are encoded twice, leave the root, or go on",
-    "repository URLs that are commands or options",
-    "repository URLs of local paths",
-    "repository URLs of private addresses, however they are written",
-    "redirects of repositories",
-    "repository URLs with passwords and control characters",
-    "servers with another certificate or host key",
-    "symbolic links out of a tree",
-    "names in a tree that lead out of it",
-    "entries of a tree that are no plain files, too large, too many, too deep",
-    "YAML that grows, nests, or means something else",
-    "templates that do not end, include themselves or others' files",
-    "models with cycles, double resources, strange names, slow regular expressions",
-    "submodules with strange paths and URLs",
-    "pointers and attributes of git that ask for filters",
-    "replaced objects and alternates",
-    "repositories of other formats, empty ones, branches that are gone",
-    "pushes backwards and forged signatures",
-    "packs that never end, are cut off or wrong; servers that are silent",
-    "cron expressions and durations that make no sense",
-    "a disk that is full, a database that is gone or read-only",
-    "kill -9 at any moment",
-    "results of an older generation of executors",
-    "tokens that are wrong, guessed, or of another kind",
-    "secrets in logs, databases and answers",
-    "repositories whose code prints its environment or opens sockets",
-    "commits that remove nearly everything",
-    "two servers on one database or directory",
-];
-
 /// What of these nobody can send to this version, and why.
-const NOT_YET: &[(usize, &str)] = &[
+const NOT_YET: &[(&str, &str)] = &[
     (
-        10,
+        "3.10",
         "no forge that is supported signs a time; deliveries are told apart by their ids",
     ),
     (
-        30,
+        "3.30",
         "signatures of commits are not looked at; a branch that moves backwards is compiled as it is",
     ),
-    (39, "there is no approval of large removals yet"),
+    ("3.39", "there is no approval of large removals yet"),
 ];
+
+/// The sections that want a test, with their titles, in the order of the page: `### 3.4 Webhook bodies`.
+fn sections() -> Vec<(String, String)> {
+    let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(LIST)).unwrap();
+    let headings = text.lines().filter_map(|line| line.strip_prefix("### "));
+    let pairs = headings.map(|heading| heading.split_once(' ').unwrap());
+    let pairs = pairs.map(|(number, title)| (number.to_owned(), title.to_owned()));
+    pairs.collect()
+}
 
 /// A row of the table.
 struct Row {
-    sources: Vec<String>,
+    sections: Vec<String>,
     input: String,
     answer: String,
     test: String,
@@ -108,9 +75,10 @@ fn rows() -> Vec<Row> {
             let (input, answer) = said
                 .split_once(ANSWER)
                 .unwrap_or_else(|| panic!("{place}: no answer"));
-            let (input, sources) = input
+            let (input, sections) = input
                 .rsplit_once(" (")
-                .unwrap_or_else(|| panic!("{place}: no source"));
+                .and_then(|(input, sources)| Some((input, sections_of(sources)?)))
+                .unwrap_or_else(|| panic!("{place}: it cites no section of {LIST}"));
             let name = lines[at..].iter().find_map(|line| {
                 let line = line.strip_prefix("async ").unwrap_or(line);
                 Some(line.strip_prefix("fn ")?.split('(').next()?.to_owned())
@@ -118,7 +86,7 @@ fn rows() -> Vec<Row> {
             let module = file.strip_prefix(root).unwrap().with_extension("");
             let test = name.unwrap_or_else(|| panic!("{place}: no test below"));
             rows.push(Row {
-                sources: sources_of(sources),
+                sections,
                 input: input.to_owned(),
                 answer: answer.trim_end_matches('.').to_owned(),
                 test: format!("`{}::{test}`", module.display()),
@@ -128,65 +96,39 @@ fn rows() -> Vec<Row> {
     rows
 }
 
-/// `security.md § 3 no. 1, 4 | issue 16.2` are three.
-fn sources_of(text: &str) -> Vec<String> {
-    let mut sources: Vec<String> = Vec::new();
-    for part in text.split([',', '|']).map(str::trim) {
-        let is_number = part.bytes().all(|byte| byte.is_ascii_digit());
-        match sources.last().filter(|_| is_number) {
-            Some(last) => {
-                let list = last.trim_end_matches(|c: char| c.is_ascii_digit());
-                sources.push(format!("{list}{part}"));
-            }
-            None => sources.push(part.to_owned()),
-        }
-    }
-    sources
-}
-
-/// The number in the list of bad inputs, for what is of it.
-fn number(source: &str) -> Option<usize> {
-    source.strip_prefix("security.md § 3 no. ")?.parse().ok()
+/// `docs/reference/security.md § 3.1, § 4.2` are two sections.
+fn sections_of(sources: &str) -> Option<Vec<String>> {
+    let list = sources.strip_prefix(LIST)?;
+    let sections = list
+        .split(',')
+        .map(|section| section.trim().strip_prefix("§ "));
+    sections.map(|section| section.map(str::to_owned)).collect()
 }
 
 fn table() -> String {
-    let mut by_number: BTreeMap<usize, BTreeSet<String>> = BTreeMap::new();
-    let mut others: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    let sections = sections();
+    let mut by_section: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for row in rows() {
         let line = format!("| {} | {} | {} |\n", row.input, row.answer, row.test);
-        for source in row.sources {
-            match number(&source) {
-                Some(number @ 1..=40) => by_number.entry(number).or_default().insert(line.clone()),
-                Some(number) => panic!("{}: there is no input {number}", row.test),
-                None => others.entry(source).or_default().insert(line.clone()),
-            };
+        for section in row.sections {
+            let is_there = sections.iter().any(|(number, _)| *number == section);
+            assert!(is_there, "{}: {LIST} has no § {section}", row.test);
+            by_section.entry(section).or_default().insert(line.clone());
         }
     }
-    let head = "| what is sent | what happens | test |\n|---|---|---|\n";
     let mut text = String::new();
-    for (number, input) in (1..).zip(INPUTS) {
-        text.push_str(&format!("\n### {number}. {input}\n\n"));
+    for (number, title) in sections {
+        text.push_str(&format!("\n### {number} {title}\n\n"));
         let missing = NOT_YET.iter().find(|(missing, _)| *missing == number);
-        match (by_number.get(&number), missing) {
+        match (by_section.get(&number), missing) {
             (Some(lines), None) => {
-                text.push_str(head);
+                text.push_str("| what is sent | what happens | test |\n|---|---|---|\n");
                 text.extend(lines.iter().map(String::as_str));
             }
             (None, Some((_, why))) => text.push_str(&format!("Not answered: {why}.\n")),
-            (Some(_), Some(_)) => panic!("input {number} is answered by now"),
-            (None, None) => panic!("no test answers input {number}: {input}"),
+            (Some(_), Some(_)) => panic!("{LIST} § {number} is answered by now"),
+            (None, None) => panic!("no test answers {LIST} § {number}: {title}"),
         }
-    }
-    text.push_str("\n## What a tester found in a release\n");
-    for (source, lines) in others {
-        let point = source.trim_start_matches("issue 16.").to_owned();
-        let point = if point == "low" {
-            "smaller things".to_owned()
-        } else {
-            format!("finding {point}")
-        };
-        text.push_str(&format!("\n### {point}\n\n{head}"));
-        text.extend(lines.iter().map(String::as_str));
     }
     text
 }

@@ -272,7 +272,7 @@ fn an_environment_whose_repository_is_gone_harms_no_other_and_recovers() {
     drop(served);
 }
 
-/// Input: no token, or a wrong one (security.md § 3 no. 36). Answer: 401 and 403.
+/// Input: no token, or a wrong one (docs/reference/security.md § 3.36). Answer: 401 and 403.
 #[test]
 fn with_a_token_requests_must_show_it() {
     let dir = tempfile::tempdir().unwrap();

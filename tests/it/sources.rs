@@ -157,3 +157,105 @@ fn documents_are_cited_by_their_whole_path() {
         }
     }
 }
+
+/// Numbers of issues mean nothing to who has the repository only: the text says what it has to say, or cites a document.
+#[test]
+fn nothing_cites_the_number_of_an_issue() {
+    let folders = ["src", "compiler", "python", "tests", "benches", "docs"];
+    let mut files = Vec::new();
+    for folder in folders {
+        texts(&root().join(folder), &mut files);
+    }
+    for file in files {
+        let text = joined(&fs::read_to_string(&file).unwrap()).to_lowercase();
+        // In two parts, so that this file does not name what it looks for.
+        let word = ["issue", " "].concat();
+        for (at, _) in text.match_indices(&word) {
+            let rest = &text[at + word.len()..];
+            assert!(
+                !rest.starts_with(|c: char| c.is_ascii_digit()),
+                "{}: `{}` is a number that nobody can look up",
+                file.display(),
+                &text[at..].chars().take(20).collect::<String>()
+            );
+        }
+    }
+}
+
+/// What is written for people: the pages at the top, those of `docs`, and the ones beside code.
+fn documents() -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for folder in ["docs", "benches", "systemd"] {
+        texts(&root().join(folder), &mut files);
+    }
+    let top = fs::read_dir(root()).unwrap().flatten();
+    files.extend(top.map(|entry| entry.path()));
+    files.retain(|file| file.extension().is_some_and(|extension| extension == "md"));
+    files
+}
+
+/// The anchor of a heading, as forges make it: `## 8.6 Emission rules` is `86-emission-rules`.
+fn anchor(heading: &str) -> String {
+    let title = heading.trim_start_matches('#').trim().to_lowercase();
+    let kept = |c: &char| c.is_alphanumeric() || " -_".contains(*c);
+    title
+        .chars()
+        .filter(kept)
+        .collect::<String>()
+        .replace(' ', "-")
+}
+
+#[test]
+fn links_of_documents_lead_somewhere() {
+    let mut wrong = Vec::new();
+    for file in documents() {
+        let text = fs::read_to_string(&file).unwrap();
+        // Without code, in which the same characters mean something else.
+        let text: String = text.split('`').step_by(2).collect();
+        for (at, _) in text.match_indices("](") {
+            let target = text[at + 2..].split(')').next().unwrap();
+            if target.contains("://") || target.contains(char::is_whitespace) {
+                continue;
+            }
+            let (path, section) = target.split_once('#').unwrap_or((target, ""));
+            let to = match path {
+                "" => file.clone(),
+                path => file.parent().unwrap().join(path),
+            };
+            let headings = fs::read_to_string(&to).unwrap_or_default();
+            let mut headings = headings.lines().filter(|line| line.starts_with('#'));
+            if !to.exists() || !section.is_empty() && !headings.any(|line| anchor(line) == section)
+            {
+                wrong.push(format!("{}: {target}", file.display()));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "not there:\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn code_that_documents_name_is_there() {
+    let folders = [
+        "src/",
+        "compiler/",
+        "python/",
+        "tests/",
+        "fixtures/",
+        "benches/",
+    ];
+    let mut wrong = Vec::new();
+    for file in documents() {
+        let text = fs::read_to_string(&file).unwrap();
+        for name in text.split('`').skip(1).step_by(2) {
+            let path = name.split("::").next().unwrap();
+            let is_path = folders.iter().any(|folder| path.starts_with(folder))
+                && !path.contains(|c: char| c.is_whitespace() || "*<{".contains(c));
+            let candidates = [path.to_owned(), format!("{path}.rs")];
+            let mut candidates = candidates.iter().map(|path| root().join(path));
+            if is_path && !candidates.any(|path| path.exists()) {
+                wrong.push(format!("{}: {name}", file.display()));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "not there:\n{}", wrong.join("\n"));
+}

@@ -105,7 +105,7 @@ fn push_and_deliver(
     (url, headers, body)
 }
 
-/// Input: the same signed delivery ten times more (security.md § 3 no. 9). Answer: 200 as a duplicate, and no compile.
+/// Input: the same signed delivery ten times more (docs/reference/security.md § 3.9). Answer: 200 as a duplicate, and no compile.
 #[test]
 fn signed_deliveries_of_github_and_gitea_trigger_one_compile_each_and_a_replay_does_not() {
     let (dir, repo, host) = (
@@ -136,7 +136,7 @@ fn signed_deliveries_of_github_and_gitea_trigger_one_compile_each_and_a_replay_d
     }
 }
 
-/// Input: no, an empty, a cut or a wrong signature, that of another body, of another secret, sha1 only, an unknown webhook (security.md § 3 no. 1, security.md § 3 no. 2). Answer: 401, the same for all, and nothing is compiled.
+/// Input: no, an empty, a cut or a wrong signature, that of another body, of another secret, sha1 only, an unknown webhook (docs/reference/security.md § 3.1, § 3.2). Answer: 401, the same for all, and nothing is compiled.
 #[test]
 fn what_is_not_signed_right_changes_nothing() {
     let (dir, repo, host) = (
@@ -245,7 +245,7 @@ fn pings_tags_deletions_and_other_branches_are_answered_with_success_and_left_al
     assert_eq!(n_compiles(&served), 2);
 }
 
-/// Input: a body of 100 MB, announced or in chunks (security.md § 3 no. 3). Answer: 413 before it is held.
+/// Input: a body of 100 MB, announced or in chunks (docs/reference/security.md § 3.3). Answer: 413 before it is held.
 #[test]
 fn a_huge_body_is_refused_without_being_held() {
     let (dir, repo, host) = (
@@ -302,7 +302,7 @@ fn a_huge_body_is_refused_without_being_held() {
     assert_eq!(n_compiles(&served), 1);
 }
 
-/// Input: 300 small and 20 large bodies that are announced and never sent, from one address (issue 16.3). Answer: a delivery that is sent at once is accepted; the slow ones get 503 or 408 within 10 s.
+/// Input: 300 small and 20 large bodies that are announced and never sent, from one address (docs/reference/security.md § 4.3). Answer: a delivery that is sent at once is accepted; the slow ones get 503 or 408 within 10 s.
 #[test]
 fn bodies_that_do_not_arrive_keep_no_good_delivery_out() {
     let (dir, repo, host) = (

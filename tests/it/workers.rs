@@ -20,7 +20,7 @@ fn report(model: &str) -> String {
     report
 }
 
-/// Input: a model that constructs instances without end (issue 16.low). Answer: the compile fails, and its error names file and line of what was constructed.
+/// Input: a model that constructs instances without end (docs/reference/security.md § 4.17). Answer: the compile fails, and its error names file and line of what was constructed.
 #[test]
 fn a_model_that_takes_all_memory_is_told_where_it_was() {
     let model = "entity Thing:\n    list texts\nend\nimplement Thing using std::none\n\n\
@@ -30,7 +30,7 @@ fn a_model_that_takes_all_memory_is_told_where_it_was() {
     assert!(report.contains("it was at main.cf:8"), "{report}");
 }
 
-/// Input: calls of a plugin that together make more than there is memory (issue 16.low). Answer: the error names the line of the call.
+/// Input: calls of a plugin that together make more than there is memory (docs/reference/security.md § 4.17). Answer: the error names the line of the call.
 #[test]
 fn a_call_that_takes_all_memory_is_named() {
     let model = "x = 1\n\nnumbers = [std::sequence(9000000) for i in std::sequence(50)]\n";
@@ -66,7 +66,7 @@ fn state_and_time(process: i32) -> (String, u64) {
     (fields[0].to_owned(), time(11) + time(12))
 }
 
-/// Input: a module that starts a thread when it is imported, which is not one of `threading` (issue 16.5). Answer: the process that keeps the imported modules for the next compile is stopped until then; the next compile works.
+/// Input: a module that starts a thread when it is imported, which is not one of `threading` (docs/reference/security.md § 4.5). Answer: the process that keeps the imported modules for the next compile is stopped until then; the next compile works.
 #[test]
 fn threads_of_modules_do_not_run_between_compiles() {
     let home = tempfile::tempdir().unwrap();

@@ -33,7 +33,7 @@ fn refusal(config: &Path) -> String {
     texts.join("\n")
 }
 
-/// Input: `serve` and `serve --check` with a FIFO, a device or a directory as configuration (issue 16.2). Answer: an error
+/// Input: `serve` and `serve --check` with a FIFO, a device or a directory as configuration (docs/reference/security.md § 4.2). Answer: an error
 /// at once, exit 2.
 #[test]
 fn a_configuration_that_is_no_plain_file_is_refused_at_once() {
@@ -47,7 +47,7 @@ fn a_configuration_that_is_no_plain_file_is_refused_at_once() {
     }
 }
 
-/// Input: a `steward.yaml` with 200 000 nested brackets, with an alias bomb, of 5 MiB (issue 16.2). Answer: an error at once
+/// Input: a `steward.yaml` with 200 000 nested brackets, with an alias bomb, of 5 MiB (docs/reference/security.md § 4.2). Answer: an error at once
 /// that names the limit and the line, exit 2.
 #[test]
 fn a_configuration_that_is_nested_without_end_is_refused_at_once() {
@@ -79,7 +79,7 @@ fn is_compiled(event: &serde_json::Value, commit: &str) -> bool {
     event["event"] == "compiled" && of_commit
 }
 
-/// Input: a repository whose `project.yml`, `steward.lock` or `module.yml` has 200 000 nested brackets (issue 16.2). Answer:
+/// Input: a repository whose `project.yml`, `steward.lock` or `module.yml` has 200 000 nested brackets (docs/reference/security.md § 4.2). Answer:
 /// the compile fails with the file and the limit; the server goes on answering, and takes the next good commit.
 #[test]
 fn a_repository_with_yaml_nested_without_end_fails_its_compile_and_nothing_else() {

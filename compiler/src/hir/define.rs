@@ -155,6 +155,7 @@ impl<'a> Builder<'a> {
             name,
             short,
             loc,
+            doc: None,
             parents: Vec::new(),
             ancestors: Vec::new(),
             children: Vec::new(),
@@ -180,6 +181,7 @@ impl<'a> Builder<'a> {
         let full = self.full_name(namespace, entity.name.symbol);
         let full = self.intern(&full);
         let id = self.add_entity(full, entity.name.symbol, loc);
+        self.program.entities[id.index()].doc = entity.doc;
         self.register_def(namespace, entity.name.symbol, Def::Entity(id), loc);
         id
     }

@@ -26,7 +26,7 @@ use crate::hir::plugin::PluginDef;
 use crate::intern::{Interner, Symbol};
 use crate::project::PrecedenceRule;
 use crate::protocol::ResourceClassInfo;
-use crate::span::{FileId, Loc, Sources};
+use crate::span::{FileId, Loc, Sources, Span};
 use crate::syntax::ast::Operator;
 use crate::types::{EntityId, Heap, Type, TypeId, TypedefId, Value, index};
 
@@ -112,6 +112,8 @@ pub struct Entity {
     pub name: Symbol,
     pub short: Symbol,
     pub loc: Loc,
+    /// Its documentation, with the quotes.
+    pub doc: Option<Span>,
     pub parents: Vec<EntityId>,
     /// All ancestors, nearest first.
     pub ancestors: Vec<EntityId>,

@@ -195,6 +195,10 @@ impl Reader<'_> {
 
     fn pip(&self) -> Result<Vec<String>, Fail> {
         const KNOWN: &[&str] = &["index-url", "extra-index-url", "pre", "use-system-config"];
+        let known = |key: &str| {
+            let mut known = KNOWN.iter();
+            known.find(|known| **known == key || known.replace('-', "_") == key)
+        };
         let pip = match self.map.get("pip") {
             None => return Ok(Vec::new()),
             Some(Value::Mapping(pip)) => pip,
@@ -202,9 +206,18 @@ impl Reader<'_> {
         };
         let mut warnings = Vec::new();
         for (key, value) in pip {
-            let key = key.as_str().unwrap_or_default();
-            let name = key.replace('_', "-");
-            let valid = match name.as_str() {
+            let key = key_text(key);
+            let Some(name) = known(&key) else {
+                warnings.push(format!(
+                    "Found unexpected configuration value 'pip.{key}' in '{FILE}'"
+                ));
+                continue;
+            };
+            // Of two spellings the one with hyphens counts, and nothing is said of the other one.
+            if key != *name && pip.contains_key(*name) {
+                continue;
+            }
+            let valid = match *name {
                 "index-url" => value.is_string() || value.is_null(),
                 "extra-index-url" => value
                     .as_sequence()
@@ -213,11 +226,6 @@ impl Reader<'_> {
             };
             if !valid {
                 return Err(self.wrong(&format!("pip.{name}"), "a string was expected"));
-            }
-            if !KNOWN.contains(&name.as_str()) {
-                warnings.push(format!(
-                    "Found unexpected configuration value 'pip.{key}' in '{FILE}'"
-                ));
             }
         }
         self.bool_of(pip, "pip.pre", true)?;
@@ -274,6 +282,18 @@ impl Reader<'_> {
             Some(repository) => one(repository).map(|warning| vec![warning]),
         };
         Ok(warnings?.into_iter().flatten().collect())
+    }
+}
+
+/// A key of a map as Python prints it.
+fn key_text(key: &Value) -> String {
+    match key {
+        Value::String(text) => text.clone(),
+        Value::Null => "None".to_owned(),
+        Value::Bool(true) => "True".to_owned(),
+        Value::Bool(false) => "False".to_owned(),
+        Value::Number(number) => number.to_string(),
+        other => yaml::to_string(other).unwrap_or_default().trim().to_owned(),
     }
 }
 

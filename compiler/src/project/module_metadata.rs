@@ -129,12 +129,7 @@ fn read_v2(text: &str) -> Result<(String, ModuleMetadata), String> {
             "the name {distribution} may have no underscores, use hyphens"
         ));
     }
-    let mut numbers = version.strip_prefix('v').unwrap_or(version).split('.');
-    if numbers.any(|number| number.is_empty() || !number.bytes().all(|b| b.is_ascii_digit())) {
-        return Err(format!(
-            "{version} is no version: numbers and dots were expected"
-        ));
-    }
+    check_version(version.trim())?;
     for (key, choices) in [
         ("freeze_operator", FREEZE_OPERATORS),
         ("deprecated", BOOLS),
@@ -153,4 +148,16 @@ fn read_v2(text: &str) -> Result<(String, ModuleMetadata), String> {
         is_deprecated,
     };
     Ok((distribution.to_owned(), metadata))
+}
+
+/// An error unless a version consists of nothing but its numbers: what comes after them is for the build to say.
+fn check_version(text: &str) -> Result<(), String> {
+    let version = Version::from_str(text)
+        .map_err(|_| format!("{text} is no version: numbers and dots were expected"))?;
+    if version.any_prerelease() || version.is_post() || version.is_local() {
+        return Err(format!(
+            "the version {text} may have nothing after its numbers: give the rest as version_tag"
+        ));
+    }
+    Ok(())
 }

@@ -129,6 +129,10 @@ pub enum ToHost {
         parents: Vec<String>,
         /// The attributes of its indexes, inherited ones included.
         indices: Vec<Vec<String>>,
+        /// Where its name stands in its definition: file, line and column, and the line and column of the end.
+        place: Option<(String, u32, u32, u32, u32)>,
+        /// Its documentation.
+        comment: Option<String>,
     },
     /// Answer to `typedef`: what it is made of, `string[]?`; nothing: there is no typedef of that name.
     TypedefInfo {
@@ -152,12 +156,10 @@ pub enum ToHost {
         /// The body, as JSON.
         body: serde_json::Value,
     },
-    /// Answer to `locate`; no file: it is not known.
+    /// Answer to `locate`: the constructors that gave the instance, the first one first. None: they are not known.
     Place {
-        /// The file of the constructor, as diagnostics name it.
-        file: Option<String>,
-        /// The line of the constructor, from 1.
-        line: u32,
+        /// File (as diagnostics name it) and line (from 1) of each constructor.
+        places: Vec<(String, u32)>,
     },
     /// Makes the objects of resources, runs the registered dependency managers and the configured export functions over
     /// them, and serializes them. Answer: `post_processed` or `failed`.
@@ -551,5 +553,7 @@ pub fn no_entity() -> ToHost {
         attributes: Vec::new(),
         parents: Vec::new(),
         indices: Vec::new(),
+        place: None,
+        comment: None,
     }
 }

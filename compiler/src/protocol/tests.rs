@@ -21,7 +21,7 @@ fn result(value: &[u8]) -> Vec<u8> {
     frame(&body)
 }
 
-/// Input: a frame of arrays, maps, extensions or annotations nested 100 000 deep from a hostile Python host (issue 16.2).
+/// Input: a frame of arrays, maps, extensions or annotations nested 100 000 deep from a hostile Python host (docs/reference/security.md § 4.2).
 /// Answer: an error, on the smallest stack.
 #[test]
 fn a_frame_of_values_in_values_without_end_is_refused_and_not_followed() {
@@ -70,7 +70,7 @@ fn what_is_nested_as_deep_as_frames_may_be_is_read_on_the_smallest_stack() {
     });
 }
 
-/// Input: a frame that announces more than it has: its own length, that of an array, a text, an extension (issue 16.2).
+/// Input: a frame that announces more than it has: its own length, that of an array, a text, an extension (docs/reference/security.md § 4.2).
 /// Answer: an error, and no memory for what was announced.
 #[test]
 fn announced_lengths_are_not_trusted() {

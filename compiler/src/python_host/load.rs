@@ -249,10 +249,7 @@ impl HostCallbacks for NoModel<'_> {
     }
 
     fn place(&mut self, _: u32) -> ToHost {
-        ToHost::Place {
-            file: None,
-            line: 0,
-        }
+        ToHost::Place { places: Vec::new() }
     }
 
     fn native(

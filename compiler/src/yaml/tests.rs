@@ -121,7 +121,7 @@ fn hostile(size: usize) -> Vec<(&'static str, String)> {
 /// --nocapture`.
 ///
 /// Input: YAML of 1, 2 and 4 MiB: nested brackets, blocks and keys, alias bombs, `%TAG` without end, and 60 more
-/// (security.md § 3 no. 23 | issue 16.2). Answer: read or refused with the line, in linear time and bounded memory.
+/// (docs/reference/security.md § 3.23, § 4.2). Answer: read or refused with the line, in linear time and bounded memory.
 #[test]
 fn every_hostile_text_is_answered_in_linear_time() {
     let most = match cfg!(debug_assertions) {

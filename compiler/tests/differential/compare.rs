@@ -108,10 +108,18 @@ fn lists(reference: &Answer, ours: &Answer) -> Option<Difference> {
     )
 }
 
+/// Beginnings of warnings behind which both say what to do, each in its own words.
+const ADVISED: &[&str] = &["Setting a pip index through the `repo.url` option with type `package`"];
+
 /// The warnings by kind and text, which are the same but for where the project lies.
 fn warnings(reference: &Answer, ours: &Answer) -> Option<Difference> {
     let texts = |warnings: &[Found]| {
-        let text = |warning: &Found| format!("{}: {}", warning.kind, plain(&warning.message));
+        let text = |warning: &Found| {
+            let text = plain(&warning.message);
+            let said = ADVISED.iter().find(|said| text.starts_with(**said));
+            let text = said.map_or(text.as_str(), |said| *said);
+            format!("{}: {text}", warning.kind)
+        };
         let mut texts: Vec<String> = warnings.iter().map(text).collect();
         texts.sort();
         texts.dedup();

@@ -29,6 +29,7 @@ pub const DEVIATIONS: &[Deviation] = &[
     ("module-requires", module_requires),
     ("invalid-state", invalid_state),
     ("dict-keys", dict_keys),
+    ("unquoted-words", unquoted_words),
 ];
 
 /// Exceptions of Python itself that a value in the model leads to.
@@ -251,6 +252,34 @@ fn dict_keys(seen: &Seen) -> bool {
         .errors
         .first()
         .is_some_and(|error| error.causes.iter().any(is_key))
+}
+
+/// `no` in a file in YAML, which is a truth value for the reference and so no text.
+fn unquoted_words(seen: &Seen) -> bool {
+    const WORDS: &[&str] = &["yes", "no", "on", "off"];
+    let metadata = seen.source.split("--- end").filter_map(|file| {
+        let (_, file) = file.rsplit_once("--- ")?;
+        let (name, content) = file.split_once('\n')?;
+        (name == "project.yml" || name.ends_with("/module.yml")).then_some(content)
+    });
+    let mut values = metadata
+        .flat_map(str::lines)
+        .filter_map(|line| line.split_once(": "));
+    let is_no_text = |error: &Found| match error.kind.as_str() {
+        "InvalidMetadata" => {
+            error.message.contains("input_type=bool") || error.message.contains("got False")
+        }
+        // It does not say why.
+        "ModuleLoadingException" => error
+            .causes
+            .iter()
+            .any(|cause| cause.message.ends_with("is not a valid V1 module")),
+        _ => false,
+    };
+    let [error] = seen.reference.errors.as_slice() else {
+        return false;
+    };
+    values.any(|(_, value)| WORDS.contains(&value.trim())) && is_no_text(error)
 }
 
 /// The name of the deviation that explains a difference.

@@ -25,6 +25,7 @@ mod shrink;
 mod steward;
 mod tiles;
 mod tree;
+mod warm;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -32,7 +33,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use answer::Answer;
+use answer::{Answer, Outcome};
 use compare::{Difference, compare};
 use deviations::{DEVIATIONS, Seen, explained};
 use generate::{KINDS, Seeds, generate};
@@ -63,6 +64,12 @@ struct Arguments {
 
 //: lang 202
 fn main() -> ExitCode {
+    let mut given = std::env::args_os().skip(1);
+    if let (Some(first), Some(socket)) = (given.next(), given.next())
+        && first == warm::STANDS_IN
+    {
+        return warm::stand_in(Path::new(&socket));
+    }
     let arguments = match arguments(std::env::args().skip(1)) {
         Ok(Some(arguments)) => arguments,
         // A filter of test names, or a question of the test runner, that does not mean us.
@@ -195,22 +202,36 @@ struct Judged {
     deviation: Option<&'static str>,
 }
 
+/// A difference that nothing explains, or an exception of the reference's own code, counts only if the reference has it in
+/// a process of the case's own.
 fn judge(case: &Case, oracle: &mut Oracle) -> std::io::Result<Judged> {
-    let reference = oracle.run(case)?;
     let ours = steward::run(case);
-    let difference = compare(&reference, &ours);
+    let judged = judged(case, oracle.run(case, false)?, &ours);
+    let is_unexplained = judged.difference.is_some() && judged.deviation.is_none();
+    match is_unexplained || judged.reference.outcome == Outcome::Crashed {
+        true => judge_alone(case, &ours, oracle),
+        false => Ok(judged),
+    }
+}
+
+fn judge_alone(case: &Case, ours: &Answer, oracle: &mut Oracle) -> std::io::Result<Judged> {
+    Ok(judged(case, oracle.run(case, true)?, ours))
+}
+
+fn judged(case: &Case, reference: Answer, ours: &Answer) -> Judged {
+    let difference = compare(&reference, ours);
     let deviation = difference.as_ref().and_then(|_| {
         explained(&Seen {
             source: &case.listing(),
             reference: &reference,
-            ours: &ours,
+            ours,
         })
     });
-    Ok(Judged {
+    Judged {
         reference,
         difference,
         deviation,
-    })
+    }
 }
 
 /// Whether there was no unexplained difference.
@@ -279,7 +300,7 @@ fn work(
 /// The smallest case found with the same difference.
 fn smaller(case: &Case, difference: &Difference, oracle: &mut Oracle) -> Case {
     shrink::shrink(case, |smaller| {
-        judge(smaller, oracle).is_ok_and(|judged| {
+        judge_alone(smaller, &steward::run(smaller), oracle).is_ok_and(|judged| {
             judged.deviation.is_none()
                 && judged
                     .difference
@@ -291,7 +312,7 @@ fn smaller(case: &Case, difference: &Difference, oracle: &mut Oracle) -> Case {
 /// Shows a case of a run again, as it is or made small.
 fn show_case(kind: &str, case: Case, shrink: bool, interpreter: &Path) -> std::io::Result<bool> {
     let mut oracle = Oracle::start(interpreter)?;
-    let judged = judge(&case, &mut oracle)?;
+    let judged = judge_alone(&case, &steward::run(&case), &mut oracle)?;
     let case = match &judged.difference {
         Some(difference) if shrink && judged.deviation.is_none() => {
             smaller(&case, difference, &mut oracle)
@@ -303,7 +324,7 @@ fn show_case(kind: &str, case: Case, shrink: bool, interpreter: &Path) -> std::i
 
 /// Shows one case and both answers.
 fn show(kind: &str, case: &Case, oracle: &mut Oracle) -> std::io::Result<bool> {
-    let judged = judge(case, oracle)?;
+    let judged = judge_alone(case, &steward::run(case), oracle)?;
     println!("{kind}\n{}", case.listing());
     println!(
         "reference: {:?}\n{}",

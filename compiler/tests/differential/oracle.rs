@@ -40,8 +40,9 @@ impl Oracle {
         })
     }
 
-    /// What the reference makes of a case. An error: the process is gone.
-    pub fn run(&mut self, case: &Case) -> std::io::Result<Answer> {
+    /// What the reference makes of a case; `is_alone`: in a process that no other case has seen. An error: the process is
+    /// gone.
+    pub fn run(&mut self, case: &Case, is_alone: bool) -> std::io::Result<Answer> {
         let files: serde_json::Map<String, Json> = case
             .rendered()
             .into_iter()
@@ -51,7 +52,8 @@ impl Oracle {
             .iter()
             .map(|(name, value)| ((*name).to_owned(), (*value).into()))
             .collect();
-        let request = json!({ "files": files, "export": case.export, "env": variables });
+        let request =
+            json!({ "files": files, "export": case.export, "env": variables, "alone": is_alone });
         let requests = self
             .requests
             .as_mut()

@@ -11,6 +11,7 @@ use steward_compiler::{
 
 use crate::answer::{Answer, Found, Outcome, base_name};
 use crate::tree::{Case, VARIABLES};
+use crate::warm;
 
 /// No case is large: what takes longer does not end.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -108,12 +109,14 @@ fn run_on_disk(case: &Case) -> std::io::Result<Answer> {
 /// `STEWARD_PYTHON`, else the `python3` of the path, with our package for it.
 fn python() -> PythonSource {
     let interpreter = std::env::var_os("STEWARD_PYTHON").unwrap_or_else(|| "python3".into());
-    PythonSource::At(PythonRuntime {
+    let mut runtime = PythonRuntime {
         interpreter: interpreter.into(),
         package: Path::new(env!("CARGO_MANIFEST_DIR")).join("../python"),
         files: None,
         launcher: Default::default(),
-    })
+    };
+    runtime.launcher = warm::launcher(&runtime);
+    PythonSource::At(runtime)
 }
 
 /// What our compiler makes of a case.

@@ -25,6 +25,9 @@ pub struct Case {
     pub export: bool,
 }
 
+/// The `project.yml` of a case that has nothing to say in it.
+const PROJECT: &str = "name: case\nmodulepath: libs\n";
+
 /// What every case finds in its environment.
 pub const VARIABLES: &[(&str, &str)] = &[("STEWARD_TEXT", "text"), ("STEWARD_NUMBER", "42")];
 
@@ -148,10 +151,7 @@ impl Case {
     pub fn new(main: Tree) -> Self {
         Case {
             files: vec![
-                (
-                    "project.yml".to_owned(),
-                    text("name: case\nmodulepath: libs\n"),
-                ),
+                ("project.yml".to_owned(), text(PROJECT)),
                 ("main.cf".to_owned(), main),
             ],
             export: false,
@@ -195,7 +195,7 @@ impl Case {
             if path == "main.cf" {
                 listing.push_str(text.trim_end());
                 listing.push('\n');
-            } else if path != "project.yml" || text.lines().count() > 2 {
+            } else if path != "project.yml" || text != PROJECT {
                 listing.push_str(&format!("--- {path}\n{}\n--- end\n", text.trim_end()));
             }
         }

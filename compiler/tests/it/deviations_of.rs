@@ -153,3 +153,22 @@ fn a_bug_that_the_reference_admits_explains_no_other_error() {
         None,
     );
 }
+
+#[test]
+fn a_word_without_quotes_explains_a_value_that_is_no_text() {
+    let refused = |message: &str| {
+        let mut answer = answer(Outcome::Rejected, &["InvalidMetadata"]);
+        answer.errors[0].message = message.to_owned();
+        answer
+    };
+    let accepted = || answer(Outcome::Accepted, &[]);
+    let no = "--- project.yml\nname: no\n--- end\nx = 1";
+    let told = "name\n  Input should be a valid string [type=string_type, input_value=False, input_type=bool]";
+    check(no, refused(told), accepted(), Some("unquoted-words"));
+    let told_otherwise = "name\n  Field required";
+    check(no, refused(told_otherwise), accepted(), None);
+    let written_out = "--- project.yml\nname: false\n--- end\nx = 1";
+    check(written_out, refused(told), accepted(), None);
+    let in_a_model = "--- project.yml\nname: x\n--- end\nx = no";
+    check(in_a_model, refused(told), accepted(), None);
+}

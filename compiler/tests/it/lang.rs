@@ -3,7 +3,7 @@
 //! - `#> text`: a line of output, in order;
 //! - `#! Kind: text` on the line of an error, whose message, or that of a cause, contains the text; `#! Kind@7: text` says the
 //!   column, too;
-//! - `#! Kind: one … other`: it contains both, in this order;
+//! - `#! Kind: one … other`: it contains both, in this order, the other perhaps in a cause;
 //! - `#!? Kind: text`: an error anywhere;
 //! - `#!+ Kind: text`: an error on this line, too, which the reference does not come to: it is not the first one;
 //! - `#~ Kind: text`: a warning anywhere;
@@ -116,14 +116,24 @@ fn expected(text: &str) -> Expected {
     expected
 }
 
+/// Whether the message of a diagnostic and those of its causes, one after the other, contain the parts in their order.
 fn says(diagnostic: &Diagnostic, text: &str) -> bool {
-    let mut rest = Some(diagnostic.message.as_str());
+    let mut messages = String::new();
+    write_messages(diagnostic, &mut messages);
+    let mut rest = Some(messages.as_str());
     for part in text.split(" … ") {
         rest = rest
             .and_then(|rest| rest.split_once(part))
             .map(|(_, after)| after);
     }
-    rest.is_some() || diagnostic.causes.iter().any(|cause| says(cause, text))
+    rest.is_some()
+}
+
+fn write_messages(diagnostic: &Diagnostic, out: &mut String) {
+    let _ = writeln!(out, "{}", diagnostic.message);
+    for cause in &diagnostic.causes {
+        write_messages(cause, out);
+    }
 }
 
 /// All files of a case but `main.cf` and `project.yml`: where they belong, their text.

@@ -357,7 +357,7 @@ fn small() -> Limits {
     }
 }
 
-/// Input: values that double (security.md § 3 no. 25). Answer: an error at a limit.
+/// Input: values that double (docs/reference/security.md § 3.25). Answer: an error at a limit.
 #[test]
 fn texts_do_not_grow_without_end() {
     let growing = |first: &str, next: &dyn Fn(usize) -> String| {
@@ -448,7 +448,7 @@ fn lists_do_not_grow_without_end() {
     refused_with(&products, "steps", small());
 }
 
-/// Input: models that construct without end (security.md § 3 no. 25). Answer: an error at a limit.
+/// Input: models that construct without end (docs/reference/security.md § 3.25). Answer: an error at a limit.
 #[test]
 fn what_never_ends_is_stopped() {
     let refinement = "entity A:\n int n\nend\nindex A(n)\nimplementation i for A:\n A(n=n + 1)\nend\nimplement A using i\nA(n=1)\n";
@@ -462,7 +462,7 @@ fn what_never_ends_is_stopped() {
     refused("x = y\ny = z\nz = x\n", "not all statements executed");
 }
 
-/// Input: regular expressions that backtrack without end (security.md § 3 no. 25). Answer: they end at a limit, with an error.
+/// Input: regular expressions that backtrack without end (docs/reference/security.md § 3.25). Answer: they end at a limit, with an error.
 #[test]
 fn hostile_patterns_end() {
     let hostile = format!(
@@ -585,7 +585,7 @@ end
     );
 }
 
-/// Input: templates that double their text or call themselves (security.md § 3 no. 24). Answer: an error at a limit.
+/// Input: templates that double their text or call themselves (docs/reference/security.md § 3.24). Answer: an error at a limit.
 #[test]
 fn templates_do_not_grow_without_end() {
     let grown = [

@@ -302,6 +302,13 @@ class DuplicateException(TypingException):
         super().__init__(stmt, msg)
         self.other = other
 
+    def format(self) -> str:
+        """The text, and both places."""
+        get_location = getattr(self.other, "get_location", None)
+        if get_location is None or self.location is None:
+            return super().format()
+        return f"{self.get_message()} (original at ({self.location})) (duplicate at ({get_location()}))"
+
 
 class IndexException(RuntimeException):
     """A lookup or a constructor that does not fit an index."""

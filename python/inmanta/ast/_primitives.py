@@ -10,6 +10,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any as Dynamic, NoReturn
 
+    from inmanta.ast import Location
+
 
 @_without(
     "as_python_type_string copy_location corresponds_to has_custom_to_python location set_location to_python"
@@ -62,7 +64,7 @@ class Type:
     def normalize(self) -> None:
         pass
 
-    def get_location(self) -> None:
+    def get_location(self) -> Location | None:
         return None
 
     def supports_references(self) -> bool:

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from inmanta import _without
-from inmanta.ast import Namespace, RuntimeException
+from inmanta.ast import Namespace, Range, RuntimeException
 from inmanta.ast.attribute import Attribute, RelationAttribute
 from inmanta.ast.type import Type
 from inmanta.execute.util import AnyType
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from inmanta.ast import Location
     from inmanta.execute.runtime import Instance
     from steward_host.messages import EntityInfo
 
 
 @_without(
-    "add_attribute add_default_value add_implement add_implementation add_index add_instance add_to_index comment "
+    "add_attribute add_default_value add_implement add_implementation add_index add_instance add_to_index "
     "final from_python get_all_attributes get_all_child_entities get_all_parent_entities_sorted get_default "
     "get_default_values get_double_defined_exception get_implements get_instance get_paired_dataclass "
     "get_sub_constructor lookup_index pair_dataclass pair_dataclass_stage1 set_attributes"
@@ -27,6 +28,9 @@ class Entity(Type):
         self.full_name: str = info["name"]
         self._parents: list[str] = list(info["parents"])
         self._indices: list[list[str]] = list(info.get("indices") or ())
+        # Its documentation.
+        self.comment: str | None = info.get("comment")
+        self._place = info.get("place")
         self._attributes: dict[str, Attribute] = {}
         for attribute in info["attributes"]:
             kind = RelationAttribute if attribute["relation"] else Attribute
@@ -45,6 +49,17 @@ class Entity(Type):
     @property
     def namespace(self) -> Namespace:
         return Namespace.of(self.full_name.rsplit("::", 1)[0])
+
+    def get_location(self) -> Location | None:
+        """The place of its name in its definition."""
+        from inmanta.execute import runtime
+
+        if self._place is None:
+            return None
+        file, *numbers = self._place
+        return Range(runtime.world.path(file), *numbers)
+
+    location = property(get_location)
 
     def get_full_name(self) -> str:
         return self.full_name

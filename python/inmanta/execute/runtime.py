@@ -56,8 +56,11 @@ class World:
     def validate(self, typedef: str, value: object) -> tuple[str, Any]:
         raise RuntimeError("no model: types exist only while Steward compiles one")
 
-    def place(self, instance_id: int) -> tuple[str | None, int]:
+    def places(self, instance_id: int) -> list[tuple[str, int]]:
         raise RuntimeError("no model: instances exist only while Steward compiles one")
+
+    def path(self, file: str) -> str:
+        return file
 
 
 world = World()
@@ -203,7 +206,7 @@ class ResultVariable:
 
 @_without(
     "add_implementation block dataflow_graph direct_lookup emit final for_namespace get_dataflow_node "
-    "get_locations get_root_resolver implementations instance_node locations lookup namespace resolver "
+    "get_root_resolver implementations instance_node locations lookup namespace resolver "
     "set_attribute set_location sid unwrap_reference verify_done"
 )
 class Instance:
@@ -256,12 +259,15 @@ class Instance:
 
     @property
     def location(self) -> Location | None:
-        """The constructor that made it."""
-        file, line = world.place(self.id)
-        return None if file is None else Location(file, line)
+        """The constructor that gave it, the last one of several."""
+        return next(reversed(self.get_locations()), None)
 
     def get_location(self) -> Location | None:
         return self.location
+
+    def get_locations(self) -> list[Location]:
+        """The constructors that gave it: several, if it has an index."""
+        return [Location(file, line) for file, line in world.places(self.id)]
 
     def __str__(self) -> str:
         # Where the reference has an address, twelve hexadecimal digits.

@@ -243,7 +243,7 @@ mod tests {
         })
     }
 
-    /// Input: a body of 1 byte a second (security.md § 3 no. 3). Answer: 408 as soon as it is below the least rate; one that is slow but steady goes through.
+    /// Input: a body of 1 byte a second (docs/reference/security.md § 3.3). Answer: 408 as soon as it is below the least rate; one that is slow but steady goes through.
     #[tokio::test]
     async fn a_body_that_comes_too_slowly_is_cut_off() {
         let headers = HeaderMap::new();
@@ -257,7 +257,7 @@ mod tests {
         assert_eq!(steady.unwrap().len(), 10_000);
     }
 
-    /// Input: bodies that together are more than the server holds (issue 16.3). Answer: 503 with `Retry-After`, until others are done.
+    /// Input: bodies that together are more than the server holds (docs/reference/security.md § 4.3). Answer: 503 with `Retry-After`, until others are done.
     #[tokio::test]
     async fn bodies_have_a_quota_together() {
         static QUOTA: Quota = Quota::new(1000);

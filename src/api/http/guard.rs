@@ -208,7 +208,7 @@ mod tests {
         }
     }
 
-    /// Input: requests of pages of another origin, or for another name that leads here (security.md § 3 no. 12). Answer: 403.
+    /// Input: requests of pages of another origin, or for another name that leads here (docs/reference/security.md § 3.12). Answer: 403.
     #[test]
     fn pages_of_other_origins_are_refused_without_a_token() {
         assert!(check_local(&headers(&[("host", "localhost:1")])).is_ok());

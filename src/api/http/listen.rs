@@ -285,7 +285,7 @@ mod tests {
     use std::io::Write;
     use std::net::{TcpListener, TcpStream};
 
-    /// Input: a process that sends a request to a server without a token and ends at once, so that nobody finds out whether it is sandboxed (issue 16.low). Answer: the connection is closed.
+    /// Input: a process that sends a request to a server without a token and ends at once, so that nobody finds out whether it is sandboxed (docs/reference/security.md § 4.18). Answer: the connection is closed.
     #[test]
     fn a_client_that_has_hung_up_is_seen() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();

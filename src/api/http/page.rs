@@ -218,7 +218,7 @@ mod tests {
         }
     }
 
-    /// Input: a list whose rows have 3 MB each (issue 16.low). Answer: pages of some MB, with less rows than asked for; the links lead to all of them, forwards and back.
+    /// Input: a list whose rows have 3 MB each (docs/reference/security.md § 4.20). Answer: pages of some MB, with less rows than asked for; the links lead to all of them, forwards and back.
     #[test]
     fn a_page_of_large_rows_has_less_of_them() {
         let big = "x".repeat(3 << 20);

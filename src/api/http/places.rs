@@ -247,7 +247,7 @@ mod tests {
         for_loopback: 1,
     };
 
-    /// Input: more connections from one address than it may have (issue 16.3). Answer: its own oldest idle one goes, or the new one is refused.
+    /// Input: more connections from one address than it may have (docs/reference/security.md § 4.3). Answer: its own oldest idle one goes, or the new one is refused.
     #[test]
     fn an_address_has_so_many_places_and_displaces_its_own() {
         let places = Places::new(LIMITS);
@@ -267,7 +267,7 @@ mod tests {
         assert_eq!(places.locked().n_held, 0);
     }
 
-    /// Input: all places taken by many idle connections, from one address or from many (issue 16.3). Answer: the address that has most loses one; who does work loses nothing.
+    /// Input: all places taken by many idle connections, from one address or from many (docs/reference/security.md § 4.3). Answer: the address that has most loses one; who does work loses nothing.
     #[test]
     fn when_all_are_taken_the_address_with_most_gives_way() {
         let places = Places::new(LIMITS);

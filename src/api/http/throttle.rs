@@ -107,7 +107,7 @@ mod tests {
         IpAddr::V4(n.into())
     }
 
-    /// Input: wrong tokens from one address, or from 100 000 (security.md § 3 no. 36). Answer: each such address waits or is refused for some seconds; others, and it afterwards, are heard at once.
+    /// Input: wrong tokens from one address, or from 100 000 (docs/reference/security.md § 3.36). Answer: each such address waits or is refused for some seconds; others, and it afterwards, are heard at once.
     #[test]
     fn only_addresses_with_wrong_tokens_wait_and_not_for_ever() {
         let throttle = Throttle::default();

@@ -249,7 +249,7 @@ mod tests {
         assert_eq!(decode(r#"{"content": "\/\/\/\/"}"#).unwrap(), [255; 3]);
     }
 
-    /// Input: bodies of uploads that are no JSON, cut off, nested 100 000 deep, not base64 (security.md § 3 no. 4). Answer: 400 that says what is wrong.
+    /// Input: bodies of uploads that are no JSON, cut off, nested 100 000 deep, not base64 (docs/reference/security.md § 3.4). Answer: 400 that says what is wrong.
     #[test]
     fn what_is_no_upload_is_refused() {
         let deep = format!("{{\"x\": {}", "[".repeat(100_000));

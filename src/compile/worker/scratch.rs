@@ -221,7 +221,7 @@ mod tests {
         assert!(reason.contains("more than 1 MiB"), "{reason}");
     }
 
-    /// Input: files that are removed while they are open, folders nested without end (issue 16.5). Answer: they count.
+    /// Input: files that are removed while they are open, folders nested without end (docs/reference/security.md § 4.5). Answer: they count.
     #[test]
     fn what_has_no_name_or_too_long_a_one_counts() {
         let dir = tempfile::tempdir().unwrap();

@@ -232,7 +232,7 @@ fn check_48_a_value_that_becomes_known_frees_dependents_without_running_them() {
     assert_eq!(world.status("a.y"), "deployed");
 }
 
-/// Input: a result that comes after a newer version was released (security.md § 3 no. 35). Answer: it counts for what was run; the newer one is run after it.
+/// Input: a result that comes after a newer version was released (docs/reference/security.md § 3.35). Answer: it counts for what was run; the newer one is run after it.
 #[test]
 fn check_55_and_81_a_new_intent_during_a_run_is_run_after_it_and_dependents_once() {
     let mut world = World::new();

@@ -27,7 +27,7 @@ fn json_of(outcome: &HandlerOutcome) -> usize {
         + serde_json::to_string(&outcome.changes).unwrap().len()
 }
 
-/// Input: 200 000 log lines of one run (issue 16.8). Answer: 1000 are kept, errors among them, with a mark.
+/// Input: 200 000 log lines of one run (docs/reference/security.md § 4.8). Answer: 1000 are kept, errors among them, with a mark.
 #[test]
 fn of_too_many_lines_the_first_and_the_errors_are_kept_and_a_mark_says_how_many_were_cut() {
     let mut logs: Vec<LogLine> = (0..200_000)
@@ -56,7 +56,7 @@ fn of_too_many_lines_the_first_and_the_errors_are_kept_and_a_mark_says_how_many_
     );
 }
 
-/// Input: a log line of 50 MB, an argument of 50 MB (issue 16.8). Answer: 16 KiB of the line are kept, with a mark.
+/// Input: a log line of 50 MB, an argument of 50 MB (docs/reference/security.md § 4.8). Answer: 16 KiB of the line are kept, with a mark.
 #[test]
 fn a_long_line_is_cut_with_its_arguments_and_small_arguments_stay_whole() {
     let mut long = line("ERROR", "ä".repeat(25 << 20));
@@ -127,7 +127,7 @@ fn a_run_of_the_largest_lines_stays_below_its_limit() {
     );
 }
 
-/// Input: values of a handler nested 1000 deep (issue 16.8). Answer: they are kept as a text, so the history stays readable.
+/// Input: values of a handler nested 1000 deep (docs/reference/security.md § 4.8). Answer: they are kept as a text, so the history stays readable.
 #[test]
 fn values_that_are_too_deep_to_be_read_back_become_texts() {
     let deep = (0..1000).fold(Value::Null, |inner, _| json!([inner]));
@@ -144,7 +144,7 @@ fn values_that_are_too_deep_to_be_read_back_become_texts() {
     assert!(serde_json::from_str::<Value>(&changes).is_ok());
 }
 
-/// Input: too many and too long facts and discovered resources (issue 16.8). Answer: these are left out, a warning says so.
+/// Input: too many and too long facts and discovered resources (docs/reference/security.md § 4.8). Answer: these are left out, a warning says so.
 #[test]
 fn facts_and_found_resources_that_are_too_much_are_left_out_and_said() {
     let fact = |n: usize, size: usize| Fact {
@@ -183,7 +183,7 @@ fn facts_and_found_resources_that_are_too_much_are_left_out_and_said() {
     );
 }
 
-/// Input: a resource that fails with much to say every few seconds (issue 16.8). Answer: after 8 MiB of a day its runs keep their result, their first lines and a mark.
+/// Input: a resource that fails with much to say every few seconds (docs/reference/security.md § 4.8). Answer: after 8 MiB of a day its runs keep their result, their first lines and a mark.
 #[test]
 fn a_resource_that_has_used_up_its_day_keeps_first_lines_and_a_mark_until_the_next() {
     let mut daily = Daily::default();

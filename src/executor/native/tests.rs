@@ -55,7 +55,7 @@ fn task(name: &str) -> Task {
     }
 }
 
-/// Input: a native handler that hangs in the operating system (issue 16.8). Answer: its resource is unavailable at `deploy_timeout`, the agent goes on, and the resource is run again when the old run has ended.
+/// Input: a native handler that hangs in the operating system (docs/reference/security.md § 4.8). Answer: its resource is unavailable at `deploy_timeout`, the agent goes on, and the resource is run again when the old run has ended.
 #[test]
 fn a_native_handler_that_hangs_is_left_behind_and_its_resource_waits_for_it() {
     let mut native = Native::default();

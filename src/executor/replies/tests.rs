@@ -49,7 +49,7 @@ async fn why(received: &mut mpsc::UnboundedReceiver<Message>) -> String {
     }
 }
 
-/// Input: a frame of 4 GiB from an executor (issue 16.8). Answer: it is given up before a byte of it is read.
+/// Input: a frame of 4 GiB from an executor (docs/reference/security.md § 4.8). Answer: it is given up before a byte of it is read.
 #[tokio::test]
 async fn a_frame_that_is_too_large_ends_the_executor() {
     let (mut theirs, ours) = tokio::io::duplex(64);
@@ -64,7 +64,7 @@ async fn a_frame_that_is_too_large_ends_the_executor() {
     reader.await.unwrap();
 }
 
-/// Input: an executor that says nothing, or stops in the middle of a frame (issue 16.8). Answer: it is given up.
+/// Input: an executor that says nothing, or stops in the middle of a frame (docs/reference/security.md § 4.8). Answer: it is given up.
 #[tokio::test]
 async fn silence_ends_the_executor_also_within_a_frame_and_a_beat_does_not() {
     let mut beat = Vec::new();
@@ -88,7 +88,7 @@ async fn silence_ends_the_executor_also_within_a_frame_and_a_beat_does_not() {
     }
 }
 
-/// Input: answers that come faster than they are written (issue 16.8). Answer: the pipe is not read until there is room.
+/// Input: answers that come faster than they are written (docs/reference/security.md § 4.8). Answer: the pipe is not read until there is room.
 #[tokio::test]
 async fn answers_wait_in_the_pipe_until_there_is_room_and_are_cut_when_they_are_read() {
     let (mut theirs, ours) = tokio::io::duplex(64);

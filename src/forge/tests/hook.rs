@@ -92,7 +92,7 @@ fn only_branches_have_a_branch_name() {
     assert_eq!(branch("github/push_tag"), None);
 }
 
-/// Input: headers of another forge (security.md § 3 no. 11). Answer: they are not read.
+/// Input: headers of another forge (docs/reference/security.md § 3.11). Answer: they are not read.
 #[test]
 fn the_headers_of_another_forge_are_not_read() {
     let github = Delivery::of("github/push_branch");
@@ -208,7 +208,7 @@ fn payload(reference: &str, before: &str, after: &str) -> Delivery {
     ))
 }
 
-/// Input: `after` that is no commit id (security.md § 3 no. 6). Answer: an error.
+/// Input: `after` that is no commit id (docs/reference/security.md § 3.6). Answer: an error.
 #[test]
 fn commit_ids_have_forty_or_sixty_four_digits() {
     let id = |n: usize, digit: &str| format!("\"{}\"", digit.repeat(n));
@@ -247,7 +247,7 @@ fn commit_ids_have_forty_or_sixty_four_digits() {
     }
 }
 
-/// Input: refs with `..`, spaces, escapes, without `refs/` (security.md § 3 no. 7). Answer: an error.
+/// Input: refs with `..`, spaces, escapes, without `refs/` (docs/reference/security.md § 3.7). Answer: an error.
 #[test]
 fn refs_are_full_and_harmless() {
     let zero = format!("\"{}\"", "0".repeat(40));
@@ -292,7 +292,7 @@ fn refs_are_full_and_harmless() {
     assert!(check("null").is_err());
 }
 
-/// Input: bodies `null`, `[]`, `{}`, cut off, not UTF-8 (security.md § 3 no. 4). Answer: an error.
+/// Input: bodies `null`, `[]`, `{}`, cut off, not UTF-8 (docs/reference/security.md § 3.4). Answer: an error.
 #[test]
 fn payloads_that_are_none_are_errors() {
     let deep = "[".repeat(100_000);
@@ -343,7 +343,7 @@ fn what_is_null_in_honest_payloads_is_not_missed() {
     assert!(Delivery::push(body).parse(Forge::GitHub).is_ok());
 }
 
-/// Input: a payload with the URL of another repository, with a password in it (security.md § 3 no. 8). Answer: it is not used: the configuration says what is fetched, and no text shows it.
+/// Input: a payload with the URL of another repository, with a password in it (docs/reference/security.md § 3.8). Answer: it is not used: the configuration says what is fetched, and no text shows it.
 #[test]
 fn addresses_in_a_payload_never_show_in_debug_text() {
     let body = r#"{"ref":"refs/heads/a","before":"0000000000000000000000000000000000000000",

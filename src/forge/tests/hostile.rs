@@ -31,7 +31,7 @@ fn check_harmless(delivery: &Delivery, forge: Forge) {
     let _ = delivery.verify(forge);
 }
 
-/// Input: payloads with bytes changed, cut, doubled at random (security.md § 3 no. 4). Answer: an error or a harmless push, no panic.
+/// Input: payloads with bytes changed, cut, doubled at random (docs/reference/security.md § 3.4). Answer: an error or a harmless push, no panic.
 #[test]
 fn bytes_changed_at_random_never_panic() {
     let mut numbers = Numbers(0x5eed_1234_5678_9abc);
@@ -62,7 +62,7 @@ fn bytes_changed_at_random_never_panic() {
     }
 }
 
-/// Input: each field of a payload as something else: null, numbers, escapes, 100 KB of text (security.md § 3 no. 5). Answer: an error or a harmless push, no panic.
+/// Input: each field of a payload as something else: null, numbers, escapes, 100 KB of text (docs/reference/security.md § 3.5). Answer: an error or a harmless push, no panic.
 #[test]
 fn any_value_in_place_of_any_other_never_panics() {
     let hostile = serde_json::json!([

@@ -32,7 +32,7 @@ fn the_published_vector_of_github_verifies() {
     );
 }
 
-/// Input: signatures that are missing, twice, cut, of another secret or body (security.md § 3 no. 1). Answer: refused.
+/// Input: signatures that are missing, twice, cut, of another secret or body (docs/reference/security.md § 3.1). Answer: refused.
 #[test]
 fn what_is_not_signed_rightly_is_refused() {
     use SignatureError::{BadSignature, Malformed, Unsigned};
@@ -122,7 +122,7 @@ fn a_hook_without_a_secret_is_refused() {
     assert_eq!(result, Err(SignatureError::NoSecret));
 }
 
-/// Input: two signatures of which one is wrong (security.md § 3 no. 1). Answer: refused.
+/// Input: two signatures of which one is wrong (docs/reference/security.md § 3.1). Answer: refused.
 #[test]
 fn signatures_of_gitea_must_all_agree() {
     use SignatureError::{BadSignature, Malformed, Unsigned};

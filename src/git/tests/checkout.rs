@@ -132,7 +132,7 @@ fn a_checkout_of_another_boot_is_not_trusted() {
     assert!(world.path("checkouts/keep").exists());
 }
 
-/// Input: filters, `ident` and encodings in `.gitattributes`, hooks (security.md § 3 no. 27). Answer: they do nothing.
+/// Input: filters, `ident` and encodings in `.gitattributes`, hooks (docs/reference/security.md § 3.27). Answer: they do nothing.
 #[test]
 fn attributes_and_hooks_of_the_repository_do_nothing() {
     let world = World::empty();
@@ -159,7 +159,7 @@ fn attributes_and_hooks_of_the_repository_do_nothing() {
     );
 }
 
-/// Input: entries `..`, `.git` in all spellings, absolute, with zero-width characters (security.md § 3 no. 21). Answer: the checkout is refused, the entry is named.
+/// Input: entries `..`, `.git` in all spellings, absolute, with zero-width characters (docs/reference/security.md § 3.21). Answer: the checkout is refused, the entry is named.
 #[test]
 fn unsafe_names_are_refused_and_named() {
     for name in [
@@ -202,7 +202,7 @@ fn unsafe_names_are_refused_and_named() {
     }
 }
 
-/// Input: names with spaces, line feeds, leading hyphens (security.md § 3 no. 21). Answer: they are files like others.
+/// Input: names with spaces, line feeds, leading hyphens (docs/reference/security.md § 3.21). Answer: they are files like others.
 #[test]
 fn odd_but_safe_names_are_kept() {
     let crafted = Crafted::new();
@@ -233,7 +233,7 @@ fn odd_but_safe_names_are_kept() {
     );
 }
 
-/// Input: one name twice in a tree (security.md § 3 no. 21). Answer: the checkout is refused.
+/// Input: one name twice in a tree (docs/reference/security.md § 3.21). Answer: the checkout is refused.
 #[test]
 fn one_name_twice_is_refused() {
     let crafted = Crafted::new();
@@ -293,7 +293,7 @@ fn paths_that_take_too_much_memory_are_refused() {
     assert!(error.to_string().contains("for all paths"), "{error}");
 }
 
-/// Input: submodules, whatever `.gitmodules` says (security.md § 3 no. 26). Answer: they are empty folders; nothing is fetched.
+/// Input: submodules, whatever `.gitmodules` says (docs/reference/security.md § 3.26). Answer: they are empty folders; nothing is fetched.
 #[test]
 fn submodules_are_empty_folders_and_named() {
     let world = World::new();
@@ -318,7 +318,7 @@ fn submodules_are_empty_folders_and_named() {
     );
 }
 
-/// Input: a pointer of LFS in place of a model (security.md § 3 no. 27). Answer: an error that says so.
+/// Input: a pointer of LFS in place of a model (docs/reference/security.md § 3.27). Answer: an error that says so.
 #[test]
 fn an_lfs_pointer_in_place_of_a_model_is_an_error() {
     const POINTER: &str =
@@ -336,7 +336,7 @@ fn an_lfs_pointer_in_place_of_a_model_is_an_error() {
     );
 }
 
-/// Input: too many files, too deep folders, too large files (security.md § 3 no. 22). Answer: the checkout is refused, the place and the limit are named.
+/// Input: too many files, too deep folders, too large files (docs/reference/security.md § 3.22). Answer: the checkout is refused, the place and the limit are named.
 #[test]
 fn limits_stop_a_checkout_and_name_the_place() {
     let crafted = Crafted::new();

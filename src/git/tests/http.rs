@@ -173,7 +173,7 @@ fn credentials_are_sent_and_needed() {
     );
 }
 
-/// Input: a git token with line breaks in it (security.md § 3 no. 18). Answer: it is encoded; no header is added.
+/// Input: a git token with line breaks in it (docs/reference/security.md § 3.18). Answer: it is encoded; no header is added.
 #[test]
 fn a_token_cannot_add_headers() {
     let world = World::new();
@@ -203,7 +203,7 @@ fn a_token_cannot_add_headers() {
     );
 }
 
-/// Input: a repository that redirects to another host, port or scheme, with credentials set (security.md § 3 no. 17). Answer: not followed; nothing is sent there.
+/// Input: a repository that redirects to another host, port or scheme, with credentials set (docs/reference/security.md § 3.17). Answer: not followed; nothing is sent there.
 #[test]
 fn a_redirect_to_another_host_is_refused_and_gets_nothing() {
     let world = World::new();
@@ -350,7 +350,7 @@ fn a_proxy_is_used_only_when_it_is_configured() {
     assert_eq!((proxy.requests().len(), server.requests().len()), (1, 0));
 }
 
-/// Input: a repository at a loopback address, or at a name that resolves to one when it is connected to (security.md § 3 no. 16). Answer: refused without a connection, when only public hosts may be reached.
+/// Input: a repository at a loopback address, or at a name that resolves to one when it is connected to (docs/reference/security.md § 3.16). Answer: refused without a connection, when only public hosts may be reached.
 #[test]
 fn private_hosts_are_not_connected_to_when_only_public_ones_may_be() {
     let world = World::new();

@@ -15,7 +15,7 @@ fn impatient() -> FetchOptions {
     }
 }
 
-/// Input: a git server that says nothing (security.md § 3 no. 31). Answer: it is given up after the limit of silence.
+/// Input: a git server that says nothing (docs/reference/security.md § 3.31). Answer: it is given up after the limit of silence.
 #[test]
 fn a_silent_server_is_given_up() {
     let world = World::new();
@@ -38,7 +38,7 @@ fn a_silent_server_is_given_up() {
     }
 }
 
-/// Input: a git server that sends a byte now and then (security.md § 3 no. 31). Answer: it is given up at the deadline of the fetch.
+/// Input: a git server that sends a byte now and then (docs/reference/security.md § 3.31). Answer: it is given up at the deadline of the fetch.
 #[test]
 fn a_server_that_sends_drop_by_drop_is_given_up_at_the_deadline() {
     let world = World::new();
@@ -62,7 +62,7 @@ fn a_server_that_sends_drop_by_drop_is_given_up_at_the_deadline() {
     assert!(start.elapsed() < Duration::from_secs(8));
 }
 
-/// Input: a list of refs without end (security.md § 3 no. 31). Answer: it is stopped at the size limit, which is named.
+/// Input: a list of refs without end (docs/reference/security.md § 3.31). Answer: it is stopped at the size limit, which is named.
 #[test]
 fn a_server_that_sends_for_ever_is_stopped_at_the_size_limit() {
     let world = World::new();
@@ -89,7 +89,7 @@ fn a_server_that_sends_for_ever_is_stopped_at_the_size_limit() {
     assert!(matches!(error, Error::TooLarge { .. }), "{error}");
 }
 
-/// Input: answers that are no git repository (security.md § 3 no. 31). Answer: an error that says what it is, without escapes.
+/// Input: answers that are no git repository (docs/reference/security.md § 3.31). Answer: an error that says what it is, without escapes.
 #[test]
 fn answers_that_are_no_repository_are_explained() {
     let world = World::new();
@@ -135,7 +135,7 @@ fn answers_that_are_no_repository_are_explained() {
     );
 }
 
-/// Input: a truncated and a damaged pack (security.md § 3 no. 31). Answer: refused; nothing of it stays.
+/// Input: a truncated and a damaged pack (docs/reference/security.md § 3.31). Answer: refused; nothing of it stays.
 #[test]
 fn a_pack_that_is_cut_or_damaged_is_refused_and_leaves_nothing() {
     let world = World::new();
@@ -213,7 +213,7 @@ fn endless_object(world: &World) -> Server {
     })
 }
 
-/// Input: a pack of one endless object (security.md § 3 no. 31, issue 16.low). Answer: it is stopped at the limit of an object, of a fetch, or of time, which is named; nothing of it stays on the disk.
+/// Input: a pack of one endless object (docs/reference/security.md § 3.31, § 4.16). Answer: it is stopped at the limit of an object, of a fetch, or of time, which is named; nothing of it stays on the disk.
 #[test]
 fn a_pack_of_one_endless_object_is_stopped_at_each_limit_and_leaves_nothing() {
     let world = World::new();

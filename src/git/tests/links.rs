@@ -6,7 +6,7 @@ use super::super::names::{Node, check_link};
 use super::checkout::Crafted;
 use super::*;
 
-/// Input: links to `/etc/passwd`, to other repositories, over other links (security.md § 3 no. 20). Answer: the checkout is refused, the link is named.
+/// Input: links to `/etc/passwd`, to other repositories, over other links (docs/reference/security.md § 3.20). Answer: the checkout is refused, the link is named.
 #[test]
 fn symlinks_that_leave_the_tree_are_refused() {
     for target in [
@@ -61,7 +61,7 @@ fn symlinks_are_followed_as_the_kernel_does() {
     assert!(check(&[("l", "a\nb")]).is_err());
 }
 
-/// Input: links to themselves and links that grow (security.md § 3 no. 20). Answer: they are followed to a limit, then refused.
+/// Input: links to themselves and links that grow (docs/reference/security.md § 3.20). Answer: they are followed to a limit, then refused.
 #[test]
 fn an_endless_or_growing_link_ends() {
     let links: Vec<(String, String)> = (0..60)

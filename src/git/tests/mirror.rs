@@ -87,7 +87,7 @@ fn what_a_commit_is_can_be_read() {
     assert!(info.time > 1_600_000_000);
 }
 
-/// Input: a branch that is not there, or no longer (security.md § 3 no. 29). Answer: an error that names it.
+/// Input: a branch that is not there, or no longer (docs/reference/security.md § 3.29). Answer: an error that names it.
 #[test]
 fn a_missing_branch_is_named_and_forgotten() {
     let world = World::new();
@@ -151,7 +151,7 @@ fn a_tag_of_the_same_name_is_not_taken_for_the_branch() {
     assert_eq!(world.fetch(Some("main")).unwrap(), branch);
 }
 
-/// Input: an empty repository (security.md § 3 no. 29). Answer: an error that says so.
+/// Input: an empty repository (docs/reference/security.md § 3.29). Answer: an error that says so.
 #[test]
 fn an_empty_repository_is_told_apart() {
     let world = World::empty();
@@ -198,7 +198,7 @@ fn a_repository_inside_of_another_is_not_found_by_its_subfolder() {
     assert!(fetch(&mirror, None).is_err());
 }
 
-/// Input: repositories of sha256 and reftable (security.md § 3 no. 29). Answer: an error that names the format.
+/// Input: repositories of sha256 and reftable (docs/reference/security.md § 3.29). Answer: an error that names the format.
 #[test]
 fn formats_that_are_not_supported_are_named() {
     for (option, feature) in [
@@ -348,7 +348,7 @@ fn ids_are_forty_hexadecimal_digits() {
     );
 }
 
-/// Input: a shallow repository (security.md § 3 no. 29). Answer: it is fetched.
+/// Input: a shallow repository (docs/reference/security.md § 3.29). Answer: it is fetched.
 #[test]
 fn a_shallow_source_can_be_fetched_again_and_again() {
     let world = World::new();
@@ -385,7 +385,7 @@ fn a_shallow_source_can_be_fetched_again_and_again() {
     ));
 }
 
-/// Input: `refs/replace`, grafts (security.md § 3 no. 28). Answer: they are not fetched.
+/// Input: `refs/replace`, grafts (docs/reference/security.md § 3.28). Answer: they are not fetched.
 #[test]
 fn replaced_and_grafted_commits_of_the_source_do_not_come() {
     let world = World::new();

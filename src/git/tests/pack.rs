@@ -100,7 +100,7 @@ fn packs_in(world: &World) -> usize {
     super::super::upkeep::packs(&mirror).len()
 }
 
-/// Input: a delta bomb (security.md § 3 no. 31). Answer: refused; nothing of it stays.
+/// Input: a delta bomb (docs/reference/security.md § 3.31). Answer: refused; nothing of it stays.
 #[test]
 fn a_delta_bomb_is_refused() {
     let (result, world) = fetch_pack(&bomb(600));
@@ -108,7 +108,7 @@ fn a_delta_bomb_is_refused() {
     assert_eq!(packs_in(&world), 0);
 }
 
-/// Input: a pack without the wanted commit (security.md § 3 no. 31). Answer: the fetch is incomplete, and says so.
+/// Input: a pack without the wanted commit (docs/reference/security.md § 3.31). Answer: the fetch is incomplete, and says so.
 #[test]
 fn a_sound_pack_without_the_wanted_commit_is_an_error() {
     // The same pack, of a size that is allowed: shows that it is otherwise well made.
@@ -120,7 +120,7 @@ fn a_sound_pack_without_the_wanted_commit_is_an_error() {
     assert_eq!(packs_in(&world), 1);
 }
 
-/// Input: a pack with a wrong checksum (security.md § 3 no. 31). Answer: refused; nothing of it stays.
+/// Input: a pack with a wrong checksum (docs/reference/security.md § 3.31). Answer: refused; nothing of it stays.
 #[test]
 fn a_pack_with_a_wrong_checksum_is_refused() {
     let mut pack = bomb(2);

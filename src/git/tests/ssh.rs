@@ -155,7 +155,7 @@ fn an_unreachable_host_is_explained_by_the_real_ssh() {
     );
 }
 
-/// Input: an unknown and a changed ssh host key, a key that is not accepted (security.md § 3 no. 19). Answer: refused, each with its reason.
+/// Input: an unknown and a changed ssh host key, a key that is not accepted (docs/reference/security.md § 3.19). Answer: refused, each with its reason.
 #[test]
 fn what_ssh_complains_about_is_told_apart() {
     let world = World::new();
@@ -279,7 +279,7 @@ fn formats_that_are_not_supported_are_named_over_ssh() {
     assert!(matches!(error, Error::UnsupportedFormat { .. }), "{error}");
 }
 
-/// Input: a repository on an ssh host that is private by its address or by what its name resolves to (security.md § 3 no. 16). Answer: refused before `ssh` runs, when only public hosts may be reached.
+/// Input: a repository on an ssh host that is private by its address or by what its name resolves to (docs/reference/security.md § 3.16). Answer: refused before `ssh` runs, when only public hosts may be reached.
 #[test]
 fn private_hosts_are_not_asked_over_ssh_when_only_public_ones_may_be() {
     let world = World::new();
@@ -297,7 +297,7 @@ fn private_hosts_are_not_asked_over_ssh_when_only_public_ones_may_be() {
     }
 }
 
-/// Input: a host name whose address changes between the check and its use, over ssh (security.md § 3 no. 16). Answer: `ssh` is given the address that was checked, and looks up the host key by the name.
+/// Input: a host name whose address changes between the check and its use, over ssh (docs/reference/security.md § 3.16). Answer: `ssh` is given the address that was checked, and looks up the host key by the name.
 #[test]
 fn ssh_connects_to_the_address_that_was_checked() {
     let world = World::new();
@@ -315,7 +315,7 @@ fn ssh_connects_to_the_address_that_was_checked() {
     }
 }
 
-/// Input: a FIFO or a device as ssh key or known hosts (issue 16.2). Answer: an error at once; `ssh` does not run.
+/// Input: a FIFO or a device as ssh key or known hosts (docs/reference/security.md § 4.2). Answer: an error at once; `ssh` does not run.
 #[test]
 fn ssh_is_given_plain_files_only() {
     let world = World::new();

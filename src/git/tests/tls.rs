@@ -56,7 +56,7 @@ fn untrusted(dir: &Path) -> Option<(Child, u16)> {
     Some((child, port))
 }
 
-/// Input: a self-signed certificate (security.md § 3 no. 19). Answer: refused.
+/// Input: a self-signed certificate (docs/reference/security.md § 3.19). Answer: refused.
 #[test]
 fn a_certificate_that_nobody_vouches_for_is_refused() {
     let dir = tempfile::tempdir().unwrap();

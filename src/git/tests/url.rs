@@ -69,7 +69,7 @@ fn a_normalised_address_parses_to_itself() {
     }
 }
 
-/// Input: `ext::sh -c …`, `fd::3`, `-oProxyCommand=…`, `ssh://-oProxyCommand=x/y`, `--upload-pack=…`, `git@-x:y` as a repository (security.md § 3 no. 14). Answer: refused; nothing runs.
+/// Input: `ext::sh -c …`, `fd::3`, `-oProxyCommand=…`, `ssh://-oProxyCommand=x/y`, `--upload-pack=…`, `git@-x:y` as a repository (docs/reference/security.md § 3.14). Answer: refused; nothing runs.
 #[test]
 fn helpers_and_options_are_refused() {
     check_refused("ext::sh -c id", UrlError::RemoteHelper);
@@ -94,7 +94,7 @@ fn helpers_and_options_are_refused() {
     check_refused("ftp://example.com/x", UrlError::Scheme);
 }
 
-/// Input: `https://u:p@host/` as a repository (security.md § 3 no. 18). Answer: refused, and not repeated in the error.
+/// Input: `https://u:p@host/` as a repository (docs/reference/security.md § 3.18). Answer: refused, and not repeated in the error.
 #[test]
 fn secrets_in_the_address_are_refused_and_not_repeated() {
     for text in [
@@ -119,7 +119,7 @@ fn secrets_in_the_address_are_refused_and_not_repeated() {
     }
 }
 
-/// Input: `%0a`, `%0d`, ESC in a repository's URL (security.md § 3 no. 18). Answer: refused.
+/// Input: `%0a`, `%0d`, ESC in a repository's URL (docs/reference/security.md § 3.18). Answer: refused.
 #[test]
 fn control_characters_are_refused_also_escaped() {
     for text in [
@@ -138,7 +138,7 @@ fn control_characters_are_refused_also_escaped() {
     }
 }
 
-/// Input: hosts in decimal and hexadecimal, wrong ports, wrong brackets (security.md § 3 no. 14, security.md § 3 no. 16). Answer: refused.
+/// Input: hosts in decimal and hexadecimal, wrong ports, wrong brackets (docs/reference/security.md § 3.14, § 3.16). Answer: refused.
 #[test]
 fn hosts_are_names_or_plain_addresses() {
     for host in [
@@ -209,7 +209,7 @@ fn plain_http_is_only_for_this_machine_by_default() {
     }
 }
 
-/// Input: `file:///etc`, a relative path, a path outside of the allowed folders (security.md § 3 no. 15). Answer: refused, unless the policy names the folder.
+/// Input: `file:///etc`, a relative path, a path outside of the allowed folders (docs/reference/security.md § 3.15). Answer: refused, unless the policy names the folder.
 #[test]
 fn local_paths_need_the_policy() {
     let dir = tempfile::tempdir().unwrap();

@@ -42,7 +42,7 @@ async fn a_good_database_is_well_on_both_kinds() {
     .await;
 }
 
-/// Input: the SQLite file is deleted, or moved away and back, under the running server (issue 16.9). Answer: health is bad and writes are refused at once; the same file put back is taken up again.
+/// Input: the SQLite file is deleted, or moved away and back, under the running server (docs/reference/security.md § 4.9). Answer: health is bad and writes are refused at once; the same file put back is taken up again.
 #[tokio::test]
 async fn a_deleted_file_refuses_writes_and_the_same_one_put_back_is_good_again() {
     let (dir, path, store) = opened().await;
@@ -56,7 +56,7 @@ async fn a_deleted_file_refuses_writes_and_the_same_one_put_back_is_good_again()
     assert_refused(&store, "is not there any more").await;
 }
 
-/// Input: another file in the place of the SQLite file (issue 16.9). Answer: writes are refused, a restart is asked for.
+/// Input: another file in the place of the SQLite file (docs/reference/security.md § 4.9). Answer: writes are refused, a restart is asked for.
 #[tokio::test]
 async fn a_replaced_file_asks_for_a_restart() {
     let (dir, path, store) = opened().await;
@@ -66,7 +66,7 @@ async fn a_replaced_file_asks_for_a_restart() {
     assert_refused(&store, "restart the server to use that file").await;
 }
 
-/// Input: the SQLite file is overwritten or emptied in place (issue 16.9). Answer: writes are refused, a backup is asked for.
+/// Input: the SQLite file is overwritten or emptied in place (docs/reference/security.md § 4.9). Answer: writes are refused, a backup is asked for.
 #[tokio::test]
 async fn an_overwritten_file_is_noticed_though_it_has_the_same_inode() {
     for content in [&b""[..], &[b'x'; 8192], b"SQLite format 3\0"] {
@@ -85,7 +85,7 @@ async fn an_overwritten_file_is_noticed_though_it_has_the_same_inode() {
     assert_refused(&store, "was overwritten").await;
 }
 
-/// Input: the write-ahead log is deleted under the running server (issue 16.9). Answer: the database does not give back what was written, so nothing more is.
+/// Input: the write-ahead log is deleted under the running server (docs/reference/security.md § 4.9). Answer: the database does not give back what was written, so nothing more is.
 #[tokio::test]
 async fn a_deleted_write_ahead_log_is_noticed() {
     let (dir, _, store) = opened().await;
@@ -101,7 +101,7 @@ async fn a_deleted_write_ahead_log_is_noticed() {
     assert!(store.is_usable().is_err() || now(&store).await.is_err());
 }
 
-/// Input: another process holds the SQLite file locked (issue 16.9). Answer: health is bad, and good when it is free again.
+/// Input: another process holds the SQLite file locked (docs/reference/security.md § 4.9). Answer: health is bad, and good when it is free again.
 #[tokio::test]
 async fn a_file_that_somebody_holds_locked_is_not_well_until_it_is_free() {
     let (_dir, path, store) = opened().await;
@@ -119,7 +119,7 @@ async fn a_file_that_somebody_holds_locked_is_not_well_until_it_is_free() {
     now(&store).await.unwrap();
 }
 
-/// Input: a long write of our own while health is asked for (issue 16.9). Answer: that is no fault of the database.
+/// Input: a long write of our own while health is asked for (docs/reference/security.md § 4.9). Answer: that is no fault of the database.
 #[tokio::test]
 async fn a_long_transaction_of_our_own_is_no_bad_health() {
     let (_dir, _, store) = opened().await;
@@ -135,7 +135,7 @@ async fn a_long_transaction_of_our_own_is_no_bad_health() {
     sqlx::query("ROLLBACK").execute(&mut *ours).await.unwrap();
 }
 
-/// Input: the PostgreSQL database is restored from a backup, or another server takes it, under the running server (issue 16.9). Answer: writes are refused, a restart is asked for.
+/// Input: the PostgreSQL database is restored from a backup, or another server takes it, under the running server (docs/reference/security.md § 4.9). Answer: writes are refused, a restart is asked for.
 #[tokio::test]
 async fn rows_that_are_not_ours_any_more_stop_all_writes() {
     check(|store| async move {

@@ -14,7 +14,8 @@ use crate::types::{EntityId, LiteralValue, Type, TypeId, TypedefId, Value};
 impl Machine<'_> {
     /// An error unless the value has the type. Unknown has every type.
     pub fn validate(&mut self, ty: TypeId, value: Value, loc: Loc) -> Result<(), Fail> {
-        if self.accepts(ty, value)? {
+        // A cast in a typedef's condition has no place of its own.
+        if self.accepts(ty, value).map_err(|error| error.at(loc))? {
             return Ok(());
         }
         Err(self.type_error(ty, value, loc))
@@ -440,7 +441,8 @@ impl Machine<'_> {
             bound.pop();
             match value? {
                 Value::Skip => {}
-                value => self.state.heap.flatten_into(value, &mut values),
+                // Here, and only here, a list within the list stays one.
+                value => values.push(value),
             }
         }
         Ok(self.state.heap.new_list(&values))
@@ -473,7 +475,7 @@ impl Machine<'_> {
             return Err(runtime(call.loc, message.as_ref()));
         }
         match call.callee {
-            Callee::Cast(ty) => self.state.cast(ty, positional[0], call.loc),
+            Callee::Cast(ty) => self.state.cast(ty, positional[0], Loc::NONE),
             Callee::Plugin(plugin) => self.call_directly(plugin, positional, named, call.loc),
         }
     }

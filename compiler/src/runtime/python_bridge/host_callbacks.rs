@@ -15,6 +15,7 @@ use crate::protocol::{self, AttributeInfo, AttributeValue, EXT_UNKNOWN, ToHost};
 use crate::python_host::HostCallbacks;
 use crate::runtime::{Machine, ReadError, VarId};
 use crate::span::Loc;
+use crate::syntax::strings;
 use crate::types::{EntityId, Type, TypedefId, Value};
 
 /// What a name stands for at a call.
@@ -144,6 +145,11 @@ impl HostCallbacks for MachineCallbacks<'_, '_> {
                     names.map(|name| program.text(*name).to_owned()).collect()
                 })
                 .collect(),
+            place: program.sources.location(entity.loc).and_then(|at| {
+                let (end_line, end_column) = (at.end_line?, at.end_column?);
+                Some((at.file, at.line, at.column?, end_line, end_column))
+            }),
+            comment: entity.doc.map(|doc| read(program.sources.text(doc))),
         }
     }
 
@@ -200,11 +206,11 @@ impl HostCallbacks for MachineCallbacks<'_, '_> {
     fn place(&mut self, instance: u32) -> ToHost {
         let machine = &self.machine;
         let known = machine.state.of_number(instance);
-        let loc = known.map(|id| machine.state.instance(id).loc);
-        let location = loc.and_then(|loc| machine.program.sources.location(loc));
+        let locs = known.map(|id| machine.state.constructors_of(id));
+        let locs = locs.into_iter().flatten();
+        let places = locs.filter_map(|loc| machine.program.sources.location(loc));
         ToHost::Place {
-            file: location.as_ref().map(|at| at.file.clone()),
-            line: location.map_or(0, |at| at.line),
+            places: places.map(|at| (at.file, at.line)).collect(),
         }
     }
 
@@ -328,4 +334,10 @@ impl MachineCallbacks<'_, '_> {
             },
         }
     }
+}
+
+/// A documentation as it is read: without its quotes, with what its escapes stand for.
+fn read(doc: &str) -> String {
+    let body = doc.get(3..doc.len().saturating_sub(3)).unwrap_or_default();
+    strings::unescape(body).map_or_else(|_| body.to_owned(), |read| read.text)
 }

@@ -75,7 +75,7 @@ impl Machine<'_> {
     fn wrong_reference(&self, ty: TypeId, value: Value) -> Option<(TypeId, RefId)> {
         match (&self.program.types[ty.index()], value) {
             (_, Value::Reference(id)) => {
-                (!self.is_narrower(self.state.heap.reference(id).of, ty)).then_some((ty, id))
+                (!self.fits_attribute(self.state.heap.reference(id).of, ty)).then_some((ty, id))
             }
             (Type::Nullable(inner), value) => self.wrong_reference(*inner, value),
             (Type::ListOf(item), Value::List(list)) => self
@@ -115,6 +115,23 @@ impl Machine<'_> {
             Type::List => "list[Literal]".to_owned(),
             Type::Dict => "dict[string, Literal]".to_owned(),
             _ => self.program.type_text(ty),
+        }
+    }
+
+    /// Whether an attribute takes a reference to values of a type. The elements of an attribute's list may be references.
+    fn fits_attribute(&self, of: TypeId, attribute: TypeId) -> bool {
+        let types = &self.program.types;
+        match (&types[of.index()], &types[attribute.index()]) {
+            (Type::Nullable(of), Type::Nullable(attribute)) => self.fits_attribute(*of, *attribute),
+            (Type::ListOf(_), Type::Nullable(attribute)) => self.fits_attribute(of, *attribute),
+            (Type::ListOf(of), Type::ListOf(element)) => match &types[of.index()] {
+                Type::Union(members) => members.iter().all(|of| match &types[of.index()] {
+                    Type::Reference(of) => self.is_narrower(*of, *element),
+                    _ => self.is_narrower(*of, *element),
+                }),
+                _ => self.is_narrower(*of, *element),
+            },
+            _ => self.is_narrower(of, attribute),
         }
     }
 

@@ -128,16 +128,19 @@ impl ModelState<'_> {
 
     /// `m::E (instantiated at FILE:LINE)`
     pub fn describe_instance(&self, id: InstId) -> String {
-        let instance = self.instance(id);
         let sources = &self.program.sources;
-        let mut places = sources.brief(instance.loc);
-        for loc in self.again.get(&id).into_iter().flatten() {
-            places.push(',');
-            places.push_str(&sources.brief(*loc));
-        }
+        let locs = self.constructors_of(id);
+        let places: Vec<String> = locs.map(|loc| sources.brief(loc)).collect();
         format!(
-            "{} (instantiated at {places})",
-            self.program.entity_name(instance.entity)
+            "{} (instantiated at {})",
+            self.program.entity_name(self.instance(id).entity),
+            places.join(",")
         )
+    }
+
+    /// The constructors that gave an instance: several, if it has an index.
+    pub(in crate::runtime) fn constructors_of(&self, id: InstId) -> impl Iterator<Item = Loc> {
+        let again = self.again.get(&id).into_iter().flatten().copied();
+        std::iter::once(self.instance(id).loc).chain(again)
     }
 }
