@@ -11,6 +11,7 @@ macro_rules! none {
         impl $name {
             pub const NONE: $name = $name(u32::MAX);
 
+            /// Whether there is one.
             pub fn is_some(self) -> bool {
                 self.0 != u32::MAX
             }

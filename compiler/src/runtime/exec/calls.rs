@@ -34,7 +34,9 @@ pub(in crate::runtime) struct Site {
     pub call: Option<CallId>,
     /// The scope of the calling statement, for plugins that look at names there.
     pub scope: ScopeId,
+    /// The plugin that is called.
     pub plugin: PluginId,
+    /// The place of the call.
     pub loc: Loc,
     /// How a call of Python goes.
     pub way: Way,

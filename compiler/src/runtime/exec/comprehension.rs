@@ -19,6 +19,7 @@ use crate::types::Value;
 pub(in crate::runtime) struct ComprehensionRun {
     pub comprehension: ComprehensionId,
     scope: ScopeId,
+    /// The variable that gets the list.
     pub result: VarId,
     /// Who gets the results one by one.
     listener: ListenerId,

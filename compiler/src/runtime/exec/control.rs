@@ -12,9 +12,13 @@ use crate::types::Value;
 
 /// A `for` that may get more elements.
 pub(in crate::runtime) struct ForLoop {
+    /// The statement.
     pub stmt: StmtId,
+    /// The scope that it is in.
     pub scope: ScopeId,
+    /// Its promises.
     pub group: PromiseGroupId,
+    /// What starts the bodies as elements come.
     pub listener: ListenerId,
 }
 

@@ -96,10 +96,12 @@ impl Execution {
         self.checked = Vec::new();
     }
 
+    /// A `for` that was emitted.
     pub(in crate::runtime) fn for_loop(&self, id: LoopId) -> &ForLoop {
         &self.loops[id.index()]
     }
 
+    /// A comprehension that was emitted.
     pub(in crate::runtime) fn comprehension(&self, id: RunId) -> &ComprehensionRun {
         &self.runs[id.index()]
     }
@@ -133,6 +135,7 @@ impl Execution {
         Ok(())
     }
 
+    /// Ends one level of delivery.
     pub(in crate::runtime) fn leave_delivery(&mut self) {
         self.delivery_depth -= 1;
     }

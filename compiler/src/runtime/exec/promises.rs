@@ -62,6 +62,7 @@ pub(in crate::runtime) struct PromiseGroup {
 }
 
 impl PromiseGroup {
+    /// The slots that the promises are on, in static order; `NONE` for those that were not made.
     pub fn slots(&self) -> &[VarId] {
         &self.slots
     }

@@ -114,7 +114,9 @@ pub(in crate::runtime) struct Ahead {
 pub(in crate::runtime) struct Sent {
     /// Its number, which its answer has too.
     pub id: u64,
+    /// The call in the model.
     pub site: Site,
+    /// What it was called with.
     pub arguments: Arguments,
     /// The variable that gets its result. Nothing else sets it, so it says which call a step is.
     result: VarId,

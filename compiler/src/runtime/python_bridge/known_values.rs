@@ -50,6 +50,7 @@ pub(in crate::runtime) struct KnownValues {
 
 /// One call that is written.
 pub(in crate::runtime) struct CallWriter<'w> {
+    /// Where the call is written.
     pub out: &'w mut Marshal,
     plugin: PluginId,
     /// Instances that may still take attributes along.
@@ -193,6 +194,7 @@ impl Machine<'_> {
         }
     }
 
+    /// Writes a list or dict with what is in it.
     fn write_container(&mut self, value: Value, call: &mut CallWriter) {
         match value {
             Value::List(list) => {
@@ -235,6 +237,7 @@ impl Machine<'_> {
         }
     }
 
+    /// Writes an instance as a handle, with the attributes that go along.
     fn write_instance(&mut self, id: InstId, call: &mut CallWriter) {
         if let Some(wire) = self.dataclass_to_wire(id) {
             Machine::write_wire(&wire, call.out);

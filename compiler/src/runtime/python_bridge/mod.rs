@@ -43,6 +43,7 @@ pub struct PythonBridge {
     loc: Loc,
     site: Option<Site>,
     known_values: KnownValues,
+    /// Calls that went ahead of their turn.
     pub(in crate::runtime) ahead: Ahead,
     /// Python has given objects that only it knows.
     pub(in crate::runtime) has_objects: bool,

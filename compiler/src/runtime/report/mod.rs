@@ -24,7 +24,9 @@ use crate::span::Loc;
 pub struct Report {
     /// Where the number of the place goes that the machine is at.
     place: &'static AtomicU32,
+    /// Warnings, in the order in which they came up.
     pub warnings: Vec<Warning>,
+    /// Parameters that the model asked for and that are not known yet.
     pub unknown_parameters: Vec<UnknownParameter>,
     /// Plugins whose deprecation was told.
     pub(in crate::runtime) deprecated_seen: Set<u32>,

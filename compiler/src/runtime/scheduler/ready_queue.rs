@@ -28,6 +28,7 @@ pub(in crate::runtime) struct ReadyQueue {
 }
 
 impl ReadyQueue {
+    /// Adds a step to the end.
     pub fn push(&mut self, step: Step) {
         if self.last.len() == BLOCK {
             let empty = self.spare.pop().unwrap_or_default();
@@ -37,6 +38,7 @@ impl ReadyQueue {
         self.last.push(step);
     }
 
+    /// Takes the next step.
     pub fn pop(&mut self) -> Option<Step> {
         if self.taken == self.first.len() {
             self.refill();
@@ -46,6 +48,7 @@ impl ReadyQueue {
         Some(step)
     }
 
+    /// Gets the next block to take steps from.
     fn refill(&mut self) {
         self.taken = 0;
         self.first.clear();
@@ -55,6 +58,7 @@ impl ReadyQueue {
         }
     }
 
+    /// Steps in the queue.
     pub fn len(&self) -> usize {
         self.first.len() - self.taken + self.between.len() * BLOCK + self.last.len()
     }

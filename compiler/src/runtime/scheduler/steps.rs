@@ -46,10 +46,12 @@ impl Pending {
         Pending(missing | u32::from(round) << Pending::ROUND_SHIFT)
     }
 
+    /// How many dependencies have no value yet.
     pub fn missing(self) -> u32 {
         self.0 & Pending::MOST
     }
 
+    /// The last round of tiles that changed this; 0 outside of tiles.
     pub fn round(self) -> u8 {
         (self.0 >> Pending::ROUND_SHIFT) as u8
     }

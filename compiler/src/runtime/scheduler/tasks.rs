@@ -44,6 +44,7 @@ use crate::span::Loc;
 use crate::types::Value;
 
 impl Scheduler {
+    /// The task of this number, whose place may be that of another one when it has run.
     #[inline]
     pub(in crate::runtime) fn task(&self, id: TaskId) -> &Task {
         &self.tasks[id.index()]
@@ -66,6 +67,7 @@ impl Scheduler {
         live
     }
 
+    /// Whether some task has not run: at the end, the model is stuck then.
     pub(in crate::runtime) fn has_live_tasks(&self) -> bool {
         self.n_live > 0
     }
@@ -124,6 +126,7 @@ impl Scheduler {
         }
     }
 
+    /// Tells all tasks of a ring, in order; the ring is used up.
     #[inline]
     pub(in crate::runtime) fn notify_all(&mut self, state: &mut ModelState, mut chain: Chain) {
         while let Some(task) = state.next_waiter(&mut chain) {
@@ -137,6 +140,7 @@ impl Scheduler {
         self.recycle(state, id);
     }
 
+    /// Makes the place of a task free, and the variables that were made for it alone.
     fn recycle(&mut self, state: &mut ModelState, id: TaskId) {
         let task = &mut self.tasks[id.index()];
         let dependencies = std::mem::take(&mut task.dependencies);

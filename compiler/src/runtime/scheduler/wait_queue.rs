@@ -122,6 +122,7 @@ impl Queue {
         }
     }
 
+    /// Adds a variable to its class. In tiles it is put aside, by the round that runs.
     pub fn push(&mut self, class: u32, id: VarId, round: u8) {
         self.n_waiting += 1;
         if round == IN_ORDER {
@@ -165,6 +166,7 @@ impl Queue {
         class.into_iter().flatten().copied().take(most)
     }
 
+    /// Takes the first variable of the first class that has any.
     fn pop(&mut self) -> Option<VarId> {
         if self.n_waiting == 0 {
             return None;

@@ -49,6 +49,7 @@ impl Machine<'_> {
         is_made(first) || classes.any(is_made)
     }
 
+    /// Whether what can run may call a plugin that is looked for.
     fn may_call(&self, wanted: Wanted) -> bool {
         let mut calls = self.program.calls.iter();
         calls.any(|call| self.is_wanted(call.callee, wanted))
@@ -65,6 +66,7 @@ impl Machine<'_> {
         search.finds()
     }
 
+    /// Whether a call of this is looked for.
     fn is_wanted(&self, callee: Callee, wanted: Wanted) -> bool {
         match callee {
             Callee::Plugin(plugin) => wanted(self, &self.program.plugins[plugin.index()]),

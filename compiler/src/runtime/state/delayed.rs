@@ -54,6 +54,7 @@ const _: () = assert!(size_of::<Delayed>() == 64);
 /// What few delayed variables have.
 #[derive(Default)]
 pub(in crate::runtime) struct ListState {
+    /// Who gets each new element, in order of registration.
     pub listeners: smallvec::SmallVec<[ListenerId; 4]>,
     /// The elements' keys ([`element_key`]), once there are so many that a search through all of
     /// them would be slow.
@@ -61,6 +62,7 @@ pub(in crate::runtime) struct ListState {
 }
 
 impl Delayed {
+    /// Nothing is known.
     pub fn new() -> Delayed {
         Delayed {
             elements: smallvec::SmallVec::new(),
@@ -79,6 +81,7 @@ impl Delayed {
 }
 
 impl Delayed {
+    /// What few of them have, made now if it was not there.
     pub(in crate::runtime) fn rare(&mut self) -> &mut ListState {
         self.rare.get_or_insert_default()
     }
@@ -100,6 +103,7 @@ impl Delayed {
     /// Whether an element is there already. Up to 16 it is a search, beyond that a table that is
     /// made the first time.
     fn contains(&mut self, item: Value) -> bool {
+        /// Elements up to which a search through all of them is quick.
         const SEARCHABLE: usize = 16;
         let key = element_key(item);
         if self.elements.len() < SEARCHABLE {
@@ -221,6 +225,7 @@ impl ModelState<'_> {
         }
     }
 
+    /// Whether a variable is complete only when it is declared to be.
     pub(in crate::runtime) fn is_delayed(&self, id: VarId) -> bool {
         self.known(id).kind().is_delayed()
     }

@@ -29,6 +29,7 @@ use crate::runtime::{InstId, Machine, ModelState, ScopeId, VarId};
 use crate::span::Loc;
 use crate::types::{EntityId, Type, Value};
 
+/// Values of an index, in the order of its attributes.
 pub(in crate::runtime) type KeyValues = SmallVec<[Value; 2]>;
 /// Arguments of a lookup, in the order in which they were given.
 type Args = SmallVec<[(Symbol, Value); 2]>;
@@ -46,9 +47,11 @@ pub(in crate::runtime) struct Waiting {
     key: KeyValues,
     /// The variable that gets the instance.
     pub result: VarId,
+    /// The entity that it looks for.
     pub entity: EntityId,
     /// The values as they were written, for the error.
     args: Args,
+    /// The place of the lookup.
     pub loc: Loc,
     /// Its number among all lookups, by which errors are sorted.
     pub order: u64,
@@ -215,6 +218,7 @@ impl ModelState<'_> {
         }
     }
 
+    /// The error of a lookup by attributes that no index has.
     fn no_index(&self, entity: EntityId, args: &[(&str, Value)], loc: Loc) -> Fail {
         let shown: Vec<String> = args
             .iter()
@@ -413,6 +417,8 @@ impl Machine<'_> {
         Ok((entity, args))
     }
 
+    /// Looks for the instance that these arguments identify; the result is set now, or when the
+    /// instance is made.
     fn find(
         &mut self,
         entity: EntityId,

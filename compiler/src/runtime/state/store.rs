@@ -50,6 +50,7 @@ impl ModelState<'_> {
         self.wrapped(id, loc, *error)
     }
 
+    /// The error as that of an attribute of an instance.
     fn wrapped(&self, id: VarId, loc: Loc, error: Failure) -> Fail {
         let message = format!(
             "Could not set attribute `{}` on instance `{}`",
@@ -254,6 +255,7 @@ impl Machine<'_> {
         })
     }
 
+    /// A relation to exactly one takes one value; an equal one again is nothing.
     fn store_single(&mut self, id: VarId, value: Value, loc: Loc, recur: bool) -> Result<(), Fail> {
         let var = self.state.var(id);
         if var.is_ready() {
@@ -337,6 +339,7 @@ impl Machine<'_> {
         }
     }
 
+    /// Stores one item of a list into a list relation.
     fn store_list_item(
         &mut self,
         id: VarId,

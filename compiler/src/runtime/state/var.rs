@@ -160,6 +160,7 @@ impl Var {
         STATES[(self.about & STATE) as usize]
     }
 
+    /// How it gets its value.
     #[inline]
     pub fn kind(&self) -> VarKind {
         KINDS[((self.about & KIND) >> KIND_SHIFT) as usize]
@@ -312,6 +313,7 @@ impl Var {
         linked.then_some(self.content)
     }
 
+    /// Puts the number of something else in the place of those who wait: see [`Var::link`].
     #[inline]
     pub(in crate::runtime) fn set_link(&mut self, link: u32) {
         self.about |= LINKED;
@@ -324,6 +326,7 @@ impl Var {
         Chain { tail: self.content }
     }
 
+    /// Notes who waits.
     #[inline]
     pub(in crate::runtime) fn set_waiters(&mut self, chain: Chain) {
         self.content = chain.tail;
@@ -336,6 +339,7 @@ impl Var {
         self.content
     }
 
+    /// Notes the position in the parked list; 0: it is not there.
     #[inline]
     pub(in crate::runtime) fn set_parked(&mut self, position: u32) {
         self.content = position;

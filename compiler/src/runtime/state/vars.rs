@@ -56,11 +56,13 @@ impl Vars {
         prefer_large(&self.all, self.all.capacity());
     }
 
+    /// How many variables there are.
     #[inline]
     pub fn len(&self) -> usize {
         self.all.len()
     }
 
+    /// Adds a variable.
     #[inline]
     pub(in crate::runtime) fn push(&mut self, var: Var) {
         self.all.push(var);
@@ -109,6 +111,7 @@ impl Vars {
         &self.all[range]
     }
 
+    /// Whether a tile runs.
     #[inline]
     pub(in crate::runtime) fn is_in_tiles(&self) -> bool {
         self.round != IN_ORDER
@@ -161,6 +164,7 @@ impl Vars {
         self.out_of_order.load(Relaxed)
     }
 
+    /// Takes note that a step ran before one that should have run first.
     #[inline]
     pub(in crate::runtime) fn mark_out_of_order(&self) {
         self.out_of_order.store(true, Relaxed);
