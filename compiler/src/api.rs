@@ -21,6 +21,7 @@ pub struct Options {
     pub inputs: Inputs,
     /// The compile is one of some resource sets only.
     pub partial: Option<Partial>,
+    /// Where a model that does not end is stopped.
     pub limits: Limits,
     /// Hosts of earlier compiles, with their modules imported, and of this one for later ones.
     pub hosts: Option<std::sync::Arc<crate::WarmHosts>>,
@@ -29,7 +30,8 @@ pub struct Options {
     pub declarations: Option<std::sync::Arc<dyn crate::AnswerStore>>,
     /// Python code that is not done by then is stopped, and named.
     pub time_limit: Option<std::time::Duration>,
-    /// Where the compile leaves word of where it is, should its process be killed.
+    /// Where the compile notes which place of the model it is at, for the case that its process is
+    /// killed.
     pub breadcrumb: Option<std::sync::Arc<crate::Breadcrumb>>,
     /// How large models are run; the result does not depend on it. For tests.
     pub tiling: crate::Tiling,
@@ -77,11 +79,14 @@ impl Default for Limits {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Inputs {
+    /// Which environment the compile is for.
     pub environment: EnvironmentInput,
+    /// How the server is reached, for models that write it into resources.
     pub server: ServerInput,
-    /// By name: what Python plugins read with `get_param`.
+    /// Parameters by name, which Python plugins read with `get_param`.
     pub parameters: BTreeMap<String, serde_json::Value>,
-    /// By resource id (without version) and name. What handlers found is text; tests of modules give any value.
+    /// Facts by resource id (without version) and name. What handlers found is text; tests of
+    /// modules give any value.
     pub facts: BTreeMap<String, BTreeMap<String, serde_json::Value>>,
     /// Whether a test has made the facts up: references to facts then carry them, for there is no server to ask.
     pub mocked_facts: bool,
@@ -89,10 +94,13 @@ pub struct Inputs {
     pub services: Vec<serde_json::Value>,
 }
 
+/// The environment of a compile, for modules that ask for it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct EnvironmentInput {
+    /// Its id, a UUID.
     pub id: Option<String>,
+    /// Its name.
     pub name: Option<String>,
 }
 
@@ -100,11 +108,15 @@ pub struct EnvironmentInput {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ServerInput {
+    /// The host name or address.
     pub host: String,
+    /// The TCP port.
     pub port: u16,
+    /// Whether it speaks TLS.
     pub ssl: bool,
     /// The certificate of the authority that signed the server's.
     pub ca: String,
+    /// The token that agents would show; empty: none.
     pub token: String,
 }
 
@@ -124,9 +136,13 @@ impl Default for ServerInput {
 /// first module needs one.
 #[derive(Clone, Default)]
 pub enum PythonSource {
+    /// There is none.
     #[default]
     Missing,
+    /// It is here.
     At(PythonRuntime),
+    /// This finds it when it is needed; it is called once at most for each module set, and may take
+    /// a while.
     Find(std::sync::Arc<dyn Fn() -> Option<PythonRuntime> + Send + Sync>),
     /// The process at the other end has the compile run, and is its host itself; it looks at the model afterwards.
     Attached(std::sync::Arc<UnixStream>),
@@ -186,7 +202,7 @@ pub struct PythonLauncher {
 }
 
 impl PythonRuntime {
-    /// Below the package: the bytecode of all that its hosts import.
+    /// The folder below the package with the bytecode of all that its hosts import.
     pub const BYTECODE: &str = ".pycache";
 
     /// The command of a Python host, with nothing of our environment; `mode` is `compile` or `executor`.
@@ -255,12 +271,14 @@ impl Compiled {
     }
 }
 
+/// The desired state that a model means.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Export {
-    /// In creation order of their instances.
+    /// The resources, in creation order of their instances.
     pub resources: Vec<Resource>,
     /// Names of resource sets without any exported member.
     pub removed_sets: Vec<String>,
+    /// What the model waits for.
     pub unknowns: Vec<UnknownParameter>,
 }
 
@@ -269,9 +287,13 @@ pub struct Export {
 pub struct Resource {
     /// `type[agent,attribute=value]`, without a version.
     pub id: String,
+    /// The full name of the entity.
     pub entity_type: String,
+    /// The name of the agent that deploys it.
     pub agent: String,
+    /// The name of the attribute whose value stands in the id.
     pub id_attribute: String,
+    /// The text of that value.
     pub id_value: String,
     /// A JSON object of all fields but `requires`, `id` and `version`: keys sorted recursively, separators `", "` and
     /// `": "`, non-ASCII escaped. The text that `attribute_hash` is computed over (docs/reference/language.md § 12.10).
@@ -282,45 +304,58 @@ pub struct Resource {
     pub requires: Vec<String>,
     /// Some field is unknown (`<<undefined>>`).
     pub undefined: bool,
-    /// `None`: shared.
+    /// The name of its resource set; `None`: it is in none, and shared by all.
     pub resource_set: Option<String>,
 }
 
+/// A parameter that the model asked for and that is not known yet.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct UnknownParameter {
+    /// The id of the resource that it is about, without version.
     pub resource: String,
+    /// Its name.
     pub parameter: String,
+    /// Where its value would come from; `fact`: a handler would report it.
     pub source: String,
 }
 
+/// How bad a diagnostic is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Severity {
+    /// The model does not compile.
     Error,
+    /// The model compiles, but may mean something else than its author thinks.
     Warning,
 }
 
 /// A mistake, or a doubt, about the user's model.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Diagnostic {
+    /// How bad it is.
     pub severity: Severity,
     /// The reference's exception class, `DoubleSetException`.
     pub kind: String,
-    /// Without place and causes.
+    /// What is wrong, in words; the place and the causes are told apart.
     pub message: String,
+    /// Where the mistake is, if it is at one place.
     pub location: Option<Location>,
     /// Other places and facts that explain this one.
     pub notes: Vec<Note>,
-    /// What to do.
+    /// What the author could do about it.
     pub help: Option<String>,
-    /// Of an `ExplicitPluginException`: the full name of the class that the plugin raised.
+    /// The full name of the class that the plugin raised, for an `ExplicitPluginException`.
     pub raised: Option<String>,
+    /// The errors that led to this one, as the reference's exceptions have them.
     pub causes: Vec<Diagnostic>,
 }
 
+/// Another place, or a fact, that explains a diagnostic.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Note {
+    /// What it says.
     pub message: String,
+    /// The place that it is about, if it is about one.
     pub location: Option<Location>,
 }
 
@@ -329,9 +364,13 @@ pub struct Note {
 pub struct Location {
     /// Relative to the project where it lies below it, else absolute; `std/…` for the built-in modules.
     pub file: String,
+    /// The first line.
     pub line: u32,
+    /// The column where it begins; `None`: the place is a whole line.
     pub column: Option<u32>,
+    /// The last line.
     pub end_line: Option<u32>,
+    /// The column behind the last character.
     pub end_column: Option<u32>,
 }
 

@@ -21,7 +21,7 @@ pub struct Breadcrumb {
     write_table: WriteTable,
 }
 
-/// Of compiles that leave none.
+/// The place that compiles without a breadcrumb write to.
 static NOBODY_READS: AtomicU32 = AtomicU32::new(0);
 
 impl fmt::Debug for Breadcrumb {
@@ -53,7 +53,7 @@ impl Breadcrumb {
         }
     }
 
-    /// From now on the compile is at no place of the model.
+    /// Notes that the compile is at no place of the model any more.
     pub fn end(&self) {
         self.at.store(Loc::NONE.0, Ordering::Relaxed);
     }

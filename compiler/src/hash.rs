@@ -10,8 +10,8 @@ pub type BuildHasher = BuildHasherDefault<FastHasher>;
 pub type Map<K, V> = HashMap<K, V, BuildHasher>;
 pub type Set<K> = HashSet<K, BuildHasher>;
 
-/// For tables that keep 32 bits of each hash: they take their groups from the low bits, and what tells the entries of a
-/// group apart from the high ones.
+/// Spreads 32 bits of a hash over 64, for tables that keep 32 bits of each: they take their groups
+/// from the low bits, and what tells the entries of a group apart from the high ones.
 pub fn spread(hash: u32) -> u64 {
     u64::from(hash).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }

@@ -1,22 +1,27 @@
 //! The modelling language: text in, desired state and diagnostics out.
 //!
-//! [`compile`] goes one way through the modules, and each uses only those before it:
+//! [`compile`] goes one way through the rooms, and each uses only those before it:
 //!
-//! - `span`, `diagnostics`: places and mistakes as data;
+//! - `span`, `diagnostics`, `intern`, `world`: places, mistakes as data, names as numbers, and all
+//!   that the compiler may ask of the outside;
 //! - `syntax`: one file to a syntax tree, never failing;
 //! - `project`: `project.yml`, where modules are, in which order files count;
 //! - `types`: values, their text and arithmetic, types;
 //! - `hir`: names to ids, entities with layouts, the static checks: a `Program`;
-//! - `plugins`: native functions of std, and the process that runs Python ones;
+//! - `resources`: ids of resources, and what is known of their classes;
+//! - `stdlib`, `template`, `python_host`: native plugins of std, the Jinja engine, the processes
+//!   that run Python;
 //! - `runtime`: runs a `Program`, dataflow over arenas;
 //! - `export`: instances to resources, the model dump.
 //!
-//! Beside this way, `analysis` goes it up to the program for tools, with whatever mistakes there are; `check` says what is
-//! certain without running; `format` lays text out;
-//! `ide` answers editors.
+//! Beside this way, `analysis` goes it up to the program for tools, with whatever mistakes there
+//! are; `check` says what is certain without running; `format` lays text out; `ide` answers
+//! editors.
 //!
-//! `world` is all that the compiler may ask of the outside. There is no clock, no network and no randomness in the
-//! language, so the same world gives the same answer.
+//! There is no clock, no network and no randomness in the language, so the same world gives the
+//! same answer.
+
+#![warn(missing_docs)]
 
 mod analysis;
 mod api;

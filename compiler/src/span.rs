@@ -31,7 +31,7 @@ impl Loc {
 }
 
 pub struct SourceFile {
-    /// As diagnostics name it.
+    /// The name of the file, as diagnostics have it.
     pub name: String,
     /// Line ends are `\n` only.
     pub text: String,

@@ -1,7 +1,22 @@
 """A process a compile: the first one imports the modules, and each compile has a fork of it.
 
-What a compile changes in a module is gone with its fork. There is one fork at a time, and it has the pipe to itself: the
-next one is made when it has ended, ahead of need.
+What a compile changes in a module (a cache, a class that it patches, a counter) is gone with its fork, so the next
+compile begins with the modules as they were right after their import, without importing them again. The Rust side
+explains when a host is used again: `compiler/src/python_host/session.rs`.
+
+There is one fork at a time, and it has the pipe to itself. The first process reads messages until the modules are
+loaded; then it forks, waits for the fork to end, and forks again. So the compiler need not know to whom it speaks, and
+the fork of the next compile is there before it is wanted: it sits in its first `receive`.
+
+How a fork ended decides what comes next, since that is all that the first process learns of it:
+
+- `DONE`: its compile said `stop`, and all is well. The next fork is made.
+- 0: the pipe was closed. Nobody wants another compile, so this process ends, too.
+- anything else: it crashed, or somebody killed it. The compiler is told how ("ended"), and this process ends, because
+  files and sockets that both have open may be in any state.
+
+A fork takes along the thread that forks and no other one: a lock that another thread held stays locked for ever. So
+`can_fork` says no where the import of a module has started threads, and such a host serves one compile only.
 """
 
 from __future__ import annotations
@@ -16,13 +31,13 @@ DONE = 77
 
 
 def can_fork() -> bool:
-    """Whether all that was imported lives on in a fork: threads do not."""
+    """Whether all that was imported lives on in a fork. Threads do not, so there must be none besides this one."""
     threading = sys.modules.get("threading")
     return hasattr(os, "fork") and (threading is None or threading.active_count() == 1)
 
 
 def is_child(pipe: Pipe) -> bool:
-    """Makes forks, one after the other, and gives True in each; False when there are to be no more."""
+    """Makes forks, one after the other. True in each; False, in the first process, when there are to be no more."""
     parent = os.getpid()
     while True:
         sys.stderr.flush()

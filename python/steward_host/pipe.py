@@ -97,7 +97,7 @@ class Pipe:
         self._is_ours = False
 
     def take_turns(self) -> None:
-        """From now on Steward has this process woken where it runs itself (see the compiler's `turns`)."""
+        """From now on Steward wakes this process where it runs itself (`processor_affinity.rs` of the compiler)."""
         if hasattr(os, "sched_getaffinity"):
             processors = os.sched_getaffinity(0)
             self._processors = processors if len(processors) > 1 else None

@@ -79,7 +79,7 @@ pub(in crate::api) fn routes(app: &App) -> BoxedFilter<(Body,)> {
         .boxed()
 }
 
-/// Without what only facts have.
+/// A parameter, which is a fact without what only facts have.
 fn parameter(environment: EnvironmentId, found: &Fact) -> Value {
     let mut shape = fact(environment, found);
     if let Some(shape) = shape.as_object_mut() {
@@ -96,7 +96,7 @@ async fn facts_of(id: Segment, app: App, args: Args) -> Result<Answer, ApiError>
     Ok(Answer::Data(facts))
 }
 
-/// By the name of the fact, or by its id, as the console has it.
+/// The fact of a resource by its name, or by its id, as the console asks for it.
 async fn fact_of(id: Segment, name: Segment, app: App, args: Args) -> Result<Answer, ApiError> {
     let environment = scope(&app, &args).await?.id;
     let facts = app.store.fact_list_of(environment, &id.0).await?;

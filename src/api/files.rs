@@ -1,4 +1,4 @@
-//! The file store. Source: docs/reference/rest.md § 1.8 (`filediff`), 1.14.
+//! The file store over the API. Source: docs/reference/rest.md § 1.8 (`filediff`), § 1.14.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read};
@@ -105,7 +105,8 @@ async fn get(name: Segment, app: App) -> Result<Body, ApiError> {
 
 const BEFORE: &str = "{\"content\":\"";
 const AFTER: &str = "\"}";
-/// Of a content, read and encoded at once. Divisible by 3, so that the parts of base64 fit together.
+/// Bytes of a content that are read and encoded at once. Divisible by 3, so that the parts of
+/// base64 fit together.
 const PART_BYTES: u64 = 96 << 10;
 
 /// The next part of an answer with a content of which `n_left` bytes are left, and what is left then.
@@ -206,7 +207,7 @@ async fn diff(app: App, args: Args) -> Result<Answer, ApiError> {
     Ok(Answer::Whole(json!({"diff": lines})))
 }
 
-/// Of each text that is compared.
+/// Bytes of each text that is compared.
 const MAX_DIFF_BYTES: usize = 1 << 20;
 
 /// The lines of a unified difference, each with its end, as Python's `difflib` writes them.

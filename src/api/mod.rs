@@ -1,7 +1,7 @@
 //! The HTTP API: paths, arguments and JSON of docs/reference/rest.md, for what exists so far, and webhooks.
 //!
 //! Filters pick the route and parse; handlers are plain functions of the [`App`] and answer with a value or an
-//! [`ApiError`], which becomes a reply here and never a rejection.
+//! `ApiError`, which becomes a reply here and never a rejection.
 
 pub(super) mod compiles;
 pub(super) mod deployments;
@@ -74,11 +74,11 @@ fn with(app: &App) -> impl Filter<Extract = (App,), Error = Infallible> + Clone 
 
 /// What a handler answers with.
 enum Answer {
-    /// The v2 envelope.
+    /// An answer in the envelope of the API's version 2, `{"data": …}`.
     Data(Value),
     /// An object as it is, of v1 or with metadata and links.
     Whole(Value),
-    /// No body.
+    /// There is no body.
     Empty,
 }
 
@@ -93,7 +93,8 @@ async fn to_its_end<T: Send + 'static>(
     }
 }
 
-/// So many handlers run at once. They run on when their clients hang up, so it is not enough to limit connections.
+/// Handlers that run at once. They run on when their clients hang up, so it is not enough to limit
+/// connections.
 const MAX_HANDLERS: usize = 64;
 /// Others wait so long for their turn.
 const HANDLER_PATIENCE: Duration = Duration::from_secs(10);
@@ -121,8 +122,8 @@ fn reply(answer: Result<Answer, ApiError>) -> Body {
     }
 }
 
-/// Of any answer. Pages stay far below it; what has none, such as the difference of two versions, may be too large to be
-/// held for each client that asks.
+/// Bytes of any answer. Pages stay far below it; what has none, such as the difference of two
+/// versions, may be too large to be held for each client that asks.
 const MAX_ANSWER_BYTES: usize = 128 << 20;
 
 /// Clients compare the content type as a string: no charset (docs/reference/rest.md § 0.4).

@@ -248,7 +248,7 @@ async fn deliver(
             tracing::info!(environment.id = %delivery.environment_id, webhook.id = delivery.hook_id, "{message}");
         }
         // For a known delivery too: the one before may have been written down by a server that then ended. Without a
-        // wish in the store this does nothing.
+        // refresh request in the store this does nothing.
         if let Some(compiler) = app.compiler(delivery.environment_id) {
             compiler.wake();
         }

@@ -72,7 +72,7 @@ pub(super) fn compile(compile: &Compile) -> Value {
     })
 }
 
-/// With stages and compile data.
+/// A compile with its stages and its data.
 pub(super) fn compile_details(record: &Compile, stages: &[Stage]) -> Value {
     let mut details = compile(record);
     let diagnostics = record.diagnostics.as_array();
@@ -104,7 +104,7 @@ fn stage(stage: &Stage) -> Value {
     })
 }
 
-/// Of what a stage of a compile wrote. There are a few stages in a report.
+/// Bytes of what a stage of a compile wrote. There are a few stages in a report.
 const MAX_STREAM_BYTES: usize = 4 << 20;
 
 /// The begin and the end of a text that is too long, with a mark between them.

@@ -1,4 +1,4 @@
-//! `steward fmt`: lays models out. Files with mistakes are left alone.
+//! `steward fmt`: formats models. Files with mistakes are left as they are.
 
 use std::io::{IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};

@@ -4,7 +4,8 @@ use std::io::IsTerminal;
 
 use tracing_subscriber::EnvFilter;
 
-/// Of a server: `info`, with colours only on a terminal and without times under systemd, which adds its own.
+/// Begins the log of a server: `info`, with colours only on a terminal and without times under
+/// systemd, which adds its own.
 pub(super) fn server() {
     let is_journal = std::env::var_os("JOURNAL_STREAM").is_some();
     let builder = tracing_subscriber::fmt()
@@ -19,7 +20,8 @@ pub(super) fn server() {
     }
 }
 
-/// Of a command for people, whose own output tells what happens, but not why a request to its API failed.
+/// Begins the log of a command for people, whose own output tells what happens, but not why a
+/// request to its API failed.
 pub(super) fn quiet() {
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter("off,steward::api=error"))

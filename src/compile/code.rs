@@ -35,7 +35,7 @@ struct Source<'a> {
 /// What the text of a module says of others, read in one go.
 #[derive(Default)]
 struct Mentions {
-    /// Of the language, that it imports.
+    /// The modules of the language that it imports.
     modules: BTreeSet<String>,
     /// It may import any.
     all: bool,

@@ -1,6 +1,9 @@
-//! What environments that are deleted leave on disk: checkouts, the links to them, Python environments, package caches and
-//! scratch folders at once; mirrors and what was recorded of folders when they are old, since another environment may
-//! come to follow the same. Source: docs/reference/deployment.md § 1.2.
+//! Garbage collection of what deleted environments leave on disk.
+//!
+//! Checkouts, the links to them, Python environments, package caches and scratch folders go at
+//! once. Mirrors and the recorded commits of folders go when they are old, since another
+//! environment may come to follow the same repository, and a fetch of everything takes long.
+//! Source: docs/reference/deployment.md § 1.2.
 
 use std::collections::HashSet;
 use std::fs;

@@ -33,16 +33,16 @@ const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// A compile that waits longer for a host has ended by its own limit, as a rule.
 const TUNNEL_TIMEOUT: Duration = Duration::from_secs(3600);
-/// At the same time, for one environment.
+/// Connections at the same time for one environment.
 const MAX_CONNECTIONS: usize = 64;
-/// Where no port is granted by its number.
+/// The ports of a host that is granted without a port.
 const USUAL_PORTS: [u16; 2] = [80, 443];
 const USER: &str = "steward";
 
 /// A host that compiles may reach: `api.example.org` (ports 80 and 443) or `db.example.org:5432`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Grant {
-    /// In lower case.
+    /// The host's name in lower case.
     host: String,
     port: Option<u16>,
 }

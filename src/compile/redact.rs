@@ -53,7 +53,7 @@ impl SecretVariables {
         }
     }
 
-    /// With the key that this installation makes digests with.
+    /// The same, with the key that this installation makes digests with.
     #[must_use]
     pub fn keyed(self, key: [u8; 32]) -> Self {
         Self { key, ..self }

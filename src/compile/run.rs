@@ -34,7 +34,7 @@ pub(super) struct Context<'a> {
     /// A fact that is older is not known.
     pub(super) fact_expire: Duration,
     pub(super) secrets: &'a SecretVariables,
-    /// By which the compile reaches the hosts that it may reach.
+    /// The proxy over which the compile reaches the hosts that it may reach.
     pub(super) proxy: Option<&'a Proxy>,
     /// What hosts the repository may be at, and what it names.
     pub(super) reach: Reach,
@@ -414,7 +414,7 @@ pub(super) async fn check_out(
     blocking(move || git::checkout(&repository, commit, &dir)).await
 }
 
-/// Of all environments, each in a folder of its own.
+/// The folder with the checkouts of all environments, each in a folder of its own.
 fn all_checkouts(data: &Path) -> std::path::PathBuf {
     data.join("checkouts")
 }

@@ -42,7 +42,7 @@ pub struct Options {
     pub credentials: Credentials,
     /// Variables that no row holds.
     pub secrets: SecretVariables,
-    /// By which compiles reach the hosts that they may reach.
+    /// The proxy over which compiles reach the hosts that they may reach.
     pub proxy: Option<Proxy>,
     /// The hosts that the repository may be at.
     pub reach: Reach,
@@ -299,7 +299,7 @@ impl CompileLoop {
         Ok(())
     }
 
-    /// Works off the wish to look at the repository.
+    /// Works off the refresh request of the repository.
     async fn look(&mut self, environment: &Environment) -> Result<(), crate::store::Error> {
         let (store, id) = (self.options.store.clone(), self.options.environment);
         let Some(look) = store.look_fetch(id).await? else {
@@ -309,7 +309,7 @@ impl CompileLoop {
             return store.look_done(id, &look).await;
         }
         if self.fetch(environment).await.is_err() {
-            // The wish stays; the next poll or wake-up tries again.
+            // The request stays; the next poll or wake-up tries again.
             return Ok(());
         }
         if let Some((head, _)) = &self.head {

@@ -64,7 +64,7 @@ impl Source {
         Ok(Self::folder(folder, data))
     }
 
-    /// From the columns of an environment.
+    /// The source that the columns of an environment name.
     pub fn from_stored(url: &str, branch: &str, data: &Path) -> Result<Self, SourceError> {
         match url.strip_prefix(FOLDER_PREFIX) {
             Some(folder) => Ok(Self::folder(PathBuf::from(folder), data)),
@@ -72,7 +72,7 @@ impl Source {
         }
     }
 
-    /// As the environment's `repo_url` and `repo_branch` hold it.
+    /// The source as the environment's columns `repo_url` and `repo_branch` hold it.
     pub fn to_stored(&self) -> (String, String) {
         match self {
             Self::Repository { url, branch } => {

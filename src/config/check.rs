@@ -26,7 +26,7 @@ impl Fault {
         }
     }
 
-    /// As that of a whole file.
+    /// The error as one of the whole file.
     pub(super) fn of(self, path: &str) -> Error {
         Error::Field {
             path: path.to_owned(),
@@ -162,7 +162,7 @@ pub(super) fn repositories(section: RepositoriesSection) -> Result<RepositoryRul
     })
 }
 
-/// One that is not zero.
+/// Reads a duration that is not zero.
 pub(super) fn some_duration(field: &str, text: &str) -> Result<Duration, Fault> {
     let duration = duration(field, text)?;
     if duration.is_zero() {

@@ -83,9 +83,9 @@ struct Variables {
 
 /// An environment as the file has it.
 pub(super) struct Declared {
-    /// Of the configuration file.
+    /// The path of the configuration file.
     path: String,
-    /// `environments[2]`.
+    /// The field of the configuration, such as `environments[2]`.
     field: String,
     data: PathBuf,
     section: EnvironmentSection,

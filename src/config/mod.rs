@@ -45,7 +45,7 @@ pub struct Config {
     pub refused: Vec<Refused>,
 }
 
-/// Without secrets.
+/// Leaves secrets out.
 impl fmt::Debug for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Config")

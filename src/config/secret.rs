@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use super::plain;
 
-/// No key or token is longer.
+/// The longest key or token, in bytes.
 const MAX_BYTES: u64 = 64 << 10;
 
 /// A value that is secret: written in place, or read from elsewhere.

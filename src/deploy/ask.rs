@@ -8,7 +8,7 @@ use crate::domain::{EnvironmentId, ParameterId, ResourceId, Timestamp, chain};
 use crate::executor::bounds::{self, MAX_DISCOVERED, MAX_FACTS};
 use crate::store::{self, Discovered, Fact};
 
-/// Of an answer to a handler, as JSON.
+/// The largest answer to a handler, in bytes of JSON.
 const ANSWER_BYTES: usize = 16 << 20;
 
 /// A fact or a parameter as the API shows it.

@@ -21,7 +21,7 @@ use crate::store::{self, Store};
 pub(super) struct Code {
     version: VersionCode,
     agents: HashMap<String, Arc<AgentCode>>,
-    /// For an agent that is not known.
+    /// The code of all types, for an agent that is not known.
     whole: Arc<AgentCode>,
 }
 
@@ -35,7 +35,8 @@ impl Code {
         }
     }
 
-    /// With the agents and the types of all resources of the version.
+    /// Gives each agent the code of its types: these are the agents and types of all resources of
+    /// the version.
     pub(super) fn for_agents<'a>(
         mut self,
         resources: impl Iterator<Item = (&'a str, &'a str)>,

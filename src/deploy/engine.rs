@@ -1,9 +1,21 @@
 //! The loop around an environment's schedule.
 //!
-//! Who wakes it: the compile service after a release, requests, timers and its executor. What it owns: the schedule, the
-//! executor process and results that are not written yet. It writes beginnings and ends of runs in batches, while the
-//! executor works on. At shutdown it stops handing out work, waits a moment for running tasks, and writes what it knows;
-//! whatever is cut off is dirty in the store and runs again after the next start.
+//! Who wakes it: the compile service after a release, requests, timers and its executor. What it
+//! owns: the schedule, the executor process and results that are not written yet. It writes
+//! beginnings and ends of runs in batches, while the executor works on. At shutdown it stops
+//! handing out work, waits a moment for running tasks, and writes what it knows; whatever is cut
+//! off is dirty in the store and runs again after the next start.
+//!
+//! Each turn of the loop does the same, whatever woke it: timers that are due go into the schedule;
+//! the store is read if it is time, or if somebody said so; what may run is handed to the executor;
+//! what is known and not written is written; then it waits for the next message, request or timer.
+//! A wake-up carries no data, so one that is lost costs time and nothing else: the store is read
+//! every 30 s anyway.
+//!
+//! Two orders matter. A run is handed to the executor *before* its beginning is in the store, since
+//! that would cost a transaction for each: if the server dies in between, the resource is still
+//! dirty, or its repair is still due, and it runs again. And nothing is handed out while the
+//! database takes no writes ([`Store::is_usable`]), since its result would be lost.
 
 mod dry_run;
 mod handle;
@@ -34,7 +46,7 @@ use crate::executor::replies::Held;
 use crate::observe::{Bus, EventKind, ResourceDone};
 use crate::store::{self, ActionEnd, ActionStart, Store};
 
-/// From reading the store to the end.
+/// Runs the engine of an environment, from reading the store until it is stopped.
 async fn run_until_stopped(
     options: &Options,
     requests: &mut mpsc::UnboundedReceiver<Request>,
@@ -51,6 +63,7 @@ struct InFlight {
     started: Timestamp,
 }
 
+/// All that the loop owns.
 pub(super) struct Reconciler {
     pub(super) environment: EnvironmentId,
     pub(super) store: Store,
@@ -59,18 +72,26 @@ pub(super) struct Reconciler {
     settings: Settings,
     pub(super) executor: Executor,
     pub(super) code: Code,
+    /// The environment is halted: nothing is started.
     halted: bool,
+    /// Runs that were handed out and did not end yet.
     open: HashMap<ActionId, InFlight>,
+    /// Tasks of dry runs that did not end yet, with the dry run that each belongs to.
     dry_runs: HashMap<ActionId, DryRunId>,
     pub(super) facts: Facts,
     shutdown: CancellationToken,
+    /// Beginnings of runs that are not written yet.
     starts: Vec<ActionStart>,
+    /// Ends of runs that are not written yet, with the event to publish when they are.
     ends: Vec<(ActionEnd, ResourceDone)>,
-    /// The room that the answers in `ends` take.
+    /// The room that the answers in `ends` take; it is given back when they are written.
     held: Vec<Held>,
+    /// How many log lines each resource has written today.
     pub(super) daily: Daily,
+    /// The round of work that goes on; `None`: the environment is at rest.
     round: Option<Round>,
     n_rounds: u64,
+    /// When the cron expressions of the settings ask for a deploy next, and for a repair.
     next_deploy_cron: Option<Timestamp>,
     next_repair_cron: Option<Timestamp>,
 }
@@ -85,6 +106,8 @@ const MESSAGES_AT_ONCE: usize = 10_000;
 const PATIENCE: Duration = Duration::from_secs(5);
 
 impl Reconciler {
+    /// Reads the environment as the store has it. What was running when the server ended counts as
+    /// not done.
     async fn restore(
         options: &Options,
         messages: mpsc::UnboundedSender<Message>,
@@ -150,6 +173,7 @@ impl Reconciler {
         Ok(engine)
     }
 
+    /// The loop, until it is stopped or nobody has its handle any more.
     async fn run(
         &mut self,
         requests: &mut mpsc::UnboundedReceiver<Request>,
@@ -204,7 +228,8 @@ impl Reconciler {
                     if let Some(message) = message {
                         self.on_message(message).await;
                     }
-                    // So many at once, so that nobody can keep us from everything else.
+                    // Not for ever, so that a fast executor cannot keep the loop from everything
+                    // else.
                     for _ in 0..MESSAGES_AT_ONCE {
                         let Ok(message) = messages.try_recv() else { break };
                         self.on_message(message).await;
@@ -224,6 +249,7 @@ impl Reconciler {
         looked.is_ok()
     }
 
+    /// The same, with the error.
     async fn try_look(&mut self) -> Result<(), store::Error> {
         let now = Timestamp::now();
         self.settings = self.store.settings_fetch(self.environment).await?;
@@ -306,6 +332,7 @@ impl Reconciler {
         u64::try_from(self.settings.deploy_timeout().as_millis()).unwrap_or(u64::MAX)
     }
 
+    /// Schedules what is due by timers and by cron expressions.
     fn tick(&mut self) {
         let now = Timestamp::now();
         self.schedule.tick(now);
@@ -323,6 +350,7 @@ impl Reconciler {
         }
     }
 
+    /// Computes when the cron expressions are due next.
     fn plan_crons(&mut self, now: Timestamp) {
         self.next_deploy_cron = self.settings.deploy_interval().next_cron(now);
         self.next_repair_cron = self.settings.repair_interval().next_cron(now);
@@ -361,6 +389,7 @@ impl Reconciler {
         }
     }
 
+    /// Schedules what somebody asks for.
     fn request(
         &mut self,
         method: DeployKind,
@@ -407,7 +436,7 @@ impl Reconciler {
         })
     }
 
-    /// Until when there is nothing to do on our own.
+    /// The time until the next timer fires, at most a minute.
     fn wait(&self) -> Duration {
         let due = [
             self.schedule.next_due(),
@@ -424,6 +453,7 @@ impl Reconciler {
         }
     }
 
+    /// Waits a moment for running tasks, cuts off those that go on, and writes what is known.
     async fn shut_down(&mut self, messages: &mut mpsc::UnboundedReceiver<Message>) {
         let deadline = tokio::time::Instant::now() + PATIENCE;
         while !self.open.is_empty() {
@@ -468,6 +498,7 @@ fn blocked_ids(intents: &[Intent]) -> BTreeSet<String> {
     blocked
 }
 
+/// How often resources run by themselves, of the settings.
 fn policy(settings: &Settings) -> RetryPolicy {
     RetryPolicy {
         deploy: settings.deploy_interval().every(),

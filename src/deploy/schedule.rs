@@ -1,8 +1,56 @@
 //! What to deploy next, as a pure value: every ordering can be a test.
 //!
-//! Events go in (a version, an end of a run, a request, a tick of the clock), [`Run`]s come out of [`Schedule::take`].
-//! One run at a time an agent; a resource waits while one that it requires is scheduled; what failed is tried again on
-//! its timer, what is good is verified on its own. Source: docs/reference/deployment.md § 3.4 and § 4.
+//! Events go in (a version, an end of a run, a request, a tick of the clock), and [`Run`]s come out
+//! of [`Schedule::take`]. There is no clock, store or task in here: times are arguments, and the
+//! engine around it ([`super::engine`]) reads the store, starts runs and writes states. Source:
+//! docs/reference/deployment.md § 3.4 and § 4.
+//!
+//! # Which run comes next
+//!
+//! Each agent has a queue of its own, and at most one of its resources runs at a time; agents do
+//! not wait for one another, except through dependencies. A queue is ordered by priority, then by
+//! how long a resource has been in it. A resource is in its queue at most once: a second reason to
+//! run it keeps the better priority, and a *better* priority counts as a fresh request, behind the
+//! others of that priority.
+//!
+//! # Dependencies
+//!
+//! A resource waits while one that it *directly* requires is scheduled: queued, waiting itself, or
+//! running for what it shall be now ([`ScheduledResource::is_scheduled`]). Direct is enough, since
+//! the required one waits for its own. A dependency that is not scheduled does not hold anybody up,
+//! even if it failed: the handler gets its status and decides to skip.
+//!
+//! The rule is looked at when a resource's turn comes, not when it is queued, since its
+//! dependencies may be queued later. One whose turn comes too early is *parked*: it leaves the
+//! ready part of its queue and is entered with its blocker as a waiter; when the blocker is done,
+//! or will not run after all, it goes back to its old place. So each end of a run costs what waits
+//! for it, and not the whole graph.
+//!
+//! ```text
+//! router requires link, both on one agent
+//! version 1       queue: link, router       runs link, then router
+//! link fails      its timer retries link alone; router is told the status and has skipped
+//! new router      queue: router             link is not scheduled, so router runs at once
+//! new link while router runs                router runs once more after link ("rescheduling")
+//! ```
+//!
+//! # What a run was for
+//!
+//! A run that has begun is never cut off, not by a new version either. It remembers the hash of
+//! what it was started for ([`Phase::Running`]). If the resource shall be something else when it
+//! ends, the run is *stale*: it counts as a run, but says nothing about the new intent, and another
+//! run follows. If the resource is gone by then, it is an *orphan*, and only frees its agent.
+//!
+//! # Invariants
+//!
+//! - A resource's `phase` says where it is: `Queued` and not parked means exactly that the key
+//!   (priority, sequence, index) is in `ready` of its agent's queue.
+//! - A parked resource is among the `waiters` of exactly one other. Whoever is done, is taken out
+//!   of its queue or leaves the model frees its waiters ([`Schedule::unpark_waiters`]).
+//! - `n_running` is the sum of `running` over all queues, and counts orphans.
+//! - A timer is set only while a resource is idle; scheduling it stops the timer, and the end of
+//!   its run plans the next.
+//! - What is blocked (undefined, or with an undefined ancestor) is never started.
 
 mod entry;
 mod graph;
@@ -17,17 +65,23 @@ use crate::domain::{ActionId, Blocked, HandlerStatus, Timestamp};
 use crate::store::ResourceState;
 use entry::{Phase, ScheduledResource};
 
-/// Lower runs first. Source: docs/reference/deployment.md § 4.2.
+/// Why a resource is to run, and how urgent that is: the earlier of these runs first. Source:
+/// docs/reference/deployment.md § 4.2.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Priority {
+    /// Somebody asked to deploy what is not in its desired state.
     UserDeploy,
+    /// A new version says something else of it.
     NewVersion,
+    /// Somebody asked to verify everything.
     UserRepair,
+    /// The timer of a retry after a failure, or the schedule's start.
     IntervalDeploy,
+    /// The timer that verifies what is good.
     IntervalRepair,
 }
 
-/// Which resources a request is about.
+/// Which resources a request to deploy is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Selection {
     /// Those not in their desired state.
@@ -36,78 +90,103 @@ pub enum Selection {
     All,
 }
 
-/// How often, of an environment's settings.
+/// How often resources run by themselves: the environment's settings.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct RetryPolicy {
-    /// `None`: never, or by cron.
+    /// The longest time between a failure and the next attempt; `None`: there is none, or it is a
+    /// cron expression, which the engine sees to.
     pub deploy: Option<Duration>,
+    /// The time after which a good resource is verified; `None`: never, or by cron.
     pub repair: Option<Duration>,
-    /// First delay after a failure; doubles up to `deploy`. Zero: always `deploy`.
+    /// The time before the first retry after a failure; it doubles with each failure up to
+    /// `deploy`. Zero: always `deploy`.
     pub backoff: Duration,
 }
 
-/// One run that shall start now.
+/// One run that shall start now. It counts as running until [`Schedule::finished`] is told its end.
 #[derive(Debug, Clone)]
 pub struct Run {
+    /// The id that the run has in the history.
     pub action: ActionId,
+    /// What the resource shall be, as of the newest version.
     pub intent: Arc<Intent>,
+    /// The version that was in force when it started.
     pub version: i64,
-    /// Dependency → its status, as the handler is told.
+    /// The ids of what it requires directly, each with its status, as the handler is told.
     pub requires: BTreeMap<String, String>,
-    /// Some dependency changed since the last success.
+    /// Some dependency changed since this resource's last success: its handler may have to reload.
     pub dependency_changed: bool,
+    /// Why it runs, for the history.
     pub reason: String,
 }
 
-/// How a run ended.
+/// How a run ended, as its executor says.
 #[derive(Debug, Clone, Copy)]
 pub struct Ended {
     pub status: HandlerStatus,
-    /// Something was changed.
+    /// The handler changed something.
     pub changed: bool,
     pub started: Timestamp,
     pub finished: Timestamp,
 }
 
-/// What a new version means to the store.
+/// What taking over a new version changed, for the store to write in one transaction.
 #[derive(Debug, Default)]
 pub struct Activation {
+    /// The states of resources that are new, differ, or are blocked otherwise than before.
     pub changed: Vec<ResourceState>,
+    /// The ids of resources that left the model.
     pub removed: Vec<String>,
     /// Agents of new resources.
     pub agents: Vec<String>,
+    /// How many resources are new.
     pub n_new: usize,
+    /// How many resources shall be something else than before.
     pub n_updated: usize,
 }
 
+/// A resource's place in [`Schedule::entries`]. It is never given to another one, so a stale index
+/// finds nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 struct Index(u32);
 
+/// The queue of one agent.
 #[derive(Debug, Default)]
 struct Queue {
+    /// What may run when its turn comes, in order: priority, number of the request, resource.
+    /// Parked resources are not in it.
     ready: BTreeSet<(Priority, u64, Index)>,
+    /// Runs of this agent in progress: 0 or 1. One whose resource has left the model counts until
+    /// it ends.
     running: usize,
+    /// Nothing is started while it is set; what is queued stays.
     paused: bool,
 }
 
-/// The scheduling state of one environment.
+/// The scheduling state of one environment: see the head of this file.
 #[derive(Debug, Default)]
 pub struct Schedule {
+    /// All resources of the version in force; `None`: one that left.
     entries: Vec<Option<ScheduledResource>>,
     by_id: HashMap<String, Index>,
+    /// By agent.
     queues: BTreeMap<String, Queue>,
+    /// When idle resources run by themselves, the next one first.
     timers: BTreeSet<(Timestamp, Index)>,
-    /// Runs in progress whose resource left the model.
+    /// Runs in progress whose resource left the model, with their agents.
     orphans: HashMap<ActionId, String>,
     policy: RetryPolicy,
     version: i64,
+    /// The number of the last request; it orders those of one priority.
     sequence: u64,
+    /// Runs in progress of all agents.
     n_running: usize,
 }
 
 impl Schedule {
-    /// The schedule after a start: known states are kept, what is dirty is scheduled, timers continue. `changes` are the
-    /// starts of the last runs that changed something.
+    /// The schedule after a start of the server. Known states are kept; what is dirty, or missed an
+    /// event, is scheduled; the timers of others go on from their last runs. `changes`: the starts
+    /// of the last runs that changed something, by resource.
     pub fn restore(
         version: i64,
         intents: Vec<Intent>,
@@ -165,7 +244,7 @@ impl Schedule {
         self.by_id.len()
     }
 
-    /// Nothing is running or waiting to run (what waits on a paused agent does not count).
+    /// Whether nothing is running or may start; what waits on a paused agent does not count.
     pub fn is_idle(&self) -> bool {
         self.n_running == 0
             && self
@@ -190,12 +269,12 @@ impl Schedule {
         self.entries.iter().flatten().map(|entry| &entry.state)
     }
 
-    /// When [`Schedule::tick`] has something to do.
+    /// When [`Schedule::tick`] has something to do next; `None`: no timer is set.
     pub fn next_due(&self) -> Option<Timestamp> {
         self.timers.first().map(|(due, _)| *due)
     }
 
-    /// New interval settings: all timers are planned anew.
+    /// Takes over new interval settings: the timers of all idle resources are planned anew.
     pub fn set_policy(&mut self, policy: RetryPolicy, now: Timestamp) {
         if policy == self.policy {
             return;
@@ -208,7 +287,10 @@ impl Schedule {
         }
     }
 
-    /// Takes over a version: `changed` are the resources that are new or differ, `removed` the ids that went.
+    /// Takes over a version: `changed` are the resources that are new or differ, `removed` the ids
+    /// that left. New and changed resources are scheduled unless they are blocked, and so are those
+    /// that were blocked until now and never ran for what they shall be. Returns what the store has
+    /// to write.
     pub fn apply(
         &mut self,
         version: i64,
@@ -304,8 +386,8 @@ impl Schedule {
         activation
     }
 
-    /// Schedules what a user or a cron expression asks for; gives the agents touched.
-    /// `agents`: only these; `None`: all.
+    /// Schedules what a user or a cron expression asks for, and gives the agents that have
+    /// something to do. `agents`: only theirs; `None`: everybody's.
     pub fn request(
         &mut self,
         which: Selection,
@@ -328,7 +410,7 @@ impl Schedule {
         touched
     }
 
-    /// Lets timers that are due put their resources into the queues.
+    /// Puts resources whose timers are due into their queues.
     pub fn tick(&mut self, now: Timestamp) {
         while let Some(&(due, index)) = self.timers.first() {
             if due > now {
@@ -357,6 +439,7 @@ impl Schedule {
         }
     }
 
+    /// Pauses an agent, or lets it go on. A run in progress is not touched.
     pub fn pause(&mut self, agent: &str, paused: bool) {
         self.queues.entry(agent.to_owned()).or_default().paused = paused;
     }
@@ -380,7 +463,9 @@ impl Schedule {
         runs
     }
 
-    /// A run ended. Gives the state to write: `None` when its resource left the model meanwhile.
+    /// Takes note of the end of a run: its state changes, dependents get events, what waited for it
+    /// may go on, and the next run of the resource is planned. Returns the state to write; `None`:
+    /// the resource left the model, or the run is not known.
     pub fn finished(
         &mut self,
         resource_id: &str,
@@ -444,8 +529,8 @@ impl Schedule {
         Some(self.entry(index).state.clone())
     }
 
-    /// An event for each direct dependent, or recovery of those that wait for this one.
-    /// Source: docs/reference/deployment.md § 4.5.
+    /// Schedules direct dependents: those that were skipped because of this resource when it has
+    /// recovered, and those that want its events. Source: docs/reference/deployment.md § 4.5.
     fn notify_dependents(
         &mut self,
         index: Index,
@@ -472,6 +557,7 @@ impl Schedule {
         }
     }
 
+    /// The indices of all resources that are in the model.
     fn indices(&self) -> Vec<Index> {
         (0..self.entries.len())
             .filter(|slot| self.entries[*slot].is_some())

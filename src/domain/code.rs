@@ -20,7 +20,7 @@ pub struct VersionCode {
 /// The Python code of one module.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CodeModule {
-    /// Of the language, `net`.
+    /// The module's name in the language, `net`.
     pub name: String,
     /// Parents come before children.
     pub files: Vec<CodeFile>,
@@ -41,9 +41,9 @@ pub struct CodeFile {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Content {
-    /// In the file store, by this name.
+    /// It is in the file store, by this name.
     Sha1(String),
-    /// In a file, as versions of before had it.
+    /// It is in a file, as versions stored it before there was a file store.
     Path(PathBuf),
 }
 
@@ -57,7 +57,7 @@ impl VersionCode {
         })
     }
 
-    /// From what a version has stored.
+    /// Reads what a version has stored.
     pub fn read(stored: serde_json::Value) -> Self {
         // Versions of before had the modules alone.
         let code = serde_json::from_value(stored.clone()).or_else(|_| {

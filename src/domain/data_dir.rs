@@ -13,7 +13,7 @@ use sha2::Sha256;
 
 use super::EnvironmentId;
 
-/// Below the data directory.
+/// The name of the key's file below the data directory.
 const KEY_FILE: &str = "folder.key";
 const KEY_BYTES: usize = 32;
 /// Half of a digest, in hexadecimal.

@@ -1,4 +1,4 @@
-//! How errors are told.
+//! Errors as text: one line with all causes, for logs and reports.
 
 /// An error with all its causes, for one log line. A cause that the text before it holds already is not repeated.
 pub fn chain(error: &dyn std::error::Error) -> String {

@@ -1,4 +1,4 @@
-//! How often: seconds, or a cron expression. Source: docs/reference/deployment.md § 1.5 "Integer or cron", crates.md 5.
+//! How often: seconds, or a cron expression. Source: docs/reference/deployment.md § 1.5 "Integer or cron".
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -11,7 +11,7 @@ pub enum Interval {
     Never,
     /// Per resource, from the end of its last run.
     Every(Duration),
-    /// For the whole environment at once, in UTC.
+    /// It is due for the whole environment at once, at these times in UTC.
     Cron(Box<cron::Schedule>),
 }
 

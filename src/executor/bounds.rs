@@ -17,13 +17,13 @@ pub use values::{
     json_bytes,
 };
 
-/// Of one log line: its text and its arguments. A traceback of some hundred frames fits.
+/// Bytes of one log line, its text and its arguments. A traceback of some hundred frames fits.
 pub const LINE_BYTES: usize = 16 << 10;
-/// Of the log lines of one run.
+/// Log lines of one run.
 pub const RUN_LINES: usize = 1000;
-/// Of the log lines of one run, and of its differences.
+/// Bytes of the log lines of one run together, and of its differences together.
 pub const RUN_BYTES: usize = 1 << 20;
-/// Of the current or the desired value of an attribute, where they differ.
+/// Bytes of the current or the desired value of an attribute, where they differ.
 const VALUE_BYTES: usize = 64 << 10;
 
 /// No frame of an executor or of a handler's host may be larger: a run that uses all its limits fits.
@@ -34,14 +34,14 @@ pub const MAX_REPLY_BYTES: u32 = 16 << 20;
 pub struct Share {
     lines: usize,
     line_bytes: usize,
-    /// Of all lines together, and of all differences together.
+    /// Bytes of all lines together, and of all differences together.
     bytes: usize,
     value_bytes: usize,
-    /// In words, for the mark.
+    /// The limit in words, for the mark.
     limit: &'static str,
 }
 
-/// Of any run.
+/// What any run may leave behind.
 pub const RUN: Share = Share {
     lines: RUN_LINES,
     line_bytes: LINE_BYTES,

@@ -23,7 +23,7 @@ pub(crate) struct Code {
     pub(crate) broken: Vec<BrokenModule>,
     pub(crate) python: Option<Python>,
     pub(crate) environment_id: EnvironmentId,
-    /// As it was announced.
+    /// The modules as they were announced.
     announced: Vec<CodeModule>,
 }
 
@@ -60,7 +60,7 @@ impl Code {
         });
         let modules = modules.collect();
         if let Some(directory) = &directory {
-            // It is in use: see `deploy::sweep`. A module without content has none.
+            // It is in use: see `deploy::gc_code_folders`. A module without content has none.
             let _ = files::touch(directory);
         }
         let mut key = of_files;

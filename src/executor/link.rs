@@ -36,7 +36,7 @@ pub(crate) struct Executor {
     done: mpsc::UnboundedSender<Message>,
     running: Option<Running>,
     generation: u64,
-    /// For answers that are not written yet, in KiB.
+    /// The room for answers that are not written yet, in KiB.
     room: Arc<Semaphore>,
 }
 

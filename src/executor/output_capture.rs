@@ -6,9 +6,9 @@
 use std::io::{self, Read, Write};
 use std::time::{Duration, Instant};
 
-/// Of one line.
+/// Bytes that are kept of one line.
 const LINE_BYTES: usize = 4 << 10;
-/// Of all lines of a minute.
+/// Bytes that are kept of all lines of a minute.
 const MINUTE_BYTES: usize = 64 << 10;
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -23,7 +23,7 @@ struct Printed<W> {
     name: String,
     log: W,
     line: Vec<u8>,
-    /// Of the current line, beyond its limit.
+    /// Bytes of the current line beyond its limit.
     n_beyond: u64,
     left: usize,
     since: Instant,
@@ -113,7 +113,7 @@ impl<W: Write> Printed<W> {
     }
 }
 
-/// As one line of a log shows it: nothing in it moves the cursor or begins another line.
+/// A text as one line of a log shows it: nothing in it moves the cursor or begins another line.
 fn plain(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     text.trim_end_matches('\r')

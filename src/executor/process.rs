@@ -26,7 +26,7 @@ use crate::process;
 /// A handler waits this long for what it asked of the server.
 const ANSWER: Duration = Duration::from_secs(60);
 
-/// Of what a handler asks, as JSON. Each agent has one question open at most.
+/// Bytes of what a handler asks, as JSON. Each agent has one question open at most.
 const ASK_BYTES: usize = 4 << 20;
 
 /// A question of a handler's that is open: who waits for its answer.

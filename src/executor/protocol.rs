@@ -74,9 +74,9 @@ pub struct Task {
     pub resource_id: String,
     pub resource_type: String,
     pub version: i64,
-    /// JSON object text.
+    /// The attributes, as the text of a JSON object.
     pub attributes: String,
-    /// Dependency → status.
+    /// The status of each dependency, by its id.
     pub requires: BTreeMap<String, String>,
     pub dependency_changed: bool,
     pub dry_run: bool,

@@ -23,7 +23,7 @@ use crate::process;
 /// How long module code may take.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// To start and import all modules.
+    /// The time for the start and the import of all modules.
     pub import: Duration,
 }
 

@@ -1,8 +1,27 @@
 //! What comes from an executor process: bounded in size, in number and in silence.
 //!
-//! One task a process reads its frames until the pipe ends, a frame is too large, or nothing comes for too long. Each
-//! answer holds a part of the room that all of them share until what it says is written; when there is none left, the pipe
-//! is not read, and the executor waits.
+//! Handlers are code of others, and the process that runs them may send whatever it likes: a frame
+//! of four gigabytes, a million small ones, half a frame and then nothing. The server must not run
+//! out of memory for it, nor wait for ever. One task a process reads its frames, and three limits
+//! hold it:
+//!
+//! - *Size.* A frame that says to be larger than [`MAX_REPLY_BYTES`] ends the reading before any of
+//!   it is read.
+//! - *Number.* All answers of an environment share a room, a semaphore counted in KiB. Before a
+//!   frame is read, its length is taken out of the room; the permit travels with the answer
+//!   ([`Held`]) through the engine, and is given back when what the answer says is in the database.
+//!   If nothing is left, the pipe is not read; it fills, and the executor blocks in its write. So a
+//!   fast executor is slowed down by the database, and not stored in memory.
+//! - *Silence.* An executor says every few seconds that it is alive, from a thread of its own. If
+//!   neither that nor anything else comes for `silence`, it is stopped or stuck, and is given up:
+//!   killed, and what it was running counts as `unavailable`. The time counts only while we read;
+//!   while we wait for room, it is our fault.
+//!
+//! Every message names the `generation` of the process that it is from. An answer that was under
+//! way when the process was given up then finds nobody waiting for it, and is not taken for one of
+//! the process after it.
+//!
+//! The last message is always [`Message::Ended`], with the reason if it was not a clean end.
 
 use std::io;
 use std::sync::Arc;
@@ -18,12 +37,15 @@ use crate::executor::protocol::ExecutorReply;
 /// A part of the room for answers, given back when it is dropped. `None`: of an answer that is our own.
 pub(crate) type Held = Option<OwnedSemaphorePermit>;
 
-/// Whose answers these are, and where they go.
+/// Whose answers these are, where they go, and what limits them.
 pub(crate) struct Source {
+    /// Which start of the environment's executor this is.
     pub(crate) generation: u64,
+    /// Where the answers go: the engine's queue.
     pub(crate) messages: mpsc::UnboundedSender<Message>,
-    /// In KiB.
+    /// What answers that are not written yet may take together, in KiB.
     pub(crate) room: Arc<Semaphore>,
+    /// How long the process may say nothing.
     pub(crate) silence: Duration,
 }
 
@@ -45,6 +67,7 @@ pub(crate) async fn read(stdout: impl AsyncRead + Unpin, source: Source) {
     let _ = source.messages.send(Message::Ended { generation, why });
 }
 
+/// The next message that is of use; `None`: the pipe ended, if need be in the middle of a frame.
 async fn next(
     stdout: &mut BufReader<impl AsyncRead + Unpin>,
     source: &Source,
@@ -97,6 +120,7 @@ async fn next(
     }
 }
 
+/// Reads, and fails if nothing comes for as long as the process may be silent.
 async fn within<T>(source: &Source, reading: impl Future<Output = io::Result<T>>) -> io::Result<T> {
     match tokio::time::timeout(source.silence, reading).await {
         Ok(read) => read,

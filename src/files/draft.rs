@@ -14,7 +14,7 @@ const PART_BYTES: usize = 64 << 10;
 #[derive(Debug)]
 pub struct Draft {
     file: tempfile::NamedTempFile,
-    /// What it is.
+    /// The name of the content, as its digest says.
     pub name: String,
     length: u64,
 }

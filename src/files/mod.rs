@@ -1,9 +1,27 @@
-//! The file store: contents by their SHA-1, each in a file of that name below the first two digits of it.
+//! The file store: contents by their SHA-1, each in a file of that name below the first two digits
+//! of it (`files/04/040f06fd…`).
 //!
-//! What is in it: what getters and handlers upload (`exporter.upload_file`), what clients of the API upload, and the Python
-//! code of handlers (`deploy::VersionCode`). Who writes: compile workers, the server, and the Python hosts of executors
-//! (`python/inmanta/protocol/files.py`). A content is checked against its name whenever it is written or read, so nobody
-//! needs to trust another writer. What no stored version names is collected when it is old enough (`collect`).
+//! What is in it: what getters and handlers upload (`exporter.upload_file`), what clients of the
+//! API upload, and the Python code of handlers (`deploy::VersionCode`). Who writes: compile
+//! workers, the server, and the Python hosts of executors (`python/inmanta/protocol/files.py`), all
+//! at the same time, without asking one another. Three rules make that safe:
+//!
+//! 1. *A name says its content.* It is checked whenever a content is written or read, so nobody
+//!    needs to trust another writer, and two writers of one name write the same. A file that was
+//!    cut off is noticed by its length when it is written again, by its digest when it is read.
+//! 2. *A file has its name only when it is whole.* It is written under another name beside it
+//!    (`.new-…`) and renamed, which is one step for everybody else.
+//! 3. *The time of modification is the time of the last use.* Who would write a content that is
+//!    there touches it instead.
+//!
+//! # Removing what nobody names
+//!
+//! A content is removed when no stored version names it, and nobody has written it for a while: a
+//! compile uploads contents before its version is stored. [`Files::collect`] has to be sure that
+//! nobody touches the file between its look at the time and the removal. So it takes the file away
+//! first, by renaming it, and looks then: a writer who comes now finds nothing and writes it anew;
+//! one who came before has set the time, so the file is put back. Whatever happens in between, a
+//! writer that was told "kept" has its content in the store.
 
 mod age;
 mod answers;
@@ -26,9 +44,10 @@ use sha1::{Digest, Sha1};
 
 /// The store, in the data directory.
 pub const FOLDER: &str = "files";
-/// Of one content.
+/// The largest content, in bytes.
 pub const MAX_BYTES: usize = 64 << 20;
 
+/// The file store of a data directory.
 #[derive(Debug, Clone)]
 pub struct Files {
     directory: PathBuf,
@@ -60,10 +79,13 @@ pub fn is_name(text: &str) -> bool {
 }
 
 impl Files {
+    /// The store in this folder, which need not exist yet.
     pub fn new(directory: PathBuf) -> Self {
         Self { directory }
     }
 
+    /// Keeps contents under their names.
+    ///
     /// # Errors
     /// A name is not that of its content, a content is too large, or the disk refuses.
     pub fn keep_all(&self, files: &BTreeMap<String, Vec<u8>>) -> io::Result<()> {
@@ -88,6 +110,7 @@ impl Files {
         Ok(name)
     }
 
+    /// Keeps a content under its name, or touches it if it is there.
     fn keep(&self, name: &str, content: &[u8]) -> io::Result<()> {
         if content.len() > MAX_BYTES {
             let length = content.len();
@@ -124,7 +147,7 @@ impl Files {
             .make_in(directory, make)
     }
 
-    /// `None`: there is none, or it is not what its name says.
+    /// The content of a name; `None`: there is none, or it is not what its name says.
     pub fn get(&self, name: &str) -> Option<Vec<u8>> {
         let content = fs::read(is_name(name).then(|| self.path(name))?).ok()?;
         (name_of(&content) == name).then_some(content)
@@ -139,7 +162,7 @@ impl Files {
         self.directory.join(&name[..2]).join(name)
     }
 
-    /// The contents that nobody has written for `age`.
+    /// The names of contents that nobody has written for `age`.
     pub fn older_than(&self, age: Duration) -> BTreeSet<String> {
         let folders = entries(&self.directory);
         let files = folders.iter().flat_map(|folder| entries(folder));
@@ -148,14 +171,15 @@ impl Files {
         names.filter(|name| is_name(name)).collect()
     }
 
-    /// Counts contents as just written.
+    /// Counts contents as just written, so that they stay for another while.
     pub fn renew<'a>(&self, names: impl Iterator<Item = &'a String>) {
         for name in names {
             let _ = touch(&self.path(name));
         }
     }
 
-    /// Removes these contents, but those that somebody wrote meanwhile, and what interrupted writers left; gives how many.
+    /// Removes these contents, but those that somebody wrote meanwhile, and what interrupted
+    /// writers left; how many contents were removed. See the head of this file for the order.
     pub fn collect(&self, names: &BTreeSet<String>, age: Duration) -> usize {
         let mut n_removed = 0;
         for name in names {
@@ -184,7 +208,7 @@ impl Files {
     }
 }
 
-/// Takes the names that a text has in it out of a set.
+/// Takes the names that occur anywhere in a text out of a set.
 pub fn drop_named(names: &mut BTreeSet<String>, text: &str) {
     let is_hex = |c: char| matches!(c, '0'..='9' | 'a'..='f');
     for word in text.split(|c| !is_hex(c)).filter(|word| word.len() == 40) {

@@ -54,7 +54,7 @@ impl Push {
 pub struct RepositoryHint {
     /// `owner/name`.
     pub full_name: String,
-    /// As sent, so perhaps with credentials: not for logs.
+    /// The addresses as they were sent, so perhaps with credentials: not for logs.
     pub addresses: Addresses,
 }
 

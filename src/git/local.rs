@@ -65,7 +65,8 @@ fn git_folder(dot_git: &Path) -> Option<PathBuf> {
     is_git_folder(dot_git).then(|| dot_git.to_owned())
 }
 
-/// As git decides it: a `HEAD`, and objects and refs here or in the common folder.
+/// Whether a folder is a repository, as git decides it: a `HEAD`, and objects and refs here or in
+/// the common folder.
 fn is_git_folder(path: &Path) -> bool {
     let common = common_folder(path);
     let head = path.join("HEAD").symlink_metadata();

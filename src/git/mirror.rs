@@ -31,11 +31,11 @@ pub(super) const INCOMING: &str = "refs/steward/incoming";
 /// Limits of one fetch, and the way to the remote.
 #[derive(Clone, PartialEq, Eq)]
 pub struct FetchOptions {
-    /// For the fetch as a whole, waiting for another one of the same mirror included.
+    /// The time for the fetch as a whole, waiting for another one of the same mirror included.
     pub time: Duration,
     /// How long a remote may be silent before it has answered anything.
     pub silence: Duration,
-    /// What may be received.
+    /// Bytes that may be received.
     pub bytes: u64,
     /// What one object of a pack may take, packed.
     pub object_bytes: u64,

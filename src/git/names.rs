@@ -8,7 +8,7 @@ use super::error::is_unprintable;
 const MAX_NAME_BYTES: usize = 255;
 /// The longest path Linux takes, and here also the most steps that may lie ahead.
 const MAX_PATH_BYTES: usize = 4096;
-/// As many links as Linux follows in one path.
+/// The largest number of links in one path, which is that of Linux.
 const MAX_LINKS: usize = 40;
 
 /// Checks one name of a tree entry. The error says what is wrong with it, to follow the path.

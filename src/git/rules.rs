@@ -44,7 +44,7 @@ impl RepositoryRules {
         }
     }
 
-    /// For the fetches of a repository that somebody set.
+    /// What the fetches of a repository that somebody set may reach.
     pub fn reach(&self) -> Reach {
         if self.allow_private {
             Reach::Any

@@ -35,7 +35,8 @@ pub struct InstallSandbox {
     pub limit: Duration,
     /// Ends it before its time.
     pub stop: CancellationToken,
-    /// By which pip, and what it builds, reach hosts. `None`: directly, as the host does.
+    /// The proxy over which pip, and what it builds, reach hosts. `None`: they do directly, as the
+    /// host does.
     pub proxy: Option<BuildProxy>,
 }
 
@@ -44,7 +45,7 @@ pub struct InstallSandbox {
 pub struct BuildProxy {
     /// The only port that can be reached.
     pub port: u16,
-    /// With the password.
+    /// The URL with its password.
     pub url: String,
 }
 
@@ -156,7 +157,7 @@ pub(super) struct Folders<'a> {
 }
 
 impl Runner {
-    /// With all rights of ours, and no limit.
+    /// A command that runs with all our rights, and without a limit.
     pub(super) fn free(uses_system_config: bool) -> Self {
         Self {
             uses_system_config,

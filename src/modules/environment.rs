@@ -30,13 +30,13 @@ const PROJECT: &str = "project";
 #[derive(Debug, Clone)]
 pub struct Environments {
     directory: PathBuf,
-    /// Of packages.
+    /// pip's cache directory, shared by this environment's builds.
     cache: PathBuf,
     builds: PathBuf,
     sandbox: InstallSandbox,
 }
 
-/// Below a server's data.
+/// The folder of all environments below a server's data directory.
 fn all_environments(data: &Path) -> PathBuf {
     data.join("python").join("environments")
 }

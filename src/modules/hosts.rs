@@ -20,7 +20,7 @@ const PROXIES: [&str; 7] = [
 ];
 /// What pip's environment says of places of packages.
 const PLACES: [&str; 3] = ["PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_FIND_LINKS"];
-/// No configuration of pip is read further.
+/// Bytes that are read of a configuration of pip at most.
 const MAX_CONFIGURATION_BYTES: u64 = 1 << 20;
 
 impl Inspection {
@@ -42,7 +42,7 @@ impl Inspection {
 /// What this machine says of the network and of places of packages.
 #[derive(Debug, Default)]
 pub struct MachineNetwork {
-    /// Each as `host:port`.
+    /// The hosts, each as `host:port`.
     pub hosts: Vec<String>,
     /// It goes through a proxy.
     pub has_proxy: bool,

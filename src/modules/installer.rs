@@ -33,7 +33,7 @@ pub(super) struct Job<'a> {
     pub(super) requirements: &'a Requirements,
     pub(super) offline: &'a Offline,
     pub(super) runner: &'a Runner,
-    /// Of which environments are made.
+    /// The interpreter that environments are made of.
     pub(super) interpreter: &'a Interpreter,
     pub(super) watcher: Watcher<'a>,
 }
@@ -150,7 +150,7 @@ impl<'a> Installer<'a> {
         Ok(lock)
     }
 
-    /// Before anything is installed: whether the packages run on this Python.
+    /// Checks before anything is installed whether the packages run on this Python.
     fn check_python(&self, lock: &Lock) -> Result<(), Error> {
         match self.job.interpreter.unmet(&lock.needs()) {
             None => Ok(()),

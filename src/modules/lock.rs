@@ -12,7 +12,7 @@ use steward_compiler::yaml::{self, LIMITS};
 use super::Error;
 use crate::python::{DISTRIBUTION, Need, REFERENCE_VERSION, is_distribution};
 
-/// Beside `project.yml`, to be committed with it.
+/// The name of the lock, which lies beside `project.yml` and is to be committed with it.
 pub const LOCK_FILE: &str = "steward.lock";
 
 const HEAD: &str = "# The exact versions that this project is compiled and deployed with. Written by `steward project update`; commit it.\n";
@@ -34,7 +34,7 @@ pub struct Lock {
     /// The series of Python that it was made with, such as `3.13`: digests of compiled packages are those for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub python: Option<String>,
-    /// Sorted by name.
+    /// The packages, sorted by name.
     pub packages: Vec<Package>,
 }
 
@@ -92,7 +92,7 @@ pub struct Present {
     pub version: String,
     /// Which Python it asks for.
     pub python: Option<String>,
-    /// Of those from git.
+    /// The commit of a package that comes from git.
     pub commit: Option<String>,
     /// Files of it that are not as they were installed, some of them, below where packages lie.
     pub changed: Vec<String>,
@@ -309,7 +309,8 @@ impl Package {
     }
 }
 
-/// Of all files below a folder, with their names; what builds leave behind does not count.
+/// The digest of all files below a folder, with their names; what builds leave behind does not
+/// count.
 pub(super) fn folder_digest(folder: &Path) -> Result<String, Error> {
     const LEFT_BEHIND: &[&str] = &[".git", "build", "dist", "__pycache__", ".env"];
     let mut files = Vec::new();

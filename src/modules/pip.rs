@@ -223,7 +223,7 @@ pub(super) fn folder(job: &Job<'_>, path: &Path, editable: bool) -> Result<Sourc
     })
 }
 
-/// Of the pip in an environment; `None`: it has none.
+/// The version of the pip in an environment; `None`: it has none.
 fn installed_version(environment: &Path) -> Option<String> {
     let pythons = entries(&environment.join("lib")).into_iter();
     let mut packages = pythons.flat_map(|python| entries(&python.join("site-packages")));

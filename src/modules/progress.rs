@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 pub enum Part {
     /// Makes the virtual environment.
     Environment,
-    /// Chooses versions.
+    /// Versions are chosen.
     Versions,
     /// Downloads, builds, installs.
     Packages,
 }
 
-/// What happens.
+/// What happens during an installation.
 #[derive(Debug, Clone)]
 pub enum Progress {
     /// A part begins: what it does and to how much, such as `installing 21 packages`, and the program that does it, such

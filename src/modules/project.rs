@@ -33,7 +33,7 @@ pub struct Requirements {
     pub needs_pip: bool,
     /// What the modules of the project itself ask of Python.
     pub python: Vec<Need>,
-    /// Of what is asked for: `sha256:…`.
+    /// The digest of what is asked for: `sha256:…`.
     pub digest: String,
 }
 

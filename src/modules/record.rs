@@ -8,7 +8,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use sha2::{Digest, Sha256};
 
-/// No more are told of one package.
+/// How many files of one package are named at most.
 const TOLD: usize = 5;
 
 /// Files that are gone, or have another content than `RECORD` of the package's metadata says, as it names them. Bytecode does

@@ -20,7 +20,7 @@ use crate::sandbox::Network;
 
 /// More are not copied for one installation.
 const MOST: usize = 64;
-/// No trace is read further.
+/// Bytes that are read of a trace at most.
 const TRACE_BYTES: u64 = 4 << 20;
 /// A build may write what looks like a trace: files of this machine are not copied for it.
 const PROTOCOLS: &str = "https:http:ssh:git";
@@ -29,7 +29,7 @@ pub(super) struct Repositories {
     /// Runs git with the credentials.
     launcher: Launcher,
     memory_bytes: u64,
-    /// Its home.
+    /// The home directory of git, with nothing of ours in it.
     _home: ScratchFolder,
     /// A folder for each, and git's configuration that puts them in their places. Builds read it.
     pub(super) copies: ScratchFolder,
@@ -117,7 +117,7 @@ impl Repositories {
         Ok(command)
     }
 
-    /// From now on the copy stands for the repository.
+    /// Lets the copy stand for the repository from now on.
     pub(super) fn copied(&self, url: String) -> Result<(), Error> {
         use std::io::Write;
         let mut known = self.known.borrow_mut();

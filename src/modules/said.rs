@@ -1,4 +1,4 @@
-//! What pip said, for people.
+//! What pip and uv printed, made fit for people.
 
 use std::process::Output;
 

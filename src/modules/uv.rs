@@ -37,7 +37,7 @@ struct Planned {
     #[serde(default)]
     wheels: Vec<Archive>,
     sdist: Option<Archive>,
-    /// At a URL of its own.
+    /// The archive, if the package comes from a URL of its own.
     archive: Option<Archive>,
     directory: Option<Directory>,
 }
@@ -171,7 +171,7 @@ impl Uv {
     }
 }
 
-/// Why pip has to do it.
+/// Why pip has to do the job instead; `None`: uv can.
 fn unfit(job: &Job<'_>, lock: Option<&Lock>) -> Option<&'static str> {
     let requirements = job.requirements;
     let is_repository = |package: &Package| matches!(package.source, Source::Repository { .. });

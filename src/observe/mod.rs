@@ -73,7 +73,7 @@ pub struct CompileDone {
     pub commit: String,
     /// The stored version; `None` when it did not compile.
     pub version: Option<i64>,
-    /// Why not.
+    /// Why it failed; `None`: it did not.
     pub failure: Option<String>,
     pub diagnostics: Vec<RenderedDiagnostic>,
     pub n_resources: usize,
@@ -113,7 +113,7 @@ pub struct Summary {
     pub total: usize,
     /// Changed in this round, and as they shall be now.
     pub deployed: usize,
-    /// As they shall be, without a change in this round.
+    /// Resources that were as they shall be, without a change in this round.
     pub unchanged: usize,
     pub failed: usize,
     pub skipped: usize,

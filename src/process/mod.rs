@@ -211,8 +211,8 @@ pub fn die_with_parent() {
     }
 }
 
-/// From now on `signal` comes when the parent dies. `false`: `parent` is another process, so the parent is dead already
-/// and no signal will come.
+/// Asks for `signal` when the parent dies. `false`: `parent` is another process, so the parent is
+/// dead already and no signal will come.
 pub fn signal_with_parent(signal: Signal, parent: Option<u32>) -> bool {
     let _ = rustix::process::set_parent_process_death_signal(Some(signal));
     parent.is_none_or(|parent| std::os::unix::process::parent_id() == parent)
@@ -242,8 +242,8 @@ impl Launcher {
     }
 }
 
-/// From now on others of the same user cannot look into this process: not at its memory, its environment, its open files.
-/// It leaves no core behind.
+/// Keeps others of the same user from looking into this process from now on: at its memory, its
+/// environment, its open files. It leaves no core behind.
 pub fn hide() {
     use rustix::process::{DumpableBehavior, set_dumpable_behavior};
     let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);

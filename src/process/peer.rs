@@ -38,7 +38,7 @@ pub fn peer_of(client: SocketAddr, server: SocketAddr) -> Peer {
     held_by(&sandboxed, client, server)
 }
 
-/// As [`peer_of`], when these processes are the sandboxed ones.
+/// The same as [`peer_of`], when these processes are the sandboxed ones.
 fn held_by(sandboxed: &[PathBuf], client: SocketAddr, server: SocketAddr) -> Peer {
     let Some(inode) = inode_of(client, server) else {
         return Peer::Gone;
@@ -56,7 +56,7 @@ fn held_by(sandboxed: &[PathBuf], client: SocketAddr, server: SocketAddr) -> Pee
     if is_held { Peer::Sandboxed } else { Peer::Free }
 }
 
-/// Of a process that still runs.
+/// The number of seccomp filters of a process that still runs.
 fn n_filters(status: &Path) -> Option<u64> {
     let status = fs::read_to_string(status).ok()?;
     let line = |name: &str| status.lines().find_map(|line| line.strip_prefix(name));

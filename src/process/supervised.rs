@@ -1,4 +1,5 @@
-//! A program that runs to its end, and no longer than it may: with what it says, and with nothing left of it.
+//! A program that runs to its end, and no longer than it may: with what it writes, and with nothing
+//! left of it.
 
 use std::io::{self, Read};
 use std::os::unix::process::CommandExt;
@@ -11,11 +12,11 @@ use rustix::process::Signal;
 
 use super::{Launcher, kill_group_of, own_program, pid};
 
-/// What is kept of each of the outputs of a program.
+/// Bytes that are kept of each of the outputs of a program; the rest is read and dropped.
 const KEPT_BYTES: usize = 4 << 20;
-/// How often a program that runs is looked at.
+/// The time between two looks at a program that runs.
 const LOOK: Duration = Duration::from_millis(10);
-/// What it takes to kill everything, and what is still in a pipe then.
+/// The time that is given for killing everything, and for what is still in a pipe then.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// How a program was left.
@@ -103,6 +104,7 @@ struct Followed {
     reader: Option<JoinHandle<()>>,
 }
 
+/// Begins to read a pipe.
 fn follow(pipe: Option<impl Read + Send + 'static>) -> Followed {
     let bytes = Arc::new(Mutex::new(Vec::new()));
     let kept = Arc::clone(&bytes);

@@ -1,14 +1,46 @@
-//! `steward supervise PROGRAM ARGUMENTS…`: stays with a program, so that nothing of it outlives it or us, and holds what no
-//! single process can be held to.
+//! `steward supervise PROGRAM ARGUMENTS…`: stays with a program, so that nothing of it outlives it
+//! or us, and holds what no single process can be held to.
 //!
-//! A death signal of the kernel's reaches one process only, and a shell that dies leaves its children; so there is a process
-//! between, which
-//! - ends the program's process group when its own parent dies, and is its *subreaper*: whoever loses a parent below becomes
-//!   its child, whatever session or group it went to, and is ended with the rest;
-//! - is the supervisor of the program's sandbox (`sandbox::Broker`);
-//! - adds up the memory and counts the processes of all that is below. Over the limit, first everything below the program is
-//!   ended, so that a program that knows what it was doing can say so (a compile worker names the call of the plugin), then
-//!   the program itself, if that was not it.
+//! # Why there is a process between
+//!
+//! The server starts compile workers, executors and pip, and these start programs of others, which
+//! start more. When the server ends, or a compile is over, all of it has to end. Nothing in the
+//! kernel does that by itself: the death signal (`PR_SET_PDEATHSIG`) reaches one process and not
+//! its children; a process group is left by anybody who calls `setsid`; a process whose parent ends
+//! becomes a child of process 1, and nobody knows whose it was.
+//!
+//! So this process stays between, does nothing of its own, and
+//!
+//! - is the *subreaper* of all below it: whoever loses a parent there becomes its child, whatever
+//!   session or group it went to. So "all that the program ever started" is always the tree below
+//!   this process, and can be read from `/proc`;
+//! - ends that tree when the program ends, and when its own parent dies, which it learns by the
+//!   death signal;
+//! - is the supervisor of the program's sandbox ([`Broker`]), which has to be outside of the
+//!   sandbox;
+//! - adds up the memory and counts the processes of the tree, since the limits of the kernel are
+//!   for one process. Over the limit, first everything below the program is ended, so that a
+//!   program that knows what it was doing can say so (a compile worker names the call of the
+//!   plugin), then, if there is still too much, the program itself.
+//!
+//! ```text
+//! server ── steward supervise ── compile worker ── Python host ── fork of it ── sh ── sleep
+//!               │                                                               (ends)   │
+//!               └───────── sleep has become a child of the subreaper ────────────────────┘
+//! ```
+//!
+//! # Invariants
+//!
+//! - The order in [`supervise`] leaves no moment in which something is lost: the program starts
+//!   before signals are blocked, since it would inherit that; the death signal is asked for after
+//!   they are, since it would end this process alone; and a parent that died before is noticed by
+//!   its id.
+//! - To end a tree, all of it is stopped first and then killed (`descendants`), or it could start
+//!   processes faster than they are ended.
+//! - The program itself is waited for through its handle only, so its id means nobody else before
+//!   we have its status.
+//! - Control groups (`cgroup`), where they can be made, are for the day on which this process
+//!   itself is killed.
 
 use std::ffi::OsString;
 use std::io;
@@ -28,20 +60,22 @@ use crate::sandbox::{Broker, SUPERVISOR, SupervisorLink};
 /// What a program is supervised with.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Supervision {
-    /// Who must be our parent still; `None`: whoever it is.
+    /// The process that must be our parent still; `None`: whoever it is.
     pub parent: Option<u32>,
-    /// What left the program's process group counts, too, and the program may enter a sandbox.
+    /// All processes below the program are seen to, not only its process group, and the program may
+    /// enter a sandbox.
     pub all: bool,
-    /// Of all processes together.
+    /// The limit for the memory of all processes together, in bytes.
     pub memory_bytes: Option<u64>,
 }
 
-/// Of all that a program starts, at the same time.
+/// Processes that a program may have below it at the same time.
 const MAX_PROCESSES: usize = 1024;
-/// How often memory is looked at: often while it changes, seldom while nothing happens.
+/// The time between two looks at the memory: short while it changes, up to the longest while
+/// nothing happens.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_millis(400);
-/// A change of memory that makes us look more often.
+/// A change of memory, in bytes, that makes us look more often.
 const NOTABLE_BYTES: u64 = 4 << 20;
 
 /// Runs a program to its end, or to ours.
@@ -87,6 +121,7 @@ pub fn supervise(
     wait(child, supervision, &signals)
 }
 
+/// Waits for the program to end, or for our parent to die; either way ends what is left.
 fn wait(mut child: Child, supervision: Supervision, signals: &SigSet) -> io::Result<ExitStatus> {
     let give_up = || {
         if supervision.all {
@@ -172,11 +207,13 @@ fn excess(memory_bytes: u64, limit: u64, n_processes: usize) -> Option<String> {
     })
 }
 
+/// Writes a line where the parent reads it, or has it logged.
 #[expect(clippy::print_stderr, reason = "the parent reads it, or has it logged")]
 fn tell(reason: &str) {
     eprintln!("steward: {reason}");
 }
 
+/// Ends all processes below this one.
 fn end_all_below() {
     let own = rustix::process::getpid().as_raw_nonzero().get();
     end_all(|| below([own]));

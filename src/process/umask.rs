@@ -8,15 +8,16 @@ use rustix::fs::Mode;
 /// The umask that this process was started with.
 static STARTED_WITH: OnceLock<u32> = OnceLock::new();
 
-/// From now on nobody else may read what this process and its children make. Call it first thing: the umask is that of the
-/// whole process.
+/// Keeps what this process and its children make from being read by others. Call it first thing:
+/// the umask is that of the whole process.
 pub fn keep_private() {
     let before = rustix::process::umask(Mode::RWXG | Mode::RWXO);
     // A second call must not take the first one's for the original.
     let _ = STARTED_WITH.set(before.bits());
 }
 
-/// For a child that is to have the umask that this process was started with; `None`: it has it anyway.
+/// The umask that this process was started with, for a child that is to have it; `None`: the child
+/// has it anyway.
 pub fn original_umask() -> Option<String> {
     STARTED_WITH.get().map(|umask| format!("{umask:03o}"))
 }

@@ -54,7 +54,7 @@ pub struct Distribution {
     pub folder: PathBuf,
     /// The wheel.
     pub path: PathBuf,
-    /// Of the wheel, in hexadecimal.
+    /// The SHA-256 of the wheel, in hexadecimal.
     pub sha256: String,
 }
 

@@ -34,7 +34,7 @@ const TOO_OLD: [&str; 2] = ["python3.10", "python3.9"];
 pub struct Interpreter {
     /// The program itself, behind shims.
     pub path: PathBuf,
-    /// As `3.13.0`.
+    /// The version, such as `3.13.0`.
     pub version: String,
 }
 
@@ -51,7 +51,7 @@ pub struct Named {
 pub struct Need {
     /// Such as `inmanta-module-std 8.7.5`.
     pub who: String,
-    /// Such as `>=3.12`.
+    /// The versions that fit, such as `>=3.12`.
     pub versions: String,
 }
 

@@ -75,7 +75,7 @@ pub fn precompile(runtime: &PythonRuntime) {
     }
 }
 
-/// Of all our Python sources, in hexadecimal.
+/// The digest of all our Python sources, in hexadecimal.
 pub(super) fn digest() -> String {
     let mut hasher = Sha256::new();
     hasher.update(NAMES);

@@ -43,7 +43,7 @@ const MAX_PATH_BYTES: usize = 4096;
 const MAX_NAME_BYTES: usize = 256;
 /// What the kernel takes of an extended attribute.
 const MAX_VALUE_BYTES: usize = 64 << 10;
-/// Without those that give a program the rights of its owner.
+/// The bits of a mode that can be set: not those that give a program the rights of its owner.
 const MODE_BITS: u32 = 0o1777;
 
 /// The calls that the supervisor makes on behalf of the sandbox.
@@ -80,6 +80,8 @@ pub(super) fn is_supported() -> bool {
     actions.is_ok_and(|actions| actions.contains("user_notif")) && program().is_ok()
 }
 
+/// The filter that hands the calls over. seccompiler has no such action, so the filter is built
+/// with another one, whose marked instructions are changed.
 fn program() -> Result<BpfProgram, String> {
     let target = architecture()?;
     let numbers = BROKERED
@@ -172,6 +174,9 @@ impl Broker {
         }
     }
 
+    /// Decides about one call and makes the change; the result is what the call returns in the
+    /// process. After the arguments were read, it asks once more whether the process still waits:
+    /// if not, its id may be that of another one by now.
     fn answer(&self, call: &libc::seccomp_notif) -> Result<(), Errno> {
         let process = Process(call.pid);
         let (file, change) = decode(&process, &call.data)?;
@@ -241,6 +246,7 @@ impl Process {
         line.trim().parse().ok()
     }
 
+    /// Up to `most` bytes of the memory of the process.
     fn bytes(&self, at: u64, most: usize) -> Result<Vec<u8>, Errno> {
         let failed = |error: io::Error| Errno::from_io_error(&error).unwrap_or(Errno::PERM);
         let memory = File::open(format!("/proc/{}/mem", self.0)).map_err(|_| Errno::PERM)?;
@@ -250,11 +256,13 @@ impl Process {
         Ok(bytes)
     }
 
+    /// So many bytes of the memory of the process.
     fn exactly(&self, at: u64, length: usize) -> Result<Vec<u8>, Errno> {
         let bytes = self.bytes(at, length)?;
         (bytes.len() == length).then_some(bytes).ok_or(Errno::FAULT)
     }
 
+    /// A text that ends in a zero byte, in the memory of the process.
     fn text(&self, at: u64, most: usize) -> Result<Vec<u8>, Errno> {
         let mut bytes = self.bytes(at, most)?;
         let end = bytes.iter().position(|byte| *byte == 0);
@@ -262,6 +270,7 @@ impl Process {
         Ok(bytes)
     }
 
+    /// A number of 64 bits in the memory of the process.
     fn word(&self, at: u64) -> Result<i64, Errno> {
         let bytes = self.exactly(at, 8)?;
         bytes
@@ -270,7 +279,8 @@ impl Process {
             .map_err(|_| Errno::FAULT)
     }
 
-    /// Two times, each of seconds and a fraction of which there are `per_microsecond` nanoseconds in a unit. None: now.
+    /// Two times that lie one behind the other in the memory of the process, each as seconds and a
+    /// fraction in units of so many nanoseconds. No address means: now, for both.
     fn times(&self, at: u64, nanoseconds: i64) -> Result<Timestamps, Errno> {
         let now = Timespec {
             tv_sec: 0,

@@ -9,6 +9,8 @@ use landlock::{
 
 use super::{Network, SandboxPolicy};
 
+/// The newest version of Landlock that we know. Older kernels have less, and are asked for what
+/// they have.
 const NEWEST: ABI = ABI::V6;
 const ABIS: [(u8, ABI); 6] = [
     (6, ABI::V6),

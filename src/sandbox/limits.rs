@@ -5,10 +5,12 @@ use std::io;
 use rustix::process::{Resource, Rlimit, setrlimit};
 use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
 
-/// Of one file.
+/// The largest file that a process can write, in bytes.
 const MAX_FILE_BYTES: u64 = 1 << 30;
+/// Files that one process can have open.
 const MAX_OPEN_FILES: u64 = 1024;
-/// Of the user, all together: the kernel counts no other way. The supervisor counts those of one sandbox.
+/// Processes of the user, all together: the kernel counts no other way. The supervisor counts those
+/// of one sandbox.
 const MAX_PROCESSES: u64 = 4096;
 
 /// Whether limits can be set at all.

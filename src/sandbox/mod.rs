@@ -1,24 +1,58 @@
 //! The sandbox: what code of a repository may do while it is compiled, or while pip builds it.
 //!
+//! A model, a plugin or a `setup.py` is code that anybody who may push to a repository has written.
+//! It runs on the host of the server, as the server's user, beside its database, its tokens and the
+//! checkouts of other environments. The sandbox keeps such code to what its environment has.
+//!
 //! # What runs in it
-//! - The compile worker, with everything that it starts. One worker serves one environment, because what may be read
-//!   differs from one environment to the next and a sandbox cannot be left again. So a mistake in our own handling of
-//!   paths, models or metadata reaches no further than a plugin does.
-//! - The Python host of a compile, in a second layer: it may not write what the worker may (`deposit`, checkouts).
+//!
+//! - The compile worker, with everything that it starts. One worker serves one environment, because
+//!   what may be read differs from one environment to the next and a sandbox cannot be left again.
+//!   So a mistake in our own handling of paths, models or metadata reaches no further than a plugin
+//!   does.
+//! - The Python host of a compile, in a second layer: it may not write what the worker may
+//!   (`deposit`, checkouts).
 //! - pip with all that it builds, and the git that copies repositories for it.
 //!
 //! Handlers are not sandboxed: they are there to change the host.
 //!
 //! # What holds it, each as far as the kernel has it
-//! - `files`: Landlock. Everything can be read but what is hidden; only the named folders can be written. Signals, abstract
-//!   sockets and TCP end at the border of the sandbox.
-//! - `syscalls`: seccomp refuses calls that reach other processes or the kernel, and sockets where there is no network.
-//! - `attributes`: seccomp hands calls that change modes, owners, times and extended attributes, which Landlock does not
-//!   know, to the supervisor, which does them below the writable folders only.
-//! - `limits`: of the process (size of a file, open files, processes, memory). Those of all processes together are the
-//!   supervisor's (`process::supervisor`), who also ends what is left of them.
 //!
-//! A process enters the sandbox itself ([`enter`]), before it touches anything that is not ours; there is no way back.
+//! - `files`: Landlock. Everything can be read but what is hidden; only the named folders can be
+//!   written. Signals, abstract sockets and TCP end at the border of the sandbox.
+//! - `syscalls`: seccomp refuses calls that reach other processes or the kernel, and sockets where
+//!   there is no network.
+//! - `attributes`: seccomp hands calls that change modes, owners, times and extended attributes,
+//!   which Landlock does not know, to the supervisor, which does them below the writable folders
+//!   only.
+//! - `limits`: of the process (size of a file, open files, processes, memory). Those of all
+//!   processes together are the supervisor's (`process::supervisor`), who also ends what is left of
+//!   them.
+//!
+//! None of the four is enough alone. Landlock without seccomp would let code read a hidden file out
+//! of the memory of a process that has it open (`ptrace`); seccomp can not look at paths; neither
+//! knows `chmod`, by which a file could be opened for a reader outside. What the kernel does not
+//! have is missing, and the server says so at its start ([`support`]).
+//!
+//! # Example: `open("/var/lib/steward/tokens")` in a plugin
+//!
+//! The plugin runs in the Python host, two layers deep. The data directory is among the worker's
+//! `hidden`, so no rule of Landlock grants reading below it, and the call fails with "permission
+//! denied" in Python. `os.chmod` on the path is stopped by seccomp; the supervisor reads the path
+//! from the memory of the process, finds the file outside of the writable folders, and answers
+//! EPERM. `socket.socket()` fails in seccomp unless a host was granted; then only the port of the
+//! server's proxy can be reached. A child that the plugin starts inherits all of this, and is ended
+//! after the compile whatever session it went to.
+//!
+//! # Invariants
+//!
+//! - A process enters the sandbox itself ([`enter`]), before it touches anything that is not ours
+//!   and before it has a second thread, since the kernel holds the calling thread and what descends
+//!   from it. There is no way back.
+//! - A second layer can only take away ([`SandboxPolicy::inner`]).
+//! - A process that entered with less than [`support`] promises is not used: the pool compares the
+//!   two before it gives the worker anything of a repository.
+//!
 //! Sources: docs/security.md; Landlock, seccomp(2), seccomp_unotify(2).
 
 mod attributes;
@@ -44,17 +78,19 @@ pub struct SandboxPolicy {
     pub hidden: Vec<PathBuf>,
     /// Parts of what is hidden that can be read.
     pub readable: Vec<PathBuf>,
-    /// A folder that can be written to: home, temporary files, bytecode.
+    /// The folder that can be written to, for home, temporary files and bytecode. It is emptied
+    /// after each compile.
     pub scratch: PathBuf,
     /// Other folders that can be written to.
     pub writable: Vec<PathBuf>,
     /// Folders below which files can be made, but neither read nor listed.
     pub deposit: Vec<PathBuf>,
+    /// What can be reached over sockets.
     pub network: Network,
-    /// The process that enters is a program of ours, and starts others in a second layer: it alone may change attributes
-    /// below `writable` and `deposit`, and choose processors for others.
+    /// The process that enters is a program of ours, and starts others in a second layer: it alone
+    /// may change attributes below `writable` and `deposit`, and choose processors for others.
     pub is_ours: bool,
-    /// What each process may map; `None`: as much as the one that enters.
+    /// Bytes of memory that each process may map; `None`: as many as the one that enters.
     pub memory_bytes: Option<u64>,
 }
 
@@ -78,6 +114,7 @@ pub const PROXY_LANDLOCK: u8 = 4;
 pub struct SandboxSupport {
     /// Version of Landlock's interface; 0: the kernel has none.
     pub landlock: u8,
+    /// Whether calls can be refused by seccomp.
     pub seccomp: bool,
     /// Changes of modes, owners, times and extended attributes are held to the writable folders.
     pub attributes: bool,

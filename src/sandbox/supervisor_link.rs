@@ -31,6 +31,7 @@ pub struct SupervisorLink(OwnedFd);
 /// Where attributes of files may be changed.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct Roots {
+    /// Everything may be changed below these.
     pub(super) writable: Vec<std::path::PathBuf>,
     /// Here only times may be.
     pub(super) deposit: Vec<std::path::PathBuf>,

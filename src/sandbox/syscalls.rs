@@ -21,6 +21,8 @@ const NEWER_ATTRIBUTE_CALLS: [i64; 3] = [463, 466, 469];
 /// `FS_IOC_SETFLAGS` and `FS_IOC_FSSETXATTR`: attributes of files, by way of a file that is only open for reading.
 const ATTRIBUTE_IOCTLS: [u64; 2] = [0x4008_6602, 0x401c_5820];
 
+/// Calls that are refused in every sandbox: they reach other processes, the kernel's own
+/// interfaces, or memory that no limit counts.
 const ALWAYS_REFUSED: &[i64] = &[
     libc::SYS_ptrace,
     libc::SYS_process_vm_readv,
@@ -115,6 +117,7 @@ const OF_SERVERS: &[i64] = &[
     libc::SYS_accept4,
 ];
 
+/// Whether this kernel has seccomp, and our filters can be built for this processor.
 pub(super) fn is_supported() -> bool {
     Path::new("/proc/sys/kernel/seccomp/actions_avail").exists()
         && filter(Network::None, true).is_ok()

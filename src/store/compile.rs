@@ -8,7 +8,7 @@ use super::macros::{read, row, transaction, write};
 use super::{Error, Result, Store, document, parsed, storable};
 use crate::domain::{CompileId, CompileState, EnvironmentId, Timestamp};
 
-/// A wish to compile.
+/// A compile request: a row that asks for a compile.
 #[derive(Debug, Clone)]
 pub struct CompileRequest {
     pub environment_id: EnvironmentId,
@@ -262,7 +262,7 @@ impl Store {
         Ok(())
     }
 
-    /// In order of execution.
+    /// The stages of a compile, in the order in which they ran.
     pub async fn stage_list(&self, compile: CompileId) -> Result<Vec<Stage>> {
         const SQL: &str = "SELECT id, name, command, started_us, completed_us, outstream, errstream, returncode \
                            FROM compile_stage WHERE compile_id = $1 ORDER BY position, started_us";

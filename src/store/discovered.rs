@@ -8,7 +8,7 @@ use crate::domain::{EnvironmentId, Timestamp};
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Discovered {
-    /// Of what was found, without version.
+    /// The id of the resource that was found, without version.
     pub resource_id: String,
     pub values: Value,
     /// The resource whose handler found it.
@@ -56,7 +56,7 @@ impl Store {
         Ok(())
     }
 
-    /// By resource id.
+    /// What was found in an environment, sorted by resource id.
     pub async fn discovered_list(&self, environment: EnvironmentId) -> Result<Vec<Discovered>> {
         const SQL: &str = "SELECT resource_id, found, discovery_resource_id, discovered_us FROM discovered_resource \
                            WHERE environment_id = $1 ORDER BY resource_id";

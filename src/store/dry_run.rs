@@ -66,7 +66,7 @@ impl Store {
         Ok(())
     }
 
-    /// Of a version, newest first.
+    /// The dry runs of a version, newest first.
     pub async fn dry_run_list(
         &self,
         environment: EnvironmentId,
@@ -91,7 +91,7 @@ impl Store {
         rows.into_iter().map(dry_run).collect()
     }
 
-    /// By resource id.
+    /// What a dry run found, sorted by resource id.
     pub async fn dry_run_results(&self, id: DryRunId) -> Result<Vec<DryRunResult>> {
         const SQL: &str = "SELECT resource_id, status, changes FROM dry_run_result WHERE dry_run_id = $1 ORDER BY resource_id";
         let rows: Vec<(String, String, String)> = read!(self.db, pool => {

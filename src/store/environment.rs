@@ -114,7 +114,7 @@ impl Store {
         }
     }
 
-    /// By name, ascending.
+    /// All environments, sorted by name.
     pub async fn environment_list(&self) -> Result<Vec<Environment>> {
         const SQL: &str = "SELECT id, project_id, name, description, icon, repo_url, repo_branch, variables, halted, \
                            last_version, active_version FROM environment ORDER BY name, id";

@@ -40,7 +40,7 @@ struct Opened {
 }
 
 impl Gate {
-    /// Of the SQLite file at `path`, which SQLite has opened.
+    /// The gate of the SQLite file at `path`, which SQLite has opened.
     pub(super) fn of_file(path: &Path) -> std::io::Result<Self> {
         let file: &'static File = Box::leak(Box::new(File::open(path)?));
         let metadata = file.metadata()?;

@@ -1,4 +1,9 @@
-//! One query text, two databases: the body is compiled once for each pool.
+//! One query text, two databases: `read!`, `write!` and `transaction!` compile their body once for
+//! SQLite and once for PostgreSQL.
+//!
+//! The drivers have different types, and no trait of theirs covers both; a macro that repeats the
+//! body needs none. Inside, `pool` or `tx` is the one of the database at hand. SQL is kept to what
+//! both understand.
 
 use sqlx::Database;
 use sqlx::pool::PoolConnection;

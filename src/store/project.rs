@@ -29,7 +29,7 @@ impl Store {
         }
     }
 
-    /// By name, ascending.
+    /// All projects, sorted by name.
     pub async fn project_list(&self) -> Result<Vec<Project>> {
         const SQL: &str = "SELECT id, name FROM project ORDER BY name";
         let rows: Vec<(String, String)> =

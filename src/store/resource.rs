@@ -13,7 +13,7 @@ use crate::domain::{EnvironmentId, Timestamp};
 pub struct StoredResource {
     /// SHA-256 of the content, hex.
     pub digest: String,
-    /// Without version.
+    /// The id, without version.
     pub resource_id: String,
     pub resource_type: String,
     pub agent: String,

@@ -1,4 +1,45 @@
 //! Versions: numbered, immutable desired states, held as intervals of set revisions.
+//!
+//! A version of a large environment has a hundred thousand resources, and the next one differs in
+//! five of them. Both are complete states that can be read, compared and gone back to. To store
+//! each as a whole would write a hundred thousand rows for five; to store differences would make
+//! reading a version a walk over all versions before it.
+//!
+//! # How it is stored
+//!
+//! - `resource`: a resource by the digest of all that it says. One that is the same in many
+//!   versions is one row.
+//! - `set_revision` with `set_member`: one content of a resource set, by the digest of its members'
+//!   digests. Resources without a set are the set with the empty name.
+//! - `set_interval`: from which version (inclusive) to which (exclusive; `NULL`: up to the newest)
+//!   a set has this revision.
+//! - `version`: the number, the commit, when it was made and released.
+//!
+//! A version is then no list but a question: *the revisions whose interval holds its number*,
+//! `from_version <= n AND (to_version IS NULL OR n < to_version)`.
+//!
+//! ```text
+//!                   v1    v2    v3    v4
+//! set network       [ revision a      )[ b …        interval 1–4 and from 4
+//! set customer-7    [ c )[ d )[ c …                 interval 1–2, 2–3, from 3: c was known already
+//! set customer-9          [ e )                     came with v2, left with v3
+//! ```
+//!
+//! To store v4 above closed one interval and opened another, and wrote the new revision `b` with
+//! those of its resources that were not there. What changed between two versions is found by
+//! looking at the intervals that end or begin between them (`resource_changes`), without reading
+//! what stayed.
+//!
+//! # Invariants
+//!
+//! - The intervals of one set do not overlap, and at most one of them is open. A set without an
+//!   interval at a number is not in that version.
+//! - Numbers of an environment rise by one, in the transaction that writes the version; two that
+//!   are stored at the same time wait for each other on the row of the environment.
+//! - Versions, revisions and resources are never changed after they are written, only removed
+//!   ([`Store::version_purge`]), and only when no version that is kept has them. Storing and
+//!   removing take the same row first, so a version can not lose content that was taken for unused
+//!   a moment before.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -15,10 +56,12 @@ use crate::domain::{EnvironmentId, Timestamp};
 pub struct Version {
     pub number: i64,
     pub created: Timestamp,
+    /// When it was released; `None`: it was not.
     pub released: Option<Timestamp>,
     pub compile_id: Option<String>,
     pub commit_id: Option<String>,
     pub tree_id: Option<String>,
+    /// What the compile says about it, as a JSON object.
     pub metadata: Value,
     /// The Python modules that its handlers need, as the compile found them.
     pub modules: Value,
@@ -33,6 +76,7 @@ pub struct NewVersion {
     pub tree_id: Option<String>,
     pub metadata: Value,
     pub modules: Value,
+    /// What the model waits for, as a JSON list: parameters without a value.
     pub unknowns: Value,
     pub resources: Vec<StoredResource>,
     /// Release it in the same transaction (`auto_deploy`).
@@ -444,8 +488,10 @@ const PURGE: [&str; 4] = [
      WHERE r.environment_id = fact.environment_id AND r.resource_id = fact.resource_id)",
 ];
 
+/// One resource set of a version that is to be stored.
 struct SetContent<'a> {
     digest: String,
+    /// In order of resource id.
     members: Vec<&'a StoredResource>,
 }
 

@@ -1,4 +1,8 @@
-//! Webhook deliveries, and the mark "look again" that every trigger leaves.
+//! Webhook deliveries, and the refresh requests that all triggers leave.
+//!
+//! A trigger (a delivery, a file event, a call of the API) is a row before it is acknowledged, so
+//! it survives the end of the server. The row says "look at this repository again" and nothing
+//! else: what is new is found by looking.
 
 use super::macros::{read, transaction, write};
 use super::{Result, Store};
@@ -14,7 +18,7 @@ pub struct Delivery {
     pub event: String,
 }
 
-/// A wish to look at a repository again.
+/// A refresh request: somebody says that a repository may have new commits.
 #[derive(Debug, Clone)]
 pub struct RefreshRequest {
     pub requested_us: i64,
@@ -24,7 +28,7 @@ pub struct RefreshRequest {
 }
 
 impl Store {
-    /// Records a delivery and the wish to look, together. `false`: this delivery is known already, nothing was written.
+    /// Records a delivery and the refresh request, together. `false`: this delivery is known already, nothing was written.
     pub async fn delivery_record(&self, delivery: &Delivery, message: &str) -> Result<bool> {
         const SQL: &str = "INSERT INTO webhook_delivery (hook_id, delivery_id, environment_id, event, received_us) \
                            VALUES ($1, $2, $3, $4, $5) ON CONFLICT (hook_id, delivery_id) DO NOTHING";
@@ -85,7 +89,7 @@ impl Store {
     }
 }
 
-/// A later wish has a later time, whatever the clock does: a look clears only the wish that it read.
+/// A later request has a later time, whatever the clock does: a look clears only the request that it read.
 const LOOK: &str = "INSERT INTO repository_look (environment_id, requested_us, trigger_kind, message) \
                     VALUES ($1, $2, $3, $4) ON CONFLICT (environment_id) DO UPDATE SET \
                     requested_us = CASE WHEN excluded.requested_us > repository_look.requested_us \

@@ -1,7 +1,7 @@
 //! Watches a repository or folder on this machine.
 //!
-//! Events are hints: they leave the mark "look again" and wake the compile loop, which looks for itself. Lost or
-//! overflowing events are made up for by its poll.
+//! Events are hints: each leaves a refresh request and wakes the compile loop, which looks for
+//! itself. Lost or overflowing events are made up for by its poll.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

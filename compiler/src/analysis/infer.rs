@@ -11,7 +11,7 @@ use crate::types::{EntityId, Type, TypeId};
 
 /// Variables that depend on variables that …: beyond this nothing is known.
 const MAX_DEPTH: u32 = 24;
-/// No more is spent on one answer.
+/// The steps that are spent on one answer at most.
 const MAX_STEPS: u32 = 5_000;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -140,7 +140,7 @@ impl<'a> Infer<'a> {
         }
     }
 
-    /// With one more frame inside of these.
+    /// The same place, with one more frame inside of these.
     pub fn inside(&self, frame: Frame) -> Infer<'a> {
         let mut frames = self.frames.clone();
         frames.push(frame);

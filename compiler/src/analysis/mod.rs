@@ -29,7 +29,7 @@ pub struct Analysis {
     pub loaded: Loaded,
     pub program: Arc<Program>,
     pub plugins: Vec<Scanned>,
-    /// In the order in which a compile meets them.
+    /// The mistakes, in the order in which a compile meets them.
     pub errors: Vec<Fail>,
     pub warnings: Vec<Warning>,
     /// Some file has mistakes of syntax: what seems to be missing may be in them.

@@ -2,11 +2,11 @@
 
 /// A statement's line with those that its brackets and backslashes join to it.
 pub(in crate::analysis) struct LogicalLine<'a> {
-    /// Of its first line, from 1.
+    /// The number of its first line, from 1.
     pub number: u32,
     /// Blanks before it.
     pub indent: usize,
-    /// As it is written, without the blanks before it.
+    /// The text as it is written, without the blanks before it.
     pub raw: &'a str,
     /// The same, byte for byte, without what is in strings and comments.
     pub code: &'a str,

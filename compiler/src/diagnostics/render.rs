@@ -105,7 +105,7 @@ fn shown(message: &str) -> String {
     message.trim_end().replace('\t', "    ")
 }
 
-/// Without the indentation that all lines share.
+/// The text without the indentation that all its lines share.
 fn dedent(text: &str) -> String {
     let depth = |line: &str| line.len() - line.trim_start().len();
     let lines = text.lines().filter(|line| !line.trim().is_empty());

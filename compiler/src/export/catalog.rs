@@ -36,7 +36,7 @@ const ID_BYTES: usize = 64;
 
 /// All resources of an export.
 pub(super) struct Catalog {
-    /// By entity.
+    /// What is exported of each entity, by its index.
     pub plans: Vec<Vec<Plan>>,
     pub found: Vec<FoundResource>,
     pub ids: String,
@@ -45,7 +45,7 @@ pub(super) struct Catalog {
     pub own_ids: Map<u32, OwnId>,
     /// All that is stored of a resource that Python has changed as an object, sorted by name.
     shaped: Map<u32, Computed>,
-    /// By instance.
+    /// What becomes of each instance, by its index.
     pub fates: Vec<ExportStatus>,
 }
 
@@ -157,7 +157,7 @@ impl Catalog {
         Ok(rmpv::Value::Map(fields))
     }
 
-    /// From now on these are what is stored of a resource.
+    /// Takes these fields as all that is stored of a resource.
     pub fn shape(&mut self, at: usize, fields: Computed) {
         self.shaped.insert(at as u32, fields);
     }

@@ -15,6 +15,8 @@ pub struct JsonWriter<W> {
 const BUFFER_BYTES: usize = 64 << 10;
 
 impl<W: std::io::Write> JsonWriter<W> {
+    /// A writer of resources as a JSON array. [`JsonWriter::finish`] ends the array and says what
+    /// went wrong.
     pub fn new(out: W) -> Self {
         JsonWriter {
             out,

@@ -56,18 +56,26 @@ fn crossing(from: &str, to: &str) -> String {
 pub enum PartialError {
     #[error(
         "A partial compile only migrate resources between resource set that are pushed together: trying to move {id} from resource set {from} to {to}."
+    /// A resource is in another set than before, and that set is not one of those that are
+    /// replaced.
     )]
     Moved {
+        /// The resource's id.
         id: String,
+        /// The set that it was in.
         from: String,
+        /// The set that it would be in.
         to: String,
     },
+    /// A resource that is in no set differs from the one that is there; its id.
     #[error("Resource ({0}) without a resource set cannot be updated via a partial compile")]
     SharedChanged(String),
+    /// A resource of one set requires one of another set; their ids.
     #[error("{}", crossing(.0, .1))]
     Crossing(String, String),
     #[error(
         "Following resource sets are present in the removed resource sets and in the resources that are exported: {0}"
+    /// Sets that are to be removed have resources all the same; their names.
     )]
     RemovedAndExported(String),
 }

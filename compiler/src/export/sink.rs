@@ -7,14 +7,23 @@ use crate::{Export, Resource};
 /// One resource of the desired state, as long as it is being exported: the fields of [`Resource`], borrowed.
 #[derive(Debug, Clone, Copy)]
 pub struct ResourceRef<'a> {
+    /// See [`Resource::id`].
     pub id: &'a str,
+    /// See [`Resource::entity_type`].
     pub entity_type: &'a str,
+    /// See [`Resource::agent`].
     pub agent: &'a str,
+    /// See [`Resource::id_attribute`].
     pub id_attribute: &'a str,
+    /// See [`Resource::id_value`].
     pub id_value: &'a str,
+    /// See [`Resource::attributes`].
     pub attributes: &'a str,
+    /// See [`Resource::requires`].
     pub requires: &'a [&'a str],
+    /// See [`Resource::undefined`].
     pub undefined: bool,
+    /// See [`Resource::resource_set`].
     pub resource_set: Option<&'a str>,
 }
 
@@ -32,6 +41,7 @@ impl ResourceRef<'_> {
 /// Takes the resources one by one, in creation order of their instances, when nothing can go wrong any more. An export
 /// of any size then needs no memory for their texts.
 pub trait ResourceSink: Send {
+    /// Takes the next resource, which is borrowed for the time of this call.
     fn take(&mut self, resource: ResourceRef<'_>);
 }
 

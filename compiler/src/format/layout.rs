@@ -14,7 +14,7 @@ struct Piece<'a> {
     mark: Option<TokenRole>,
     /// Ends of lines before it.
     n_lines: usize,
-    /// Of a bracket that opens: its elements are on lines of their own.
+    /// Whether the elements of a bracket that opens are on lines of their own.
     is_broken: bool,
 }
 
@@ -171,15 +171,15 @@ struct Bracket {
     byte: u8,
     is_broken: bool,
     is_multiplicity: bool,
-    /// Of the line on which it opens.
+    /// The indentation of the line on which it opens.
     indent: usize,
 }
 
 struct Writer {
     out: String,
-    /// Of blocks.
+    /// How many blocks are open.
     level: usize,
-    /// Of the current line.
+    /// The indentation of the current line.
     indent: usize,
     brackets: Vec<Bracket>,
     /// Question marks that wait for their colon, in each bracket.

@@ -17,7 +17,7 @@ pub(super) struct Builder<'a> {
     pub loaded: &'a Loaded,
     pub namespace_of: Map<Symbol, NamespaceId>,
     pub this: Symbol,
-    /// Defined so far.
+    /// How many indexes were defined so far.
     pub n_indexes: u32,
     /// Conditions of implement statements, lowered once everything is defined.
     pub pending_conditions: Vec<(super::ImplementId, ast::ExprId)>,
@@ -41,7 +41,7 @@ pub(super) struct Builder<'a> {
 /// What is wrong with the definitions, and with what uses them.
 pub struct Mistakes {
     definitions: Vec<Fail>,
-    /// Of entities, once all is defined.
+    /// Errors of entities, which are found once everything is defined.
     entities: Vec<(ErrorOrder, Fail)>,
     bodies: Vec<Fail>,
 }

@@ -49,7 +49,7 @@ type QueryArgs = (Vec<(Symbol, ExprId)>, Vec<ExprId>);
 #[derive(Clone, Copy)]
 pub(super) enum Expected {
     Anything,
-    /// To an attribute that is known at run time only.
+    /// It is assigned to an attribute that is known at run time only.
     Assigned,
     /// Nowhere: an attribute of it is assigned to.
     Owner,

@@ -108,7 +108,7 @@ pub struct Typedef {
 }
 
 pub struct Entity {
-    /// Full name.
+    /// The full name.
     pub name: Symbol,
     pub short: Symbol,
     pub loc: Loc,
@@ -150,9 +150,9 @@ pub struct OwnDefault {
 
 #[derive(Clone)]
 pub struct Index {
-    /// Sorted by text.
+    /// The attributes, sorted by name.
     pub names: Vec<Symbol>,
-    /// As they are written.
+    /// The attributes, as the statement names them.
     pub written: Vec<Symbol>,
     /// How many indexes were defined before.
     pub order: u32,
@@ -239,7 +239,8 @@ pub struct Annotation {
 #[derive(Default)]
 pub struct Block {
     pub variables: Vec<Symbol>,
-    /// In order of emission: nested blocks are reversed. Source: docs/reference/language.md § 2.4.
+    /// The statements in order of emission: nested blocks are reversed. Source:
+    /// docs/reference/language.md § 2.4.
     pub stmts: Vec<StmtId>,
 }
 
@@ -345,7 +346,7 @@ pub struct Construct {
     pub entity: EntityId,
     /// Needed before the instance exists: slot and value, in order.
     pub direct: Vec<(u32, ExprId)>,
-    /// Assigned afterwards.
+    /// Arguments that are assigned when the instance exists.
     pub indirect: Vec<Argument>,
     pub spreads: Vec<ExprId>,
     /// Names that were given explicitly.
@@ -402,7 +403,7 @@ pub enum QueryKind {
 
 pub struct Comprehension {
     pub iterable: ExprId,
-    /// With the guard: a ternary that yields [`Value::Skip`].
+    /// The value with the guard: a conditional expression that yields [`Value::Skip`].
     pub value: ExprId,
     /// What an Unknown element gives: itself, unless the guard drops it.
     pub unknown: ExprId,

@@ -10,23 +10,37 @@ use crate::syntax::tokens;
 use crate::types::EntityId;
 use crate::world::World;
 
+/// What kind of thing a proposal is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CompletionKind {
+    /// A variable of a block or a file.
     Variable,
+    /// An attribute or a relation.
     Attribute,
+    /// An entity.
     Entity,
+    /// A typedef, or a type of the language.
     Typedef,
+    /// An implementation.
     Implementation,
+    /// A plugin.
     Plugin,
+    /// A module, or a namespace of one.
     Module,
+    /// A keyword argument of a call or constructor.
     Argument,
+    /// A word of the language.
     Keyword,
 }
 
+/// One proposal of what may be written at a place.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Completion {
+    /// What is shown.
     pub label: String,
+    /// What kind of thing it is.
     pub kind: CompletionKind,
+    /// What is shown beside it: its type or signature.
     pub detail: String,
     /// What is written; the label, but with `=` for arguments.
     pub insert: String,
@@ -66,7 +80,7 @@ const PRIMITIVES: &[&str] = &["bool", "float", "int", "list", "number", "string"
 /// What is written before the place.
 struct Before<'t> {
     text: &'t str,
-    /// Without blanks and comments, and without the word at the place.
+    /// The tokens before the place, without blanks and comments, and without the word at the place.
     tokens: Vec<Token>,
 }
 

@@ -24,18 +24,23 @@ use crate::syntax::ast::Ast;
 use crate::world::World;
 use crate::{Compiled, Location};
 
+/// A place in a text that an editor has.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Position {
+    /// The line, from 0.
     pub line: u32,
+    /// The column, from 0, in UTF-16 units.
     pub column: u32,
 }
 
+/// A piece of a file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Place {
-    /// As diagnostics name it.
+    /// The name of the file, as diagnostics have it.
     pub file: String,
+    /// Its first character.
     pub start: Position,
-    /// Exclusive.
+    /// The place behind its last character.
     pub end: Position,
 }
 

@@ -10,7 +10,7 @@ use crate::span::Span;
 use crate::syntax::ast::{Ast, ExprId, ExprKind, Item, Name, Stmt};
 use crate::types::{EntityId, Type, TypeId};
 
-/// No more is spent on one guess.
+/// The steps that are spent on one guess at most.
 const MAX_STEPS: u32 = 500;
 
 /// The statements of a block, or the variable of a `for` or a comprehension.

@@ -6,25 +6,37 @@ use crate::span::{FileId, Span};
 use crate::syntax::ast::{Item, Name, Stmt};
 use crate::syntax::parse;
 
+/// What kind of thing a definition makes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SymbolKind {
+    /// An entity.
     Entity,
+    /// An attribute of an entity.
     Attribute,
+    /// A relation between entities.
     Relation,
+    /// An implementation.
     Implementation,
+    /// A typedef.
     Typedef,
+    /// A variable of the file.
     Variable,
 }
 
+/// One definition of a file, with those inside of it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Symbol {
-    pub name: String,
-    pub detail: String,
-    pub kind: SymbolKind,
-    /// All of it.
-    pub place: Place,
     /// Its name.
+    pub name: String,
+    /// What is shown beside the name: a type, an entity.
+    pub detail: String,
+    /// What it defines.
+    pub kind: SymbolKind,
+    /// The place of the whole definition.
+    pub place: Place,
+    /// The place of its name.
     pub selection: Place,
+    /// The definitions inside of it: attributes of an entity.
     pub children: Vec<Symbol>,
 }
 

@@ -25,7 +25,8 @@ impl Pattern {
         &self.0.0
     }
 
-    /// As `re.match`. `None`: matching took too many steps.
+    /// Whether the pattern matches from the start, as `re.match` does. `None`: matching took too
+    /// many steps.
     pub fn is_match(&self, text: &str) -> Option<bool> {
         let (pattern, compiled) = &*self.0;
         let regex = compiled.get_or_init(|| compile(pattern, true).ok());

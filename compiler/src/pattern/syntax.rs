@@ -7,7 +7,7 @@ const MAX_DEPTH: usize = 200;
 /// A pattern without its global flags.
 pub(in crate::pattern) struct Checked<'p> {
     pub body: &'p str,
-    /// Of `imsxau`, in order of appearance.
+    /// The flags among `imsxau` that the pattern sets, in order of appearance.
     pub flags: String,
 }
 

@@ -27,7 +27,7 @@ pub(super) struct Installed {
     path: Vec<String>,
     /// The files do not say all: the digest of those that do say something.
     asks: Option<String>,
-    /// By module, the folder of its metadata.
+    /// For each module the folder of its metadata.
     distributions: BTreeMap<String, String>,
     /// Names of modules in the module path.
     others: Vec<String>,

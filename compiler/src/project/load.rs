@@ -11,7 +11,7 @@ use crate::span::{FileId, Loc, Sources};
 use crate::syntax::{self, ast};
 use crate::world::World;
 
-/// No more files than this belong to one compile.
+/// The largest number of files of one compile.
 const MAX_FILES: usize = 20_000;
 
 pub struct SourceModule {
@@ -25,9 +25,9 @@ pub struct SourceModule {
 
 #[derive(Default)]
 pub struct Loaded {
-    /// In the order in which their definitions and statements are processed.
+    /// The files, in the order in which their definitions and statements are processed.
     pub sources: Vec<SourceModule>,
-    /// In order of first load.
+    /// The modules, in the order in which they were first loaded.
     pub modules: Vec<Module>,
     /// What could not be loaded, in the order in which it was met.
     pub errors: Vec<Fail>,

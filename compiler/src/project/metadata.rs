@@ -24,7 +24,7 @@ fn invalid_in(file: &str, reason: impl std::fmt::Display) -> Fail {
 
 /// The map of a file in YAML, with the text for the places of its keys.
 pub(super) struct Reader<'a> {
-    /// For messages.
+    /// The name of the file, for messages.
     pub file: &'a str,
     pub text: &'a str,
     pub map: &'a Mapping,

@@ -155,7 +155,7 @@ pub(super) fn parse(text: &str) -> Result<Requirement, String> {
     })
 }
 
-/// Of requirements of Python packages, those on modules.
+/// The requirements on modules among requirements on Python packages.
 fn of_packages<'a>(lines: impl Iterator<Item = &'a str>) -> Vec<Requirement> {
     lines
         .map(str::trim)

@@ -33,27 +33,33 @@ const SHORT: usize = 255;
 /// Bits of a digit of a long integer.
 const DIGIT: u32 = 15;
 
-/// Writes values in Python's `marshal` format.
+/// Writes values in Python's `marshal` format. A container's items are written one after the other
+/// behind its head.
 #[derive(Debug, Default)]
 pub struct Marshal(Vec<u8>);
 
 impl Marshal {
+    /// Bytes written so far.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
+    /// Whether nothing is written yet.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
+    /// Writes `None`.
     pub fn none(&mut self) {
         self.0.push(b'N');
     }
 
+    /// Writes `True` or `False`.
     pub fn bool(&mut self, value: bool) {
         self.0.push(if value { b'T' } else { b'F' });
     }
 
+    /// Writes an integer.
     pub fn int(&mut self, value: i64) {
         if let Ok(short) = i32::try_from(value) {
             self.0.push(b'i');
@@ -76,11 +82,13 @@ impl Marshal {
         }
     }
 
+    /// Writes a float.
     pub fn float(&mut self, value: f64) {
         self.0.push(b'g');
         self.0.extend_from_slice(&value.to_le_bytes());
     }
 
+    /// Writes a text.
     pub fn text(&mut self, value: &str) {
         if value.len() <= SHORT && value.is_ascii() {
             self.0.extend_from_slice(&[b'z', value.len() as u8]);
@@ -99,13 +107,13 @@ impl Marshal {
         self.0.extend_from_slice(payload);
     }
 
-    /// So many values follow.
+    /// Begins a container; its items, `n_items` of them, follow.
     pub fn tuple(&mut self, n_items: usize) {
         self.0.push(b'(');
         self.size(n_items);
     }
 
-    /// So many values follow.
+    /// Begins a container; its items, `n_items` of them, follow.
     pub fn list(&mut self, n_items: usize) {
         self.0.push(b'[');
         self.size(n_items);
@@ -116,6 +124,7 @@ impl Marshal {
         self.0.push(b'{');
     }
 
+    /// Ends what [`Marshal::dict`] began.
     pub fn end_dict(&mut self) {
         self.0.push(b'0');
     }

@@ -5,9 +5,13 @@ use serde::{Deserialize, Serialize};
 /// The id of a resource that its class made.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct OwnId {
+    /// The full name of the entity.
     pub entity_type: String,
+    /// The name of the agent.
     pub agent: String,
+    /// The name of the id attribute.
     pub attribute: String,
+    /// The text of its value.
     pub value: String,
 }
 
@@ -28,16 +32,17 @@ impl std::fmt::Display for OwnId {
 pub struct Unprocessed {
     /// Index into `loaded.resources`; none: it is Steward's own.
     pub class: Option<u32>,
-    /// Without version.
+    /// Its id, without version.
     pub id: String,
     /// A map of its fields.
     pub attributes: rmpv::Value,
-    /// Ids without version.
+    /// Ids of what it requires, without version.
     pub requires: Vec<String>,
+    /// The instance that it was exported from.
     pub instance: rmpv::Value,
 }
 
-/// What has become of it.
+/// What has become of a resource that Python had as an object.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PostProcessed {
     /// Position among the resources.
@@ -48,9 +53,13 @@ pub struct PostProcessed {
     pub attributes: Option<rmpv::Value>,
 }
 
+/// A parameter that is not known yet, as a resource asked for it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct UnknownInfo {
+    /// The id of the resource that it is about, without version.
     pub resource: String,
+    /// The name of the parameter.
     pub parameter: String,
+    /// Where its value would come from; `fact`: a handler would report it.
     pub source: String,
 }

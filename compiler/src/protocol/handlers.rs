@@ -12,9 +12,11 @@ pub struct HandlerOutcome {
     pub change: String,
     /// attribute → {current, desired}
     pub changes: serde_json::Map<String, serde_json::Value>,
+    /// The lines that the handler logged, in order.
     pub logs: Vec<LogLine>,
+    /// The facts that it reported.
     pub facts: Vec<Fact>,
-    /// Of a discovery resource: what exists. Source: docs/reference/deployment.md § 5.9.
+    /// What a discovery resource found. Source: docs/reference/deployment.md § 5.9.
     #[serde(default)]
     pub discovered: Vec<Discovered>,
 }
@@ -22,8 +24,9 @@ pub struct HandlerOutcome {
 /// A resource that a handler found, and what it is like.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Discovered {
-    /// Without version.
+    /// Its id, without version.
     pub resource_id: String,
+    /// What it is like, by attribute.
     pub values: serde_json::Map<String, serde_json::Value>,
 }
 
@@ -34,14 +37,19 @@ pub struct LogLine {
     pub level: String,
     /// The template already filled in.
     pub msg: String,
+    /// The arguments of the line, by name.
     pub kwargs: serde_json::Map<String, serde_json::Value>,
-    /// UTC microseconds.
+    /// When it was logged: microseconds since 1970, UTC.
     pub timestamp_us: i64,
 }
 
+/// One fact of a resource. Source: docs/reference/deployment.md § 5.6.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Fact {
+    /// Its name, unique for the resource.
     pub name: String,
+    /// Its value, as text.
     pub value: String,
+    /// Whether it has to be asked for again after some time.
     pub expires: bool,
 }

@@ -21,10 +21,14 @@ pub struct PythonModule {
     pub files: Vec<PythonFile>,
 }
 
+/// One Python file of a module.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PythonFile {
+    /// The dotted name that it is imported by, `inmanta_plugins.net.ip`.
     pub module: String,
+    /// Its absolute path.
     pub path: String,
+    /// Whether it is the `__init__.py` of a package.
     pub package: bool,
 }
 
@@ -35,10 +39,13 @@ pub enum ToHost {
     /// First message of a compile: make the modules importable and import them, in this order.
     /// Answer: `loaded` or `load_failed`.
     LoadCompile {
+        /// The modules to import, in load order.
         modules: Vec<PythonModule>,
+        /// The absolute path of the project.
         project_dir: String,
         /// What `std::get_env` and `os.environ` of the host see; nothing else is in its environment.
         env: BTreeMap<String, String>,
+        /// The environment's id, if there is one.
         environment_id: Option<String>,
         /// [`crate::Inputs`]: what plugins get from the API client of a compile.
         #[serde(default)]
@@ -51,12 +58,18 @@ pub enum ToHost {
         trace: bool,
     },
     /// First message of another compile with the same modules. No answer.
-    Rerun { inputs: serde_json::Value },
+    Rerun {
+        /// [`crate::Inputs`] of this compile.
+        inputs: serde_json::Value,
+    },
     /// First message of an executor: as above for handlers. A module that cannot be imported does not stop the
     /// others. Answer: `handlers`.
     LoadExecutor {
+        /// The modules with handlers, each file with its path in the executor's code folder.
         modules: Vec<PythonModule>,
+        /// The environment's id.
         environment_id: String,
+        /// The name of the agent whose resources are deployed.
         agent: String,
         /// The directory of the file store, each content under `ab/` and its SHA-1 `ab…`.
         files: Option<String>,
@@ -65,35 +78,52 @@ pub enum ToHost {
     /// returned, and the result that it set. Only for hosts that do not read [`calls`].
     #[serde(serialize_with = "in_order")]
     Call {
+        /// The number of this call; its answer has the same.
         id: u64,
         /// Full name, `net::ip::f`.
         plugin: String,
+        /// Values of positional arguments.
         args: Vec<rmpv::Value>,
+        /// Keyword arguments, in the order of the call.
         kwargs: Vec<(String, rmpv::Value)>,
+        /// The file of the calling statement, as diagnostics name it.
         file: String,
+        /// The line of the calling statement, from 1; 0: it is not known.
         line: u32,
         /// Namespace of the calling statement.
         namespace: String,
     },
     /// Before the first `render_fields` of an export: modules may have registered or changed something since they were loaded.
     /// Answer: `export_begun`, or `failed` if a class is not valid.
-    BeginExport { id: u64 },
+    BeginExport {
+        /// The number of this request; its answer has the same.
+        id: u64,
+    },
     /// Makes the id of an instance's resource, or the value of the id attribute, if asked to; then runs `get_<field>`
     /// getters of its class, in order. Answer: `fields_rendered`, `ignored`, `failed`, `unset`; `result` if something of the id is
     /// Unknown.
     RenderFields {
+        /// The number of this request; its answer has the same.
         id: u64,
         /// Index into `loaded.resources`.
         class: u32,
+        /// The instance that is exported.
         instance: rmpv::Value,
+        /// What of the id is asked for.
         identify: Identify,
+        /// The names of the fields to compute, in order.
         fields: Vec<String>,
     },
     /// Answer to `get`.
-    AttributeValue { outcome: AttributeValue },
+    AttributeValue {
+        /// The value, or why there is none.
+        outcome: AttributeValue,
+    },
     /// Answer to `entity`.
     EntityInfo {
+        /// Its full name; empty: there is no such entity.
         name: String,
+        /// Its attributes, inherited ones included.
         attributes: Vec<AttributeInfo>,
         /// All ancestors, nearest first.
         parents: Vec<String>,
@@ -105,69 +135,112 @@ pub enum ToHost {
         comment: Option<String>,
     },
     /// Answer to `typedef`: what it is made of, `string[]?`; nothing: there is no typedef of that name.
-    TypedefInfo { base: Option<String> },
+    TypedefInfo {
+        /// The text of its base type; `None`: there is no such typedef.
+        base: Option<String>,
+    },
     /// Answer to `entities`: the full names of all, in the order of their definitions.
-    EntityNames { names: Vec<String> },
+    EntityNames {
+        /// Full names.
+        names: Vec<String>,
+    },
     /// Answer to `instances`.
-    InstanceList { instances: Vec<rmpv::Value> },
+    InstanceList {
+        /// The instances, in order of creation.
+        instances: Vec<rmpv::Value>,
+    },
     /// Answer to `api`: the HTTP status and the body that the API would give.
-    ApiAnswer { code: u16, body: serde_json::Value },
-    /// Answer to `locate`: the file and line of each constructor that gave the instance, the first one first. None: they are
-    /// not known.
-    Place { places: Vec<(String, u32)> },
+    ApiAnswer {
+        /// The HTTP status.
+        code: u16,
+        /// The body, as JSON.
+        body: serde_json::Value,
+    },
+    /// Answer to `locate`: the constructors that gave the instance, the first one first. None: they are not known.
+    Place {
+        /// File (as diagnostics name it) and line (from 1) of each constructor.
+        places: Vec<(String, u32)>,
+    },
     /// Makes the objects of resources, runs the registered dependency managers and the configured export functions over
     /// them, and serializes them. Answer: `post_processed` or `failed`.
     PostProcess {
+        /// The number of this request; its answer has the same.
         id: u64,
+        /// The resources that Python makes objects of.
         resources: Vec<Unprocessed>,
     },
     /// Asks for the exported form of a reference that Python made. Answer: `serialized` or `failed`.
     Serialize {
+        /// The number of this request; its answer has the same.
         id: u64,
         /// The number of its object.
         object: u32,
     },
     /// Asks how an object is written that only Python knows. Answer: `described`.
     Describe {
+        /// The number of this request; its answer has the same.
         id: u64,
         /// The number of the object.
         object: u32,
     },
     /// Asks for what getters collected besides values. Answer: `collected`.
-    Collect { id: u64 },
+    Collect {
+        /// The number of this request; its answer has the same.
+        id: u64,
+    },
     /// To an attached process, when the model is complete: it may ask about it now. `export`: resources and unknown
     /// parameters, if it asked for them. Answer: `result`, whether it wants the export; else it has seen enough.
     Inspect {
+        /// The number of this request; its answer has the same.
         id: u64,
+        /// Resources and unknown parameters, as JSON; `None`: they were not asked for.
         export: Option<serde_json::Value>,
     },
     /// To an attached process: a line that the model printed, without its line feed; before the message that follows it.
     /// No answer.
-    Printed { line: String },
+    Printed {
+        /// The line, without its line feed.
+        line: String,
+    },
     /// To an attached process, before `load_compile`: where its Python finds the module of this name. Answer: `located`.
-    Locate { name: String },
+    Locate {
+        /// The name of the module in the modelling language, `net`.
+        name: String,
+    },
     /// The last message to an attached process: the diagnostics of the compile contract. No answer.
-    Finished { diagnostics: Vec<serde_json::Value> },
+    Finished {
+        /// Each as docs/reference/compile-contract.md has it.
+        diagnostics: Vec<serde_json::Value>,
+    },
     /// Runs the registered finalizers. Answer: `result`, the texts of their errors in order.
-    Finalize { id: u64 },
+    Finalize {
+        /// The number of this request; its answer has the same.
+        id: u64,
+    },
     /// Runs one resource through its handler. Answer: `deployed`.
     Deploy {
+        /// The number of this request; its answer has the same.
         id: u64,
         /// All fields plus `requires` (list of ids) and `id` (with `,v=N`).
         resource: serde_json::Map<String, serde_json::Value>,
         /// State of each direct dependency (`deployed`, `failed`, `skipped`, `available`, `undefined`, ...).
         requires: BTreeMap<String, String>,
+        /// Whether the handler only says what it would do.
         dry_run: bool,
+        /// Why it runs, for the handler's log.
         reason: String,
+        /// The id of the run in the history.
         action_id: String,
         /// Whether a dependency changed since the last success (for `can_reload` handlers).
         dependency_changed: bool,
     },
     /// Asks the handler of a resource for its facts. Answer: `deployed`, the facts in the outcome.
     Facts {
+        /// The number of this request; its answer has the same.
         id: u64,
         /// As in `deploy`.
         resource: serde_json::Map<String, serde_json::Value>,
+        /// The id of the question in the history.
         action_id: String,
     },
     /// The host ends after running the cache's delete hooks. Answer: `bye`.
@@ -181,13 +254,17 @@ pub struct Failure {
     pub kind: FailureKind,
     /// Class name, `ValueError`; of a plugin's own with its module.
     pub type_name: String,
+    /// The text of the exception.
     pub message: String,
     /// The traceback from module code on, as Python prints it.
     pub traceback: String,
+    /// The file of module code in which it was raised, if it is known.
     pub file: Option<String>,
+    /// The line there, from 1.
     pub line: Option<u32>,
 }
 
+/// What an exception of Python means to a compile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FailureKind {
@@ -203,18 +280,25 @@ pub enum FailureKind {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FromHost {
+    /// The first message of a host: who it is.
     Hello {
+        /// The version of the schema that it speaks; see [`VERSION`].
         protocol: u32,
+        /// The version of its Python, `3.13.1`.
         python: String,
+        /// The id of its process.
         pid: u32,
-        /// It reads frames of [`calls`].
+        /// Whether it reads frames of [`calls`].
         #[serde(default)]
         reads_calls: bool,
     },
+    /// The modules of `load_compile` are imported.
     Loaded {
+        /// All plugins that they declare.
         plugins: Vec<PluginInfo>,
+        /// All resource classes that they declare.
         resources: Vec<ResourceClassInfo>,
-        /// About annotations that say less than they seem to.
+        /// Texts about annotations that say less than they seem to.
         #[serde(default)]
         warnings: Vec<String>,
         /// All classes of the modules, by the name that an entity would have that is paired with one.
@@ -233,56 +317,71 @@ pub enum FromHost {
         #[serde(default)]
         depends: Option<Depends>,
     },
+    /// A module of `load_compile` can not be imported.
     LoadFailed {
         /// Name of the inmanta module.
         module: String,
         /// Dotted Python name that failed to import.
         python_module: String,
+        /// Why.
         failure: Failure,
     },
+    /// The modules of `load_executor` are imported, as far as they can be.
     Handlers {
         /// Resource types with a handler.
         types: Vec<String>,
         /// Types whose module failed to import, with the reason.
         broken: Vec<BrokenModule>,
     },
+    /// A plugin's result, or another answer that is one value.
     Result {
+        /// The number of the request.
         id: u64,
+        /// The value.
         value: rmpv::Value,
     },
+    /// Code of a module has raised an exception.
     Failed {
+        /// The number of the request.
         id: u64,
+        /// The exception.
         failure: Failure,
         /// For `render_fields`: the field whose getter failed.
         #[serde(default)]
         field: Option<String>,
     },
-    /// The body read variables that have no value yet: call again when they have.
+    /// The code read variables that have no value yet: call again when they have.
     Unset {
+        /// The number of the request.
         id: u64,
         /// (instance id, attribute); (2^32 - 1, name): a name at the call; (2^32 - 2, digits): a variable of `waits`.
         variables: Vec<(u32, String)>,
     },
+    /// What `map` asked for.
     FieldsRendered {
+        /// The number of the request.
         id: u64,
-        /// In the order asked for.
+        /// The fields' values, in the order asked for.
         values: Vec<rmpv::Value>,
-        /// If the whole id was asked for.
+        /// The id, if all of it was asked for.
         #[serde(default)]
         identity: Option<OwnId>,
-        /// If the value of the id attribute was asked for.
+        /// The value of the id attribute, if that was asked for.
         #[serde(default)]
         id_value: Option<rmpv::Value>,
     },
     /// The exported form of a reference.
     Serialized {
+        /// The number of the request.
         id: u64,
-        /// Its id.
+        /// The reference's id.
         reference: String,
-        /// That of itself and of all references that its arguments need.
+        /// The exported form of itself and of all references that its arguments need.
         models: Vec<serde_json::Value>,
     },
+    /// How an object is written.
     Described {
+        /// The number of the request.
         id: u64,
         /// By `str`.
         text: String,
@@ -290,44 +389,61 @@ pub enum FromHost {
         repr: String,
         /// The name of its class alone.
         class: String,
-        /// Plugins get it behind a proxy.
+        /// Whether plugins get it behind a proxy.
         is_behind_proxy: bool,
     },
+    /// The export may ask for resources now.
     ExportBegun {
+        /// The number of the request.
         id: u64,
         /// All classes, if they are not what `loaded` said.
         resources: Option<Vec<ResourceClassInfo>>,
-        /// Dependency managers or export functions want to see all resources.
+        /// Whether dependency managers or export functions want to see all resources.
         wants_all: bool,
     },
-    /// The resources that have changed.
+    /// The resources that have changed while Python had them as objects.
     PostProcessed {
+        /// The number of the request.
         id: u64,
+        /// Those resources.
         resources: Vec<PostProcessed>,
     },
+    /// What getters have left besides values.
     Collected {
+        /// The number of the request.
         id: u64,
+        /// Parameters that they asked for and that are not known yet.
         unknowns: Vec<UnknownInfo>,
-        /// Contents of files by the SHA-1 of them.
+        /// Contents that they uploaded, by their SHA-1.
         #[serde(default)]
         files: BTreeMap<String, rmpv::Value>,
     },
-    /// `IgnoreResourceException`.
+    /// The resource is not exported: its class raised `IgnoreResourceException`.
     Ignored {
+        /// The number of the request.
         id: u64,
+        /// The text of the exception.
         reason: String,
     },
+    /// Asks for an attribute of an instance. Answer: `got`.
     Get {
+        /// The instance's number in order of creation.
         instance: u32,
+        /// The attribute's name.
         attribute: String,
     },
+    /// Asks for an entity. Answer: `entity_info`.
     Entity {
+        /// Its full name.
         name: String,
     },
     /// Calls a plugin of the compiler itself. Answer: `attribute_value`.
     Native {
+        /// Its full name.
         plugin: String,
+        /// Values of positional arguments.
         args: Vec<rmpv::Value>,
+        /// Keyword arguments, in order.
         kwargs: Vec<(String, rmpv::Value)>,
         /// The id of the resource that the first argument becomes, if its class computes it.
         #[serde(default)]
@@ -337,58 +453,81 @@ pub enum FromHost {
     Entities {},
     /// All instances of an entity so far. Answer: `instance_list`.
     Instances {
+        /// Its full name.
         entity: String,
     },
     /// A handler asks the server: a method of the API by its client name. Answer: `api_answer`.
     Api {
+        /// The name of the client's method.
         method: String,
+        /// Its arguments, by name.
         arguments: serde_json::Map<String, serde_json::Value>,
     },
     /// A typedef by its full name. Answer: `typedef_info`.
     Typedef {
+        /// Its full name.
         name: String,
     },
     /// Whether a value is one of a typedef. Answer: `attribute_value`, true or the error.
     Validate {
+        /// Its full name.
         typedef: String,
+        /// The value to look at.
         value: rmpv::Value,
     },
-    /// The constructor of an instance. Answer: `place`.
+    /// Asks where an instance was constructed. Answer: `place`.
     Locate {
+        /// The instance's number in order of creation.
         instance: u32,
     },
     /// The value of a name at the call that is open. Answer: `attribute_value`.
     Lookup {
+        /// The name, as module code writes it.
         name: String,
     },
     /// A line that Python code printed, without its line feed.
     Printed {
+        /// The line.
         line: String,
     },
-    /// [`crate::LocatedPackages`].
+    /// Where the packages of a module are: [`crate::LocatedPackages`].
     Located {
+        /// The folders that Python looks for packages in.
         path: Vec<String>,
+        /// Modules by name, each with the folder that it is in; `None`: there is none.
         modules: BTreeMap<String, Option<String>>,
     },
     /// The fork of a compile ended before its time.
     Ended {
+        /// How, in words.
         status: String,
     },
+    /// A line that module code logged. No answer.
     Log {
+        /// `CRITICAL`, `ERROR`, `WARNING`, `INFO`, `DEBUG`, `TRACE`.
         level: String,
+        /// The line.
         message: String,
     },
+    /// The answer to `deploy` and `facts`.
     Deployed {
+        /// The number of the request.
         id: u64,
+        /// What the handler did.
         outcome: HandlerOutcome,
     },
+    /// The last message of a session, after `stop`.
     Bye,
 }
 
+/// A module whose handlers can not be used.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct BrokenModule {
+    /// Its dotted name in Python.
     pub module: String,
+    /// Why, in one line.
     pub message: String,
+    /// The traceback of its import.
     pub traceback: String,
 }
 

@@ -52,11 +52,19 @@ pub use crate::protocol::model::{AttributeInfo, AttributeValue};
 /// The version of this schema; both sides refuse another one.
 pub const VERSION: u32 = 2;
 
+/// The extension type of an integer that does not fit 64 bits: its decimal digits.
 pub const EXT_BIGINT: i8 = 1;
+/// The extension type of Unknown.
 pub const EXT_UNKNOWN: i8 = 2;
+/// The extension type of an instance of the model: its number in order of creation (32 bits), then
+/// the full name of its entity.
 pub const EXT_INSTANCE: i8 = 3;
+/// The extension type of an object that only Python has: its number (32 bits), which the host gave
+/// it.
 pub const EXT_OPAQUE: i8 = 4;
+/// The extension type of a dataclass of Python, see the table above.
 pub const EXT_DATACLASS: i8 = 5;
+/// The extension type of a reference, see the table above.
 pub const EXT_REFERENCE: i8 = 6;
 /// A text that is more than a text in Python, such as a member of an enumeration: `[opaque id, text]`. It goes back as
 /// `EXT_OPAQUE`.

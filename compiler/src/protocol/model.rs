@@ -2,39 +2,49 @@
 
 use serde::{Deserialize, Serialize};
 
+/// An attribute of an entity, as plugins see it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AttributeInfo {
+    /// Its name.
     pub name: String,
     /// Type text of the model, `string[]?`, or the full name of the related entity.
     pub type_name: String,
+    /// Whether it is a relation.
     pub relation: bool,
+    /// Whether it may have several values: a list, or a relation to more than one.
     pub multi: bool,
+    /// Whether it may have none.
     pub optional: bool,
-    /// Of a relation.
+    /// The least number of elements of a relation.
     pub low: u32,
-    /// Of a relation; `None`: any number.
+    /// The largest number of elements of a relation; `None`: any number.
     pub high: Option<u32>,
-    /// Of a relation: the name of the other end, if it has one.
+    /// The name of the other end of a relation, if it has one.
     pub inverse: Option<String>,
 }
 
+/// What there is where the host has looked.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AttributeValue {
+    /// The value.
     Value(rmpv::Value),
-    /// Not known yet: the host raises `UnsetException`.
+    /// There is no value yet: the host raises `UnsetException`, and the call is made again later.
     Unset,
-    /// Frozen without value: `OptionalValueException` with this message.
+    /// The relation was declared complete without a value: `OptionalValueException` with this
+    /// message.
     OptionalUnset(String),
     /// The entity has no such attribute: an `AttributeError` with this message.
     NoAttribute(String),
-    /// A native plugin waits for these variables.
+    /// A native plugin that Python called waits for these variables.
     Waits(Vec<u32>),
-    /// A native plugin has an error.
+    /// A native plugin that Python called has failed.
     Raised {
+        /// The class of the exception.
         type_name: String,
+        /// Its message.
         message: String,
-        /// It is the plugin's own, a `PluginException`.
+        /// Whether it is the plugin's own, a `PluginException`.
         is_plugin: bool,
     },
 }

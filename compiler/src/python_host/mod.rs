@@ -1,7 +1,15 @@
-//! Processes that run the Python code of modules.
+//! Processes that run the Python code of modules: the only place of the compiler that starts a
+//! process.
 //!
-//! [`load_python`] starts one when a loaded module has Python files, and tells what the modules declare. The runtime asks it
-//! through [`PluginHost`] and answers what it asks through [`HostCallbacks`].
+//! [`load_python`] starts one when a loaded module has Python files, and tells what the modules
+//! declare. The runtime asks it through [`PluginHost`] and answers what it asks through
+//! [`HostCallbacks`].
+//!
+//! - `process`: one process, its pipes and its limit in time.
+//! - `session`: one compile's use of a process, and processes that are kept between compiles.
+//! - `load`: what modules declare, at the beginning of a compile.
+//! - `locate`: where modules are installed.
+//! - `processor_affinity`: two processes that take turns, on one processor.
 
 mod asleep;
 mod declarations;
@@ -18,14 +26,17 @@ pub use locate::{AttachedPython, locate};
 pub use process::HostError;
 pub use session::WarmHosts;
 
-/// What answers while Python runs.
+/// What answers the host while it runs something for the compile. Instances are named by their
+/// numbers in order of creation.
 pub trait HostCallbacks {
+    /// The value of an attribute of an instance.
     fn get(&mut self, instance: u32, attribute: &str) -> crate::protocol::AttributeValue;
     /// The same as the body of a frame ([`crate::protocol::calls`]) with a call in which there is the instance, and known
     /// of it the attribute, and what else is going to be read. `None`: it has to be asked for by [`HostCallbacks::get`].
     fn expected_reads(&mut self, instance: u32, attribute: &str) -> Option<Vec<u8>>;
     /// A name at the call that runs.
     fn lookup(&mut self, name: &str) -> crate::protocol::AttributeValue;
+    /// An entity by its full name, with its attributes.
     fn entity(&mut self, name: &str) -> crate::protocol::ToHost;
     /// The names of all entities.
     fn entities(&mut self) -> crate::protocol::ToHost;
@@ -45,6 +56,7 @@ pub trait HostCallbacks {
         kwargs: &[(String, rmpv::Value)],
         identity: Option<String>,
     ) -> crate::protocol::AttributeValue;
+    /// A line that Python logged, and its level by name ("WARNING").
     fn log(&mut self, level: &str, message: &str);
     /// A line that Python printed.
     fn print(&mut self, line: &str);
@@ -52,6 +64,7 @@ pub trait HostCallbacks {
 
 /// A process that runs Python plugins.
 pub trait PluginHost {
+    /// Sends a message and waits for its answer; meanwhile the host's callbacks are answered.
     fn request(
         &mut self,
         message: crate::protocol::ToHost,

@@ -55,7 +55,7 @@ struct Kept {
     is_closed: bool,
 }
 
-/// Of the output of one compile.
+/// Bytes that are kept of the output of one compile.
 const OUTPUT_BYTES: usize = 1 << 20;
 /// What a host writes to its standard error when a session ends.
 const END_MARK: &[u8] = b"\0end of the session\0\n";
@@ -159,7 +159,7 @@ struct Watched {
     is_dropped: bool,
 }
 
-/// Who is at the other end.
+/// The process at the other end.
 enum Peer {
     Child(Child),
     /// A process that we do not own.
@@ -332,13 +332,13 @@ impl Process {
         (&self.python.0, &self.python.1)
     }
 
-    /// From now on this is the limit.
+    /// Sets the limit for the next answers; `None`: there is none.
     pub(in crate::python_host) fn limit(&mut self, limit: Option<TimeLimit>) {
         self.limit = limit;
         self.watchdog.set(limit.map(|limit| limit.end));
     }
 
-    /// Of the process, if it is our child.
+    /// The id of the process, if it is our child.
     pub(in crate::python_host) fn id(&self) -> Option<u32> {
         match &*self.peer.lock().unwrap_or_else(PoisonError::into_inner) {
             Peer::Child(child) => Some(child.id()),
@@ -357,7 +357,8 @@ impl Process {
         peer.stop();
     }
 
-    /// From now on there are calls, and we wait for their results. `is_fork`: forks of our child take them.
+    /// Begins to keep both processes on one processor: there are calls from now on, and we wait for
+    /// their results. `is_fork`: forks of our child take them.
     pub(in crate::python_host) fn take_turns(&mut self, is_fork: bool) {
         #[cfg(target_os = "linux")]
         {

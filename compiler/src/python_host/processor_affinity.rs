@@ -1,21 +1,24 @@
 //! Two processes that take turns, on one processor.
 //!
-//! While a host answers, the thread that asked sleeps, and the other way round; so a second processor is no help to them.
-//! But the system wakes who sleeps on an idle processor if there is one, and to wake that takes longer than a whole call
-//! does: on a virtual machine 40 us and more, twice a call, where a switch on one processor takes 2. Hence who is woken may
-//! run on the processor of the other one only, for as long as it sleeps: both are free to move while they run.
+//! While a host answers, the thread that asked sleeps, and the other way round; so a second
+//! processor is no help to them. But the system wakes who sleeps on an idle processor if there is
+//! one, and to wake that takes longer than a whole call does: on a virtual machine 40 µs and more,
+//! twice a call, where a switch on one processor takes 2. Hence who is woken may run on the
+//! processor of the other one only, for as long as it sleeps: both are free to move while they run.
 //!
-//! That goes for all answers to one frame of calls. On a processor of its own the asking thread would be woken by each answer,
-//! to find that the next one takes longer than it takes to read this one. On the host's it is woken when the host sleeps, or has
-//! had its share, and finds many.
+//! That goes for all answers to one frame of calls. On a processor of its own the asking thread
+//! would be woken by each answer, to find that the next one takes longer than it takes to read this
+//! one. On the host's it is woken when the host sleeps, or has had its share, and finds many.
+//!
+//! Nothing depends on it but speed. Whatever the system refuses is left as it was.
 
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
 
-/// After so many questions the host's process is not looked for any more.
+/// Messages after which the host's process is not looked for any more.
 const LOOKS: u32 = 100;
 
-/// The processors of one session's turns.
+/// The processors that the two sides of one session may run on.
 pub(in crate::python_host) struct ProcessorAffinity {
     /// Where the asking thread may run otherwise.
     all: CpuSet,
@@ -45,7 +48,7 @@ impl ProcessorAffinity {
         })
     }
 
-    /// Before the host is woken.
+    /// To be called before the host is woken: it may run on our processor only.
     pub(in crate::python_host) fn wake(&mut self) {
         let Some(host) = self.host.or_else(|| self.find()) else {
             return;

@@ -1,8 +1,49 @@
 //! One compile's use of a Python host, and the hosts that are kept between compiles.
 //!
-//! A host that is kept imports the modules once and gives each compile a fork of itself, so that no compile sees what
-//! another one left in a module. It is used again when the modules are the same: their files by content, the files that
-//! they read while they were imported, the variables, and the packages beside them.
+//! # What for
+//!
+//! To import the modules of a project, with the packages that they use, takes a second and more; a
+//! compile whose model is small takes milliseconds. But a Python process that has run one compile
+//! can not run another: plugins leave things in module variables, caches and the classes of others,
+//! and the second compile would see them.
+//!
+//! So a host that is kept is never used for a compile itself. It imports the modules once, and then
+//! gives each compile a *fork* of itself: a child that has all modules as they were right after the
+//! import, made by the kernel in a millisecond, since memory is copied only where it is written.
+//! When the compile ends, the fork is gone with all that plugins have left in it
+//! (`python/steward_host/forks.py`).
+//!
+//! ```text
+//! host         start → import modules → fork ─ waits for the fork to end ─ fork ─ waits …
+//! fork 1                                 └ reads calls … stop (status 77)
+//! fork 2                                                                   └ waits for the next compile
+//! compile 1    load_compile ── calls ── stop
+//! compile 2                                    again ── calls ── stop       (modules unchanged)
+//! ```
+//!
+//! The pipe has one reader at a time: the host reads until it forks, then the fork does, while the
+//! host only waits for it. So this end needs not to know to whom it speaks. The next fork is made
+//! when the one before has ended, ahead of need: an idle host has one that waits for its first
+//! message.
+//!
+//! # When a host is used again
+//!
+//! When the modules are the same ([`key`]): the interpreter and its packages, the project's folder,
+//! the environment's id and variables, and every Python file by content. Modules may also read
+//! other files while they are imported; which, the host tells with what it loaded, and their
+//! contents are compared, too. If any of it differs, the compile gets a new host, and this one is
+//! dropped.
+//!
+//! # Invariants
+//!
+//! - A host is in [`WarmHosts`] or in use by one [`Session`], never both.
+//! - It goes back only after the whole farewell: `stop` was sent, the fork has said goodbye, and
+//!   its standard error has been read up to the mark that ends the session. So no output of one
+//!   compile shows up in the next.
+//! - A fork that ends in any other way than by `stop` (it crashed, or was killed at the time limit)
+//!   takes its host with it. What it did to files or sockets that it shared is not known.
+//! - Where something would not live on in a fork (other threads, after the import), the host says
+//!   so, is used for one compile, and ends with it.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -19,6 +60,7 @@ use crate::python_host::process::{HostError, Process, TimeLimit};
 use crate::python_host::{HostCallbacks, PluginHost};
 use crate::{Options, PythonRuntime};
 
+/// A digest of what makes two compiles have the same modules.
 type Key = [u8; 16];
 
 /// Hosts with imported modules, for compiles to come. Each takes memory, so there are few.
@@ -27,9 +69,11 @@ pub struct WarmHosts {
     idle: Mutex<Vec<Warm>>,
 }
 
+/// A host that waits for another compile with the same modules.
 struct Warm {
     key: Key,
     process: Process,
+    /// What it said about the modules when it had imported them.
     loaded: FromHost,
     /// Other files that the modules read while they were imported.
     read: BTreeMap<String, Option<Key>>,
@@ -45,6 +89,8 @@ impl std::fmt::Debug for Warm {
 const KEPT: usize = 2;
 
 impl WarmHosts {
+    /// The host with this key, if it still lives and the files that its modules read are unchanged.
+    /// It is taken out; one that does not fit any more is dropped.
     fn take(&self, key: &Key) -> Option<Warm> {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         let at = idle.iter().rposition(|warm| warm.key == *key)?;
@@ -54,8 +100,8 @@ impl WarmHosts {
         (unchanged && warm.process.is_alive()).then_some(warm)
     }
 
-    /// Keeps those whose process is good by `is_clean`, ends the others; the ids of the processes that are kept. What is in
-    /// use by a compile is not looked at.
+    /// Keeps the idle hosts whose process is good by `is_clean`, and ends the others; the ids of
+    /// the processes that are kept. What is in use by a compile is not looked at.
     pub fn keep(&self, is_clean: impl Fn(u32) -> bool) -> Vec<u32> {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         let all = std::mem::take(&mut *idle);
@@ -69,6 +115,8 @@ impl WarmHosts {
         ids
     }
 
+    /// Puts a host back after a compile. If there are too many, the one that was used longest ago
+    /// ends.
     fn put(&self, warm: Warm) {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         idle.push(warm);
@@ -78,7 +126,7 @@ impl WarmHosts {
     }
 }
 
-/// The content of a file; `None`: it can not be read.
+/// The digest of a file's content; `None`: it can not be read.
 fn digest(path: &str) -> Option<Key> {
     crate::world::read_plain(path)
         .ok()
@@ -142,6 +190,7 @@ fn site_packages(interpreter: &Path) -> Vec<[u8; 16]> {
     stamps
 }
 
+/// One compile's use of a host. When it is dropped, the session ends, and the host is kept or ends.
 pub(in crate::python_host) struct Session {
     /// Present until the end, once it was started.
     process: Option<Process>,

@@ -11,6 +11,7 @@ macro_rules! none {
         impl $name {
             pub const NONE: $name = $name(u32::MAX);
 
+            /// Whether there is one.
             pub fn is_some(self) -> bool {
                 self.0 != u32::MAX
             }
@@ -22,4 +23,6 @@ none! { VarId, TaskId, ScopeId, ListenerId, PromiseGroupId, InstId }
 /// No attribute.
 pub(in crate::runtime) const NO_ATTR: AttrId = AttrId(u32::MAX);
 
+/// The variables that one task waits for, in the order in which its evaluation will read them. Most
+/// expressions read at most four.
 pub(in crate::runtime) type Dependencies = smallvec::SmallVec<[VarId; 4]>;

@@ -23,8 +23,11 @@ use crate::world::World;
 /// the room that it is named after, which alone sees its private fields: what only changes one part is a method of that
 /// part, what needs several of them is a method of the machine.
 pub struct Machine<'a> {
+    /// What is run.
     pub program: &'a Program,
+    /// Files and variables that the model may ask for.
     pub world: &'a dyn World,
+    /// What the compile was asked to do, and its limits.
     pub options: &'a Options,
     /// The model as far as it is known.
     pub state: ModelState<'a>,
@@ -32,16 +35,20 @@ pub struct Machine<'a> {
     pub(super) scheduler: Scheduler,
     /// Statements and expressions that have begun.
     pub(super) exec: Execution,
+    /// How steps run in tiles, and whether that may go on.
     pub(super) tiles: Tiles,
+    /// When the memory of a large model is looked after again.
     pub(super) memory: MemoryWatch,
     /// The process that runs plugins, and what it and we know of one another.
     pub python: PythonBridge,
+    /// The template engine, with the templates that were read.
     pub(super) templates: TemplateCache,
     /// What the compile tells its user.
     pub report: Report,
 }
 
 impl<'a> Machine<'a> {
+    /// A machine in which nothing has run. `heap` has the constants of the program.
     pub fn new(
         program: &'a Arc<Program>,
         heap: Heap,

@@ -19,7 +19,7 @@ pub(super) fn format(
     render(model, &pieces, positional, named, &mut automatic)
 }
 
-/// As Python shows it; a plugin sees lists, dicts and instances behind a proxy.
+/// The text that Python shows of a value; a plugin sees lists, dicts and instances behind a proxy.
 pub(super) fn text_of(model: &dyn Model, value: Value) -> String {
     match value {
         Value::Null => "None".to_owned(),

@@ -154,7 +154,7 @@ fn json_loads(model: &mut dyn Model, args: &Bound) -> Result<Value, PluginError>
     }
 }
 
-/// Before numbers that the parser does not take, or not exactly.
+/// Begins a text that stands for a number which the parser does not take, or not exactly.
 const MARK: &str = "\0";
 
 /// Integers with fewer characters fit.

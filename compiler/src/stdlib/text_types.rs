@@ -20,7 +20,7 @@ pub(super) fn parse_v4(text: &str) -> Option<Ipv4Addr> {
     text.parse().ok()
 }
 
-/// With an optional `%zone`, which does not belong to the address.
+/// Reads an IPv6 address. An optional `%zone` at its end does not belong to the address.
 pub(super) fn parse_v6(text: &str) -> Option<Ipv6Addr> {
     let (address, zone) = text
         .split_once('%')

@@ -166,7 +166,7 @@ pub struct Entity {
     pub parents: Vec<Name>,
     pub attributes: Vec<Attribute>,
     pub doc: Option<Span>,
-    /// From `entity` to `end`.
+    /// The text from `entity` to `end`.
     pub extent: Span,
 }
 
@@ -201,7 +201,7 @@ pub struct Implementation {
     pub entity: Name,
     pub body: Vec<Stmt>,
     pub doc: Option<Span>,
-    /// From `implementation` to `end`.
+    /// The text from `implementation` to `end`.
     pub extent: Span,
 }
 
@@ -255,7 +255,7 @@ pub enum Stmt {
         iterable: ExprId,
         body: Vec<Stmt>,
         span: Span,
-        /// From `for` to `end`.
+        /// The text from `for` to `end`.
         extent: Span,
     },
     If {
@@ -263,7 +263,7 @@ pub enum Stmt {
         then: Vec<Stmt>,
         otherwise: Vec<Stmt>,
         span: Span,
-        /// From the condition to what ends the branch.
+        /// The text from the condition to what ends the branch.
         then_extent: Span,
         otherwise_extent: Span,
     },

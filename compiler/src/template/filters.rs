@@ -152,7 +152,7 @@ impl Given {
         Ok(Given { positional, named })
     }
 
-    /// By position, else by name; null counts as not given.
+    /// The argument at a position, else by its name; null counts as not given.
     pub fn value(&self, at: usize, name: &str) -> Result<Option<Jinja>, Error> {
         match self.positional.get(at).filter(|value| !value.is_none()) {
             Some(value) => Ok(Some(value.clone())),

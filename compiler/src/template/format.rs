@@ -167,7 +167,7 @@ struct Conversion {
     left: bool,
     zero: bool,
     alternate: bool,
-    /// `+` or a blank.
+    /// The sign before positive numbers: `+` or a blank.
     sign: Option<char>,
     width: usize,
     precision: Option<usize>,

@@ -49,7 +49,8 @@ fn join(state: &State<'_, '_>, values: &Jinja, args: Rest<Jinja>) -> Result<Jinj
     })
 }
 
-/// As `str.splitlines`: what ends with a line feed has no empty line behind it.
+/// The lines as `str.splitlines` gives them: what ends with a line feed has no empty line behind
+/// it.
 pub(in crate::template) fn split_lines(text: &str) -> Vec<&str> {
     let is_end = |c: char| {
         matches!(
@@ -124,7 +125,8 @@ fn n_words(text: &str) -> usize {
         .count()
 }
 
-/// As `str.center`: the odd blank goes to the left if the width is odd.
+/// The text between blanks as `str.center` puts it: the odd blank goes to the left if the width is
+/// odd.
 pub(in crate::template) fn centered(text: &str, width: i64, fill: char) -> String {
     let width = usize::try_from(width).unwrap_or(0).min(1_000_000);
     let missing = width.saturating_sub(text.chars().count());
@@ -133,7 +135,7 @@ pub(in crate::template) fn centered(text: &str, width: i64, fill: char) -> Strin
     format!("{}{text}{}", padding(left), padding(missing - left))
 }
 
-/// Without what stands between `start` and `end`.
+/// The text without what stands between `start` and `end`.
 fn without(text: &str, start: &str, end: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;

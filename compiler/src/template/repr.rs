@@ -7,7 +7,7 @@ use crate::template::objects::containers::Sequence;
 use crate::template::objects::model_objects::is_view;
 use crate::types::text;
 
-/// Python's `str()`.
+/// The text of a value as Python's `str()` gives it.
 pub(in crate::template) fn shown(value: &Jinja) -> String {
     match value.kind() {
         ValueKind::None => "None".to_owned(),

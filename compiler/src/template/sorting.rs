@@ -72,7 +72,7 @@ fn sort_by<T>(
     failure.map_or(Ok(()), Err)
 }
 
-/// Of the method `sort`.
+/// The elements as the method `sort` puts them.
 pub(in crate::template) fn sorted(
     mut items: Vec<Jinja>,
     args: &[Jinja],
@@ -203,7 +203,7 @@ fn groupby(values: &Jinja, args: Rest<Jinja>) -> Result<Vec<Jinja>, Error> {
     Ok(groups.map(group).collect())
 }
 
-/// The first of each.
+/// The first of each group of equal values.
 fn unique(values: &Jinja, args: Rest<Jinja>) -> Result<Vec<Jinja>, Error> {
     let given = Given::new(&args)?;
     let case_sensitive = given.get(0, "case_sensitive", false)?;

@@ -104,7 +104,7 @@ impl WordWrap {
     }
 }
 
-/// As Python's `round`: half to even, over the exact decimal value.
+/// Rounds as Python's `round` does: half to even, over the exact decimal value.
 pub(in crate::template) fn round_half_even(value: f64, precision: i32) -> f64 {
     if !value.is_finite() {
         return value;
@@ -159,7 +159,7 @@ pub(in crate::template) fn quoted_url(text: &str, form: bool) -> String {
     out
 }
 
-/// As `json.dumps` with sorted keys.
+/// Writes a value as `json.dumps` does with sorted keys.
 pub(in crate::template) fn write_json(
     value: &Jinja,
     indent: Option<usize>,
@@ -227,7 +227,7 @@ pub(in crate::template) fn write_json(
     Ok(())
 }
 
-/// As Python writes it, the keys of dicts sorted.
+/// The text as Python writes it, with the keys of dicts sorted.
 fn sorted_repr(value: &Jinja) -> String {
     let items = || -> Vec<Jinja> { value.try_iter().map(Iterator::collect).unwrap_or_default() };
     match value.kind() {
@@ -250,7 +250,8 @@ fn sorted_repr(value: &Jinja) -> String {
     }
 }
 
-/// As `pprint.pformat`: on one line where 80 characters suffice, else one item a line.
+/// The text of a value as `pprint.pformat` lays it out: on one line where 80 characters suffice,
+/// else one item a line.
 pub(in crate::template) fn pretty(value: &Jinja, indent: usize) -> String {
     if crate::template::objects::model_objects::is_view(value) {
         return repr(value);

@@ -106,7 +106,7 @@ impl Missing {
 pub(crate) struct MissingName {
     pub path: String,
     pub similar: Option<String>,
-    /// Where it is written.
+    /// The offset in the template at which it is written.
     pub start: Option<usize>,
 }
 
@@ -158,7 +158,7 @@ const KEYWORDS: &[&str] = &[
 /// A variable with what is read of it.
 struct Path {
     start: usize,
-    /// Of the variable, and of each attribute.
+    /// Where the variable and each of the attributes end.
     ends: Vec<usize>,
 }
 

@@ -45,7 +45,7 @@ impl Heap {
         }
     }
 
-    /// Python's truth.
+    /// Whether Python takes the value for true.
     pub fn truthy(&self, value: Value) -> bool {
         match value {
             Value::Null => false,
@@ -65,7 +65,7 @@ impl Heap {
     }
 }
 
-/// As Python's `int()`: blanks around, a sign, `_` between digits.
+/// Reads a text as Python's `int()` does: blanks around, a sign, `_` between digits.
 pub fn parse_int(text: &str) -> Option<BigInt> {
     let text = text.trim();
     let (sign, digits) = match text.as_bytes().first()? {
@@ -87,7 +87,7 @@ fn without_underscores(digits: &str) -> Option<String> {
     Some(digits.replace('_', ""))
 }
 
-/// As Python's `float()`.
+/// Reads a text as Python's `float()` does.
 pub fn parse_float(text: &str) -> Option<f64> {
     let text = without_underscores(text.trim())?;
     let body = text.trim_start_matches(['+', '-']);

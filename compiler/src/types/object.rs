@@ -3,7 +3,7 @@
 use super::{Heap, Value};
 
 pub struct Object {
-    /// By itself, as Python's `str`.
+    /// Its text by itself, as Python's `str` gives it.
     pub text: Box<str>,
     /// Inside of lists and dicts.
     pub repr: Box<str>,

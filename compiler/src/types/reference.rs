@@ -60,7 +60,7 @@ impl Heap {
         !self.references.is_empty()
     }
 
-    /// As Python compares them.
+    /// Whether two references are equal, as Python compares them.
     pub(super) fn equal_references(&self, a: RefId, b: RefId) -> bool {
         a == b
             || match (&self.reference(a).origin, &self.reference(b).origin) {
@@ -109,7 +109,8 @@ impl Heap {
         }
     }
 
-    /// As Python writes an object whose class does not say how; the number takes the place of the address.
+    /// The reference as Python writes an object whose class does not say how; the number takes the
+    /// place of the address.
     pub(super) fn reference_repr(&self, id: RefId) -> String {
         let reference = self.reference(id);
         match &reference.origin {

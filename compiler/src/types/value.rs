@@ -47,7 +47,7 @@ pub struct Heap {
     pub(super) objects: Map<u32, Object>,
 }
 
-/// How much there is.
+/// How much of each kind there is in a heap, to go back to.
 pub struct HeapMark {
     text: usize,
     texts: usize,
@@ -117,7 +117,7 @@ impl Heap {
         known.retain(|_, id| id.index() < mark.references);
     }
 
-    /// For when there is much of it.
+    /// Asks for large pages for the memory of values, when there is much of it.
     pub fn prefer_large_pages(&self) {
         prefer_large(self.text.as_bytes(), self.text.capacity());
         prefer_large(&self.text_ends, self.text_ends.capacity());

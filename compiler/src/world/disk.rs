@@ -27,6 +27,8 @@ pub struct DirWorld {
 }
 
 impl DirWorld {
+    /// The project at a path, with these environment variables. `print` gets each line that the
+    /// model prints, without its line feed.
     pub fn new(
         project_dir: PathBuf,
         env: Variables,
@@ -66,7 +68,8 @@ impl DirWorld {
         }
     }
 
-    /// From now on nothing outside of the project's directory and its virtual environment is found.
+    /// The same project, in which nothing outside of its directory and its virtual environment is
+    /// found.
     pub fn contained(self) -> Self {
         let own = self.environment.as_ref().map(PathBuf::from);
         let roots = Roots::new(std::iter::once(self.project_dir.clone()).chain(own));

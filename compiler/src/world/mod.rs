@@ -14,13 +14,18 @@ pub use disk::DirWorld;
 pub(crate) use disk::read_plain;
 pub use packages::{LocatedPackages, PackageQuestion, PythonPackages};
 
-/// Paths are relative to the project, or absolute (installed modules).
+/// All that a compile may ask of the outside. Paths are relative to the project, or absolute
+/// (installed modules).
 pub trait World: Sync {
+    /// The content of a file.
     fn read(&self, path: &str) -> io::Result<Vec<u8>>;
+    /// Whether it is a plain file that can be read.
     fn is_file(&self, path: &str) -> bool;
     /// Names in a directory, sorted; directories end in `/`. Empty for what is no directory.
     fn list(&self, path: &str) -> Vec<String>;
+    /// An environment variable.
     fn env(&self, name: &str) -> Option<String>;
+    /// All environment variables.
     fn variables(&self) -> Variables;
     /// A line of `std::print`, without its line feed.
     fn print(&self, line: &str);
@@ -58,10 +63,12 @@ pub trait World: Sync {
         None
     }
 
+    /// Whether it is a folder with something in it.
     fn is_dir(&self, path: &str) -> bool {
         !self.list(path).is_empty()
     }
 
+    /// The text of a file, with line feeds only. An error names the line that is not UTF-8.
     fn read_text(&self, path: &str) -> io::Result<String> {
         let text = String::from_utf8(self.read(path)?).map_err(|error| {
             let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
@@ -100,11 +107,13 @@ pub struct MemWorld {
 }
 
 impl MemWorld {
+    /// The same with a file more.
     pub fn file(mut self, path: &str, text: &str) -> Self {
         self.files.insert(path.to_owned(), text.to_owned());
         self
     }
 
+    /// The same with an environment variable more.
     pub fn variable(mut self, name: &str, value: &str) -> Self {
         self.env.insert(name.to_owned(), value.to_owned());
         self

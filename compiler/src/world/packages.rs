@@ -11,7 +11,7 @@ pub struct PackageQuestion<'a> {
     pub environment: Option<&'a str>,
     /// The name of the module, `net`.
     pub name: &'a str,
-    /// Of modules that will be asked for, too, as far as one can see.
+    /// The names of modules that will be asked for, too, as far as one can see.
     pub others: &'a [String],
     /// Stands for all files that the answer depends on, as far as they are known: the same digest, the same answer. `None`:
     /// it must not be kept.
@@ -23,7 +23,8 @@ pub struct PackageQuestion<'a> {
 pub struct LocatedPackages {
     /// The folders whose folders are modules: the path of the package `inmanta_plugins`.
     pub path: Vec<String>,
-    /// By module the folder of its package. `None`: there is none. Whether a folder is a package that counts, its files say.
+    /// The folder of each module's package. `None`: there is none. Whether a folder is a package
+    /// that counts, its files say.
     pub modules: BTreeMap<String, Option<String>>,
 }
 

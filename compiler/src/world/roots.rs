@@ -13,17 +13,17 @@ use std::path::{Path, PathBuf};
 pub(super) enum Want {
     /// To be read. What is a pipe or a device does not keep us waiting.
     Content,
-    /// To list what is in it.
+    /// Its names are to be listed.
     Folder,
-    /// To look at it, whatever it is and leads to.
+    /// It is to be looked at, whatever it is and leads to.
     Target,
-    /// To look at it, without following a link at the end of its path.
+    /// It is to be looked at, without following a link at the end of its path.
     Entry,
 }
 
 /// Directories below which files are found.
 pub(super) struct Roots {
-    /// By the names that paths begin with.
+    /// The folders that paths may begin with, each with an open handle.
     open: Vec<(PathBuf, File)>,
 }
 

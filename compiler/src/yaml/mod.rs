@@ -16,19 +16,20 @@ pub use serde_yaml::{Mapping, Value, to_string};
 /// How much a text may say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Of the text itself, in bytes.
+    /// Length of the text itself, in bytes.
     pub bytes: usize,
     /// Collections and tags in each other, brackets among them. The library takes 127.
     pub depth: usize,
     /// Scalars and collections; what an alias stands for counts wherever it is named.
     pub nodes: usize,
-    /// `*name`.
+    /// How many aliases (`*name`) there may be.
     pub aliases: usize,
     /// The texts of all scalars, in bytes; what an alias stands for counts wherever it is named.
     pub text_bytes: usize,
 }
 
-/// For every file of a project and for the configuration: a lock of 5 000 packages has 60 000 nodes and 1 MiB.
+/// The limits for every file of a project and for the configuration: a lock of 5 000 packages has
+/// 60 000 nodes and 1 MiB.
 pub const LIMITS: Limits = Limits {
     bytes: 4 << 20,
     depth: 100,
@@ -40,20 +41,57 @@ pub const LIMITS: Limits = Limits {
 /// An error may quote what it refuses, which may be long.
 const LONGEST_MESSAGE: usize = 2000;
 
+/// Why a text is not read.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
+    /// It is longer than the limit.
     #[error("the text has {bytes} bytes, more than {limit} are not read")]
-    TooLarge { limit: usize, bytes: usize },
+    TooLarge {
+        /// Bytes that are read.
+        limit: usize,
+        /// Bytes that it has.
+        bytes: usize,
+    },
+    /// Its collections are nested deeper than the limit.
     #[error("more than {limit} lists and maps nested in each other{}", at(*line))]
-    TooDeep { limit: usize, line: Option<usize> },
+    TooDeep {
+        /// Levels that are read.
+        limit: usize,
+        /// The line where the limit was met, from 1, if it is known.
+        line: Option<usize>,
+    },
+    /// It has more values than the limit.
     #[error("more than {limit} values, aliases counted as what they stand for{}", at(*line))]
-    TooManyNodes { limit: usize, line: Option<usize> },
+    TooManyNodes {
+        /// Values that are read.
+        limit: usize,
+        /// The line where the limit was met, from 1, if it is known.
+        line: Option<usize>,
+    },
+    /// It has more aliases than the limit.
     #[error("more than {limit} aliases{}", at(*line))]
-    TooManyAliases { limit: usize, line: Option<usize> },
+    TooManyAliases {
+        /// Aliases that are read.
+        limit: usize,
+        /// The line where the limit was met, from 1, if it is known.
+        line: Option<usize>,
+    },
+    /// Its values have more text than the limit.
     #[error("more than {limit} bytes of text, aliases counted as what they stand for{}", at(*line))]
-    TooMuchText { limit: usize, line: Option<usize> },
+    TooMuchText {
+        /// Bytes of text that are read.
+        limit: usize,
+        /// The line where the limit was met, from 1, if it is known.
+        line: Option<usize>,
+    },
+    /// It has more `%TAG` directives than the limit.
     #[error("more than {limit} %TAG directives at line {line}")]
-    TooManyDirectives { limit: usize, line: usize },
+    TooManyDirectives {
+        /// Directives that are read.
+        limit: usize,
+        /// The line where the limit was met, from 1.
+        line: usize,
+    },
     /// What the library says: no YAML, or not what was asked for.
     #[error("{}", shortened(&.0.to_string()))]
     Syntax(#[from] serde_yaml::Error),

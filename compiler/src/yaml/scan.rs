@@ -80,7 +80,7 @@ pub fn check(text: &str, limits: &Limits) -> Result<Scanned, Error> {
 struct Scanner<'a> {
     text: Cursor<'a>,
     limits: &'a Limits,
-    /// Of the innermost block collection; -1 outside.
+    /// The indentation of the innermost block collection; -1 outside.
     indent: isize,
     indents: Vec<isize>,
     /// One for each open bracket, and one for outside.

@@ -125,7 +125,7 @@ fn hostile(size: usize) -> Vec<(&'static str, String)> {
 #[test]
 fn every_hostile_text_is_answered_in_linear_time() {
     let most = match cfg!(debug_assertions) {
-        // Without optimization, and beside other tests.
+        // The time without optimization, and beside other tests.
         true => Duration::from_secs(20),
         false => Duration::from_secs(1),
     };

@@ -34,7 +34,7 @@ impl<'a> Cursor<'a> {
         self.bytes.get(self.at + offset).copied().unwrap_or(0)
     }
 
-    /// Zero at the end.
+    /// The next byte; zero at the end.
     pub fn byte(&self) -> u8 {
         self.byte_at(0)
     }

@@ -16,7 +16,7 @@ use crate::api::http::error::{ApiError, Refusal};
 use crate::domain::EnvironmentId;
 use crate::executor::bounds::is_deep;
 
-/// Of a body as sent, and unpacked.
+/// Bytes of a body, as it was sent and unpacked.
 const MAX_BODY_BYTES: usize = 16 << 20;
 const LIMITS: Limits = Limits {
     max_bytes: MAX_BODY_BYTES,
@@ -30,11 +30,11 @@ const LIMITS: Limits = Limits {
 static BODIES: Quota = Quota::new(256 << 20);
 /// What a JSON value takes beside its text, in bytes: so `[0,0,0,...]` is counted as what it becomes.
 const VALUE_BYTES: usize = 80;
-/// Of a body: with `VALUE_BYTES` each they fit the quota.
+/// Values of a body: with `VALUE_BYTES` each they fit the quota.
 const MAX_VALUES: usize = 2_000_000;
 /// Arrays and objects in each other. Readers of JSON stop at 128 levels, and answers have some around what a body had.
 const MAX_BODY_DEPTH: usize = 100;
-/// Of a query string. The names of all of them are looked up for each.
+/// Pairs of a query string. The names of all of them are looked up for each.
 const MAX_QUERY_PAIRS: usize = 1000;
 
 /// One path segment, percent-decoded once.
@@ -56,7 +56,7 @@ impl FromStr for Segment {
 #[derive(Debug, Clone, Default)]
 pub(in crate::api) struct Args {
     values: Map<String, Value>,
-    /// Of the query string, as they came.
+    /// The pairs of the query string, as they came.
     pairs: Vec<String>,
     pub(in crate::api) headers: HeaderMap,
     /// What the body takes of the quota.

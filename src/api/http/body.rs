@@ -62,7 +62,7 @@ impl Share {
         true
     }
 
-    /// As [`Share::grow`], with the answer for the client.
+    /// The same as [`Share::grow`], with the answer for the client as the error.
     pub(in crate::api) fn take(&mut self, n_bytes: usize) -> Result<(), ApiError> {
         if self.grow(n_bytes) {
             Ok(())
@@ -89,9 +89,9 @@ pub(in crate::api) fn busy(why: &str) -> ApiError {
 /// How slowly a body may come.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::api) struct Pace {
-    /// For all of it.
+    /// The time for all of the body.
     pub(in crate::api) timeout: Duration,
-    /// Before anything must have come.
+    /// The time before anything must have come.
     pub(in crate::api) grace: Duration,
     pub(in crate::api) bytes_per_second: u32,
 }

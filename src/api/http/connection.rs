@@ -21,11 +21,14 @@ use tokio::sync::Notify;
 use crate::api::http::body::Share;
 use crate::api::http::places::Holder;
 
-/// From connecting to the first byte, and from the first byte of a head to its last. Heads are a few packets, sent at once.
+/// The time from connecting to the first byte, and from the first byte of a head to its last. Heads
+/// are a few packets, sent at once.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
-/// From an answer to the next request. Proxies and browsers keep connections for about so long.
+/// The time from an answer to the next request. Proxies and browsers keep connections for about so
+/// long.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
-/// In this time a client that has not read all that there is for it must read `MIN_READ_BYTES`.
+/// The time in which a client that has not read all that there is for it must read
+/// `MIN_READ_BYTES`.
 const READ_WINDOW: Duration = Duration::from_secs(20);
 /// 8 KiB a second: slower than any line that people work on. The largest pages then go within 20 minutes.
 const MIN_READ_BYTES: u64 = 8 * 1024 * READ_WINDOW.as_secs();
@@ -50,22 +53,22 @@ enum Phase {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::api) enum Head {
     Good,
-    /// With a line that ends in LF without CR.
+    /// The head has a line that ends in LF without CR.
     BareLf,
-    /// Before the answer to the request before it.
+    /// It came before the answer to the request before it.
     Early,
 }
 
 /// The state of one connection, shared by its stream, its requests and the listener.
 #[derive(Debug)]
 pub(in crate::api) struct Connection {
-    /// As `places::client_of` has it.
+    /// The address of the client, as `places::client_of` tells it.
     pub(in crate::api) client: IpAddr,
     opened: Instant,
     phase: AtomicU8,
     /// When the phase began, and when the last bytes of an answer went; in milliseconds since `opened`.
     since: AtomicU64,
-    /// Of the head in hand.
+    /// Whether a line of the head that is being read ended in LF without CR.
     is_bare: AtomicBool,
     is_seen: AtomicBool,
     /// Bytes that came after the head in hand, and how many of them its request announced.

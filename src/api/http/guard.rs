@@ -118,7 +118,7 @@ fn check_token(headers: &HeaderMap, token: &str) -> Result<(), ApiError> {
     }
 }
 
-/// Of equal length whatever was shown.
+/// A digest of what was shown, which has the same length whatever that was.
 fn digest(bytes: &[u8]) -> [u8; 32] {
     use sha2::{Digest, Sha256};
     Sha256::digest(bytes).into()

@@ -32,9 +32,9 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// More are of no use to anybody, and each takes some 20 KiB even when nothing is sent.
 const MAX_CONNECTIONS: usize = 4096;
 const MIN_CONNECTIONS: usize = 8;
-/// Of a head, and of what is read or written at once.
+/// Bytes of a head, and of what is read or written at once.
 const MAX_HEAD_BYTES: usize = 32 << 10;
-/// So many clients at once are looked at for being sandboxed, which reads all of /proc.
+/// Clients that are looked at for being sandboxed at once, which reads all of /proc.
 const MAX_LOOKS: usize = 4;
 
 static NO_CONNECTION: LineLimit = LineLimit::new(1, Duration::from_secs(10));
@@ -60,7 +60,7 @@ pub(in crate::api) fn limits() -> Limits {
 struct Door {
     places: Arc<Places<Connection>>,
     limits: Limits,
-    /// With those that have lost their place and are about to close.
+    /// Open connections, with those that have lost their place and are about to close.
     n_open: AtomicUsize,
     n_refused: AtomicU64,
     n_overdue: AtomicU64,

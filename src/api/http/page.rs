@@ -13,7 +13,8 @@ use crate::api::Answer;
 use crate::api::http::args::Args;
 use crate::api::http::error::ApiError;
 
-/// Of the rows of a page. They are in memory as values and as text, for each client that asks.
+/// Bytes of the rows of a page. They are in memory as values and as text, for each client that
+/// asks.
 const MAX_PAGE_BYTES: usize = 8 << 20;
 
 /// Cuts a page out of `rows`. `key` gives a row's place in the list, its own and no other's.
@@ -121,7 +122,7 @@ fn fitting<T>(
 
 /// About as many bytes as a value has as JSON.
 fn n_bytes_of(value: &Value) -> usize {
-    /// Of a number, a word, quotes, brackets and what is between values.
+    /// Bytes that a number, a word, quotes or brackets take with what is between values.
     const OTHER: usize = 8;
     OTHER
         + match value {

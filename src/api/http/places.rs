@@ -12,9 +12,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 #[derive(Debug, Clone, Copy)]
 pub(in crate::api) struct Limits {
     pub(in crate::api) total: usize,
-    /// For one address. Does not count for clients on this machine: a reverse proxy is one, for all of its clients.
+    /// Places for one address. It does not count for clients on this machine: a reverse proxy is
+    /// one, for all of its clients.
     pub(in crate::api) by_address: usize,
-    /// Of the total, those that only clients on this machine may take: health checks, and the operator.
+    /// Those of the total that only clients on this machine may take: health checks, and the
+    /// operator.
     pub(in crate::api) for_loopback: usize,
 }
 
@@ -37,7 +39,7 @@ struct Held<H> {
     next: u64,
     n_held: usize,
     n_displaced: u64,
-    /// By age: the oldest has the smallest number.
+    /// The holders of each address by age: the oldest has the smallest number.
     by_address: HashMap<IpAddr, BTreeMap<u64, Arc<H>>>,
 }
 

@@ -15,11 +15,11 @@ use std::time::{Duration, Instant};
 
 /// Between two tries of an address: 2 a second.
 const INTERVAL: Duration = Duration::from_millis(500);
-/// So many tries need not wait, for whoever mistypes.
+/// Tries that need not wait, for whoever mistypes.
 const BURST: u32 = 5;
 /// Longer than this nobody waits; it is refused.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// After wrong tokens an address is free again after so long at the latest.
+/// The longest time after which an address that showed wrong tokens is free again.
 const MAX_DEBT: Duration = Duration::from_secs(15);
 const MAX_ADDRESSES: usize = 4096;
 
@@ -40,7 +40,7 @@ pub(in crate::api) enum Turn {
 }
 
 impl Throttle {
-    /// Before a token is looked at.
+    /// To be called before a token is looked at.
     pub(in crate::api) fn turn(&self, address: IpAddr, now: Instant) -> Turn {
         if !self.is_used.load(Relaxed) {
             return Turn::Go;

@@ -21,7 +21,7 @@ use crate::api::http::body::{Limits, Pace, Parts, Quota, Share, append};
 use crate::api::http::error::ApiError;
 use crate::api::http::upload::json::Json;
 
-/// Of a body as sent, and unpacked.
+/// Bytes of a body, as it was sent and unpacked.
 const MAX_UPLOAD_BYTES: usize = 100 << 20;
 const LIMITS: Limits = Limits {
     max_bytes: MAX_UPLOAD_BYTES,

@@ -134,7 +134,7 @@ fn bare(diagnostic: &Diagnostic, range: Range) -> lsp_types::Diagnostic {
     }
 }
 
-/// With its causes, notes without a place, and help.
+/// The text of a diagnostic, with its causes, its help, and those notes that have no place.
 fn message(diagnostic: &Diagnostic) -> String {
     let mut text = diagnostic.message.trim_end().to_owned();
     for note in &diagnostic.notes {

@@ -27,7 +27,7 @@ pub struct Workspace {
 #[derive(Default)]
 struct Project {
     ide: Option<Ide>,
-    /// When it is read again.
+    /// The time at which it is read again.
     due: Option<Instant>,
     /// Files whose diagnostics the editor shows.
     shown: BTreeSet<PathBuf>,
@@ -37,14 +37,14 @@ struct Project {
 pub struct OpenDocument<'a> {
     pub ide: &'a Ide,
     pub root: PathBuf,
-    /// As the project calls the file.
+    /// The name that the project has for the file.
     pub name: String,
     pub text: &'a str,
     pub world: Overlay<'a>,
 }
 
 impl Workspace {
-    /// When something is to be read again.
+    /// The time at which something is to be read again.
     pub fn due(&self) -> Option<Instant> {
         let projects = self.projects.values().filter_map(|project| project.due);
         projects.chain(self.loose.values().copied().flatten()).min()

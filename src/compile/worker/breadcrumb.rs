@@ -23,7 +23,7 @@ pub(super) const BREADCRUMB: &str = "STEWARD_BREADCRUMB";
 const PAGE_BYTES: usize = 4096;
 const TABLE_AT: u64 = PAGE_BYTES as u64;
 
-/// Where a compile was, for people.
+/// The place at which a compile was, for people.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::compile) struct Place {
     pub(in crate::compile) file: String,

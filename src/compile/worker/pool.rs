@@ -24,7 +24,7 @@ pub struct PoolOptions {
     /// Compiles at the same time.
     pub slots: usize,
     pub timeout: Duration,
-    /// Of each process of a compile, and of all together.
+    /// Bytes of memory of each process of a compile, and of all together.
     pub memory_bytes: u64,
     /// What a compile may leave in its scratch folder at any time.
     pub scratch_bytes: u64,
@@ -103,7 +103,7 @@ struct Worker {
     n_jobs: u32,
     /// The sandbox that it has entered.
     policy: Option<SandboxPolicy>,
-    /// Where it leaves word of where it is.
+    /// The file in which it notes which place of the model it is at.
     trail: Trail,
     /// Ends what is left when the supervisor is gone, where groups can be made.
     _group: Option<Cgroup>,

@@ -61,10 +61,10 @@ struct Worker {
     link: Option<SupervisorLink>,
     /// The sandbox that this process is in.
     policy: Option<SandboxPolicy>,
-    /// Where it leaves word of where a compile is.
+    /// The file in which it notes which place of the model a compile is at.
     breadcrumb: Option<Arc<Breadcrumb>>,
     hosts: Arc<WarmHosts>,
-    /// Where Python has found modules.
+    /// The places at which Python has found modules.
     answers: Answers,
 }
 

@@ -42,7 +42,7 @@ struct Sum {
     n_bytes: u64,
     n_entries: usize,
     max_bytes: u64,
-    /// Of files that were counted over an open handle.
+    /// Device and number of files that were counted over an open handle.
     seen: BTreeSet<(u64, u64)>,
 }
 

@@ -25,6 +25,7 @@ pub enum DeployKind {
     Verify,
 }
 
+/// Why a request to an engine came to nothing.
 #[derive(Debug, thiserror::Error)]
 pub enum RequestError {
     #[error("nothing has been released in this environment yet")]
@@ -41,10 +42,12 @@ pub enum RequestError {
     Store(#[from] store::Error),
 }
 
+/// What an engine can be asked.
 pub(super) enum Request {
     /// Look at the store: a version was released, a setting changed, the environment was halted or resumed.
     Wake,
     Deploy {
+        /// What is to run.
         method: DeployKind,
         agents: Option<BTreeSet<String>>,
         reply: oneshot::Sender<Result<Scheduled, RequestError>>,
@@ -65,8 +68,9 @@ pub(super) enum Request {
 /// What a request to deploy set in motion.
 #[derive(Debug, Clone)]
 pub struct Scheduled {
+    /// The agents that have something to do.
     pub agents: Vec<String>,
-    /// The round of work that it is part of; [`Summary::round`] tells when it is done.
+    /// The round of work that it is part of; [`crate::observe::Summary::round`] tells when it is done.
     pub round: u64,
 }
 

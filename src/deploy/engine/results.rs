@@ -14,15 +14,18 @@ use crate::executor::protocol::TaskDone;
 use crate::observe::{EventKind, ResourceDone, Summary};
 use crate::store::{self, ActionEnd};
 
-/// Work since the engine was last at rest.
+/// The work of an environment from rest to rest; its end is told in a summary.
 pub(super) struct Round {
     pub(super) began: Instant,
+    /// How many runs ended in it.
     pub(super) n_runs: usize,
     /// Resources that were changed and are good.
     pub(super) changed: BTreeSet<String>,
 }
 
 impl Reconciler {
+    /// Takes note of what the executor says: the end of a task, a handler's call of the API, or its
+    /// own end.
     pub(super) async fn on_message(&mut self, message: Message) {
         match message {
             Message::Done {

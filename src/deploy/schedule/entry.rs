@@ -1,4 +1,5 @@
-//! A resource in the schedule: what it is, where it stands, and what its state says about the next run.
+//! A resource in the schedule: what it is, where it stands, and what its state says about the next
+//! run.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,29 +9,43 @@ use crate::deploy::Intent;
 use crate::domain::{ActionId, Blocked, HandlerStatus, LastRun, Timestamp};
 use crate::store::ResourceState;
 
+/// One resource of the version in force.
 #[derive(Debug)]
 pub(super) struct ScheduledResource {
+    /// What it shall be.
     pub(super) intent: Arc<Intent>,
+    /// What it requires directly.
     pub(super) requires: Vec<Index>,
+    /// Those that require it directly.
     pub(super) provides: Vec<Index>,
+    /// What the store knows of it now; see docs/reference/deployment.md § 3.1.
     pub(super) state: ResourceState,
+    /// Where it is: idle, queued or running.
     pub(super) phase: Phase,
-    /// Those that wait for this one to be done.
+    /// Those whose turn came while this one was scheduled: they are parked until it is done.
     pub(super) waiters: Vec<Index>,
+    /// When it runs by itself and with which priority; also in [`Schedule::timers`].
     pub(super) timer: Option<(Timestamp, Priority)>,
-    /// Start of the last run that changed something.
+    /// The start of its last run that changed something.
     pub(super) last_change: Option<Timestamp>,
 }
 
+/// Where a resource is in the schedule.
 #[derive(Debug)]
 pub(super) enum Phase {
+    /// Nothing is planned but what its timer says.
     Idle,
+    /// It is in its agent's queue, or `parked` beside it until a dependency is done. `sequence` is
+    /// the number of the request that gave it its priority.
     Queued {
         priority: Priority,
         sequence: u64,
         reason: String,
         parked: bool,
     },
+    /// A run is in progress for the intent with this hash. `again`: it runs once more after that,
+    /// for this reason. `priority` is that of the events that it sends, and rises with further
+    /// requests.
     Running {
         hash: String,
         action: ActionId,
@@ -40,7 +55,8 @@ pub(super) enum Phase {
 }
 
 impl ScheduledResource {
-    /// Source: docs/reference/deployment.md § 4.2 "Dirty".
+    /// Whether a user deploy would run it: it is not blocked, and it never ran for what it shall
+    /// be, or failed, or was skipped. Source: docs/reference/deployment.md § 4.2 "Dirty".
     pub(super) fn is_dirty(&self) -> bool {
         let state = &self.state;
         state.blocked == Blocked::NotBlocked
@@ -51,7 +67,8 @@ impl ScheduledResource {
                 ))
     }
 
-    /// Some dependency ran after our last success, and its event was not worked off before a restart.
+    /// Whether a dependency ran after this one's last success, and the event was not worked off
+    /// before a restart.
     pub(super) fn has_outstanding_event(&self, schedule: &Schedule) -> bool {
         self.state.blocked == Blocked::NotBlocked
             && self.intent.receive_events
@@ -69,7 +86,8 @@ impl ScheduledResource {
                 })
     }
 
-    /// It will run, or is running for what it shall be now: those that require it wait.
+    /// Whether it will run, or is running for what it shall be now: those that require it wait. A
+    /// stale run without a successor does not count; its end schedules the next one.
     pub(super) fn is_scheduled(&self) -> bool {
         match &self.phase {
             Phase::Idle => false,
@@ -80,7 +98,7 @@ impl ScheduledResource {
         }
     }
 
-    /// Source: docs/reference/deployment.md § 3.3.
+    /// The status that handlers of dependents are told. Source: docs/reference/deployment.md § 3.3.
     pub(super) fn status_for_dependents(&self) -> &str {
         if self.state.is_undefined {
             "undefined"
@@ -95,7 +113,7 @@ impl ScheduledResource {
         }
     }
 
-    /// `None`: it is not tried again by itself.
+    /// The time from its last run to the next attempt; `None`: it is not tried again by itself.
     pub(super) fn retry_delay(&self, policy: &RetryPolicy) -> Option<Duration> {
         let longest = policy.deploy?;
         if policy.backoff.is_zero() {
@@ -107,7 +125,8 @@ impl ScheduledResource {
         Some(policy.backoff.saturating_mul(1 << n_doublings).min(longest))
     }
 
-    /// Source: docs/reference/deployment.md § 3.4, the rows "run ends".
+    /// Writes the end of a run into the state. A stale run says nothing about what the resource
+    /// shall be now. Source: docs/reference/deployment.md § 3.4, the rows "run ends".
     pub(super) fn record(&mut self, ended: &Ended, is_stale: bool, version: i64) {
         let state = &mut self.state;
         state.is_deploying = false;
@@ -141,6 +160,7 @@ impl ScheduledResource {
     }
 }
 
+/// The state of a resource that never ran.
 pub(super) fn new_state(intent: &Intent) -> ResourceState {
     ResourceState {
         resource_id: intent.resource_id.clone(),

@@ -1,4 +1,10 @@
-//! The resources of a version and what they require: entering, leaving, and what is blocked with what.
+//! The resources of a version and what they require: entering, leaving, and what is blocked with
+//! what.
+//!
+//! There are two ways to be blocked. *Blocked* is a resource with an attribute that is not known
+//! yet, and all that requires it, directly or not: none of them can be deployed before a new
+//! version. *Temporarily blocked* is one that its handler skipped because a dependency is not good;
+//! it goes on when that dependency recovers, or is no longer required.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -10,6 +16,8 @@ use crate::domain::Blocked;
 use crate::store::ResourceState;
 
 impl Schedule {
+    /// Enters a resource with the state that the store has of it, if any. It is not linked with
+    /// others yet: see [`Schedule::link_all`].
     pub(super) fn insert(&mut self, intent: Intent, state: Option<ResourceState>) -> Index {
         let index = Index(u32::try_from(self.entries.len()).expect("fewer than 2^32 resources"));
         let mut state = state.unwrap_or_else(|| new_state(&intent));
@@ -31,6 +39,8 @@ impl Schedule {
         index
     }
 
+    /// Takes a resource out of the schedule; whether it was there. A run in progress becomes an
+    /// orphan.
     pub(super) fn remove(&mut self, id: &str) -> bool {
         let Some(index) = self.by_id.get(id).copied() else {
             return false;
@@ -53,7 +63,8 @@ impl Schedule {
         true
     }
 
-    /// Resolves requires to indices both ways. An unknown id cannot come from the store; it is left out.
+    /// Resolves what resources require to indices, both ways. An unknown id cannot come from the
+    /// store; it is left out.
     pub(super) fn link_all(&mut self) {
         for entry in self.entries.iter_mut().flatten() {
             entry.provides.clear();
@@ -75,7 +86,8 @@ impl Schedule {
         }
     }
 
-    /// Blocked is what is undefined or has an undefined ancestor. Source: docs/reference/deployment.md § 4.6.
+    /// Marks as blocked what is undefined or has an undefined ancestor, and frees what has none any
+    /// more. Source: docs/reference/deployment.md § 4.6.
     pub(super) fn propagate_blocked(&mut self) {
         let mut blocked: BTreeSet<Index> = BTreeSet::new();
         let mut queue: Vec<Index> = self
@@ -98,6 +110,8 @@ impl Schedule {
         }
     }
 
+    /// Frees those of `touched` that waited for the recovery of something that they no longer
+    /// require; they are added to `fresh`, which is scheduled.
     pub(super) fn free_temporarily_blocked_without_bad_dependency(
         &mut self,
         touched: &BTreeSet<Index>,
@@ -114,6 +128,7 @@ impl Schedule {
         }
     }
 
+    /// Whether the last run of something that it requires directly left that not as it should be.
     pub(super) fn has_bad_dependency(&self, index: Index) -> bool {
         let bad = |require: &Index| self.entry(*require).state.last_run_compliant == Some(false);
         self.entry(index).requires.iter().any(bad)

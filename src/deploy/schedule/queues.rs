@@ -1,4 +1,5 @@
-//! The queues of agents and the timers of resources: what waits, what may start, what has to wait for another.
+//! The queues of agents and the timers of resources: what waits, what may start, what has to wait
+//! for another.
 
 use std::collections::BTreeMap;
 
@@ -7,6 +8,9 @@ use super::{Index, Priority, Run, Schedule};
 use crate::domain::{ActionId, Blocked, Timestamp};
 
 impl Schedule {
+    /// Takes the next resource of an agent that may start; `None`: the agent is paused or busy, or
+    /// all that it has waits for others. A resource whose turn comes while a dependency is
+    /// scheduled is parked with that dependency, and the next one is looked at.
     pub(super) fn next_of(&mut self, agent: &str) -> Option<Index> {
         loop {
             let queue = self.queues.get_mut(agent)?;
@@ -35,6 +39,8 @@ impl Schedule {
         }
     }
 
+    /// Marks a resource as running, and says what the run needs to know: the intent as it is now,
+    /// the dependencies' statuses, and whether one of them changed since the last success.
     pub(super) fn start(&mut self, index: Index) -> Run {
         let action = ActionId::generate();
         let version = self.version;
@@ -85,8 +91,9 @@ impl Schedule {
         }
     }
 
-    /// Puts a resource into its agent's queue, or improves its place there. `forced`: even while it is running for its
-    /// current intent.
+    /// Puts a resource into its agent's queue, or improves its place there. One that is running for
+    /// its current intent runs again only if `forced` (an event); one that is running for an older
+    /// intent runs again in any case.
     pub(super) fn enqueue(
         &mut self,
         index: Index,
@@ -150,7 +157,7 @@ impl Schedule {
         }
     }
 
-    /// A dependency was scheduled while its dependent is deploying: that runs once more after it.
+    /// A dependency was scheduled while its dependent is running: that runs once more after it.
     /// Source: docs/reference/deployment.md § 4.3.
     pub(super) fn rerun_running_dependents(&mut self, index: Index, priority: Priority) {
         for dependent in self.entry(index).provides.clone() {
@@ -169,7 +176,7 @@ impl Schedule {
         }
     }
 
-    /// Takes a resource out of its queue.
+    /// Takes a resource out of its queue. Those that waited for it may go on.
     pub(super) fn unqueue(&mut self, index: Index) {
         let entry = self.entry_mut(index);
         if let Phase::Queued {
@@ -187,6 +194,8 @@ impl Schedule {
         }
     }
 
+    /// Lets those that waited for a resource go back to their places in their queues. A waiter that
+    /// finds another dependency scheduled when its turn comes is parked again.
     pub(super) fn unpark_waiters(&mut self, index: Index) {
         for waiter in std::mem::take(&mut self.entry_mut(index).waiters) {
             let Some(entry) = self.entries[waiter.0 as usize].as_mut() else {
@@ -207,6 +216,8 @@ impl Schedule {
         }
     }
 
+    /// Plans when an idle resource runs by itself: the earlier of its retry, if it is dirty, and
+    /// its repair, counted from its last run. A blocked one is not planned.
     pub(super) fn set_timer(&mut self, index: Index, now: Timestamp) {
         self.stop_timer(index);
         let entry = self.entry(index);
@@ -230,6 +241,7 @@ impl Schedule {
         }
     }
 
+    /// Takes back what [`Schedule::set_timer`] planned.
     pub(super) fn stop_timer(&mut self, index: Index) {
         if let Some((due, _)) = self.entry_mut(index).timer.take() {
             self.timers.remove(&(due, index));

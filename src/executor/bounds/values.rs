@@ -12,15 +12,15 @@ use crate::domain::Timestamp;
 pub const MAX_FACTS: usize = 1000;
 /// Resources that one run may find.
 pub const MAX_DISCOVERED: usize = 10_000;
-/// Of the value of a fact, and of what is known of a found resource, as JSON.
+/// Bytes of the value of a fact, and of what is known of a found resource, as JSON.
 const FACT_BYTES: usize = 64 << 10;
-/// Of all facts of a run.
+/// Bytes of all facts of a run.
 const FACTS_BYTES: usize = 1 << 20;
-/// Of all that a run found.
+/// Bytes of all that a run found.
 const FOUND_BYTES: usize = 4 << 20;
-/// Of a name: of a fact, an attribute, a resource.
+/// Bytes of the name of a fact, an attribute or a resource.
 pub(super) const NAME_BYTES: usize = 2 << 10;
-/// Of one of our own words, such as a status or a level.
+/// Bytes of one of our own words, such as a status or a level.
 pub(super) const WORD_BYTES: usize = 32;
 /// JSON nested deeper than 128 could be written, but not be read back.
 pub const MAX_DEPTH: usize = 64;

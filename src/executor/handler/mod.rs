@@ -293,8 +293,8 @@ fn execute(
     Ok(HandlerStatus::Deployed)
 }
 
-/// For each attribute that the host shows: different, and not "do not care" (null).
-/// Source: docs/reference/python.md § 5.5.
+/// The attributes whose current value, as far as the host shows one, is not the desired one; a
+/// desired null means "do not care". Source: docs/reference/python.md § 5.5.
 fn differences(current: &Attributes, desired: &Attributes) -> Attributes {
     let pairs = current
         .iter()

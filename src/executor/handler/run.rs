@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::{Attributes, Context, Error, Handler, flag, text};
 use crate::process;
 
-/// Of each output stream, this much is kept.
+/// Bytes that are kept of each output stream.
 const OUTPUT_BYTES: usize = 64 * 1024;
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(300);
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";

@@ -38,7 +38,7 @@ impl Watchdog {
         Self(shared)
     }
 
-    /// From now on, `limit` is left.
+    /// Starts the time: the host has `limit` from now on.
     pub(super) fn arm(&self, limit: Duration) {
         self.0.set(State::Until(Instant::now() + limit));
     }

@@ -31,11 +31,12 @@ const REFS_MAX_BYTES: u64 = 64 << 20;
 /// What a remote may be shown. Goes to the host of the repository's own URL and nowhere else.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Credentials {
-    /// For http and https.
+    /// The login for http and https.
     pub login: Option<Login>,
-    /// For ssh: the private key, and no other. `None` takes the keys in the home of the user.
+    /// The private key for ssh, and no other. `None` takes the keys in the home of the user.
     pub ssh_key: Option<PathBuf>,
-    /// For ssh: the hosts that are trusted, instead of those in the home of the user and in `/etc/ssh`.
+    /// The hosts that are trusted with ssh, instead of those in the home of the user and in
+    /// `/etc/ssh`.
     pub known_hosts: Option<PathBuf>,
 }
 
@@ -63,7 +64,7 @@ pub(super) struct Session {
     deadline: Instant,
     failure: Mutex<Option<Error>>,
     n_received: AtomicU64,
-    /// Of `n_received`, when the last object was complete.
+    /// How many bytes of `n_received` had come when the last object was complete.
     n_complete: AtomicU64,
     n_objects: AtomicUsize,
 }
@@ -88,8 +89,8 @@ impl Session {
         })
     }
 
-    /// So many bytes came. Fails when the object that they are of has become too large: libgit2 tells of objects that are
-    /// complete only.
+    /// Takes note of bytes that came. It fails when the object that they are of has become too
+    /// large: libgit2 tells of objects that are complete only.
     fn received(&self, n_bytes: usize) -> io::Result<()> {
         let before = self.n_received.fetch_add(n_bytes as u64, Ordering::Relaxed);
         let of_object = before + n_bytes as u64 - self.n_complete.load(Ordering::Relaxed);
@@ -104,7 +105,7 @@ impl Session {
         Err(io::Error::other("an object is too large"))
     }
 
-    /// So many objects of the pack are complete.
+    /// Takes note that so many objects of the pack are complete.
     pub(super) fn objects_are_complete(&self, n_objects: usize) {
         if self.n_objects.swap(n_objects, Ordering::Relaxed) != n_objects {
             let n_received = self.n_received.load(Ordering::Relaxed);

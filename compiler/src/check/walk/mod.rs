@@ -19,9 +19,9 @@ use crate::types::{EntityId, Value};
 
 #[derive(Default)]
 pub(super) struct Findings {
-    /// In what runs in every compile.
+    /// Mistakes in what runs in every compile.
     pub errors: Vec<Fail>,
-    /// In what may never run.
+    /// Mistakes in what may never run.
     pub doubts: Vec<Fail>,
 }
 

@@ -35,7 +35,7 @@ pub enum Body {
 }
 
 pub struct PluginDef {
-    /// Full name, `m::f`.
+    /// The full name, `m::f`.
     pub name: Symbol,
     pub namespace: NamespaceId,
     pub parameters: Vec<Parameter>,
@@ -47,7 +47,7 @@ pub struct PluginDef {
     /// It sets its result itself; what it returns does not count.
     pub emits_statements: bool,
     pub deprecated: Option<Option<String>>,
-    /// Of Python.
+    /// Where the plugin is defined, if it is one in Python.
     pub declared_at: Option<crate::Location>,
     pub body: Body,
 }
@@ -96,7 +96,7 @@ pub fn external<T>(type_name: &str, message: impl Into<String>) -> Result<T, Plu
 pub trait Model {
     fn heap(&mut self) -> &mut Heap;
     fn heap_ref(&self) -> &Heap;
-    /// As `crate::stdlib::print` and `str()` write it.
+    /// The value as `std::print` and `str()` write it.
     fn text(&self, value: Value) -> String;
     fn repr(&self, value: Value) -> String;
     /// The value of an attribute; `Ok(None)`: the entity has no such attribute.

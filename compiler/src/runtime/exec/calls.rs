@@ -1,4 +1,13 @@
 //! Calls of plugins and casts at run time. Source: docs/reference/language.md § 10.3 to § 10.5.
+//!
+//! A call is a step of its own, whose arguments are known. It binds them to the parameters, checks
+//! their types, runs the plugin (in Rust, or in the Python process over `python_bridge`), and
+//! checks what it returns. An argument that is Unknown makes the result Unknown, unless the plugin
+//! says that it wants to see it.
+//!
+//! A plugin may read a variable that has no value yet: then the call ends without a result and is
+//! made again when the variable has one. The plugin starts from the beginning, but its arguments
+//! are those of the first time, kept with the task.
 
 use crate::diagnostics::{Fail, Warning, closest, fail, runtime, typing};
 use crate::hir::plugin::bind;
@@ -9,20 +18,25 @@ use crate::runtime::{Action, Dependencies, Machine, ModelState, ScopeId, TaskId,
 use crate::span::Loc;
 use crate::types::{Type, TypeId, Value};
 
-/// Evaluated arguments of a call that may have to run again.
+/// Evaluated arguments of a call. They are kept if the call has to run again.
 #[derive(Clone, Default)]
 pub(in crate::runtime) struct Arguments {
+    /// The values by parameter.
     pub bound: Bound,
     /// Some argument is Unknown.
     pub unknown: bool,
 }
 
-/// The call that is running.
+/// One call that runs: where, and of which plugin.
 #[derive(Clone, Copy)]
 pub(in crate::runtime) struct Site {
+    /// The call in the program; `None`: a typedef's condition or Python makes it.
     pub call: Option<CallId>,
+    /// The scope of the calling statement, for plugins that look at names there.
     pub scope: ScopeId,
+    /// The plugin that is called.
     pub plugin: PluginId,
+    /// The place of the call.
     pub loc: Loc,
     /// How a call of Python goes.
     pub way: Way,
@@ -31,14 +45,15 @@ pub(in crate::runtime) struct Site {
 /// How a call gets to Python.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(in crate::runtime) enum Way {
-    /// By itself, since it is part of a step.
+    /// The call goes by itself, since it is only a part of a step.
     Alone,
-    /// It is a step, so those of the next steps may go with it.
+    /// The call is a step of its own, so those of the next steps may go with it.
     WithNext,
 }
 
 impl ModelState<'_> {
-    /// A call reads all that it needs before anything else; an unset optional among it has no place in the source.
+    /// Reads all dependencies of a call before anything else is done, so that an unset optional
+    /// among them is the first error. It has no place in the source.
     pub(in crate::runtime) fn read_all(&self, ready: &Ready) -> Result<(), Fail> {
         for need in ready.dependencies {
             self.read(*need, Loc::NONE)?;
@@ -46,6 +61,7 @@ impl ModelState<'_> {
         Ok(())
     }
 
+    /// The value as another type: `int("5")`.
     pub(in crate::runtime) fn cast(
         &mut self,
         ty: TypeId,
@@ -76,6 +92,8 @@ impl ModelState<'_> {
 }
 
 impl Machine<'_> {
+    /// Runs a call or cast whose arguments are known. False: it has to wait for more and runs
+    /// again.
     pub(in crate::runtime) fn run_call(
         &mut self,
         task: TaskId,
@@ -153,7 +171,8 @@ impl Machine<'_> {
         }
     }
 
-    /// The call runs again when more of what it reads is there.
+    /// The call is made again when what it read has values. A direct step becomes a task for that,
+    /// with the number that it has as a step, so its age among those that wait is right.
     fn call_again(
         &mut self,
         task: TaskId,
@@ -175,6 +194,7 @@ impl Machine<'_> {
         Ok(())
     }
 
+    /// Evaluates the arguments of a call, binds them to parameters and checks their types.
     pub(in crate::runtime) fn arguments(
         &mut self,
         id: CallId,
@@ -215,6 +235,8 @@ impl Machine<'_> {
         self.check_arguments(plugin, &positional, &named, call.loc)
     }
 
+    /// Binds evaluated arguments to parameters and checks their types. An error about an argument
+    /// comes before one about those behind it, whatever kind the two are of.
     pub(in crate::runtime) fn check_arguments(
         &mut self,
         plugin: PluginId,
@@ -269,6 +291,8 @@ impl Machine<'_> {
         Ok(unknown)
     }
 
+    /// Runs a plugin with arguments that were checked, and checks what it returns. One that can be
+    /// noticed outside is not run after a mistake, and ends a run in tiles.
     pub(in crate::runtime) fn invoke(
         &mut self,
         site: Site,
@@ -325,7 +349,8 @@ impl Machine<'_> {
         Ok(value)
     }
 
-    /// Checks a type; the error says how objects of Python are written.
+    /// Checks a type. Only if that fails, Python is asked how its objects in the value are written,
+    /// and the error is made again with that.
     pub(in crate::runtime) fn validate_known(
         &mut self,
         ty: TypeId,
@@ -339,7 +364,7 @@ impl Machine<'_> {
             })
     }
 
-    /// What a plugin returns is as its annotation says. Unknown is of every type.
+    /// An error unless what a plugin returned is as its annotation says. Unknown is of every type.
     pub(in crate::runtime) fn check_returned(
         &mut self,
         site: Site,
@@ -362,6 +387,8 @@ impl Machine<'_> {
             })
     }
 
+    /// The error of the model that a plugin's failure is. `direct`: the call is one in the
+    /// condition of a typedef.
     pub(in crate::runtime) fn plugin_failure(
         &self,
         plugin: PluginId,
@@ -431,7 +458,7 @@ impl Machine<'_> {
         }
     }
 
-    /// A call inside of a typedef's condition.
+    /// A call inside of a typedef's condition: it can not wait for anything.
     pub(in crate::runtime) fn call_directly(
         &mut self,
         plugin: PluginId,

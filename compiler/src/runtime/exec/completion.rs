@@ -1,4 +1,10 @@
 //! What must hold when nothing is left to do. Source: docs/reference/language.md § 8.11.
+//!
+//! The main loop ends when no step is ready and no relation can be declared complete. If everything
+//! is well, each lookup has found its instance, each instance has an implementation and a value in
+//! each slot, and no task is left. Whatever does not hold is an error, and says why as far as one
+//! can tell (`report/blocked_on.rs`). Tasks that are left count only if nothing else is wrong,
+//! since they mostly wait for what was reported.
 
 use crate::diagnostics::{Fail, MAX_ERRORS, fail, not_found, runtime};
 use crate::hir::AttributeKind;
@@ -7,14 +13,17 @@ use crate::runtime::{Action, InstId, Machine, Tiling, Var, VarId, VarKind};
 use crate::span::Loc;
 use crate::types::EntityId;
 
-/// So many errors are explained at most.
+/// How many errors get an explanation at most; each is a walk over the tasks that are left.
 const MAX_EXPLAINED: usize = 50;
 
-/// An error, and the variable that has no value.
+/// An error, and the variable without a value that it is about, if it is about one.
 type Unexplained = (Fail, Option<VarId>);
 
 impl Machine<'_> {
-    /// Runs the whole model. Errors are sorted by importance and place.
+    /// Runs the whole model, one step after the other.
+    ///
+    /// # Errors
+    /// All mistakes that were found, the most important first, then by place.
     pub fn complete(&mut self) -> Result<(), Vec<Fail>> {
         let mistakes = match self.run(None) {
             Err(first) => self.rest(first),
@@ -26,7 +35,8 @@ impl Machine<'_> {
         }
     }
 
-    /// The same in tiles. `None`: something went wrong in them, and only a run without them tells what is wrong with the
+    /// The same with tiles. `None`: something went wrong in them, or the order would have shown;
+    /// this machine must be thrown away, and only a run without tiles tells what is wrong with the
     /// model.
     pub fn complete_in_tiles(&mut self, tiling: Tiling) -> Option<Result<(), Vec<Fail>>> {
         let mistakes = match self.run(Some(tiling)) {
@@ -46,7 +56,7 @@ impl Machine<'_> {
         }
     }
 
-    /// What is not complete.
+    /// What does not hold after a run that came to its end, sorted by importance and place.
     fn mistakes(&mut self) -> Vec<Fail> {
         let mut errors = Vec::new();
         self.pending_lookups(&mut errors);
@@ -68,7 +78,7 @@ impl Machine<'_> {
         errors
     }
 
-    /// Says of what has no value why.
+    /// Adds to each error about a variable without a value why it has none.
     fn explain(&self, errors: &mut [Unexplained]) {
         if errors.iter().all(|(_, var)| var.is_none()) {
             return;
@@ -92,6 +102,7 @@ impl Machine<'_> {
         }
     }
 
+    /// Lookups that never found their instance, and relation annotations that failed.
     fn pending_lookups(&mut self, errors: &mut Vec<Unexplained>) {
         let mut pending = self.state.take_waiting_lookups();
         pending.sort_by_key(|lookup| (lookup.entity, lookup.order));
@@ -108,6 +119,7 @@ impl Machine<'_> {
         errors.extend(annotations.into_iter().map(|(_, error)| (error, None)));
     }
 
+    /// Instances that lack an implementation or a value.
     fn incomplete_instances(&mut self, errors: &mut Vec<Unexplained>) {
         // In the order of the arena first: nearly always there is nothing to say.
         let is_complete = self.state.instances.iter().all(|instance| {
@@ -135,6 +147,8 @@ impl Machine<'_> {
         }
     }
 
+    /// What one instance lacks. A relation that is complete as it is gets frozen here: it is no
+    /// error.
     fn check_instance(&mut self, entity: EntityId, id: InstId, errors: &mut Vec<Unexplained>) {
         let instance = self.state.instance(id);
         let (slots, loc) = (instance.slots, self.state.last_place(id));
@@ -194,6 +208,7 @@ impl Machine<'_> {
         }
     }
 
+    /// The error of a model whose tasks wait for one another: it shows the oldest of them.
     fn stuck(&self) -> Fail {
         let mut places = Vec::new();
         for task in self.scheduler.live_tasks() {
@@ -222,6 +237,7 @@ impl Machine<'_> {
             .help("these statements wait for one another, or for a variable that is never assigned")
     }
 
+    /// The place of a statement as the reference shows it: of an assignment, that of its value.
     fn stmt_loc(&self, stmt: crate::hir::StmtId) -> Loc {
         match self.program.stmts[stmt.index()].kind {
             crate::hir::StmtKind::Assign { value, .. } => self.program.expr(value).loc,
@@ -229,6 +245,7 @@ impl Machine<'_> {
         }
     }
 
+    /// The place in the source of what an action does; `NONE` for what the author did not write.
     pub(in crate::runtime) fn action_loc(&self, action: Action) -> Loc {
         let expr = |id: crate::hir::ExprId| self.program.expr(id).loc;
         match action {

@@ -1,4 +1,10 @@
 //! List comprehensions. Source: docs/reference/language.md § 8.6, § 8.9.
+//!
+//! `[value for x in list if guard]` is a run of its own ([`ComprehensionRun`]): an element gets a
+//! scope with the loop variable and a task for `guard ? value : skip`, as soon as it is delivered
+//! if somebody listens, else when the list is complete. When the list is complete, a last task
+//! waits for the results of all elements and puts them into the order of the list, which may be
+//! another one than that in which they were delivered.
 
 use crate::diagnostics::{Fail, typing};
 use crate::hir::ComprehensionId;
@@ -13,6 +19,7 @@ use crate::types::Value;
 pub(in crate::runtime) struct ComprehensionRun {
     pub comprehension: ComprehensionId,
     scope: ScopeId,
+    /// The variable that gets the list.
     pub result: VarId,
     /// Who gets the results one by one.
     listener: ListenerId,
@@ -25,6 +32,8 @@ pub(in crate::runtime) struct ComprehensionRun {
 }
 
 impl Machine<'_> {
+    /// Emits a comprehension; the variable is that of its result. With a listener, elements are
+    /// started and results handed on one by one.
     pub(in crate::runtime) fn start_comprehension(
         &mut self,
         comprehension: ComprehensionId,
@@ -63,6 +72,7 @@ impl Machine<'_> {
         Ok(result)
     }
 
+    /// Starts the computation of one element.
     pub(in crate::runtime) fn start_element(
         &mut self,
         run: RunId,
@@ -107,6 +117,7 @@ impl Machine<'_> {
         Ok(())
     }
 
+    /// The guard and value of an element are known.
     pub(in crate::runtime) fn run_element(
         &mut self,
         run: RunId,
@@ -186,6 +197,8 @@ impl Machine<'_> {
         Ok(())
     }
 
+    /// Brings the results, which are in order of delivery, into that of the list. Elements that
+    /// were never delivered start now.
     fn reorder(&mut self, run: RunId, items: &[Value]) -> Result<(), Fail> {
         let mut used = vec![false; self.exec.runs[run.index()].elements.len()];
         let mut order = Vec::with_capacity(items.len());
@@ -212,6 +225,8 @@ impl Machine<'_> {
         Ok(())
     }
 
+    /// All results are there: lists among them are flattened, and what the guard dropped is left
+    /// out.
     pub(in crate::runtime) fn run_collect(&mut self, run: RunId) -> Result<(), Fail> {
         self.state
             .vars

@@ -1,4 +1,14 @@
 //! Constructors at run time. Source: docs/reference/language.md § 7.4, § 7.5.
+//!
+//! A constructor has two kinds of arguments. *Direct* ones are needed before the instance exists:
+//! the attributes of its indexes, since an instance with the same values may exist already; then
+//! that instance is the result. *Indirect* ones are assigned to the instance afterwards, each by a
+//! task of its own that waits for its value, so that two instances may refer to each other.
+//!
+//! In order: direct values are computed; each index is asked; an instance is found or made; direct
+//! values are stored; a new instance is registered in its indexes, which answers lookups that
+//! waited for it; indirect arguments and `implement` entries are queued. All of this happens in one
+//! step.
 
 use smallvec::SmallVec;
 
@@ -16,6 +26,8 @@ use crate::types::{EntityId, Value};
 type Direct = SmallVec<[(u32, Value); 6]>;
 
 impl ModelState<'_> {
+    /// An error if the instance that an index finds is of another entity, or another one than the
+    /// index before has found.
     fn check_hit(
         &self,
         hit: InstId,
@@ -51,6 +63,9 @@ impl ModelState<'_> {
 }
 
 impl Machine<'_> {
+    /// Runs a constructor: the instance that it makes or finds. `context` is the slot of a relation
+    /// that the instance is being assigned to, whose owner may give an index attribute that is not
+    /// written.
     pub(in crate::runtime) fn construct(
         &mut self,
         id: ConstructId,
@@ -151,7 +166,8 @@ impl Machine<'_> {
         Ok(Value::Instance(instance))
     }
 
-    /// Each `implement` entry of the instance's entity is decided by a unit of its own.
+    /// Queues a step for each `implement` entry of the instance's entity, which decides whether it
+    /// applies.
     pub(in crate::runtime) fn add_implement_tasks(
         &mut self,
         instance: InstId,
@@ -206,7 +222,8 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// Steps that wait for nothing and follow one another in the queue are one entry.
+    /// Queues the assignment of a constant, joined to the one before if that is of the same
+    /// constructor run.
     fn queue_constant(&mut self, id: ConstructId, at: u16, owner: InstId) {
         self.scheduler.numbers.next(self.state.vars.round());
         if let Some(Step::Constants {
@@ -229,6 +246,8 @@ impl Machine<'_> {
         });
     }
 
+    /// Queues an `implement` entry without a condition, joined to the one before if that is of the
+    /// same instance.
     fn queue_implement(&mut self, owner: InstId, at: u16, place: Loc) {
         self.scheduler.numbers.next(self.state.vars.round());
         if let Some(Step::Implement {
@@ -248,6 +267,8 @@ impl Machine<'_> {
         });
     }
 
+    /// Stores constants into plain attributes. Whether a constant has the type of its attribute is
+    /// checked once; from then on it is one write.
     pub(in crate::runtime) fn store_constants(
         &mut self,
         construct: ConstructId,
@@ -279,7 +300,8 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// A new instance with empty slots.
+    /// A new instance with empty slots, which follow one another among the variables. The variable
+    /// before them is `self`. Relations that are complete as they are go to the wait queue here.
     pub(in crate::runtime) fn create(
         &mut self,
         entity: EntityId,
@@ -314,6 +336,7 @@ impl Machine<'_> {
         Ok(id)
     }
 
+    /// The attributes that the dicts behind `**` give.
     fn spread(
         &mut self,
         id: ConstructId,
@@ -359,8 +382,9 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// The owner of the relation that the new instance is assigned to gives the missing index attribute, before what
-    /// dictionaries give.
+    /// Takes an index attribute that is not written from the relation that the new instance is
+    /// assigned to: `host.files += File(path="/a")` gives the file its `host`. It comes before what
+    /// dicts give.
     fn fill_inverse(
         &mut self,
         id: ConstructId,
@@ -396,7 +420,7 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// What the indexes want is there.
+    /// An error unless all attributes of the indexes have values.
     fn check_missing(&self, id: ConstructId, late: &Direct) -> Result<(), Fail> {
         let program = self.program;
         let construct = &program.constructs[id.index()];

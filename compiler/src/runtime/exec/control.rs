@@ -1,4 +1,7 @@
 //! What `for`, `if` and `implement` start. Source: docs/reference/language.md § 8.9.
+//!
+//! Each of them makes a scope for its block and emits the statements of the block in it. Promises
+//! of an `if` or `for` are kept right before (`exec/promises.rs`).
 
 use crate::diagnostics::{Fail, typing};
 use crate::hir::{ExprKind, ImplementationId, StmtId, StmtKind};
@@ -9,13 +12,19 @@ use crate::types::Value;
 
 /// A `for` that may get more elements.
 pub(in crate::runtime) struct ForLoop {
+    /// The statement.
     pub stmt: StmtId,
+    /// The scope that it is in.
     pub scope: ScopeId,
+    /// Its promises.
     pub group: PromiseGroupId,
+    /// What starts the bodies as elements come.
     pub listener: ListenerId,
 }
 
 impl Machine<'_> {
+    /// Starts the body of a `for` for one element, which may be long before the list is complete.
+    /// An Unknown element starts nothing.
     pub(in crate::runtime) fn start_body(&mut self, run: LoopId, item: Value) -> Result<(), Fail> {
         if matches!(item, Value::Unknown(_)) {
             return Ok(());
@@ -38,6 +47,7 @@ impl Machine<'_> {
         self.emit_block(body, scope)
     }
 
+    /// The list of a `for` is complete. Elements that were not streamed start their bodies now.
     pub(in crate::runtime) fn run_for(
         &mut self,
         run: LoopId,
@@ -72,6 +82,7 @@ impl Machine<'_> {
         }
     }
 
+    /// The condition of an `if` is known: one of its blocks is emitted, or none if it is Unknown.
     pub(in crate::runtime) fn run_if(
         &mut self,
         stmt: StmtId,
@@ -117,7 +128,9 @@ impl Machine<'_> {
         self.emit_block(block, scope)
     }
 
-    /// Runs an implementation once on an instance.
+    /// Runs an implementation on an instance, unless it has run there. Several `implement` entries,
+    /// and those of ancestors, may select the same one. Which have run is a bit each; those from 63
+    /// on share the last bit, and are told apart in a set.
     pub(in crate::runtime) fn implement(
         &mut self,
         instance: InstId,

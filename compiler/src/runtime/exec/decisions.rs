@@ -10,6 +10,7 @@ use crate::span::Loc;
 use crate::types::Value;
 
 impl Machine<'_> {
+    /// The left operand of `and` or `or` is known: it decides, or the right one is emitted.
     pub(super) fn run_logic(
         &mut self,
         expr: ExprId,
@@ -48,6 +49,7 @@ impl Machine<'_> {
         }
     }
 
+    /// One of the two branches of a conditional expression.
     pub(in crate::runtime) fn branch(&self, ternary: ExprId, then: bool) -> ExprId {
         match self.program.expr(ternary).kind {
             ExprKind::Ternary(_, yes, no) => {

@@ -1,7 +1,15 @@
-//! What an expression requires before it can be evaluated; asking creates the units that provide it.
-//! Source: docs/reference/language.md § 8.6.
+//! What an expression depends on; asking creates the tasks that provide it. Source:
+//! docs/reference/language.md § 8.6.
 //!
-//! The variables come in the order in which [`eval`](crate::runtime::exec::eval) will read them.
+//! `host.owner.name + suffix` depends on two variables: a proxy for `host.owner.name`, and
+//! `suffix`. The proxy is made here, with a task that waits for `host.owner` and will connect it;
+//! for `host.owner` there is another proxy and task. So one call of [`Machine::dependencies`] may
+//! create many tasks, in the order in which the reference creates them: innermost and leftmost
+//! first.
+//!
+//! The variables come in the order in which [`eval`](crate::runtime::exec::eval) will read them. If
+//! a listener is given, it is attached on the way to whatever gives the elements: a list relation,
+//! a streamed list literal, the branch of a conditional expression.
 
 use crate::diagnostics::{Fail, not_found};
 use crate::hir::{ExprId, ExprKind, FormatPart, Ref};
@@ -13,6 +21,8 @@ use crate::span::Loc;
 use crate::types::Value;
 
 impl ModelState<'_> {
+    /// The variable that a name stands for in a scope; an error with a similar name if there is
+    /// none.
     pub(in crate::runtime) fn resolve(
         &self,
         scope: ScopeId,
@@ -32,7 +42,7 @@ impl ModelState<'_> {
         })
     }
 
-    /// The error is the name that is not found.
+    /// The variable that a name stands for in a scope. The error is the name that is not found.
     pub(in crate::runtime) fn find_variable(
         &self,
         scope: ScopeId,
@@ -66,6 +76,7 @@ impl ModelState<'_> {
         }
     }
 
+    /// The answer of `is defined` for the value of a complete variable.
     pub(in crate::runtime) fn is_defined(&mut self, value: Value) -> Value {
         match value {
             Value::Null => Value::Bool(false),
@@ -86,8 +97,8 @@ impl ModelState<'_> {
 }
 
 impl Machine<'_> {
-    /// Appends what an expression needs. A name that is not found has the place of the innermost expression around it
-    /// that is made of others, else of the statement.
+    /// Appends what an expression depends on to `out`. A name that is not found has the place of
+    /// the innermost expression around it that is made of others, else of the statement.
     pub(in crate::runtime) fn dependencies(
         &mut self,
         expr: ExprId,
@@ -180,6 +191,7 @@ impl Machine<'_> {
                 out.push(result);
             }
             ExprKind::Defined(operand) => {
+                // Not a temporary: the task may outlive the one that reads the answer.
                 // Not a temporary: the unit may outlive the one that reads the answer.
                 let result = self.state.recycled(VarKind::Plain);
                 self.defined(expr, *operand, scope, result)?;
@@ -294,6 +306,7 @@ impl Machine<'_> {
         Ok(())
     }
 
+    /// The same for an expression that is not assigned to a relation and has no listener.
     pub(in crate::runtime) fn plain_dependencies(
         &mut self,
         expr: ExprId,
@@ -303,6 +316,7 @@ impl Machine<'_> {
         self.dependencies(expr, scope, VarId::NONE, ListenerId::NONE, out)
     }
 
+    /// The same for the parts of a format string.
     fn format_dependencies(
         &mut self,
         parts: &[FormatPart],
@@ -324,6 +338,8 @@ impl Machine<'_> {
         Ok(())
     }
 
+    /// Emits a list literal whose elements a listener wants: each item is delivered as soon as it
+    /// is known, and the literal is complete when all were. The variable is that of the whole list.
     fn streaming_list(
         &mut self,
         list: ExprId,
@@ -357,6 +373,7 @@ impl Machine<'_> {
         Ok(literal)
     }
 
+    /// Emits `operand is defined`.
     fn defined(
         &mut self,
         expr: ExprId,
@@ -391,7 +408,9 @@ impl Machine<'_> {
         }
     }
 
-    /// Decides whether a variable is defined, now or as soon as it is known.
+    /// Decides whether a variable is defined: now if it is ready, else when the first element
+    /// arrives or the variable is complete. The listener has to know the task that it will make
+    /// superfluous, which is created after it; so the task's number is foreseen.
     pub(in crate::runtime) fn defined_on(&mut self, var: VarId, result: VarId) -> Result<(), Fail> {
         let var = self.state.target(var);
         if self.state.is_ready(var) {

@@ -1,5 +1,13 @@
-//! Begins the statements of blocks: each becomes a step, or a task that waits for what it needs.
+//! Emits blocks and statements: each becomes a step, or a task that waits for what it needs.
 //! Source: docs/reference/language.md § 8.6.
+//!
+//! To emit is to create tasks; nothing is evaluated meanwhile. Blocks are emitted in the order that
+//! docs/reference/language.md § 2.4 gives: files from the first statement on, nested blocks from
+//! the last one. That is not a detail: it is the order in which tasks are created and queued, and
+//! models notice.
+//!
+//! An error in emitting a statement does not end the block: the statements after it are emitted,
+//! too, so that their mistakes can be told (`report/error_recovery.rs`).
 
 use crate::diagnostics::Fail;
 use crate::hir::{BlockId, NamespaceId, StmtId, StmtKind};
@@ -7,6 +15,9 @@ use crate::runtime::exec::control::ForLoop;
 use crate::runtime::{Action, Dependencies, InstId, Listener, LoopId, Machine, ScopeId, VarId};
 
 impl Machine<'_> {
+    /// Makes the scopes of all files and emits their statements, then the relation annotations. All
+    /// scopes exist before the first statement is emitted, since it may name variables of every
+    /// file.
     pub(in crate::runtime) fn emit_roots(&mut self) -> Result<(), Fail> {
         for namespace in &self.program.namespaces {
             let id = NamespaceId(self.state.roots.len() as u32);
@@ -39,6 +50,8 @@ impl Machine<'_> {
         Ok(())
     }
 
+    /// Emits the statements of a block in its order. The error is the first one; the others are
+    /// remembered.
     pub(in crate::runtime) fn emit_block(
         &mut self,
         block: BlockId,
@@ -53,6 +66,8 @@ impl Machine<'_> {
         result
     }
 
+    /// Creates the tasks of one statement. An `if` or `for` makes its promises before anything
+    /// else.
     fn emit(&mut self, id: StmtId, scope: ScopeId) -> Result<(), Fail> {
         let stmt = &self.program.stmts[id.index()];
         let at_stmt = |error: Fail| error.at(stmt.loc);

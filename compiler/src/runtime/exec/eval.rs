@@ -1,4 +1,14 @@
-//! Values of expressions whose needs are ready. The needs are consumed in the order in which they were listed.
+//! Values of expressions whose dependencies are ready. Source: docs/reference/language.md § 2.5, §
+//! 8.12.
+//!
+//! The dependencies are consumed in the order in which
+//! [`dependencies`](crate::runtime::exec::dependencies) listed them, through a [`Ready`]: the value
+//! of `a.b + c` reads the first variable for `a.b`, and the second for `c`. A direct step has no
+//! such list; it looks each variable up by its path when it is read. Evaluating changes nothing but
+//! the heap, except for constructors, which are evaluated here as parts of expressions, and for
+//! delivering to listeners.
+//!
+//! Unknown is a value that travels: what is computed with one is Unknown, mostly.
 
 use crate::diagnostics::{Fail, closest, fail, runtime, typing};
 use crate::hir::{ExprId, ExprKind, FormatPart};
@@ -7,14 +17,17 @@ use crate::span::Loc;
 use crate::syntax::ast::Operator;
 use crate::types::{StrId, Value, format};
 
-/// The needs of one unit and how far they were read; or those of a step without a unit, which looks them up itself.
+/// What the evaluation of one expression reads: the dependencies of its task, and how far they were
+/// consumed; or, for a direct step, nothing, since it looks its variables up itself.
 pub(in crate::runtime) struct Ready<'n> {
+    /// The variables, in the order of reading. Empty in a direct step.
     pub dependencies: &'n [VarId],
     at: usize,
     direct: bool,
 }
 
 impl<'n> Ready<'n> {
+    /// For a step without a task.
     pub fn direct() -> Ready<'n> {
         Ready {
             dependencies: &[],
@@ -23,6 +36,7 @@ impl<'n> Ready<'n> {
         }
     }
 
+    /// For a task whose dependencies are ready, from the first one on.
     pub fn new(dependencies: &'n Dependencies) -> Ready<'n> {
         Ready {
             dependencies,
@@ -31,21 +45,25 @@ impl<'n> Ready<'n> {
         }
     }
 
-    /// The same needs, without the next ones.
+    /// The same dependencies without the next `n_before`, for a part that is evaluated before its
+    /// turn.
     pub fn ahead(&self, n_before: usize) -> Ready<'n> {
         let at = self.at + n_before;
         Ready { at, ..*self }
     }
 
-    /// How many needs were read.
+    /// How many dependencies were consumed.
     pub fn read(&self) -> usize {
         self.at
     }
 
+    /// Leaves out dependencies that were consumed before their turn.
     pub fn skip(&mut self, count: usize) {
         self.at += count;
     }
 
+    /// The next dependency. There is one by construction; if the two walks over an expression did
+    /// not agree, it would be `NONE`, and reading that fails.
     fn next(&mut self) -> VarId {
         let id = self
             .dependencies
@@ -57,11 +75,11 @@ impl<'n> Ready<'n> {
     }
 }
 
-/// One list has no more elements, all lists together ten times as many.
+/// One list has no more elements; all lists together may have some ten times as many.
 const MAX_LIST: usize = 16_000_000;
 
 impl ModelState<'_> {
-    /// The value of a variable that is ready.
+    /// The value of a variable that is ready; an error if it is an optional relation without one.
     pub(in crate::runtime) fn read(&self, id: VarId, loc: Loc) -> Result<Value, Fail> {
         let var = self.known(self.known_target(id));
         if var.kind() == VarKind::Optional && var.is_null() {
@@ -70,6 +88,7 @@ impl ModelState<'_> {
         Ok(var.value(&self.heap))
     }
 
+    /// The error of reading an optional relation that was declared complete without a value.
     pub(in crate::runtime) fn optional_unset(&self, id: VarId, loc: Loc) -> Fail {
         let slot = self.target(id);
         let attribute = self.program.attribute(self.attr(slot));
@@ -89,6 +108,8 @@ impl ModelState<'_> {
         }
     }
 
+    /// The value of an operator. An Unknown operand makes it Unknown, but for what `in` looks
+    /// through.
     pub(in crate::runtime) fn binary(
         &mut self,
         operator: Operator,
@@ -107,6 +128,7 @@ impl ModelState<'_> {
         result.map_err(|message| typing(loc, message))
     }
 
+    /// The value of `not`.
     pub(in crate::runtime) fn negate(&mut self, value: Value, loc: Loc) -> Result<Value, Fail> {
         match value {
             Value::Bool(value) => Ok(Value::Bool(!value)),
@@ -121,6 +143,7 @@ impl ModelState<'_> {
         }
     }
 
+    /// The value under a key of a dict; the error names the keys that there are.
     pub(in crate::runtime) fn lookup(
         &mut self,
         dict: Value,
@@ -165,6 +188,8 @@ impl ModelState<'_> {
 }
 
 impl Machine<'_> {
+    /// The value of an expression. `context` is the slot that it is assigned to, if any; `listener`
+    /// gets the elements one by one, of what did not stream them while it waited.
     pub(in crate::runtime) fn eval(
         &mut self,
         expr: ExprId,
@@ -205,6 +230,7 @@ impl Machine<'_> {
         }
     }
 
+    /// The value of an expression that is not assigned to a relation and has no listener.
     pub(in crate::runtime) fn eval_plain(
         &mut self,
         expr: ExprId,
@@ -214,6 +240,7 @@ impl Machine<'_> {
         self.eval(expr, scope, ready, VarId::NONE, ListenerId::NONE)
     }
 
+    /// The value of an expression that does not stream: its parts are evaluated, and combined.
     fn eval_whole(
         &mut self,
         expr: ExprId,
@@ -278,6 +305,7 @@ impl Machine<'_> {
         }
     }
 
+    /// The text of a format string; Unknown if one of its values is.
     fn format(
         &mut self,
         parts: &[FormatPart],
@@ -297,7 +325,8 @@ impl Machine<'_> {
         Ok(value)
     }
 
-    /// A value whose text is longer than all texts of a model may be.
+    /// An error for a value whose text alone is longer than all texts of a model may be, before the
+    /// text is made.
     fn check_text(&self, value: Value, loc: Loc) -> Result<(), Fail> {
         let limit = self.options.limits.text_bytes;
         if self.state.heap.is_longer(value, limit) {
@@ -307,7 +336,8 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// True: some value is Unknown, and so is the whole text.
+    /// Appends the text of parts of a format string. True: some value is Unknown, and so is the
+    /// whole text.
     fn format_into(
         &mut self,
         parts: &[FormatPart],
@@ -371,6 +401,7 @@ impl Machine<'_> {
         Ok(unknown)
     }
 
+    /// The text of `{value!conversion:spec}` in an f-string.
     fn format_field(
         &mut self,
         value: Value,
@@ -413,6 +444,7 @@ impl Machine<'_> {
     }
 }
 
+/// A text with what is not ASCII as escapes of Python, for the conversion `!a`.
 fn ascii(text: &str) -> String {
     let mut out = String::new();
     for c in text.chars() {

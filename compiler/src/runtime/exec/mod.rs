@@ -1,4 +1,19 @@
-//! How statements and expressions run.
+//! What each kind of statement and expression does.
+//!
+//! An expression is met twice. *Emitting* it asks which variables it depends on, and creates the
+//! tasks that provide those which do not exist yet: a proxy for an attribute, a temporary for a
+//! call (`dependencies`). *Evaluating* it, when all of them are ready, reads them again in the same
+//! order and computes the value (`eval`). The two walks over the expression have to agree on that
+//! order; `reads` counts for the few places where one has to skip a part.
+//!
+//! - `emit`: creates the tasks of statements; `run` runs steps.
+//! - `promises`: what an `if` or `for` keeps open until it is decided.
+//! - `control`, `decisions`, `comprehension`, `construct`, `calls`: what loops, conditions,
+//!   constructors and plugins do.
+//! - `streaming`: elements of lists that are handed on before the list is complete.
+//! - `validate`: whether a value has a type, conditions of typedefs included.
+//! - `completion`: what must hold when nothing is left to do.
+//! - `templates`, `template_view`: Jinja templates over the running model.
 
 pub(in crate::runtime) mod calls;
 pub(in crate::runtime) mod completion;
@@ -81,10 +96,12 @@ impl Execution {
         self.checked = Vec::new();
     }
 
+    /// A `for` that was emitted.
     pub(in crate::runtime) fn for_loop(&self, id: LoopId) -> &ForLoop {
         &self.loops[id.index()]
     }
 
+    /// A comprehension that was emitted.
     pub(in crate::runtime) fn comprehension(&self, id: RunId) -> &ComprehensionRun {
         &self.runs[id.index()]
     }
@@ -104,7 +121,8 @@ impl Execution {
         self.wanting.push(list);
     }
 
-    /// A list delivers an element to those that listen, which may be lists themselves.
+    /// Counts one level of delivery within delivery; an error beyond the limit, instead of the end
+    /// of the stack.
     pub(in crate::runtime) fn enter_delivery(&mut self) -> Result<(), Fail> {
         self.delivery_depth += 1;
         if self.delivery_depth > MAX_DELIVERY {
@@ -117,6 +135,7 @@ impl Execution {
         Ok(())
     }
 
+    /// Ends one level of delivery.
     pub(in crate::runtime) fn leave_delivery(&mut self) {
         self.delivery_depth -= 1;
     }

@@ -1,5 +1,51 @@
-//! Eager promises: an `if` or `for` that assigns attributes inside keeps those open until it is decided.
+//! Eager promises: an `if` or `for` that assigns attributes keeps those open until it is decided.
 //! Source: docs/reference/language.md § 8.6.
+//!
+//! # What for
+//!
+//! ```text
+//! if std::count(host.services) > 0:
+//!     host.backup = spare
+//! end
+//! name = host.backup is defined ? host.backup.name : "none"
+//! ```
+//!
+//! `host.backup` is an optional relation. When nothing else is left to run, two relations could be
+//! declared complete: `services`, which the condition waits for, and `backup`, which the last line
+//! waits for. To choose `backup` would be wrong, for the assignment inside the `if` comes later
+//! than the choice. So the `if` *promises* to add to `backup` as soon as it is emitted, before its
+//! condition is known. A variable with an open promise is not declared complete, except to break a
+//! circle (step C of [`wait_queue`](crate::runtime::scheduler::wait_queue)).
+//!
+//! # How
+//!
+//! Which attributes a statement may assign is known when the model is read: `hir` lists for each
+//! `if` and `for` the assignments `object.attribute = …` inside of it, through further `if`s and
+//! `for`s, whose object is known outside. (Those in implementations are not listed: an
+//! implementation may run on any instance.) The promises of one statement are a *promise group*:
+//!
+//! 1. [`Machine::hold`] makes the group when the statement is emitted, and a task for each promise
+//!    that waits for its object.
+//! 2. [`Machine::run_promise`] runs when the object is known: now the slot is known too, and its
+//!    count of open promises goes up. If the statement was decided before, there is nothing to hold
+//!    open any more.
+//! 3. [`Machine::release`] runs when the statement is decided, *before* its block is emitted: all
+//!    promises are kept, and those whose object is not known yet are given up. The assignments in
+//!    the block, whose object is known too, are then in the queue of steps, and make promises of
+//!    their own when they run; since no relation is declared complete while the queue has steps,
+//!    the variable stays open in between. A `for` is decided when its list is complete; until then
+//!    another element may start another body.
+//!
+//! # Invariants
+//!
+//! - Promises are made and kept in the static order of the group, not in the order in which the
+//!   objects became known: keeping one may put its variable into the wait queue, whose order
+//!   decides what is complete first.
+//! - A slot counts as many promises as were made on it; each group keeps exactly those that it made
+//!   (`PromiseGroup::slots`, `NONE` for those that it could not make).
+//! - A promise is help, not an assignment: an unset optional on the path to its object ends it in
+//!   silence, and whoever reads that path for real gets the error. All other mistakes on the path
+//!   are errors here.
 
 use crate::diagnostics::Fail;
 use crate::hir::{ExprId, ExprKind, Promise, StmtId, StmtKind};
@@ -16,12 +62,15 @@ pub(in crate::runtime) struct PromiseGroup {
 }
 
 impl PromiseGroup {
+    /// The slots that the promises are on, in static order; `NONE` for those that were not made.
     pub fn slots(&self) -> &[VarId] {
         &self.slots
     }
 }
 
 impl Machine<'_> {
+    /// Makes the promise group of an `if` or `for` that is emitted. A statement that assigns
+    /// nothing has none.
     pub(in crate::runtime) fn hold(
         &mut self,
         stmt: StmtId,
@@ -57,7 +106,8 @@ impl Machine<'_> {
         Ok(group)
     }
 
-    /// The needs of a path, none of whose units may fail for an unset optional.
+    /// The dependencies of the path to an object, with tasks of their own that do not fail for an
+    /// unset optional.
     fn promised_dependencies(
         &mut self,
         expr: ExprId,
@@ -75,6 +125,9 @@ impl Machine<'_> {
         Ok(())
     }
 
+    /// An attribute on the path of a promise: its object is known, and its proxy gets a target. If
+    /// the object is an unset optional, the target is that optional itself, so that the next one on
+    /// the path finds it unset, too, and in the end the promise is not made.
     pub(in crate::runtime) fn run_promised(
         &mut self,
         expr: ExprId,
@@ -98,6 +151,8 @@ impl Machine<'_> {
             .map_err(|error| error.at(node.loc))
     }
 
+    /// The object of promise number `which` of a statement is known: the promise is made on its
+    /// slot, unless the statement was decided before.
     pub(in crate::runtime) fn run_promise(
         &mut self,
         stmt: StmtId,
@@ -136,7 +191,7 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// The statement is decided: its promises are kept, in static order.
+    /// The statement is decided: its promises are kept, in static order, and no more are made.
     pub(in crate::runtime) fn release(&mut self, group: PromiseGroupId) {
         if !group.is_some() {
             return;

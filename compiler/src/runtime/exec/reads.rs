@@ -1,5 +1,9 @@
-//! How many of the needs of a unit the value of an expression reads, for what is evaluated before something that is
-//! needed earlier. It goes with [`dependencies`](crate::runtime::exec::dependencies) and [`eval`](crate::runtime::exec::eval).
+//! How many dependencies of a task the value of an expression reads, without reading them.
+//!
+//! A constructor evaluates its `**` dicts before the arguments that come before them in the list of
+//! dependencies, because what an index misses must be known first. So it has to know where in the
+//! list they begin. This goes with [`dependencies`](crate::runtime::exec::dependencies) and
+//! [`eval`](crate::runtime::exec::eval): the three must agree.
 
 use crate::hir::{ExprId, ExprKind, FormatPart, Program};
 
@@ -31,6 +35,7 @@ pub(in crate::runtime) fn n_reads(program: &Program, expr: ExprId) -> usize {
     }
 }
 
+/// The same for the parts of a format string.
 fn of_text(program: &Program, parts: &[FormatPart]) -> usize {
     let of = |part: &FormatPart| match part {
         FormatPart::Text(_) => 0,

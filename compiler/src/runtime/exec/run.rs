@@ -1,4 +1,4 @@
-//! Executes steps and tasks: each does what its action says, now that all it needs has its value.
+//! Runs steps and tasks: each does what its action says, now that all it needs has its value.
 //! Source: docs/reference/language.md § 8.6.
 
 use crate::diagnostics::{Fail, not_found, runtime, typing};
@@ -13,6 +13,7 @@ use crate::span::Loc;
 use crate::types::{Type, Value};
 
 impl ModelState<'_> {
+    /// The slot of an attribute; an error with a similar name if the entity has none of this name.
     pub(in crate::runtime) fn slot_or_fail(
         &self,
         instance: InstId,
@@ -36,6 +37,7 @@ impl ModelState<'_> {
 }
 
 impl Machine<'_> {
+    /// Runs one step from the queue.
     pub(in crate::runtime) fn step(&mut self, step: &Step) -> Result<(), Fail> {
         match *step {
             Step::Task(task) => self.execute(task),
@@ -85,9 +87,12 @@ impl Machine<'_> {
         }
     }
 
+    /// Runs a task. Its dependencies are taken out meanwhile, so that the action can change the
+    /// arena of tasks.
     fn execute(&mut self, id: TaskId) -> Result<(), Fail> {
         let (action, dependencies) = self.scheduler.begin(id);
         let result = self.act(id, &action, &mut Ready::new(&dependencies));
+        // A task that has to wait for more has appended that to its own list, which is empty here.
         // A unit that has to wait for more has put itself back.
         self.scheduler.end(id, dependencies);
         if result? {
@@ -96,7 +101,8 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// Does what a step or task is there for. False: it waits for more and runs again.
+    /// Does what an action says. False: it has to wait for more, has arranged for that, and runs
+    /// again; its task lives on.
     fn act(&mut self, id: TaskId, action: &Action, ready: &mut Ready) -> Result<bool, Fail> {
         let program = self.program;
         match *action {
@@ -216,6 +222,7 @@ impl Machine<'_> {
         Ok(true)
     }
 
+    /// Runs an expression statement or an assignment whose expression (or object) is known.
     fn run_stmt(&mut self, stmt: StmtId, scope: ScopeId, ready: &mut Ready) -> Result<(), Fail> {
         let program = self.program;
         let node = &program.stmts[stmt.index()];
@@ -259,8 +266,9 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// Assigns the value of an expression to a slot as soon as it is known. A name that is not found has no place: it is that
-    /// of what runs.
+    /// Assigns the value of an expression to a slot as soon as it is known; until then a promise
+    /// keeps the slot open. A list relation gets the elements one by one. A name that is not found
+    /// has no place of its own: it gets that of what runs.
     pub(in crate::runtime) fn assign_slot(
         &mut self,
         slot: VarId,
@@ -298,6 +306,8 @@ impl Machine<'_> {
         Ok(())
     }
 
+    /// The slot of an attribute of a value; an error if the value is no instance. `object` is the
+    /// expression that gave it, for the message.
     pub(in crate::runtime) fn attribute_slot(
         &mut self,
         value: Value,
@@ -402,6 +412,7 @@ impl Machine<'_> {
         self.exec.annotation_errors.push((annotation.entity, error));
     }
 
+    /// Connects a proxy to the attribute of a value.
     fn connect_attribute(
         &mut self,
         proxy: VarId,
@@ -414,6 +425,8 @@ impl Machine<'_> {
         self.connect(proxy, slot).map_err(|error| moved(error, loc))
     }
 
+    /// Connects a proxy to the slot that it stands for. Who listened to the proxy listens to the
+    /// slot now, and who waited waits there, or goes on if it is ready.
     pub(in crate::runtime) fn connect(&mut self, proxy: VarId, slot: VarId) -> Result<(), Fail> {
         let (listener, mut chain) = self.state.connect_proxy(proxy, slot);
         if listener.is_some() {
@@ -427,6 +440,8 @@ impl Machine<'_> {
         Ok(())
     }
 
+    /// One more item of a streamed list literal was delivered; after the last one the literal is
+    /// complete.
     fn item_done(&mut self, literal: VarId) -> Result<(), Fail> {
         if self.state.var(literal).is_ready() {
             return Ok(());

@@ -1,4 +1,21 @@
-//! Elements that travel before their list is complete. Source: docs/reference/language.md § 8.5.
+//! Elements of a list that are handed on before the list is complete. Source:
+//! docs/reference/language.md § 8.5.
+//!
+//! `for service in host.services:` does not need to know that `host.services` is complete; it can
+//! start a body for each element that arrives. It has to work this way, since the bodies may add to
+//! other lists, and these to `host.services` again. So a consumer attaches a *listener* to the
+//! list, and gets the elements that are there, then each new one at the moment when it is added, in
+//! the middle of that step. It also waits for the list to be complete, to know that its work is
+//! done; that wait does not count in [`ModelState::potential`].
+//!
+//! Consumers are `for`, comprehensions, streamed list literals, assignments to a list relation, and
+//! `is defined`. Delivery is depth first: an element that goes into another list goes to the
+//! listeners of that list before the next element is delivered.
+//!
+//! `is defined` is special. It wants one known element, and its wait does count, until an element
+//! arrives *after* it has begun to listen. If the list had elements before, its answer is known at
+//! once, but the wait stays. That is how the reference behaves, and a model may notice by what is
+//! complete first.
 
 use crate::diagnostics::Fail;
 use crate::runtime::{Listener, ListenerId, Machine, TaskId, VarId, VarKind};
@@ -6,7 +23,8 @@ use crate::span::Loc;
 use crate::types::Value;
 
 impl Machine<'_> {
-    /// Attaches a listener to a variable, through proxies.
+    /// Attaches a listener to a variable, through proxies. A variable that is no list needs none:
+    /// its value is delivered when the expression is evaluated.
     pub(in crate::runtime) fn listen(
         &mut self,
         id: VarId,
@@ -27,6 +45,8 @@ impl Machine<'_> {
         }
     }
 
+    /// Delivers what a list has, and registers the listener for what will come. The list may grow
+    /// under the delivery; then the loop goes on with what is new.
     fn listen_list(&mut self, id: VarId, listener: ListenerId) -> Result<(), Fail> {
         self.exec.enter_delivery()?;
         let mut at = 0;
@@ -62,7 +82,7 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// The answer of an `is defined` is known before the list is complete.
+    /// An element has come, so the answer of an `is defined` is known before the list is complete.
     pub(in crate::runtime) fn defined_early(
         &mut self,
         id: VarId,
@@ -89,6 +109,7 @@ impl Machine<'_> {
         Ok(())
     }
 
+    /// Delivers the elements of a list, or a value that is none as one element.
     pub(in crate::runtime) fn deliver_all(
         &mut self,
         listener: ListenerId,
@@ -104,6 +125,7 @@ impl Machine<'_> {
         Ok(())
     }
 
+    /// Delivers one element to a listener.
     pub(in crate::runtime) fn deliver(
         &mut self,
         listener: ListenerId,
@@ -123,6 +145,8 @@ impl Machine<'_> {
         }
     }
 
+    /// Adds an element to a streamed list literal. Unlike a relation, it takes an element as often
+    /// as it comes.
     pub(in crate::runtime) fn add_to_literal(
         &mut self,
         id: VarId,

@@ -1,5 +1,9 @@
 //! The model as templates read it: the machine's own arenas, lent for the time of a rendering.
 //! Source: docs/reference/std.md § 7.
+//!
+//! [`ModelView::exchange`] swaps the arenas of the machine with the empty ones of the view before a
+//! rendering, and back after it. Nothing is copied, and the engine can own the view without a
+//! lifetime. Between the two, the machine must not be used.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,21 +24,25 @@ pub(in crate::runtime) struct ModelView {
     instances: Vec<Instance>,
     scopes: Vec<Scope>,
     roots: Vec<VarId>,
+    /// Why the rendering was abandoned.
     request: Option<TemplateRequest>,
-    /// Results of plugins that were called as filters.
+    /// Results of plugins that were called as filters, by the plugin and its arguments.
     calls: HashMap<String, Value>,
-    /// `None`: there is none of that name.
+    /// Templates that were read, by name; `None`: there is none of that name.
     sources: HashMap<String, Option<String>>,
-    /// With keyword arguments only those are visible.
+    /// With keyword arguments, only those are visible to the template.
     keywords: Option<HashMap<String, Value>>,
+    /// The call that renders, and its scope: where names are looked for.
     call: Option<CallId>,
     scope: ScopeId,
-    /// What was not found.
+    /// What was not found, for the error.
     missing: Missing,
 }
 
+/// The view as the engine and the machine share it.
 pub(in crate::runtime) type SharedView = Arc<Mutex<ModelView>>;
 
+/// The view, even if a rendering has panicked with it.
 pub(in crate::runtime) fn lock(view: &SharedView) -> MutexGuard<'_, ModelView> {
     view.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -67,7 +75,7 @@ impl ModelView {
         self.scope = site.scope;
     }
 
-    /// Takes the machine's arenas, or gives them back: they change places with the empty ones here.
+    /// Takes the machine's arenas, or gives them back.
     pub fn exchange(&mut self, machine: &mut Machine) {
         std::mem::swap(&mut self.heap, &mut machine.state.heap);
         std::mem::swap(&mut self.vars, &mut machine.state.vars);
@@ -89,6 +97,7 @@ impl ModelView {
         self.request.take()
     }
 
+    /// The result of a plugin that was called as a filter.
     pub fn answer_call(&mut self, key: String, value: Value) {
         self.calls.insert(key, value);
     }
@@ -100,6 +109,7 @@ impl ModelView {
 }
 
 impl ModelView {
+    /// The value of a variable for the template; one without a value abandons the rendering.
     fn read(&mut self, var: VarId) -> Lookup {
         let mut id = var;
         while let Some(target) = self.vars[id.index()].target() {
@@ -133,6 +143,7 @@ impl ModelView {
         Some(VarId(instance.slots.0 + slot))
     }
 
+    /// A name as the calling statement sees it; `None`: there is none.
     fn find_name(&mut self, name: &str) -> Option<Lookup> {
         if let Some(keywords) = &self.keywords {
             let value = keywords.get(name).copied()?;

@@ -1,8 +1,13 @@
 //! Renders templates over the running model. Source: docs/reference/std.md § 7.
 //!
-//! [`crate::template`] says how a rendering and the machine share the model: the arenas that a template may read move into
-//! a [`ModelView`] and back, and what needs more than reading abandons the rendering with a request. Here the machine serves
-//! such requests, and renders again until there are none.
+//! The template engine may keep what it renders from for itself, so it can not borrow the machine.
+//! [`crate::template`] says how both share the model all the same: the arenas that a template may
+//! read move into a [`ModelView`] and back, and what needs more than reading (a plugin as a filter,
+//! a template that is included) abandons the rendering with a request. Here the machine serves the
+//! request, and renders again with one more answer until there are no more.
+//!
+//! To render again from the start is sound because a template only reads, and what it read stays as
+//! it was: variables are set once, and answers are kept.
 
 use std::sync::{Arc, Mutex};
 
@@ -37,6 +42,9 @@ impl TemplateCache {
 }
 
 impl Machine<'_> {
+    /// Renders a template for a call of `std::template`. `variables`: what the template sees;
+    /// `None`: the names of the calling statement. A path that begins with `./` is relative to the
+    /// calling module.
     pub(in crate::runtime) fn render_template(
         &mut self,
         site: Site,
@@ -75,6 +83,7 @@ impl Machine<'_> {
         result
     }
 
+    /// Renders and serves requests until there are none.
     fn render_until_done(
         &mut self,
         engine: &Environment<'static>,
@@ -133,11 +142,13 @@ impl Machine<'_> {
         external("RuntimeError", format!("the template {path} never ends"))
     }
 
+    /// The text of a template file; `None`: there is none.
     pub(in crate::runtime) fn template_source(&self, name: &str) -> Option<String> {
         let path = self.template_path(name)?;
         self.world.read_text(&path).ok()
     }
 
+    /// Where the template file `MODULE/PATH` is; `None`: there is no such module.
     pub(in crate::runtime) fn template_path(&self, name: &str) -> Option<String> {
         if name.split('/').any(|part| part == "..") {
             return None;
@@ -152,6 +163,7 @@ impl Machine<'_> {
         })
     }
 
+    /// Runs a plugin that a template calls as a filter.
     fn call_filter(
         &mut self,
         site: Site,

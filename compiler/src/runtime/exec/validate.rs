@@ -1,4 +1,8 @@
-//! Whether a value has a type, and the conditions of typedefs. Source: docs/reference/language.md § 4.2, § 4.6.
+//! Whether a value has a type, and the conditions of typedefs. Source: docs/reference/language.md §
+//! 4.2, § 4.6.
+//!
+//! The condition of a typedef is evaluated at once, on a value and not on the model: it can not
+//! wait for anything, so it has an evaluation of its own here (`direct`) beside that of `eval`.
 
 use crate::diagnostics::{Fail, fail, runtime, typing};
 use crate::hir::{AttributeKind, Callee, ComprehensionId, ErrorOrder, ExprId, ExprKind, Ref};
@@ -58,6 +62,7 @@ impl Machine<'_> {
         errors
     }
 
+    /// The error of a value that does not have a type.
     pub(in crate::runtime) fn type_error(&mut self, ty: TypeId, value: Value, loc: Loc) -> Fail {
         let program = self.program;
         match &program.types[ty.index()] {
@@ -118,6 +123,7 @@ impl Machine<'_> {
         }
     }
 
+    /// The error of a value that is not of a basic type, a list or a dict.
     fn invalid(&self, ty: TypeId, value: Value, loc: Loc) -> Fail {
         let expected = &self.program.types[ty.index()];
         let is_list = matches!(expected, Type::List | Type::AnyList | Type::ListOf(_));
@@ -150,6 +156,7 @@ impl Machine<'_> {
         members.all(|member| !matches!(member, Type::Reference(_)))
     }
 
+    /// The error of a value that is not one of a typedef.
     fn typedef_error(&mut self, id: TypedefId, value: Value, loc: Loc) -> Fail {
         let typedef = &self.program.typedefs[id.index()];
         match self.accepts(typedef.base, value) {
@@ -165,6 +172,7 @@ impl Machine<'_> {
         runtime(typedef.loc, message)
     }
 
+    /// Whether a value is of the base type of a typedef and its condition holds.
     fn accepts_typedef(&mut self, id: TypedefId, value: Value) -> Result<bool, Fail> {
         let typedef = &self.program.typedefs[id.index()];
         if !self.accepts(typedef.base, value)? {
@@ -177,6 +185,7 @@ impl Machine<'_> {
         Ok(self.state.heap.truthy(result))
     }
 
+    /// Whether a value has a type. The error is that of a condition that can not be evaluated.
     pub fn accepts(&mut self, ty: TypeId, value: Value) -> Result<bool, Fail> {
         if matches!(value, Value::Unknown(_)) {
             return Ok(true);
@@ -444,6 +453,7 @@ impl Machine<'_> {
         matches!(self.program.expr(expr).kind, ExprKind::Const(Value::Skip))
     }
 
+    /// A call in the condition of a typedef.
     fn direct_call(
         &mut self,
         id: crate::hir::CallId,

@@ -1,26 +1,50 @@
 //! Calls of plugins that go to Python ahead of their turn, many in one frame.
 //!
-//! Two processes that take turns spend more time on changing turns than most plugins need. So when a call goes, those
-//! behind it in the queue of steps go with it, as far as their arguments have their values; Python runs them one after the
-//! other, and each answer is taken when its step is due. In between, the steps between the calls run here.
+//! # What for
 //!
-//! The order of calls is that of the queue either way. A step that becomes ready meanwhile comes behind all that are in
-//! the queue already, so no call can come between those that went. What else could be noticed of the change:
+//! A call is a frame to the Python process and one back, and each time one process has to wake the
+//! other. That takes longer than most plugins do. So when a call goes, those behind it in the queue
+//! of steps go with it, as far as their arguments have their values; Python runs them one after the
+//! other, and each answer is taken when its step is due. In between, the steps between the calls
+//! run here.
 //!
-//! - *Arguments.* Variables are assigned once, so what an argument is does not depend on when it is computed. Only
-//!   constructors do more than compute: a call with one in its arguments does not go ahead, nor does any behind it.
-//! - *What a plugin asks.* Its questions are answered when its step is due, in the state of the model that it would have
-//!   found; until then Python waits. Values that travel along had their values before (see `known_values`).
-//! - *Answers, output, log lines.* They come through one pipe, in order, and are read call by call, when a step is due. Each
-//!   answer is written as soon as it is there: of a host that dies or is stopped at its limit, all answers up to the call
-//!   that it was in are known, and the error is that of this call.
-//! - *An exception.* The first call that fails ends its frame in Python, so those behind it are not called.
-//! - *Other code that runs in between* and asks Python, prints, or looks at files: a step that may do so ends what goes
-//!   ahead ([`Look::Stop`]), and so does a plugin that may return what only Python can write as a text. Should one ask
-//!   nevertheless, the calls that went have their answers first.
-//! - *A mistake of the model* at a step in between: the calls that went run, but their answers, output and log lines count
-//!   no more. This is the one difference: the reference would not have called them. It is why nothing goes ahead when a
-//!   test of a module runs the compile, since such a test may look at what the plugins did.
+//! ```text
+//! queue   call f(1) · x = 2 · call f(3) · y = std::count(l) · call g(z) · …        z has no value yet
+//! frame   f(1), f(3)              one wake-up instead of two; g(z) goes with a later frame
+//! here    take f(1) → x = 2 → take f(3) → y = … → send g(z)
+//! ```
+//!
+//! # Why nobody notices
+//!
+//! The order of calls is that of the queue either way. A step that becomes ready meanwhile comes
+//! behind all that are in the queue already, so no call can come between those that went. What else
+//! could be noticed of the change:
+//!
+//! - *Arguments.* Variables are assigned once, so what an argument is does not depend on when it is
+//!   computed. Only constructors do more than compute: a call with one in its arguments does not go
+//!   ahead, nor does any behind it.
+//! - *What a plugin reads.* Its host callbacks are answered when its step is due, in the state of
+//!   the model that it would have found; until then Python waits. Values that travel along had
+//!   their values before (see `known_values`).
+//! - *Answers, output, log lines.* They come through one pipe, in order, and are read call by call,
+//!   when a step is due. Each answer is written as soon as it is there: of a host that dies or is
+//!   stopped at its limit, all answers up to the call that it was in are known, and the error is
+//!   that of this call.
+//! - *An exception.* The first call that fails ends its frame in Python, so those behind it are not
+//!   called.
+//! - *Other code that runs in between* and asks Python, prints, or looks at files: a step that may
+//!   do so ends what goes ahead ([`Look::Stop`]), and so does a plugin that may return what only
+//!   Python can write as a text. Should one ask nevertheless, the calls that went have their
+//!   answers first ([`Machine::settle_ahead`]).
+//! - *A mistake of the model* at a step in between: the calls that went run, but their answers,
+//!   output and log lines count no more. This is the one difference: the reference would not have
+//!   called them. It is why nothing goes ahead when a test of a module runs the compile, since such
+//!   a test may look at what the plugins did.
+//!
+//! # Invariant
+//!
+//! `Ahead::sent` holds, in the order of the queue, exactly the calls that Python has and whose turn
+//! has not come; the next answer in the pipe is that of the first one without an answer.
 
 use std::collections::VecDeque;
 
@@ -33,14 +57,14 @@ use crate::runtime::exec::eval::Ready;
 use crate::runtime::{Action, Machine, PythonBridge, Step, VarId};
 use crate::types::{InstId, Type, Value};
 
-/// Calls of one frame. More save nothing, and would keep answers waiting in the pipe.
+/// Calls of one frame at most. More save nothing, and would keep answers waiting in the pipe.
 const MOST_CALLS: usize = 64;
-/// The same for bytes: a pipe holds so many.
+/// Bytes of one frame, for the same reason: a pipe holds so many.
 const MOST_BYTES: usize = 32 << 10;
 /// Steps that are looked at for one frame.
 const MOST_STEPS: usize = 1024;
 
-/// Plugins of ours that compute and do nothing else: calls may go past them.
+/// Native plugins that compute and do nothing else: calls may go past them. Sorted.
 const COMPUTING: &[&str] = &[
     "std::any",
     "std::at",
@@ -73,11 +97,12 @@ const COMPUTING: &[&str] = &[
     "std::upper",
 ];
 
-/// Calls that went ahead and whose turn has not come, in order.
+/// Calls that went ahead and whose turn has not come.
 #[derive(Default)]
 pub(in crate::runtime) struct Ahead {
+    /// In the order of the queue of steps.
     sent: VecDeque<Sent>,
-    /// The one whose turn it is.
+    /// The call whose turn it is, while it runs.
     pub turn: Option<Sent>,
     /// Answers count no more, nor does what comes with them.
     pub is_abandoned: bool,
@@ -85,12 +110,15 @@ pub(in crate::runtime) struct Ahead {
     observes_types: Option<bool>,
 }
 
-/// One of them.
+/// One call that went ahead.
 pub(in crate::runtime) struct Sent {
+    /// Its number, which its answer has too.
     pub id: u64,
+    /// The call in the model.
     pub site: Site,
+    /// What it was called with.
     pub arguments: Arguments,
-    /// Which call it is: nothing else sets this variable.
+    /// The variable that gets its result. Nothing else sets it, so it says which call a step is.
     result: VarId,
     /// If something made us take it before its turn.
     answer: Option<Result<FromHost, PluginError>>,
@@ -98,7 +126,7 @@ pub(in crate::runtime) struct Sent {
 
 /// What a step in the queue means for the calls behind it.
 enum Look {
-    /// Nothing.
+    /// It means nothing to them.
     Pass,
     /// They have to wait for it.
     Stop,
@@ -136,7 +164,8 @@ impl PythonBridge {
 }
 
 impl Machine<'_> {
-    /// Writes the calls that may go with one that goes now; how many.
+    /// Writes the calls that may go with one that goes now, behind it in the same frame; how many
+    /// they are.
     pub(in crate::runtime) fn gather(&mut self, first: PluginId, out: &mut Marshal) -> usize {
         let is_watched = self.options.python.attached().is_some();
         if is_watched
@@ -197,6 +226,8 @@ impl Machine<'_> {
         false
     }
 
+    /// What a step in the queue means for the calls behind it. For a call that may go, its
+    /// arguments are evaluated here.
     fn look(&mut self, step: &Step) -> Look {
         let (action, task) = match step {
             Step::Task(task) => (self.scheduler.task(*task).action, Some(*task)),
@@ -261,6 +292,7 @@ impl Machine<'_> {
         }
     }
 
+    /// The arguments of a call before its turn; `None`: there is something wrong with them.
     fn arguments_ahead(&mut self, site: Site, ready: &mut Ready) -> Option<Arguments> {
         self.state.read_all(ready).ok()?;
         self.arguments(site.call?, site.plugin, site.scope, ready)

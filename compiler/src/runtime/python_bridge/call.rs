@@ -1,4 +1,8 @@
-//! Calls of plugins on their way to Python: frames with the call whose turn it is, and those that go ahead with it.
+//! Calls of plugins on their way to Python: frames with the call whose turn it is, and those that
+//! go ahead with it.
+//!
+//! A host whose Python has the format of `marshal` as we know it gets calls in that format, which
+//! it reads in one go (`protocol/calls.rs`); any other gets MessagePack, one call a frame.
 
 use rmpv::Value as Wire;
 
@@ -12,6 +16,7 @@ use crate::runtime::python_bridge::known_values::CallWriter;
 use crate::types::Value;
 
 impl Machine<'_> {
+    /// Runs a plugin in Python: takes the answer of a call that went ahead, or sends it and waits.
     pub(in crate::runtime) fn call_python(
         &mut self,
         site: Site,
@@ -47,6 +52,7 @@ impl Machine<'_> {
         }
     }
 
+    /// Sends a call, with those behind it that may go along, and waits for its answer.
     fn send_call(&mut self, site: Site, bound: &Bound) -> Result<FromHost, PluginError> {
         self.with_host(|host, questions| host.wake(questions))?;
         if !self
@@ -68,7 +74,7 @@ impl Machine<'_> {
         self.answer_to(id)
     }
 
-    /// Writes a call; its number.
+    /// Appends a call to a frame; its number.
     pub(in crate::runtime) fn write_call(
         &mut self,
         site: Site,
@@ -115,6 +121,7 @@ impl Machine<'_> {
         id
     }
 
+    /// The namespace of the calling statement, or of the plugin itself if there is none.
     fn calling_namespace(&self, site: Site) -> Symbol {
         let program = self.program;
         let namespace = match site.call {

@@ -1,4 +1,10 @@
-//! Calls that Python answers: values over the wire, getters of resources. What a running call asks is in `questions`.
+//! Values over the wire, in both directions, and what an answer of Python means. What a running
+//! call asks is in `host_callbacks`.
+//!
+//! Python's lists, dicts and plain values go as they are. What has an identity goes as a number: an
+//! instance as its number in order of creation, an object that only Python has as the number that
+//! Python gave it. Whatever comes from Python is checked, since modules are not ours: the depth of
+//! a value, the kinds of its parts, and that a numbered thing exists.
 
 use rmpv::Value as Wire;
 
@@ -16,10 +22,11 @@ use crate::runtime::{Machine, PythonBridge, ScopeId, VarId};
 use crate::span::Loc;
 use crate::types::{Object, Value};
 
-/// Values from Python may not be nested deeper.
+/// How deeply a value from Python may be nested.
 const MAX_DEPTH: u32 = 200;
 
 impl PythonBridge {
+    /// A number for a message that wants an answer.
     pub(in crate::runtime) fn next_request(&mut self) -> u64 {
         self.n_requests += 1;
         self.n_requests
@@ -27,6 +34,8 @@ impl PythonBridge {
 }
 
 impl Machine<'_> {
+    /// A value of the model as Python gets it. An instance that was made from a dataclass goes as
+    /// that object.
     pub fn to_wire(&self, value: Value) -> Wire {
         match value {
             Value::Null | Value::Skip => Wire::Nil,
@@ -77,6 +86,7 @@ impl Machine<'_> {
         }
     }
 
+    /// A value from Python in the model. `depth`: how deep inside of another value it is.
     pub(in crate::runtime) fn value_of(&mut self, wire: &Wire, depth: u32) -> Result<Value, Fail> {
         let unreadable = |what: &str| Err(runtime(Loc::NONE, what));
         if depth > MAX_DEPTH {
@@ -164,9 +174,10 @@ impl Machine<'_> {
         })
     }
 
-    /// Asks how the objects of Python in a value are written, before a text is made of it; whether there was one.
+    /// Asks how the objects of Python in a value are written, before a text is made of it; whether
+    /// there were any.
     pub(in crate::runtime) fn learn(&mut self, value: Value) -> bool {
-        /// Nobody reads more.
+        /// Objects that are asked about at most, since nobody reads more.
         const MOST: usize = 100;
         if !self.python.has_objects || self.python.host.is_none() {
             return false;
@@ -201,12 +212,14 @@ impl Machine<'_> {
         !strange.is_empty()
     }
 
+    /// Sends a message to the host and waits for its answer. Calls that went ahead get theirs
+    /// first.
     pub(in crate::runtime) fn ask(&mut self, message: ToHost) -> Result<FromHost, PluginError> {
         self.settle_ahead();
         self.with_host(|host, callbacks| host.request(message, callbacks))
     }
 
-    /// Lets the host do something, which may have questions.
+    /// Lets the host do something, while it may call back. A run in tiles ends here.
     pub(in crate::runtime) fn with_host<T>(
         &mut self,
         work: impl FnOnce(&mut dyn PluginHost, &mut MachineCallbacks) -> Result<T, HostError>,
@@ -269,7 +282,8 @@ impl Machine<'_> {
         self.invoke(site, &arguments.bound)
     }
 
-    /// An answer that is no value.
+    /// The error that an answer is which is no value: variables to wait for, an exception, or an
+    /// answer that fits no question.
     pub(in crate::runtime) fn refusal(&mut self, answer: FromHost) -> PluginError {
         match answer {
             FromHost::Unset { variables, .. } => {
@@ -336,7 +350,7 @@ impl Machine<'_> {
     }
 }
 
-/// Exceptions that Python raises by the names that diagnostics know.
+/// The kind of a diagnostic that an exception of Python's compiler has.
 fn known_kind(type_name: &str) -> &'static str {
     const KNOWN: &[&str] = &[
         "NotFoundException",

@@ -17,7 +17,8 @@ impl PythonBridge {
 }
 
 impl Machine<'_> {
-    /// An object without entity in the model stays an object.
+    /// The instance that a dataclass from Python becomes. An object whose class belongs to no
+    /// entity of the model stays an object.
     pub(in crate::runtime) fn dataclass_of(
         &mut self,
         mut payload: &[u8],

@@ -1,4 +1,5 @@
-//! What the export asks Python for: fields and ids of resources, their objects, references, what getters uploaded.
+//! What the export asks Python for: fields and ids of resources, their objects, references, what
+//! getters uploaded.
 
 use std::collections::BTreeMap;
 
@@ -15,8 +16,11 @@ use crate::types::{InstId, Value};
 /// What Python gave for a resource: values of fields, and its id if that was asked for.
 #[derive(Default)]
 pub struct RenderedFields {
+    /// The values of the fields that its class computes, by name.
     pub computed: Vec<(String, Value)>,
+    /// Its id, if its class makes it.
     pub identity: Option<OwnId>,
+    /// The value of the attribute that its id is made of, if that is computed.
     pub id_value: Option<Value>,
 }
 
@@ -24,6 +28,7 @@ pub struct RenderedFields {
 pub struct Reassembled {
     /// Position among those that were given.
     pub resource: usize,
+    /// The ids of what it requires now.
     pub requires: Vec<String>,
     /// All that is stored of it, sorted by name, if that has changed.
     pub fields: Option<Vec<(String, Value)>>,
@@ -100,6 +105,7 @@ impl Machine<'_> {
         }
     }
 
+    /// The error of the export when the computation of a field or id fails.
     fn export_failure(&mut self, error: PluginError, field: &str, entity: &str, loc: Loc) -> Fail {
         let message = format!("Failed to get attribute '{field}' for export on '{entity}'");
         match error {

@@ -1,4 +1,9 @@
-//! What a running Python call asks about the model: attributes, names at the call, entities, instances.
+//! Host callbacks: what a running Python call asks about the model, its attributes, names at the
+//! call, entities and instances.
+//!
+//! They are answered in the middle of a step, while the machine waits for the plugin, so the model
+//! stands still: answers differ only by what is there. A variable without a value is no error but
+//! an answer; the plugin decides whether it can go on.
 
 use rmpv::Value as Wire;
 
@@ -58,6 +63,7 @@ impl Machine<'_> {
         self.root_variable(call.namespace, symbol)
     }
 
+    /// A variable of a file by its name.
     fn root_variable(&self, namespace: NamespaceId, name: Symbol) -> Option<Name> {
         let program = self.program;
         let root = program.namespaces[namespace.index()].root;
@@ -264,6 +270,7 @@ impl HostCallbacks for MachineCallbacks<'_, '_> {
     }
 }
 
+/// An error of the model as an exception in Python.
 fn raised(error: &Fail) -> AttributeValue {
     AttributeValue::Raised {
         type_name: error.kind.to_owned(),

@@ -1,14 +1,18 @@
-//! What goes to Python with the instances of a call: the attributes that the plugin read in its calls before.
+//! What goes to Python with the instances of a call: the attributes that the plugin read in its
+//! calls before.
 //!
-//! A plugin gets instances as handles and asks for each attribute that it reads, and a question costs as much as a call.
-//! But a plugin reads the same attributes of one instance as of the next: `site.device.name` of the first site is followed
-//! by `site.device.name` of the second one. So the machine learns by plugin and entity which attributes were asked for,
-//! and from the next call on they travel inside of the handle, and so do those of the instances in them: with a site goes
-//! its device, and with the device its name. An answer takes along what is expected to be asked for next in the same way.
+//! A plugin gets instances as handles and asks for each attribute that it reads, and such a host
+//! callback costs as much as a call. But a plugin reads the same attributes of one instance as of
+//! the next: `site.device.name` of the first site is followed by `site.device.name` of the second
+//! one. So the machine learns by plugin and entity which attributes were asked for, and from the
+//! next call on they travel inside of the handle, and so do those of the instances in them: with a
+//! site goes its device, and with the device its name. An answer takes along what is expected to be
+//! asked for next in the same way.
 //!
-//! Nobody can tell the difference. Variables are assigned once, so a value that is there when the call goes is the one
-//! that an answer would give; an attribute without a value does not travel, so it is asked for, and the answer is that of
-//! the moment of the question. An attribute travels once, since Python keeps it.
+//! Nobody can tell the difference. Variables are assigned once, so a value that is there when the
+//! call goes is the one that an answer would give; an attribute without a value does not travel, so
+//! it is asked for, and the answer is that of the moment of the callback. An attribute travels
+//! once, since Python keeps it.
 
 use rmpv::Value as Wire;
 
@@ -46,6 +50,7 @@ pub(in crate::runtime) struct KnownValues {
 
 /// One call that is written.
 pub(in crate::runtime) struct CallWriter<'w> {
+    /// Where the call is written.
     pub out: &'w mut Marshal,
     plugin: PluginId,
     /// Instances that may still take attributes along.
@@ -54,6 +59,7 @@ pub(in crate::runtime) struct CallWriter<'w> {
 }
 
 impl<'w> CallWriter<'w> {
+    /// Begins the writing of a call of a plugin.
     pub fn to(plugin: PluginId, out: &'w mut Marshal) -> CallWriter<'w> {
         CallWriter {
             out,
@@ -188,6 +194,7 @@ impl Machine<'_> {
         }
     }
 
+    /// Writes a list or dict with what is in it.
     fn write_container(&mut self, value: Value, call: &mut CallWriter) {
         match value {
             Value::List(list) => {
@@ -230,6 +237,7 @@ impl Machine<'_> {
         }
     }
 
+    /// Writes an instance as a handle, with the attributes that go along.
     fn write_instance(&mut self, id: InstId, call: &mut CallWriter) {
         if let Some(wire) = self.dataclass_to_wire(id) {
             Machine::write_wire(&wire, call.out);

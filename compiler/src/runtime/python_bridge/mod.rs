@@ -1,4 +1,19 @@
-//! Between the running model and Python: calls, values over the wire, what the export asks for.
+//! Between the running model and Python: calls of plugins, values on the wire, what the export asks
+//! for.
+//!
+//! Plugins of modules are Python, and run in a process of their own, the Python host
+//! (`crate::python_host`). A call is one frame there and one back. While it runs, the plugin may
+//! read the model: it has instances as handles, and asks for their attributes in *host callbacks*,
+//! which are answered in the middle of the call.
+//!
+//! - `calls`: values on the wire, in both directions, and how an answer that is no value becomes an
+//!   error.
+//! - `call`: writes the frame of a call.
+//! - `ahead`: calls behind it in the queue that go in the same frame.
+//! - `known_values`: attributes that travel with instances, so that they need not be asked for.
+//! - `host_callbacks`: answers to what a running plugin asks.
+//! - `dataclasses`, `references`: values that have a form of their own on the wire.
+//! - `export`: what the export asks Python about resources.
 
 pub(in crate::runtime) mod ahead;
 pub(in crate::runtime) mod call;
@@ -28,6 +43,7 @@ pub struct PythonBridge {
     loc: Loc,
     site: Option<Site>,
     known_values: KnownValues,
+    /// Calls that went ahead of their turn.
     pub(in crate::runtime) ahead: Ahead,
     /// Python has given objects that only it knows.
     pub(in crate::runtime) has_objects: bool,

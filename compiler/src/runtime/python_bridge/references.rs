@@ -1,4 +1,10 @@
-//! Where references may go, and how they travel to Python and back. Source: docs/reference/language.md § 12.11.
+//! Where references may go, and how they travel to Python and back. Source:
+//! docs/reference/language.md § 12.11.
+//!
+//! A reference is a value that is known only when a resource is deployed, such as a secret. The
+//! model may pass it on to attributes of resources, and to plugins that say that they take
+//! references; whatever would have to look at the value (a condition, an operator, a format string)
+//! is an error.
 
 use rmpv::Value as Wire;
 
@@ -9,7 +15,7 @@ use crate::span::Loc;
 use crate::types::reference::{Origin, RefId, Reference};
 use crate::types::{Type, TypeId, Value};
 
-/// A place of some type takes no references.
+/// The error of a reference where a type takes none.
 pub(in crate::runtime) fn undeclared(type_text: &str, loc: Loc) -> Fail {
     let message = if type_text == "any" {
         "References are not allowed for values of type `object`. While the `object` Python type is technically \
@@ -34,6 +40,7 @@ pub(in crate::runtime) fn not_bool(value: Value, loc: Loc, message: String) -> F
     }
 }
 
+/// The error of a reference in a format string.
 pub(in crate::runtime) fn in_format(name: &str, loc: Loc) -> Fail {
     let message = format!(
         "Encountered reference in string format for variable `{name}`. This is not supported."
@@ -182,6 +189,7 @@ impl Machine<'_> {
         }
     }
 
+    /// Whether a value of this type may be a reference, or hold one.
     fn takes_references(&self, ty: TypeId) -> bool {
         match &self.program.types[ty.index()] {
             Type::Reference(_) => true,

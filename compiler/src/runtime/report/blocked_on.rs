@@ -1,4 +1,13 @@
 //! Why a variable has no value: who would give it one, and what that waits for.
+//!
+//! "Attribute `port` is not set" is true and helps little, when a statement sets it that waits for
+//! a list that is never complete. So for each variable without a value this looks for the task that
+//! would set it, then for the variable which that task waits for first, then for that one's task,
+//! and so on. The chain becomes notes of the error. It ends at a variable that nobody sets, which
+//! is the reason; or at one that was in the chain before: these wait for one another.
+//!
+//! Tasks for parts of expressions have no name that an author knows. The chain goes through them
+//! without a note.
 
 use crate::diagnostics::Fail;
 use crate::hash::Map;
@@ -6,13 +15,14 @@ use crate::hir::{ExprKind, Ref, StmtKind};
 use crate::runtime::{Action, Machine, TaskId, VarId, VarKind};
 use crate::span::Loc;
 
-/// Longer chains tell nobody more.
+/// Notes of one chain at most; longer ones tell nobody more.
 const MAX_LINKS: usize = 8;
 
-/// The pending computation that gives a variable its value.
+/// For a variable: the pending task that would give it its value, the oldest if there are several.
 pub(in crate::runtime) type Producers = Map<VarId, TaskId>;
 
 impl Machine<'_> {
+    /// All pending tasks by what they would set.
     pub(in crate::runtime) fn producers(&self) -> Producers {
         let mut producers = Producers::default();
         for task in self.scheduler.live_tasks() {
@@ -23,6 +33,7 @@ impl Machine<'_> {
         producers
     }
 
+    /// Calls `add` for each variable that a task would set or add to.
     fn products(&self, task: TaskId, add: &mut impl FnMut(VarId)) {
         match self.scheduler.task(task).action {
             Action::Stmt { stmt, scope } => {
@@ -67,7 +78,7 @@ impl Machine<'_> {
         }
     }
 
-    /// What a computation waits for first.
+    /// The first variable without a value that a task waits for.
     fn awaited(&self, task: TaskId) -> Option<VarId> {
         let dependencies = self.scheduler.task(task).dependencies.iter();
         let mut pending = dependencies
@@ -76,7 +87,8 @@ impl Machine<'_> {
         pending.next().map(|need| self.state.target(need))
     }
 
-    /// Notes that lead from a variable without a value to the reason. `known` is how the error itself names it.
+    /// Adds notes that lead from a variable without a value to the reason. The second part of the
+    /// result: whether there was anything to tell.
     pub(in crate::runtime) fn explain_wait(
         &self,
         mut error: Fail,
@@ -138,7 +150,7 @@ impl Machine<'_> {
         (error, moved)
     }
 
-    /// A variable as the model's author knows it; `None`: part of an expression.
+    /// A variable as the model's author knows it; `None`: it is part of an expression.
     fn variable_name(&self, id: VarId, producers: &Producers) -> Option<String> {
         let var = self.state.var(id);
         if var.is_slot() {

@@ -1,4 +1,4 @@
-//! Instances as text.
+//! Instances and expressions as text, in the form that the reference has.
 
 use crate::hir::{ExprId, ExprKind, FormatPart, Ref};
 use crate::runtime::{InstId, Machine, ModelState};

@@ -1,4 +1,27 @@
-//! What is said of a variable that is set twice. Source: docs/reference/language.md § 8.10.
+//! The error of a variable that is set twice with different values. Source:
+//! docs/reference/language.md § 8.10.
+//!
+//! There is no last assignment in a language where order means nothing, so the second, different
+//! value is an error, and an equal one is nothing. The author has to see both places. For a
+//! statement that is easy: each variable knows where it was set (`Var::set_at`).
+//!
+//! A default is harder. `Host(name="a")` sets every attribute that has a default, too, and all of
+//! them at the place of the constructor: that is where the value came into being, and where the
+//! reference says so. If now another statement sets such an attribute, the two places would be the
+//! constructor and the statement, though no one sees the value in the constructor.
+//!
+//! ```text
+//! entity Host: int port = 80 end
+//! h = Host(name="a")              # sets port to 80, "here"
+//! h.port = 443                    # the old value is written in line 1, not in line 2
+//! ```
+//!
+//! So [`ModelState::written_at`] looks at which constructor has this place, and whether it names the
+//! attribute; if not, the place that is told is that of the default. With `**` in the constructor
+//! it can not know, and the place of the constructor stays.
+//!
+//! If both places are the same statement, it ran twice with different values, in a loop or in an
+//! implementation of two instances; then the help says so.
 
 use crate::diagnostics::{Fail, fail};
 use crate::runtime::{ModelState, VarId};
@@ -6,7 +29,8 @@ use crate::span::Loc;
 use crate::types::Value;
 
 impl ModelState<'_> {
-    /// The error at `loc`, of an old and a new value and where each is written.
+    /// The error of a double assignment: an old and a new value, where each is written, and the
+    /// place that the error is at.
     pub(in crate::runtime) fn double_set(
         &self,
         (old, new): (Value, Value),
@@ -17,7 +41,7 @@ impl ModelState<'_> {
         self.double_set_of(texts, places, loc)
     }
 
-    /// The same, of an old and a new value as they are shown, and where each is written.
+    /// The same of values that are texts already, for what the analysis finds without a run.
     pub(crate) fn double_set_of(
         &self,
         (old, new): (String, String),
@@ -37,7 +61,8 @@ impl ModelState<'_> {
         error
     }
 
-    /// Where a value is written that a constructor gave to a variable: a default, in the entity.
+    /// Where the value is written that was given to a variable at `loc`: for a default that a
+    /// constructor has set, the place in the entity; else `loc`.
     pub(in crate::runtime) fn written_at(&self, id: VarId, loc: Loc) -> Loc {
         if !self.var(id).is_slot() {
             return loc;

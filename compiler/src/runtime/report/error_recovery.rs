@@ -1,23 +1,42 @@
 //! After the first mistake: which others are there?
 //!
-//! What is ready to run has all it needs, so its mistakes are its own. Nothing is declared complete any more, since what
-//! failed may have wanted to add to it; so no condition is answered wrongly because of the first mistake. What waits is not
-//! reported: it may wait for what failed. Nothing of this is seen from outside: no output, no Python, no warnings.
+//! A model with five mistakes should say so at once. But after a mistake the model is not what its
+//! author meant, and most of what goes wrong then follows from the first. The rule here: *report
+//! only what would be wrong whatever the first mistake had done*.
+//!
+//! - What is ready to run has all it needs, and values never change. So its mistakes are its own,
+//!   and these steps still run.
+//! - Nothing is declared complete any more. What failed may have wanted to add to a list; a count
+//!   of that list would be wrong, a condition on the count would be answered wrongly, and an
+//!   implementation would run that should not. Since all conditions on lists wait for completion,
+//!   none of this happens.
+//! - What waits is not reported: it may wait for what failed. For the same reason the checks at the
+//!   end (`exec/completion.rs`) are not made.
+//! - Errors that are marked as consequences ([`Failure::is_consequence`]) are dropped, and of
+//!   several with the same kind and place one is kept: a statement that fails for each of a
+//!   thousand instances is one mistake.
+//!
+//! For example, if `x = 1 + "a"` fails, an unrelated `h.port = "eighty"` elsewhere is ready, fails
+//! by itself, and is reported. `y = x + 1` waits for `x`, and is not.
+//!
+//! Nothing of this is seen from outside: no output, no Python, no warnings. Plugins that could be
+//! noticed are not called ([`Machine::is_visible_outside`]). And since a model that failed need not
+//! end, steps and what they make are limited.
 
 use crate::diagnostics::{Fail, Failure};
 use crate::hir::plugin::{Body, PluginDef};
 use crate::runtime::{Machine, Report};
 use crate::span::{Loc, Span};
 
-/// So many steps are spent on the search.
+/// Steps that are spent on the search at most.
 const MAX_STEPS: u32 = 200_000;
-/// So many new steps and elements, since each may be made of thousands: a model that failed need not end.
+/// New steps and elements at most, since one step may make thousands of either.
 const MAX_MADE: u64 = 500_000;
-/// So many mistakes are enough to be busy with.
+/// Mistakes after which the search ends: more help nobody.
 const ENOUGH: usize = 100;
 
 impl Report {
-    /// Keeps the mistake that comes first, as the result, and remembers the other.
+    /// Keeps the mistake that comes first, as the result, and remembers the other for the search.
     pub(in crate::runtime) fn first_of(
         &mut self,
         first: Result<(), Fail>,
@@ -37,7 +56,8 @@ impl Report {
 }
 
 impl Machine<'_> {
-    /// The first mistake and those that have nothing to do with it.
+    /// The first mistake, and those that have nothing to do with it. Steps go on from the queue as
+    /// it is.
     pub(in crate::runtime) fn rest(&mut self, first: Fail) -> Vec<Fail> {
         let n_warnings = self.report.warnings.len();
         self.report.has_failed = true;
@@ -71,6 +91,7 @@ impl Machine<'_> {
         errors
     }
 
+    /// What makes two errors the same mistake.
     fn identity(&self, error: &Failure) -> Identity {
         let root = root(error);
         let sources = &self.program.sources;
@@ -86,7 +107,8 @@ impl Machine<'_> {
         }
     }
 
-    /// Whether a call of it can be noticed: by what it prints or writes, or because it takes its time.
+    /// Whether a call of a plugin can be noticed: by what it prints or writes, or because it takes
+    /// its time. All plugins in Python can.
     pub(in crate::runtime) fn is_visible_outside(&self, plugin: &PluginDef) -> bool {
         matches!(plugin.body, Body::Python)
             || matches!(
@@ -96,7 +118,7 @@ impl Machine<'_> {
     }
 }
 
-/// The reference has no place for what goes wrong between statements; we know one.
+/// Gives an error between statements, for which the reference has no place, the one that we know.
 fn placed(mut error: Fail) -> Fail {
     let is_between = matches!(error.kind, "NotFoundException" | "OptionalValueException");
     if error.loc == Loc::NONE && is_between {
@@ -105,7 +127,9 @@ fn placed(mut error: Fail) -> Fail {
     error
 }
 
-/// One statement that fails for each of a thousand instances is one mistake; so is a variable with three values.
+/// What makes two errors the same mistake: the kind and the place; for errors without a place, the
+/// message; and for a double assignment also the place of the first value, since a variable with
+/// three values is one mistake.
 struct Identity {
     kind: &'static str,
     place: Option<Span>,
@@ -113,6 +137,7 @@ struct Identity {
     other: Option<Span>,
 }
 
+/// The error at the bottom of the causes.
 fn root(error: &Failure) -> &Failure {
     error.causes.first().map_or(error, root)
 }

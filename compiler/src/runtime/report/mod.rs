@@ -1,4 +1,10 @@
-//! What a compile says about its mistakes.
+//! What a compile says about a model with mistakes.
+//!
+//! - `error_recovery`: which other mistakes there are, besides the first one that ended the run.
+//! - `double_assignment`: the error of a variable that is set twice, with both places.
+//! - `blocked_on`: why a variable has no value, as a chain of who waits for whom.
+//! - `describe`: instances and expressions as text.
+//! - `template_errors`: errors of the template engine in the words of a model.
 
 pub(in crate::runtime) mod blocked_on;
 pub(in crate::runtime) mod describe;
@@ -18,7 +24,9 @@ use crate::span::Loc;
 pub struct Report {
     /// Where the number of the place goes that the machine is at.
     place: &'static AtomicU32,
+    /// Warnings, in the order in which they came up.
     pub warnings: Vec<Warning>,
+    /// Parameters that the model asked for and that are not known yet.
     pub unknown_parameters: Vec<UnknownParameter>,
     /// Plugins whose deprecation was told.
     pub(in crate::runtime) deprecated_seen: Set<u32>,

@@ -1,4 +1,9 @@
-//! Errors of the template engine as a compile tells them: what is not there by its name, and the line of the template.
+//! Errors of the template engine as a compile tells them: what is not there by its name, and the
+//! line of the template.
+//!
+//! The engine says that something undefined was used, but not what; the model's side of a rendering
+//! notes each name that it was asked for in vain (`Missing`), and the last of these that fits is
+//! the one to name.
 
 use std::ops::Range;
 

@@ -1,4 +1,16 @@
 //! The order in which everything happens. Source: docs/reference/language.md § 8.7.
+//!
+//! One step runs at a time, and all that is ready stands in one queue, first in, first out. That
+//! alone fixes the order in which values arrive. What remains to be decided is when a relation has
+//! all its elements, and that is where orders show: of two relations that could be declared
+//! complete now, the first decides what the second gets to see.
+//!
+//! - `steps`: what a task is, and the kinds of steps.
+//! - `tasks`: who waits for which variable, and how a task comes into the queue, once or several
+//!   times.
+//! - `ready_queue`: the queue of steps that are ready.
+//! - `wait_queue`: the main loop, and the rule by which relations are declared complete.
+//! - `creation_order`: the numbers that say which task is older.
 
 pub(in crate::runtime) mod creation_order;
 pub(in crate::runtime) mod ready_queue;
@@ -20,19 +32,18 @@ use crate::span::Loc;
 pub(in crate::runtime) enum Listener {
     /// Another list.
     Forward {
+        /// The list that gets the elements, and the place of the assignment.
         target: VarId,
         loc: Loc,
     },
     /// A `for`, which runs its body for each.
     For(LoopId),
+    /// A comprehension, which starts the computation of each.
     Comprehension(RunId),
     /// The list literal that the listening expression is an element of.
     Literal(VarId),
     /// An `is defined`, which knows its answer with the first element.
-    Defined {
-        task: TaskId,
-        result: VarId,
-    },
+    Defined { task: TaskId, result: VarId },
 }
 
 /// What runs next and what waits.
@@ -42,13 +53,19 @@ pub(in crate::runtime) enum Listener {
 /// had to wait: a variable that gets its value counts down those of its chain of waiters
 /// ([`ModelState`](crate::runtime::ModelState)), and a task whose count is zero is ready.
 pub struct Scheduler {
+    /// Steps that are ready, in order.
     pub(in crate::runtime) ready: ReadyQueue,
+    /// Delayed variables that may be declared complete.
     pub(in crate::runtime) queue: Queue,
+    /// All tasks; the place of one that has run is used again.
     tasks: Vec<Task>,
+    /// Places of `tasks` that are free.
     free_tasks: Vec<TaskId>,
     /// Tasks that have not run.
     n_live: u64,
+    /// The source of numbers by creation.
     pub(in crate::runtime) numbers: CreationOrder,
+    /// All listeners; they are never taken back.
     listeners: Vec<Listener>,
     /// Elements that went from one list to another.
     n_delivered: u64,
@@ -69,11 +86,13 @@ impl Scheduler {
         }
     }
 
+    /// Makes a listener; it is attached by `Machine::listen`.
     pub(in crate::runtime) fn add_listener(&mut self, listener: Listener) -> ListenerId {
         self.listeners.push(listener);
         ListenerId(self.listeners.len() as u32 - 1)
     }
 
+    /// What a listener does with an element.
     #[inline]
     pub(in crate::runtime) fn listener(&self, id: ListenerId) -> Listener {
         self.listeners[id.index()]

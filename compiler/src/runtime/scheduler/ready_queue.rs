@@ -1,23 +1,34 @@
-//! The queue of steps that are ready, in blocks: it takes the memory of what is in it.
+//! The queue of steps that are ready: first in, first out.
+//!
+//! A large model may have a million steps in it, and a moment later ten. A ring buffer would keep
+//! the memory of the largest moment and copy everything when it grows. So the queue is made of
+//! blocks of 256 steps: the first is taken from, the last is pushed to, full ones lie between them,
+//! and empty ones are used again.
 
 use std::collections::VecDeque;
 
 use crate::runtime::Step;
 
+/// Steps of a block: some pages of memory, so that giving blocks back and forth is rare, and one
+/// that is nearly empty wastes little.
 const BLOCK: usize = 256;
 
+/// See the head of this file. When `first` is used up, the next full block takes its place; when
+/// there is none, `last` does, whatever is in it.
 #[derive(Default)]
 pub(in crate::runtime) struct ReadyQueue {
     first: Vec<Step>,
-    /// Steps of the first block that were taken.
+    /// Steps of `first` that were taken already.
     taken: usize,
-    /// Full blocks.
+    /// Blocks between the first and the last one, all of them full.
     between: VecDeque<Vec<Step>>,
     last: Vec<Step>,
+    /// Empty blocks for later.
     spare: Vec<Vec<Step>>,
 }
 
 impl ReadyQueue {
+    /// Adds a step to the end.
     pub fn push(&mut self, step: Step) {
         if self.last.len() == BLOCK {
             let empty = self.spare.pop().unwrap_or_default();
@@ -27,6 +38,7 @@ impl ReadyQueue {
         self.last.push(step);
     }
 
+    /// Takes the next step.
     pub fn pop(&mut self) -> Option<Step> {
         if self.taken == self.first.len() {
             self.refill();
@@ -36,6 +48,7 @@ impl ReadyQueue {
         Some(step)
     }
 
+    /// Gets the next block to take steps from.
     fn refill(&mut self) {
         self.taken = 0;
         self.first.clear();
@@ -45,11 +58,12 @@ impl ReadyQueue {
         }
     }
 
+    /// Steps in the queue.
     pub fn len(&self) -> usize {
         self.first.len() - self.taken + self.between.len() * BLOCK + self.last.len()
     }
 
-    /// Takes everything out.
+    /// Takes all steps out, in order, to be cut into tiles.
     pub fn take_all(&mut self) -> Vec<Step> {
         let mut all = Vec::with_capacity(self.len());
         while let Some(step) = self.pop() {
@@ -63,12 +77,13 @@ impl ReadyQueue {
         self.taken == self.first.len() && self.between.is_empty() && self.last.is_empty()
     }
 
-    /// The step that was pushed last, if it is there.
+    /// The step that was pushed last, if nobody has taken it: a further one of the same kind may be
+    /// joined to it.
     pub fn last_mut(&mut self) -> Option<&mut Step> {
         self.last.last_mut()
     }
 
-    /// The next steps, in order.
+    /// Copies of the next steps, in order.
     pub fn upcoming(&self, most: usize) -> Vec<Step> {
         let first = self.first[self.taken..].iter();
         let between = self.between.iter().flatten();
@@ -76,7 +91,8 @@ impl ReadyQueue {
         all.take(most).copied().collect()
     }
 
-    /// The next steps, as far as they lie together.
+    /// The next steps as far as they lie in the first block: for prefetching, where none at the
+    /// border of blocks does no harm.
     pub fn next(&self, most: usize) -> &[Step] {
         let next = &self.first[self.taken..];
         &next[..most.min(next.len())]

@@ -1,4 +1,40 @@
-//! Units and who waits for what. Source: docs/reference/language.md § 8.2, § 8.4.
+//! Tasks, who waits for what, and how a task comes into the queue. Source:
+//! docs/reference/language.md § 8.2, § 8.4.
+//!
+//! # From statement to step
+//!
+//! A task has an action and a list of variables that the action will read. When it is created, it
+//! is appended to the waiters of each variable that has no value yet (`state/waiters.rs`), and
+//! counts them. A variable that gets its value tells its waiters in the order in which they came;
+//! each counts one down, and at zero the task goes to the end of the queue of steps. If nothing is
+//! missing at the beginning, it goes there at once. When it has run, its place is used for another
+//! one.
+//!
+//! A task is never run where it becomes ready, not even if it is the only one: it always goes to
+//! the end of the queue. This is what makes the order of the whole run a matter of the queue only,
+//! and keeps the machine from recursing as deeply as the model is.
+//!
+//! # Running again
+//!
+//! A task may find out while it runs that it needs more than it knew: a plugin reads
+//! `host.owner.name`, and `name` has no value yet. The action ends with "not now",
+//! [`Machine::wait_again`] adds the variable to the dependencies, and the task comes into the queue
+//! again when it is there. Its number by creation stays, so it keeps its age among those that wait
+//! (step C of `wait_queue`). What it computed stays with it where doing so twice would be seen: the
+//! arguments of a call are evaluated once (`exec/calls.rs`).
+//!
+//! The other way to go through the queue more than once is that of steps without a task, which are
+//! requeued to keep the pace of the reference: see `speed/direct_steps.rs`.
+//!
+//! # Invariants
+//!
+//! - `pending.missing()` is the number of chains that the task is in. A task whose count is zero is
+//!   in the queue, is running, or is cancelled.
+//! - Waiters are told in the order of registration, since that decides the order of steps.
+//! - Proxies and temporaries are read by one task. They are recycled with it, and nobody else may
+//!   keep their ids.
+//! - The number of live tasks counts those that have not run and are not cancelled; if it is above
+//!   zero at the end, the model is stuck (`exec/completion.rs`).
 
 use crate::diagnostics::Fail;
 use crate::runtime::{
@@ -8,6 +44,7 @@ use crate::span::Loc;
 use crate::types::Value;
 
 impl Scheduler {
+    /// The task of this number, whose place may be that of another one when it has run.
     #[inline]
     pub(in crate::runtime) fn task(&self, id: TaskId) -> &Task {
         &self.tasks[id.index()]
@@ -30,6 +67,7 @@ impl Scheduler {
         live
     }
 
+    /// Whether some task has not run: at the end, the model is stuck then.
     pub(in crate::runtime) fn has_live_tasks(&self) -> bool {
         self.n_live > 0
     }
@@ -70,7 +108,8 @@ impl Scheduler {
         task.dependencies.extend(added);
     }
 
-    /// One of the things a unit waits for is ready.
+    /// One of the variables that a task waits for is ready. At the last one it goes to the end of
+    /// the queue; a cancelled task is done with instead.
     #[inline]
     pub(in crate::runtime) fn notify(&mut self, state: &mut ModelState, id: TaskId) {
         let task = &mut self.tasks[id.index()];
@@ -87,6 +126,7 @@ impl Scheduler {
         }
     }
 
+    /// Tells all tasks of a ring, in order; the ring is used up.
     #[inline]
     pub(in crate::runtime) fn notify_all(&mut self, state: &mut ModelState, mut chain: Chain) {
         while let Some(task) = state.next_waiter(&mut chain) {
@@ -94,12 +134,13 @@ impl Scheduler {
         }
     }
 
-    /// After a unit has run: its needs are its own and are not needed any more.
+    /// After a task has run: its place, and the variables that were made for it alone, are free.
     pub(in crate::runtime) fn finish_task(&mut self, state: &mut ModelState, id: TaskId) {
         self.n_live -= 1;
         self.recycle(state, id);
     }
 
+    /// Makes the place of a task free, and the variables that were made for it alone.
     fn recycle(&mut self, state: &mut ModelState, id: TaskId) {
         let task = &mut self.tasks[id.index()];
         let dependencies = std::mem::take(&mut task.dependencies);
@@ -108,7 +149,8 @@ impl Scheduler {
         self.free_tasks.push(id);
     }
 
-    /// The answer came early: the unit will not run.
+    /// The answer of an `is defined` came early, so the task will not run. It stays in the rings
+    /// that it is in, and is recycled when the last of those variables is complete.
     pub(in crate::runtime) fn cancel(&mut self, id: TaskId) {
         self.n_live -= 1;
         self.tasks[id.index()].action = Action::Cancelled;
@@ -116,14 +158,17 @@ impl Scheduler {
 }
 
 impl Machine<'_> {
-    /// Gives a value to a variable that is not delayed, and tells those who wait for it.
+    /// Gives a value to a variable that is not delayed, and tells those who wait for it. It must
+    /// not have one yet.
     pub(in crate::runtime) fn settle(&mut self, id: VarId, value: Value, loc: Loc) {
         let chain = self.state.chain(id);
         self.state.vars[id.index()].set(value, loc, &mut self.state.heap);
         self.scheduler.notify_all(&mut self.state, chain);
     }
 
-    /// The least (creation, position) among those who wait; an `is defined` that is answered waits on, for its place.
+    /// The oldest task that waits for a variable, as its creation number and the position of the
+    /// variable among its dependencies. An `is defined` that was answered early is cancelled, but
+    /// stays in the ring and counts here, as it does in the reference.
     pub(in crate::runtime) fn first_waiter(&self, id: VarId) -> Option<(u32, u32)> {
         let mut best = None;
         for task in self.state.waiters(id) {
@@ -137,7 +182,8 @@ impl Machine<'_> {
         best
     }
 
-    /// Creates a unit that runs when all of `dependencies` are ready.
+    /// Creates a task that runs when all of `dependencies` are ready, and gives it the next number
+    /// by creation.
     pub(in crate::runtime) fn add_task(
         &mut self,
         action: Action,
@@ -147,7 +193,8 @@ impl Machine<'_> {
         self.add_numbered(action, dependencies, number)
     }
 
-    /// The same with the number that it has already.
+    /// The same for what has a number already: a direct step that has to wait after all, and keeps
+    /// its age.
     pub(in crate::runtime) fn add_numbered(
         &mut self,
         action: Action,
@@ -178,7 +225,8 @@ impl Machine<'_> {
         Ok(id)
     }
 
-    /// Registers a waiter; false: there is nothing to wait for.
+    /// Registers a task as a waiter of a variable, through proxies. False: it has its value, there
+    /// is nothing to wait for.
     pub(in crate::runtime) fn wait(&mut self, need: VarId, task: TaskId) -> bool {
         let target = self.state.target(need);
         let var = self.state.known(target);
@@ -196,7 +244,8 @@ impl Machine<'_> {
         true
     }
 
-    /// Waits for one more variable and runs again then.
+    /// Waits for more variables and runs again when they are there. They are added behind the
+    /// dependencies that the task has.
     pub(in crate::runtime) fn wait_again(&mut self, id: TaskId, dependencies: &[VarId]) {
         let mut missing = 0;
         for need in dependencies {

@@ -1,8 +1,75 @@
-//! The loop: run what is ready, then declare one relation complete, again and again.
+//! The main loop: run all that is ready, then declare one relation complete, again and again.
 //! Source: docs/reference/language.md § 8.7.
 //!
-//! The wait queue, the parked list and the search for a variable that breaks a cycle are kept up to date as variables
-//! change, so that a step costs what changed and not what there is.
+//! # Why a list has to be declared complete
+//!
+//! `std::count(host.services)` must not run before the last service is there. But services come
+//! from anywhere: from other files, from implementations that have not run, from the other side of
+//! the relation. No statement says "this was the last one". So the machine runs everything that can
+//! run without knowing, and only when nothing can, it takes *one* relation and *freezes* it: what
+//! it has now is its value for ever, and those who waited for it run. An element that comes later
+//! is an error (`ModifiedAfterFreezeException`). Then all that follows runs before the next
+//! relation is chosen, because it may bring elements to others.
+//!
+//! A variable that can be complete as it is (an optional one, or a list with at least its lower
+//! number of elements) stands in the wait queue, if nobody has promised to add to it. The choice is
+//! made in four steps, and the first that finds one ends the choice:
+//!
+//! - **A** takes variables from the wait queue. One that nobody really waits for is *parked*: to
+//!   freeze it would help nobody, and might make an error of an element that is still to come. One
+//!   that has got a promise meanwhile is dropped; it comes back when the promise is kept. The first
+//!   one left is frozen.
+//! - **B** looks at parked variables again: somebody may have begun to wait for them.
+//! - **C** breaks a circle: all that are waited for have promises, and the promises wait for one
+//!   another. The one that the oldest task waits for is frozen against its promises.
+//! - **D**: nobody waits for anything. All parked variables are frozen, the last one first.
+//!
+//! "Really waits" is [`ModelState::potential`] above zero. A `for` over a relation gets each element
+//! as it comes, so it does not count: its body does not need to know that the list is complete. Who
+//! counts, compares or passes the whole list to a plugin does.
+//!
+//! # Why does list completion wait here?
+//!
+//! Ask in this order when a relation stays open too long or is frozen too early.
+//!
+//! 1. Is a step ready? Completion comes after all of them.
+//! 2. Does anybody wait for the whole list ([`ModelState::potential`])? If not, it is parked until
+//!    step D.
+//! 3. Is a promise open ([`ModelState::open`])? An `if` or `for` that assigns the relation, directly
+//!    or further inside, and has not been decided, holds it open (`exec/promises.rs`); so does
+//!    each assignment whose value is not known yet.
+//! 4. Does a list have fewer elements than its lower bound? Then it is not in the queue at all.
+//! 5. Else it waits for its turn: relations come in the order in which they entered the queue,
+//!    those of a `relation_precedence_policy` after all others and in the policy's order, list
+//!    literals last ([`Machine::class`]).
+//!
+//! # Example
+//!
+//! ```text
+//! Host.services [0:] -- Service                    # declared first, so its slot comes first
+//! Host.backup [0:1] -- Host
+//! implement Host using with_backup when std::count(self.services) > 0
+//! implementation with_backup for Host: self.backup = spare end
+//! name = h.backup.name
+//! ```
+//!
+//! Both relations of `h` enter the queue when `h` is constructed, `services` first. The condition
+//! waits for `services`, and `name` for `backup`. When all else has run, step A freezes `services`;
+//! the condition holds, `backup` gets its value, `name` is computed. With the two declarations
+//! swapped, `backup` is frozen first, without a value, and reading it is an error. That is why the
+//! order of a queue is part of the language.
+//!
+//! # Invariants
+//!
+//! - Exactly one variable is frozen in steps A to C before the queue of steps is drained again.
+//! - A variable is in the wait queue at most once, and not while it is parked; its bit `queued` is
+//!   set in both cases.
+//! - The parked list and the candidates for step C are kept up to date as waits and promises change
+//!   ([`Machine::potential_changed`]), so that a choice costs what changed and not what there is.
+//!   The reference goes through all live tasks instead; the answers are the same.
+//! - Instances have the relations `requires` and `provides`, which nobody may ever wait for. They
+//!   are parked, and a list that is not empty keeps the loop going until step D; without them, a
+//!   model whose other relations are all held by promises would end before step C.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -15,20 +82,35 @@ use crate::runtime::state::vars::IN_ORDER;
 use crate::runtime::{Machine, ModelState, VarId, VarKind};
 use crate::span::Loc;
 
-/// (class of the wait queue, creation of the first waiting unit, position among its needs, variable)
+/// A variable that step C may choose, as it is sorted: class of the wait queue; creation number of
+/// the oldest task that waits for it; position among that task's dependencies; the variable. The
+/// middle two are 0 while nobody has looked them up: finding the oldest waiter is a walk over all
+/// of them, so it is done when the candidate comes to the top.
 type Candidate = (u32, u32, u32, u32);
 
+/// The delayed variables that may be declared complete, sorted by how soon. A removed element
+/// leaves its place empty or stale; whoever takes it out checks it against the variable itself.
 #[derive(Default)]
 pub(in crate::runtime) struct Queue {
-    /// Relations without precedence; then each attribute of the policy; then list literals.
+    /// One queue a class, in the order in which they are taken: relations that no precedence rule
+    /// names; then each attribute of the policy, in the policy's order; then list literals.
     classes: Vec<VecDeque<VarId>>,
+    /// Number of variables in all of `classes` (in tiles, of `rounds` too), so that the loop sees
+    /// at once whether there are any.
     n_waiting: usize,
+    /// Variables that nobody waits for, in the order in which they were parked. A variable's
+    /// position is known to it, from 1. Places of those that left hold `NONE`.
     parked: Vec<VarId>,
+    /// Places of `parked` that are not `NONE`.
     n_parked: usize,
-    /// Positions of parked variables that somebody began to wait for.
+    /// Parked variables that somebody began to wait for: position in `parked`, variable. Step B
+    /// takes them in the order in which they were parked.
     reactivated: BinaryHeap<Reverse<(u32, u32)>>,
+    /// Variables that somebody waits for although promises on them are open, the next choice of
+    /// step C on top. Entries may be out of date.
     candidates: BinaryHeap<Reverse<Candidate>>,
-    /// In tiles: what comes into the wait queue in each round, class by class.
+    /// While steps run in tiles: what enters the wait queue, by round and class.
+    /// [`Queue::put_in_order`] makes of it the order that there would be without tiles.
     rounds: Vec<Vec<Vec<VarId>>>,
 }
 
@@ -40,6 +122,7 @@ impl Queue {
         }
     }
 
+    /// Adds a variable to its class. In tiles it is put aside, by the round that runs.
     pub fn push(&mut self, class: u32, id: VarId, round: u8) {
         self.n_waiting += 1;
         if round == IN_ORDER {
@@ -69,7 +152,7 @@ impl Queue {
         }
     }
 
-    /// A parked variable is complete now.
+    /// To be called when a parked variable is complete or goes back to the wait queue.
     pub fn unpark(&mut self, position: u32) {
         if let Some(place) = self.parked.get_mut(position as usize - 1) {
             *place = VarId::NONE;
@@ -77,12 +160,13 @@ impl Queue {
         self.n_parked = self.n_parked.saturating_sub(1);
     }
 
-    /// The next ones.
+    /// The variables that are taken next, for prefetching; only of the first class that has any.
     pub fn next(&self, most: usize) -> impl Iterator<Item = VarId> + Clone {
         let class = self.classes.iter().find(|class| !class.is_empty());
         class.into_iter().flatten().copied().take(most)
     }
 
+    /// Takes the first variable of the first class that has any.
     fn pop(&mut self) -> Option<VarId> {
         if self.n_waiting == 0 {
             return None;
@@ -94,12 +178,15 @@ impl Queue {
 }
 
 impl ModelState<'_> {
+    /// A variable with open promises leaves the wait queue; keeping the last promise puts it back
+    /// (`fulfil`).
     fn unqueue(&mut self, id: VarId) {
         self.vars[id.index()].set_queued(false);
     }
 }
 
 impl Machine<'_> {
+    /// In which of the queues a variable waits. See [`Queue::classes`].
     #[inline]
     fn class(&self, id: VarId) -> u32 {
         let var = self.state.known(id);
@@ -115,6 +202,7 @@ impl Machine<'_> {
             .map_or(0, |at| at + 1)
     }
 
+    /// Puts a variable into the wait queue, unless it is there or parked.
     pub(in crate::runtime) fn enqueue(&mut self, id: VarId) {
         let var = &mut self.state.vars[id.index()];
         if var.queued() {
@@ -124,6 +212,8 @@ impl Machine<'_> {
         self.push_waiting(id);
     }
 
+    /// The same for one that was taken out before, or is marked as queued since its instance was
+    /// made.
     #[inline]
     pub(in crate::runtime) fn push_waiting(&mut self, id: VarId) {
         let class = self.class(id);
@@ -132,7 +222,10 @@ impl Machine<'_> {
             .push(class, id, self.state.vars.round());
     }
 
-    /// To be called whenever a wait or a promise on a delayed variable came or went.
+    /// To be called whenever a wait or a promise on a delayed variable came or went. It puts the
+    /// variable on the list of step B if it is parked, and of step C if a promise on it is open.
+    /// Both lists may then hold variables that no longer belong there; they are looked at again
+    /// when their turn comes.
     pub(in crate::runtime) fn potential_changed(&mut self, id: VarId) {
         if self.state.known(id).is_ready() || self.state.potential(id) <= 0 {
             return;
@@ -160,7 +253,9 @@ impl Machine<'_> {
         }
     }
 
-    /// An older unit than the known ones waits for a candidate.
+    /// To be called when a task begins to wait for a variable. If that task is older than the one
+    /// that the candidates of step C are sorted by, the entry there is out of date, and a new one
+    /// that is looked up again goes in.
     pub(in crate::runtime) fn waiter_added(&mut self, id: VarId, seq: u32) {
         let delayed = self.state.delayed_mut(id);
         if delayed.in_candidates && seq < delayed.candidate_seq {
@@ -173,7 +268,9 @@ impl Machine<'_> {
         }
     }
 
-    /// Runs the next steps, and those that follow from them if there are not so many; until one is out of order.
+    /// Runs up to `most` steps of the queue, those that they make ready among them. It ends early
+    /// when a step turns out to run before one that comes before it, which happens in tiles only.
+    /// Limits are looked at once in [`PREFETCHED_STEPS`] steps.
     pub(in crate::runtime) fn run_steps(&mut self, most: usize) -> Result<(), Fail> {
         for at in 0..most {
             let Some(step) = self.scheduler.ready.pop() else {
@@ -193,7 +290,9 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// Until the first relation is declared complete, steps may run in tiles.
+    /// The main loop, from the first statement until nothing is left to do. `tiling`: what is ready
+    /// before the first relation is declared complete may run in tiles (`speed/tiling.rs`); later
+    /// there is too little at once for it to pay.
     pub(in crate::runtime) fn run(&mut self, mut tiling: Option<Tiling>) -> Result<Ran, Fail> {
         let limit = self
             .world
@@ -206,6 +305,8 @@ impl Machine<'_> {
             let done = self.scheduler.ready.is_empty()
                 && self.scheduler.queue.n_waiting == 0
                 && self.scheduler.queue.n_parked == 0;
+            // As in the reference, a run that has made as many iterations as are allowed has failed
+            // even if nothing is left to do; and each counts as one at least, since std takes one.
             // The last one allowed is one too many; and std itself takes one.
             let n_counted = if done {
                 n_iterations.max(1)
@@ -237,7 +338,8 @@ impl Machine<'_> {
         }
     }
 
-    /// Step A.
+    /// Step A: freezes the first variable of the wait queue that somebody waits for and nobody
+    /// promised to add to. True: one was frozen.
     fn freeze_waiting(&mut self) -> Result<bool, Fail> {
         while let Some(id) = self.next_waiting() {
             if self.state.var(id).is_ready() {
@@ -257,7 +359,7 @@ impl Machine<'_> {
         Ok(false)
     }
 
-    /// The next of the wait queue.
+    /// Takes the next variable out of the wait queue.
     fn next_waiting(&mut self) -> Option<VarId> {
         if self
             .scheduler
@@ -270,6 +372,7 @@ impl Machine<'_> {
         self.scheduler.queue.pop()
     }
 
+    /// Sets a variable aside until somebody waits for it, or until nobody waits for anything.
     fn park(&mut self, id: VarId) {
         self.scheduler.queue.parked.push(id);
         self.scheduler.queue.n_parked += 1;
@@ -280,7 +383,9 @@ impl Machine<'_> {
         }
     }
 
-    /// Step B: parked variables that somebody waits for by now.
+    /// Step B: parked variables that somebody waits for by now go back to the wait queue, in the
+    /// order in which they were parked, and the first without a promise is frozen. True: one was
+    /// frozen.
     fn freeze_parked(&mut self) -> Result<bool, Fail> {
         while let Some(Reverse((position, id))) = self.scheduler.queue.reactivated.pop() {
             let id = VarId(id);
@@ -310,7 +415,9 @@ impl Machine<'_> {
         Ok(false)
     }
 
-    /// Step C: the first variable that a unit waits for although somebody promised to add to it.
+    /// Step C: freezes a variable although somebody promised to add to it, because all that could
+    /// still happen waits for such variables. The choice: the class of the wait queue first; within
+    /// it, the variable that the oldest task waits for. True: one was frozen.
     fn break_cycle(&mut self) -> Result<bool, Fail> {
         while let Some(Reverse((class, seq, position, id))) = self.scheduler.queue.candidates.pop()
         {
@@ -341,7 +448,8 @@ impl Machine<'_> {
         Ok(false)
     }
 
-    /// Step D.
+    /// Step D: nobody waits for any variable any more. All parked ones are complete as they are,
+    /// the last one first, as in the reference.
     fn freeze_rest(&mut self) -> Result<(), Fail> {
         let parked = std::mem::take(&mut self.scheduler.queue.parked);
         self.scheduler.queue.n_parked = 0;

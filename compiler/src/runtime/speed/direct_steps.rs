@@ -1,8 +1,30 @@
-//! Steps whose values are all there when they are asked for: they take no unit and no proxies.
+//! Steps whose values are all there when they are created: they take no task and no proxies.
 //!
-//! The reference has a unit for each attribute on a path, and each goes through the queue once. The order of all that runs
-//! decides what is complete when (docs/reference/language.md § 8.7), so such a step goes through the queue as often as
-//! its longest path has attributes, and only then reads what it needs, itself. Values never change once they are there.
+//! In the reference, each attribute on a path has a task of its own. For `x = host.owner.name`, the
+//! first task waits for `host` and gives a proxy for `host.owner`; the second waits for that and
+//! gives a proxy for `.name`; the third waits for that and stores `x`. Nearly always all three
+//! values are there from the start. Then nothing is waited for, but still each task goes to the end
+//! of the queue when the one before has run, and the value is stored in the third round from now.
+//!
+//! Steward makes one step of the three. But it must not run earlier: others of the same round would
+//! find `x` set, add to lists in another order, and complete other relations first
+//! (docs/reference/language.md § 8.7). So a direct step goes to the end of the queue as often as
+//! its longest path has attributes ([`Machine::requeue_count`]), here twice, and only then reads
+//! what it needs, itself. At each of these moments one of the reference's tasks would have gone to
+//! the end of the queue in its place, so all other steps keep theirs.
+//!
+//! ```text
+//! queue of the reference:  [host.owner]  other…  then  [.name]  …  then  [store x]
+//! queue of Steward:        [store x, 2]  other…  then  [store x, 1]  …  then  [store x, 0] runs
+//! ```
+//!
+//! Why the values may be read later than they were looked for: a variable is set once, so what was
+//! there when the step was created is there, and the same, when it runs.
+//!
+//! A step is *not* direct if something is not there yet; if reading would be an error, which must
+//! come up at its time and as its own; if a listener wants the elements of a list, since the moment
+//! of attaching matters; or if the expression has parts that are decided or called in steps of
+//! their own (`and`, conditions, calls, lookups, comprehensions).
 
 use crate::diagnostics::{Fail, runtime};
 use crate::hir::{ExprId, ExprKind, FormatPart};
@@ -10,11 +32,12 @@ use crate::runtime::{Action, Dependencies, Machine, ScopeId, Step, VarId, VarKin
 use crate::span::Loc;
 use crate::types::Value;
 
-/// Longest path that is followed before it is needed.
+/// Longest path that is followed before it is needed; longer ones are left to tasks.
 const MAX_PATH: u8 = 32;
 
 impl Machine<'_> {
-    /// Queues an action that needs the value of an expression.
+    /// Queues an action that needs the value of an expression: as a direct step if its values are
+    /// there, else as a task that waits for them.
     pub(in crate::runtime) fn act_on(
         &mut self,
         expr: ExprId,
@@ -32,6 +55,7 @@ impl Machine<'_> {
         Ok(())
     }
 
+    /// Queues a direct step. It takes a number by creation as a task would.
     pub(in crate::runtime) fn add_direct(&mut self, action: Action, requeue_count: u8) {
         self.scheduler.numbers.next(self.state.vars.round());
         self.scheduler.ready.push(Step::Direct {
@@ -40,8 +64,8 @@ impl Machine<'_> {
         });
     }
 
-    /// How often a step that reads this expression goes through the queue before it runs. `None`: something is not there
-    /// yet, reading it is an error, or the expression needs units of its own.
+    /// How often a step that reads this expression goes to the end of the queue before it runs: the
+    /// number of attributes in its longest path. `None`: it can not be a direct step.
     pub(in crate::runtime) fn requeue_count(&self, expr: ExprId, scope: ScopeId) -> Option<u8> {
         match &self.program.expr(expr).kind {
             ExprKind::Const(_) => Some(0),
@@ -78,7 +102,8 @@ impl Machine<'_> {
         }
     }
 
-    /// The same for one whose elements a listener wants: what is no list is delivered when the step runs.
+    /// The same for an expression whose elements a listener wants. What is no list is delivered as
+    /// a whole when the step runs; what may be one that is not complete needs a task.
     pub(in crate::runtime) fn requeue_count_of_list(
         &self,
         expr: ExprId,
@@ -101,6 +126,7 @@ impl Machine<'_> {
         self.requeue_count(expr, scope)
     }
 
+    /// The largest count of several expressions; `None` if one has none.
     pub(in crate::runtime) fn requeue_count_of<'e>(
         &self,
         mut all: impl Iterator<Item = &'e ExprId>,
@@ -111,6 +137,7 @@ impl Machine<'_> {
         })
     }
 
+    /// The same for the parts of a format string.
     fn requeue_count_of_text(&self, parts: &[FormatPart], scope: ScopeId) -> Option<u8> {
         let mut most = 0;
         for part in parts {
@@ -130,7 +157,8 @@ impl Machine<'_> {
         Some(most)
     }
 
-    /// The variable at the end of a path all of which has its values, and the number of attributes in it.
+    /// The variable at the end of a path, and the number of attributes in the path. `None`: some
+    /// value on the way is not there, or is no instance.
     fn path(&self, expr: ExprId, scope: ScopeId) -> Option<(VarId, u8)> {
         let node = self.program.expr(expr);
         let (var, requeue_count) = match node.kind {
@@ -155,7 +183,8 @@ impl Machine<'_> {
             .then_some((var, requeue_count))
     }
 
-    /// The variable that a name or an attribute stands for, when all on the way to it has its value.
+    /// The variable that a name or an attribute stands for, when all on the way to it has its
+    /// value. It is how a direct step reads.
     pub(in crate::runtime) fn variable_of(
         &mut self,
         expr: ExprId,
@@ -178,7 +207,8 @@ impl Machine<'_> {
         }
     }
 
-    /// More steps than any model takes.
+    /// An error if the model takes more steps than its limit and than 64 for each instance: it
+    /// would never end.
     pub(in crate::runtime) fn check_steps(&self) -> Result<(), Fail> {
         let limit = self.options.limits.steps;
         let n_steps = self.scheduler.n_steps();

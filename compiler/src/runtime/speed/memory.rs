@@ -1,4 +1,9 @@
 //! The memory of large models.
+//!
+//! The arenas of a model take gigabytes. With pages of 4 KiB the processor spends much of its time
+//! on finding out where a page lies, because so many do not fit its tables. So the memory of a
+//! model that grows large is marked for large pages (2 MiB), again whenever it has grown by a
+//! quarter.
 
 use crate::runtime::Machine;
 
@@ -8,7 +13,8 @@ use crate::runtime::Machine;
 /// moved as they are.
 pub(in crate::runtime) const ARENA_BYTES: usize = (34 << 20) - 128;
 
-/// Instances of a model whose memory is looked after.
+/// Instances of a model whose memory is looked after for the first time. Smaller ones are done
+/// before it would pay.
 const FIRST_LOOK: usize = 50_000;
 
 /// When the memory of the model is looked after again.
@@ -25,13 +31,13 @@ impl Default for MemoryWatch {
     }
 }
 
-/// An empty vector that may become large.
+/// An empty vector that may become large; see [`ARENA_BYTES`].
 pub(in crate::runtime) fn arena<T>() -> Vec<T> {
     Vec::with_capacity(ARENA_BYTES / size_of::<T>())
 }
 
 impl Machine<'_> {
-    /// To be called now and then while a model grows.
+    /// To be called now and then while a model grows: marks its memory if it has grown enough.
     #[inline]
     pub(in crate::runtime) fn look_after_memory(&mut self) {
         if self.state.instances.len() >= self.memory.n_next_look {

@@ -1,9 +1,13 @@
-//! Whether a model may come to call a plugin that somebody outside notices: a look over its code before it runs.
+//! Whether a model may come to call a plugin that somebody outside notices: a look over its code
+//! before it runs.
 //!
-//! Modules have plugins that a model never calls, so the calls in the program say little. What counts is what can run: the
-//! statements of the files, and the implementations and defaults of those entities that some statement constructs which can
-//! run itself. Conditions are not evaluated, and what templates call is not seen. So the answer is a guess, on which only
-//! speed depends: whether the model may run in tiles (see `tiles`), and whether Python is started ahead of need.
+//! Such a call ends a run in tiles (`speed/tiling.rs`), and all that the run did is lost. Modules
+//! have plugins that a model never calls, so the calls in the program say little. What counts is
+//! what can run: the statements of the files, and the implementations and defaults of those
+//! entities that some statement constructs which can run itself. So this is a search through the
+//! program from its root blocks; conditions are not evaluated, and what templates call is not seen.
+//! The answer is a guess, on which only speed depends: whether the model may run in tiles, and
+//! whether Python is started ahead of need.
 
 use crate::hir::plugin::{Body, PluginDef};
 use crate::hir::{
@@ -15,7 +19,7 @@ use crate::types::EntityId;
 use crate::runtime::Machine;
 
 impl Machine<'_> {
-    /// Whether a plugin is called, as far as one can see, that is noticed outside.
+    /// Whether a plugin may be called, as far as one can see, that is noticed outside.
     pub fn may_be_observed(&self) -> bool {
         self.may_call(is_seen)
     }
@@ -45,13 +49,14 @@ impl Machine<'_> {
         is_made(first) || classes.any(is_made)
     }
 
+    /// Whether what can run may call a plugin that is looked for.
     fn may_call(&self, wanted: Wanted) -> bool {
         let mut calls = self.program.calls.iter();
         calls.any(|call| self.is_wanted(call.callee, wanted))
             && Search::of_all(self, wanted).finds()
     }
 
-    /// The same for the conditions of types.
+    /// The same for the conditions of types alone.
     pub(in crate::runtime) fn types_may_be_observed(&self) -> bool {
         let mut search = Search::new(self, is_seen);
         let conditions = self.program.typedefs.iter();
@@ -61,6 +66,7 @@ impl Machine<'_> {
         search.finds()
     }
 
+    /// Whether a call of this is looked for.
     fn is_wanted(&self, callee: Callee, wanted: Wanted) -> bool {
         match callee {
             Callee::Plugin(plugin) => wanted(self, &self.program.plugins[plugin.index()]),
@@ -76,13 +82,15 @@ fn is_seen(machine: &Machine, plugin: &PluginDef) -> bool {
     machine.is_visible_outside(plugin)
 }
 
+/// What can run, as far as the search has come.
 struct Search<'s, 'a> {
     machine: &'s Machine<'a>,
     wanted: Wanted,
-    /// What can run and was not looked at yet.
+    /// Expressions that can run and were not looked at yet.
     exprs: Vec<ExprId>,
+    /// Blocks that can run and were not looked at yet.
     blocks: Vec<BlockId>,
-    /// Entities that were met already.
+    /// By entity: whether a constructor of it was met already.
     constructed: Vec<bool>,
 }
 
@@ -114,6 +122,7 @@ impl<'s, 'a> Search<'s, 'a> {
         search
     }
 
+    /// Looks at all that can run until a call of an observer is found.
     fn finds(&mut self) -> bool {
         loop {
             if let Some(expr) = self.exprs.pop() {
@@ -221,7 +230,7 @@ impl<'s, 'a> Search<'s, 'a> {
         self.entity(construct.entity);
     }
 
-    /// An instance of it may be made: what it is made with, and what refines it.
+    /// An instance of an entity may be made: its defaults and implementations can run.
     fn entity(&mut self, entity: EntityId) {
         if std::mem::replace(&mut self.constructed[entity.index()], true) {
             return;

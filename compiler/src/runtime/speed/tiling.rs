@@ -1,42 +1,85 @@
 //! Many steps at once, in tiles that fit the cache.
 //!
+//! # What for
+//!
 //! What is ready runs in rounds: all steps of a round, then all that they made ready
-//! (docs/reference/language.md § 8.7). In a large model each round goes through the whole memory, and finds nothing of
-//! it in the cache. So a large round is cut into tiles: the steps of one tile run with all that follows from them,
-//! round by round, then those of the next tile. The steps are the same. Their order is the same for whatever they
-//! share, or it counts as out of order and the model runs again without tiles: everything that steps share knows the
-//! round of its last change, and the rounds of all that is done to it must not fall. Tiles share little, for one
-//! service knows little of another one. Within a round tiles follow one another as their steps do, so what they do to
-//! one thing is in the right order, and each of them sees what it should (they are serializable in the order of the
-//! queue).
+//! (docs/reference/language.md § 8.7). Take a loop that makes 100 000 services, each with some
+//! hundred variables. Round 1 constructs every service, round 2 sets the attributes of every
+//! service, round 3 decides the conditions of every service, and so on. Each round goes through the
+//! whole memory of the model, and finds nothing of it in the cache.
 //!
-//! What only depends on the order in which things were made is put in order afterwards: the wait queue, the numbers of
-//! the units that still wait, and the instances.
+//! So a large round is cut into *tiles*: the steps of one tile run with all that follows from them,
+//! round by round, then those of the next tile. With 64 services a tile, a service is constructed,
+//! refined and finished while it is in the cache. The steps are the same; only their order is
+//! another one.
 //!
-//! Steps must have no observer: a plugin that prints, or any code of Python, would see them in the order of the tiles. A
-//! model may have such plugins and never call them, so the rule is about what happens: the first question to Python ends
-//! a run that has tiles, before it is asked, and the model runs again without; and once Python was asked, no tiles begin.
-//! So nothing is ever asked twice. What such a run has done is lost, therefore models are looked through for calls
-//! beforehand ([`ModelState, Machine::may_be_observed`]), and those that may come to one never begin with tiles. Python gets to know
-//! instances by their numbers in order of creation, which are those without tiles.
+//! ```text
+//! order of the queue     a1 b1 c1 d1 | a2 b2 c2 d2 | a3 b3 c3 d3       (letter: service, digit: round)
+//! in tiles of two        a1 b1 a2 b2 a3 b3 | c1 d1 c2 d2 c3 d3
+//! ```
+//!
+//! # Why nobody notices
+//!
+//! Steps of different services mostly share nothing, and then their order does not matter. For what
+//! they share, a use counts as done at (round, tile), and the right order of uses is by round
+//! first, then by tile. Tiles run one after the other, so between two uses of one thing in the
+//! wrong order there is always the same sign: the later one is of a *smaller round* than the one
+//! before. In the picture: if `b3` added to a list and `c1` reads it, `c1` is of round 1 where the
+//! list says 3; it should have come first.
+//!
+//! Hence everything that steps share knows the round of its last use: variables
+//! ([`Vars`](crate::runtime::state::vars::Vars)), counts of tasks, promise groups, comprehensions,
+//! lookups that wait. The invariant: *the rounds of all that is done to one thing must not fall*. A
+//! step that breaks it marks the run as out of order. Within one round tiles follow one another as
+//! their steps do in the queue, so uses of one round are in the right order, and each step sees
+//! what it should. (In the words of databases: the tiles are serializable in the order of the
+//! queue.)
+//!
+//! What only depends on the order in which things were made is put in order afterwards
+//! ([`Machine::put_in_order`]): the wait queue, the numbers of tasks that still wait, and the
+//! instances, each sorted by round and, within one, as they came.
+//!
+//! # Rollback
+//!
+//! There is none, in the sense that nothing is undone. A run that is out of order, meets a mistake
+//! of the model, warns, or makes references is thrown away as a whole, and a new machine runs the
+//! model in the order of the queue (`lib.rs`, where [`Machine::complete_in_tiles`] gives `None`).
+//! This costs the time until then, and happens seldom: steps that meet in one list usually meet in
+//! the order of the queue. Mistakes are told by the second run only, because the first may have met
+//! another one first.
+//!
+//! # Observers
+//!
+//! Nobody may see steps in the order of tiles: a plugin that prints, or any code of Python, would.
+//! A model may have such plugins and never call them, so the rule is about what happens: the first
+//! request to Python ends a run that has tiles *before* it is sent ([`Machine::be_observed`]), and
+//! once something was observed, no tiles begin. So nothing is ever asked twice. What such a run has
+//! done is lost, therefore models are looked through for calls beforehand
+//! ([`Machine::may_be_observed`]), and those that may come to one never begin with tiles. Python
+//! gets to know instances by their numbers in order of creation, which are those without tiles.
 
 use crate::diagnostics::{Fail, runtime};
 use crate::runtime::{InstId, Machine, ScopeId, Step};
 use crate::span::Loc;
 
-/// Least number of steps of a tile.
+/// Least number of steps of a tile: so few that what they make stays in the second cache of a
+/// processor, and so many that beginning a tile costs nothing beside them.
 const TILE: usize = 64;
-/// A round of fewer steps is not cut.
+/// A round of fewer steps is not cut: all that it uses fits the cache anyway.
 const LARGE: usize = 1000;
-/// Nor is one that comes late, when tiles would mostly work on what was made before them: with more variables for each step.
+/// Nor is a round that comes late, when tiles would mostly work on what was made before them, which
+/// no order brings back into the cache: this many variables for each of its steps, or more.
 const EARLY: usize = 8;
 
-/// How steps are cut into tiles: the steps of a tile, and of a round that is cut, at least; variables that there are by then
-/// for each of the steps, at most. For tests.
+/// How steps are cut into tiles. The default is what is measured to be fast; tests take small
+/// numbers, so that small models have tiles.
 #[derive(Clone, Copy, Debug)]
 pub struct Tiling {
+    /// Steps of the first round of a tile, at least.
     pub tile: usize,
+    /// Steps of a round that is cut, at least.
     pub large: usize,
+    /// Variables of the model for each step of the round, below which a round is cut.
     pub early: usize,
 }
 
@@ -73,15 +116,17 @@ impl Default for Tiles {
     }
 }
 
-/// How steps ran.
+/// How a run went.
 pub(in crate::runtime) enum Ran {
+    /// As the queue says; or in tiles that nobody can tell from it.
     InOrder,
-    /// In tiles, and not as they would have run without them.
+    /// In tiles, and not as without them: the run must be thrown away.
     OutOfOrder,
 }
 
 impl Machine<'_> {
-    /// To be called before anything is seen from outside: an error if this run has had tiles, and runs again without.
+    /// To be called before anything is seen from outside. If this run has had tiles, it is an error
+    /// that ends the run, and the model runs again without.
     pub(in crate::runtime) fn be_observed(&mut self) -> Result<(), Fail> {
         self.tiles.was_observed = true;
         if self.tiles.runs_in_tiles {
@@ -91,11 +136,14 @@ impl Machine<'_> {
         Ok(())
     }
 
+    /// Whether some of the steps ran in tiles.
     pub fn has_tiles(&self) -> bool {
         self.tiles.has_tiles
     }
 
-    /// Runs all that is ready as [`Machine::run_steps`] does.
+    /// Runs all that is ready, and what follows from it, as [`Machine::run_steps`] does. Rounds run
+    /// whole until one is large enough to be cut; that one is, and its tiles take all that comes
+    /// after with them. So a run has tiles once.
     pub(in crate::runtime) fn drain_in_tiles(&mut self, tiling: Tiling) -> Result<Ran, Fail> {
         loop {
             let n_ready = self.scheduler.ready.len();
@@ -152,7 +200,9 @@ impl Machine<'_> {
         Ok(Ran::InOrder)
     }
 
-    /// What steps of one tile have in common; `None`: nothing.
+    /// What steps have in common that belong into one tile: the outermost instance whose
+    /// implementations they come from, or the loop body that they are in. A tile ends only where
+    /// the origin changes. `None`: the step has nothing in common with others.
     fn origin(&self, step: &Step) -> Option<u64> {
         let (mut instance, mut scope) = match *step {
             Step::Constants { instance, .. } | Step::Implement { instance, .. } => {
@@ -182,7 +232,8 @@ impl Machine<'_> {
         outermost
     }
 
-    /// What depends on the order in which things were made.
+    /// Sorts by the order of the queue what depends on the order in which things were made. An
+    /// instance is of the round that gave its `self` variable, the one before its slots, a value.
     fn put_in_order(&mut self) {
         self.scheduler.queue.put_in_order();
         self.state.put_in_order(self.python.host.is_some());

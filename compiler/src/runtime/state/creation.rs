@@ -1,9 +1,16 @@
-//! Instances in the order in which they were made, which the tiles of a large model (`runtime/speed/tiling.rs`) do not keep.
+//! Instances in the order in which they were made, which the tiles of a large model
+//! (`runtime/speed/tiling.rs`) do not keep.
+//!
+//! In tiles, an instance gets its number when its tile makes it, before those of later tiles that
+//! belong to earlier rounds. What is seen of the order (numbers that Python knows, lists of all
+//! instances, the export) is that of a run without tiles: sorted by the round that made each, and
+//! within a round as they came.
 
 use crate::runtime::{ModelState, VarId};
 use crate::types::InstId;
 
-/// Sorts by rounds, and keeps the order within them.
+/// Sorts by rounds (1 to 254), and keeps the order within each. It counts first and places then, so
+/// it takes two passes.
 fn by_round<T: Copy>(items: &[T], round: impl Fn(&T) -> u8) -> Vec<T> {
     let mut places = [0; 256];
     for item in items {
@@ -23,7 +30,8 @@ fn by_round<T: Copy>(items: &[T], round: impl Fn(&T) -> u8) -> Vec<T> {
 }
 
 impl ModelState<'_> {
-    /// The number of an instance by creation, as Python knows it.
+    /// The number of an instance in order of creation, as Python knows it. Only in runs with tiles
+    /// it is another one than the id.
     pub fn number_of(&self, id: InstId) -> u32 {
         self.creation_places
             .get(id.index())
@@ -31,7 +39,7 @@ impl ModelState<'_> {
             .unwrap_or(id.0)
     }
 
-    /// The instance with a number.
+    /// The instance with a number in order of creation; `None`: there is none.
     pub fn of_number(&self, number: u32) -> Option<InstId> {
         let known = self.creation.get(number as usize).copied();
         let id = known.unwrap_or(InstId(number));
@@ -59,7 +67,7 @@ impl ModelState<'_> {
         self.vars.end_tiles();
     }
 
-    /// As without tiles.
+    /// Sorts instances as they would have been made without tiles.
     pub fn sort_by_creation(&self, instances: &mut [InstId]) {
         let mut places: Vec<usize> = (0..self.instances.len()).collect();
         for (place, id) in self.creation.iter().enumerate() {
@@ -68,7 +76,7 @@ impl ModelState<'_> {
         instances.sort_by_key(|id| places[id.index()]);
     }
 
-    /// All instances, as they were made.
+    /// All instances, as they would have been made without tiles.
     pub fn in_order_of_creation(&self) -> Vec<InstId> {
         let others = self.creation.len() as u32..self.instances.len() as u32;
         let known = self.creation.iter().copied();

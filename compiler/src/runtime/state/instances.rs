@@ -11,10 +11,13 @@ pub(super) const FOUND_SLOTS: usize = 1024;
 /// Variables for which there is one entry among the owners.
 const OWNER_BLOCK: usize = 16;
 
+/// One instance of the model. Its attributes are consecutive variables.
 pub struct Instance {
+    /// Its entity.
     pub entity: EntityId,
     /// First of its consecutive slots.
     pub slots: VarId,
+    /// Where it was constructed first.
     pub loc: Loc,
     /// Which implementations of its entity ran.
     pub(in crate::runtime) ran: u64,
@@ -25,6 +28,7 @@ pub struct Instance {
 }
 
 impl ModelState<'_> {
+    /// The instances of an entity itself, without those of its descendants.
     pub fn instances_of(&self, entity: EntityId) -> &[InstId] {
         &self.by_entity[entity.index()]
     }
@@ -63,6 +67,7 @@ impl ModelState<'_> {
         self.again.entry(id).or_default().push(loc);
     }
 
+    /// The instance of this number.
     pub fn instance(&self, id: InstId) -> &Instance {
         &self.instances[id.index()]
     }

@@ -1,18 +1,25 @@
-//! What each new instance of an entity begins with.
+//! What each new instance of an entity begins with, computed once for each entity.
+//!
+//! Making an instance is then a copy of its empty variables, and a walk over the few that go to the
+//! wait queue. The order of slots, which decides the order in the wait queue, is that of `hir`
+//! (docs/reference/language.md § 8.3).
 
 use crate::hir::{AttributeKind, ImplementationId, Program};
 use crate::runtime::{Var, VarKind};
 
+/// What a new instance of one entity begins with.
 pub(in crate::runtime) struct Layout {
-    /// Empty.
+    /// Its variables, without values.
     pub slots: Box<[Var]>,
-    /// Slots that are complete as they are, if nothing comes: they are in the wait queue from the start.
+    /// Slots that are complete as they are if nothing comes (optional ones and lists from 0): they
+    /// go to the wait queue when the instance is made, and are marked so in `slots`.
     pub complete: Box<[u32]>,
-    /// Distinct implementations, whose order gives the bits of [`Instance::ran`](crate::runtime::Instance).
+    /// The implementations that may run on it, each once. The position of one is its bit in
+    /// [`Instance::ran`](crate::runtime::Instance).
     pub implementations: Box<[ImplementationId]>,
 }
 
-/// For all entities of a program.
+/// The layouts of all entities of a program.
 pub(in crate::runtime) fn layouts(program: &Program) -> Vec<Layout> {
     let entities = program.entities.iter();
     let layouts = entities.map(|entity| {
@@ -46,6 +53,7 @@ pub(in crate::runtime) fn layouts(program: &Program) -> Vec<Layout> {
     layouts.collect()
 }
 
+/// The kind of variable that an attribute has.
 fn kind(kind: &AttributeKind) -> VarKind {
     match kind {
         AttributeKind::Plain(_) => VarKind::Plain,

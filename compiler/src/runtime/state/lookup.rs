@@ -1,4 +1,17 @@
 //! Index tables and lookups. Source: docs/reference/language.md § 7.7, § 7.8.
+//!
+//! Each index of an entity has a table from the values of its attributes to the one instance that
+//! has them; an instance of a subtype is in the tables of its ancestors' indexes, too. A table
+//! holds hashes and numbers of instances only: whether an instance has a key is read from the
+//! instance's own variables, which never change.
+//!
+//! A lookup `Host[name="a"]` that finds nothing is not an error: the instance may be constructed
+//! later. It is kept with the table, under the hash of its key, and answered when an instance with
+//! the key is registered. What still waits when nothing is left to do is reported then
+//! (`exec/completion.rs`).
+//!
+//! The kind of a value is part of a key: 1, 1.0 and true are three keys, though they are equal
+//! otherwise.
 
 use std::hash::{Hash, Hasher};
 
@@ -16,11 +29,12 @@ use crate::runtime::{InstId, Machine, ModelState, ScopeId, VarId};
 use crate::span::Loc;
 use crate::types::{EntityId, Type, Value};
 
+/// Values of an index, in the order of its attributes.
 pub(in crate::runtime) type KeyValues = SmallVec<[Value; 2]>;
 /// Arguments of a lookup, in the order in which they were given.
 type Args = SmallVec<[(Symbol, Value); 2]>;
 
-/// The values of an index, in the order of its attributes.
+/// The values of an index for one instance, in the order of its attributes, with their hash.
 #[derive(Clone)]
 pub(in crate::runtime) struct Key {
     hash: u32,
@@ -29,11 +43,17 @@ pub(in crate::runtime) struct Key {
 
 /// A lookup that found nothing yet.
 pub(in crate::runtime) struct Waiting {
+    /// The values that it looks for, in the order of the index.
     key: KeyValues,
+    /// The variable that gets the instance.
     pub result: VarId,
+    /// The entity that it looks for.
     pub entity: EntityId,
+    /// The values as they were written, for the error.
     args: Args,
+    /// The place of the lookup.
     pub loc: Loc,
+    /// Its number among all lookups, by which errors are sorted.
     pub order: u64,
     /// In tiles: the round that looked.
     round: u8,
@@ -48,7 +68,7 @@ pub(in crate::runtime) struct Table {
 }
 
 impl ModelState<'_> {
-    /// The kind of a value is part of its identity, so 1, 1.0 and true are three keys.
+    /// The key that these values make. References and objects of Python can not be in one.
     pub(in crate::runtime) fn key(&self, values: KeyValues, loc: Loc) -> Result<Key, Fail> {
         let mut hasher = crate::hash::FastHasher::default();
         for value in &values {
@@ -76,6 +96,8 @@ impl ModelState<'_> {
         })
     }
 
+    /// Whether two values are one in a key: of the same kind, and the same. Lists and dicts are
+    /// compared by how they are printed.
     fn same_key(&self, a: Value, b: Value) -> bool {
         match (a, b) {
             (Value::Null, Value::Null) => true,
@@ -108,6 +130,8 @@ impl ModelState<'_> {
         })
     }
 
+    /// The instance with a key, if there is one. In tiles, this counts as a look at the attributes
+    /// of the key.
     pub(in crate::runtime) fn find_key(&self, table: TableId, key: &Key) -> Option<InstId> {
         let found = self.tables[table.index()]
             .instances
@@ -194,6 +218,7 @@ impl ModelState<'_> {
         }
     }
 
+    /// The error of a lookup by attributes that no index has.
     fn no_index(&self, entity: EntityId, args: &[(&str, Value)], loc: Loc) -> Fail {
         let shown: Vec<String> = args
             .iter()
@@ -246,6 +271,8 @@ impl ModelState<'_> {
 }
 
 impl Machine<'_> {
+    /// Puts a new instance into the tables of an index, and answers the lookups that waited for it.
+    /// An error if an instance of an ancestor's index has the key already.
     pub(in crate::runtime) fn register_key(
         &mut self,
         index: &EntityIndex,
@@ -295,6 +322,7 @@ impl Machine<'_> {
         Ok(())
     }
 
+    /// Runs an index lookup whose values are known.
     pub(in crate::runtime) fn run_query(
         &mut self,
         expr: ExprId,
@@ -389,6 +417,8 @@ impl Machine<'_> {
         Ok((entity, args))
     }
 
+    /// Looks for the instance that these arguments identify; the result is set now, or when the
+    /// instance is made.
     fn find(
         &mut self,
         entity: EntityId,

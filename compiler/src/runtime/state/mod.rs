@@ -1,4 +1,15 @@
 //! What a run knows: variables, instances, scopes, index tables.
+//!
+//! - `var`, `vars`, `variables`: a variable in 8 bytes, all of them with what tiles need to know of
+//!   each, and how they are made and found.
+//! - `delayed`: variables that get their values bit by bit, or none: relations and list literals.
+//! - `waiters`: who waits for a variable.
+//! - `instances`, `creation`, `layout`: instances, the order in which they were made, and what a
+//!   new one begins with.
+//! - `scopes`: the variables of blocks.
+//! - `store`: giving a value to a variable, with inverses and multiplicities.
+//! - `lookup`: instances by the values of an index, and lookups that wait for one.
+//! - `model`, `resource_ids`: the model as native plugins, the export and Python see it.
 
 pub(in crate::runtime) mod creation;
 pub(in crate::runtime) mod delayed;
@@ -35,9 +46,11 @@ use crate::types::{EntityId, Heap, InstId, Value};
 /// Everything lies in arenas and is named by its number in them. Nothing here knows what runs next: a change that somebody
 /// waits for is told to the scheduler by those who make it.
 pub struct ModelState<'a> {
+    /// The program that runs.
     pub(in crate::runtime) program: &'a Program,
     /// Texts, lists, dictionaries and whatever else a value refers to.
     pub heap: Heap,
+    /// All variables.
     pub vars: Vars,
     /// Variables whose one reader has run: they become others.
     free_vars: Vec<VarId>,
@@ -48,10 +61,14 @@ pub struct ModelState<'a> {
     cells: Vec<(u32, u32)>,
     /// The first cell that is free; each has the next one in the place of its payload's link.
     free_cell: u32,
+    /// All scopes.
     pub(in crate::runtime) scopes: Vec<Scope>,
     /// First variable of each namespace's root block.
     pub roots: Vec<VarId>,
+    /// The scope of each namespace's root block.
     pub(in crate::runtime) root_scopes: Vec<ScopeId>,
+    /// All instances, in the order in which they were made, which is another one in tiles: see
+    /// `creation`.
     pub instances: Vec<Instance>,
     /// For each block of variables: the newest instance that begins at or before the block.
     owners: Vec<InstId>,

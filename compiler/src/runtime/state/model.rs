@@ -1,4 +1,8 @@
-//! The model as native plugins see it.
+//! The model as native plugins, the export and Python read it: values by name, with the reason if
+//! there is none.
+//!
+//! A plugin that reads a variable without a value does not fail. It ends with `Unset`, and its call
+//! is made again when the variable has one (`scheduler/tasks.rs`).
 
 use crate::UnknownParameter;
 use crate::hir::plugin::{Model, PluginError};
@@ -11,13 +15,18 @@ use crate::world::World;
 
 /// Why an attribute has no value to read.
 pub enum ReadError {
+    /// The entity has no attribute of that name.
     NoAttribute,
+    /// It has no value yet; this is the variable to wait for.
     NotReady(VarId),
+    /// It is an optional relation that was declared complete without a value.
     OptionalUnset(VarId),
 }
 
+/// The machine as a native plugin sees it, while one call runs.
 pub(in crate::runtime) struct View<'m, 'a> {
     pub machine: &'m mut Machine<'a>,
+    /// The call that runs.
     pub site: Site,
 }
 
@@ -35,7 +44,7 @@ impl ModelState<'_> {
         }
     }
 
-    /// The value of a slot.
+    /// The value of a slot, or why there is none.
     pub fn read_slot(&self, slot: VarId) -> Result<Value, ReadError> {
         let var = self.var(slot);
         if !var.is_ready() {

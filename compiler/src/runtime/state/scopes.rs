@@ -4,18 +4,23 @@ use crate::hir::{BlockId, NamespaceId};
 use crate::runtime::{ModelState, ScopeId, VarId, VarKind};
 use crate::types::{InstId, Value};
 
+/// The variables of one run of a block, and where names that are not among them are looked for.
 #[derive(Clone, Copy)]
 pub(in crate::runtime) struct Scope {
+    /// The scope around it; `NONE`: it is that of a file or an implementation.
     pub(in crate::runtime) parent: ScopeId,
     /// First variable.
     pub(in crate::runtime) base: VarId,
+    /// The instance that an implementation runs on, which `self` means; `NONE`: there is none.
     pub(in crate::runtime) instance: InstId,
     /// The instance behind what the scope's statements construct: its own, or the element of the loop that they are in.
     pub(in crate::runtime) maker: InstId,
+    /// The namespace of the block.
     pub(in crate::runtime) namespace: NamespaceId,
 }
 
 impl ModelState<'_> {
+    /// A scope for a run of a block.
     pub(in crate::runtime) fn add_scope(
         &mut self,
         parent: ScopeId,
@@ -27,6 +32,7 @@ impl ModelState<'_> {
         self.push_scope(parent, n_variables, VarKind::Plain, instance, namespace)
     }
 
+    /// A scope with so many variables of one kind.
     pub(in crate::runtime) fn push_scope(
         &mut self,
         parent: ScopeId,

@@ -1,4 +1,23 @@
-//! Values into variables, inverses, freezing. Source: docs/reference/language.md § 5.2, § 5.3, § 8.2, § 8.10.
+//! Values into variables: types, multiplicities, inverses, streaming. Source:
+//! docs/reference/language.md § 5.2, § 5.3, § 8.2, § 8.10.
+//!
+//! Storing an element into a relation sets off a chain of effects, whose order a model can notice.
+//! It is, depth first and without going through the queue:
+//!
+//! 1. The element is checked against the type of the relation, and appended. One that is there
+//!    already changes nothing.
+//! 2. Listeners get it, in the order in which they registered. A listener may store it into another
+//!    relation, which runs through all of this before the next listener has its turn.
+//! 3. The inverse on the other instance is set, which does not set the inverse of the inverse again
+//!    (`recur` is false there).
+//! 4. A list that is full is frozen; one that could be complete goes to the wait queue.
+//!
+//! At each of these points the variable may have been completed by what happened meanwhile, so it
+//! is looked at again. Since lists may feed one another in a circle, the depth of step 2 is limited
+//! (`MAX_DELIVERY`).
+//!
+//! A single or optional relation is simpler, with one point to know: an optional one sets its
+//! inverse *before* itself, and finds its own value there if the inverse came back to it.
 
 use crate::diagnostics::{Fail, Failure, fail, runtime};
 use crate::hir::{AttrId, AttributeKind, STD_ENTITY};
@@ -6,17 +25,24 @@ use crate::runtime::{Listener, Machine, ModelState, VarId, VarKind};
 use crate::span::Loc;
 use crate::types::{EntityId, InstId, Value};
 
-/// What an attribute that is a relation is on an instance.
+/// What a relation is on one instance.
 #[derive(Clone, Copy)]
 pub(in crate::runtime) struct Relation {
+    /// The instance whose attribute it is.
     owner: InstId,
+    /// The entity that its elements have to be of.
     target: EntityId,
+    /// The least number of elements.
     pub low: u32,
+    /// The largest number of elements; `None`: there is none.
     high: Option<u32>,
+    /// The other side of the relation, if it has one.
     inverse: Option<AttrId>,
 }
 
 impl ModelState<'_> {
+    /// The error of storing into a slot, told as that of an attribute of an instance; one that
+    /// already is, stays.
     pub(in crate::runtime) fn attribute_error(&self, id: VarId, loc: Loc, error: Fail) -> Fail {
         if error.kind == "AttributeException" {
             return error;
@@ -24,6 +50,7 @@ impl ModelState<'_> {
         self.wrapped(id, loc, *error)
     }
 
+    /// The error as that of an attribute of an instance.
     fn wrapped(&self, id: VarId, loc: Loc, error: Failure) -> Fail {
         let message = format!(
             "Could not set attribute `{}` on instance `{}`",
@@ -34,6 +61,7 @@ impl ModelState<'_> {
         fail("AttributeException", loc, message).cause(error)
     }
 
+    /// What is declared of the relation that a slot is.
     pub(in crate::runtime) fn relation(&self, id: VarId) -> Relation {
         let owner = self.owner(id);
         let instance = self.instance(owner);
@@ -61,6 +89,7 @@ impl ModelState<'_> {
         }
     }
 
+    /// An error unless a value may be in a relation to this entity.
     fn check_member(&self, target: EntityId, value: Value, loc: Loc) -> Result<(), Fail> {
         match value {
             Value::Unknown(_) => Ok(()),
@@ -89,6 +118,8 @@ impl ModelState<'_> {
         }
     }
 
+    /// The error of a value that comes after its relation was declared complete. It tells what the
+    /// relation was complete with, since the cause lies with whoever waited for it.
     fn modified_after_freeze(&self, id: VarId, value: Value, loc: Loc) -> Fail {
         let var = self.var(id);
         let attribute = self.program.attribute(self.attr(id));
@@ -115,6 +146,7 @@ impl ModelState<'_> {
             ))
     }
 
+    /// The error of more elements than the relation may have.
     pub(in crate::runtime) fn exceeded(&self, id: VarId, loc: Loc) -> Fail {
         let message = format!(
             "Exceeded relation arity on attribute '{}' of instance '{}'",
@@ -128,7 +160,8 @@ impl ModelState<'_> {
 }
 
 impl Machine<'_> {
-    /// Stores into a variable of a block or a temporary.
+    /// Stores into a variable of a block or a temporary. An equal value again is nothing, another
+    /// one is a double assignment.
     pub(in crate::runtime) fn set_plain(
         &mut self,
         id: VarId,
@@ -162,7 +195,8 @@ impl Machine<'_> {
             .map_err(|error| self.state.attribute_error(id, loc, error))
     }
 
-    /// Stores a value that an instance is made with.
+    /// Stores a value that an instance is made with. Unlike in [`Machine::set_slot`], the error is
+    /// always told as one of this attribute, even if it is that of an inverse.
     pub(in crate::runtime) fn set_direct(
         &mut self,
         id: VarId,
@@ -173,7 +207,7 @@ impl Machine<'_> {
             .map_err(|error| self.state.wrapped(id, loc, *error))
     }
 
-    /// `recur`: the inverse is set, too.
+    /// Stores a value into a variable of any kind. `recur`: the inverse is set, too.
     pub(in crate::runtime) fn store(
         &mut self,
         id: VarId,
@@ -203,6 +237,7 @@ impl Machine<'_> {
         }
     }
 
+    /// Sets the other side of a relation on the instance that was stored.
     fn set_inverse(&mut self, relation: Relation, value: Value, loc: Loc) -> Result<(), Fail> {
         let (Some(inverse), Value::Instance(other)) = (relation.inverse, value) else {
             return Ok(());
@@ -220,6 +255,7 @@ impl Machine<'_> {
         })
     }
 
+    /// A relation to exactly one takes one value; an equal one again is nothing.
     fn store_single(&mut self, id: VarId, value: Value, loc: Loc, recur: bool) -> Result<(), Fail> {
         let var = self.state.var(id);
         if var.is_ready() {
@@ -243,6 +279,8 @@ impl Machine<'_> {
         Ok(())
     }
 
+    /// An optional relation is complete as soon as anything is stored, null included. When it was
+    /// declared complete without a value, a value comes too late.
     fn store_optional(
         &mut self,
         id: VarId,
@@ -282,6 +320,7 @@ impl Machine<'_> {
         Ok(())
     }
 
+    /// Stores a value, a list of them, or null into a list relation.
     fn store_list(&mut self, id: VarId, value: Value, loc: Loc, recur: bool) -> Result<(), Fail> {
         match value {
             Value::Null => self.store_null(id, loc),
@@ -300,6 +339,7 @@ impl Machine<'_> {
         }
     }
 
+    /// Stores one item of a list into a list relation.
     fn store_list_item(
         &mut self,
         id: VarId,
@@ -318,6 +358,7 @@ impl Machine<'_> {
         }
     }
 
+    /// Null into a list relation declares that it is empty; an error if it is not.
     fn store_null(&mut self, id: VarId, loc: Loc) -> Result<(), Fail> {
         let var = self.state.var(id);
         let values = match var.value(&self.state.heap) {
@@ -348,6 +389,7 @@ impl Machine<'_> {
         Err(runtime(loc, message))
     }
 
+    /// Adds one element to a list relation, in the order that the head of this file gives.
     fn add_element(&mut self, id: VarId, item: Value, loc: Loc, recur: bool) -> Result<(), Fail> {
         let relation = self.state.relation(id);
         let high = relation.high;
@@ -389,14 +431,16 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// A list that is not complete may be, if it has `low` elements.
+    /// Puts a list into the wait queue that could be complete, since it has `low` elements and no
+    /// open promise.
     fn enqueue_list(&mut self, id: VarId, low: u32) {
         if self.state.open(id) == 0 && self.state.elements(id).len() >= low as usize {
             self.enqueue(id);
         }
     }
 
-    /// Listeners get each new element once.
+    /// Gives a new element to those who listen. The list of listeners is copied before, since they
+    /// may change it.
     pub(in crate::runtime) fn deliver_to_listeners(
         &mut self,
         id: VarId,

@@ -1,25 +1,44 @@
 //! One variable of the model, in 8 bytes: a service has hundreds of them.
+//!
+//! The lower word says what the variable is: the state in 4 bits, the kind in 3, whether it is in
+//! the wait queue and whether it is an attribute of an instance, and with a value the place in the
+//! source where it was set. The upper word is the content: a value that fits (a boolean, an integer
+//! of 32 bits, the number of an instance), or where in the heap the value lies. While there is no
+//! value, the content is what waiting needs: the ring of tasks that wait, or the number of a
+//! [`Delayed`](crate::runtime::state::delayed::Delayed).
+//!
+//! A variable is set once. Whoever has seen a value may keep it, at whatever time it is read again;
+//! direct steps, calls that go ahead and attributes that travel to Python all rest on that.
 
 use crate::runtime::VarId;
 use crate::span::Loc;
 use crate::types::reference::RefId;
 use crate::types::{BigId, DictId, Heap, InstId, ListId, StrId, UnknownId, Value};
 
+/// How a variable gets its value, and when it is ready. Source: docs/reference/language.md § 8.2.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum VarKind {
+    /// A variable of a block, or a plain attribute: ready when it is set.
     Plain,
-    /// Result of a part of an expression, read by one unit.
+    /// The result of a part of an expression, read by one task.
     Temporary,
-    /// Variable of a comprehension: delivers its value when it is needed.
+    /// The loop variable of a comprehension. If somebody listens, it delivers its value when the
+    /// dependencies of the expression that reads it are found.
     ForLoop,
+    /// A relation with exactly one: ready when it is set.
     Single,
+    /// A relation with one or none: ready when it is set, or frozen without a value.
     Optional,
+    /// Another relation: ready when it is frozen.
     List,
     Literal,
+    /// Stands for an attribute of an object that is not known yet. When it is, the proxy is
+    /// connected to the attribute's variable, and means that one.
     Proxy,
 }
 
+/// The kinds by number, as the bits of a variable have them.
 const KINDS: [VarKind; 8] = [
     VarKind::Plain,
     VarKind::Temporary,
@@ -81,6 +100,8 @@ const STATES: [State; 16] = [
     State::Skip,
 ];
 
+/// The bits of the lower word: state, kind, whether it is in the wait queue, whether it is an
+/// attribute of an instance.
 const STATE: u32 = 0xf;
 const KIND: u32 = 0x70;
 const KIND_SHIFT: u32 = 4;
@@ -94,9 +115,11 @@ const PLACE_SHIFT: u32 = 9;
 const MAX_PLACE: u32 = u32::MAX >> PLACE_SHIFT;
 const NOTHING: u32 = u32::MAX;
 
+/// One variable; see the head of this file. It is copied freely, and lies in
+/// [`Vars`](crate::runtime::state::vars::Vars).
 #[derive(Clone, Copy)]
 pub struct Var {
-    /// Its [`State`], its kind, and bits.
+    /// Its [`State`], its [`VarKind`], flags, and with a value the place where it was set.
     about: u32,
     /// With a value: the value, or where it lies in the heap. Without one, see [`Var::waiters`] and [`Var::link`].
     content: u32,
@@ -104,9 +127,10 @@ pub struct Var {
 
 const _: () = assert!(size_of::<Var>() == 8);
 
-/// Those who wait: a ring of cells, known by its last one.
+/// Those who wait for a variable: a ring of cells, known by its last one. See `scheduler/tasks.rs`.
 #[derive(Clone, Copy)]
 pub(in crate::runtime) struct Chain {
+    /// The cell of the last one, whose next is that of the first.
     pub tail: u32,
 }
 
@@ -120,6 +144,8 @@ impl Chain {
 }
 
 impl Var {
+    /// A variable without a value that nobody waits for. `is_slot`: it is an attribute of an
+    /// instance.
     #[inline]
     pub(in crate::runtime) fn new(kind: VarKind, is_slot: bool) -> Var {
         let slot = if is_slot { SLOT } else { 0 };
@@ -134,18 +160,20 @@ impl Var {
         STATES[(self.about & STATE) as usize]
     }
 
+    /// How it gets its value.
     #[inline]
     pub fn kind(&self) -> VarKind {
         KINDS[((self.about & KIND) >> KIND_SHIFT) as usize]
     }
 
-    /// An attribute of an instance: see [`ModelState::owner`](crate::runtime::ModelState::owner).
+    /// Whether it is an attribute of an instance:
+    /// [`ModelState::owner`](crate::runtime::Machine::owner) says of which.
     #[inline]
     pub fn is_slot(&self) -> bool {
         self.about & SLOT != 0
     }
 
-    /// In a wait queue.
+    /// Whether it is in the wait queue, or parked.
     #[inline]
     pub(in crate::runtime) fn queued(&self) -> bool {
         self.about & QUEUED != 0
@@ -156,13 +184,13 @@ impl Var {
         self.about = self.about & !QUEUED | if queued { QUEUED } else { 0 };
     }
 
-    /// It has a value, or a target.
+    /// Whether it has a value, or as a proxy its target.
     #[inline]
     pub fn is_ready(&self) -> bool {
         self.about & STATE != State::Waiting as u32
     }
 
-    /// Null as long as there is none.
+    /// Its value; null as long as there is none, so ask [`Var::is_ready`] first.
     pub fn value(&self, heap: &Heap) -> Value {
         let content = self.content;
         match self.state() {
@@ -183,7 +211,8 @@ impl Var {
         }
     }
 
-    /// It has a value, and that is null.
+    /// Whether it has a value, and that is null. Of an optional relation it means that it was
+    /// frozen without a value.
     #[inline]
     pub fn is_null(&self) -> bool {
         self.state() == State::Null
@@ -208,13 +237,16 @@ impl Var {
         is_scalar && !(self.is_null() && self.kind() == VarKind::Optional)
     }
 
-    /// Nobody waits for it, and it has no value.
+    /// Whether it is a plain attribute without a value that nobody waits for: a constant goes in by
+    /// one write.
     #[inline]
     pub(in crate::runtime) fn is_fresh_slot(&self) -> bool {
         const FRESH: u32 = State::Waiting as u32 | (VarKind::Plain as u32) << KIND_SHIFT | SLOT;
         self.about == FRESH && self.content == NOTHING
     }
 
+    /// Gives it a value that was written at `loc`. Who waited is forgotten here: take the chain
+    /// before.
     #[inline]
     pub(in crate::runtime) fn set(&mut self, value: Value, loc: Loc, heap: &mut Heap) {
         let (state, content) = match value {
@@ -240,7 +272,7 @@ impl Var {
         *self = self.placed(loc);
     }
 
-    /// The same, set elsewhere.
+    /// The same value, set elsewhere. Places with numbers of more than 23 bits are forgotten.
     #[inline]
     pub(in crate::runtime) fn placed(self, loc: Loc) -> Var {
         let place = if loc.0 <= MAX_PLACE {
@@ -252,55 +284,62 @@ impl Var {
         Var { about, ..self }
     }
 
-    /// Only of variables with a value.
+    /// Where its value was set; only of variables that have one.
     #[inline]
     pub(in crate::runtime) fn set_at(&self) -> Loc {
         Loc(self.about >> PLACE_SHIFT)
     }
 
-    /// What a proxy stands for.
+    /// The variable that a connected proxy stands for; it may be another proxy.
     #[inline]
     pub fn target(&self) -> Option<VarId> {
         (self.about & STATE == State::Connected as u32).then_some(VarId(self.content))
     }
 
+    /// Makes a proxy stand for another variable. Who waited is forgotten here: take the chain
+    /// before.
     #[inline]
     pub(in crate::runtime) fn connect(&mut self, target: VarId) {
         self.about = self.about & (KIND | QUEUED | SLOT) | State::Connected as u32;
         self.content = target.0;
     }
 
-    /// Without a value and delayed: its [`Delayed`](crate::runtime::state::delayed::Delayed). A proxy without a target: the cell with its listener,
-    /// whose next one is the last of those who wait.
+    /// What stands in the place of waiters, if something does: of a delayed variable without a
+    /// value the number of its [`Delayed`](crate::runtime::Delayed); of a proxy without a target
+    /// the cell with its listener, whose next one is the last of those who wait.
     #[inline]
     pub(in crate::runtime) fn link(&self) -> Option<u32> {
         let linked = self.about & (STATE | LINKED) == LINKED | State::Waiting as u32;
         linked.then_some(self.content)
     }
 
+    /// Puts the number of something else in the place of those who wait: see [`Var::link`].
     #[inline]
     pub(in crate::runtime) fn set_link(&mut self, link: u32) {
         self.about |= LINKED;
         self.content = link;
     }
 
-    /// Without a value, a link, and not delayed: who waits.
+    /// Those who wait; only of a variable without a value and a link that is not delayed.
     #[inline]
     pub(in crate::runtime) fn waiters(&self) -> Chain {
         Chain { tail: self.content }
     }
 
+    /// Notes who waits.
     #[inline]
     pub(in crate::runtime) fn set_waiters(&mut self, chain: Chain) {
         self.content = chain.tail;
     }
 
-    /// Without a value and a link, but delayed: position in the parked list, from 1; 0: it is not there.
+    /// Position in the parked list, from 1, or 0 if it is not there; only of a delayed variable
+    /// without a value and a link.
     #[inline]
     pub(in crate::runtime) fn parked(&self) -> u32 {
         self.content
     }
 
+    /// Notes the position in the parked list; 0: it is not there.
     #[inline]
     pub(in crate::runtime) fn set_parked(&mut self, position: u32) {
         self.content = position;

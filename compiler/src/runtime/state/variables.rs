@@ -13,6 +13,7 @@ impl ModelState<'_> {
         id
     }
 
+    /// The variable; the use is noted in tiles.
     #[inline]
     pub fn var(&self, id: VarId) -> &Var {
         &self.vars[id.index()]
@@ -34,19 +35,24 @@ impl ModelState<'_> {
         id
     }
 
+    /// Whether a variable, or what it stands for as a proxy, has its value.
     pub(in crate::runtime) fn is_ready(&self, id: VarId) -> bool {
         self.known(self.target(id)).is_ready()
     }
 
+    /// A new variable.
     pub(in crate::runtime) fn add_var(&mut self, kind: VarKind) -> VarId {
         self.vars.push(Var::new(kind, false));
         VarId(self.vars.len() as u32 - 1)
     }
 
+    /// A variable for the result of a part of an expression, which one task reads.
     pub(in crate::runtime) fn temporary(&mut self) -> VarId {
         self.recycled(VarKind::Temporary)
     }
 
+    /// A variable that is read by one task; its place may be that of one that nobody knows any
+    /// more.
     pub(in crate::runtime) fn recycled(&mut self, kind: VarKind) -> VarId {
         match self.free_vars.pop() {
             Some(id) => {
@@ -67,7 +73,7 @@ impl ModelState<'_> {
         }
     }
 
-    /// The one list without elements that those share who have none.
+    /// The list without elements that all share.
     pub fn empty_list(&self) -> Value {
         self.empty_list
     }

@@ -1,4 +1,14 @@
-//! All variables of a run, and when each was last changed while steps run in tiles: see [`crate::runtime::speed::tiling`].
+//! All variables of a run, and in tiles the round in which each was last changed.
+//!
+//! Outside of tiles this is a vector, and costs no more than one. While steps run in tiles
+//! ([`crate::runtime::speed::tiling`]), every use of a variable that an earlier tile has made is
+//! checked: had the variable been changed in a later round than the one that runs now, this step
+//! should have run first, and the run is marked as out of order. So there are two ways to a
+//! variable: indexing notes the use, and [`Vars::peek`] does not, for looks that nothing depends
+//! on.
+//!
+//! Uses are noted through `&self`, since expressions are evaluated without changing variables;
+//! therefore rounds and the mark are atomics. There is one thread.
 
 use std::ops::{Index, IndexMut, Range};
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
@@ -7,21 +17,28 @@ use crate::pages::prefer_large;
 use crate::runtime::Var;
 use crate::runtime::speed::memory::arena;
 
-/// The round of a step outside of tiles: its order is right anyway.
+/// The round of a step outside of tiles: what it does is in the right order anyway.
 pub(in crate::runtime) const IN_ORDER: u8 = 0;
-/// Tiles of more rounds count as out of order.
+/// The last round of a tile, since rounds are bytes. A tile that would need more counts as out of
+/// order.
 const LAST_ROUND: u8 = u8::MAX - 1;
 
+/// The arena of variables.
 #[derive(Default)]
 pub struct Vars {
+    /// The variables, by [`VarId`](crate::runtime::VarId).
     all: Vec<Var>,
-    /// First variable of the tile that runs now; outside of tiles 0.
+    /// The first variable that the tile made which runs now; uses of those before it are checked.
+    /// Outside of tiles 0, so nothing is.
     first_own: usize,
-    /// In tiles only, for each variable: the last round that changed it, or began to wait for it. Who finds a variable
-    /// without a value waits for it, or gives it one; so a round is known for each use that matters.
+    /// In tiles only, for each variable: the last round that changed it, or began to wait for it.
+    /// Whoever finds a variable without a value waits for it, or gives it one; so a round is known
+    /// for each use that matters.
     rounds: Vec<AtomicU8>,
-    /// The round that runs now.
+    /// The round that runs now, or [`IN_ORDER`].
     round: u8,
+    /// Some step ran before one that should have run first. Never taken back: the run is thrown
+    /// away.
     out_of_order: AtomicBool,
 }
 
@@ -39,11 +56,13 @@ impl Vars {
         prefer_large(&self.all, self.all.capacity());
     }
 
+    /// How many variables there are.
     #[inline]
     pub fn len(&self) -> usize {
         self.all.len()
     }
 
+    /// Adds a variable.
     #[inline]
     pub(in crate::runtime) fn push(&mut self, var: Var) {
         self.all.push(var);
@@ -52,6 +71,7 @@ impl Vars {
         }
     }
 
+    /// Adds the variables of a new instance.
     #[inline]
     pub(in crate::runtime) fn extend(&mut self, vars: &[Var]) {
         self.all.extend_from_slice(vars);
@@ -71,34 +91,39 @@ impl Vars {
         }
     }
 
+    /// The variable, if there is one of that number; the use is not noted.
     #[inline]
     pub(in crate::runtime) fn get(&self, at: usize) -> Option<&Var> {
         self.all.get(at)
     }
 
-    /// A look that nothing depends on, or a further look at what the same step looked at before.
+    /// A look that nothing depends on, or a further look at what the same step looked at before;
+    /// the use is not noted.
     #[inline]
     pub(in crate::runtime) fn peek(&self, at: usize) -> &Var {
         &self.all[at]
     }
 
+    /// Consecutive variables; only outside of tiles.
     #[inline]
     pub(in crate::runtime) fn range(&self, range: Range<usize>) -> &[Var] {
         debug_assert!(!self.is_in_tiles());
         &self.all[range]
     }
 
+    /// Whether a tile runs.
     #[inline]
     pub(in crate::runtime) fn is_in_tiles(&self) -> bool {
         self.round != IN_ORDER
     }
 
+    /// The round of tiles that runs now, or [`IN_ORDER`].
     #[inline]
     pub(in crate::runtime) fn round(&self) -> u8 {
         self.round
     }
 
-    /// The first round of the next tile.
+    /// Begins the first round of the next tile.
     #[inline]
     pub(in crate::runtime) fn start_tile(&mut self) {
         self.round = IN_ORDER + 1;
@@ -107,6 +132,7 @@ impl Vars {
             .resize_with(self.first_own, || AtomicU8::new(IN_ORDER + 1));
     }
 
+    /// Begins the next round of the tile that runs.
     #[inline]
     pub(in crate::runtime) fn start_round(&mut self) {
         if self.round == LAST_ROUND {
@@ -124,6 +150,7 @@ impl Vars {
             .map_or(IN_ORDER, |round| round.load(Relaxed))
     }
 
+    /// From now on steps run in the order of the queue.
     #[inline]
     pub(in crate::runtime) fn end_tiles(&mut self) {
         self.first_own = 0;
@@ -131,18 +158,20 @@ impl Vars {
         self.round = IN_ORDER;
     }
 
-    /// A step ran before one that comes before it.
+    /// Whether a step ran before one that should have run first.
     #[inline]
     pub(in crate::runtime) fn is_out_of_order(&self) -> bool {
         self.out_of_order.load(Relaxed)
     }
 
+    /// Takes note that a step ran before one that should have run first.
     #[inline]
     pub(in crate::runtime) fn mark_out_of_order(&self) {
         self.out_of_order.store(true, Relaxed);
     }
 
-    /// Notes the use of something else that steps share; `last` is the round of the use before.
+    /// Notes the use of something other than a variable that steps share (a promise group, the
+    /// count of a task); `last` is the round of the use before, and becomes this one.
     #[inline]
     pub(in crate::runtime) fn check(&self, last: &mut u8) {
         if self.is_in_tiles() {
@@ -161,7 +190,8 @@ impl Vars {
         }
     }
 
-    /// Notes the use of a variable of another tile.
+    /// Notes that a variable of another tile was looked at. If it has no value, the look itself
+    /// counts, since a value that is given in an earlier round would have been seen.
     #[cold]
     #[inline(never)]
     fn note(&self, at: usize) {
@@ -176,7 +206,7 @@ impl Vars {
         }
     }
 
-    /// Notes the change of a variable.
+    /// Notes the change of a variable. Those that the running tile made can not be out of order.
     #[cold]
     #[inline(never)]
     fn note_change(&mut self, at: usize) {

@@ -1,8 +1,19 @@
 //! Who waits for a variable: chains of cells, each a ring that is known by its last one.
+//!
+//! A model has many more variables than waits, so a variable has no list of its own: `cells` is one
+//! vector of (task, next cell) for all, with a list of free cells inside. The waiters of a variable
+//! are a ring, known by its last cell, whose next is the first one: appending and taking the first
+//! both take one step, and a variable pays 4 bytes. A proxy (the attribute at the end of a path
+//! that is not known yet) may also have a listener; then its cell holds the listener, and its next
+//! is the last waiter.
+//!
+//! The invariant: a ring holds its tasks in the order in which they began to wait, since they are
+//! told in that order, which decides the order of steps.
 
 use crate::runtime::{Chain, ListenerId, ModelState, TaskId, VarId};
 
 impl ModelState<'_> {
+    /// A cell with this content, new or used before; its next is not set.
     fn new_cell(&mut self, payload: u32) -> u32 {
         if self.free_cell != u32::MAX {
             let at = self.free_cell;
@@ -14,6 +25,7 @@ impl ModelState<'_> {
         self.cells.len() as u32 - 1
     }
 
+    /// Adds a task to the end of a variable's ring.
     pub(in crate::runtime) fn append_waiter(&mut self, id: VarId, task: TaskId) {
         let cell = self.new_cell(task.0);
         let chain = self.chain(id);
@@ -25,6 +37,8 @@ impl ModelState<'_> {
         self.set_chain(id, Chain { tail: cell });
     }
 
+    /// Those who wait for a variable, wherever its kind keeps them: with what is known of a delayed
+    /// variable, behind the listener of a proxy, or in the variable itself.
     #[inline]
     pub(in crate::runtime) fn chain(&self, id: VarId) -> Chain {
         let var = self.known(id);
@@ -51,7 +65,8 @@ impl ModelState<'_> {
         }
     }
 
-    /// A proxy's elements go to a listener once it is known what they are.
+    /// Who wants the elements of the list that a proxy will turn out to be. The listener goes to
+    /// the list when the proxy is connected.
     pub(in crate::runtime) fn set_listener(&mut self, proxy: VarId, listener: ListenerId) {
         if let Some(link) = self.var(proxy).link() {
             self.cells[link as usize].0 = listener.0;
@@ -63,7 +78,8 @@ impl ModelState<'_> {
         self.vars[proxy.index()].set_link(link);
     }
 
-    /// Gives a proxy its target; who listened, and who waited.
+    /// Gives a proxy its target. The listener and the waiters that it had are returned, and the
+    /// caller moves them to the target: [`Machine::connect`].
     pub(in crate::runtime) fn connect_proxy(
         &mut self,
         proxy: VarId,
@@ -97,12 +113,12 @@ impl ModelState<'_> {
         })
     }
 
-    /// The cell at a place, to have it in the cache.
+    /// A cell with this content, new or used before; its next is not set.
     pub(in crate::runtime) fn cell(&self, at: u32) -> Option<(u32, u32)> {
         self.cells.get(at as usize).copied()
     }
 
-    /// Takes the first of a chain off.
+    /// Takes the first task off a ring, and frees its cell; `None`: the ring is empty.
     pub(in crate::runtime) fn next_waiter(&mut self, chain: &mut Chain) -> Option<TaskId> {
         if chain.is_empty() {
             return None;

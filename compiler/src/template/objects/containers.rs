@@ -317,7 +317,7 @@ impl Object for Dict {
     }
 }
 
-/// Of `dict(…)` and `update(…)`: a dict or pairs, then named ones.
+/// The pairs of the arguments of `dict(…)` and `update(…)`: a dict or pairs, then named ones.
 fn pairs_of(args: &[Jinja]) -> Result<Vec<(Jinja, Jinja)>, Error> {
     let (given, named): (Option<Jinja>, Kwargs) = from_args(args)?;
     let mut entries = Vec::new();
@@ -440,7 +440,7 @@ impl Object for Cycler {
 struct Macro {
     inner: Jinja,
     name: Jinja,
-    /// Without those for what is left over.
+    /// The parameters without those that take what is left over.
     parameters: Vec<String>,
     takes_more: bool,
     takes_named: bool,

@@ -4,9 +4,9 @@ use std::io::{self, BufRead, Read};
 
 use super::{invalid, unexpected};
 
-/// Of a name in an object.
+/// Bytes of a name in an object.
 const MAX_NAME_BYTES: usize = 1024;
-/// As `serde_json` has it.
+/// How deep values may be nested, as in `serde_json`.
 const MAX_DEPTH: usize = 128;
 
 /// JSON as far as uploads need it: an object whose values are skipped, but for one.
