@@ -54,10 +54,10 @@ fn crossing(from: &str, to: &str) -> String {
 /// Why a partial export does not go together with the resources that are there.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum PartialError {
-    #[error(
-        "A partial compile only migrate resources between resource set that are pushed together: trying to move {id} from resource set {from} to {to}."
     /// A resource is in another set than before, and that set is not one of those that are
     /// replaced.
+    #[error(
+        "A partial compile only migrate resources between resource set that are pushed together: trying to move {id} from resource set {from} to {to}."
     )]
     Moved {
         /// The resource's id.
@@ -73,9 +73,9 @@ pub enum PartialError {
     /// A resource of one set requires one of another set; their ids.
     #[error("{}", crossing(.0, .1))]
     Crossing(String, String),
+    /// Sets that are to be removed have resources all the same; their names.
     #[error(
         "Following resource sets are present in the removed resource sets and in the resources that are exported: {0}"
-    /// Sets that are to be removed have resources all the same; their names.
     )]
     RemovedAndExported(String),
 }
