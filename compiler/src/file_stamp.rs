@@ -10,6 +10,15 @@ use serde::{Deserialize, Serialize};
 /// Linux, and more on file systems of other machines. A change within that time of another one may go unnoticed.
 const TICK: Duration = Duration::from_millis(50);
 
+/// The time by the clock that file systems take their times from, to compare stamps with. No compile sees it.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "times of files are those of this clock"
+)]
+pub fn now() -> SystemTime {
+    SystemTime::now()
+}
+
 /// The state of a file or folder as its file system tells it.
 ///
 /// The time of modification alone does not do: who unpacks an archive or copies a file may set it to any time. The time of the
@@ -67,8 +76,8 @@ mod tests {
         assert_eq!(FileStamp::of(&file), None);
         std::fs::write(&file, "one").unwrap();
         let first = FileStamp::of(&file).unwrap();
-        let later = SystemTime::now() + Duration::from_secs(1);
-        assert!(first.is_settled(later) && !first.is_settled(SystemTime::now()));
+        let later = now() + Duration::from_secs(1);
+        assert!(first.is_settled(later) && !first.is_settled(now()));
         assert_eq!(FileStamp::of(&file).as_ref(), Some(&first));
 
         // Of the same length and, as its writer says, the same age.

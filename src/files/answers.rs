@@ -153,13 +153,13 @@ mod tests {
         let (_folder, answers) = answers(2);
         let age = |name: &str, seconds| {
             let file = fs::File::open(answers.folder.join(name)).unwrap();
-            let then = SystemTime::now() - std::time::Duration::from_secs(seconds);
+            let then = SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(seconds);
             file.set_modified(then).unwrap();
         };
         answers.put("aa", b"1").unwrap();
         answers.put("bb", b"2").unwrap();
-        age("aa", 200);
-        age("bb", 100);
+        age("aa", 100);
+        age("bb", 200);
         assert!(answers.get("aa").is_some(), "which is a use of it");
         answers.put("cc", b"3").unwrap();
         assert_eq!(answers.get("bb"), None);

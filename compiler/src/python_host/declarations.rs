@@ -22,7 +22,7 @@ use std::time::SystemTime;
 use md5::{Digest, Md5};
 use serde::{Deserialize, Serialize};
 
-use crate::file_stamp::FileStamp;
+use crate::file_stamp::{self, FileStamp};
 use crate::protocol::{self, Depends, FromHost, PythonModule, ToHost};
 use crate::{Options, PythonRuntime};
 
@@ -72,7 +72,7 @@ impl Declarations {
         is_outdated: &Arc<AtomicBool>,
     ) -> Option<Self> {
         let store = options.declarations.as_ref()?;
-        let started = SystemTime::now();
+        let started = file_stamp::now();
         Some(Self {
             store: Arc::clone(store),
             digest: question(runtime, request)?,
