@@ -29,8 +29,11 @@ use crate::{Options, PythonRuntime};
 /// Where answers are kept between compiles, by a digest: a name of lower-case hexadecimal digits. Nothing there may fail: what
 /// can not be kept is asked for again.
 pub trait AnswerStore: std::fmt::Debug + Send + Sync {
+    /// What was put under the digest last.
     fn get(&self, digest: &str) -> Option<Vec<u8>>;
+    /// Keeps the bytes of an answer, in the place of what was there.
     fn put(&self, digest: &str, answer: &[u8]);
+    /// Forgets an answer that turned out to be wrong.
     fn remove(&self, digest: &str);
 }
 
