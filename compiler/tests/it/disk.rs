@@ -80,13 +80,29 @@ impl Disk {
             sink.push_str(line);
             sink.push('\n');
         });
-        let compiled = compile(&world, options);
+        let mut compiled = compile(&world, options);
+        for diagnostic in &mut compiled.diagnostics {
+            diagnostic.message = without_addresses(&diagnostic.message);
+        }
         let printed = printed.lock().expect("nobody panics while printing");
         Outcome {
             printed: printed.clone(),
             compiled,
         }
     }
+}
+
+/// A text of Python without the addresses of objects, which are others in each process: `<function f at 0x…>`.
+fn without_addresses(text: &str) -> String {
+    const BEFORE: &str = " at 0x";
+    let mut parts = text.split(BEFORE);
+    let mut kept = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        kept.push_str(BEFORE);
+        kept.push('…');
+        kept.push_str(part.trim_start_matches(|c: char| c.is_ascii_hexdigit()));
+    }
+    kept
 }
 
 /// All files below a folder, links not followed.
