@@ -2,20 +2,20 @@
 
 use serde::Deserialize;
 
-use crate::domain::Timestamp;
+use crate::domain::{AgentName, ResourceId, Timestamp};
 use crate::store::StoredResource;
 
 /// A resource of the version in force, as the scheduler needs it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Intent {
-    pub resource_id: String,
+    pub resource_id: ResourceId,
     pub resource_type: String,
-    pub agent: String,
+    pub agent: AgentName,
     pub id_value: String,
     /// JSON object text.
     pub attributes: String,
     pub attribute_hash: String,
-    pub requires: Vec<String>,
+    pub requires: Vec<ResourceId>,
     pub is_undefined: bool,
     /// Its runs are events for its dependents. Missing: false (docs/reference/deployment.md § 4.5).
     pub send_event: bool,

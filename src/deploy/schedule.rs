@@ -13,7 +13,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Intent;
-use crate::domain::{ActionId, Blocked, HandlerStatus, Timestamp};
+use crate::domain::{
+    ActionId, AgentName, Blocked, HandlerStatus, ResourceId, Timestamp, VersionNumber,
+};
+use crate::executor::protocol::Dependency;
 use crate::store::ResourceState;
 use entry::{Phase, ScheduledResource};
 
@@ -51,9 +54,9 @@ pub struct RetryPolicy {
 pub struct Run {
     pub action: ActionId,
     pub intent: Arc<Intent>,
-    pub version: i64,
-    /// Dependency → its status, as the handler is told.
-    pub requires: BTreeMap<String, String>,
+    pub version: VersionNumber,
+    /// With their statuses, as the handler is told, by id.
+    pub requires: Vec<Dependency>,
     /// Some dependency changed since the last success.
     pub dependency_changed: bool,
     pub reason: String,
@@ -73,9 +76,9 @@ pub struct Ended {
 #[derive(Debug, Default)]
 pub struct Activation {
     pub changed: Vec<ResourceState>,
-    pub removed: Vec<String>,
+    pub removed: Vec<ResourceId>,
     /// Agents of new resources.
-    pub agents: Vec<String>,
+    pub agents: Vec<AgentName>,
     pub n_new: usize,
     pub n_updated: usize,
 }
@@ -94,13 +97,13 @@ struct Queue {
 #[derive(Debug, Default)]
 pub struct Schedule {
     entries: Vec<Option<ScheduledResource>>,
-    by_id: HashMap<String, Index>,
-    queues: BTreeMap<String, Queue>,
+    by_id: HashMap<ResourceId, Index>,
+    queues: BTreeMap<AgentName, Queue>,
     timers: BTreeSet<(Timestamp, Index)>,
     /// Runs in progress whose resource left the model.
-    orphans: HashMap<ActionId, String>,
+    orphans: HashMap<ActionId, AgentName>,
     policy: RetryPolicy,
-    version: i64,
+    version: VersionNumber,
     sequence: u64,
     n_running: usize,
 }
@@ -109,12 +112,12 @@ impl Schedule {
     /// The schedule after a start: known states are kept, what is dirty is scheduled, timers continue. `changes` are the
     /// starts of the last runs that changed something.
     pub fn restore(
-        version: i64,
+        version: VersionNumber,
         intents: Vec<Intent>,
         states: Vec<ResourceState>,
-        changes: &HashMap<String, Timestamp>,
+        changes: &HashMap<ResourceId, Timestamp>,
         policy: RetryPolicy,
-        paused: impl IntoIterator<Item = String>,
+        paused: impl IntoIterator<Item = AgentName>,
         now: Timestamp,
     ) -> Self {
         let mut schedule = Self {
@@ -125,7 +128,7 @@ impl Schedule {
         for agent in paused {
             schedule.queues.entry(agent).or_default().paused = true;
         }
-        let mut states: HashMap<String, ResourceState> = states
+        let mut states: HashMap<ResourceId, ResourceState> = states
             .into_iter()
             .map(|state| (state.resource_id.clone(), state))
             .collect();
@@ -157,7 +160,7 @@ impl Schedule {
         schedule
     }
 
-    pub fn version(&self) -> i64 {
+    pub fn version(&self) -> VersionNumber {
         self.version
     }
 
@@ -175,15 +178,15 @@ impl Schedule {
     }
 
     /// The desired state of a resource.
-    pub fn intent(&self, resource_id: &str) -> Option<&Intent> {
+    pub fn intent(&self, resource_id: &ResourceId) -> Option<&Intent> {
         let index = self.by_id.get(resource_id)?;
         Some(&self.entry(*index).intent)
     }
 
     /// Agent and type of each resource.
-    pub fn types(&self) -> impl Iterator<Item = (&str, &str)> {
+    pub fn types(&self) -> impl Iterator<Item = (&AgentName, &str)> {
         let intents = self.entries.iter().flatten().map(|entry| &entry.intent);
-        intents.map(|intent| (intent.agent.as_str(), intent.resource_type.as_str()))
+        intents.map(|intent| (&intent.agent, intent.resource_type.as_str()))
     }
 
     pub fn states(&self) -> impl Iterator<Item = &ResourceState> {
@@ -211,9 +214,9 @@ impl Schedule {
     /// Takes over a version: `changed` are the resources that are new or differ, `removed` the ids that went.
     pub fn apply(
         &mut self,
-        version: i64,
+        version: VersionNumber,
         changed: Vec<Intent>,
-        removed: &[String],
+        removed: &[ResourceId],
         now: Timestamp,
     ) -> Activation {
         self.version = version;
@@ -311,8 +314,8 @@ impl Schedule {
         which: Selection,
         priority: Priority,
         reason: &str,
-        agents: Option<&BTreeSet<String>>,
-    ) -> BTreeSet<String> {
+        agents: Option<&BTreeSet<AgentName>>,
+    ) -> BTreeSet<AgentName> {
         let mut touched = BTreeSet::new();
         for index in self.indices() {
             let entry = self.entry(index);
@@ -357,21 +360,19 @@ impl Schedule {
         }
     }
 
-    pub fn pause(&mut self, agent: &str, paused: bool) {
-        self.queues.entry(agent.to_owned()).or_default().paused = paused;
+    pub fn pause(&mut self, agent: &AgentName, paused: bool) {
+        self.queues.entry(agent.clone()).or_default().paused = paused;
     }
 
     /// The names of agents, and whether each is paused.
-    pub fn agents(&self) -> impl Iterator<Item = (&str, bool)> {
-        self.queues
-            .iter()
-            .map(|(name, queue)| (name.as_str(), queue.paused))
+    pub fn agents(&self) -> impl Iterator<Item = (&AgentName, bool)> {
+        self.queues.iter().map(|(name, queue)| (name, queue.paused))
     }
 
     /// All runs that may start now. Each counts as running until [`Schedule::finished`].
     pub fn take(&mut self) -> Vec<Run> {
         let mut runs = Vec::new();
-        let agents: Vec<String> = self.queues.keys().cloned().collect();
+        let agents: Vec<AgentName> = self.queues.keys().cloned().collect();
         for agent in agents {
             while let Some(index) = self.next_of(&agent) {
                 runs.push(self.start(index));
@@ -383,7 +384,7 @@ impl Schedule {
     /// A run ended. Gives the state to write: `None` when its resource left the model meanwhile.
     pub fn finished(
         &mut self,
-        resource_id: &str,
+        resource_id: &ResourceId,
         action: ActionId,
         ended: Ended,
         now: Timestamp,

@@ -7,7 +7,7 @@ use sqlx::FromRow;
 
 use super::macros::{read, transaction, write};
 use super::{Error, Result, Store, document, is_duplicate, parsed};
-use crate::domain::{EnvironmentId, ProjectId, Settings, Timestamp};
+use crate::domain::{EnvironmentId, ProjectId, Settings, Timestamp, VersionNumber};
 
 #[derive(Debug, Clone)]
 pub struct Environment {
@@ -24,9 +24,9 @@ pub struct Environment {
     pub variables: BTreeMap<String, String>,
     pub halted: bool,
     /// The last number given to a version; 0 before the first.
-    pub last_version: i64,
+    pub last_version: VersionNumber,
     /// The version whose desired state is in force.
-    pub active_version: Option<i64>,
+    pub active_version: Option<VersionNumber>,
 }
 
 #[derive(Debug, Clone)]
@@ -52,8 +52,8 @@ struct Row {
     repo_branch: String,
     variables: String,
     halted: bool,
-    last_version: i64,
-    active_version: Option<i64>,
+    last_version: VersionNumber,
+    active_version: Option<VersionNumber>,
 }
 
 impl Row {

@@ -29,6 +29,7 @@ mod python;
 mod quickstart;
 mod repair;
 mod rooms;
+mod routes;
 mod sandbox;
 mod secrets;
 mod security;

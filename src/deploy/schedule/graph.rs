@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::entry::{Phase, ScheduledResource, new_state};
 use super::{Index, Schedule};
 use crate::deploy::Intent;
-use crate::domain::Blocked;
+use crate::domain::{Blocked, ResourceId};
 use crate::store::ResourceState;
 
 impl Schedule {
@@ -31,7 +31,7 @@ impl Schedule {
         index
     }
 
-    pub(super) fn remove(&mut self, id: &str) -> bool {
+    pub(super) fn remove(&mut self, id: &ResourceId) -> bool {
         let Some(index) = self.by_id.get(id).copied() else {
             return false;
         };
