@@ -10,8 +10,10 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use serde_json::json;
-use steward::domain::{ActionId, CodeFile, CodeModule, Content, EnvironmentId};
-use steward::executor::protocol::{ExecutorCommand, ExecutorReply, Python, Task};
+use steward::domain::{
+    ActionId, AgentName, CodeFile, CodeModule, Content, EnvironmentId, ResourceId, VersionNumber,
+};
+use steward::executor::protocol::{ExecutorCommand, ExecutorReply, Hello, Python, Task, TaskKind};
 use steward_compiler::protocol;
 
 const RESOURCES: usize = 4_000;
@@ -89,16 +91,16 @@ fn task(agent: usize, n: usize) -> Task {
     });
     Task {
         action: ActionId::generate(),
+        kind: TaskKind::Deploy {
+            requires: Vec::new(),
+            dependency_changed: false,
+        },
         code: "code".into(),
-        agent: format!("agent{agent}"),
-        resource_id: format!("net::Row[agent{agent},name=row{n}]"),
+        agent: AgentName::new(format!("agent{agent}")),
+        resource_id: ResourceId::new(format!("net::Row[agent{agent},name=row{n}]")),
         resource_type: "net::Row".into(),
-        version: 1,
+        version: VersionNumber::new(1),
         attributes: attributes.to_string(),
-        requires: Default::default(),
-        dependency_changed: false,
-        dry_run: false,
-        facts: false,
         reason: "a benchmark asked for it".into(),
         limit_ms: 600_000,
     }
@@ -114,6 +116,8 @@ fn rate(code: &ExecutorCommand, n_agents: usize) -> f64 {
         .expect("the binary starts");
     let mut stdin = child.stdin.take().expect("a pipe");
     let mut stdout = BufReader::new(child.stdout.take().expect("a pipe"));
+    let hello = ExecutorCommand::Hello(Hello::ours());
+    protocol::write_frame(&mut stdin, &hello).expect("it reads");
     protocol::write_frame(&mut stdin, code).expect("it reads");
     let mut run = |n_resources: usize| {
         let mut frames = Vec::new();
@@ -126,13 +130,18 @@ fn rate(code: &ExecutorCommand, n_agents: usize) -> f64 {
             scope.spawn(|| stdin.write_all(&frames).expect("it reads"));
             for _ in 0..n_resources {
                 let mut reply = protocol::read_frame(&mut stdout).expect("a frame");
-                while matches!(reply, Some(ExecutorReply::Alive)) {
+                while matches!(reply, Some(ExecutorReply::Hello(_) | ExecutorReply::Alive)) {
                     reply = protocol::read_frame(&mut stdout).expect("a frame");
                 }
                 let Some(ExecutorReply::Done(done)) = reply else {
                     panic!("the executor ended");
                 };
-                assert_eq!(done.outcome.status, "deployed", "{:?}", done.outcome);
+                assert_eq!(
+                    done.outcome.status.as_str(),
+                    "deployed",
+                    "{:?}",
+                    done.outcome
+                );
             }
         });
         began.elapsed().as_secs_f64()

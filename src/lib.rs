@@ -8,10 +8,12 @@ pub mod config;
 pub mod deploy;
 pub mod domain;
 pub mod executor;
+pub mod facts;
 pub mod files;
 pub mod forge;
 #[doc(hidden)]
 pub mod fuzzing;
+pub mod gc;
 pub mod git;
 pub mod modules;
 pub mod observe;

@@ -4,61 +4,39 @@ use serde_json::{Value, json};
 use warp::http::StatusCode;
 use warp::{Filter, Reply, filters::BoxedFilter};
 
-use crate::api::environments::{environment_id, fetch, scope};
-use crate::api::http::args::{self, Args, Segment};
+use crate::api::environments::{environment_id, fetch, named, scope};
+use crate::api::http::args::{Args, Segment};
 use crate::api::http::error::ApiError;
 use crate::api::http::page;
-use crate::api::{Answer, Body, answer, wire, with};
+use crate::api::routes::routes;
+use crate::api::{Answer, Body, wire, with};
 use crate::app::App;
 use crate::domain::{CompileId, CompileState};
 use crate::executor::bounds::check_metadata;
 use crate::store::{Compile, CompileRequest};
 
-pub(in crate::api) fn routes(app: &App) -> BoxedFilter<(Body,)> {
-    let notify = warp::path!("api" / "v1" / "notify" / Segment);
-    let post = notify.and(warp::post()).and(with(app)).and(args::body());
-    let post = post.then(|id, app, args| answer(request(id, app, args)));
-    let get = notify.and(warp::get()).and(with(app)).and(args::query());
-    let get = get.then(|id, app, args| answer(request(id, app, args)));
-    let head = notify.and(warp::head()).and(with(app)).then(is_compiling);
-    let list = warp::path!("api" / "v2" / "compilereport")
-        .and(warp::get())
+routes! {
+    Post "/api/v1/notify/<env>" Access "asks for a compile" => Body request(env);
+    Get "/api/v1/notify/<env>" Access "asks for a compile" => Query request(env);
+    Head "/api/v1/notify/<env>" Access "whether a compile runs: 200 or 204" => Own;
+    Get "/api/v2/compilereport" Environment "the reports of compiles" => Query list_reports();
+    Get "/api/v2/compilereport/<id>" Environment "the report of a compile" => Query details(id);
+    Get "/api/v2/compiledata/<id>" Access "the errors of a compile" => Query data_of(id);
+    Get "/api/v1/compilequeue" Environment "the compiles that wait" => Query queue_of();
+}
+
+/// `HEAD /api/v1/notify/<env>`, whose answer has no body.
+pub(in crate::api) fn own(app: &App) -> BoxedFilter<(Body,)> {
+    warp::path!("api" / "v1" / "notify" / Segment)
+        .and(warp::head())
         .and(with(app))
-        .and(args::query());
-    let list = list.then(|app, args| answer(list_reports(app, args)));
-    let one = warp::path!("api" / "v2" / "compilereport" / Segment)
-        .and(warp::get())
-        .and(with(app));
-    let one = one
-        .and(args::query())
-        .then(|id, app, args| answer(details(id, app, args)));
-    let data = warp::path!("api" / "v2" / "compiledata" / Segment)
-        .and(warp::get())
-        .and(with(app));
-    let data = data.then(|id, app| answer(data_of(id, app)));
-    let queue = warp::path!("api" / "v1" / "compilequeue")
-        .and(warp::get())
-        .and(with(app))
-        .and(args::query());
-    let queue = queue.then(|app, args| answer(queue_of(app, args)));
-    post.or(get)
-        .unify()
-        .or(head)
-        .unify()
-        .or(list)
-        .unify()
-        .or(one)
-        .unify()
-        .or(data)
-        .unify()
-        .or(queue)
-        .unify()
+        .then(is_compiling)
         .boxed()
 }
 
 /// `POST /api/v1/notify/<env>`: queues an exporting compile of the newest commit.
 async fn request(id: Segment, app: App, args: Args) -> Result<Answer, ApiError> {
-    let environment = fetch(&app, environment_id(&id)?).await?;
+    let environment = named(&app, &args, &id).await?;
     let update = args.flag("update", true)?;
     let mut metadata = args.value("metadata").cloned().unwrap_or_else(|| json!({}));
     check_metadata(&metadata).map_err(ApiError::bad_request)?;
@@ -180,7 +158,7 @@ async fn details(id: Segment, app: App, args: Args) -> Result<Answer, ApiError> 
     Ok(Answer::Data(wire::compile_details(&compile, &stages)))
 }
 
-async fn data_of(id: Segment, app: App) -> Result<Answer, ApiError> {
+async fn data_of(id: Segment, app: App, _args: Args) -> Result<Answer, ApiError> {
     let compile = find(&id, &app).await?;
     Ok(Answer::Data(
         wire::compile_details(&compile, &[])["compile_data"].clone(),

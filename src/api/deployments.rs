@@ -3,41 +3,22 @@
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
-use warp::{Filter, filters::BoxedFilter};
 
 use crate::api::environments::scope;
-use crate::api::http::args::{self, Args, Segment};
+use crate::api::http::args::{Args, Segment};
 use crate::api::http::error::ApiError;
-use crate::api::{Answer, Body, answer, wire, with};
+use crate::api::routes::routes;
+use crate::api::{Answer, wire};
 use crate::app::App;
 use crate::deploy::{DeployKind, Engine};
-use crate::domain::{DryRunId, EnvironmentId};
+use crate::domain::{AgentName, DryRunId, DryRunStatus, EnvironmentId, VersionNumber};
 use crate::store::DryRunResult;
 
-pub(in crate::api) fn routes(app: &App) -> BoxedFilter<(Body,)> {
-    let deploy = warp::path!("api" / "v1" / "deploy")
-        .and(warp::post())
-        .and(with(app))
-        .and(args::body());
-    let deploy = deploy.then(|app, args| answer(deploy_now(app, args)));
-    let dry_run = warp::path!("api" / "v2" / "dryrun" / i64);
-    let start = dry_run.and(warp::post()).and(with(app)).and(args::body());
-    let start = start.then(|version, app, args| answer(start_dry_run(version, app, args)));
-    let list = dry_run.and(warp::get()).and(with(app)).and(args::query());
-    let list = list.then(|version, app, args| answer(list_dry_runs(version, app, args)));
-    let one = warp::path!("api" / "v2" / "dryrun" / i64 / Segment)
-        .and(warp::get())
-        .and(with(app))
-        .and(args::query());
-    let one = one.then(|version, id, app, args| answer(dry_run_diff(version, id, app, args)));
-    deploy
-        .or(start)
-        .unify()
-        .or(list)
-        .unify()
-        .or(one)
-        .unify()
-        .boxed()
+routes! {
+    Post "/api/v1/deploy" Environment "deploys or repairs now" => Body deploy_now();
+    Post "/api/v2/dryrun/<version>" Environment "starts a dry run" => Body start_dry_run(version);
+    Get "/api/v2/dryrun/<version>" Environment "the dry runs of a version" => Query list_dry_runs(version);
+    Get "/api/v2/dryrun/<version>/<id>" Environment "what a dry run found" => Query dry_run_diff(version, id);
 }
 
 fn engine(app: &App, id: EnvironmentId) -> Result<Engine, ApiError> {
@@ -60,32 +41,36 @@ async fn deploy_now(app: App, args: Args) -> Result<Answer, ApiError> {
             return Err(ApiError::bad_request(message));
         }
     };
-    let agents = args
-        .list("agents")?
-        .map(|agents| agents.into_iter().collect::<BTreeSet<_>>());
-    let known: BTreeSet<String> = app
+    let agents = args.list("agents")?.map(|agents| {
+        agents
+            .into_iter()
+            .map(AgentName::new)
+            .collect::<BTreeSet<_>>()
+    });
+    let known: BTreeSet<AgentName> = app
         .store
         .agent_list(environment.id)
         .await?
         .into_iter()
         .map(|agent| agent.name)
         .collect();
-    let unknown: Vec<String> = agents
+    let unknown: Vec<&str> = agents
         .iter()
         .flatten()
         .filter(|agent| !known.contains(*agent))
-        .cloned()
+        .map(AgentName::as_str)
         .collect();
+    let warning = (!unknown.is_empty())
+        .then(|| format!("Could not find agents named {}", unknown.join(", ")));
     let touched = engine(&app, environment.id)?.deploy(method, agents).await?;
     let mut whole = json!({"agents": touched.agents});
-    if !unknown.is_empty() {
-        whole["metadata"] =
-            json!({"warnings": [format!("Could not find agents named {}", unknown.join(", "))]});
+    if let Some(warning) = warning {
+        whole["metadata"] = json!({"warnings": [warning]});
     }
     Ok(Answer::Whole(whole))
 }
 
-async fn start_dry_run(version: i64, app: App, args: Args) -> Result<Answer, ApiError> {
+async fn start_dry_run(version: VersionNumber, app: App, args: Args) -> Result<Answer, ApiError> {
     let environment = scope(&app, &args).await?;
     if environment.halted {
         return Err(ApiError::conflict("the environment is halted"));
@@ -95,7 +80,7 @@ async fn start_dry_run(version: i64, app: App, args: Args) -> Result<Answer, Api
     )))
 }
 
-async fn list_dry_runs(version: i64, app: App, args: Args) -> Result<Answer, ApiError> {
+async fn list_dry_runs(version: VersionNumber, app: App, args: Args) -> Result<Answer, ApiError> {
     let environment = scope(&app, &args).await?;
     if app
         .store
@@ -112,7 +97,12 @@ async fn list_dry_runs(version: i64, app: App, args: Args) -> Result<Answer, Api
     Ok(Answer::Data(shapes.collect()))
 }
 
-async fn dry_run_diff(version: i64, id: Segment, app: App, args: Args) -> Result<Answer, ApiError> {
+async fn dry_run_diff(
+    version: VersionNumber,
+    id: Segment,
+    app: App,
+    args: Args,
+) -> Result<Answer, ApiError> {
     let environment = scope(&app, &args).await?;
     let id: DryRunId =
         id.0.parse()
@@ -132,12 +122,12 @@ fn difference(result: &DryRunResult) -> Value {
     let empty = Map::new();
     let changes = result.changes.as_object().unwrap_or(&empty);
     let purged = changes.get("purged").map(|purged| &purged["desired"]);
-    let status = match (result.status.as_str(), purged) {
-        ("changes", _) if changes.is_empty() => "unmodified",
-        ("changes", Some(Value::Bool(false))) => "added",
-        ("changes", Some(Value::Bool(true))) => "deleted",
-        ("changes", _) => "modified",
-        (other, _) => other,
+    let status = match (result.status, purged) {
+        (DryRunStatus::Changes, _) if changes.is_empty() => "unmodified",
+        (DryRunStatus::Changes, Some(Value::Bool(false))) => "added",
+        (DryRunStatus::Changes, Some(Value::Bool(true))) => "deleted",
+        (DryRunStatus::Changes, _) => "modified",
+        (other, _) => other.as_str(),
     };
     let attributes = changes.iter().map(|(name, change)| {
         let to = if status == "deleted" {

@@ -3,75 +3,45 @@
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
-use warp::{Filter, filters::BoxedFilter};
 
+use crate::api::Answer;
 use crate::api::environments::scope;
-use crate::api::http::args::{self, Args, Segment};
+use crate::api::http::args::{Args, Segment};
 use crate::api::http::error::ApiError;
 use crate::api::http::page;
+use crate::api::http::principal::EnvironmentAccess;
+use crate::api::routes::routes;
 use crate::api::versions::contains;
-use crate::api::{Answer, Body, answer, with};
 use crate::app::App;
 use crate::deploy;
 use crate::domain::ResourceId;
-use crate::store::{Discovered, Environment};
+use crate::store::Discovered;
 
-pub(in crate::api) fn routes(app: &App) -> BoxedFilter<(Body,)> {
-    let list = warp::path!("api" / "v2" / "discovered").and(warp::get());
-    let list = list
-        .and(with(app))
-        .and(args::query())
-        .then(|app, args| answer(list_discovered(app, args)));
-    let id = warp::path!("api" / "v2" / "discovered" / Segment);
-    let one = id.and(warp::get()).and(with(app)).and(args::query());
-    let one = one.then(|id, app, args| answer(details(id, app, args)));
-    let delete = id.and(warp::delete()).and(with(app)).and(args::query());
-    let delete = delete.then(|id, app, args| answer(forget(id, app, args)));
-    // With a slash at its end, as clients have it.
-    let batch = warp::path!("api" / "v2" / "discovered" / ..)
-        .and(warp::path::end())
-        .and(warp::delete());
-    let batch = batch
-        .and(with(app))
-        .and(args::body())
-        .then(|app, args| answer(forget_all(app, args)));
-    let make = warp::path!("api" / "v2" / "discovered" / Segment).and(warp::post());
-    let make = make
-        .and(with(app))
-        .and(args::body())
-        .then(|id, app, args| answer(create(id, app, args)));
-    let make_all = warp::path!("api" / "v2" / "discovered" / ..)
-        .and(warp::path::end())
-        .and(warp::post());
-    let make_all = make_all
-        .and(with(app))
-        .and(args::body())
-        .then(|app, args| answer(create_all(app, args)));
-    list.or(one)
-        .unify()
-        .or(make_all)
-        .unify()
-        .or(make)
-        .unify()
-        .or(batch)
-        .unify()
-        .or(delete)
-        .unify()
-        .boxed()
+routes! {
+    Get "/api/v2/discovered" Environment "what discovery found" => Query list_discovered();
+    Get "/api/v2/discovered/<rid>" Environment "a discovered resource" => Query details(rid);
+    Post "/api/v2/discovered" Environment "notes discovered resources" => Body create_all();
+    Post "/api/v2/discovered/<rid>" Environment "notes a discovered resource" => Body create(rid);
+    Delete "/api/v2/discovered" Environment "forgets discovered resources" => Body forget_all();
+    Delete "/api/v2/discovered/<rid>" Environment "forgets a discovered resource" => Query forget(rid);
 }
 
 /// The ids of resources that the model has.
-async fn managed(app: &App, environment: &Environment) -> Result<BTreeSet<String>, ApiError> {
+async fn managed(
+    app: &App,
+    environment: &EnvironmentAccess,
+) -> Result<BTreeSet<ResourceId>, ApiError> {
     let states = app.store.state_list(environment.id).await?.into_iter();
     let here = states.filter(|state| state.orphaned_after.is_none());
     Ok(here.map(|state| state.resource_id).collect())
 }
 
-fn shape(found: &Discovered, managed: &BTreeSet<String>) -> Value {
-    let id = ResourceId::parse(&found.resource_id);
+fn shape(found: &Discovered, managed: &BTreeSet<ResourceId>) -> Value {
+    let id = ResourceId::parse(found.resource_id.as_str());
     let part = |of: fn(&ResourceId) -> &str| id.as_ref().map(of).unwrap_or_default();
-    let uri = |id: &str| {
-        let path = percent_encoding::utf8_percent_encode(id, percent_encoding::NON_ALPHANUMERIC);
+    let uri = |id: &ResourceId| {
+        let path =
+            percent_encoding::utf8_percent_encode(id.as_str(), percent_encoding::NON_ALPHANUMERIC);
         managed
             .contains(id)
             .then(|| format!("/api/v2/resource/{path}"))
@@ -103,7 +73,7 @@ async fn list_discovered(app: App, args: Args) -> Result<Answer, ApiError> {
     let found = app.store.discovered_list(environment.id).await?.into_iter();
     let shown: Vec<Discovered> = found
         .filter(|found| {
-            let id = ResourceId::parse(&found.resource_id);
+            let id = ResourceId::parse(found.resource_id.as_str());
             let part = |of: fn(&ResourceId) -> &str| id.as_ref().map(of).unwrap_or_default();
             (!only || managed.contains(&found.resource_id) == wanted)
                 && contains(&filters.0, part(ResourceId::resource_type))
@@ -111,7 +81,7 @@ async fn list_discovered(app: App, args: Args) -> Result<Answer, ApiError> {
                 && contains(&filters.2, part(ResourceId::value))
         })
         .collect();
-    let key = |found: &Discovered| found.resource_id.clone();
+    let key = |found: &Discovered| found.resource_id.to_string();
     page::page(&args, "/api/v2/discovered", shown, key, false, |found| {
         shape(found, &managed)
     })
@@ -148,7 +118,10 @@ fn unknown(id: &str) -> ApiError {
 
 async fn details(id: Segment, app: App, args: Args) -> Result<Answer, ApiError> {
     let environment = scope(&app, &args).await?;
-    let found = app.store.discovered_fetch(environment.id, &id.0).await?;
+    let found = app
+        .store
+        .discovered_fetch(environment.id, &id.resource_id())
+        .await?;
     let found = found.ok_or_else(|| unknown(&id.0))?;
     Ok(Answer::Data(shape(
         &found,
@@ -158,7 +131,11 @@ async fn details(id: Segment, app: App, args: Args) -> Result<Answer, ApiError> 
 
 async fn forget(id: Segment, app: App, args: Args) -> Result<Answer, ApiError> {
     let environment = scope(&app, &args).await?.id;
-    if app.store.discovered_delete(environment, &id.0).await? {
+    if app
+        .store
+        .discovered_delete(environment, &id.resource_id())
+        .await?
+    {
         Ok(Answer::Empty)
     } else {
         Err(unknown(&id.0))
@@ -169,6 +146,7 @@ async fn forget(id: Segment, app: App, args: Args) -> Result<Answer, ApiError> {
 async fn forget_all(app: App, args: Args) -> Result<Answer, ApiError> {
     let environment = scope(&app, &args).await?.id;
     for id in args.list("discovered_resource_ids")?.unwrap_or_default() {
+        let id = ResourceId::new(id);
         app.store.discovered_delete(environment, &id).await?;
     }
     Ok(Answer::Empty)

@@ -1,101 +1,47 @@
 //! Environments, halting, settings and agents. Source: docs/reference/rest.md § 1.2, § 1.3, § 1.9.
 
 use serde_json::{Map, Value, json};
-use warp::{Filter, filters::BoxedFilter};
 
-use crate::api::http::args::{self, Args, Segment};
+use crate::api::http::args::{Args, Segment};
 use crate::api::http::error::ApiError;
 use crate::api::http::page;
-use crate::api::{Answer, Body, answer, wire, with};
+use crate::api::http::principal::EnvironmentAccess;
+use crate::api::routes::routes;
+use crate::api::{Answer, wire};
 use crate::app::App;
-use crate::domain::{DEFINITIONS, EnvironmentId, SettingError, check_setting};
+use crate::domain::{AgentName, DEFINITIONS, EnvironmentId, SettingError, check_setting};
 use crate::git::RepositoryRules;
 use crate::store::{Environment, NewEnvironment};
 
-pub(in crate::api) fn routes(app: &App) -> BoxedFilter<(Body,)> {
-    crud(app)
-        .or(actions(app))
-        .unify()
-        .or(settings(app))
-        .unify()
-        .boxed()
+routes! {
+    Get "/api/v2/environment" Access "the environments" => Query list();
+    Put "/api/v2/environment" Access "makes an environment" => Body create();
+    Get "/api/v2/environment/<id>" Access "an environment" => Query get(id);
+    Post "/api/v2/environment/<id>" Access "changes an environment" => Body modify(id);
+    Delete "/api/v2/environment/<id>" Access "deletes an environment" => Query delete(id);
+    Post "/api/v2/actions/environment/<action>" Environment "halts or resumes an environment" => Body halt(action);
+    Get "/api/v2/agents" Environment "the agents of an environment" => Query agents_list();
+    Post "/api/v2/agent/<name>/<action>" Environment "pauses or unpauses an agent" => Body agent_action(name, action);
+    Get "/api/v2/environment_settings" Environment "the settings of an environment" => Query settings_list();
+    Get "/api/v2/environment_settings/<id>" Environment "a setting" => Query setting_get(id);
+    Post "/api/v2/environment_settings/<id>" Environment "sets a setting" => Body setting_set(id);
+    Delete "/api/v2/environment_settings/<id>" Environment "puts a setting back to its default" => Query setting_delete(id);
 }
 
-fn crud(app: &App) -> BoxedFilter<(Body,)> {
-    let all = warp::path!("api" / "v2" / "environment");
-    let one = warp::path!("api" / "v2" / "environment" / Segment);
-    let list = all
-        .and(warp::get())
-        .and(with(app))
-        .and(args::query())
-        .then(|app, args| answer(list(app, args)));
-    let create = all
-        .and(warp::put())
-        .and(with(app))
-        .and(args::body())
-        .then(|app, args| answer(create(app, args)));
-    let get = one
-        .and(warp::get())
-        .and(with(app))
-        .and(args::query())
-        .then(|id, app, args| answer(get(id, app, args)));
-    let changed = one.and(warp::post()).and(with(app)).and(args::body());
-    let changed = changed.then(|id, app, args| answer(modify(id, app, args)));
-    let delete = one
-        .and(warp::delete())
-        .and(with(app))
-        .then(|id, app| answer(delete(id, app)));
-    list.or(create)
-        .unify()
-        .or(get)
-        .unify()
-        .or(changed)
-        .unify()
-        .or(delete)
-        .unify()
-        .boxed()
+/// The environment a request is about, which whoever sent it may use.
+pub(in crate::api) async fn scope(app: &App, args: &Args) -> Result<EnvironmentAccess, ApiError> {
+    let environment = fetch(app, args.environment()?).await?;
+    args.principal.access(environment)
 }
 
-fn actions(app: &App) -> BoxedFilter<(Body,)> {
-    let halted = warp::path!("api" / "v2" / "actions" / "environment" / Segment).and(warp::post());
-    let halted = halted
-        .and(with(app))
-        .and(args::body())
-        .then(|action, app, args| answer(halt(action, app, args)));
-    let agents = warp::path!("api" / "v2" / "agents").and(warp::get());
-    let agents = agents
-        .and(with(app))
-        .and(args::query())
-        .then(|app, args| answer(agents_list(app, args)));
-    let agent = warp::path!("api" / "v2" / "agent" / Segment / Segment).and(warp::post());
-    let agent = agent.and(with(app)).and(args::body());
-    let agent = agent.then(|name, action, app, args| answer(agent_action(name, action, app, args)));
-    halted.or(agents).unify().or(agent).unify().boxed()
-}
-
-fn settings(app: &App) -> BoxedFilter<(Body,)> {
-    let all = warp::path!("api" / "v2" / "environment_settings");
-    let one = warp::path!("api" / "v2" / "environment_settings" / Segment);
-    let list = all.and(warp::get()).and(with(app)).and(args::query());
-    let list = list.then(|app, args| answer(settings_list(app, args)));
-    let get = one.and(warp::get()).and(with(app)).and(args::query());
-    let get = get.then(|name, app, args| answer(setting_get(name, app, args)));
-    let set = one.and(warp::post()).and(with(app)).and(args::body());
-    let set = set.then(|name, app, args| answer(setting_set(name, app, args)));
-    let delete = one.and(warp::delete()).and(with(app)).and(args::query());
-    let delete = delete.then(|name, app, args| answer(setting_delete(name, app, args)));
-    list.or(get)
-        .unify()
-        .or(set)
-        .unify()
-        .or(delete)
-        .unify()
-        .boxed()
-}
-
-/// The environment a request is about.
-pub(in crate::api) async fn scope(app: &App, args: &Args) -> Result<Environment, ApiError> {
-    fetch(app, args.environment()?).await
+/// The environment that a path names, which whoever sent the request may use.
+pub(in crate::api) async fn named(
+    app: &App,
+    args: &Args,
+    id: &Segment,
+) -> Result<EnvironmentAccess, ApiError> {
+    let environment = fetch(app, environment_id(id)?).await?;
+    args.principal.access(environment)
 }
 
 pub(in crate::api) async fn fetch(app: &App, id: EnvironmentId) -> Result<Environment, ApiError> {
@@ -139,8 +85,8 @@ async fn list(app: App, _args: Args) -> Result<Answer, ApiError> {
     Ok(Answer::Data(Value::Array(shapes)))
 }
 
-async fn get(id: Segment, app: App, _args: Args) -> Result<Answer, ApiError> {
-    let environment = fetch(&app, environment_id(&id)?).await?;
+async fn get(id: Segment, app: App, args: Args) -> Result<Answer, ApiError> {
+    let environment = named(&app, &args, &id).await?;
     Ok(Answer::Data(shape(&app, &environment).await?))
 }
 
@@ -227,7 +173,7 @@ async fn create(app: App, args: Args) -> Result<Answer, ApiError> {
 }
 
 async fn modify(id: Segment, app: App, args: Args) -> Result<Answer, ApiError> {
-    let mut environment = fetch(&app, environment_id(&id)?).await?;
+    let mut environment = Environment::clone(&*named(&app, &args, &id).await?);
     environment.name = name(&args)?;
     if let Some(description) = description(&args)? {
         environment.description = description;
@@ -257,8 +203,8 @@ async fn modify(id: Segment, app: App, args: Args) -> Result<Answer, ApiError> {
     Ok(Answer::Data(shape(&app, &environment).await?))
 }
 
-async fn delete(id: Segment, app: App) -> Result<Answer, ApiError> {
-    let id = fetch(&app, environment_id(&id)?).await?.id;
+async fn delete(id: Segment, app: App, args: Args) -> Result<Answer, ApiError> {
+    let id = named(&app, &args, &id).await?.id;
     refuse_protected(&app, id).await?;
     app.environment_stop(id).await;
     app.store.environment_delete(id).await?;
@@ -284,7 +230,10 @@ async fn agents_list(app: App, args: Args) -> Result<Answer, ApiError> {
     let mut agents = app.store.agent_list(environment.id).await?;
     let names = args.filter("name")?;
     agents.retain(|agent| {
-        names.is_empty() || names.iter().any(|name| agent.name.contains(name.as_str()))
+        names.is_empty()
+            || names
+                .iter()
+                .any(|name| agent.name.as_str().contains(name.as_str()))
     });
     let shape = |agent: &crate::store::Agent| {
         json!({
@@ -301,7 +250,7 @@ async fn agents_list(app: App, args: Args) -> Result<Answer, ApiError> {
         &args,
         "/api/v2/agents",
         agents,
-        |agent| agent.name.clone(),
+        |agent| agent.name.to_string(),
         false,
         shape,
     )
@@ -326,7 +275,7 @@ async fn agent_action(
     }
     if !app
         .store
-        .agent_pause(environment.id, &name.0, paused)
+        .agent_pause(environment.id, &AgentName::new(name.0.as_str()), paused)
         .await?
     {
         return Err(ApiError::not_found(format!("agent {}", name.0)));

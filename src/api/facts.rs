@@ -1,112 +1,61 @@
 //! Facts and parameters. Source: docs/reference/rest.md § 1.7, docs/reference/deployment.md § 5.7.
 
-use serde_json::{Value, json};
+use serde_json::json;
 use warp::http::StatusCode;
-use warp::{Filter, filters::BoxedFilter};
 
+use crate::api::Answer;
 use crate::api::environments::scope;
-use crate::api::http::args::{self, Args, Segment};
+use crate::api::http::args::{Args, Segment};
 use crate::api::http::error::ApiError;
 use crate::api::http::page;
+use crate::api::http::principal::EnvironmentAccess;
+use crate::api::routes::routes;
 use crate::api::versions::contains;
-use crate::api::{Answer, Body, answer, with};
 use crate::app::App;
-use crate::deploy::fact_json as fact;
-use crate::domain::{EnvironmentId, ParameterId, Timestamp};
-use crate::executor::bounds::check_metadata;
-use crate::store::{CompileRequest, Environment, Fact};
+use crate::domain::{ParameterId, ResourceId};
+use crate::facts::{self, FactInput, Known, fact_json, parameter_json};
+use crate::store::Fact;
 
-pub(in crate::api) fn routes(app: &App) -> BoxedFilter<(Body,)> {
-    let (get, put) = (warp::get().and(with(app)), warp::put().and(with(app)));
-    let of = warp::path!("api" / "v2" / "resource" / Segment / "facts").and(get.clone());
-    let of = of
-        .and(args::query())
-        .then(|id, app, args| answer(facts_of(id, app, args)));
-    let one = warp::path!("api" / "v2" / "resource" / Segment / "facts" / Segment);
-    let one = one
-        .and(get.clone())
-        .and(args::query())
-        .then(|id, fact, app, args| answer(fact_of(id, fact, app, args)));
-    let all = warp::path!("api" / "v2" / "facts").and(get.clone());
-    let all = all
-        .and(args::query())
-        .then(|app, args| answer(all_facts(app, args)));
-    let set = warp::path!("api" / "v2" / "facts" / Segment).and(put.clone());
-    let set = set
-        .and(args::body())
-        .then(|name, app, args| answer(set_fact(name, app, args)));
-    let parameters = warp::path!("api" / "v2" / "parameters").and(get.clone());
-    let parameters = parameters
-        .and(args::query())
-        .then(|app, args| answer(all_parameters(app, args)));
-    let set_parameter = warp::path!("api" / "v2" / "parameters" / Segment).and(put.clone());
-    let set_parameter = set_parameter
-        .and(args::body())
-        .then(|name, app, args| answer(set_parameter_of(name, app, args)));
-    let v1 = warp::path!("api" / "v1" / "parameter" / Segment);
-    let read = v1.and(get).and(args::query());
-    let read = read.then(|name, app, args| answer(get_param(name, app, args)));
-    let write = v1.and(put).and(args::body());
-    let write = write.then(|name, app, args| answer(set_param(name, app, args)));
-    let delete = v1
-        .and(warp::delete())
-        .and(with(app))
-        .and(args::query())
-        .then(|name, app, args| answer(delete_param(name, app, args)));
-    let list = warp::path!("api" / "v1" / "parameter").and(warp::post());
-    let list = list
-        .and(with(app))
-        .and(args::body())
-        .then(|app, args| answer(list_params(app, args)));
-    of.or(one)
-        .unify()
-        .or(all)
-        .unify()
-        .or(set)
-        .unify()
-        .or(parameters)
-        .unify()
-        .or(set_parameter)
-        .unify()
-        .or(read)
-        .unify()
-        .or(write)
-        .unify()
-        .or(delete)
-        .unify()
-        .or(list)
-        .unify()
-        .boxed()
-}
-
-/// A parameter, which is a fact without what only facts have.
-fn parameter(environment: EnvironmentId, found: &Fact) -> Value {
-    let mut shape = fact(environment, found);
-    if let Some(shape) = shape.as_object_mut() {
-        shape.remove("resource_id");
-        shape.remove("expires");
-    }
-    shape
+routes! {
+    Get "/api/v2/resource/<rid>/facts" Environment "the facts of a resource" => Query facts_of(rid);
+    Get "/api/v2/resource/<rid>/facts/<id>" Environment "a fact of a resource" => Query fact_of(rid, id);
+    Get "/api/v2/facts" Environment "the facts of all resources" => Query all_facts();
+    Put "/api/v2/facts/<name>" Environment "sets a fact" => Body set_fact(name);
+    Get "/api/v2/parameters" Environment "the parameters" => Query all_parameters();
+    Put "/api/v2/parameters/<name>" Environment "sets a parameter" => Body set_parameter_of(name);
+    Get "/api/v1/parameter/<name>" Environment "a fact or a parameter; a missing fact is asked of its handler" => Query get_param(name);
+    Put "/api/v1/parameter/<name>" Environment "sets a fact or a parameter" => Body set_param(name);
+    Delete "/api/v1/parameter/<name>" Environment "deletes a fact or a parameter" => Query delete_param(name);
+    Post "/api/v1/parameter" Environment "facts and parameters by their metadata" => Body list_params();
 }
 
 async fn facts_of(id: Segment, app: App, args: Args) -> Result<Answer, ApiError> {
     let environment = scope(&app, &args).await?.id;
-    let facts = app.store.fact_list_of(environment, &id.0).await?;
-    let facts = facts.iter().map(|found| fact(environment, found)).collect();
+    let facts = app
+        .store
+        .fact_list_of(environment, Some(&id.resource_id()))
+        .await?;
+    let facts = facts
+        .iter()
+        .map(|found| fact_json(environment, found))
+        .collect();
     Ok(Answer::Data(facts))
 }
 
 /// The fact of a resource by its name, or by its id, as the console asks for it.
 async fn fact_of(id: Segment, name: Segment, app: App, args: Args) -> Result<Answer, ApiError> {
     let environment = scope(&app, &args).await?.id;
-    let facts = app.store.fact_list_of(environment, &id.0).await?;
+    let facts = app
+        .store
+        .fact_list_of(environment, Some(&id.resource_id()))
+        .await?;
     let is_meant = |found: &&Fact| {
         found.name == name.0
             || ParameterId::named(environment, &id.0, &found.name).to_string() == name.0
     };
     let found = facts.iter().find(is_meant);
     let found = found.ok_or_else(|| ApiError::not_found(format!("fact {} of {}", name.0, id.0)))?;
-    Ok(Answer::Data(fact(environment, found)))
+    Ok(Answer::Data(fact_json(environment, found)))
 }
 
 async fn all_facts(app: App, args: Args) -> Result<Answer, ApiError> {
@@ -118,15 +67,18 @@ async fn all_facts(app: App, args: Args) -> Result<Answer, ApiError> {
     let facts = app.store.fact_list(environment).await?.into_iter();
     let shown = facts
         .filter(|fact| {
-            !fact.resource_id.is_empty()
+            let resource_id = fact.resource_id.as_ref();
+            resource_id.is_some_and(|id| contains(&resources, id.as_str()))
                 && contains(&names, &fact.name)
-                && contains(&resources, &fact.resource_id)
                 && (!only_expiry || fact.expires == expires)
         })
         .collect();
-    let key = |fact: &Fact| format!("{}\u{1}{}", fact.name, fact.resource_id);
+    let key = |fact: &Fact| {
+        let resource_id = fact.resource_id.as_ref().map_or("", ResourceId::as_str);
+        format!("{}\u{1}{resource_id}", fact.name)
+    };
     page::page(&args, "/api/v2/facts", shown, key, false, |found| {
-        fact(environment, found)
+        fact_json(environment, found)
     })
 }
 
@@ -134,119 +86,116 @@ async fn all_parameters(app: App, args: Args) -> Result<Answer, ApiError> {
     let environment = scope(&app, &args).await?.id;
     args.only_filters(&["name", "source"])?;
     let (names, sources) = (args.filter("name")?, args.filter("source")?);
-    let facts = app.store.fact_list_of(environment, "").await?.into_iter();
+    let facts = app.store.fact_list_of(environment, None).await?.into_iter();
     let shown = facts
-        .filter(|fact| contains(&names, &fact.name) && contains(&sources, &fact.source))
+        .filter(|fact| contains(&names, &fact.name) && contains(&sources, fact.source.as_str()))
         .collect();
     let key = |fact: &Fact| fact.name.clone();
     page::page(&args, "/api/v2/parameters", shown, key, false, |found| {
-        parameter(environment, found)
+        parameter_json(environment, found)
     })
 }
 
 /// `GET /parameter/<name>?resource_id=`: a fact that is missing or too old is asked for, and 503 is the answer meanwhile.
 async fn get_param(name: Segment, app: App, args: Args) -> Result<Answer, ApiError> {
     let environment = scope(&app, &args).await?.id;
-    let resource_id = args.text("resource_id")?.unwrap_or_default();
-    let found = app.store.fact_fetch(environment, &resource_id, &name.0);
-    let now = Timestamp::now();
-    let is_known = |fact: &Fact| !fact.expires || now.since(fact.updated) < app.facts.expire;
-    if let Some(found) = found.await?.filter(is_known) {
-        return Ok(Answer::Whole(
-            json!({"parameter": fact(environment, &found)}),
-        ));
+    let resource_id = resource_id(&args)?;
+    let expire = app.facts.expire;
+    match facts::look_up(&app.store, environment, resource_id, &name.0, expire).await? {
+        Known::Yes(found) => Ok(Answer::Whole(
+            json!({"parameter": fact_json(environment, &found)}),
+        )),
+        Known::No => Err(ApiError::not_found(format!("parameter {}", name.0))),
+        Known::ByHandler(resource_id) => {
+            if let Some(engine) = app.engine(environment) {
+                engine.ask_for_facts(&resource_id);
+            }
+            Err(ApiError::with_status(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "Agents queried for resource parameter.",
+            ))
+        }
     }
-    if resource_id.is_empty() {
-        return Err(ApiError::not_found(format!("parameter {}", name.0)));
-    }
-    if let Some(engine) = app.engine(environment) {
-        engine.ask_for_facts(&resource_id);
-    }
-    Err(ApiError::with_status(
-        StatusCode::SERVICE_UNAVAILABLE,
-        "Agents queried for resource parameter.",
-    ))
 }
 
 async fn set_fact(name: Segment, app: App, args: Args) -> Result<Answer, ApiError> {
     let environment = scope(&app, &args).await?;
-    let resource_id = args.required("resource_id")?;
-    let expires = args.flag("expires", true)?;
-    let set = set(&app, &environment, name, resource_id, expires, &args).await?;
-    Ok(Answer::Data(fact(environment.id, &set)))
+    let resource_id = Some(ResourceId::new(args.required("resource_id")?));
+    let set = set(&app, &environment, name, resource_id, true, &args).await?;
+    Ok(Answer::Data(fact_json(environment.id, &set)))
 }
 
 async fn set_parameter_of(name: Segment, app: App, args: Args) -> Result<Answer, ApiError> {
     let environment = scope(&app, &args).await?;
-    let set = set(&app, &environment, name, String::new(), false, &args).await?;
-    Ok(Answer::Data(parameter(environment.id, &set)))
+    let set = set(&app, &environment, name, None, false, &args).await?;
+    Ok(Answer::Data(parameter_json(environment.id, &set)))
 }
 
 async fn set_param(name: Segment, app: App, args: Args) -> Result<Answer, ApiError> {
     let environment = scope(&app, &args).await?;
-    let resource_id = args.text("resource_id")?.unwrap_or_default();
-    let is_fact = !resource_id.is_empty();
-    let expires = args.flag("expires", is_fact)?;
-    if expires && !is_fact {
-        return Err(ApiError::bad_request("Cannot set expiry for parameters."));
-    }
-    let set = set(&app, &environment, name, resource_id, expires, &args).await?;
+    let resource_id = resource_id(&args)?;
+    let set = set(&app, &environment, name, resource_id, true, &args).await?;
     Ok(Answer::Whole(
-        json!({"parameter": fact(environment.id, &set)}),
+        json!({"parameter": fact_json(environment.id, &set)}),
     ))
 }
 
-/// Writes it. `recompile` counts only if the value is another one; a fact that the model waits for always does.
+/// An empty id is none, as clients send it for parameters.
+fn resource_id(args: &Args) -> Result<Option<ResourceId>, ApiError> {
+    let text = args.text("resource_id")?.filter(|text| !text.is_empty());
+    Ok(text.map(ResourceId::new))
+}
+
+/// `may_expire`: whether the call has the argument `expires`.
 async fn set(
     app: &App,
-    environment: &Environment,
+    environment: &EnvironmentAccess,
     name: Segment,
-    resource_id: String,
-    expires: bool,
+    resource_id: Option<ResourceId>,
+    may_expire: bool,
     args: &Args,
 ) -> Result<Fact, ApiError> {
-    let metadata = args.value("metadata").cloned().unwrap_or_else(|| json!({}));
-    if !metadata.is_object() {
-        return Err(ApiError::bad_request("Field 'metadata' must be an object"));
-    }
-    check_metadata(&metadata).map_err(ApiError::bad_request)?;
-    let source = args.required("source")?;
-    const SOURCES: [&str; 5] = ["fact", "plugin", "user", "form", "report"];
-    if !SOURCES.contains(&source.as_str()) {
-        return Err(ApiError::bad_request(format!(
-            "`{source}` is none of the sources {SOURCES:?}"
-        )));
-    }
-    let fact = Fact {
-        resource_id,
+    let is_told = may_expire && args.value("expires").is_some();
+    let expires = is_told.then(|| args.flag("expires", false)).transpose()?;
+    let input = FactInput {
         name: name.0,
-        value: args.required("value")?,
-        source,
-        metadata,
+        resource_id,
+        value: args.text("value")?,
+        source: args.text("source")?,
+        metadata: args.value("metadata").cloned(),
         expires,
-        updated: Timestamp::now(),
+        recompile: args.flag("recompile", false)?,
     };
-    let is_new = app.store.fact_set(environment.id, &fact).await?;
+    let set = facts::set(&app.store, environment.id, input).await?;
+    if set.needs_compile(is_waited_for(app, environment, &set.fact).await?) {
+        recompile(app, environment, &set.fact.name).await?;
+    }
+    Ok(set.fact)
+}
+
+/// Whether the version in force could not know it.
+async fn is_waited_for(
+    app: &App,
+    environment: &EnvironmentAccess,
+    fact: &Fact,
+) -> Result<bool, ApiError> {
     let unknowns = match environment.active_version {
         Some(version) => app.store.fact_unknowns(environment.id, version).await?,
         None => Vec::new(),
     };
-    let is_waited_for = unknowns
-        .iter()
-        .any(|(resource, parameter)| *resource == fact.resource_id && *parameter == fact.name);
-    if is_new && (is_waited_for || args.flag("recompile", false)?) {
-        recompile(app, environment, &fact.name).await?;
-    }
-    Ok(fact)
+    let mut unknowns = unknowns.into_iter();
+    Ok(unknowns.any(|(resource, parameter)| {
+        Some(&resource) == fact.resource_id.as_ref() && parameter == fact.name
+    }))
 }
 
 /// Deleting always queues a compile.
 async fn delete_param(name: Segment, app: App, args: Args) -> Result<Answer, ApiError> {
     let environment = scope(&app, &args).await?;
-    let resource_id = args.text("resource_id")?.unwrap_or_default();
+    let resource_id = resource_id(&args)?;
     let was_there = app
         .store
-        .fact_delete(environment.id, &resource_id, &name.0)
+        .fact_delete(environment.id, resource_id.as_ref(), &name.0)
         .await?;
     if !was_there {
         return Err(ApiError::not_found(format!("parameter {}", name.0)));
@@ -257,43 +206,17 @@ async fn delete_param(name: Segment, app: App, args: Args) -> Result<Answer, Api
 
 async fn list_params(app: App, args: Args) -> Result<Answer, ApiError> {
     let environment = scope(&app, &args).await?.id;
-    let query = args.value("query").cloned().unwrap_or_else(|| json!({}));
-    let Some(query) = query.as_object() else {
-        return Err(ApiError::bad_request("Field 'query' must be an object"));
-    };
-    // The entries of the metadata that are wanted.
-    let is_meant = |fact: &Fact| {
-        query
-            .iter()
-            .all(|(key, value)| fact.metadata[key] == *value)
-    };
-    let facts = app.store.fact_list(environment).await?;
-    let shown: Vec<Value> = facts
-        .iter()
-        .filter(|fact| is_meant(fact))
-        .map(|found| fact(environment, found))
-        .collect();
-    Ok(Answer::Whole(json!({
-        "parameters": shown,
-        "expire": app.facts.expire.as_secs(),
-        "now": Timestamp::now().to_string(),
-    })))
+    let list = facts::list(
+        &app.store,
+        environment,
+        args.value("query"),
+        app.facts.expire,
+    );
+    Ok(Answer::Whole(list.await?))
 }
 
-async fn recompile(app: &App, environment: &Environment, name: &str) -> Result<(), ApiError> {
-    let settings = app.store.settings_fetch(environment.id).await?;
-    if !settings.server_compile() {
-        return Ok(());
-    }
-    let message = format!("Recompile model because the parameter or fact {name} was updated");
-    let request = CompileRequest {
-        environment_id: environment.id,
-        do_export: true,
-        update: false,
-        metadata: json!({"type": "param", "message": message}),
-        variables: environment.variables.clone(),
-    };
-    app.store.compile_request(&request).await?;
+async fn recompile(app: &App, environment: &EnvironmentAccess, name: &str) -> Result<(), ApiError> {
+    facts::queue_compile(&app.store, environment.id, &facts::message_of(name)).await?;
     app.wake(environment.id);
     Ok(())
 }

@@ -11,13 +11,23 @@ use warp::http::{HeaderMap, HeaderValue, StatusCode, header};
 use warp::{Filter, Reply, filters::BoxedFilter};
 
 use super::{Answer, Body, answer, with};
-use crate::api::http::args::{self, Args, Segment};
+use crate::api::http::args::{Args, Segment};
 use crate::api::http::error::ApiError;
 use crate::api::http::upload::{self, Spooled};
+use crate::api::routes::routes;
 use crate::app::App;
 use crate::files::{Files, MAX_BYTES, is_name};
 
-pub(super) fn routes(app: &App) -> BoxedFilter<(Body,)> {
+routes! {
+    Get "/api/v1/file/<id>" Access "a content of the file store" => Own;
+    Put "/api/v1/file/<id>" Access "stores a content" => Own;
+    Head "/api/v1/file/<id>" Access "whether there is a content: 200 or 404" => Own;
+    Post "/api/v1/file" Access "which contents are missing" => Body missing();
+    Post "/api/v1/filediff" Access "what differs between two contents" => Body diff();
+}
+
+/// The contents themselves: a stream in both directions.
+pub(super) fn own(app: &App) -> BoxedFilter<(Body,)> {
     let one = warp::path!("api" / "v1" / "file" / Segment);
     let get = one
         .and(warp::get())
@@ -31,32 +41,14 @@ pub(super) fn routes(app: &App) -> BoxedFilter<(Body,)> {
         .then(
             |name: Segment, app: App, headers: HeaderMap, body| async move {
                 // Not part of the answer, whose places are not for who is still sending.
-                match upload::spool(&headers, body, app.data()).await {
+                match upload::spool(&headers, body, app.data().path()).await {
                     Ok(spooled) => answer(put(name, app, spooled)).await,
                     Err(error) => error.into_reply(),
                 }
             },
         );
     let head = one.and(warp::head()).and(with(app)).then(stat);
-    let missing = warp::path!("api" / "v1" / "file")
-        .and(warp::post())
-        .and(with(app))
-        .and(args::body())
-        .then(|app, args| answer(missing(app, args)));
-    let diff = warp::path!("api" / "v1" / "filediff")
-        .and(warp::post())
-        .and(with(app))
-        .and(args::body())
-        .then(|app, args| answer(diff(app, args)));
-    get.or(put)
-        .unify()
-        .or(head)
-        .unify()
-        .or(missing)
-        .unify()
-        .or(diff)
-        .unify()
-        .boxed()
+    get.or(put).unify().or(head).unify().boxed()
 }
 
 /// Does something with the file store, which is on disk.

@@ -1,7 +1,7 @@
 //! The HTTP API: paths, arguments and JSON of docs/reference/rest.md, for what exists so far, and webhooks.
 //!
-//! Filters pick the route and parse; handlers are plain functions of the [`App`] and answer with a value or an
-//! `ApiError`, which becomes a reply here and never a rejection.
+//! A table says which handler answers what ([`routes`]); handlers are plain functions of the [`App`] and the arguments of a
+//! request, and answer with a value or an [`ApiError`], which becomes a reply here and never a rejection.
 
 pub(super) mod compiles;
 pub(super) mod deployments;
@@ -13,6 +13,7 @@ pub(crate) mod fuzzing;
 pub(super) mod http;
 pub(super) mod projects;
 pub(super) mod resources;
+mod routes;
 mod status;
 pub(super) mod versions;
 pub(super) mod webhooks;
@@ -29,41 +30,44 @@ use warp::{Filter, Reply, filters::BoxedFilter};
 
 use crate::api::http::error::ApiError;
 pub use crate::api::http::listen::serve;
+pub use crate::api::routes::reference;
 use crate::app::App;
 
 pub(crate) type Body = warp::reply::Response;
 
 /// All routes of the server.
 pub fn routes(app: App) -> BoxedFilter<(impl Reply,)> {
-    let guarded = status::routes(&app)
-        .or(crate::api::projects::routes(&app))
+    let own = status::own()
+        .or(compiles::own(&app))
         .unify()
-        .or(crate::api::environments::routes(&app))
-        .unify()
-        .or(crate::api::compiles::routes(&app))
-        .unify()
-        .or(crate::api::versions::routes(&app))
-        .unify()
-        .or(crate::api::resources::routes(&app))
-        .unify()
-        .or(crate::api::deployments::routes(&app))
-        .unify()
-        .or(files::routes(&app))
-        .unify()
-        .or(crate::api::facts::routes(&app))
-        .unify()
-        .or(crate::api::discovered_resources::routes(&app))
-        .unify()
-        .boxed();
-    let api = crate::api::http::guard::check(app.clone()).and(guarded);
-    let open = crate::api::webhooks::routes(&app)
-        .or(status::open(&app))
-        .unify()
-        .boxed();
+        .or(files::own(&app))
+        .unify();
+    let work = routes::prepared()
+        .map(Work::Call)
+        .or(own.map(Work::Answered))
+        .unify();
+    let api = crate::api::http::guard::check(app.clone())
+        .and(work)
+        .and(with(&app))
+        .then(|principal, work, app| async move {
+            match work {
+                Work::Call(prepared) => prepared.run(principal, app).await,
+                Work::Answered(body) => body,
+            }
+        });
+    let open = webhooks::own(&app).or(status::open(&app)).unify().boxed();
     open.or(api)
         .unify()
         .recover(crate::api::http::error::recover)
         .boxed()
+}
+
+/// A request behind the guard.
+enum Work {
+    /// For a handler of the table.
+    Call(routes::Prepared),
+    /// A filter of its own has answered it.
+    Answered(Body),
 }
 
 /// Gives handlers the app.

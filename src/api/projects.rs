@@ -1,48 +1,21 @@
 //! Projects. Source: docs/reference/rest.md § 1.1.
 
 use serde_json::{Value, json};
-use warp::{Filter, filters::BoxedFilter};
 
-use crate::api::http::args::{self, Args, Segment};
+use crate::api::http::args::{Args, Segment};
 use crate::api::http::error::ApiError;
-use crate::api::{Answer, Body, answer, wire, with};
+use crate::api::routes::routes;
+use crate::api::{Answer, wire};
 use crate::app::App;
 use crate::domain::ProjectId;
 use crate::store::Project;
 
-pub(in crate::api) fn routes(app: &App) -> BoxedFilter<(Body,)> {
-    let all = warp::path!("api" / "v2" / "project");
-    let one = warp::path!("api" / "v2" / "project" / Segment);
-    let list = all
-        .and(warp::get())
-        .and(with(app))
-        .and(args::query())
-        .then(|app, args| answer(list(app, args)));
-    let create = all
-        .and(warp::put())
-        .and(with(app))
-        .and(args::body())
-        .then(|app, args| answer(create(app, args)));
-    let get = one
-        .and(warp::get())
-        .and(with(app))
-        .and(args::query())
-        .then(|id, app, args| answer(get(id, app, args)));
-    let changed = one.and(warp::post()).and(with(app)).and(args::body());
-    let changed = changed.then(|id, app, args| answer(modify(id, app, args)));
-    let delete = one
-        .and(warp::delete())
-        .and(with(app))
-        .then(|id, app| answer(delete(id, app)));
-    list.or(create)
-        .unify()
-        .or(get)
-        .unify()
-        .or(changed)
-        .unify()
-        .or(delete)
-        .unify()
-        .boxed()
+routes! {
+    Get "/api/v2/project" Access "the projects" => Query list();
+    Put "/api/v2/project" Access "makes a project" => Body create();
+    Get "/api/v2/project/<id>" Access "a project" => Query get(id);
+    Post "/api/v2/project/<id>" Access "renames a project" => Body modify(id);
+    Delete "/api/v2/project/<id>" Access "deletes a project with its environments" => Query delete(id);
 }
 
 pub(in crate::api) fn project_id(segment: &Segment) -> Result<ProjectId, ApiError> {
@@ -116,7 +89,7 @@ async fn modify(id: Segment, app: App, args: Args) -> Result<Answer, ApiError> {
     ))
 }
 
-async fn delete(id: Segment, app: App) -> Result<Answer, ApiError> {
+async fn delete(id: Segment, app: App, _args: Args) -> Result<Answer, ApiError> {
     let id = project_id(&id)?;
     let environments = app.store.environment_list().await?;
     let own: Vec<_> = environments

@@ -3,52 +3,25 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
-use warp::{Filter, filters::BoxedFilter};
 
 use crate::api::environments::scope;
-use crate::api::http::args::{self, Args, Segment};
+use crate::api::http::args::{Args, Segment};
 use crate::api::http::error::ApiError;
 use crate::api::http::page;
+use crate::api::http::principal::EnvironmentAccess;
+use crate::api::routes::routes;
 use crate::api::versions::contains;
-use crate::api::{Answer, Body, answer, wire, with};
+use crate::api::{Answer, wire};
 use crate::app::App;
+use crate::domain::{LogLevel, ResourceId, ResourceStatus};
 use crate::store::{ActionSearch, ResourceState};
 
-pub(in crate::api) fn routes(app: &App) -> BoxedFilter<(Body,)> {
-    let list = warp::path!("api" / "v2" / "resource")
-        .and(warp::get())
-        .and(with(app))
-        .and(args::query());
-    let list = list.then(|app, args| answer(list_resources(app, args)));
-    let one = warp::path!("api" / "v2" / "resource" / Segment)
-        .and(warp::get())
-        .and(with(app))
-        .and(args::query());
-    let one = one.then(|id, app, args| answer(details(id, app, args)));
-    let history = warp::path!("api" / "v2" / "resource" / Segment / "history").and(warp::get());
-    let history = history
-        .and(with(app))
-        .and(args::query())
-        .then(|id, app, args| answer(history_of(id, app, args)));
-    let logs = warp::path!("api" / "v2" / "resource" / Segment / "logs").and(warp::get());
-    let logs = logs
-        .and(with(app))
-        .and(args::query())
-        .then(|id, app, args| answer(logs_of(id, app, args)));
-    let actions = warp::path!("api" / "v2" / "resource_actions")
-        .and(warp::get())
-        .and(with(app))
-        .and(args::query());
-    let actions = actions.then(|app, args| answer(actions_of(app, args)));
-    list.or(one)
-        .unify()
-        .or(history)
-        .unify()
-        .or(logs)
-        .unify()
-        .or(actions)
-        .unify()
-        .boxed()
+routes! {
+    Get "/api/v2/resource" Environment "the resources and their states" => Query list_resources();
+    Get "/api/v2/resource/<rid>" Environment "a resource and its state" => Query details(rid);
+    Get "/api/v2/resource/<rid>/history" Environment "the contents that a resource had" => Query history_of(rid);
+    Get "/api/v2/resource/<rid>/logs" Environment "what handlers logged for a resource" => Query logs_of(rid);
+    Get "/api/v2/resource_actions" Environment "what was done to resources" => Query actions_of();
 }
 
 /// The states of a deploy summary, zeros included.
@@ -69,7 +42,7 @@ async fn list_resources(app: App, args: Args) -> Result<Answer, ApiError> {
     let environment = scope(&app, &args).await?;
     args.only_filters(&["resource_type", "agent", "resource_id_value", "status"])?;
     let states = app.store.state_list(environment.id).await?;
-    let version = environment.active_version.unwrap_or(0);
+    let version = environment.active_version.unwrap_or_default();
     let summary = args
         .flag("deploy_summary", false)?
         .then(|| summary(&states));
@@ -83,9 +56,9 @@ async fn list_resources(app: App, args: Args) -> Result<Answer, ApiError> {
         .into_iter()
         .filter(|state| {
             contains(&types, &state.resource_type)
-                && contains(&agents, &state.agent)
+                && contains(&agents, state.agent.as_str())
                 && contains(&values, &state.id_value)
-                && has_status(&statuses, state.status())
+                && has_status(&statuses, state.status().as_str())
         })
         .collect();
     let shape = |state: &ResourceState| {
@@ -103,7 +76,7 @@ async fn list_resources(app: App, args: Args) -> Result<Answer, ApiError> {
         &args,
         "/api/v2/resource",
         shown,
-        |state| state.resource_id.clone(),
+        |state| state.resource_id.to_string(),
         false,
         shape,
     )?;
@@ -117,8 +90,8 @@ async fn list_resources(app: App, args: Args) -> Result<Answer, ApiError> {
     let rows: &mut [Value] = whole["data"]
         .as_array_mut()
         .map_or(&mut [], Vec::as_mut_slice);
-    let id_of = |row: &Value| row["resource_id"].as_str().unwrap_or_default().to_owned();
-    let ids: Vec<String> = rows.iter().map(id_of).collect();
+    let id_of = |row: &Value| ResourceId::new(row["resource_id"].as_str().unwrap_or_default());
+    let ids: Vec<ResourceId> = rows.iter().map(id_of).collect();
     let requires = app
         .store
         .resource_requires(environment.id, version, &ids)
@@ -150,7 +123,7 @@ fn summary(states: &[ResourceState]) -> Value {
     let mut total = 0;
     for state in current {
         total += 1;
-        *by_state.entry(state.status()).or_default() += 1;
+        *by_state.entry(state.status().as_str()).or_default() += 1;
     }
     json!({"total": total, "by_state": by_state})
 }
@@ -159,9 +132,12 @@ async fn state_of(
     app: &App,
     args: &Args,
     id: &Segment,
-) -> Result<(crate::store::Environment, ResourceState), ApiError> {
+) -> Result<(EnvironmentAccess, ResourceState), ApiError> {
     let environment = scope(app, args).await?;
-    let state = app.store.state_fetch(environment.id, &id.0).await?;
+    let state = app
+        .store
+        .state_fetch(environment.id, &id.resource_id())
+        .await?;
     let state = state.ok_or_else(|| ApiError::not_found(format!("resource {}", id.0)))?;
     Ok((environment, state))
 }
@@ -171,18 +147,22 @@ async fn details(id: Segment, app: App, args: Args) -> Result<Answer, ApiError> 
     let version = state
         .orphaned_after
         .or(environment.active_version)
-        .unwrap_or(0);
+        .unwrap_or_default();
     let resource = app
         .store
-        .resource_fetch(environment.id, version, &id.0)
+        .resource_fetch(environment.id, version, &id.resource_id())
         .await?;
     let resource = resource.ok_or_else(|| ApiError::not_found(format!("resource {}", id.0)))?;
     let mut requires_status = Map::new();
     for require in &resource.requires {
         let state = app.store.state_fetch(environment.id, require).await?;
         requires_status.insert(
-            require.clone(),
-            json!(state.as_ref().map_or("undefined", ResourceState::status)),
+            require.to_string(),
+            json!(
+                state
+                    .as_ref()
+                    .map_or(ResourceStatus::Undefined, ResourceState::status)
+            ),
         );
     }
     Ok(Answer::Data(json!({
@@ -204,7 +184,10 @@ async fn details(id: Segment, app: App, args: Args) -> Result<Answer, ApiError> 
 
 async fn history_of(id: Segment, app: App, args: Args) -> Result<Answer, ApiError> {
     let (environment, _) = state_of(&app, &args, &id).await?;
-    let history = app.store.resource_history(environment.id, &id.0).await?;
+    let history = app
+        .store
+        .resource_history(environment.id, &id.resource_id())
+        .await?;
     let path = format!(
         "/api/v2/resource/{}/history",
         percent_encoding::utf8_percent_encode(&id.0, percent_encoding::NON_ALPHANUMERIC)
@@ -229,19 +212,23 @@ async fn history_of(id: Segment, app: App, args: Args) -> Result<Answer, ApiErro
 }
 
 async fn logs_of(id: Segment, app: App, args: Args) -> Result<Answer, ApiError> {
-    const LEVELS: [&str; 6] = ["TRACE", "DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"];
     let (environment, _) = state_of(&app, &args, &id).await?;
     args.only_filters(&["minimal_log_level", "timestamp", "message", "action"])?;
     let minimal = args.filter("minimal_log_level")?;
-    let level_of = |name: &str| LEVELS.iter().position(|level| *level == name);
     let minimal = minimal.first().map(|name| {
-        level_of(name).ok_or_else(|| {
-            ApiError::bad_request(format!("`{name}` is no log level; there are {LEVELS:?}"))
+        LogLevel::parse(name).ok_or_else(|| {
+            let levels = LogLevel::words();
+            ApiError::bad_request(format!("`{name}` is no log level; there are {levels:?}"))
         })
     });
-    let minimal = minimal.transpose()?.unwrap_or(0);
+    let minimal = minimal.transpose()?.unwrap_or(LogLevel::Trace);
+    // The most serious is the least; what is no level is the least serious.
+    let level_of = |line: &Value| LogLevel::parse(line["level"].as_str().unwrap_or_default());
     let (texts, kinds) = (args.filter("message")?, args.filter("action")?);
-    let actions = app.store.action_list(environment.id, &id.0, 10_000).await?;
+    let actions = app
+        .store
+        .action_list(environment.id, Some(&id.resource_id()), 10_000)
+        .await?;
     // The key of a line, and the line: lines of one moment keep the order of their run.
     let lines_of = |action| {
         let keyed = |(index, line): (usize, Value)| {
@@ -254,7 +241,7 @@ async fn logs_of(id: Segment, app: App, args: Args) -> Result<Answer, ApiError> 
     };
     let mut lines: Vec<(String, Value)> = actions.iter().flat_map(lines_of).collect();
     lines.retain(|(_, line)| {
-        level_of(line["level"].as_str().unwrap_or_default()).unwrap_or(0) >= minimal
+        level_of(line).unwrap_or(LogLevel::Trace) <= minimal
             && contains(&texts, line["msg"].as_str().unwrap_or_default())
             && (kinds.is_empty() || kinds.iter().any(|kind| line["action"] == json!(kind)))
     });
@@ -280,16 +267,16 @@ async fn actions_of(app: App, args: Args) -> Result<Answer, ApiError> {
         .clamp(1, 1000);
     let (resource_type, agent) = (args.text("resource_type")?, args.text("agent")?);
     let value = args.text("attribute_value")?;
-    let matches = |id: &str| {
-        let id = crate::domain::ResourceId::parse(id);
-        let is = |wanted: &Option<String>, part: fn(&crate::domain::ResourceId) -> &str| {
+    let matches = |id: &ResourceId| {
+        let id = ResourceId::parse(id.as_str());
+        let is = |wanted: &Option<String>, part: fn(&ResourceId) -> &str| {
             wanted
                 .as_ref()
                 .is_none_or(|wanted| id.as_ref().is_some_and(|id| part(id) == wanted))
         };
-        is(&resource_type, crate::domain::ResourceId::resource_type)
-            && is(&agent, crate::domain::ResourceId::agent)
-            && is(&value, crate::domain::ResourceId::value)
+        is(&resource_type, ResourceId::resource_type)
+            && is(&agent, ResourceId::agent)
+            && is(&value, ResourceId::value)
     };
     let search = ActionSearch {
         resource_type: resource_type.clone(),

@@ -4,9 +4,17 @@ use serde_json::json;
 use warp::http::StatusCode;
 use warp::{Filter, Reply, filters::BoxedFilter};
 
-use super::{Answer, Body, answer, reply, with};
+use super::{Answer, Body, reply, with};
+use crate::api::http::args::Args;
 use crate::api::http::error::ApiError;
+use crate::api::routes::routes;
 use crate::app::App;
+
+routes! {
+    Get "/" Access "a page that says where the API is" => Own;
+    Get "/api/v2/health" Nothing "whether the database takes what is written: 200 or 503" => Own;
+    Get "/api/v1/serverstatus" Access "the state of the server, and of environments that do not run" => Query server_status();
+}
 
 /// What needs no token.
 pub(super) fn open(app: &App) -> BoxedFilter<(Body,)> {
@@ -18,15 +26,12 @@ pub(super) fn open(app: &App) -> BoxedFilter<(Body,)> {
         .boxed()
 }
 
-pub(super) fn routes(app: &App) -> BoxedFilter<(Body,)> {
-    let status = warp::path!("api" / "v1" / "serverstatus")
+/// The page for people.
+pub(super) fn own() -> BoxedFilter<(Body,)> {
+    warp::path::end()
         .and(warp::get())
-        .and(with(app));
-    let status = status.then(|app| answer(server_status(app)));
-    let home = warp::path::end()
-        .and(warp::get())
-        .map(|| warp::reply::html(HOME).into_response());
-    status.or(home).unify().boxed()
+        .map(|| warp::reply::html(HOME).into_response())
+        .boxed()
 }
 
 const HOME: &str = "<!doctype html><meta charset=\"utf-8\"><title>Steward</title><h1>Steward</h1>\
@@ -59,7 +64,7 @@ fn not_running(app: &App) -> Vec<serde_json::Value> {
 }
 
 /// `GET /api/v1/serverstatus`. Source: docs/reference/rest.md § 2.5.
-async fn server_status(app: App) -> Result<Answer, ApiError> {
+async fn server_status(app: App, _args: Args) -> Result<Answer, ApiError> {
     let connected = app.store.check().await.is_ok();
     let state = if connected { "OK" } else { "Error" };
     let slice = |name: &str, status: serde_json::Value| json!({"name": name, "status": status, "reported_status": state, "message": null});

@@ -3,51 +3,24 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
-use warp::{Filter, filters::BoxedFilter};
 
 use crate::api::environments::scope;
-use crate::api::http::args::{self, Args, Segment};
+use crate::api::http::args::{Args, Segment};
 use crate::api::http::error::ApiError;
 use crate::api::http::page;
-use crate::api::{Answer, Body, answer, wire, with};
+use crate::api::http::principal::EnvironmentAccess;
+use crate::api::routes::routes;
+use crate::api::{Answer, wire};
 use crate::app::App;
-use crate::store::{Environment, StoredResource};
+use crate::domain::{ResourceId, VersionNumber};
+use crate::store::StoredResource;
 
-pub(in crate::api) fn routes(app: &App) -> BoxedFilter<(Body,)> {
-    let list = warp::path!("api" / "v2" / "desiredstate")
-        .and(warp::get())
-        .and(with(app))
-        .and(args::query());
-    let list = list.then(|app, args| answer(list_versions(app, args)));
-    let one = warp::path!("api" / "v2" / "desiredstate" / i64)
-        .and(warp::get())
-        .and(with(app))
-        .and(args::query());
-    let one = one.then(|version, app, args| answer(resources(version, app, args)));
-    let promote = warp::path!("api" / "v2" / "desiredstate" / i64 / "promote").and(warp::post());
-    let promote = promote
-        .and(with(app))
-        .and(args::body())
-        .then(|version, app, args| answer(promote_version(version, app, args)));
-    let diff = warp::path!("api" / "v2" / "desiredstate" / "diff" / i64 / i64).and(warp::get());
-    let diff = diff
-        .and(with(app))
-        .and(args::query())
-        .then(|from, to, app, args| answer(diff_versions(from, to, app, args)));
-    let resource =
-        warp::path!("api" / "v2" / "desiredstate" / i64 / "resource" / Segment).and(warp::get());
-    let resource = resource.and(with(app)).and(args::query());
-    let resource =
-        resource.then(|version, id, app, args| answer(resource_details(version, id, app, args)));
-    list.or(diff)
-        .unify()
-        .or(one)
-        .unify()
-        .or(promote)
-        .unify()
-        .or(resource)
-        .unify()
-        .boxed()
+routes! {
+    Get "/api/v2/desiredstate" Environment "the versions" => Query list_versions();
+    Get "/api/v2/desiredstate/diff/<from>/<to>" Environment "what differs between two versions" => Query diff_versions(from, to);
+    Get "/api/v2/desiredstate/<version>" Environment "the resources of a version" => Query resources(version);
+    Post "/api/v2/desiredstate/<version>/promote" Environment "releases a version" => Body promote_version(version);
+    Get "/api/v2/desiredstate/<version>/resource/<rid>" Environment "a resource of a version" => Query resource_details(version, rid);
 }
 
 async fn list_versions(app: App, args: Args) -> Result<Answer, ApiError> {
@@ -76,14 +49,18 @@ async fn list_versions(app: App, args: Args) -> Result<Answer, ApiError> {
     )
 }
 
-async fn exists(app: &App, environment: &Environment, version: i64) -> Result<(), ApiError> {
+async fn exists(
+    app: &App,
+    environment: &EnvironmentAccess,
+    version: VersionNumber,
+) -> Result<(), ApiError> {
     let found = app.store.version_fetch(environment.id, version).await?;
     found
         .map(|_| ())
         .ok_or_else(|| ApiError::not_found(format!("version {version}")))
 }
 
-async fn resources(version: i64, app: App, args: Args) -> Result<Answer, ApiError> {
+async fn resources(version: VersionNumber, app: App, args: Args) -> Result<Answer, ApiError> {
     let environment = scope(&app, &args).await?;
     exists(&app, &environment, version).await?;
     args.only_filters(&["resource_type", "agent", "resource_id_value"])?;
@@ -95,7 +72,7 @@ async fn resources(version: i64, app: App, args: Args) -> Result<Answer, ApiErro
     );
     resources.retain(|resource| {
         contains(&types, &resource.resource_type)
-            && contains(&agents, &resource.agent)
+            && contains(&agents, resource.agent.as_str())
             && contains(&values, &resource.id_value)
     });
     let path = format!("/api/v2/desiredstate/{version}");
@@ -104,7 +81,7 @@ async fn resources(version: i64, app: App, args: Args) -> Result<Answer, ApiErro
         &args,
         &path,
         resources,
-        |resource| resource.resource_id.clone(),
+        |resource| resource.resource_id.to_string(),
         false,
         shape,
     )
@@ -118,7 +95,7 @@ pub(in crate::api) fn contains(values: &[String], text: &str) -> bool {
             .any(|value| text.to_lowercase().contains(&value.to_lowercase()))
 }
 
-async fn promote_version(version: i64, app: App, args: Args) -> Result<Answer, ApiError> {
+async fn promote_version(version: VersionNumber, app: App, args: Args) -> Result<Answer, ApiError> {
     let environment = scope(&app, &args).await?;
     app.store.version_release(environment.id, version).await?;
     app.wake(environment.id);
@@ -126,7 +103,7 @@ async fn promote_version(version: i64, app: App, args: Args) -> Result<Answer, A
 }
 
 async fn resource_details(
-    version: i64,
+    version: VersionNumber,
     id: Segment,
     app: App,
     args: Args,
@@ -134,7 +111,7 @@ async fn resource_details(
     let environment = scope(&app, &args).await?;
     let resource = app
         .store
-        .resource_fetch(environment.id, version, &id.0)
+        .resource_fetch(environment.id, version, &id.resource_id())
         .await?;
     let resource = resource
         .ok_or_else(|| ApiError::not_found(format!("resource {} in version {version}", id.0)))?;
@@ -151,7 +128,12 @@ async fn resource_details(
 }
 
 /// Source: docs/reference/deployment.md § 2.8.
-async fn diff_versions(from: i64, to: i64, app: App, args: Args) -> Result<Answer, ApiError> {
+async fn diff_versions(
+    from: VersionNumber,
+    to: VersionNumber,
+    app: App,
+    args: Args,
+) -> Result<Answer, ApiError> {
     let environment = scope(&app, &args).await?;
     if from >= to {
         return Err(ApiError::bad_request(
@@ -168,7 +150,7 @@ async fn diff_versions(from: i64, to: i64, app: App, args: Args) -> Result<Answe
     };
     let old = by_id(app.store.resource_list(environment.id, from).await?);
     let new = by_id(app.store.resource_list(environment.id, to).await?);
-    let ids: std::collections::BTreeSet<&String> = old.keys().chain(new.keys()).collect();
+    let ids: std::collections::BTreeSet<&ResourceId> = old.keys().chain(new.keys()).collect();
     let mut diffs = Vec::new();
     for id in ids {
         let (old, new) = (old.get(id), new.get(id));

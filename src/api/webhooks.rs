@@ -18,8 +18,9 @@ use crate::api::http::body::{self, Pace, announced, busy};
 use crate::api::http::connection::Connection;
 use crate::api::http::error::ApiError;
 use crate::api::http::places::{Holder, Limits, Place, Places};
+use crate::api::routes::routes;
 use crate::api::{Body, json, to_its_end, with};
-use crate::app::App;
+use crate::app::{App, Hook};
 use crate::forge::{self, Event, Forge};
 use crate::observe::LineLimit;
 use crate::store::Delivery;
@@ -50,7 +51,11 @@ const BODY: body::Limits = body::Limits {
 
 static REFUSED: LineLimit = LineLimit::new(20, Duration::from_secs(60));
 
-pub(in crate::api) fn routes(app: &App) -> BoxedFilter<(Body,)> {
+routes! {
+    Post "/webhook/<forge>/<id>" Signature "takes the delivery of a forge" => Own;
+}
+
+pub(in crate::api) fn own(app: &App) -> BoxedFilter<(Body,)> {
     let bodies = Arc::new(Bodies::default());
     warp::path!("webhook" / Segment / Segment)
         .and(warp::post())
@@ -166,20 +171,6 @@ async fn deliver(
     headers: &HeaderMap,
     body: &[u8],
 ) -> Result<Body, ApiError> {
-    // The same answer, after the same work, for a hook that is unknown and one that is not believed.
-    let refuse = || {
-        ApiError::with_status(
-            StatusCode::UNAUTHORIZED,
-            "unknown webhook or wrong signature",
-        )
-    };
-    let hook = app
-        .hooks
-        .get(id)
-        .filter(|hook| forge.parse::<Forge>() == Ok(hook.forge));
-    let (kind, secret) = hook.map_or((Forge::GitHub, &b"no hook has this id"[..]), |hook| {
-        (hook.forge, &hook.secret)
-    });
     let values = |name: &str| {
         headers
             .get_all(name)
@@ -187,26 +178,8 @@ async fn deliver(
             .map(warp::http::HeaderValue::as_bytes)
             .collect::<Vec<_>>()
     };
-    let verdict = forge::verify(kind, secret, &values, body);
-    let hook = match (hook, verdict) {
-        (Some(hook), Ok(())) => hook,
-        (hook, verdict) => {
-            let reason = match (hook, verdict) {
-                (Some(_), Err(error)) => error.to_string(),
-                _ => "there is no such webhook".to_owned(),
-            };
-            if let Some(n_left_out) = REFUSED.permit() {
-                tracing::warn!(
-                    webhook.id = crate::git::printable(id, 100),
-                    reason,
-                    n_left_out,
-                    "a webhook delivery was refused"
-                );
-            }
-            return Err(refuse());
-        }
-    };
-    let parsed = forge::parse(kind, &values, body)
+    let hook = believed(forge, id, app, &values, body)?;
+    let parsed = forge::parse(hook.forge, &values, body)
         .map_err(|error| ApiError::bad_request(error.to_string()))?;
     let delivery_id = parsed.delivery.unwrap_or_else(|| {
         use sha2::{Digest, Sha256};
@@ -238,9 +211,49 @@ async fn deliver(
         event: format!("push {}", push.reference),
     };
     let message = format!(
-        "Compile triggered by a {kind} webhook for {}",
-        push.reference
+        "Compile triggered by a {} webhook for {}",
+        hook.forge, push.reference
     );
+    record(app, delivery, message).await
+}
+
+/// The webhook of that id, if the delivery is from somebody who has its secret.
+fn believed<'a>(
+    forge: &str,
+    id: &str,
+    app: &'a App,
+    values: &forge::Headers<'_>,
+    body: &[u8],
+) -> Result<&'a Hook, ApiError> {
+    let hook = app
+        .hooks
+        .get(id)
+        .filter(|hook| forge.parse::<Forge>() == Ok(hook.forge));
+    // The same answer, after the same work, for a hook that is unknown and one that is not believed.
+    let (kind, secret) = hook.map_or((Forge::GitHub, &b"no hook has this id"[..]), |hook| {
+        (hook.forge, &hook.secret)
+    });
+    let reason = match (hook, forge::verify(kind, secret, values, body)) {
+        (Some(hook), Ok(())) => return Ok(hook),
+        (Some(_), Err(error)) => error.to_string(),
+        (None, _) => "there is no such webhook".to_owned(),
+    };
+    if let Some(n_left_out) = REFUSED.permit() {
+        tracing::warn!(
+            webhook.id = crate::git::printable(id, 100),
+            reason,
+            n_left_out,
+            "a webhook delivery was refused"
+        );
+    }
+    Err(ApiError::with_status(
+        StatusCode::UNAUTHORIZED,
+        "unknown webhook or wrong signature",
+    ))
+}
+
+/// Notes a push, unless that was done before, and lets the environment look at its repository.
+async fn record(app: &App, delivery: Delivery, message: String) -> Result<Body, ApiError> {
     let app = app.clone();
     let is_new = to_its_end(async move {
         let is_new = app.store.delivery_record(&delivery, &message).await?;
@@ -248,7 +261,7 @@ async fn deliver(
             tracing::info!(environment.id = %delivery.environment_id, webhook.id = delivery.hook_id, "{message}");
         }
         // For a known delivery too: the one before may have been written down by a server that then ended. Without a
-        // refresh request in the store this does nothing.
+        // request in the store this does nothing.
         if let Some(compiler) = app.compiler(delivery.environment_id) {
             compiler.wake();
         }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde_json::{Map, Value, json};
 
-use crate::domain::{CompileState, ResourceId, Settings, Timestamp};
+use crate::domain::{CompileState, ResourceId, Settings, Timestamp, VersionNumber};
 use crate::store::{Action, Compile, DryRun, Environment, Stage, StoredResource, Version};
 
 pub(super) fn timestamp(timestamp: Timestamp) -> Value {
@@ -177,7 +177,7 @@ fn explicit<'a>(diagnostic: &'a Value, kind: &str) -> Option<(&'a str, &'a str)>
     Some((raised.unwrap_or("inmanta.ast.PluginException"), own))
 }
 
-pub(super) fn version(version: &Version, active: Option<i64>) -> Value {
+pub(super) fn version(version: &Version, active: Option<VersionNumber>) -> Value {
     let status = match active {
         Some(active) if version.number == active => "active",
         Some(active) if version.number < active && version.released.is_some() => "retired",
@@ -203,8 +203,8 @@ pub(super) fn version(version: &Version, active: Option<i64>) -> Value {
     })
 }
 
-pub(super) fn id_details(id: &str) -> Value {
-    match ResourceId::parse(id) {
+pub(super) fn id_details(id: &ResourceId) -> Value {
+    match ResourceId::parse(id.as_str()) {
         Some(id) => json!({
             "resource_type": id.resource_type(),
             "agent": id.agent(),
@@ -215,7 +215,7 @@ pub(super) fn id_details(id: &str) -> Value {
     }
 }
 
-pub(super) fn versioned_resource(resource: &StoredResource, version: i64) -> Value {
+pub(super) fn versioned_resource(resource: &StoredResource, version: VersionNumber) -> Value {
     json!({
         "resource_id": resource.resource_id,
         "resource_version_id": format!("{},v={version}", resource.resource_id),
@@ -234,7 +234,7 @@ pub(super) fn attributes(resource: &StoredResource) -> Map<String, Value> {
 
 pub(super) fn action(environment: Value, action: &Action) -> Value {
     let rvid = format!("{},v={}", action.resource_id, action.version);
-    let ids: Vec<String> = if action.resource_id.is_empty() {
+    let ids: Vec<String> = if action.resource_id.as_str().is_empty() {
         Vec::new()
     } else {
         vec![rvid.clone()]

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::app::{App, Hook, Hooks, RefusedEnvironments};
 use crate::compile::{Pool, PoolOptions};
-use crate::domain::{EnvironmentId, FactTimes, ProjectId, Timestamp};
+use crate::domain::{DataDir, EnvironmentId, FactTimes, ProjectId, Timestamp};
 use crate::forge::Forge;
 use crate::git::RepositoryRules;
 use crate::observe::Bus;
@@ -29,7 +29,8 @@ impl App {
     /// # Errors
     /// The database cannot be made.
     pub async fn alone(data: &Path) -> Result<App, store::Error> {
-        let store = Store::open_sqlite(&data.join("steward.db")).await?;
+        let data = DataDir::new(data);
+        let store = Store::open_sqlite(&data.database()).await?;
         let (project_id, id) = (ProjectId::named("p"), EnvironmentId::named("p", "e"));
         store.project_create(project_id, "p").await?;
         let environment = NewEnvironment {
@@ -64,9 +65,9 @@ impl App {
             running: Arc::default(),
             lifecycle: Arc::default(),
             pool: Pool::new(PoolOptions::default()),
-            data: data.to_owned(),
+            data,
             shutdown: CancellationToken::new(),
-            looks: Arc::default(),
+            repository_access: Arc::default(),
             refused: RefusedEnvironments::default(),
             digest_key: [7; 32],
             checkouts: Arc::default(),

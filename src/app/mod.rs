@@ -9,7 +9,7 @@ pub use refused::EnvironmentProblem;
 pub(crate) use refused::{Entry, RefusedEnvironments};
 
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -19,8 +19,8 @@ use tokio_util::sync::CancellationToken;
 use crate::compile::{self, Access, Compiler, Grant, Pool, Proxy, SecretVariables, Source};
 use crate::deploy::{self, Engine};
 use crate::domain::chain;
-use crate::domain::{EnvironmentId, FactTimes, Timestamp, WakeHandle};
-use crate::files::{self, Files};
+use crate::domain::{DataDir, EnvironmentId, FactTimes, Timestamp, WakeHandle};
+use crate::files::Files;
 use crate::forge::Forge;
 use crate::git::{Credentials, Reach, RepositoryRules};
 use crate::observe::Bus;
@@ -58,9 +58,9 @@ pub struct App {
     /// Held while loops are started or stopped, so that an environment never has two.
     pub(crate) lifecycle: Arc<tokio::sync::Mutex<()>>,
     pub(crate) pool: Pool,
-    pub(crate) data: PathBuf,
+    pub(crate) data: DataDir,
     pub(crate) shutdown: CancellationToken,
-    pub(crate) looks: Arc<Mutex<HashMap<EnvironmentId, Arc<RepositoryAccess>>>>,
+    pub(crate) repository_access: Arc<Mutex<HashMap<EnvironmentId, Arc<RepositoryAccess>>>>,
     pub(crate) refused: RefusedEnvironments,
     /// What stands for secrets in the store is made with it.
     pub(crate) digest_key: [u8; 32],
@@ -78,6 +78,20 @@ pub(crate) struct RepositoryAccess {
     pub(crate) secrets: SecretVariables,
     /// Hosts that its compiles may reach.
     pub(crate) network: Vec<Grant>,
+}
+
+impl RepositoryAccess {
+    /// That of an environment which the configuration does not name.
+    fn unconfigured(environment: &Environment, is_local: bool) -> Self {
+        Self {
+            repo_url: environment.repo_url.clone(),
+            poll: if is_local { LOCAL_POLL } else { DEFAULT_POLL },
+            watch: true,
+            credentials: Credentials::default(),
+            secrets: SecretVariables::default(),
+            network: Vec::new(),
+        }
+    }
 }
 
 pub(crate) struct Running {
@@ -115,12 +129,12 @@ impl App {
         self.shutdown.clone()
     }
 
-    pub fn data(&self) -> &Path {
+    pub fn data(&self) -> &DataDir {
         &self.data
     }
 
     pub fn files(&self) -> Files {
-        Files::new(self.data.join(files::FOLDER))
+        Files::new(self.data.files())
     }
 
     /// Tells both loops of an environment to look at the store.
@@ -131,22 +145,32 @@ impl App {
         }
     }
 
-    pub(crate) fn set_looks(&self, id: EnvironmentId, looks: RepositoryAccess) {
-        let mut all = self.looks.lock().unwrap_or_else(PoisonError::into_inner);
-        all.insert(id, Arc::new(looks));
+    pub(crate) fn set_repository_access(&self, id: EnvironmentId, access: RepositoryAccess) {
+        let mut all = self
+            .repository_access
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        all.insert(id, Arc::new(access));
     }
 
     /// How an environment looks at this repository, if it is the one of the configuration.
-    fn looks(&self, id: EnvironmentId, repo_url: &str) -> Option<Arc<RepositoryAccess>> {
-        let all = self.looks.lock().unwrap_or_else(PoisonError::into_inner);
-        let looks = all.get(&id).filter(|looks| looks.repo_url == repo_url);
-        looks.cloned()
+    fn repository_access(
+        &self,
+        id: EnvironmentId,
+        repo_url: &str,
+    ) -> Option<Arc<RepositoryAccess>> {
+        let all = self
+            .repository_access
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let access = all.get(&id).filter(|access| access.repo_url == repo_url);
+        access.cloned()
     }
 
     /// What hosts the repository of an environment may be at. Whose repository the configuration does not name, it is from
     /// the API.
     fn reach(&self, id: EnvironmentId, repo_url: &str) -> Reach {
-        match self.looks(id, repo_url) {
+        match self.repository_access(id, repo_url) {
             Some(_) => Reach::Any,
             None => self.repositories.reach(),
         }
@@ -163,8 +187,20 @@ impl App {
             return;
         }
         let stop = self.shutdown.child_token();
+        let source =
+            Source::from_stored(&environment.repo_url, &environment.repo_branch, &self.data).ok();
+        let local = source.and_then(|source| source.local().map(Path::to_owned));
+        let access = self
+            .repository_access(id, &environment.repo_url)
+            .unwrap_or_else(|| {
+                Arc::new(RepositoryAccess::unconfigured(environment, local.is_some()))
+            });
+        // Before anything runs: executors need the environment of the version in force, and a cache may have been wiped.
+        // An index that does not answer holds up nothing else; what needs the environment is tried again.
+        let mut restoring = tokio::spawn(self.clone().restore(environment.clone(), stop.clone()));
+        let _ = tokio::time::timeout(RESTORE_PATIENCE, &mut restoring).await;
         let recompile = Arc::new(tokio::sync::Notify::new());
-        let options = deploy::Options {
+        let (engine, engine_task) = Engine::start(deploy::Options {
             recompile: Arc::clone(&recompile),
             environment: id,
             store: self.store.clone(),
@@ -172,52 +208,10 @@ impl App {
             python: self.pool.python().cloned(),
             shutdown: stop.clone(),
             facts: self.facts,
-        };
-        let source =
-            Source::from_stored(&environment.repo_url, &environment.repo_branch, &self.data).ok();
-        let local = source
-            .as_ref()
-            .and_then(|source| source.local().map(Path::to_owned));
-        let looks = self.looks(id, &environment.repo_url);
-        let reach = self.reach(id, &environment.repo_url);
-        let looks = looks.unwrap_or_else(|| {
-            Arc::new(RepositoryAccess {
-                repo_url: environment.repo_url.clone(),
-                poll: if local.is_some() {
-                    LOCAL_POLL
-                } else {
-                    DEFAULT_POLL
-                },
-                watch: true,
-                credentials: Credentials::default(),
-                secrets: SecretVariables::default(),
-                network: Vec::new(),
-            })
         });
-        // Before anything runs: executors need the environment of the version in force, and a cache may have been wiped.
-        // An index that does not answer holds up nothing else; what needs the environment is tried again.
-        let mut restoring = tokio::spawn(self.clone().restore(environment.clone(), stop.clone()));
-        let _ = tokio::time::timeout(RESTORE_PATIENCE, &mut restoring).await;
-        let (engine, engine_task) = Engine::start(options);
-        let (compiler, compiler_task) = Compiler::start(compile::Options {
-            environment: id,
-            store: self.store.clone(),
-            bus: self.bus.clone(),
-            pool: self.pool.clone(),
-            engine: WakeHandle::new({
-                let engine = engine.clone();
-                move || engine.wake()
-            }),
-            data: self.data.clone(),
-            poll: looks.poll,
-            credentials: looks.credentials.clone(),
-            secrets: looks.secrets.clone(),
-            proxy: proxy(id, &looks.network, &stop).await,
-            reach,
-            fact_expire: self.facts.expire,
-            checkouts: Arc::clone(&self.checkouts),
-            shutdown: stop.clone(),
-        });
+        let (compiler, compiler_task) = self
+            .start_compiler(environment, &access, &engine, &stop)
+            .await;
         let mut tasks = vec![engine_task, compiler_task];
         if !restoring.is_finished() {
             tasks.push(restoring);
@@ -231,7 +225,7 @@ impl App {
                 }
             }
         }));
-        if let Some(path) = local.filter(|_| looks.watch) {
+        if let Some(path) = local.filter(|_| access.watch) {
             tasks.push(tokio::spawn(watch::local::watch(
                 path,
                 id,
@@ -245,7 +239,7 @@ impl App {
         }
         if let Err(error) = self
             .store
-            .look_request(id, "start", "Compile triggered by the start of the server")
+            .refresh_request(id, "start", "Compile triggered by the start of the server")
             .await
         {
             tracing::error!(environment.id = %id, error = chain(&error), "cannot note the start");
@@ -260,6 +254,35 @@ impl App {
                 tasks,
             },
         );
+    }
+
+    async fn start_compiler(
+        &self,
+        environment: &Environment,
+        access: &RepositoryAccess,
+        engine: &Engine,
+        stop: &CancellationToken,
+    ) -> (Compiler, JoinHandle<()>) {
+        let id = environment.id;
+        Compiler::start(compile::Options {
+            environment: id,
+            store: self.store.clone(),
+            bus: self.bus.clone(),
+            pool: self.pool.clone(),
+            engine: WakeHandle::new({
+                let engine = engine.clone();
+                move || engine.wake()
+            }),
+            data: self.data.clone(),
+            poll: access.poll,
+            credentials: access.credentials.clone(),
+            secrets: access.secrets.clone(),
+            proxy: proxy(id, &access.network, stop).await,
+            reach: self.reach(id, &environment.repo_url),
+            fact_expire: self.facts.expire,
+            checkouts: Arc::clone(&self.checkouts),
+            shutdown: stop.clone(),
+        })
     }
 
     async fn restore(self, environment: Environment, stop: CancellationToken) {

@@ -9,14 +9,14 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::Format;
-use crate::domain::ResourceId;
+use crate::domain::{Change, ResourceId, ResourceStatus};
 use crate::observe::{CompileDone, Event, EventKind, ResourceDone, Summary};
 
 pub(super) struct Show {
     format: Format,
     is_colored: bool,
     /// Runs of the present round, by agent, for the tree.
-    round: BTreeMap<String, BTreeMap<String, ResourceDone>>,
+    round: BTreeMap<String, BTreeMap<ResourceId, ResourceDone>>,
     activated: Option<String>,
     last_fetch_failure: Option<String>,
     last_trouble: Option<String>,
@@ -268,16 +268,14 @@ impl Show {
             }
             EventKind::ResourceDone(done) => {
                 self.round_began.get_or_insert_with(std::time::Instant::now);
-                let agent = ResourceId::parse(&done.resource_id)
-                    .map(|id| id.agent().to_owned())
-                    .unwrap_or_default();
+                let agent = done.resource_id.agent().to_owned();
                 let agent = self.round.entry(agent).or_default();
                 // A second run in a round (after an event) does not hide what the first one changed.
                 let before = agent.get(&done.resource_id);
                 if before.is_none_or(|before| {
-                    done.change != "nochange"
-                        || before.change == "nochange"
-                        || done.status != "deployed"
+                    done.change != Change::NoChange
+                        || before.change == Change::NoChange
+                        || done.status != ResourceStatus::Deployed
                 }) {
                     agent.insert(done.resource_id.clone(), done.clone());
                 }
@@ -322,13 +320,15 @@ impl Show {
     fn tree(&mut self) -> bool {
         let round = std::mem::take(&mut self.round);
         let mut is_news = false;
-        let shown = |done: &ResourceDone| done.change != "nochange" || done.status != "deployed";
+        let shown = |done: &ResourceDone| {
+            done.change != Change::NoChange || done.status != ResourceStatus::Deployed
+        };
         for (agent, resources) in &round {
             let mut resources: Vec<&ResourceDone> =
                 resources.values().filter(|done| shown(done)).collect();
             resources.sort_by_cached_key(|done| {
-                let id = ResourceId::parse(&done.resource_id);
-                id.map(|id| (id.resource_type().to_owned(), id.value().to_owned()))
+                let id = &done.resource_id;
+                (id.resource_type().to_owned(), id.value().to_owned())
             });
             if resources.is_empty() {
                 continue;
@@ -349,24 +349,26 @@ impl Show {
     }
 
     fn resource(&self, branch: &str, done: &ResourceDone) {
-        let (mark, word, style) = match (done.status.as_str(), done.change.as_str()) {
-            ("deployed", "created") => ("+", "created", Style::Green),
-            ("deployed", "updated") if done.resource_id.starts_with("exec::Run[") => {
+        use ResourceStatus::{Deployed, Skipped};
+        let (mark, word, style) = match (done.status, done.change) {
+            (Deployed, Change::Created) => ("+", "created", Style::Green),
+            (Deployed, Change::Updated) if done.resource_id.as_str().starts_with("exec::Run[") => {
                 ("▸", "ran", Style::Yellow)
             }
-            ("deployed", "updated") if done.reason.starts_with("previous repair") => {
+            (Deployed, Change::Updated) if done.reason.starts_with("previous repair") => {
                 ("~", "repaired", Style::Yellow)
             }
-            ("deployed", "updated") => ("~", "updated", Style::Yellow),
-            ("deployed", "purged") => ("-", "purged", Style::Red),
-            ("deployed", _) => ("✓", "deployed", Style::Green),
-            ("skipped", _) => ("○", "skipped", Style::Yellow),
-            (status, _) => ("✗", status, Style::Red),
+            (Deployed, Change::Updated) => ("~", "updated", Style::Yellow),
+            (Deployed, Change::Purged) => ("-", "purged", Style::Red),
+            (Deployed, _) => ("✓", "deployed", Style::Green),
+            (Skipped, _) => ("○", "skipped", Style::Yellow),
+            (status, _) => ("✗", status.as_str(), Style::Red),
         };
-        let id = ResourceId::parse(&done.resource_id);
-        let (kind, value) = id.as_ref().map_or(("", done.resource_id.as_str()), |id| {
-            (id.resource_type(), id.value())
-        });
+        let id = &done.resource_id;
+        let (kind, value) = match id.value() {
+            "" => ("", id.as_str()),
+            value => (id.resource_type(), value),
+        };
         let state = self.paint(&format!("{mark} {word:<9}"), style);
         let attributes: Vec<&str> = done
             .changes
@@ -374,8 +376,8 @@ impl Show {
             .map(String::as_str)
             .filter(|name| *name != "purged" && *name != "command")
             .collect();
-        let attributes = match (done.change.as_str(), attributes.is_empty()) {
-            ("updated", false) => format!(" ({})", attributes.join(", ")),
+        let attributes = match (done.change, attributes.is_empty()) {
+            (Change::Updated, false) => format!(" ({})", attributes.join(", ")),
             _ => String::new(),
         };
         let duration = self.paint(&time(done.duration), Style::Dim);
@@ -383,7 +385,7 @@ impl Show {
             "  {} {state} {kind} {value}{attributes} {duration}",
             self.paint(branch, Style::Dim)
         ));
-        if done.status != "deployed"
+        if done.status != ResourceStatus::Deployed
             && let Some(message) = &done.message
         {
             for line in message.lines().take(8) {

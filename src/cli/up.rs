@@ -3,7 +3,7 @@
 //! It is the server of `steward serve` with one environment, and a front end that tells what happens. With `--once` it
 //! ends after the first round.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::compile::{PoolOptions, Source};
 use crate::config::{Config, Database, EnvironmentConfig, HOUSEKEEPING};
 use crate::deploy::DeployKind;
 use crate::domain::chain;
-use crate::domain::check_setting;
+use crate::domain::{DataDir, VersionNumber, check_setting};
 use crate::git::Credentials;
 use crate::observe::{Event, EventKind};
 use crate::python::Pythons;
@@ -66,13 +66,14 @@ fn configure(arguments: &UpArguments) -> Result<Config, String> {
     let source = Source::from_argument(
         &arguments.source,
         arguments.branch.as_deref(),
-        Path::new("/"),
+        &DataDir::new("/"),
     );
     let source = source.map_err(|error| chain(&error))?;
     let data = match &arguments.data {
         Some(data) => data.clone(),
         None => default_data(&source)?,
     };
+    let data = DataDir::new(data);
     let mut settings = std::collections::BTreeMap::new();
     for (name, value) in &arguments.settings {
         let checked = check_setting(name, &Value::String(value.clone()))
@@ -147,7 +148,7 @@ async fn up(
     let source = Source::from_argument(
         &arguments.source,
         arguments.branch.as_deref(),
-        Path::new("/"),
+        &DataDir::new("/"),
     )?;
     let data = config.data.clone();
     let server = Server::start(config).await?;
@@ -155,7 +156,7 @@ async fn up(
     show.started(
         &source.display(),
         &format!("http://{}", server.address),
-        &data,
+        data.path(),
     );
     server.start_environments().await?;
     // What must be settled before `--once` may end.
@@ -245,6 +246,6 @@ fn interrupted(once: bool) -> ExitCode {
 
 #[derive(Debug, Clone, Copy)]
 enum Awaited {
-    Version(i64),
+    Version(VersionNumber),
     Round(u64),
 }

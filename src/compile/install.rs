@@ -7,10 +7,9 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::network::{Access, Proxy};
-use super::run::{Context, Failure, Stages, begin, blocking, checkouts, folder_of};
+use super::run::{Context, Failure, Stages, begin, blocking};
 use super::worker::Pool;
-use crate::domain::{EnvironmentId, Timestamp, VersionCode, chain};
-use crate::files;
+use crate::domain::{DataDir, EnvironmentId, Timestamp, VersionCode, chain};
 use crate::git::{self, Reach};
 use crate::modules::{self, Inspection, Installed, Part, Progress};
 use crate::sandbox::{self, Network, SandboxPolicy};
@@ -196,7 +195,7 @@ fn summary(installed: &Installed) -> String {
 pub async fn restore_modules(
     store: &Store,
     environment: &store::Environment,
-    data: &Path,
+    data: &DataDir,
     pool: &Pool,
     reach: Reach,
 ) {
@@ -225,8 +224,8 @@ pub async fn restore_modules(
         let stop = CancellationToken::new();
         let _stops = stop.clone().drop_guard();
         let policy = policy(data, environment.id, pool)?;
-        let owner_of = data.to_owned();
-        let (data, dir) = (data.to_owned(), checkouts(data, environment.id));
+        let owner_of = data.clone();
+        let (data, dir) = (data.clone(), data.checkouts_of(environment.id));
         let project = blocking(move || {
             let id = commit.parse();
             let id = id.map_err(|_| {
@@ -256,23 +255,21 @@ pub async fn restore_modules(
 /// # Errors
 /// A folder cannot be made.
 pub(super) fn policy(
-    data: &Path,
+    data: &DataDir,
     environment: EnvironmentId,
     pool: &Pool,
 ) -> Result<SandboxPolicy, String> {
-    let data = std::fs::canonicalize(data).unwrap_or(data.to_owned());
-    let scratch = data
-        .join("python/scratch")
-        .join(folder_of(&data, environment));
+    let data = data.real();
+    let scratch = data.scratch_of(environment);
     let venvs = modules::Environments::directory(&data, &owner(&data, environment));
-    let checkouts = checkouts(&data, environment);
-    let files = data.join(files::FOLDER);
+    let checkouts = data.checkouts_of(environment);
+    let files = data.files();
     for folder in [&scratch, &venvs, &checkouts, &files] {
         std::fs::create_dir_all(folder)
             .map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
     }
     Ok(SandboxPolicy {
-        readable: vec![checkouts.clone(), data.join("runtime"), venvs],
+        readable: vec![checkouts.clone(), data.runtime(), venvs],
         hidden: [hidden(&data, pool), modules::credentials()].concat(),
         scratch,
         // A password that a model generates is remembered in its project.
@@ -287,25 +284,25 @@ pub(super) fn policy(
 
 /// What the folder of an environment's virtual environments is called. Versions that an older server stored name
 /// interpreters below a folder that is called by the id.
-fn owner(data: &Path, environment: EnvironmentId) -> String {
+fn owner(data: &DataDir, environment: EnvironmentId) -> String {
     let by_id = environment.to_string();
     if modules::Environments::directory(data, &by_id).is_dir() {
         return by_id;
     }
-    folder_of(data, environment)
+    data.folder_name(environment)
 }
 
 /// What only the server may read.
-fn hidden(data: &Path, pool: &Pool) -> Vec<PathBuf> {
+fn hidden(data: &DataDir, pool: &Pool) -> Vec<PathBuf> {
     let real = |path: &Path| std::fs::canonicalize(path).ok();
-    let data = real(data).unwrap_or(data.to_owned());
+    let data = data.real().path().to_owned();
     let secrets = pool.options().secrets.iter().filter_map(|path| real(path));
     std::iter::once(data).chain(secrets).collect()
 }
 
 /// The Python environments of an environment; `stop` ends what is made.
 fn environments(
-    data: &Path,
+    data: &DataDir,
     environment: EnvironmentId,
     pool: &Pool,
     stop: CancellationToken,

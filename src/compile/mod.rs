@@ -5,8 +5,8 @@
 //! wakes the engine, which reads it from the store.
 
 mod code;
+mod gc;
 mod install;
-mod leftovers;
 mod network;
 mod next;
 mod packages;
@@ -16,12 +16,11 @@ mod service;
 mod source;
 mod worker;
 
+pub use gc::{gc_checkouts, gc_environments, gc_python_runtimes};
 pub use install::restore_modules;
-pub use leftovers::{gc_environments, gc_python_runtimes};
 pub use network::{Access, Grant, Proxy};
 pub use packages::{Packages, outer_environment};
 pub use redact::{MIN_REDACTED_CHARS, SecretVariables};
-pub use run::gc_checkouts;
 pub use service::{Compiler, Options};
 pub use source::{Source, SourceError};
 #[doc(hidden)]

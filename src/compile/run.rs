@@ -1,6 +1,5 @@
 //! One compile, from a commit to a stored version or a report of why not.
 
-use std::collections::HashSet;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -9,16 +8,15 @@ use sha2::{Digest, Sha256};
 use steward_compiler::{Export, Resource};
 
 use super::install::{install, policy};
-use super::leftovers;
 use super::network::Proxy;
 use super::next::inputs_digest;
 use super::redact::SecretVariables;
 use super::source::Head;
 use super::worker::{Job, JobDone, Pool};
 use crate::domain::chain;
-use crate::domain::{EnvironmentId, Timestamp, environment_folder};
+use crate::domain::{AgentName, DataDir, EnvironmentId, ResourceId, Timestamp, VersionNumber};
 use crate::executor::protocol::Python;
-use crate::files::folders;
+use crate::facts;
 use crate::git::{self, Reach};
 use crate::observe::{Bus, CompileDone, EventKind, RenderedDiagnostic};
 use crate::sandbox::Network;
@@ -29,7 +27,7 @@ pub(super) struct Context<'a> {
     pub(super) store: &'a Store,
     pub(super) bus: &'a Bus,
     pub(super) pool: &'a Pool,
-    pub(super) data: &'a Path,
+    pub(super) data: &'a DataDir,
     pub(super) environment: EnvironmentId,
     /// A fact that is older is not known.
     pub(super) fact_expire: Duration,
@@ -113,6 +111,8 @@ pub(super) fn begin() -> (Timestamp, Instant) {
 
 /// Runs `compile` on the commit `head`; `served` are requests that this run answers too. The end is durable when this
 /// returns.
+///
+/// The stages are: check out, install, compile ([`execute`]), [`judge`], [`finish`], and tell of it.
 pub(super) async fn run(
     context: &Context<'_>,
     compile: &Compile,
@@ -122,117 +122,177 @@ pub(super) async fn run(
 ) -> Result<Verdict, store::Error> {
     let began = Instant::now();
     let commit = head.info.id.to_string();
-    let (short, summary) = (
-        commit.chars().take(8).collect::<String>(),
-        head.info.summary.clone(),
-    );
-    context.bus.emit(
-        context.environment,
-        EventKind::CompileStarted {
-            compile: compile.id,
-            commit: short.clone(),
-            summary: summary.clone(),
-        },
-    );
+    let short: String = commit.chars().take(8).collect();
+    let started = EventKind::CompileStarted {
+        compile: compile.id,
+        commit: short.clone(),
+        summary: head.info.summary.clone(),
+    };
+    context.bus.emit(context.environment, started);
     let mut stages = Stages {
         context,
         compile,
         position: 0,
     };
-    let said = format!("{short} {summary}");
+    let pulled = format!("{short} {}", head.info.summary);
     stages
-        .write("Pulling updates", "git fetch", fetched, said, String::new())
+        .write(
+            "Pulling updates",
+            "git fetch",
+            fetched,
+            pulled,
+            String::new(),
+        )
         .await;
+    let judgement = match execute(context, compile, head, &mut stages).await {
+        Ok(done) => judge(context, compile, head, done),
+        Err(failure) => Judgement::failed(failure),
+    };
+    let end = end_of(context, compile, served, head, &judgement);
+    let finished = finish(context, &mut stages, end, judgement.outcome).await?;
+    let report = CompileDone {
+        compile: compile.id,
+        commit: short,
+        version: finished.version,
+        failure: finished.failure,
+        diagnostics: judgement.diagnostics,
+        n_resources: judgement.n_resources,
+        duration: began.elapsed(),
+    };
+    log(context, &commit, &report);
+    context
+        .bus
+        .emit(context.environment, EventKind::CompileDone(report));
+    Ok(finished.verdict)
+}
+
+/// What a compile came to, before anything of it is written.
+struct Judgement {
+    diagnostics: Vec<RenderedDiagnostic>,
+    n_resources: usize,
+    /// Of a model without mistakes.
+    result_digest: Option<String>,
+    /// The version to store; `None`: only a compile was asked for.
+    outcome: Result<Option<NewVersion>, Failure>,
+}
+
+impl Judgement {
+    /// There was no compile to judge.
+    fn failed(failure: Failure) -> Self {
+        Self {
+            diagnostics: Vec::new(),
+            n_resources: 0,
+            result_digest: None,
+            outcome: Err(failure),
+        }
+    }
+}
+
+/// The end of a compile as it is written, but for its outcome.
+fn end_of(
+    context: &Context<'_>,
+    compile: &Compile,
+    served: &[Compile],
+    head: &Head,
+    judgement: &Judgement,
+) -> CompileEnd {
     let tree = head.info.tree.to_string();
-    let mut end = CompileEnd {
+    let secrets = context.secrets.digest();
+    let diagnostics = judgement.diagnostics.iter();
+    CompileEnd {
         id: compile.id,
         served: served.iter().map(|compile| compile.id).collect(),
         outcome: Outcome::Aborted(String::new()),
-        diagnostics: json!([]),
-        inputs_digest: Some(inputs_digest(
-            &tree,
-            &compile.variables,
-            context.secrets.digest().as_deref(),
-        )),
-        commit_id: Some(commit.clone()),
-        tree_id: Some(tree.clone()),
-        result_digest: None,
+        diagnostics: diagnostics.map(|known| known.json.clone()).collect(),
+        inputs_digest: Some(inputs_digest(&tree, &compile.variables, secrets.as_deref())),
+        commit_id: Some(head.info.id.to_string()),
+        tree_id: Some(tree),
+        result_digest: judgement.result_digest.clone(),
+    }
+}
+
+/// What was written at the end of a compile.
+struct Finished {
+    verdict: Verdict,
+    version: Option<VersionNumber>,
+    failure: Option<String>,
+}
+
+/// Writes the end of a compile, with the version that it made if there is one.
+async fn finish(
+    context: &Context<'_>,
+    stages: &mut Stages<'_>,
+    end: CompileEnd,
+    outcome: Result<Option<NewVersion>, Failure>,
+) -> Result<Finished, store::Error> {
+    let (outcome, verdict, failure) = match outcome {
+        Ok(Some(new)) => {
+            let version = store_version(context, stages, new, &end).await?;
+            return Ok(Finished {
+                verdict: Verdict::Stored,
+                version: Some(version),
+                failure: None,
+            });
+        }
+        Ok(None) => (Outcome::Compiled, Verdict::Compiled, None),
+        Err(Failure::Rejected(message)) => {
+            let outcome = Outcome::Rejected(message.clone());
+            (outcome, Verdict::Rejected, Some(message))
+        }
+        Err(Failure::Aborted(message)) => {
+            let outcome = Outcome::Aborted(message.clone());
+            (outcome, Verdict::Aborted, Some(message))
+        }
     };
-    let mut report = CompileDone {
-        compile: compile.id,
-        commit: short,
+    let end = CompileEnd { outcome, ..end };
+    context.store.compile_finish(&end).await?;
+    Ok(Finished {
+        verdict,
         version: None,
-        failure: None,
-        diagnostics: Vec::new(),
-        n_resources: 0,
-        duration: Duration::ZERO,
-    };
-    let result = execute(context, compile, head, &mut stages, &mut end, &mut report).await;
-    let verdict = match result {
-        Ok(Some(mut new)) => {
-            let stored_began = begin();
-            // Read at the last moment: whoever switched it off meanwhile wants no release.
-            new.release = context
-                .store
-                .settings_fetch(context.environment)
-                .await?
-                .auto_deploy();
-            let (version, change) = context.store.version_store(&new, &mut end).await?;
-            let said = format!(
-                "version {version}: {} resources, {} sets and {} contents written",
-                new.resources.len(),
-                change.n_sets_written,
-                change.n_resources_written
-            );
-            stages
-                .write("Storing the version", "", stored_began, said, String::new())
-                .await;
-            report.version = Some(version);
-            Verdict::Stored
-        }
-        Ok(None) => {
-            end.outcome = Outcome::Compiled;
-            context.store.compile_finish(&end).await?;
-            Verdict::Compiled
-        }
-        Err(failure) => {
-            let (message, outcome, verdict) = match failure {
-                Failure::Rejected(message) => (
-                    message.clone(),
-                    Outcome::Rejected(message),
-                    Verdict::Rejected,
-                ),
-                Failure::Aborted(message) => {
-                    (message.clone(), Outcome::Aborted(message), Verdict::Aborted)
-                }
-            };
-            end.outcome = outcome;
-            context.store.compile_finish(&end).await?;
-            report.failure = Some(message);
-            verdict
-        }
-    };
-    let version = report.version;
-    report.duration = began.elapsed();
+        failure,
+    })
+}
+
+async fn store_version(
+    context: &Context<'_>,
+    stages: &mut Stages<'_>,
+    mut new: NewVersion,
+    end: &CompileEnd,
+) -> Result<VersionNumber, store::Error> {
+    let began = begin();
+    // Read at the last moment: whoever switched it off meanwhile wants no release.
+    let settings = context.store.settings_fetch(context.environment).await?;
+    new.release = settings.auto_deploy();
+    let (version, change) = context.store.version_store(&new, end).await?;
+    let summary = format!(
+        "version {version}: {} resources, {} sets and {} contents written",
+        new.resources.len(),
+        change.n_sets_written,
+        change.n_resources_written
+    );
+    stages
+        .write("Storing the version", "", began, summary, String::new())
+        .await;
+    Ok(version)
+}
+
+fn log(context: &Context<'_>, commit: &str, report: &CompileDone) {
     match &report.failure {
         None => tracing::info!(
-            environment.id = %context.environment, compile.id = %compile.id, commit, version,
+            environment.id = %context.environment, compile.id = %report.compile, commit,
+            version = report.version.map(VersionNumber::get),
             "compiled commit {} in {:?}", report.commit, report.duration
         ),
         Some(failure) => {
             tracing::error!(
-                environment.id = %context.environment, compile.id = %compile.id, commit,
+                environment.id = %context.environment, compile.id = %report.compile, commit,
                 "commit {} does not compile, the version in force stays: {failure}", report.commit
             );
             for diagnostic in &report.diagnostics {
-                tracing::error!(compile.id = %compile.id, "{}", diagnostic.plain);
+                tracing::error!(compile.id = %report.compile, "{}", diagnostic.plain);
             }
         }
     }
-    context
-        .bus
-        .emit(context.environment, EventKind::CompileDone(report));
-    Ok(verdict)
 }
 
 pub(super) enum Failure {
@@ -250,14 +310,13 @@ impl Failure {
     }
 }
 
+/// Checks the commit out, installs what it asks for, and lets a worker compile it.
 async fn execute(
     context: &Context<'_>,
     compile: &Compile,
     head: &Head,
     stages: &mut Stages<'_>,
-    end: &mut CompileEnd,
-    report: &mut CompileDone,
-) -> Result<Option<NewVersion>, Failure> {
+) -> Result<JobDone, Failure> {
     let stage = begin();
     let checked_out = check_out(context.data, context.environment, head).await;
     let (out, error) = match &checked_out {
@@ -314,134 +373,110 @@ async fn execute(
             error,
         )
         .await;
-    let done = match done {
-        Ok(done) => done,
-        Err(error) if error.is_of_project() => return Err(Failure::Rejected(error.to_string())),
-        Err(error) => return Err(Failure::Aborted(chain(&error))),
-    };
-    judge(context, compile, head, end, report, done)
+    done.map_err(|error| match error.is_of_project() {
+        true => Failure::Rejected(error.to_string()),
+        false => Failure::Aborted(chain(&error)),
+    })
 }
 
 /// The parameters, and the facts that are not too old.
 async fn inputs(context: &Context<'_>) -> Result<steward_compiler::Inputs, Failure> {
-    let facts = context.store.fact_list(context.environment).await;
-    let facts = facts.map_err(|error| Failure::Aborted(chain(&error)))?;
-    let now = Timestamp::now();
+    let known = facts::known(context.store, context.environment, context.fact_expire).await;
+    let known = known.map_err(|error| Failure::Aborted(chain(&error)))?;
     let mut inputs = steward_compiler::Inputs::default();
-    for fact in facts {
-        if fact.resource_id.is_empty() {
-            inputs.parameters.insert(fact.name, fact.value.into());
-        } else if !fact.expires || now.since(fact.updated) < context.fact_expire {
-            let of = inputs.facts.entry(fact.resource_id).or_default();
-            of.insert(fact.name, fact.value.into());
-        }
+    for fact in known {
+        let of = match fact.resource_id {
+            None => &mut inputs.parameters,
+            Some(id) => inputs.facts.entry(id.into_string()).or_default(),
+        };
+        of.insert(fact.name, fact.value.into());
     }
     Ok(inputs)
 }
 
-fn judge(
-    context: &Context<'_>,
-    compile: &Compile,
-    head: &Head,
-    end: &mut CompileEnd,
-    report: &mut CompileDone,
-    done: JobDone,
-) -> Result<Option<NewVersion>, Failure> {
-    let n_errors = done
-        .diagnostics
-        .iter()
-        .filter(|diagnostic| diagnostic.is_error)
-        .count();
-    let as_json = |text: &str| serde_json::from_str::<Value>(text).unwrap_or(Value::Null);
-    end.diagnostics = done
-        .diagnostics
-        .iter()
-        .map(|diagnostic| as_json(&diagnostic.json))
-        .collect();
-    report.diagnostics = done
+/// What a worker's answer means.
+fn judge(context: &Context<'_>, compile: &Compile, head: &Head, done: JobDone) -> Judgement {
+    let errors = done.diagnostics.iter();
+    let n_errors = errors.filter(|diagnostic| diagnostic.is_error).count();
+    let rendered = done
         .diagnostics
         .iter()
         .map(|diagnostic| RenderedDiagnostic {
-            json: as_json(&diagnostic.json),
+            json: serde_json::from_str(&diagnostic.json).unwrap_or(Value::Null),
             plain: diagnostic.plain.clone(),
             colored: diagnostic.colored.clone(),
-        })
-        .collect();
+        });
+    let diagnostics = rendered.collect();
     let Some(export) = done.export.filter(|_| n_errors == 0) else {
         let plural = if n_errors == 1 { "" } else { "s" };
-        return Err(Failure::Rejected(format!(
-            "the model has {n_errors} error{plural}"
-        )));
+        let failure = Failure::Rejected(format!("the model has {n_errors} error{plural}"));
+        return Judgement {
+            diagnostics,
+            ..Judgement::failed(failure)
+        };
     };
-    report.n_resources = export.resources.len();
-    end.result_digest = Some(result_digest(&export));
-    if !compile.do_export {
-        return Ok(None);
+    Judgement {
+        diagnostics,
+        n_resources: export.resources.len(),
+        result_digest: Some(result_digest(&export)),
+        outcome: Ok(compile
+            .do_export
+            .then(|| new_version(context, compile, head, json!(done.code), export))),
     }
+}
+
+/// The version that an export makes; `code` is the Python code of its handlers.
+fn new_version(
+    context: &Context<'_>,
+    compile: &Compile,
+    head: &Head,
+    code: Value,
+    export: Export,
+) -> NewVersion {
     let mut metadata = compile.metadata.clone();
     if let Some(metadata) = metadata.as_object_mut() {
-        metadata.insert("commit".to_owned(), head.info.id.to_string().into());
-        metadata.insert(
-            "commit_summary".to_owned(),
-            head.info.summary.clone().into(),
-        );
-        metadata.insert("commit_author".to_owned(), head.info.author.clone().into());
+        let info = &head.info;
+        metadata.insert("commit".to_owned(), info.id.to_string().into());
+        metadata.insert("commit_summary".to_owned(), info.summary.clone().into());
+        metadata.insert("commit_author".to_owned(), info.author.clone().into());
         metadata.insert("inmanta:compile:state".to_owned(), "success".into());
     }
-    Ok(Some(NewVersion {
+    NewVersion {
         environment_id: context.environment,
-        commit_id: end.commit_id.clone(),
-        tree_id: end.tree_id.clone(),
+        commit_id: Some(head.info.id.to_string()),
+        tree_id: Some(head.info.tree.to_string()),
         metadata,
-        modules: json!(done.code),
+        modules: code,
         unknowns: json!(export.unknowns),
         resources: export.resources.into_iter().map(stored).collect(),
         release: false,
-    }))
+    }
 }
 
 /// The files of a commit, by content.
 pub(super) async fn check_out(
-    data: &Path,
+    data: &DataDir,
     environment: EnvironmentId,
     head: &Head,
 ) -> Result<std::path::PathBuf, git::Error> {
     let (repository, commit, dir) = (
         head.repository.clone(),
         head.info.id,
-        checkouts(data, environment),
+        data.checkouts_of(environment),
     );
     blocking(move || git::checkout(&repository, commit, &dir)).await
-}
-
-/// The folder with the checkouts of all environments, each in a folder of its own.
-fn all_checkouts(data: &Path) -> std::path::PathBuf {
-    data.join("checkouts")
-}
-
-/// What an environment's repositories hold is none of the others' business: its plugins can read this, and not theirs.
-pub(super) fn checkouts(data: &Path, environment: EnvironmentId) -> std::path::PathBuf {
-    all_checkouts(data).join(folder_of(data, environment))
-}
-
-/// What the folders of an environment are called.
-pub(super) fn folder_of(data: &Path, environment: EnvironmentId) -> String {
-    environment_folder(data, environment).unwrap_or_else(|error| {
-        tracing::error!(%error, "the folders of environments have names that can be guessed: there is no key for better ones");
-        environment.to_string()
-    })
 }
 
 /// A path to a checkout that is the same for all commits of an environment: so the Python modules that a commit leaves as
 /// they are need not be imported again.
 fn named(
-    data: &Path,
+    data: &DataDir,
     environment: EnvironmentId,
     checkout: &Path,
 ) -> std::io::Result<std::path::PathBuf> {
-    let projects = std::path::absolute(data)?.join("projects");
+    let projects = std::path::absolute(data.projects())?;
     std::fs::create_dir_all(&projects)?;
-    let name = folder_of(data, environment);
+    let name = data.folder_name(environment);
     let link = projects.join(&name);
     if std::fs::read_link(&link).is_ok_and(|target| target == checkout) {
         return Ok(link);
@@ -479,14 +514,14 @@ fn stored(resource: Resource) -> StoredResource {
     resource.requires.iter().for_each(|require| part(require));
     StoredResource {
         digest: hex::encode(hasher.finalize()),
-        resource_id: resource.id,
+        resource_id: ResourceId::new(resource.id),
         resource_type: resource.entity_type,
-        agent: resource.agent,
+        agent: AgentName::new(resource.agent),
         id_attribute: resource.id_attribute,
         id_value: resource.id_value,
         attributes: resource.attributes,
         attribute_hash: resource.attribute_hash,
-        requires: resource.requires,
+        requires: resource.requires.into_iter().map(ResourceId::new).collect(),
         is_undefined: resource.undefined,
         set_name: resource.resource_set.unwrap_or_default(),
         created: Timestamp::now(),
@@ -503,35 +538,4 @@ fn result_digest(export: &Export) -> String {
         hasher.update(b"\n");
     }
     hex::encode(hasher.finalize())
-}
-
-/// Removes the checkouts that no stored version of any environment names.
-pub async fn gc_checkouts(
-    store: &Store,
-    data: &Path,
-    in_use: &tokio::sync::RwLock<()>,
-) -> Result<usize, store::Error> {
-    let _alone = in_use.write().await;
-    let trees = store.version_trees().await?;
-    let keep: HashSet<_> = trees.iter().filter_map(|tree| tree.parse().ok()).collect();
-    let all = all_checkouts(data);
-    let removed = blocking(move || {
-        if !all.is_dir() {
-            return Ok(0);
-        }
-        // A version of this program of before kept them all in one folder.
-        let mut n_removed = git::gc_checkouts(&all, &keep)?;
-        for folder in folders(&all)
-            .into_iter()
-            .filter(|path| leftovers::is_of_one(path))
-        {
-            n_removed += git::gc_checkouts(&folder, &keep)?;
-        }
-        Ok::<_, git::Error>(n_removed)
-    })
-    .await;
-    Ok(removed.unwrap_or_else(|error| {
-        tracing::warn!(error = chain(&error), "cannot remove old checkouts");
-        0
-    }))
 }

@@ -5,7 +5,6 @@
 //! queue. Whatever number of pushes came during a compile, the newest commit is compiled once. At shutdown it ends
 //! between two steps; a compile that is cut off runs again under the same request.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -21,7 +20,7 @@ use super::run::{self, Context, blocking};
 use super::source::{Head, Source};
 use super::worker::Pool;
 use crate::domain::chain;
-use crate::domain::{EnvironmentId, Interval, Timestamp, WakeHandle};
+use crate::domain::{DataDir, EnvironmentId, Interval, Timestamp, WakeHandle};
 use crate::git::{self, Credentials, Reach};
 use crate::observe::{Bus, EventKind};
 use crate::store::{CompileEnd, CompileRequest, Environment, Outcome, Store};
@@ -36,7 +35,7 @@ pub struct Options {
     /// Wakes the engine, which reads from the store which version is released.
     pub engine: WakeHandle,
     /// Mirrors and checkouts are below it.
-    pub data: PathBuf,
+    pub data: DataDir,
     /// How often to look without being told; zero: never.
     pub poll: Duration,
     pub credentials: Credentials,
@@ -86,7 +85,7 @@ impl Compiler {
         (compiler, task)
     }
 
-    /// Tells it that there may be something to do: a look, or a request in the queue.
+    /// Tells it that there may be something to do: a request to look at the repository, or one to compile in the queue.
     pub fn wake(&self) {
         self.wake.notify_one();
     }
@@ -127,7 +126,7 @@ impl CompileLoop {
             // A wake-up during the turn is kept and wakes the next one.
             let wake = Arc::clone(&self.wake);
             let turn = tokio::select! {
-                // Dropping a turn at shutdown loses nothing: requests and looks are rows until they are done.
+                // Dropping a turn at shutdown loses nothing: requests are rows until they are done.
                 turn = self.turn() => turn,
                 () = shutdown.cancelled() => return,
             };
@@ -179,7 +178,7 @@ impl CompileLoop {
         }
         let store = &self.options.store;
         if let Err(error) = store
-            .look_request(
+            .refresh_request(
                 self.options.environment,
                 "poll",
                 "Compile triggered by a poll",
@@ -210,7 +209,7 @@ impl CompileLoop {
         if environment.halted {
             return Ok(false);
         }
-        self.look(&environment).await?;
+        self.refresh(&environment).await?;
         if let Some(last) = self.last_compile.take() {
             let pause = settings.recompile_backoff().saturating_sub(last.elapsed());
             if !pause.is_zero() {
@@ -299,14 +298,14 @@ impl CompileLoop {
         Ok(())
     }
 
-    /// Works off the refresh request of the repository.
-    async fn look(&mut self, environment: &Environment) -> Result<(), crate::store::Error> {
+    /// Works off the request to look at the repository.
+    async fn refresh(&mut self, environment: &Environment) -> Result<(), crate::store::Error> {
         let (store, id) = (self.options.store.clone(), self.options.environment);
-        let Some(look) = store.look_fetch(id).await? else {
+        let Some(request) = store.refresh_fetch(id).await? else {
             return Ok(());
         };
         if environment.repo_url.is_empty() {
-            return store.look_done(id, &look).await;
+            return store.refresh_done(id, &request).await;
         }
         if self.fetch(environment).await.is_err() {
             // The request stays; the next poll or wake-up tries again.
@@ -318,9 +317,9 @@ impl CompileLoop {
             let tree = head.info.tree.to_string();
             let inputs = inputs_digest(&tree, &environment.variables, secrets.as_deref());
             let last = store.compile_last_judged(id).await?;
-            let is_start = look.trigger_kind == "start";
+            let is_start = request.trigger_kind == "start";
             if needs_compile(&commit, &inputs, last.as_ref(), is_start) {
-                self.request(environment, &look.trigger_kind, &look.message)
+                self.request(environment, &request.trigger_kind, &request.message)
                     .await?;
             } else if let Some(version) = last.map(|last| last.version) {
                 let commit = commit.chars().take(8).collect();
@@ -329,7 +328,7 @@ impl CompileLoop {
                     .emit(id, EventKind::UpToDate { commit, version });
             }
         }
-        store.look_done(id, &look).await
+        store.refresh_done(id, &request).await
     }
 
     async fn request(
@@ -341,7 +340,7 @@ impl CompileLoop {
         let request = CompileRequest {
             environment_id: environment.id,
             do_export: true,
-            // The look has fetched already.
+            // The refresh has fetched already.
             update: kind == "schedule",
             metadata: json!({"type": kind, "message": message}),
             variables: environment.variables.clone(),

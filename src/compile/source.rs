@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::domain::DataDir;
 use crate::git::{
     self, AddressPolicy, CommitId, CommitInfo, Credentials, FetchOptions, LocalPolicy, Mirror,
     Reach, Repository, RepositoryUrl,
@@ -46,7 +47,7 @@ impl Source {
     pub fn from_argument(
         text: &str,
         branch: Option<&str>,
-        data: &Path,
+        data: &DataDir,
     ) -> Result<Self, SourceError> {
         let path = Path::new(text);
         let looks_like_url = text.contains("://") || (!path.exists() && text.contains(':'));
@@ -64,8 +65,8 @@ impl Source {
         Ok(Self::folder(folder, data))
     }
 
-    /// The source that the columns of an environment name.
-    pub fn from_stored(url: &str, branch: &str, data: &Path) -> Result<Self, SourceError> {
+    /// From the columns of an environment.
+    pub fn from_stored(url: &str, branch: &str, data: &DataDir) -> Result<Self, SourceError> {
         match url.strip_prefix(FOLDER_PREFIX) {
             Some(folder) => Ok(Self::folder(PathBuf::from(folder), data)),
             None => Self::repository(url, (!branch.is_empty()).then_some(branch)),
@@ -98,12 +99,12 @@ impl Source {
         })
     }
 
-    fn folder(folder: PathBuf, data: &Path) -> Self {
+    fn folder(folder: PathBuf, data: &DataDir) -> Self {
         use sha2::{Digest, Sha256};
         let digest = hex::encode(Sha256::digest(folder.to_string_lossy().as_bytes()));
         Self::Folder {
             folder,
-            repository: data.join("folders").join(&digest[..16]),
+            repository: data.folder_repositories().join(&digest[..16]),
         }
     }
 
@@ -116,9 +117,9 @@ impl Source {
     }
 
     /// Where its commits are kept below a server's directory.
-    pub(super) fn place(&self, data: &Path) -> PathBuf {
+    pub(super) fn place(&self, data: &DataDir) -> PathBuf {
         match self {
-            Self::Repository { url, .. } => Mirror::place(&data.join("mirrors"), url),
+            Self::Repository { url, .. } => Mirror::place(&data.mirrors(), url),
             Self::Folder { repository, .. } => repository.clone(),
         }
     }
@@ -138,13 +139,13 @@ impl Source {
     /// Fetches (or records) the newest commit; connects only to hosts within `reach`. Blocks.
     pub(super) fn fetch(
         &self,
-        data: &Path,
+        data: &DataDir,
         credentials: &Credentials,
         reach: Reach,
     ) -> Result<Head, git::Error> {
         let (repository, commit): (Repository, CommitId) = match self {
             Self::Repository { url, branch } => {
-                let mirror = Mirror::open_or_create(&data.join("mirrors"), url)?;
+                let mirror = Mirror::open_or_create(&data.mirrors(), url)?;
                 let options = FetchOptions {
                     reach,
                     ..FetchOptions::default()
@@ -165,10 +166,10 @@ impl Source {
     }
 
     /// Where the commits are, without asking the remote. Blocks.
-    pub(super) fn repository_path(&self, data: &Path) -> Result<Repository, git::Error> {
+    pub(super) fn repository_path(&self, data: &DataDir) -> Result<Repository, git::Error> {
         match self {
             Self::Repository { url, .. } => {
-                Ok((*Mirror::open_or_create(&data.join("mirrors"), url)?).clone())
+                Ok((*Mirror::open_or_create(&data.mirrors(), url)?).clone())
             }
             Self::Folder { repository, .. } => Ok(Repository::at(repository)),
         }

@@ -4,7 +4,7 @@
 //! a declaration is kept and can be looked at again.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use super::check::{Fault, duration};
 use super::secret::{Secret, SecretFrom};
 use super::{EnvironmentConfig, Refused, WebhookConfig};
 use crate::compile::{Grant, MIN_REDACTED_CHARS, SecretVariables, Source};
-use crate::domain::{chain, check_setting};
+use crate::domain::{DataDir, chain, check_setting};
 use crate::git::{self, Credentials};
 
 const DEFAULT_POLL: Duration = Duration::from_secs(60);
@@ -87,7 +87,7 @@ pub(super) struct Declared {
     path: String,
     /// The field of the configuration, such as `environments[2]`.
     field: String,
-    data: PathBuf,
+    data: DataDir,
     section: EnvironmentSection,
     /// What an environment before it has taken already.
     twice: Option<Fault>,
@@ -97,7 +97,7 @@ pub(super) struct Declared {
 pub(super) fn declared(
     sections: Vec<EnvironmentSection>,
     path: &str,
-    data: &Path,
+    data: &DataDir,
 ) -> Vec<Arc<Declared>> {
     let (mut names, mut hooks) = (BTreeSet::new(), BTreeSet::new());
     let declare = |(index, section): (usize, EnvironmentSection)| {
@@ -119,7 +119,7 @@ pub(super) fn declared(
         Arc::new(Declared {
             path: path.to_owned(),
             field,
-            data: data.to_owned(),
+            data: data.clone(),
             section,
             twice,
         })

@@ -9,6 +9,7 @@ use super::check;
 use super::environment::{self, EnvironmentSection};
 use super::secret::Secret;
 use super::{Config, Error};
+use crate::domain::DataDir;
 use crate::python::Pythons;
 
 #[derive(Deserialize)]
@@ -134,7 +135,8 @@ fn whole(file: File, path: &str) -> Result<Config, check::Fault> {
     let data = file
         .data
         .or_else(|| std::env::var_os("STATE_DIRECTORY").map(PathBuf::from))
-        .filter(|data| !data.as_os_str().is_empty());
+        .filter(|data| !data.as_os_str().is_empty())
+        .map(DataDir::new);
     let data = data.ok_or_else(|| {
         let message = "is needed: the directory for the database and mirrors";
         check::Fault::new("data", message)

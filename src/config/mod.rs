@@ -15,14 +15,14 @@ mod tests;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
 
 use crate::compile::{Grant, PoolOptions, SecretVariables, Source};
-use crate::domain::FactTimes;
+use crate::domain::{DataDir, FactTimes};
 use crate::forge::Forge;
 use crate::git::{Credentials, Login, RepositoryRules};
 
@@ -30,7 +30,7 @@ use crate::git::{Credentials, Login, RepositoryRules};
 #[derive(Clone)]
 pub struct Config {
     pub listen: SocketAddr,
-    pub data: PathBuf,
+    pub data: DataDir,
     pub database: Database,
     /// Bearer token that API requests must show; `None` only on loopback, and then the API sets no repositories.
     pub api_token: Option<String>,
@@ -50,7 +50,7 @@ impl fmt::Debug for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Config")
             .field("listen", &self.listen)
-            .field("data", &self.data)
+            .field("data", &self.data.path())
             .field("environments", &self.environments)
             .field("refused", &self.refused)
             .finish_non_exhaustive()

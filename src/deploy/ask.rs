@@ -4,34 +4,21 @@
 use serde_json::{Map, Value, json};
 
 use super::engine::Reconciler;
-use crate::domain::{EnvironmentId, ParameterId, ResourceId, Timestamp, chain};
+use crate::domain::{ResourceId, Timestamp, chain};
 use crate::executor::bounds::{self, MAX_DISCOVERED, MAX_FACTS};
-use crate::store::{self, Discovered, Fact};
+use crate::facts::{self, FactInput, Known, SetError};
+use crate::store::{self, Discovered};
 
 /// The largest answer to a handler, in bytes of JSON.
 const ANSWER_BYTES: usize = 16 << 20;
-
-/// A fact or a parameter as the API shows it.
-pub fn fact_json(environment: EnvironmentId, fact: &Fact) -> Value {
-    json!({
-        "id": ParameterId::named(environment, &fact.resource_id, &fact.name),
-        "name": fact.name,
-        "value": fact.value,
-        "environment": environment,
-        "source": fact.source,
-        "updated": fact.updated.to_string(),
-        "metadata": fact.metadata,
-        "resource_id": fact.resource_id,
-        "expires": fact.expires,
-    })
-}
 
 /// What somebody says to have found; the error is why it is nothing of the kind.
 pub fn discovered_input(value: &Value) -> Result<Discovered, String> {
     let id = |name: &str| {
         let text = value[name].as_str().unwrap_or_default();
+        // As it was said: an id with a version behind it names something else.
         let is_id = ResourceId::parse(text).is_some();
-        is_id.then(|| text.to_owned()).ok_or_else(|| {
+        is_id.then(|| ResourceId::new(text)).ok_or_else(|| {
             format!(
                 "Field '{name}' has to be the id of a resource, got {}",
                 value[name]
@@ -66,7 +53,7 @@ impl Reconciler {
         let answer = match method {
             "get_param" => self.get_param(arguments).await,
             "get_facts" => self.get_facts(arguments).await,
-            "list_params" => self.list_params().await,
+            "list_params" => self.list_params(arguments).await,
             "set_param" => self.set_params(&[Value::Object(arguments.clone())]).await,
             "set_parameters" => match arguments.get("parameters").and_then(Value::as_array) {
                 Some(parameters) => self.set_params(parameters).await,
@@ -105,52 +92,52 @@ impl Reconciler {
         &mut self,
         arguments: &Map<String, Value>,
     ) -> Result<(u16, Value), store::Error> {
-        let (name, resource_id) = (text(arguments, "id"), text(arguments, "resource_id"));
-        let found = self
-            .store
-            .fact_fetch(self.environment, &resource_id, &name)
-            .await?;
-        let now = Timestamp::now();
-        let expire = self.facts.times.expire;
-        let is_known = |fact: &Fact| !fact.expires || now.since(fact.updated) < expire;
-        if let Some(fact) = found.filter(is_known) {
-            let parameter = fact_json(self.environment, &fact);
-            return Ok((200, json!({"parameter": parameter})));
-        }
-        if resource_id.is_empty() {
-            let message =
-                format!("Request or referenced resource does not exist: parameter {name}");
-            return Ok((404, json!({"message": message})));
-        }
-        self.ask_for_facts(&resource_id).await;
-        let message = "Agents queried for resource parameter.";
-        Ok((503, json!({"message": message})))
+        let (name, resource_id) = (text(arguments, "id"), resource_id(arguments, "resource_id"));
+        let (store, expire) = (&self.store, self.facts.times.expire);
+        let known = facts::look_up(store, self.environment, resource_id, &name, expire);
+        Ok(match known.await? {
+            Known::Yes(fact) => {
+                let parameter = facts::fact_json(self.environment, &fact);
+                (200, json!({"parameter": parameter}))
+            }
+            Known::ByHandler(resource_id) => {
+                self.ask_for_facts(&resource_id).await;
+                let message = "Agents queried for resource parameter.";
+                (503, json!({"message": message}))
+            }
+            Known::No => {
+                let message =
+                    format!("Request or referenced resource does not exist: parameter {name}");
+                (404, json!({"message": message}))
+            }
+        })
     }
 
     async fn get_facts(
         &self,
         arguments: &Map<String, Value>,
     ) -> Result<(u16, Value), store::Error> {
-        let resource_id = text(arguments, "rid");
-        let facts = self.store.fact_list_of(self.environment, &resource_id);
-        Ok((200, json!({"data": self.shown(&facts.await?)})))
+        let resource_id = resource_id(arguments, "rid");
+        let found = self
+            .store
+            .fact_list_of(self.environment, resource_id.as_ref())
+            .await?;
+        let shown = found.iter();
+        let shown: Vec<Value> = shown
+            .map(|fact| facts::fact_json(self.environment, fact))
+            .collect();
+        Ok((200, json!({ "data": shown })))
     }
 
-    async fn list_params(&self) -> Result<(u16, Value), store::Error> {
-        let facts = self.store.fact_list(self.environment).await?;
-        let body = json!({
-            "parameters": self.shown(&facts),
-            "expire": self.facts.times.expire.as_secs(),
-            "now": Timestamp::now().to_string(),
-        });
-        Ok((200, body))
-    }
-
-    fn shown(&self, facts: &[Fact]) -> Vec<Value> {
-        let facts = facts.iter();
-        facts
-            .map(|fact| fact_json(self.environment, fact))
-            .collect()
+    async fn list_params(
+        &self,
+        arguments: &Map<String, Value>,
+    ) -> Result<(u16, Value), store::Error> {
+        let (query, expire) = (arguments.get("query"), self.facts.times.expire);
+        match facts::list(&self.store, self.environment, query, expire).await {
+            Ok(body) => Ok((200, body)),
+            Err(error) => refusal(error),
+        }
     }
 
     async fn set_discovered(&self, found: &[Value]) -> Result<(u16, Value), store::Error> {
@@ -176,34 +163,37 @@ impl Reconciler {
             let Some(parameter) = parameter.as_object() else {
                 return Ok((400, json!({"message": "a parameter is an object"})));
             };
-            let resource_id = text(parameter, "resource_id");
-            let flag = parameter.get("expires").and_then(Value::as_bool);
-            let fact = Fact {
-                expires: flag.unwrap_or(!resource_id.is_empty()),
-                name: text(parameter, "id"),
-                value: text(parameter, "value"),
-                source: text(parameter, "source"),
-                metadata: match parameter.get("metadata") {
-                    Some(metadata) if metadata.is_object() => metadata.clone(),
-                    _ => json!({}),
-                },
-                updated: Timestamp::now(),
-                resource_id,
+            let input = match FactInput::from_call(parameter) {
+                Ok(input) => input,
+                Err(message) => return Ok((400, json!({ "message": message }))),
             };
-            if fact.expires && fact.resource_id.is_empty() {
-                return Ok((400, json!({"message": "Cannot set expiry for parameters."})));
-            }
-            let checked = bounds::check_fact(&fact.name, &fact.value);
-            let checked = checked.and_then(|()| bounds::check_metadata(&fact.metadata));
-            if let Err(message) = checked {
-                return Ok((400, json!({"message": message})));
-            }
-            self.store.fact_set(self.environment, &fact).await?;
-            last = fact_json(self.environment, &fact);
-            self.recompile_for(&[(fact.resource_id, fact.name)]).await;
+            let set = match facts::set(&self.store, self.environment, input).await {
+                Ok(set) => set,
+                Err(error) => return refusal(error),
+            };
+            last = facts::fact_json(self.environment, &set.fact);
+            self.on_fact_set(&set).await;
         }
         Ok((200, json!({"parameter": last})))
     }
+}
+
+/// The answer to a call that breaks a rule; what is our fault stays an error.
+fn refusal(error: SetError) -> Result<(u16, Value), store::Error> {
+    match error {
+        SetError::Refused(message) => Ok((400, json!({ "message": message }))),
+        // There are too many already.
+        SetError::Store(store::Error::Conflict(message)) => {
+            Ok((409, json!({ "message": message })))
+        }
+        SetError::Store(error) => Err(error),
+    }
+}
+
+/// `None`: it is empty, as for a parameter.
+fn resource_id(arguments: &Map<String, Value>, name: &str) -> Option<ResourceId> {
+    let text = text(arguments, name);
+    (!text.is_empty()).then(|| ResourceId::new(text))
 }
 
 fn text(arguments: &Map<String, Value>, name: &str) -> String {

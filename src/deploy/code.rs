@@ -5,13 +5,13 @@
 //! repository is needed to run it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use steward_compiler::PythonRuntime;
 
-use crate::domain::{EnvironmentId, VersionCode};
+use crate::domain::{AgentName, DataDir, EnvironmentId, VersionCode, VersionNumber};
 use crate::executor::agent_code::AgentCode;
 use crate::files;
 use crate::store::{self, Store};
@@ -20,8 +20,8 @@ use crate::store::{self, Store};
 #[derive(Default)]
 pub(super) struct Code {
     version: VersionCode,
-    agents: HashMap<String, Arc<AgentCode>>,
-    /// The code of all types, for an agent that is not known.
+    agents: HashMap<AgentName, Arc<AgentCode>>,
+    /// For an agent that is not known.
     whole: Arc<AgentCode>,
 }
 
@@ -39,13 +39,13 @@ impl Code {
     /// the version.
     pub(super) fn for_agents<'a>(
         mut self,
-        resources: impl Iterator<Item = (&'a str, &'a str)>,
+        resources: impl Iterator<Item = (&'a AgentName, &'a str)>,
     ) -> Self {
         self.agents.clear();
         let Some(needed) = &self.version.types else {
             return self;
         };
-        let mut types: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+        let mut types: BTreeMap<&AgentName, BTreeSet<&str>> = BTreeMap::new();
         for (agent, resource_type) in resources {
             types.entry(agent).or_default().insert(resource_type);
         }
@@ -56,12 +56,12 @@ impl Code {
             let code = known.entry(modules).or_insert_with_key(|modules| {
                 Arc::new(AgentCode::of(&self.version, |name| modules.contains(name)))
             });
-            self.agents.insert(agent.to_owned(), Arc::clone(code));
+            self.agents.insert(agent.clone(), Arc::clone(code));
         }
         self
     }
 
-    pub(super) fn of(&self, agent: &str) -> &Arc<AgentCode> {
+    pub(super) fn of(&self, agent: &AgentName) -> &Arc<AgentCode> {
         self.agents.get(agent).unwrap_or(&self.whole)
     }
 }
@@ -69,7 +69,7 @@ impl Code {
 pub(super) async fn code_of(
     store: &Store,
     environment: EnvironmentId,
-    version: i64,
+    version: VersionNumber,
 ) -> Result<Code, store::Error> {
     let Some(version) = store.version_fetch(environment, version).await? else {
         return Ok(Code::default());
@@ -104,16 +104,17 @@ pub async fn needed_by_code(store: &Store) -> Result<Needed, store::Error> {
 }
 
 /// Removes what executors laid out of the code of versions, and did not start a host with for `age`, and the bytecode of
-/// it. Blocks.
-pub fn gc_code_folders(data: &Path, age: Duration) {
-    let code = data.join("code");
+/// it; gives how many folders that were. Blocks.
+pub fn gc_code_folders(data: &DataDir, age: Duration) -> usize {
+    let code = data.code();
+    let mut n_removed = 0;
     for folder in files::folders(&code) {
         if files::is_older(&folder, age) {
-            let _ = std::fs::remove_dir_all(folder);
+            n_removed += usize::from(std::fs::remove_dir_all(folder).is_ok());
         }
     }
     let absolute = std::path::absolute(&code).unwrap_or_else(|_| code.clone());
-    for runtime in files::folders(&data.join("runtime")) {
+    for runtime in files::folders(&data.runtime()) {
         // Python keeps the bytecode of `/a/b.py` in `a` of the cache.
         let cache = runtime
             .join(PythonRuntime::BYTECODE)
@@ -127,6 +128,7 @@ pub fn gc_code_folders(data: &Path, age: Duration) {
             }
         }
     }
+    n_removed
 }
 
 #[cfg(test)]
@@ -136,17 +138,20 @@ mod tests {
     #[test]
     fn code_that_nothing_uses_goes_with_its_bytecode() {
         let dir = tempfile::tempdir().unwrap();
-        let data = dir.path();
-        let cache = data.join("runtime/python-1").join(PythonRuntime::BYTECODE);
-        let bytecode = cache.join(data.strip_prefix("/").unwrap()).join("code");
+        let data = &DataDir::new(dir.path());
+        let cache = data
+            .runtime()
+            .join("python-1")
+            .join(PythonRuntime::BYTECODE);
+        let bytecode = cache.join(data.code().strip_prefix("/").unwrap());
         for name in ["used", "unused"] {
-            std::fs::create_dir_all(data.join("code").join(name)).unwrap();
+            std::fs::create_dir_all(data.code().join(name)).unwrap();
             std::fs::create_dir_all(bytecode.join(name).join("m")).unwrap();
         }
         std::fs::create_dir_all(cache.join("usr/lib")).unwrap();
         gc_code_folders(data, Duration::from_secs(60));
         assert_eq!(files::folders(&bytecode).len(), 2);
-        std::fs::remove_dir(data.join("code/unused")).unwrap();
+        std::fs::remove_dir(data.code().join("unused")).unwrap();
         gc_code_folders(data, Duration::from_secs(60));
         assert_eq!(files::folders(&bytecode), [bytecode.join("used")]);
         assert!(cache.join("usr/lib").exists());

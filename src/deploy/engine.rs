@@ -38,11 +38,15 @@ use super::Intent;
 use super::code::{Code, code_of};
 use super::facts::{self, Facts};
 use super::schedule::{Priority, RetryPolicy, Run, Schedule, Selection};
-use crate::domain::{ActionId, DryRunId, EnvironmentId, Settings, Timestamp, chain};
+use crate::domain::{
+    ActionId, ActionKind, AgentName, EnvironmentId, ResourceId, Settings, Timestamp, VersionNumber,
+    chain,
+};
 use crate::executor::bounds::Daily;
 use crate::executor::link::{Executor, Message};
-use crate::executor::protocol::Task;
+use crate::executor::protocol::{Task, TaskKind};
 use crate::executor::replies::Held;
+use crate::executor::transport::Pipe;
 use crate::observe::{Bus, EventKind, ResourceDone};
 use crate::store::{self, ActionEnd, ActionStart, Store};
 
@@ -57,7 +61,7 @@ async fn run_until_stopped(
     Ok(())
 }
 
-/// A run in progress.
+/// A deployment of one resource in progress.
 struct InFlight {
     run: Run,
     started: Timestamp,
@@ -74,10 +78,7 @@ pub(super) struct Reconciler {
     pub(super) code: Code,
     /// The environment is halted: nothing is started.
     halted: bool,
-    /// Runs that were handed out and did not end yet.
-    open: HashMap<ActionId, InFlight>,
-    /// Tasks of dry runs that did not end yet, with the dry run that each belongs to.
-    dry_runs: HashMap<ActionId, DryRunId>,
+    in_flight: HashMap<ActionId, InFlight>,
     pub(super) facts: Facts,
     shutdown: CancellationToken,
     /// Beginnings of runs that are not written yet.
@@ -96,10 +97,10 @@ pub(super) struct Reconciler {
     next_repair_cron: Option<Timestamp>,
 }
 
-/// A wake-up may be lost with the process that gave it: the store is looked at this often without one.
-const LOOK_EVERY: Duration = Duration::from_secs(30);
+/// A wake-up may be lost with the process that gave it: the store is refreshed at this often without one.
+const REFRESH_EVERY: Duration = Duration::from_secs(30);
 
-/// Answers that are taken before anything else is looked at: many, since they are written in one transaction.
+/// Answers that are taken before anything else is refreshed at: many, since they are written in one transaction.
 const MESSAGES_AT_ONCE: usize = 10_000;
 
 /// How long shutdown waits for running tasks.
@@ -132,13 +133,12 @@ impl Reconciler {
                 let intents: Vec<Intent> = resources.into_iter().map(Intent::from).collect();
                 let code = code_of(&store, environment, version).await?;
                 let types = intents.iter();
-                let code =
-                    code.for_agents(types.map(|of| (of.agent.as_str(), of.resource_type.as_str())));
+                let code = code.for_agents(types.map(|of| (&of.agent, of.resource_type.as_str())));
                 (intents, store.state_list(environment).await?, code)
             }
         };
         let schedule = Schedule::restore(
-            active.unwrap_or(0),
+            active.unwrap_or_default(),
             intents,
             states,
             &store.last_changes(environment).await?,
@@ -146,7 +146,12 @@ impl Reconciler {
             paused,
             now,
         );
-        let executor = Executor::new(environment, options.python.clone(), messages);
+        let executor = Executor::new(
+            environment,
+            options.python.clone(),
+            Box::new(Pipe),
+            messages,
+        );
         let mut engine = Self {
             environment,
             store,
@@ -156,8 +161,7 @@ impl Reconciler {
             executor,
             code,
             halted,
-            open: HashMap::new(),
-            dry_runs: HashMap::new(),
+            in_flight: HashMap::new(),
             facts: Facts::new(unknowns, options.recompile.clone(), options.facts),
             shutdown: options.shutdown.clone(),
             starts: Vec::new(),
@@ -179,23 +183,23 @@ impl Reconciler {
         requests: &mut mpsc::UnboundedReceiver<Request>,
         mut messages: mpsc::UnboundedReceiver<Message>,
     ) {
-        if let Err(error) = self.executor.warm() {
+        if let Err(error) = self.executor.prestart().await {
             tracing::error!(environment.id = %self.environment, %error, "cannot start the executor process");
         }
-        // A look that failed is tried again; and once in a while one is taken without a wake-up.
-        let mut next_look = Instant::now();
+        // A refresh that failed is tried again; and once in a while there is one without a wake-up.
+        let mut next_refresh = Instant::now();
         loop {
-            // Before a look, which plans the crons anew.
+            // Before a refresh, which plans the crons anew.
             if !self.halted {
                 self.tick();
             }
-            if Instant::now() >= next_look {
-                let pause = if self.look().await {
-                    LOOK_EVERY
+            if Instant::now() >= next_refresh {
+                let pause = if self.refresh().await {
+                    REFRESH_EVERY
                 } else {
                     Duration::from_secs(1)
                 };
-                next_look = Instant::now() + pause;
+                next_refresh = Instant::now() + pause;
             }
             // Nothing is begun whose result could not be written.
             if !self.halted && self.store.is_usable().is_ok() {
@@ -205,12 +209,12 @@ impl Reconciler {
             self.settle();
             let wait = self
                 .wait()
-                .min(next_look.saturating_duration_since(Instant::now()));
+                .min(next_refresh.saturating_duration_since(Instant::now()));
             tokio::select! {
                 // Dropping a receive loses no message; the work is in the arms' bodies.
                 request = requests.recv() => match request {
                     None => return,
-                    Some(Request::Wake) => next_look = Instant::now(),
+                    Some(Request::Wake) => next_refresh = Instant::now(),
                     Some(Request::Deploy { method, agents, reply }) => {
                         let _ = reply.send(self.request(method, agents));
                     }
@@ -241,16 +245,15 @@ impl Reconciler {
     }
 
     /// Reads what changed in the store: settings, pauses, halting, released versions.
-    async fn look(&mut self) -> bool {
-        let looked = self.try_look().await;
-        if let Err(error) = &looked {
+    async fn refresh(&mut self) -> bool {
+        let refreshed = self.try_refresh().await;
+        if let Err(error) = &refreshed {
             tracing::error!(environment.id = %self.environment, error = chain(error), "cannot read the released versions");
         }
-        looked.is_ok()
+        refreshed.is_ok()
     }
 
-    /// The same, with the error.
-    async fn try_look(&mut self) -> Result<(), store::Error> {
+    async fn try_refresh(&mut self) -> Result<(), store::Error> {
         let now = Timestamp::now();
         self.settings = self.store.settings_fetch(self.environment).await?;
         self.schedule.set_policy(policy(&self.settings), now);
@@ -273,7 +276,7 @@ impl Reconciler {
         if number <= active {
             return Ok(());
         }
-        let (changed, removed) = if active == 0 {
+        let (changed, removed) = if active == VersionNumber::NONE {
             (
                 self.store.resource_list(self.environment, number).await?,
                 Vec::new(),
@@ -309,7 +312,7 @@ impl Reconciler {
             }
         }
         tracing::info!(
-            environment.id = %self.environment, version = number, n_new = activation.n_new,
+            environment.id = %self.environment, version = number.get(), n_new = activation.n_new,
             n_updated = activation.n_updated, n_removed = activation.removed.len(), "version {number} is in force"
         );
         self.bus.emit(
@@ -363,7 +366,7 @@ impl Reconciler {
             let started = Timestamp::now();
             self.starts.push(ActionStart {
                 id: run.action,
-                action: "deploy",
+                action: ActionKind::Deploy,
                 version: run.version,
                 resource_id: run.intent.resource_id.clone(),
                 started,
@@ -371,20 +374,20 @@ impl Reconciler {
             let code = Arc::clone(self.code.of(&run.intent.agent));
             let task = Task {
                 action: run.action,
+                kind: TaskKind::Deploy {
+                    requires: run.requires.clone(),
+                    dependency_changed: run.dependency_changed,
+                },
                 code: code.key.clone(),
                 agent: run.intent.agent.clone(),
                 resource_id: run.intent.resource_id.clone(),
                 resource_type: run.intent.resource_type.clone(),
                 version: run.version,
                 attributes: run.intent.attributes.clone(),
-                requires: run.requires.clone(),
-                dependency_changed: run.dependency_changed,
-                dry_run: false,
-                facts: false,
                 reason: run.reason.clone(),
                 limit_ms: self.limit_ms(),
             };
-            self.open.insert(run.action, InFlight { run, started });
+            self.in_flight.insert(run.action, InFlight { run, started });
             self.executor.run(task, &code).await;
         }
     }
@@ -393,19 +396,24 @@ impl Reconciler {
     fn request(
         &mut self,
         method: DeployKind,
-        agents: Option<BTreeSet<String>>,
+        agents: Option<BTreeSet<AgentName>>,
     ) -> Result<Scheduled, RequestError> {
         if self.halted {
             return Err(RequestError::Halted);
         }
-        if self.schedule.version() == 0 {
+        if self.schedule.version() == VersionNumber::NONE {
             return Err(RequestError::NothingReleased);
         }
         if let Some(agents) = &agents {
-            let known: BTreeSet<&str> = self.schedule.agents().map(|(name, _)| name).collect();
-            if !agents.iter().any(|agent| known.contains(agent.as_str())) {
+            let known: BTreeSet<&AgentName> =
+                self.schedule.agents().map(|(name, _)| name).collect();
+            if !agents.iter().any(|agent| known.contains(agent)) {
                 return Err(RequestError::UnknownAgents(
-                    agents.iter().cloned().collect::<Vec<_>>().join(", "),
+                    agents
+                        .iter()
+                        .map(AgentName::as_str)
+                        .collect::<Vec<_>>()
+                        .join(", "),
                 ));
             }
         }
@@ -456,7 +464,7 @@ impl Reconciler {
     /// Waits a moment for running tasks, cuts off those that go on, and writes what is known.
     async fn shut_down(&mut self, messages: &mut mpsc::UnboundedReceiver<Message>) {
         let deadline = tokio::time::Instant::now() + PATIENCE;
-        while !self.open.is_empty() {
+        while !self.in_flight.is_empty() {
             match tokio::time::timeout_at(deadline, messages.recv()).await {
                 Ok(Some(message)) => self.on_message(message).await,
                 Ok(None) | Err(_) => break,
@@ -467,16 +475,16 @@ impl Reconciler {
             .executor
             .stop("the server stopped during this run; the resource is verified again")
         {
-            self.done(done).await;
+            self.on_task_done(done).await;
         }
         self.flush().await;
     }
 }
 
 /// Ids of resources that are undefined or require one that is, however far.
-fn blocked_ids(intents: &[Intent]) -> BTreeSet<String> {
-    let mut blocked: BTreeSet<String> = BTreeSet::new();
-    let mut provides: HashMap<&str, Vec<&str>> = HashMap::new();
+fn blocked_ids(intents: &[Intent]) -> BTreeSet<ResourceId> {
+    let mut blocked: BTreeSet<ResourceId> = BTreeSet::new();
+    let mut provides: HashMap<&ResourceId, Vec<&ResourceId>> = HashMap::new();
     for intent in intents {
         for require in &intent.requires {
             provides
@@ -485,13 +493,13 @@ fn blocked_ids(intents: &[Intent]) -> BTreeSet<String> {
                 .push(&intent.resource_id);
         }
     }
-    let mut queue: Vec<&str> = intents
+    let mut queue: Vec<&ResourceId> = intents
         .iter()
         .filter(|intent| intent.is_undefined)
-        .map(|intent| intent.resource_id.as_str())
+        .map(|intent| &intent.resource_id)
         .collect();
     while let Some(id) = queue.pop() {
-        if blocked.insert(id.to_owned()) {
+        if blocked.insert(id.clone()) {
             queue.extend(provides.get(id).into_iter().flatten());
         }
     }

@@ -4,28 +4,31 @@
 //! A handler tells facts in any run. It is asked for them when somebody wants one that is missing or old, when one grows
 //! old, and for what the model of the version in force could not know. A fact that this version waits for queues a compile.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Instant;
 
-use steward_compiler::protocol::HandlerOutcome;
 use tokio::sync::Notify;
 
 use super::engine::Reconciler;
-use crate::domain::{ActionId, EnvironmentId, FactTimes, HandlerStatus, Timestamp, chain};
+use crate::domain::{
+    ActionId, ActionKind, Change, EnvironmentId, FactTimes, ResourceId, Timestamp, VersionNumber,
+    chain,
+};
 use crate::executor::bounds::bound;
-use crate::executor::protocol::{Task, TaskDone};
-use crate::store::{self, ActionEnd, ActionStart, CompileRequest, Store};
+use crate::executor::link::TaskResult;
+use crate::executor::protocol::{Task, TaskKind, TaskOutcome};
+use crate::facts::{SetFact, message_of, queue_compile};
+use crate::store::{self, ActionEnd, ActionStart, Store};
 
 /// (resource, name of the fact)
-pub(super) type Unknown = (String, String);
+pub(super) type Unknown = (ResourceId, String);
 
 /// Which questions are open, and what the model waits for.
 pub(super) struct Facts {
-    asked: HashMap<String, Instant>,
+    asked: HashMap<ResourceId, Instant>,
     /// Asked without anybody wanting to know now.
-    renewed: HashMap<String, Instant>,
-    open: HashSet<ActionId>,
+    renewed: HashMap<ResourceId, Instant>,
     unknowns: BTreeSet<Unknown>,
     recompile: Arc<Notify>,
     pub(super) times: FactTimes,
@@ -40,7 +43,6 @@ impl Facts {
         Self {
             asked: HashMap::new(),
             renewed: HashMap::new(),
-            open: HashSet::new(),
             unknowns,
             recompile,
             times,
@@ -53,29 +55,24 @@ impl Facts {
     }
 
     /// Those of `wanted` that were not asked lately; a handler that has no answer is not asked all the time.
-    fn renewable(&mut self, wanted: BTreeSet<String>, now: Instant) -> Vec<String> {
+    fn renewable(&mut self, wanted: BTreeSet<ResourceId>, now: Instant) -> Vec<ResourceId> {
         let renew = self.times.renew;
         self.renewed.retain(|_, at| now.duration_since(*at) < renew);
-        let mut wanted: Vec<String> = wanted.into_iter().collect();
+        let mut wanted: Vec<ResourceId> = wanted.into_iter().collect();
         wanted.retain(|resource_id| !self.renewed.contains_key(resource_id));
         let noted = wanted.iter().map(|resource_id| (resource_id.clone(), now));
         self.renewed.extend(noted);
         wanted
     }
 
-    /// Whether this was the answer to a question for facts.
-    pub(super) fn answered(&mut self, action: &ActionId) -> bool {
-        self.open.remove(action)
-    }
-
     /// Whether the resource is to be asked now, which is noted.
-    fn may_ask(&mut self, resource_id: &str, now: Instant) -> bool {
+    fn may_ask(&mut self, resource_id: &ResourceId, now: Instant) -> bool {
         let block = self.times.resource_block;
         self.asked.retain(|_, at| now.duration_since(*at) < block);
         if self.asked.contains_key(resource_id) {
             return false;
         }
-        self.asked.insert(resource_id.to_owned(), now);
+        self.asked.insert(resource_id.clone(), now);
         true
     }
 }
@@ -84,7 +81,7 @@ impl Facts {
 pub(super) async fn unknowns(
     store: &Store,
     environment: EnvironmentId,
-    version: Option<i64>,
+    version: Option<VersionNumber>,
 ) -> Result<BTreeSet<Unknown>, store::Error> {
     let Some(version) = version else {
         return Ok(BTreeSet::new());
@@ -94,7 +91,7 @@ pub(super) async fn unknowns(
 }
 
 /// What a run told: name, value, whether it may expire.
-pub(super) fn facts_of(outcome: &HandlerOutcome) -> Vec<(String, String, bool)> {
+pub(super) fn facts_of(outcome: &TaskOutcome) -> Vec<(String, String, bool)> {
     let facts = outcome.facts.iter();
     facts
         .map(|fact| (fact.name.clone(), fact.value.clone(), fact.expires))
@@ -115,7 +112,7 @@ impl Reconciler {
     }
 
     /// Asks the handler of a resource of the version in force.
-    pub(super) async fn ask_for_facts(&mut self, resource_id: &str) {
+    pub(super) async fn ask_for_facts(&mut self, resource_id: &ResourceId) {
         let Some(intent) = self.schedule.intent(resource_id).cloned() else {
             return;
         };
@@ -127,7 +124,7 @@ impl Reconciler {
         let version = self.schedule.version();
         let start = ActionStart {
             id: action,
-            action: "getfact",
+            action: ActionKind::CollectFacts,
             version,
             resource_id: intent.resource_id.clone(),
             started: Timestamp::now(),
@@ -140,20 +137,16 @@ impl Reconciler {
             tracing::error!(error = chain(&error), "cannot note a question for facts");
             return;
         }
-        self.facts.open.insert(action);
         let code = Arc::clone(self.code.of(&intent.agent));
         let task = Task {
             action,
+            kind: TaskKind::CollectFacts,
             code: code.key.clone(),
             agent: intent.agent,
             resource_id: intent.resource_id,
             resource_type: intent.resource_type,
             version,
             attributes: intent.attributes,
-            requires: Default::default(),
-            dependency_changed: false,
-            dry_run: false,
-            facts: true,
             reason: "its facts were asked for".to_owned(),
             limit_ms: self.limit_ms(),
         };
@@ -161,21 +154,19 @@ impl Reconciler {
     }
 
     /// Writes what a handler answered. The state of the resource is as it was.
-    pub(super) async fn facts_told(&mut self, done: TaskDone) {
+    pub(super) async fn on_facts_collected(&mut self, done: TaskResult) {
         let mut outcome = done.outcome;
-        let finished = Timestamp(done.finished_us);
         bound(
             &mut outcome,
             self.daily.share(&done.resource_id, Timestamp::now()),
         );
-        let status = HandlerStatus::parse(&outcome.status).unwrap_or(HandlerStatus::Failed);
         let messages = crate::executor::bounds::messages_json(&outcome.logs);
         self.daily.add(&done.resource_id, messages.len());
         let end = ActionEnd {
             id: done.action,
-            finished,
-            status: status.legacy(),
-            change: "nochange",
+            finished: done.finished,
+            status: outcome.status.legacy(),
+            change: Change::NoChange,
             changes: "{}".to_owned(),
             messages,
             state: None,
@@ -208,31 +199,30 @@ impl Reconciler {
         if !resolved {
             return;
         }
-        match queue_compile(&self.store, self.environment).await {
+        let message = "Recompile model because one or more facts were updated";
+        self.compile_for_facts(message).await;
+    }
+
+    /// A handler has set a fact or a parameter over the API.
+    pub(super) async fn on_fact_set(&mut self, set: &SetFact) {
+        let fact = &set.fact;
+        let is_waited_for = fact.resource_id.as_ref().is_some_and(|resource_id| {
+            let unknown = (resource_id.clone(), fact.name.clone());
+            self.facts.unknowns.remove(&unknown)
+        });
+        if set.needs_compile(is_waited_for) {
+            self.compile_for_facts(&message_of(&fact.name)).await;
+        }
+    }
+
+    async fn compile_for_facts(&self, message: &str) {
+        match queue_compile(&self.store, self.environment, message).await {
             Ok(()) => self.facts.recompile.notify_one(),
             Err(error) => {
                 tracing::error!(environment.id = %self.environment, error = chain(&error), "cannot queue a compile for a fact");
             }
         }
     }
-}
-
-async fn queue_compile(store: &Store, environment: EnvironmentId) -> Result<(), store::Error> {
-    let Some(record) = store.environment_fetch(environment).await? else {
-        return Ok(());
-    };
-    if !store.settings_fetch(environment).await?.server_compile() {
-        return Ok(());
-    }
-    let message = "Recompile model because one or more facts were updated";
-    let request = CompileRequest {
-        environment_id: environment,
-        do_export: true,
-        update: false,
-        metadata: serde_json::json!({"type": "param", "message": message}),
-        variables: record.variables,
-    };
-    store.compile_request(&request).await.map(|_| ())
 }
 
 #[cfg(test)]
@@ -242,13 +232,13 @@ mod tests {
     #[test]
     fn a_resource_is_asked_now_and_then() {
         let mut facts = Facts::new(BTreeSet::new(), Arc::default(), FactTimes::default());
-        let began = Instant::now();
+        let (began, id) = (Instant::now(), |name| ResourceId::new(name));
         let at = |seconds| began + std::time::Duration::from_secs(seconds);
-        assert!(facts.may_ask("a", at(0)) && facts.may_ask("b", at(0)));
-        assert!(!facts.may_ask("a", at(59)));
-        assert!(facts.may_ask("a", at(60)));
+        assert!(facts.may_ask(&id("a"), at(0)) && facts.may_ask(&id("b"), at(0)));
+        assert!(!facts.may_ask(&id("a"), at(59)));
+        assert!(facts.may_ask(&id("a"), at(60)));
         let mut renew = |seconds: u64| {
-            let wanted = ["a", "b"].map(str::to_owned).into_iter().collect();
+            let wanted = ["a", "b"].map(ResourceId::new).into_iter().collect();
             facts.renewable(wanted, at(seconds)).len()
         };
         assert_eq!(
@@ -256,7 +246,7 @@ mod tests {
             [2, 0, 0, 2]
         );
         facts.set_unknowns(BTreeSet::new());
-        let wanted = BTreeSet::from(["a".to_owned()]);
+        let wanted = BTreeSet::from([ResourceId::new("a")]);
         assert_eq!(facts.renewable(wanted, at(1201)), ["a"]);
     }
 }

@@ -2,25 +2,22 @@
 
 use serde::Deserialize;
 
-use crate::domain::Timestamp;
+use crate::domain::{AgentName, ResourceId, Timestamp};
 use crate::store::StoredResource;
 
 /// A resource of the version in force, as the scheduler and the executor need it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Intent {
-    pub resource_id: String,
+    pub resource_id: ResourceId,
     pub resource_type: String,
-    pub agent: String,
-    /// The value of the attribute that its id is made of.
+    pub agent: AgentName,
     pub id_value: String,
     /// All its attributes, as the text of a JSON object.
     pub attributes: String,
     /// The digest of the attributes that say what it shall be: two intents with the same hash want
     /// the same.
     pub attribute_hash: String,
-    /// The ids of the resources that it requires directly.
-    pub requires: Vec<String>,
-    /// Some attribute is not known yet, so it cannot be deployed.
+    pub requires: Vec<ResourceId>,
     pub is_undefined: bool,
     /// Its runs are events for its dependents. Missing in the attributes: false
     /// (docs/reference/deployment.md § 4.5).

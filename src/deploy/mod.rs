@@ -11,7 +11,7 @@ mod facts;
 mod intent;
 mod schedule;
 
-pub use ask::{discovered_input, fact_json};
+pub use ask::discovered_input;
 pub use code::{Needed, gc_code_folders, needed_by_code};
 pub use engine::{DeployKind, Engine, Options, RequestError, Scheduled};
 pub use intent::Intent;

@@ -61,7 +61,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Intent;
-use crate::domain::{ActionId, Blocked, HandlerStatus, Timestamp};
+use crate::domain::{
+    ActionId, AgentName, Blocked, HandlerStatus, ResourceId, Timestamp, VersionNumber,
+};
+use crate::executor::protocol::Dependency;
 use crate::store::ResourceState;
 use entry::{Phase, ScheduledResource};
 
@@ -110,11 +113,10 @@ pub struct Run {
     pub action: ActionId,
     /// What the resource shall be, as of the newest version.
     pub intent: Arc<Intent>,
-    /// The version that was in force when it started.
-    pub version: i64,
-    /// The ids of what it requires directly, each with its status, as the handler is told.
-    pub requires: BTreeMap<String, String>,
-    /// Some dependency changed since this resource's last success: its handler may have to reload.
+    pub version: VersionNumber,
+    /// With their statuses, as the handler is told, by id.
+    pub requires: Vec<Dependency>,
+    /// Some dependency changed since the last success.
     pub dependency_changed: bool,
     /// Why it runs, for the history.
     pub reason: String,
@@ -135,11 +137,9 @@ pub struct Ended {
 pub struct Activation {
     /// The states of resources that are new, differ, or are blocked otherwise than before.
     pub changed: Vec<ResourceState>,
-    /// The ids of resources that left the model.
-    pub removed: Vec<String>,
+    pub removed: Vec<ResourceId>,
     /// Agents of new resources.
-    pub agents: Vec<String>,
-    /// How many resources are new.
+    pub agents: Vec<AgentName>,
     pub n_new: usize,
     /// How many resources shall be something else than before.
     pub n_updated: usize,
@@ -168,16 +168,13 @@ struct Queue {
 pub struct Schedule {
     /// All resources of the version in force; `None`: one that left.
     entries: Vec<Option<ScheduledResource>>,
-    by_id: HashMap<String, Index>,
-    /// By agent.
-    queues: BTreeMap<String, Queue>,
-    /// When idle resources run by themselves, the next one first.
+    by_id: HashMap<ResourceId, Index>,
+    queues: BTreeMap<AgentName, Queue>,
     timers: BTreeSet<(Timestamp, Index)>,
-    /// Runs in progress whose resource left the model, with their agents.
-    orphans: HashMap<ActionId, String>,
+    /// Runs in progress whose resource left the model.
+    orphans: HashMap<ActionId, AgentName>,
     policy: RetryPolicy,
-    version: i64,
-    /// The number of the last request; it orders those of one priority.
+    version: VersionNumber,
     sequence: u64,
     /// Runs in progress of all agents.
     n_running: usize,
@@ -188,12 +185,12 @@ impl Schedule {
     /// event, is scheduled; the timers of others go on from their last runs. `changes`: the starts
     /// of the last runs that changed something, by resource.
     pub fn restore(
-        version: i64,
+        version: VersionNumber,
         intents: Vec<Intent>,
         states: Vec<ResourceState>,
-        changes: &HashMap<String, Timestamp>,
+        changes: &HashMap<ResourceId, Timestamp>,
         policy: RetryPolicy,
-        paused: impl IntoIterator<Item = String>,
+        paused: impl IntoIterator<Item = AgentName>,
         now: Timestamp,
     ) -> Self {
         let mut schedule = Self {
@@ -204,7 +201,7 @@ impl Schedule {
         for agent in paused {
             schedule.queues.entry(agent).or_default().paused = true;
         }
-        let mut states: HashMap<String, ResourceState> = states
+        let mut states: HashMap<ResourceId, ResourceState> = states
             .into_iter()
             .map(|state| (state.resource_id.clone(), state))
             .collect();
@@ -236,7 +233,7 @@ impl Schedule {
         schedule
     }
 
-    pub fn version(&self) -> i64 {
+    pub fn version(&self) -> VersionNumber {
         self.version
     }
 
@@ -254,15 +251,15 @@ impl Schedule {
     }
 
     /// The desired state of a resource.
-    pub fn intent(&self, resource_id: &str) -> Option<&Intent> {
+    pub fn intent(&self, resource_id: &ResourceId) -> Option<&Intent> {
         let index = self.by_id.get(resource_id)?;
         Some(&self.entry(*index).intent)
     }
 
     /// Agent and type of each resource.
-    pub fn types(&self) -> impl Iterator<Item = (&str, &str)> {
+    pub fn types(&self) -> impl Iterator<Item = (&AgentName, &str)> {
         let intents = self.entries.iter().flatten().map(|entry| &entry.intent);
-        intents.map(|intent| (intent.agent.as_str(), intent.resource_type.as_str()))
+        intents.map(|intent| (&intent.agent, intent.resource_type.as_str()))
     }
 
     pub fn states(&self) -> impl Iterator<Item = &ResourceState> {
@@ -293,9 +290,9 @@ impl Schedule {
     /// to write.
     pub fn apply(
         &mut self,
-        version: i64,
+        version: VersionNumber,
         changed: Vec<Intent>,
-        removed: &[String],
+        removed: &[ResourceId],
         now: Timestamp,
     ) -> Activation {
         self.version = version;
@@ -393,8 +390,8 @@ impl Schedule {
         which: Selection,
         priority: Priority,
         reason: &str,
-        agents: Option<&BTreeSet<String>>,
-    ) -> BTreeSet<String> {
+        agents: Option<&BTreeSet<AgentName>>,
+    ) -> BTreeSet<AgentName> {
         let mut touched = BTreeSet::new();
         for index in self.indices() {
             let entry = self.entry(index);
@@ -439,22 +436,19 @@ impl Schedule {
         }
     }
 
-    /// Pauses an agent, or lets it go on. A run in progress is not touched.
-    pub fn pause(&mut self, agent: &str, paused: bool) {
-        self.queues.entry(agent.to_owned()).or_default().paused = paused;
+    pub fn pause(&mut self, agent: &AgentName, paused: bool) {
+        self.queues.entry(agent.clone()).or_default().paused = paused;
     }
 
     /// The names of agents, and whether each is paused.
-    pub fn agents(&self) -> impl Iterator<Item = (&str, bool)> {
-        self.queues
-            .iter()
-            .map(|(name, queue)| (name.as_str(), queue.paused))
+    pub fn agents(&self) -> impl Iterator<Item = (&AgentName, bool)> {
+        self.queues.iter().map(|(name, queue)| (name, queue.paused))
     }
 
     /// All runs that may start now. Each counts as running until [`Schedule::finished`].
     pub fn take(&mut self) -> Vec<Run> {
         let mut runs = Vec::new();
-        let agents: Vec<String> = self.queues.keys().cloned().collect();
+        let agents: Vec<AgentName> = self.queues.keys().cloned().collect();
         for agent in agents {
             while let Some(index) = self.next_of(&agent) {
                 runs.push(self.start(index));
@@ -468,7 +462,7 @@ impl Schedule {
     /// the resource left the model, or the run is not known.
     pub fn finished(
         &mut self,
-        resource_id: &str,
+        resource_id: &ResourceId,
         action: ActionId,
         ended: Ended,
         now: Timestamp,

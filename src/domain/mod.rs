@@ -6,6 +6,7 @@ mod error;
 mod facts;
 mod ids;
 mod interval;
+mod names;
 mod resource_id;
 mod settings;
 mod state;
@@ -13,15 +14,19 @@ mod time;
 mod wake;
 
 pub use code::{CodeFile, CodeModule, Content, VersionCode};
-pub use data_dir::environment_folder;
+pub use data_dir::DataDir;
 pub use error::chain;
 pub use facts::FactTimes;
 pub use ids::{ActionId, CompileId, DryRunId, EnvironmentId, ParameterId, ProjectId};
 pub use interval::{Interval, IntervalError};
-pub use resource_id::ResourceId;
+pub use names::{AgentName, VersionNumber};
+pub use resource_id::{NotAResourceId, ResourceId};
 pub use settings::{
     DEFINITIONS, Definition, SettingError, SettingKind, Settings, check as check_setting,
 };
-pub use state::{Blocked, Change, CompileState, HandlerStatus, LastRun};
+pub use state::{
+    ActionKind, Blocked, Change, CompileState, Compliance, DryRunStatus, FactSource, HandlerStatus,
+    LastRun, LogLevel, ResourceStatus, UnknownWord,
+};
 pub use time::Timestamp;
 pub use wake::WakeHandle;

@@ -1,6 +1,8 @@
 //! `type[agent,attribute=value]`, parsed once at the edge.
 
+use std::borrow::Borrow;
 use std::fmt;
+use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
@@ -8,6 +10,13 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ResourceId(String);
+
+/// A text that is not the id of a resource.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "`{0}` is not the id of a resource, which looks like `module::Type[agent,attribute=value]`"
+)]
+pub struct NotAResourceId(String);
 
 impl ResourceId {
     /// Reads `type[agent,attribute=value]`; a version behind it is dropped. `None` when it is no such text.
@@ -26,8 +35,18 @@ impl ResourceId {
         (whole && resource_type.contains("::") && !value.contains(']')).then_some(id)
     }
 
+    /// Any text names a resource: there is one of that id or there is none. So it is for what the compiler exported and the
+    /// store keeps, and for what somebody looks up; what comes in as new is read by [`ResourceId::parse`].
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+
+    pub fn into_string(self) -> String {
+        self.0
     }
 
     pub fn resource_type(&self) -> &str {
@@ -57,6 +76,40 @@ impl ResourceId {
             .split_once(',')
             .and_then(|(_, pair)| pair.split_once('='))
             .unwrap_or_default()
+    }
+}
+
+impl FromStr for ResourceId {
+    type Err = NotAResourceId;
+
+    fn from_str(text: &str) -> Result<Self, NotAResourceId> {
+        // Whoever sends a megabyte does not get it back.
+        Self::parse(text).ok_or_else(|| NotAResourceId(text.chars().take(200).collect()))
+    }
+}
+
+/// So that maps by id are asked with a text. Equality, order and hash are those of the text.
+impl Borrow<str> for ResourceId {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
+}
+
+impl AsRef<str> for ResourceId {
+    fn as_ref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl PartialEq<str> for ResourceId {
+    fn eq(&self, other: &str) -> bool {
+        self.0 == other
+    }
+}
+
+impl PartialEq<&str> for ResourceId {
+    fn eq(&self, other: &&str) -> bool {
+        self.0 == *other
     }
 }
 

@@ -3,21 +3,20 @@
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
-use steward_compiler::protocol::HandlerOutcome;
 
-use crate::domain::{HandlerStatus, Timestamp};
+use crate::domain::{AgentName, HandlerStatus, Timestamp};
 use crate::executor::bounds;
 use crate::executor::code_folder::Code;
 use crate::executor::handler::{self, Context};
 use crate::executor::native::Native;
-use crate::executor::protocol::{Task, TaskDone};
+use crate::executor::protocol::{Task, TaskDone, TaskOutcome};
 use crate::executor::python::{Limits, PythonHost};
 
 /// Puts a handler's question to the server: method and arguments, status and body.
 pub(crate) type Ask = Box<dyn Fn(String, Map<String, Value>) -> (u16, Value) + Send>;
 
 pub(crate) struct Worker {
-    agent: String,
+    agent: AgentName,
     limits: Limits,
     ask: Ask,
     native: Native,
@@ -25,7 +24,7 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    pub(crate) fn new(agent: String, limits: Limits, ask: Ask) -> Self {
+    pub(crate) fn new(agent: AgentName, limits: Limits, ask: Ask) -> Self {
         Self {
             agent,
             limits,
@@ -47,7 +46,6 @@ impl Worker {
     }
 
     pub(crate) fn run(&mut self, task: Task, code: &Arc<Code>) -> TaskDone {
-        let started_us = Timestamp::now().0;
         let mut outcome = match serde_json::from_str::<Map<String, Value>>(&task.attributes) {
             Err(error) => refused(&format!(
                 "the resource's attributes are no JSON object: {error}"
@@ -61,12 +59,8 @@ impl Worker {
         };
         bounds::bound(&mut outcome, &bounds::RUN);
         let finished_us = Timestamp::now().0;
-        let (action, resource_id, dry_run) = (task.action, task.resource_id, task.dry_run);
         TaskDone {
-            action,
-            resource_id,
-            dry_run,
-            started_us,
+            action: task.action,
             finished_us,
             outcome,
         }
@@ -77,7 +71,7 @@ impl Worker {
         task: &Task,
         attributes: Map<String, Value>,
         code: &Arc<Code>,
-    ) -> HandlerOutcome {
+    ) -> TaskOutcome {
         if !code.has_module_of(&task.resource_type) {
             return refused(&format!(
                 "there is no handler for resources of type {}",
@@ -94,7 +88,7 @@ impl Worker {
             self.end_host();
             let again = code.again().map(Arc::new);
             let code = again.as_ref().unwrap_or(code);
-            match PythonHost::start(code, &self.agent, self.limits) {
+            match PythonHost::start(code, self.agent.as_str(), self.limits) {
                 Ok(host) => self.host = Some((Arc::clone(code), host)),
                 Err(error) => {
                     return refused(&format!(
@@ -122,7 +116,7 @@ impl Worker {
 }
 
 /// A resource that could not be handed to any handler.
-pub(crate) fn refused(message: &str) -> HandlerOutcome {
+pub(crate) fn refused(message: &str) -> TaskOutcome {
     let mut context = Context::default();
     context.error(message);
     context.into_outcome(HandlerStatus::Unavailable)

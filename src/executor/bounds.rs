@@ -9,7 +9,7 @@ mod daily;
 mod lines;
 mod values;
 
-use steward_compiler::protocol::{HandlerOutcome, LogLine};
+use crate::executor::protocol::{LogLine, TaskOutcome};
 
 pub(crate) use daily::Daily;
 pub use values::{
@@ -51,12 +51,10 @@ pub const RUN: Share = Share {
 };
 
 /// Cuts what is too much. Errors are kept before warnings, and these before the rest.
-pub fn bound(outcome: &mut HandlerOutcome, share: &Share) {
+pub fn bound(outcome: &mut TaskOutcome, share: &Share) {
     let mut notes = values::bound_changes(&mut outcome.changes, share);
     notes.extend(values::bound_facts(&mut outcome.facts));
     notes.extend(values::bound_discovered(&mut outcome.discovered));
-    values::cut(&mut outcome.status, values::WORD_BYTES);
-    values::cut(&mut outcome.change, values::WORD_BYTES);
     // Before the last lines, which say what came of the run.
     let place = outcome.logs.len().saturating_sub(1);
     outcome.logs.splice(place..place, notes);

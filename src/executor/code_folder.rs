@@ -8,8 +8,7 @@ use std::path::{Path, PathBuf};
 use sha2::{Digest, Sha256};
 use steward_compiler::protocol::{BrokenModule, PythonFile, PythonModule};
 
-use crate::domain::EnvironmentId;
-use crate::domain::{CodeFile, CodeModule, Content};
+use crate::domain::{CodeFile, CodeModule, Content, DataDir, EnvironmentId};
 use crate::executor::protocol::Python;
 use crate::files::{self, Files};
 
@@ -51,7 +50,7 @@ impl Code {
         }
         let of_files = digest(&whole);
         // Beside the file store.
-        let directory = store.map(|store| store.with_file_name("code").join(&of_files));
+        let directory = store.map(|store| DataDir::code_beside(&store).join(&of_files));
         let modules = whole.iter().filter_map(|read| match &directory {
             None => Some(in_place(read.module)),
             Some(directory) => lay_out(read, directory)

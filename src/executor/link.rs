@@ -1,24 +1,28 @@
 //! Our end of the processes that run handlers: one an environment, started when it is needed.
 //!
-//! Who wakes it: the engine, with tasks. What it owns: the child process and the tasks that it has not answered. A
-//! child that ends fails what it was running as `unavailable`; the next task starts another.
+//! Who wakes it: the engine, with tasks. What it owns: the connection and the tasks that are not answered, with what each is
+//! for. An executor that ends fails what it was running as `unavailable`; the next task starts another.
 
 use std::collections::HashMap;
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde_json::{Map, Value};
 use steward_compiler::PythonRuntime;
-use steward_compiler::protocol::{HandlerOutcome, LogLine};
-use tokio::process::{Child, ChildStdin};
 use tokio::sync::{Semaphore, mpsc};
 
-use crate::domain::{ActionId, EnvironmentId, Timestamp};
+use crate::domain::{
+    ActionId, DryRunId, EnvironmentId, HandlerStatus, LogLevel, ResourceId, Timestamp,
+};
 use crate::executor::agent_code::AgentCode;
-use crate::executor::protocol::{ExecutorCommand, Python, Task, TaskDone};
-use crate::process;
-
 use crate::executor::bounds::MAX_REPLY_BYTES;
+use crate::executor::protocol::{
+    ExecutorCommand, Hello, LogLine, Python, Task, TaskDone, TaskKind, TaskOutcome,
+};
 use crate::executor::replies::{self, Held};
+use crate::executor::transport::{Commands, Connection, RemoteProcess, Transport};
+use crate::process;
 
 /// An executor that says nothing for this long is stopped, or its host is too busy for it to do any work.
 const SILENCE: Duration = Duration::from_secs(25);
@@ -26,14 +30,15 @@ const SILENCE: Duration = Duration::from_secs(25);
 const ROOM_KIB: usize = 4 * (MAX_REPLY_BYTES as usize >> 10);
 
 /// An executor reads at once; one that does not for this long is stuck.
-const WRITE_PATIENCE: std::time::Duration = std::time::Duration::from_secs(30);
+const WRITE_PATIENCE: Duration = Duration::from_secs(30);
 
-/// The executor process of one environment.
+/// The executor of one environment.
 #[derive(Debug)]
 pub(crate) struct Executor {
     environment: EnvironmentId,
     python: Option<PythonRuntime>,
-    done: mpsc::UnboundedSender<Message>,
+    transport: Box<dyn Transport>,
+    messages: mpsc::UnboundedSender<Message>,
     running: Option<Running>,
     generation: u64,
     /// The room for answers that are not written yet, in KiB.
@@ -42,13 +47,48 @@ pub(crate) struct Executor {
 
 #[derive(Debug)]
 struct Running {
-    child: Child,
-    stdin: ChildStdin,
+    commands: Box<dyn Commands>,
+    process: Box<dyn RemoteProcess>,
     known_code: Vec<String>,
-    open: HashMap<ActionId, (String, bool, i64)>,
+    in_flight: HashMap<ActionId, InFlight>,
 }
 
-/// What comes back from a child: `generation` tells which.
+/// A task that is not answered.
+#[derive(Debug, Clone)]
+struct InFlight {
+    resource_id: ResourceId,
+    purpose: Purpose,
+}
+
+/// What a result is for: the kind of its task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    Deploy,
+    DryRun(DryRunId),
+    CollectFacts,
+}
+
+impl From<&TaskKind> for Purpose {
+    fn from(kind: &TaskKind) -> Self {
+        match kind {
+            TaskKind::Deploy { .. } => Self::Deploy,
+            TaskKind::DryRun { run, .. } => Self::DryRun(*run),
+            TaskKind::CollectFacts => Self::CollectFacts,
+        }
+    }
+}
+
+/// The result of a task that was handed over.
+#[derive(Debug)]
+pub(crate) struct TaskResult {
+    pub(crate) action: ActionId,
+    pub(crate) resource_id: ResourceId,
+    pub(crate) purpose: Purpose,
+    pub(crate) finished: Timestamp,
+    pub(crate) outcome: TaskOutcome,
+}
+
+/// What the engine hears: `generation` tells of which executor.
 #[derive(Debug)]
 pub(crate) enum Message {
     Done {
@@ -56,7 +96,9 @@ pub(crate) enum Message {
         done: Box<TaskDone>,
         held: Held,
     },
-    /// The pipe ended; or why it is not read any more.
+    /// The task never reached an executor.
+    NotSent(Box<TaskResult>),
+    /// The connection ended; or why it is not read any more.
     Ended {
         generation: u64,
         why: Option<String>,
@@ -65,7 +107,7 @@ pub(crate) enum Message {
         generation: u64,
         id: u64,
         method: String,
-        arguments: serde_json::Map<String, serde_json::Value>,
+        arguments: Map<String, Value>,
         held: Held,
     },
 }
@@ -74,12 +116,14 @@ impl Executor {
     pub(crate) fn new(
         environment: EnvironmentId,
         python: Option<PythonRuntime>,
-        done: mpsc::UnboundedSender<Message>,
+        transport: Box<dyn Transport>,
+        messages: mpsc::UnboundedSender<Message>,
     ) -> Self {
         Self {
             environment,
             python,
-            done,
+            transport,
+            messages,
             running: None,
             generation: 0,
             room: Arc::new(Semaphore::new(ROOM_KIB)),
@@ -87,25 +131,24 @@ impl Executor {
     }
 
     /// Starts the process if there is none, so that the first task does not wait for it.
-    pub(crate) fn warm(&mut self) -> std::io::Result<()> {
-        self.start().map(|_| ())
+    pub(crate) async fn prestart(&mut self) -> io::Result<()> {
+        self.start().await.map(|_| ())
     }
 
     /// Hands a task over. What cannot be handed over comes back as done, `unavailable`.
     pub(crate) async fn run(&mut self, task: Task, code: &AgentCode) {
-        let now = Timestamp::now().0;
-        let open = (task.resource_id.clone(), task.dry_run, now);
         let action = task.action;
-        if let Err(error) = self.send(task, code, open.clone()).await {
+        let in_flight = InFlight {
+            resource_id: task.resource_id.clone(),
+            purpose: Purpose::from(&task.kind),
+        };
+        if let Err(error) = self.send(task, code, in_flight.clone()).await {
             let message = format!("cannot reach the executor process: {error}");
             if let Some(running) = &mut self.running {
-                running.open.remove(&action);
+                running.in_flight.remove(&action);
             }
-            let _ = self.done.send(Message::Done {
-                generation: self.generation,
-                done: Box::new(unavailable(action, open, message)),
-                held: None,
-            });
+            let result = Box::new(unavailable(action, in_flight, message));
+            let _ = self.messages.send(Message::NotSent(result));
         }
     }
 
@@ -113,14 +156,14 @@ impl Executor {
         &mut self,
         task: Task,
         agent_code: &AgentCode,
-        open: (String, bool, i64),
-    ) -> std::io::Result<()> {
+        in_flight: InFlight,
+    ) -> io::Result<()> {
         let environment_id = self.environment;
         let mut python = self.python.as_ref().map(Python::from);
         if let (Some(python), Some(interpreter)) = (&mut python, &agent_code.interpreter) {
             python.interpreter.clone_from(interpreter);
         }
-        let running = self.start()?;
+        let running = self.start().await?;
         if !running.known_code.contains(&task.code) {
             let code = task.code.clone();
             let command = ExecutorCommand::Code {
@@ -129,40 +172,43 @@ impl Executor {
                 python,
                 environment_id,
             };
-            process::write_frame(&mut running.stdin, &command).await?;
+            process::write_frame(&mut running.commands, &command).await?;
             running.known_code.push(code);
         }
-        running.open.insert(task.action, open);
+        running.in_flight.insert(task.action, in_flight);
         let command = ExecutorCommand::Run(task);
-        let written = process::write_frame(&mut running.stdin, &command);
+        let written = process::write_frame(&mut running.commands, &command);
         match tokio::time::timeout(WRITE_PATIENCE, written).await {
             Ok(written) => written,
             Err(_) => {
                 // It does not read any more. Its end is told by the closed pipe, with all that it was running.
-                end(&mut running.child);
+                running.process.abort();
                 Ok(())
             }
         }
     }
 
-    /// Takes note of an answer. `None`: it is from a process that was given up.
-    pub(crate) fn answered(&mut self, generation: u64, done: TaskDone) -> Option<TaskDone> {
+    /// Takes note of a result, and says what it is for. `None`: it is from an executor that was given up, or nobody asked.
+    pub(crate) fn on_done(&mut self, generation: u64, done: TaskDone) -> Option<TaskResult> {
+        let running = self.running.as_mut()?;
         if generation != self.generation {
             return None;
         }
-        if let Some(running) = &mut self.running {
-            running.open.remove(&done.action);
-        }
-        Some(done)
+        let InFlight {
+            resource_id,
+            purpose,
+        } = running.in_flight.remove(&done.action)?;
+        Some(TaskResult {
+            action: done.action,
+            resource_id,
+            purpose,
+            finished: Timestamp(done.finished_us),
+            outcome: done.outcome,
+        })
     }
 
-    /// Gives a handler its answer, if the process that asked is still there.
-    pub(crate) async fn answer(
-        &mut self,
-        generation: u64,
-        id: u64,
-        (code, body): (u16, serde_json::Value),
-    ) {
+    /// Gives a handler its answer, if the executor that asked is still there.
+    pub(crate) async fn answer(&mut self, generation: u64, id: u64, (code, body): (u16, Value)) {
         let Some(running) = self
             .running
             .as_mut()
@@ -171,17 +217,17 @@ impl Executor {
             return;
         };
         let command = ExecutorCommand::Answer { id, code, body };
-        let written = process::write_frame(&mut running.stdin, &command);
+        let written = process::write_frame(&mut running.commands, &command);
         if !matches!(
             tokio::time::timeout(WRITE_PATIENCE, written).await,
             Ok(Ok(()))
         ) {
-            end(&mut running.child);
+            running.process.abort();
         }
     }
 
-    /// The process ended, or is given up: what it was running is `unavailable`.
-    pub(crate) fn ended(&mut self, generation: u64, why: Option<&str>) -> Vec<TaskDone> {
+    /// The executor ended, or is given up: what it was running is `unavailable`.
+    pub(crate) fn on_ended(&mut self, generation: u64, why: Option<&str>) -> Vec<TaskResult> {
         if generation != self.generation {
             return Vec::new();
         }
@@ -190,7 +236,7 @@ impl Executor {
             Some(why) => format!("was ended: {why}"),
         };
         if let Some(running) = self.running.as_mut().filter(|_| why.is_some()) {
-            end(&mut running.child);
+            running.process.abort();
         }
         self.stop(&format!(
             "Failure during executor execution for resource: the executor process {what}"
@@ -198,87 +244,66 @@ impl Executor {
     }
 
     /// Ends the process; what it was running is `unavailable`, and says why.
-    pub(crate) fn stop(&mut self, message: &str) -> Vec<TaskDone> {
+    pub(crate) fn stop(&mut self, message: &str) -> Vec<TaskResult> {
         let Some(mut running) = self.running.take() else {
             return Vec::new();
         };
-        process::kill_group(&mut running.child);
-        let open = running.open.into_iter();
-        open.map(|(action, open)| unavailable(action, open, message.to_owned()))
+        running.process.end();
+        let in_flight = running.in_flight.into_iter();
+        in_flight
+            .map(|(action, task)| unavailable(action, task, message.to_owned()))
             .collect()
     }
 
-    fn start(&mut self) -> std::io::Result<&mut Running> {
+    async fn start(&mut self) -> io::Result<&mut Running> {
         if self.running.is_none() {
             self.generation += 1;
-            let mut arguments = vec!["executor".to_owned()];
-            // It makes files of the host, which are not for the server's user only.
-            if let Some(umask) = process::original_umask() {
-                arguments.extend(["--umask".to_owned(), umask]);
-            }
-            let mut child = process::spawn_own(&arguments)?;
-            let stdin = child
-                .stdin
-                .take()
-                .ok_or_else(|| std::io::Error::other("no pipe to the executor"))?;
-            let stdout = child
-                .stdout
-                .take()
-                .ok_or_else(|| std::io::Error::other("no pipe from the executor"))?;
+            let Connection {
+                mut commands,
+                replies,
+                process,
+            } = self.transport.connect()?;
             let source = replies::Source {
                 generation: self.generation,
-                messages: self.done.clone(),
+                messages: self.messages.clone(),
                 room: Arc::clone(&self.room),
                 silence: SILENCE,
             };
-            // Ends with the pipe, that is with the process, or with its silence; the engine learns of it by `Ended`.
-            tokio::spawn(replies::read(stdout, source));
+            // Its hello is awaited by whoever reads its replies: tasks that are on their way to one that we do not
+            // understand come back as `unavailable`.
+            let hello = ExecutorCommand::Hello(Hello::ours());
+            process::write_frame(&mut commands, &hello).await?;
+            // Ends with the connection, that is with the process, or with its silence; the engine learns of it by `Ended`.
+            tokio::spawn(replies::read(replies, source));
             self.running = Some(Running {
-                child,
-                stdin,
+                commands,
+                process,
                 known_code: Vec::new(),
-                open: HashMap::new(),
+                in_flight: HashMap::new(),
             });
         }
         self.running
             .as_mut()
-            .ok_or_else(|| std::io::Error::other("the executor is gone"))
+            .ok_or_else(|| io::Error::other("the executor is gone"))
     }
 }
 
-/// Ends a process that does not work as it should, with all that its handlers run: a Python host that is stopped would not
-/// notice that it is gone.
-fn end(child: &mut Child) {
-    if let Some(pid) = child.id() {
-        process::kill_tree(pid);
-    }
-    process::kill_group(child);
-}
-
-fn unavailable(
-    action: ActionId,
-    (resource_id, dry_run, started_us): (String, bool, i64),
-    message: String,
-) -> TaskDone {
-    let finished_us = Timestamp::now().0;
+fn unavailable(action: ActionId, in_flight: InFlight, message: String) -> TaskResult {
+    let finished = Timestamp::now();
     let log = LogLine {
-        level: "ERROR".to_owned(),
+        level: LogLevel::Error,
         msg: message,
-        kwargs: serde_json::Map::new(),
-        timestamp_us: finished_us,
+        kwargs: Map::new(),
+        timestamp_us: finished.0,
     };
-    let outcome = HandlerOutcome {
-        status: "unavailable".to_owned(),
-        change: "nochange".to_owned(),
-        logs: vec![log],
-        ..HandlerOutcome::default()
-    };
-    TaskDone {
+    TaskResult {
         action,
-        resource_id,
-        dry_run,
-        started_us,
-        finished_us,
-        outcome,
+        resource_id: in_flight.resource_id,
+        purpose: in_flight.purpose,
+        finished,
+        outcome: TaskOutcome {
+            logs: vec![log],
+            ..TaskOutcome::of(HandlerStatus::Unavailable)
+        },
     }
 }

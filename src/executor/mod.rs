@@ -1,7 +1,7 @@
 //! Executors: processes that bring the resources of an environment to their desired state.
 //!
-//! The server holds the near end of an executor (`link`), a child process of the same binary is the far end ([`process`]), and
-//! [`protocol`] is what they say to one another. In the process, `agent` works off one agent's tasks in order, with a native
+//! The server holds the near end of an executor ([`link`]), a process of the same binary is the far end ([`process`]),
+//! [`protocol`] is what they say to one another, and a [`transport`] carries it. In the process, `agent` works off one agent's tasks in order, with a native
 //! handler (`handler`, run by `native`) or through a Python host (`python`) that imports the version's code from a folder
 //! (`code_folder`). How much of what handlers say is kept is in [`bounds`].
 
@@ -17,3 +17,4 @@ pub mod process;
 pub mod protocol;
 mod python;
 pub(crate) mod replies;
+pub(crate) mod transport;

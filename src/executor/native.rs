@@ -11,11 +11,11 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use serde_json::{Map, Value};
-use steward_compiler::protocol::HandlerOutcome;
 
+use crate::domain::ResourceId;
 use crate::executor::agent::refused;
 use crate::executor::handler::{self, Handler};
-use crate::executor::protocol::Task;
+use crate::executor::protocol::{Task, TaskOutcome};
 
 /// A command of a resource is ended at the limit, which takes a moment.
 const GRACE: Duration = Duration::from_secs(2);
@@ -28,12 +28,12 @@ type Job = (&'static dyn Handler, Task, Map<String, Value>);
 pub(crate) struct Native {
     runner: Option<Runner>,
     /// Resource → the thread of a run that was left behind.
-    stuck: HashMap<String, JoinHandle<()>>,
+    stuck: HashMap<ResourceId, JoinHandle<()>>,
 }
 
 struct Runner {
     jobs: mpsc::Sender<Job>,
-    outcomes: mpsc::Receiver<HandlerOutcome>,
+    outcomes: mpsc::Receiver<TaskOutcome>,
     thread: JoinHandle<()>,
 }
 
@@ -43,7 +43,7 @@ impl Native {
         handler: &'static dyn Handler,
         task: &Task,
         attributes: Map<String, Value>,
-    ) -> HandlerOutcome {
+    ) -> TaskOutcome {
         self.stuck.retain(|_, thread| !thread.is_finished());
         if self.stuck.contains_key(&task.resource_id) {
             return refused(&format!(
@@ -57,7 +57,7 @@ impl Native {
                 self.stuck
                     .keys()
                     .take(3)
-                    .cloned()
+                    .map(ResourceId::as_str)
                     .collect::<Vec<_>>()
                     .join(", ")
             ));

@@ -5,7 +5,7 @@
 //! agent and code, started when the first task needs it. At the end of stdin it ends: the server is gone.
 
 use std::collections::HashMap;
-use std::io::{self, BufReader, BufWriter};
+use std::io::{self, BufReader, BufWriter, Read};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -16,10 +16,11 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 use steward_compiler::protocol;
 
+use crate::domain::AgentName;
 use crate::executor::agent::Worker;
 use crate::executor::bounds;
 use crate::executor::code_folder::Code;
-use crate::executor::protocol::{BEAT, ExecutorCommand, ExecutorReply, Task};
+use crate::executor::protocol::{BEAT, ExecutorCommand, ExecutorReply, Hello, HelloError, Task};
 pub use crate::executor::python::Limits;
 use crate::process;
 
@@ -88,6 +89,7 @@ pub fn run(limits: Limits) -> ExitCode {
         open: OpenCalls::default(),
         next: Arc::default(),
     };
+    replies.send(&ExecutorReply::Hello(Hello::ours()));
     let alive = replies.clone();
     // On a thread of its own: whoever works is not taken for one that hangs. It ends with the process.
     thread::spawn(move || {
@@ -97,7 +99,11 @@ pub fn run(limits: Limits) -> ExitCode {
         }
     });
     let mut reader = BufReader::new(io::stdin());
-    let mut agents: HashMap<String, mpsc::Sender<(Task, Arc<Code>)>> = HashMap::new();
+    if let Err(error) = read_hello(&mut reader) {
+        tracing::error!(%error, "cannot work for this server");
+        return ExitCode::FAILURE;
+    }
+    let mut agents: HashMap<AgentName, mpsc::Sender<(Task, Arc<Code>)>> = HashMap::new();
     let mut codes: HashMap<String, Arc<Code>> = HashMap::new();
     loop {
         match protocol::read_frame(&mut reader) {
@@ -129,6 +135,8 @@ pub fn run(limits: Limits) -> ExitCode {
                     let _ = waiting.send((code, body));
                 }
             }
+            // Said again, it changes nothing.
+            Ok(Some(ExecutorCommand::Hello(_))) => {}
             Ok(None) => return ExitCode::SUCCESS,
             Err(error) => {
                 tracing::error!(%error, "cannot read the next command");
@@ -138,9 +146,22 @@ pub fn run(limits: Limits) -> ExitCode {
     }
 }
 
-fn start_agent(name: &str, limits: Limits, replies: &Replies) -> mpsc::Sender<(Task, Arc<Code>)> {
+/// Nothing at all is no error: the server ended before it had work.
+fn read_hello(reader: &mut impl Read) -> io::Result<()> {
+    match protocol::read_frame(reader)? {
+        Some(ExecutorCommand::Hello(hello)) => hello.check_server().map_err(io::Error::other),
+        Some(_) => Err(io::Error::other(HelloError::Missing { peer: "server" })),
+        None => Ok(()),
+    }
+}
+
+fn start_agent(
+    name: &AgentName,
+    limits: Limits,
+    replies: &Replies,
+) -> mpsc::Sender<(Task, Arc<Code>)> {
     let (sender, receiver) = mpsc::channel::<(Task, Arc<Code>)>();
-    let (agent, replies) = (name.to_owned(), replies.clone());
+    let (agent, replies) = (name.clone(), replies.clone());
     // The thread ends with the process; a panic in a handler is caught in the worker.
     thread::spawn(move || {
         let asking = replies.clone();

@@ -10,13 +10,13 @@ use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 use std::time::Duration;
 
 use serde_json::{Map, Value};
-use steward_compiler::protocol::{self, FromHost, HandlerOutcome, ToHost};
+use steward_compiler::protocol::{self, FromHost, ToHost};
 
 use crate::executor::agent::Ask;
 use crate::executor::bounds::MAX_REPLY_BYTES;
 use crate::executor::code_folder::Code;
 use crate::executor::output_capture as printed;
-use crate::executor::protocol::Task;
+use crate::executor::protocol::{Task, TaskKind, TaskOutcome};
 use crate::executor::python::watchdog::Watchdog;
 use crate::process;
 
@@ -128,7 +128,7 @@ impl PythonHost {
         task: &Task,
         mut resource: Map<String, Value>,
         ask: &Ask,
-    ) -> io::Result<HandlerOutcome> {
+    ) -> io::Result<TaskOutcome> {
         let module = task.resource_type.split("::").next().unwrap_or_default();
         if let Some(broken) = self.broken.iter().find(|broken| broken.module == module) {
             let mut context = crate::executor::handler::Context::default();
@@ -140,29 +140,33 @@ impl PythonHost {
         }
         self.next += 1;
         let id = self.next;
-        let requires = task.requires.keys().cloned().map(Value::String).collect();
-        resource.insert("requires".to_owned(), Value::Array(requires));
+        let requires = task.requires();
+        let ids = requires.keys().cloned().map(Value::String).collect();
+        resource.insert("requires".to_owned(), Value::Array(ids));
         resource.insert(
             "id".to_owned(),
             format!("{},v={}", task.resource_id, task.version).into(),
         );
         let action_id = task.action.to_string();
-        let request = if task.facts {
-            ToHost::Facts {
+        let deploy = |resource, action_id, dependency_changed| ToHost::Deploy {
+            id,
+            resource,
+            requires,
+            dry_run: task.is_dry_run(),
+            reason: task.reason.clone(),
+            action_id,
+            dependency_changed,
+        };
+        let request = match task.kind {
+            TaskKind::Deploy {
+                dependency_changed, ..
+            } => deploy(resource, action_id, dependency_changed),
+            TaskKind::DryRun { .. } => deploy(resource, action_id, false),
+            TaskKind::CollectFacts => ToHost::Facts {
                 id,
                 resource,
                 action_id,
-            }
-        } else {
-            ToHost::Deploy {
-                id,
-                resource,
-                requires: task.requires.clone(),
-                dry_run: task.dry_run,
-                reason: task.reason.clone(),
-                action_id,
-                dependency_changed: task.dependency_changed,
-            }
+            },
         };
         let setting = " (setting `deploy_timeout`)";
         self.within("its handler", task.limit(), setting, |host| {
@@ -172,7 +176,7 @@ impl PythonHost {
                     FromHost::Deployed {
                         id: answered,
                         outcome,
-                    } if answered == id => return Ok(outcome),
+                    } if answered == id => return Ok(outcome.into()),
                     // Our host never sends any: what handlers log is in the outcome.
                     FromHost::Log { .. } => {}
                     FromHost::Api { method, arguments } => {

@@ -32,7 +32,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use crate::executor::bounds::{self, MAX_REPLY_BYTES};
 use crate::executor::link::Message;
-use crate::executor::protocol::ExecutorReply;
+use crate::executor::protocol::{ExecutorReply, HelloError};
 
 /// A part of the room for answers, given back when it is dropped. `None`: of an answer that is our own.
 pub(crate) type Held = Option<OwnedSemaphorePermit>;
@@ -50,10 +50,11 @@ pub(crate) struct Source {
 }
 
 /// Reads to the end; the last message is [`Message::Ended`].
-pub(crate) async fn read(stdout: impl AsyncRead + Unpin, source: Source) {
-    let mut stdout = BufReader::new(stdout);
+pub(crate) async fn read(replies: impl AsyncRead + Unpin, source: Source) {
+    let mut replies = BufReader::new(replies);
+    let mut has_greeted = false;
     let why = loop {
-        match next(&mut stdout, &source).await {
+        match next(&mut replies, &source, &mut has_greeted).await {
             Ok(Some(message)) => {
                 if source.messages.send(message).is_err() {
                     return;
@@ -69,12 +70,13 @@ pub(crate) async fn read(stdout: impl AsyncRead + Unpin, source: Source) {
 
 /// The next message that is of use; `None`: the pipe ended, if need be in the middle of a frame.
 async fn next(
-    stdout: &mut BufReader<impl AsyncRead + Unpin>,
+    replies: &mut BufReader<impl AsyncRead + Unpin>,
     source: &Source,
+    has_greeted: &mut bool,
 ) -> io::Result<Option<Message>> {
     let generation = source.generation;
     loop {
-        let length = match within(source, stdout.read_u32()).await {
+        let length = match within(source, replies.read_u32()).await {
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
             length => length?,
         };
@@ -87,13 +89,23 @@ async fn next(
         let room = Arc::clone(&source.room).acquire_many_owned(n_kib);
         let held: Held = Some(room.await.map_err(io::Error::other)?);
         let mut body = Vec::with_capacity((length as usize).min(1 << 16));
-        let mut rest = (&mut *stdout).take(u64::from(length));
+        let mut rest = (&mut *replies).take(u64::from(length));
         within(source, rest.read_to_end(&mut body)).await?;
         if body.len() != length as usize {
             return Ok(None);
         }
-        match rmp_serde::from_slice(&body).map_err(io::Error::other)? {
-            ExecutorReply::Alive => {}
+        let reply = rmp_serde::from_slice(&body).map_err(io::Error::other)?;
+        if !*has_greeted {
+            let ExecutorReply::Hello(hello) = reply else {
+                let peer = "executor";
+                return Err(io::Error::other(HelloError::Missing { peer }));
+            };
+            hello.check_executor().map_err(io::Error::other)?;
+            *has_greeted = true;
+            continue;
+        }
+        match reply {
+            ExecutorReply::Alive | ExecutorReply::Hello(_) => {}
             ExecutorReply::Done(mut done) => {
                 bounds::bound(&mut done.outcome, &bounds::RUN);
                 let done = Box::new(done);

@@ -42,9 +42,7 @@ use std::time::Duration;
 
 use sha1::{Digest, Sha1};
 
-/// The store, in the data directory.
-pub const FOLDER: &str = "files";
-/// The largest content, in bytes.
+/// Of one content.
 pub const MAX_BYTES: usize = 64 << 20;
 
 /// The file store of a data directory.
@@ -178,9 +176,8 @@ impl Files {
         }
     }
 
-    /// Removes these contents, but those that somebody wrote meanwhile, and what interrupted
-    /// writers left; how many contents were removed. See the head of this file for the order.
-    pub fn collect(&self, names: &BTreeSet<String>, age: Duration) -> usize {
+    /// Removes these contents, but those that somebody wrote meanwhile, and what interrupted writers left; gives how many.
+    pub fn gc(&self, names: &BTreeSet<String>, age: Duration) -> usize {
         let mut n_removed = 0;
         for name in names {
             let path = self.path(name);
@@ -287,7 +284,7 @@ mod tests {
         let old = files.older_than(day);
         assert_eq!(old, BTreeSet::from([one.clone(), two.clone()]));
         files.put(b"two").unwrap();
-        assert_eq!(files.collect(&old, day), 1);
+        assert_eq!(files.gc(&old, day), 1);
         assert!(!files.has(&one) && files.has(&two) && files.has(&young) && !left.exists());
     }
 

@@ -17,9 +17,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::Error;
 use super::credentials::{self, OF_PIP};
+use super::output::check_success;
 use super::progress::{Progress, Watcher};
 use super::repositories::Repositories;
-use super::said::good;
 use crate::files::ScratchFolder;
 use crate::process::{self, Ended, Launcher};
 use crate::sandbox::{Network, SandboxPolicy};
@@ -292,7 +292,7 @@ impl Runner {
         };
         let mut command = held.repositories.copying(&url)?;
         plain(&mut command);
-        good(self.run(&mut command, "copying a git repository", &|_| ())?)?;
+        check_success(self.run(&mut command, "copying a git repository", &|_| ())?)?;
         held.repositories.copied(url)?;
         Ok(true)
     }

@@ -18,6 +18,7 @@ use super::installer::{Installer, Job};
 use super::{
     Error, Inspection, Installed, Lock, Offline, Requirements, Source, Watcher, links, needs,
 };
+use crate::domain::DataDir;
 use crate::files::{folders, is_older, remove_tree, touch};
 use crate::python::{Interpreter, Pythons};
 
@@ -36,33 +37,20 @@ pub struct Environments {
     sandbox: InstallSandbox,
 }
 
-/// The folder of all environments below a server's data directory.
-fn all_environments(data: &Path) -> PathBuf {
-    data.join("python").join("environments")
-}
-
-fn all_caches(data: &Path) -> PathBuf {
-    data.join("python").join("packages")
-}
-
-fn all_builds(data: &Path) -> PathBuf {
-    data.join("python").join("builds")
-}
-
 impl Environments {
     /// `data`: the server's directory; `owner`: the environment of the server.
-    pub fn new(data: &Path, owner: &str, sandbox: InstallSandbox) -> Self {
+    pub fn new(data: &DataDir, owner: &str, sandbox: InstallSandbox) -> Self {
         Self {
             directory: Self::directory(data, owner),
-            cache: all_caches(data).join(owner),
-            builds: all_builds(data),
+            cache: data.package_caches().join(owner),
+            builds: data.builds(),
             sandbox,
         }
     }
 
     /// Where those of `owner` are.
-    pub fn directory(data: &Path, owner: &str) -> PathBuf {
-        all_environments(data).join(owner)
+    pub fn directory(data: &DataDir, owner: &str) -> PathBuf {
+        data.venvs().join(owner)
     }
 
     /// The environment for the project at `project`, which asks for what a worker has read: an existing one, or a new one.
@@ -255,9 +243,9 @@ fn key(
 
 /// Removes the Python environments and package caches below a server's directory that nothing used for `age`, but the
 /// environments in `kept`, and what interrupted builds left. Blocks.
-pub fn gc_venvs(data: &Path, kept: &[PathBuf], age: Duration) -> usize {
+pub fn gc_venvs(data: &DataDir, kept: &[PathBuf], age: Duration) -> usize {
     let mut n_removed = 0;
-    for path in folders(&all_environments(data)) {
+    for path in folders(&data.venvs()) {
         // Of a version of this program that kept them all in one folder.
         if path.join("pyvenv.cfg").is_file() {
             n_removed += usize::from(remove_unused(&path, kept, age));
@@ -272,8 +260,8 @@ pub fn gc_venvs(data: &Path, kept: &[PathBuf], age: Duration) -> usize {
     // Nothing else keeps a build from being one that runs.
     const LONGEST_BUILD: Duration = Duration::from_secs(24 * 3600);
     for (directory, age) in [
-        (all_caches(data), age),
-        (all_builds(data), age.max(LONGEST_BUILD)),
+        (data.package_caches(), age),
+        (data.builds(), age.max(LONGEST_BUILD)),
     ] {
         for path in folders(&directory) {
             if is_older(&path, age) {

@@ -10,8 +10,8 @@ use tempfile::TempDir;
 
 use super::command::Runner;
 use super::lock::{Lock, Package, Source};
+use super::output::{check_success, output_text};
 use super::progress::{Part, Watcher, part};
-use super::said::{good, said};
 use super::{Error, Requirements, pip, present, uv};
 use crate::python::{ANOTHER, DISTRIBUTION, Distribution, Interpreter};
 
@@ -301,7 +301,7 @@ impl<'a> Installer<'a> {
                 .job
                 .runner
                 .run(command, what, self.job.watcher)
-                .and_then(good),
+                .and_then(check_success),
             Tool::Pip(_) => pip::run(&self.job, command, what),
         };
         ran.map(|_| ())
@@ -353,7 +353,7 @@ fn make_environment(environment: &Path, job: &Job<'_>, tool: &Tool) -> Result<()
     Err(Error::Machine(format!(
         "cannot make the virtual environment {} (on Debian it needs the package python3-venv): {}",
         environment.display(),
-        said(&output)
+        output_text(&output)
     )))
 }
 

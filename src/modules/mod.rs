@@ -13,13 +13,13 @@ mod installer;
 mod links;
 mod lock;
 mod needs;
+mod output;
 mod pip;
 mod present;
 mod progress;
 mod project;
 mod record;
 mod repositories;
-mod said;
 mod uv;
 
 pub use command::{BuildProxy, InstallSandbox};

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use super::Error;
 use super::installer::{Job, check_folder};
 use super::lock::{Package, Source, folder_digest, normalized};
-use super::said::{good, said};
+use super::output::{check_success, output_text};
 use crate::files::entries;
 use crate::python::Distribution;
 
@@ -98,7 +98,7 @@ impl Pip {
         let what = "putting pip into the virtual environment";
         job.runner
             .run(&mut command, what, job.watcher)
-            .and_then(good)
+            .and_then(check_success)
             .map(|_| ())
     }
 
@@ -165,8 +165,8 @@ pub(super) fn run(job: &Job<'_>, command: &mut Command, what: &str) -> Result<Ou
         let output = job.runner.run(command, what, job.watcher)?;
         let is_git =
             |said: &str| said.contains("git ") && said.contains("did not run successfully");
-        if output.status.success() || !is_git(&said(&output)) || !job.runner.fetch()? {
-            return good(output);
+        if output.status.success() || !is_git(&output_text(&output)) || !job.runner.fetch()? {
+            return check_success(output);
         }
     }
 }

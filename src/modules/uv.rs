@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 use super::installer::Job;
 use super::lock::{Lock, Package, Source, normalized};
-use super::said::good;
+use super::output::check_success;
 use super::{Error, pip};
 use crate::python::Distribution;
 
@@ -162,7 +162,7 @@ impl Uv {
         let mut command = self.command(job, own, &["pip", "compile"])?;
         command.args(["--format", "pylock.toml", "--no-header", "--no-annotate"]);
         command.arg("-c").arg(constraints).args(files);
-        let output = good(job.runner.run(&mut command, what, job.watcher)?)?;
+        let output = check_success(job.runner.run(&mut command, what, job.watcher)?)?;
         let text = String::from_utf8_lossy(&output.stdout);
         let resolution: Resolution = toml::from_str(&text)
             .map_err(|error| Error::Machine(format!("uv's answer is not understood: {error}")))?;

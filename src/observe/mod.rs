@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use tokio::sync::broadcast;
 
-use crate::domain::{CompileId, EnvironmentId};
+use crate::domain::{Change, CompileId, EnvironmentId, ResourceId, ResourceStatus, VersionNumber};
 
 /// Something that happened in an environment.
 #[derive(Debug, Clone)]
@@ -34,7 +34,7 @@ pub enum EventKind {
     /// A look found the commit that the newest version was made from.
     UpToDate {
         commit: String,
-        version: Option<i64>,
+        version: Option<VersionNumber>,
     },
     CompileStarted {
         compile: CompileId,
@@ -56,7 +56,7 @@ pub enum EventKind {
     },
     CompileDone(CompileDone),
     Activated {
-        version: i64,
+        version: VersionNumber,
         n_new: usize,
         n_updated: usize,
         n_removed: usize,
@@ -72,8 +72,8 @@ pub struct CompileDone {
     pub compile: CompileId,
     pub commit: String,
     /// The stored version; `None` when it did not compile.
-    pub version: Option<i64>,
-    /// Why it failed; `None`: it did not.
+    pub version: Option<VersionNumber>,
+    /// Why not.
     pub failure: Option<String>,
     pub diagnostics: Vec<RenderedDiagnostic>,
     pub n_resources: usize,
@@ -90,12 +90,10 @@ pub struct RenderedDiagnostic {
 /// A run of a resource that ended.
 #[derive(Debug, Clone)]
 pub struct ResourceDone {
-    pub resource_id: String,
-    pub version: i64,
-    /// Old-style status, `deployed`, `failed`, `skipped`, ...
-    pub status: String,
-    /// `nochange`, `created`, `updated`, `purged`.
-    pub change: String,
+    pub resource_id: ResourceId,
+    pub version: VersionNumber,
+    pub status: ResourceStatus,
+    pub change: Change,
     /// attribute → {current, desired}
     pub changes: BTreeMap<String, serde_json::Value>,
     pub reason: String,
@@ -109,7 +107,7 @@ pub struct ResourceDone {
 pub struct Summary {
     /// Counts the rounds of work since the engine started.
     pub round: u64,
-    pub version: i64,
+    pub version: VersionNumber,
     pub total: usize,
     /// Changed in this round, and as they shall be now.
     pub deployed: usize,

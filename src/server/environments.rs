@@ -1,108 +1,89 @@
-//! The environments of the configuration, brought into the store.
+//! Environments of the configuration that cannot run: each says why, and is looked at again until it can.
+//!
+//! Neither compiles nor deployments run for such an environment, its webhooks answer as unknown ones do, and what is stored of
+//! it stays as it is. [`run`] looks again on an interval, since a folder or the file of a secret may appear later; a mistake in
+//! the configuration file itself needs a restart. It owns nothing but its timer, and ends with the server.
 
-use crate::app::{App, Hook, RepositoryAccess};
-use crate::config::EnvironmentConfig;
-use crate::domain::{EnvironmentId, ProjectId};
-use crate::store::{self, Environment, NewEnvironment, Store};
+use std::time::Duration;
 
-impl App {
-    /// From now on an environment looks at its repository as the configuration says.
-    pub(super) async fn configured(
-        &self,
-        id: EnvironmentId,
-        config: EnvironmentConfig,
-    ) -> Result<(), store::Error> {
-        let stored = self.store.environment_fetch(id).await?;
-        let looks = RepositoryAccess {
-            repo_url: stored.map(|stored| stored.repo_url).unwrap_or_default(),
-            poll: config.poll,
-            watch: config.watch,
-            credentials: config.credentials,
-            secrets: config.secrets.keyed(self.digest_key),
-            network: config.network,
-        };
-        self.set_looks(id, looks);
-        for hook in config.webhooks {
-            let known = Hook {
-                environment: id,
-                forge: hook.forge,
-                secret: hook.secret,
-                branch: config.branch.clone(),
-            };
-            self.hooks.set(&hook.id, known);
+use super::apply_config::ensure_environment;
+use crate::app::{App, Entry};
+use crate::config::{EnvironmentConfig, Refused};
+use crate::domain::{EnvironmentId, chain};
+use crate::store;
+
+/// How often it is looked whether a refused environment can run now: a few small files are read.
+const PAUSE: Duration = Duration::from_secs(10);
+
+/// Looks at refused environments again, until the server stops.
+pub(super) async fn run(app: App) {
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(PAUSE) => {}
+            () = app.shutdown.cancelled() => return,
         }
-        Ok(())
+        for entry in app.refused.list() {
+            if let Err(error) = look_again(&app, entry).await {
+                tracing::error!(
+                    error = chain(&error),
+                    "cannot look at an environment that does not run; it is tried again"
+                );
+            }
+        }
     }
 }
 
-/// The project of that name, made if there is none, and its environment of that name. By the ids that they were made with
-/// first: they may have been renamed since.
-pub(super) async fn find(
-    store: &Store,
-    project: &str,
-    name: &str,
-) -> Result<(ProjectId, Option<Environment>), store::Error> {
-    let projects = store.project_list().await?;
-    let made = projects
-        .iter()
-        .find(|known| known.id == ProjectId::named(project));
-    let known = made.or_else(|| projects.iter().find(|known| known.name == project));
-    let project_id = match known {
-        Some(known) => known.id,
-        None => {
-            store
-                .project_create(ProjectId::named(project), project)
-                .await?
-                .id
-        }
+async fn look_again(app: &App, entry: Entry) -> Result<(), store::Error> {
+    let Entry {
+        environment,
+        refused,
+    } = entry;
+    // Who deleted it meanwhile does not want it back before the next start.
+    if let Some(id) = environment
+        && app.store.environment_fetch(id).await?.is_none()
+    {
+        app.refused.set(&refused, None);
+        return Ok(());
+    }
+    let looked_at = refused.clone();
+    let Ok(again) = tokio::task::spawn_blocking(move || looked_at.again()).await else {
+        return Ok(());
     };
-    let known = store.environment_list().await?;
-    let made = EnvironmentId::named(project, name);
-    let named = |known: &&Environment| known.project_id == project_id && known.name == name;
-    let known = known
-        .iter()
-        .find(|known| known.id == made)
-        .or_else(|| known.iter().find(named))
-        .cloned();
-    Ok((project_id, known))
+    match again {
+        Err(now) if (&now.field, &now.message) == (&refused.field, &refused.message) => {}
+        Err(now) => app.refuse(*now).await?,
+        Ok(config) => {
+            // What stands against it is the store, as before.
+            if let Some(id) = try_in(app, &refused, config).await?
+                && let Some(environment) = app.store.environment_fetch(id).await?
+            {
+                tracing::info!(environment.id = %id, "environment {} runs now", refused.shown());
+                app.environment_start(&environment).await;
+            }
+        }
+    }
+    Ok(())
 }
 
-/// Makes the project and environment of a configuration, or brings them up to date with it.
-pub async fn ensure_environment(
-    store: &Store,
-    config: &EnvironmentConfig,
-) -> Result<EnvironmentId, store::Error> {
-    let (repo_url, repo_branch) = config.source.to_stored();
-    let (project_id, known) = find(store, &config.project, &config.name).await?;
-    let id = match known {
-        Some(known) => {
-            let changed = Environment {
-                repo_url,
-                repo_branch,
-                variables: config.variables.clone(),
-                ..known
-            };
-            store.environment_update(&changed).await?;
-            changed.id
+/// Takes an environment in that can run as far as the configuration is concerned; `None`: something still keeps it out.
+async fn try_in(
+    app: &App,
+    refused: &Refused,
+    config: EnvironmentConfig,
+) -> Result<Option<EnvironmentId>, store::Error> {
+    match ensure_environment(&app.store, &config).await {
+        Ok(id) => {
+            app.configured(id, config).await?;
+            app.refused.set(refused, None);
+            Ok(Some(id))
         }
-        None => {
-            let id = EnvironmentId::named(&config.project, &config.name);
-            let new = NewEnvironment {
-                id,
-                project_id,
-                name: config.name.clone(),
-                description: String::new(),
-                icon: String::new(),
-                repo_url,
-                repo_branch,
-                variables: config.variables.clone(),
-            };
-            store.environment_create(&new).await?;
-            id
+        Err(error @ (store::Error::Exists(_) | store::Error::NotFound(_))) => {
+            let now = Refused::checked(config, chain(&error));
+            if now.message != refused.message {
+                app.refuse(now).await?;
+            }
+            Ok(None)
         }
-    };
-    for (name, value) in &config.settings {
-        store.setting_set(id, name, value).await?;
+        Err(error) => Err(error),
     }
-    Ok(id)
 }

@@ -1,9 +1,11 @@
-//! The one file that knows everything: opens the store, starts the loops, listens, and takes it all down again.
+//! Puts everything together: opens the store, starts the loops, listens, and takes it all down again.
+//!
+//! `locks` makes sure that the data directory and the database are this server's alone, `apply_config` brings the
+//! environments of the configuration into the store, and `environments` looks again at those that cannot run.
 
-mod data;
+mod apply_config;
 mod environments;
-mod housekeeping;
-mod refused;
+mod locks;
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -17,13 +19,13 @@ use tokio_util::sync::CancellationToken;
 
 pub use crate::app::{App, Hook};
 use crate::app::{Hooks, RefusedEnvironments};
-pub use data::check;
+pub use locks::check;
 
 use crate::api;
-use crate::compile::Pool;
+use crate::compile::{Pool, PoolOptions};
 use crate::config::{Config, Database};
-use crate::domain::Timestamp;
-use crate::files;
+use crate::domain::{DataDir, Timestamp};
+use crate::gc::{self, Garbage};
 use crate::observe::Bus;
 use crate::process;
 use crate::python::{self, Interpreter, Pythons};
@@ -63,7 +65,7 @@ pub struct Server {
     pub app: App,
     pub address: SocketAddr,
     serving: JoinHandle<()>,
-    housekeeping: JoinHandle<()>,
+    collecting: JoinHandle<()>,
     looking_again: JoinHandle<()>,
     watching: JoinHandle<()>,
     // The lock on the data directory ends with it; that on the database with the store.
@@ -74,66 +76,18 @@ impl Server {
     /// Starts everything. Ready when this returns.
     pub async fn start(config: Config) -> Result<Self, Error> {
         check(&config)?;
-        let data = data::prepare(&config.data)?;
-        let lock = data::lock(&data)?;
-        let digest_key = data::digest_key(&data)?;
-        data::mend(&data);
+        let data = locks::prepare(&config.data)?;
+        let lock = locks::lock(&data)?;
+        let digest_key = locks::digest_key(&data)?;
+        locks::mend(&data);
         crate::git::init();
-        let store = match &config.database {
-            Database::Sqlite => Store::open_sqlite(&data.join(data::DATABASE)).await?,
-            Database::Postgres(url) => Store::open_postgres(url).await?,
-        };
-        hold(&store).await?;
-        let n_closed = store.action_close_interrupted().await?;
-        if n_closed > 0 {
-            tracing::warn!(
-                n_runs = n_closed,
-                "the last run of the server was cut off; its work is taken up again"
-            );
-        }
-        let mut pool_options = config.pool.clone();
-        if pool_options.python.is_none() {
-            let (cache, pythons) = (data.join("runtime"), pool_options.pythons.clone());
-            let found = tokio::task::spawn_blocking(move || find_python(&pythons, &cache)).await;
-            pool_options.python =
-                found.unwrap_or_else(|error| Err(Error::Python(std::io::Error::other(error))))?;
-        }
-        if let Some(python) = &mut pool_options.python {
-            python.files = Some(data.join(files::FOLDER));
-        }
-        if let Some(runtime) = pool_options.python.clone() {
-            // Nobody waits for it.
-            tokio::task::spawn_blocking(move || python::precompile(&runtime));
-        }
-        process::hide();
-        process::cgroup::gc_groups();
-        tracing::info!(
-            "compiles, and pip with what it builds, are sandboxed by: {}",
-            sandbox::support()
-        );
-        let pool = Pool::new(pool_options);
-        pool.warm();
-        let listener = TcpListener::bind(config.listen).await;
-        let listener = listener.map_err(|source| Error::Listen {
-            address: config.listen,
-            source,
-        })?;
-        let address = listener.local_addr().map_err(|source| Error::Listen {
-            address: config.listen,
-            source,
-        })?;
-        let configured = config.environments.iter();
-        let hooks = configured.flat_map(|environment| &environment.webhooks);
-        let hooks = hooks.map(|hook| hook.id.clone());
-        let refused = config
-            .refused
-            .iter()
-            .flat_map(|refused| refused.hooks.clone());
-        let hooks = hooks.chain(refused);
+        let store = open_store(&config.database, &data).await?;
+        let pool = start_pool(config.pool.clone(), &data).await?;
+        let (listener, address) = listen(config.listen).await?;
         let app = App {
             store,
             bus: Bus::default(),
-            hooks: Arc::new(Hooks::declared(hooks)),
+            hooks: Arc::new(Hooks::declared(hook_ids(&config))),
             api_token: config.api_token.as_deref().map(Arc::from),
             started: Timestamp::now(),
             facts: config.facts,
@@ -143,28 +97,25 @@ impl Server {
             pool,
             data,
             shutdown: CancellationToken::new(),
-            looks: Arc::default(),
+            repository_access: Arc::default(),
             refused: RefusedEnvironments::default(),
             digest_key,
             checkouts: Arc::default(),
         };
-        for environment in config.environments {
-            app.take_in(environment).await?;
-        }
-        for environment in config.refused {
-            app.refuse(environment).await?;
-        }
-        let serving = tokio::spawn(api::serve(app.clone(), listener));
-        let looking_again = tokio::spawn(refused::run(app.clone()));
-        let housekeeping = tokio::spawn(housekeeping::run(app.clone(), config.housekeeping));
-        let watching = tokio::spawn(store::watch(app.store.clone(), app.shutdown.clone()));
+        apply_config::apply(&app, config.environments, config.refused).await?;
+        let garbage = Garbage {
+            store: app.store.clone(),
+            data: app.data.clone(),
+            checkouts: Arc::clone(&app.checkouts),
+        };
+        let collecting = gc::run(garbage, config.housekeeping, app.shutdown.clone());
         Ok(Self {
+            serving: tokio::spawn(api::serve(app.clone(), listener)),
+            looking_again: tokio::spawn(environments::run(app.clone())),
+            collecting: tokio::spawn(collecting),
+            watching: tokio::spawn(store::watch(app.store.clone(), app.shutdown.clone())),
             app,
             address,
-            serving,
-            housekeeping,
-            looking_again,
-            watching,
             _lock: lock,
         })
     }
@@ -183,14 +134,74 @@ impl Server {
         let all: Vec<_> = self.app.locked().drain().collect();
         futures_util::future::join_all(all.into_iter().map(|(id, running)| running.stop(id))).await;
         let _ = tokio::time::timeout(Duration::from_secs(5), self.serving).await;
-        self.housekeeping.abort();
+        self.collecting.abort();
         self.looking_again.abort();
         self.watching.abort();
         self.app.store.close().await;
     }
 }
 
-/// One server a database. The one before may be about to end, as in a restart on another machine.
+/// Opens the database, for this server alone, and closes what the last one left open in it.
+async fn open_store(database: &Database, data: &DataDir) -> Result<Store, Error> {
+    let store = match database {
+        Database::Sqlite => Store::open_sqlite(&data.database()).await?,
+        Database::Postgres(url) => Store::open_postgres(url).await?,
+    };
+    locks::hold_database(&store).await?;
+    let n_closed = store.action_close_interrupted().await?;
+    if n_closed > 0 {
+        tracing::warn!(
+            n_runs = n_closed,
+            "the last run of the server was cut off; its work is taken up again"
+        );
+    }
+    Ok(store)
+}
+
+/// Makes ready what compiles run in: Python, the sandbox and the first workers.
+async fn start_pool(mut options: PoolOptions, data: &DataDir) -> Result<Pool, Error> {
+    if options.python.is_none() {
+        let (cache, pythons) = (data.runtime(), options.pythons.clone());
+        let found = tokio::task::spawn_blocking(move || find_python(&pythons, &cache)).await;
+        options.python =
+            found.unwrap_or_else(|error| Err(Error::Python(std::io::Error::other(error))))?;
+    }
+    if let Some(python) = &mut options.python {
+        python.files = Some(data.files());
+    }
+    if let Some(runtime) = options.python.clone() {
+        // Nobody waits for it.
+        tokio::task::spawn_blocking(move || python::precompile(&runtime));
+    }
+    process::hide();
+    process::cgroup::gc_groups();
+    tracing::info!(
+        "compiles, and pip with what it builds, are sandboxed by: {}",
+        sandbox::support()
+    );
+    let pool = Pool::new(options);
+    pool.warm();
+    Ok(pool)
+}
+
+async fn listen(asked: SocketAddr) -> Result<(TcpListener, SocketAddr), Error> {
+    let fail = |source| Error::Listen {
+        address: asked,
+        source,
+    };
+    let listener = TcpListener::bind(asked).await.map_err(fail)?;
+    let address = listener.local_addr().map_err(fail)?;
+    Ok((listener, address))
+}
+
+/// The ids of all webhooks of the configuration, those of environments that do not run among them.
+fn hook_ids(config: &Config) -> impl Iterator<Item = String> {
+    let configured = config.environments.iter();
+    let hooks = configured.flat_map(|environment| &environment.webhooks);
+    let refused = config.refused.iter().flat_map(|refused| &refused.hooks);
+    hooks.map(|hook| &hook.id).chain(refused).cloned()
+}
+
 /// The Python of plugins and handlers, with our package below `cache`. `None`: there is none, and none is named.
 fn find_python(pythons: &Pythons, cache: &Path) -> Result<Option<PythonRuntime>, Error> {
     match pythons.any() {
@@ -209,14 +220,4 @@ fn find_python(pythons: &Pythons, cache: &Path) -> Result<Option<PythonRuntime>,
             Ok(None)
         }
     }
-}
-
-async fn hold(store: &Store) -> Result<(), Error> {
-    for _ in 0..30 {
-        if store.acquire_single_server_lock().await? {
-            return Ok(());
-        }
-        tokio::time::sleep(Duration::from_secs(1)).await;
-    }
-    Err(Error::DatabaseBusy)
 }

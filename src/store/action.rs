@@ -1,22 +1,25 @@
 //! The history of resources: what was done, when, and what came of it.
 
 use std::collections::HashMap;
+use std::str::FromStr;
 
 use serde_json::Value;
 
 use super::macros::{read, row, transaction};
 use super::state::upsert;
-use super::{ResourceState, Result, Store, document, parsed, storable};
-use crate::domain::{ActionId, EnvironmentId, Timestamp};
+use super::{Error, ResourceState, Result, Store, document, parsed, storable};
+use crate::domain::{
+    ActionId, ActionKind, Change, EnvironmentId, ResourceId, ResourceStatus, Timestamp,
+    VersionNumber,
+};
 
 /// A run that begins.
 #[derive(Debug, Clone)]
 pub struct ActionStart {
     pub id: ActionId,
-    /// `deploy`, `dryrun` or `getfact`.
-    pub action: &'static str,
-    pub version: i64,
-    pub resource_id: String,
+    pub action: ActionKind,
+    pub version: VersionNumber,
+    pub resource_id: ResourceId,
     pub started: Timestamp,
 }
 
@@ -25,8 +28,8 @@ pub struct ActionStart {
 pub struct ActionEnd {
     pub id: ActionId,
     pub finished: Timestamp,
-    pub status: &'static str,
-    pub change: &'static str,
+    pub status: ResourceStatus,
+    pub change: Change,
     /// JSON: attribute → {current, desired}.
     pub changes: String,
     /// JSON: list of log lines.
@@ -35,7 +38,7 @@ pub struct ActionEnd {
     pub facts: Vec<(String, String, bool)>,
     /// Resource id and JSON of what was found.
     pub discovered: Vec<(String, String)>,
-    pub resource_id: String,
+    pub resource_id: ResourceId,
 }
 
 /// Parts of the resource ids of which the history is wanted; `None`: any.
@@ -68,13 +71,13 @@ impl ActionSearch {
 #[derive(Debug, Clone)]
 pub struct Action {
     pub id: ActionId,
-    pub action: String,
-    pub version: i64,
-    pub resource_id: String,
+    pub action: ActionKind,
+    pub version: VersionNumber,
+    pub resource_id: ResourceId,
     pub started: Timestamp,
     pub finished: Option<Timestamp>,
-    pub status: Option<String>,
-    pub change: Option<String>,
+    pub status: Option<ResourceStatus>,
+    pub change: Option<Change>,
     pub changes: Value,
     pub messages: Value,
 }
@@ -83,8 +86,8 @@ row! {
     struct Row {
         id: String,
         action: String,
-        version: i64,
-        resource_id: String,
+        version: VersionNumber,
+        resource_id: ResourceId,
         started_us: i64,
         finished_us: Option<i64>,
         status: Option<String>,
@@ -106,17 +109,24 @@ macro_rules! select {
 
 impl Row {
     fn into_action(self) -> Result<Action> {
+        let bad = |column| Error::Row {
+            table: "resource_action",
+            column,
+            id: self.id.clone(),
+        };
+        let status = self.status.as_deref().map(ResourceStatus::from_str);
+        let change = self.change.as_deref().map(Change::from_str);
         Ok(Action {
             changes: document("resource_action", "changes", &self.id, &self.changes)?,
             messages: document("resource_action", "messages", &self.id, &self.messages)?,
             id: parsed("resource_action", "id", &self.id)?,
-            action: self.action,
+            action: self.action.parse().map_err(|_| bad("action"))?,
             version: self.version,
             resource_id: self.resource_id,
             started: Timestamp(self.started_us),
             finished: self.finished_us.map(Timestamp),
-            status: self.status,
-            change: self.change,
+            status: status.transpose().map_err(|_| bad("status"))?,
+            change: change.transpose().map_err(|_| bad("change"))?,
         })
     }
 }
@@ -143,22 +153,22 @@ impl Store {
                 insert.push_values(chunk, |mut row, start| {
                     row.push_bind(start.id.to_string())
                         .push_bind(&environment)
-                        .push_bind(start.action)
+                        .push_bind(start.action.as_str())
                         .push_bind(start.version)
                         .push_bind(&start.resource_id)
                         .push_bind(start.started.0);
                 });
                 insert.build().execute(&mut *tx).await?;
             }
-            for start in starts.iter().filter(|start| start.action == "deploy") {
+            for start in starts.iter().filter(|start| start.action == ActionKind::Deploy) {
                 sqlx::query(DEPLOYING).bind(&environment).bind(&start.resource_id).execute(&mut *tx).await?;
             }
             for end in ends {
                 sqlx::query(END)
                     .bind(end.id.to_string())
                     .bind(end.finished.0)
-                    .bind(end.status)
-                    .bind(end.change)
+                    .bind(end.status.as_str())
+                    .bind(end.change.as_str())
                     .bind(&end.changes)
                     .bind(&end.messages)
                     .execute(&mut *tx)
@@ -191,11 +201,11 @@ impl Store {
                 }
                 if n_refused > 0 {
                     tracing::warn!(
-                        resource.id = end.resource_id, n_refused, limit = super::fact::MAX_OF_ONE,
+                        resource.id = %end.resource_id, n_refused, limit = super::fact::MAX_OF_ONE,
                         "facts of {} were not taken: it has too many", end.resource_id
                     );
                 }
-                if end.change == "purged" && end.status == "deployed" {
+                if end.change == Change::Purged && end.status == ResourceStatus::Deployed {
                     sqlx::query(PURGED).bind(&environment).bind(&end.resource_id).execute(&mut *tx).await?;
                 }
             }
@@ -238,10 +248,10 @@ impl Store {
     pub async fn last_changes(
         &self,
         environment: EnvironmentId,
-    ) -> Result<HashMap<String, Timestamp>> {
+    ) -> Result<HashMap<ResourceId, Timestamp>> {
         const SQL: &str = "SELECT resource_id, MAX(started_us) FROM resource_action WHERE environment_id = $1 \
                            AND action = 'deploy' AND (change IS NULL OR change <> 'nochange') GROUP BY resource_id";
-        let rows: Vec<(String, i64)> = read!(self.db, pool => {
+        let rows: Vec<(ResourceId, i64)> = read!(self.db, pool => {
             sqlx::query_as(SQL).bind(environment.to_string()).fetch_all(pool).await?
         });
         Ok(rows
@@ -250,15 +260,15 @@ impl Store {
             .collect())
     }
 
-    /// The history of a resource, or of all for an empty id; newest first.
+    /// The history of a resource, or of all for `None`; newest first.
     pub async fn action_list(
         &self,
         environment: EnvironmentId,
-        resource_id: &str,
+        resource_id: Option<&ResourceId>,
         limit: i64,
     ) -> Result<Vec<Action>> {
         let rows: Vec<Row> = read!(self.db, pool => {
-            let query = if resource_id.is_empty() {
+            let query = if resource_id.is_none() {
                 sqlx::query_as(select!(
                     "WHERE environment_id = $1 AND $2 = '' ORDER BY started_us DESC, id DESC LIMIT $3"
                 ))
@@ -267,7 +277,7 @@ impl Store {
                     "WHERE environment_id = $1 AND resource_id = $2 ORDER BY started_us DESC, id DESC LIMIT $3"
                 ))
             };
-            query.bind(environment.to_string()).bind(resource_id).bind(limit).fetch_all(pool).await?
+            query.bind(environment.to_string()).bind(resource_id.map_or("", ResourceId::as_str)).bind(limit).fetch_all(pool).await?
         });
         rows.into_iter().map(Row::into_action).collect()
     }

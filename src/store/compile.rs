@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::macros::{read, row, transaction, write};
 use super::{Error, Result, Store, document, parsed, storable};
-use crate::domain::{CompileId, CompileState, EnvironmentId, Timestamp};
+use crate::domain::{CompileId, CompileState, EnvironmentId, Timestamp, VersionNumber};
 
 /// A compile request: a row that asks for a compile.
 #[derive(Debug, Clone)]
@@ -39,7 +39,7 @@ pub struct Compile {
     pub inputs_digest: Option<String>,
     /// JSON list of the compile contract's diagnostic objects.
     pub diagnostics: Value,
-    pub version: Option<i64>,
+    pub version: Option<VersionNumber>,
     pub substitute: Option<CompileId>,
 }
 
@@ -82,7 +82,7 @@ pub struct CompileEnd {
 
 #[derive(Debug, Clone)]
 pub enum Outcome {
-    Exported(i64),
+    Exported(VersionNumber),
     /// Good, but no export was asked for.
     Compiled,
     Rejected(String),
@@ -106,7 +106,7 @@ row! {
         commit_id: Option<String>,
         inputs_digest: Option<String>,
         diagnostics: String,
-        version: Option<i64>,
+        version: Option<VersionNumber>,
         substitute_compile_id: Option<String>,
     }
 }
@@ -413,7 +413,7 @@ pub(super) use finish;
 
 impl Outcome {
     /// state, reason, version
-    pub(super) fn columns(&self) -> (&'static str, Option<&str>, Option<i64>) {
+    pub(super) fn columns(&self) -> (&'static str, Option<&str>, Option<VersionNumber>) {
         match self {
             Self::Exported(version) => (CompileState::Exported.as_str(), None, Some(*version)),
             Self::Compiled => (CompileState::Compiled.as_str(), None, None),

@@ -4,15 +4,15 @@ use serde_json::Value;
 
 use super::macros::{read, transaction, write};
 use super::{Result, Store, document, storable};
-use crate::domain::{EnvironmentId, Timestamp};
+use crate::domain::{EnvironmentId, ResourceId, Timestamp};
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Discovered {
-    /// The id of the resource that was found, without version.
-    pub resource_id: String,
+    /// Of what was found, without version.
+    pub resource_id: ResourceId,
     pub values: Value,
     /// The resource whose handler found it.
-    pub discovery_resource_id: String,
+    pub discovery_resource_id: ResourceId,
     pub discovered: Timestamp,
 }
 
@@ -23,11 +23,11 @@ pub(super) const SET: &str = "INSERT INTO discovered_resource (environment_id, r
                               discovery_resource_id = excluded.discovery_resource_id, \
                               discovered_us = excluded.discovered_us";
 
-type Row = (String, String, String, i64);
+type Row = (ResourceId, String, ResourceId, i64);
 
 fn discovered((resource_id, found, discovery_resource_id, at): Row) -> Result<Discovered> {
     Ok(Discovered {
-        values: document("discovered_resource", "found", &resource_id, &found)?,
+        values: document("discovered_resource", "found", resource_id.as_str(), &found)?,
         resource_id,
         discovery_resource_id,
         discovered: Timestamp(at),
@@ -45,9 +45,9 @@ impl Store {
             for found in found {
                 sqlx::query(SET)
                     .bind(environment.to_string())
-                    .bind(storable(&found.resource_id))
+                    .bind(storable(found.resource_id.as_str()))
                     .bind(found.values.to_string())
-                    .bind(storable(&found.discovery_resource_id))
+                    .bind(storable(found.discovery_resource_id.as_str()))
                     .bind(found.discovered.0)
                     .execute(&mut *tx)
                     .await?;
@@ -69,7 +69,7 @@ impl Store {
     pub async fn discovered_fetch(
         &self,
         environment: EnvironmentId,
-        resource_id: &str,
+        resource_id: &ResourceId,
     ) -> Result<Option<Discovered>> {
         const SQL: &str = "SELECT resource_id, found, discovery_resource_id, discovered_us FROM discovered_resource \
                            WHERE environment_id = $1 AND resource_id = $2";
@@ -87,7 +87,7 @@ impl Store {
     pub async fn discovered_delete(
         &self,
         environment: EnvironmentId,
-        resource_id: &str,
+        resource_id: &ResourceId,
     ) -> Result<bool> {
         const SQL: &str =
             "DELETE FROM discovered_resource WHERE environment_id = $1 AND resource_id = $2";

@@ -4,12 +4,12 @@ use serde_json::Value;
 
 use super::macros::{read, transaction, write};
 use super::{Result, Store, document, parsed};
-use crate::domain::{DryRunId, EnvironmentId, Timestamp};
+use crate::domain::{DryRunId, DryRunStatus, EnvironmentId, ResourceId, Timestamp, VersionNumber};
 
 #[derive(Debug, Clone)]
 pub struct DryRun {
     pub id: DryRunId,
-    pub version: i64,
+    pub version: VersionNumber,
     pub requested: Timestamp,
     pub total: i64,
     /// How many resources are still to be looked at.
@@ -18,9 +18,9 @@ pub struct DryRun {
 
 #[derive(Debug, Clone)]
 pub struct DryRunResult {
-    pub resource_id: String,
+    pub resource_id: ResourceId,
     /// `changes`, or why there are none: `undefined`, `skipped_for_undefined`, `agent_down`.
-    pub status: String,
+    pub status: DryRunStatus,
     /// attribute → {current, desired}
     pub changes: Value,
 }
@@ -30,9 +30,9 @@ impl Store {
     pub async fn dry_run_create(
         &self,
         environment: EnvironmentId,
-        version: i64,
+        version: VersionNumber,
         total: i64,
-        known: &[(String, &'static str)],
+        known: &[(ResourceId, DryRunStatus)],
     ) -> Result<DryRunId> {
         const SQL: &str = "INSERT INTO dry_run (id, environment_id, version, requested_us, total) VALUES ($1, $2, $3, $4, $5)";
         let id = DryRunId::generate();
@@ -47,7 +47,7 @@ impl Store {
                 .execute(&mut *tx)
                 .await?;
             for (resource_id, status) in known {
-                sqlx::query(RESULT).bind(&text).bind(resource_id).bind(*status).bind("{}").execute(&mut *tx).await?;
+                sqlx::query(RESULT).bind(&text).bind(resource_id).bind(status.as_str()).bind("{}").execute(&mut *tx).await?;
             }
         });
         Ok(id)
@@ -57,11 +57,11 @@ impl Store {
     pub async fn dry_run_result(
         &self,
         id: DryRunId,
-        resource_id: &str,
+        resource_id: &ResourceId,
         changes: &str,
     ) -> Result<()> {
         write!(self.db, pool => {
-            sqlx::query(RESULT).bind(id.to_string()).bind(resource_id).bind("changes").bind(changes).execute(pool).await?.rows_affected()
+            sqlx::query(RESULT).bind(id.to_string()).bind(resource_id).bind(DryRunStatus::Changes.as_str()).bind(changes).execute(pool).await?.rows_affected()
         });
         Ok(())
     }
@@ -70,35 +70,41 @@ impl Store {
     pub async fn dry_run_list(
         &self,
         environment: EnvironmentId,
-        version: i64,
+        version: VersionNumber,
     ) -> Result<Vec<DryRun>> {
         const SQL: &str = "SELECT d.id, d.version, d.requested_us, d.total, (SELECT COUNT(*) FROM dry_run_result r \
                            WHERE r.dry_run_id = d.id) FROM dry_run d WHERE d.environment_id = $1 AND d.version = $2 \
                            ORDER BY d.requested_us DESC";
-        let rows: Vec<(String, i64, i64, i64, i64)> = read!(self.db, pool => {
+        let rows: Vec<(String, VersionNumber, i64, i64, i64)> = read!(self.db, pool => {
             sqlx::query_as(SQL).bind(environment.to_string()).bind(version).fetch_all(pool).await?
         });
-        let dry_run = |(id, version, requested, total, done): (String, i64, i64, i64, i64)| {
-            let id = parsed("dry_run", "id", &id)?;
-            Ok(DryRun {
-                id,
-                version,
-                requested: Timestamp(requested),
-                total,
-                todo: (total - done).max(0),
-            })
-        };
+        let dry_run =
+            |(id, version, requested, total, done): (String, VersionNumber, i64, i64, i64)| {
+                let id = parsed("dry_run", "id", &id)?;
+                Ok(DryRun {
+                    id,
+                    version,
+                    requested: Timestamp(requested),
+                    total,
+                    todo: (total - done).max(0),
+                })
+            };
         rows.into_iter().map(dry_run).collect()
     }
 
     /// What a dry run found, sorted by resource id.
     pub async fn dry_run_results(&self, id: DryRunId) -> Result<Vec<DryRunResult>> {
         const SQL: &str = "SELECT resource_id, status, changes FROM dry_run_result WHERE dry_run_id = $1 ORDER BY resource_id";
-        let rows: Vec<(String, String, String)> = read!(self.db, pool => {
+        let rows: Vec<(ResourceId, String, String)> = read!(self.db, pool => {
             sqlx::query_as(SQL).bind(id.to_string()).fetch_all(pool).await?
         });
-        let result = |(resource_id, status, changes): (String, String, String)| {
-            let changes = document("dry_run_result", "changes", &resource_id, &changes)?;
+        let result = |(resource_id, status, changes): (ResourceId, String, String)| {
+            let changes = document("dry_run_result", "changes", resource_id.as_str(), &changes)?;
+            let status = status.parse().map_err(|_| super::Error::Row {
+                table: "dry_run_result",
+                column: "status",
+                id: resource_id.to_string(),
+            })?;
             Ok(DryRunResult {
                 resource_id,
                 status,

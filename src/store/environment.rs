@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::macros::{read, row, transaction, write};
 use super::{Error, Result, Store, document, is_duplicate, parsed};
-use crate::domain::{EnvironmentId, ProjectId, Settings, Timestamp};
+use crate::domain::{EnvironmentId, ProjectId, Settings, Timestamp, VersionNumber};
 
 #[derive(Debug, Clone)]
 pub struct Environment {
@@ -23,9 +23,9 @@ pub struct Environment {
     pub variables: BTreeMap<String, String>,
     pub halted: bool,
     /// The last number given to a version; 0 before the first.
-    pub last_version: i64,
+    pub last_version: VersionNumber,
     /// The version whose desired state is in force.
-    pub active_version: Option<i64>,
+    pub active_version: Option<VersionNumber>,
 }
 
 #[derive(Debug, Clone)]
@@ -51,8 +51,8 @@ row! {
         repo_branch: String,
         variables: String,
         halted: bool,
-        last_version: i64,
-        active_version: Option<i64>,
+        last_version: VersionNumber,
+        active_version: Option<VersionNumber>,
     }
 }
 

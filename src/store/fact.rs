@@ -4,16 +4,15 @@ use serde_json::Value;
 
 use super::macros::{read, row, transaction, write};
 use super::{Result, Store, document, storable};
-use crate::domain::{EnvironmentId, Timestamp};
+use crate::domain::{EnvironmentId, FactSource, ResourceId, Timestamp, VersionNumber};
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fact {
-    /// Empty: a parameter.
-    pub resource_id: String,
+    /// `None`: a parameter.
+    pub resource_id: Option<ResourceId>,
     pub name: String,
     pub value: String,
-    /// `fact`, `plugin`, `user`, `report`.
-    pub source: String,
+    pub source: FactSource,
     pub metadata: Value,
     pub expires: bool,
     pub updated: Timestamp,
@@ -55,14 +54,22 @@ pub(super) const SET: &str = "INSERT INTO fact (environment_id, resource_id, nam
                               expires = excluded.expires, updated_us = excluded.updated_us, source = excluded.source, \
                               metadata = COALESCE($8, fact.metadata)";
 
+/// A parameter is a fact of the resource with the empty id.
+fn stored_id(resource_id: Option<&ResourceId>) -> &str {
+    resource_id.map_or("", ResourceId::as_str)
+}
+
 impl Row {
     fn into_fact(self) -> Result<Fact> {
         Ok(Fact {
             metadata: document("fact", "metadata", &self.name, &self.metadata)?,
-            resource_id: self.resource_id,
+            resource_id: Some(self.resource_id)
+                .filter(|id| !id.is_empty())
+                .map(ResourceId::new),
             name: self.name,
             value: self.value,
-            source: self.source,
+            // Older servers took any word from a handler.
+            source: FactSource::parse(&self.source).unwrap_or(FactSource::Fact),
             expires: self.expires,
             updated: Timestamp(self.updated_us),
         })
@@ -81,16 +88,16 @@ impl Store {
         rows.into_iter().map(Row::into_fact).collect()
     }
 
-    /// The facts of one resource, or the parameters for an empty id, by name.
+    /// The facts of one resource, or the parameters for `None`, by name.
     pub async fn fact_list_of(
         &self,
         environment: EnvironmentId,
-        resource_id: &str,
+        resource_id: Option<&ResourceId>,
     ) -> Result<Vec<Fact>> {
         let rows: Vec<Row> = read!(self.db, pool => {
             sqlx::query_as(select!("AND resource_id = $2 ORDER BY name"))
                 .bind(environment.to_string())
-                .bind(resource_id)
+                .bind(stored_id(resource_id))
                 .fetch_all(pool)
                 .await?
         });
@@ -100,13 +107,13 @@ impl Store {
     pub async fn fact_fetch(
         &self,
         environment: EnvironmentId,
-        resource_id: &str,
+        resource_id: Option<&ResourceId>,
         name: &str,
     ) -> Result<Option<Fact>> {
         let row: Option<Row> = read!(self.db, pool => {
             sqlx::query_as(select!("AND resource_id = $2 AND name = $3"))
                 .bind(environment.to_string())
-                .bind(resource_id)
+                .bind(stored_id(resource_id))
                 .bind(name)
                 .fetch_optional(pool)
                 .await?
@@ -122,26 +129,26 @@ impl Store {
         let old: Option<(String,)> = transaction!(self.db, tx => {
             let old = sqlx::query_as(OLD)
                 .bind(&environment)
-                .bind(&fact.resource_id)
+                .bind(stored_id(fact.resource_id.as_ref()))
                 .bind(&fact.name)
                 .fetch_optional(&mut *tx)
                 .await?;
             let set = sqlx::query(SET)
                 .bind(&environment)
-                .bind(&fact.resource_id)
+                .bind(stored_id(fact.resource_id.as_ref()))
                 .bind(storable(&fact.name))
                 .bind(&value)
                 .bind(fact.expires)
                 .bind(fact.updated.0)
-                .bind(&fact.source)
+                .bind(fact.source.as_str())
                 .bind(Some(fact.metadata.to_string()))
                 .bind(MAX_OF_ONE)
                 .execute(&mut *tx)
                 .await?;
             if set.rows_affected() == 0 {
-                let whose = match fact.resource_id.as_str() {
-                    "" => "the environment has too many parameters",
-                    _ => "the resource has too many facts",
+                let whose = match fact.resource_id {
+                    None => "the environment has too many parameters",
+                    Some(_) => "the resource has too many facts",
                 };
                 let message = format!("{whose}; the limit is {MAX_OF_ONE}: delete some that are not needed");
                 return Err(super::Error::Conflict(message));
@@ -155,7 +162,7 @@ impl Store {
     pub async fn fact_delete(
         &self,
         environment: EnvironmentId,
-        resource_id: &str,
+        resource_id: Option<&ResourceId>,
         name: &str,
     ) -> Result<bool> {
         const SQL: &str =
@@ -163,7 +170,7 @@ impl Store {
         let n_deleted = write!(self.db, pool => {
             sqlx::query(SQL)
                 .bind(environment.to_string())
-                .bind(resource_id)
+                .bind(stored_id(resource_id))
                 .bind(name)
                 .execute(pool)
                 .await?
@@ -177,10 +184,10 @@ impl Store {
         &self,
         environment: EnvironmentId,
         before: Timestamp,
-    ) -> Result<Vec<String>> {
+    ) -> Result<Vec<ResourceId>> {
         const SQL: &str = "SELECT DISTINCT resource_id FROM fact WHERE environment_id = $1 AND resource_id <> '' \
                            AND expires = TRUE AND updated_us < $2 ORDER BY resource_id";
-        let rows: Vec<(String,)> = read!(self.db, pool => {
+        let rows: Vec<(ResourceId,)> = read!(self.db, pool => {
             sqlx::query_as(SQL).bind(environment.to_string()).bind(before.0).fetch_all(pool).await?
         });
         Ok(rows.into_iter().map(|(id,)| id).collect())
@@ -192,11 +199,11 @@ impl Store {
     pub async fn fact_unknowns(
         &self,
         environment: EnvironmentId,
-        version: i64,
-    ) -> Result<Vec<(String, String)>> {
+        version: VersionNumber,
+    ) -> Result<Vec<(ResourceId, String)>> {
         #[derive(serde::Deserialize)]
         struct Unknown {
-            resource: String,
+            resource: ResourceId,
             parameter: String,
         }
         const SQL: &str = "SELECT unknowns FROM version WHERE environment_id = $1 AND number = $2";
@@ -225,32 +232,32 @@ mod tests {
     use super::super::tests::{check, environment};
     use super::super::{ActionEnd, Discovered};
     use super::Fact;
-    use crate::domain::{ActionId, Timestamp};
+    use crate::domain::{ActionId, Change, FactSource, ResourceId, ResourceStatus, Timestamp};
 
     fn fact(resource_id: &str, value: &str) -> Fact {
         Fact {
-            resource_id: resource_id.into(),
+            resource_id: (!resource_id.is_empty()).then(|| ResourceId::new(resource_id)),
             name: "f".into(),
             value: value.into(),
-            source: "user".into(),
+            source: FactSource::User,
             metadata: json!({"a": 1}),
             expires: true,
             updated: Timestamp(5),
         }
     }
 
-    fn end(resource_id: &str, value: &str, change: &'static str, found: &str) -> ActionEnd {
+    fn end(resource_id: &str, value: &str, change: Change, found: &str) -> ActionEnd {
         ActionEnd {
             id: ActionId::generate(),
             finished: Timestamp(9),
-            status: "deployed",
+            status: ResourceStatus::Deployed,
             change,
             changes: "{}".into(),
             messages: "[]".into(),
             state: None,
             facts: vec![("f".into(), value.into(), false)],
             discovered: vec![("t::R[a,n=x]".into(), json!({"found": found}).to_string())],
-            resource_id: resource_id.into(),
+            resource_id: ResourceId::new(resource_id),
         }
     }
 
@@ -268,37 +275,46 @@ mod tests {
                 let set = store.fact_set(id, &fact(resource, value)).await.unwrap();
                 assert_eq!(set, is_new, "{resource} {value}");
             }
-            assert_eq!(store.fact_list_of(id, "").await.unwrap(), [fact(none, "p")]);
+            assert_eq!(
+                store.fact_list_of(id, None).await.unwrap(),
+                [fact(none, "p")]
+            );
             let outdated = async |at| store.fact_outdated(id, Timestamp(at)).await.unwrap();
             assert_eq!(
                 (outdated(5).await, outdated(6).await),
-                (vec![], vec![one.to_owned()])
+                (vec![], vec![ResourceId::new(one)])
             );
             // A run's word is newer, may not expire, and leaves the metadata.
             store
-                .action_write(id, &[], &[end(one, "z", "nochange", "1")])
+                .action_write(id, &[], &[end(one, "z", Change::NoChange, "1")])
                 .await
                 .unwrap();
             let told = Fact {
-                source: "fact".into(),
+                source: FactSource::Fact,
                 expires: false,
                 updated: Timestamp(9),
                 ..fact(one, "z")
             };
-            assert_eq!(store.fact_fetch(id, one, "f").await.unwrap(), Some(told));
+            assert_eq!(
+                store
+                    .fact_fetch(id, Some(&ResourceId::new(one)), "f")
+                    .await
+                    .unwrap(),
+                Some(told)
+            );
             assert!(outdated(100).await.is_empty());
             store
-                .action_write(id, &[], &[end(one, "last", "purged", "2")])
+                .action_write(id, &[], &[end(one, "last", Change::Purged, "2")])
                 .await
                 .unwrap();
             assert_eq!(store.fact_list(id).await.unwrap(), [fact(none, "p")]);
-            assert!(store.fact_delete(id, none, "f").await.unwrap());
-            assert!(!store.fact_delete(id, none, "f").await.unwrap());
+            assert!(store.fact_delete(id, None, "f").await.unwrap());
+            assert!(!store.fact_delete(id, None, "f").await.unwrap());
             // The newest report of what was found counts.
             let found = Discovered {
-                resource_id: "t::R[a,n=x]".into(),
+                resource_id: ResourceId::new("t::R[a,n=x]"),
                 values: json!({"found": "2"}),
-                discovery_resource_id: one.into(),
+                discovery_resource_id: ResourceId::new(one),
                 discovered: Timestamp(9),
             };
             assert_eq!(store.discovered_list(id).await.unwrap(), [found]);

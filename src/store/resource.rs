@@ -6,24 +6,24 @@ use futures_util::TryStreamExt;
 
 use super::macros::{read, row};
 use super::{Result, Store, document};
-use crate::domain::{EnvironmentId, Timestamp};
+use crate::domain::{AgentName, EnvironmentId, ResourceId, Timestamp, VersionNumber};
 
 /// A resource of a version. Source: docs/reference/language.md § 12, docs/reference/deployment.md § 2.2.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StoredResource {
     /// SHA-256 of the content, hex.
     pub digest: String,
-    /// The id, without version.
-    pub resource_id: String,
+    /// Without version.
+    pub resource_id: ResourceId,
     pub resource_type: String,
-    pub agent: String,
+    pub agent: AgentName,
     pub id_attribute: String,
     pub id_value: String,
     /// JSON object text of all fields but `requires`, `id` and `version`.
     pub attributes: String,
     pub attribute_hash: String,
     /// Resource ids without version, sorted.
-    pub requires: Vec<String>,
+    pub requires: Vec<ResourceId>,
     pub is_undefined: bool,
     /// Empty: shared.
     pub set_name: String,
@@ -34,9 +34,9 @@ pub struct StoredResource {
 row! {
     pub(super) struct Row {
         digest: String,
-        resource_id: String,
+        resource_id: ResourceId,
         resource_type: String,
-        agent: String,
+        agent: AgentName,
         id_attribute: String,
         id_value: String,
         attributes: String,
@@ -97,7 +97,7 @@ impl Store {
     pub async fn resource_list(
         &self,
         environment: EnvironmentId,
-        version: i64,
+        version: VersionNumber,
     ) -> Result<Vec<StoredResource>> {
         let rows: Vec<Row> = read!(self.db, pool => {
             sqlx::query_as(select!("ORDER BY r.resource_id"))
@@ -113,16 +113,16 @@ impl Store {
     pub async fn resource_requires(
         &self,
         environment: EnvironmentId,
-        version: i64,
-        ids: &[String],
-    ) -> Result<HashMap<String, Vec<String>>> {
+        version: VersionNumber,
+        ids: &[ResourceId],
+    ) -> Result<HashMap<ResourceId, Vec<ResourceId>>> {
         const SQL: &str = "SELECT r.resource_id, r.requires FROM set_interval i \
                            JOIN set_member m ON m.revision_id = i.revision_id \
                            JOIN resource r ON r.environment_id = i.environment_id AND r.digest = m.digest \
                            WHERE i.from_version <= ";
         let mut found = HashMap::new();
         for chunk in ids.chunks(1000) {
-            let rows: Vec<(String, String)> = read!(self.db, pool => {
+            let rows: Vec<(ResourceId, String)> = read!(self.db, pool => {
                 let mut query = sqlx::QueryBuilder::new(SQL);
                 query.push_bind(version).push(" AND (i.to_version IS NULL OR i.to_version > ");
                 query.push_bind(version).push(") AND i.environment_id = ");
@@ -135,7 +135,7 @@ impl Store {
                 query.build_query_as().fetch_all(pool).await?
             });
             for (id, requires) in rows {
-                let requires = document("resource", "requires", &id, &requires)?;
+                let requires = document("resource", "requires", id.as_str(), &requires)?;
                 found.insert(id, requires);
             }
         }
@@ -145,8 +145,8 @@ impl Store {
     pub async fn resource_fetch(
         &self,
         environment: EnvironmentId,
-        version: i64,
-        resource_id: &str,
+        version: VersionNumber,
+        resource_id: &ResourceId,
     ) -> Result<Option<StoredResource>> {
         let row: Option<Row> = read!(self.db, pool => {
             sqlx::query_as(select!("AND r.resource_id = $3"))
@@ -164,15 +164,15 @@ impl Store {
     pub async fn resource_changes(
         &self,
         environment: EnvironmentId,
-        from: i64,
-        to: i64,
-    ) -> Result<(Vec<StoredResource>, Vec<String>)> {
+        from: VersionNumber,
+        to: VersionNumber,
+    ) -> Result<(Vec<StoredResource>, Vec<ResourceId>)> {
         const OLD: &str = "SELECT r.resource_id, r.digest FROM set_interval i \
                            JOIN set_member m ON m.revision_id = i.revision_id \
                            JOIN resource r ON r.environment_id = i.environment_id AND r.digest = m.digest \
                            WHERE i.environment_id = $1 AND i.from_version <= $2 \
                            AND i.to_version IS NOT NULL AND i.to_version > $2 AND i.to_version <= $3";
-        let (old, new): (Vec<(String, String)>, Vec<Row>) = read!(self.db, pool => {
+        let (old, new): (Vec<(ResourceId, String)>, Vec<Row>) = read!(self.db, pool => {
             let old = sqlx::query_as(OLD).bind(environment.to_string()).bind(from).bind(to).fetch_all(pool).await?;
             let new = sqlx::query_as(select!("AND i.from_version > $3 ORDER BY r.resource_id"))
                 .bind(environment.to_string())
@@ -182,7 +182,7 @@ impl Store {
                 .await?;
             (old, new)
         });
-        let mut old: HashMap<String, String> = old.into_iter().collect();
+        let mut old: HashMap<ResourceId, String> = old.into_iter().collect();
         let mut changed = Vec::new();
         for row in new {
             if old
@@ -192,7 +192,7 @@ impl Store {
                 changed.push(row.into_resource()?);
             }
         }
-        let mut removed: Vec<String> = old.into_keys().collect();
+        let mut removed: Vec<ResourceId> = old.into_keys().collect();
         removed.sort_unstable();
         Ok((changed, removed))
     }
@@ -201,7 +201,7 @@ impl Store {
     pub async fn resource_history(
         &self,
         environment: EnvironmentId,
-        resource_id: &str,
+        resource_id: &ResourceId,
     ) -> Result<Vec<StoredResource>> {
         const SQL: &str = "SELECT r.digest, r.resource_id, r.resource_type, r.agent, r.id_attribute, r.id_value, \
                            r.attributes, r.attribute_hash, r.requires, r.is_undefined, r.created_us, '' AS set_name \

@@ -2,24 +2,27 @@
 
 use super::macros::{read, row, write};
 use super::{Error, Result, Store};
-use crate::domain::{Blocked, EnvironmentId, LastRun, Timestamp};
+use crate::domain::{
+    AgentName, Blocked, Compliance, EnvironmentId, LastRun, ResourceId, ResourceStatus, Timestamp,
+    VersionNumber,
+};
 
 /// Source: docs/reference/deployment.md § 3.1, layer 2.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ResourceState {
-    pub resource_id: String,
+    pub resource_id: ResourceId,
     pub resource_type: String,
-    pub agent: String,
+    pub agent: AgentName,
     pub id_value: String,
     pub created: Timestamp,
     /// The last version that had it; `None` while it is in the active version.
-    pub orphaned_after: Option<i64>,
+    pub orphaned_after: Option<VersionNumber>,
     pub is_undefined: bool,
     pub is_deploying: bool,
     pub blocked: Blocked,
     pub intent_hash: String,
     pub deployed_hash: Option<String>,
-    pub deployed_version: Option<i64>,
+    pub deployed_version: Option<VersionNumber>,
     pub last_run: LastRun,
     pub last_run_compliant: Option<bool>,
     /// End of the last run.
@@ -29,43 +32,43 @@ pub struct ResourceState {
     /// End of the last run of any outcome.
     pub last_events: Option<Timestamp>,
     /// Old-style status to show while it is not deploying.
-    pub last_status: String,
+    pub last_status: ResourceStatus,
     /// Failed runs in a row.
     pub n_failures: i64,
 }
 
 impl ResourceState {
     /// The old-style status. Source: docs/reference/deployment.md § 3.3.
-    pub fn status(&self) -> &str {
+    pub fn status(&self) -> ResourceStatus {
         if self.orphaned_after.is_some() {
-            "orphaned"
+            ResourceStatus::Orphaned
         } else if self.is_deploying {
-            "deploying"
+            ResourceStatus::Deploying
         } else if self.is_undefined {
-            "undefined"
+            ResourceStatus::Undefined
         } else if self.blocked == Blocked::Blocked {
-            "skipped_for_undefined"
+            ResourceStatus::SkippedForUndefined
         } else if self.deployed_hash.as_deref() != Some(&self.intent_hash) {
-            "available"
+            ResourceStatus::Available
         } else {
-            &self.last_status
+            self.last_status
         }
     }
 
     /// `None` for an orphan. Source: docs/reference/deployment.md § 3.3.
-    pub fn compliance(&self) -> Option<&'static str> {
+    pub fn compliance(&self) -> Option<Compliance> {
         if self.orphaned_after.is_some() {
             None
         } else if self.is_undefined {
-            Some("undefined")
+            Some(Compliance::Undefined)
         } else if self.last_run == LastRun::New
             || self.deployed_hash.as_deref() != Some(&self.intent_hash)
         {
-            Some("has_update")
+            Some(Compliance::HasUpdate)
         } else if self.last_run_compliant == Some(true) {
-            Some("compliant")
+            Some(Compliance::Compliant)
         } else {
-            Some("non_compliant")
+            Some(Compliance::NonCompliant)
         }
     }
 }
@@ -74,7 +77,7 @@ row! {
     /// A logical queue of work. Source: docs/reference/deployment.md § 1.4.
     #[derive(Debug, Clone)]
     pub struct Agent {
-        pub name: String,
+        pub name: AgentName,
         pub paused: bool,
         pub unpause_on_resume: Option<bool>,
     }
@@ -82,18 +85,18 @@ row! {
 
 row! {
     struct Row {
-        resource_id: String,
+        resource_id: ResourceId,
         resource_type: String,
-        agent: String,
+        agent: AgentName,
         id_value: String,
         created_us: i64,
-        orphaned_after: Option<i64>,
+        orphaned_after: Option<VersionNumber>,
         is_undefined: bool,
         is_deploying: bool,
         blocked: String,
         intent_hash: String,
         deployed_hash: Option<String>,
-        deployed_version: Option<i64>,
+        deployed_version: Option<VersionNumber>,
         last_run: String,
         last_run_compliant: Option<bool>,
         last_run_us: Option<i64>,
@@ -120,11 +123,12 @@ impl Row {
         let bad = |column| Error::Row {
             table: "resource_state",
             column,
-            id: self.resource_id.clone(),
+            id: self.resource_id.to_string(),
         };
         Ok(ResourceState {
             blocked: Blocked::parse(&self.blocked).ok_or_else(|| bad("blocked"))?,
             last_run: LastRun::parse(&self.last_run).ok_or_else(|| bad("last_run"))?,
+            last_status: self.last_status.parse().map_err(|_| bad("last_status"))?,
             resource_id: self.resource_id,
             resource_type: self.resource_type,
             agent: self.agent,
@@ -140,7 +144,6 @@ impl Row {
             last_run_at: self.last_run_us.map(Timestamp),
             last_success: self.last_success_us.map(Timestamp),
             last_events: self.last_events_us.map(Timestamp),
-            last_status: self.last_status,
             n_failures: self.n_failures,
         })
     }
@@ -161,7 +164,7 @@ impl Store {
     pub async fn state_fetch(
         &self,
         environment: EnvironmentId,
-        resource_id: &str,
+        resource_id: &ResourceId,
     ) -> Result<Option<ResourceState>> {
         let row: Option<Row> = read!(self.db, pool => {
             sqlx::query_as(select!("WHERE environment_id = $1 AND resource_id = $2"))
@@ -184,7 +187,7 @@ impl Store {
     pub async fn agent_pause(
         &self,
         environment: EnvironmentId,
-        name: &str,
+        name: &AgentName,
         paused: bool,
     ) -> Result<bool> {
         const SQL: &str = "UPDATE agent SET paused = $3 WHERE environment_id = $1 AND name = $2";
@@ -224,7 +227,7 @@ macro_rules! upsert {
                     .push_bind(state.last_run_at.map(|at| at.0))
                     .push_bind(state.last_success.map(|at| at.0))
                     .push_bind(state.last_events.map(|at| at.0))
-                    .push_bind(&state.last_status)
+                    .push_bind(state.last_status.as_str())
                     .push_bind(state.n_failures);
             });
             insert.push(

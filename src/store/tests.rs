@@ -8,7 +8,10 @@ use futures_util::FutureExt;
 use serde_json::json;
 
 use super::*;
-use crate::domain::{ActionId, Blocked, EnvironmentId, LastRun, ProjectId, Timestamp};
+use crate::domain::{
+    ActionId, ActionKind, AgentName, Blocked, Change, EnvironmentId, FactSource, LastRun,
+    ProjectId, ResourceId, ResourceStatus, Timestamp, VersionNumber,
+};
 
 /// Runs a test on every database there is.
 #[expect(clippy::print_stderr, reason = "a skipped test says so")]
@@ -81,9 +84,9 @@ pub(in crate::store) async fn environment(store: &Store) -> EnvironmentId {
 pub(in crate::store) fn resource(name: &str, value: &str, set: &str) -> StoredResource {
     StoredResource {
         digest: format!("digest-{name}-{value}"),
-        resource_id: format!("t::R[a,name={name}]"),
+        resource_id: ResourceId::new(format!("t::R[a,name={name}]")),
         resource_type: "t::R".into(),
-        agent: "a".into(),
+        agent: AgentName::new("a"),
         id_attribute: "name".into(),
         id_value: name.into(),
         attributes: json!({"name": name, "value": value}).to_string(),
@@ -99,7 +102,7 @@ pub(in crate::store) async fn store_version(
     store: &Store,
     id: EnvironmentId,
     resources: Vec<StoredResource>,
-) -> (i64, SetChange) {
+) -> (VersionNumber, SetChange) {
     let request = CompileRequest {
         environment_id: id,
         do_export: true,
@@ -109,7 +112,7 @@ pub(in crate::store) async fn store_version(
     };
     let compile = store.compile_request(&request).await.unwrap();
     store.compile_claim(id).await.unwrap();
-    let mut end = CompileEnd {
+    let end = CompileEnd {
         id: compile,
         served: vec![],
         outcome: Outcome::Compiled,
@@ -129,13 +132,13 @@ pub(in crate::store) async fn store_version(
         resources,
         release: true,
     };
-    let stored = store.version_store(&new, &mut end).await.unwrap();
+    let stored = store.version_store(&new, &end).await.unwrap();
     let compile = store.compile_fetch(compile).await.unwrap().unwrap();
     assert_eq!(compile.version, Some(stored.0));
     stored
 }
 
-async fn names(store: &Store, id: EnvironmentId, version: i64) -> Vec<String> {
+async fn names(store: &Store, id: EnvironmentId, version: VersionNumber) -> Vec<String> {
     let resources = store.resource_list(id, version).await.unwrap();
     resources
         .into_iter()
@@ -155,7 +158,7 @@ async fn a_version_that_changes_one_set_writes_that_set_only() {
         let all: Vec<_> = (0..20).flat_map(|n| set(n, "x")).collect();
         let (first, change) = store_version(&store, id, all.clone()).await;
         assert_eq!(
-            (first, change),
+            (first.get(), change),
             (
                 1,
                 SetChange {
@@ -165,12 +168,12 @@ async fn a_version_that_changes_one_set_writes_that_set_only() {
             )
         );
         let (same, change) = store_version(&store, id, all.clone()).await;
-        assert_eq!((same, change), (2, SetChange::default()));
+        assert_eq!((same.get(), change), (2, SetChange::default()));
         let mut other = all.clone();
         other[5] = resource("0-5", "y", "s0");
         let (third, change) = store_version(&store, id, other).await;
         assert_eq!(
-            (third, change),
+            (third.get(), change),
             (
                 3,
                 SetChange {
@@ -181,18 +184,18 @@ async fn a_version_that_changes_one_set_writes_that_set_only() {
         );
         // Each version still reads as it was stored, and a revert finds its old revision.
         assert!(
-            names(&store, id, 2)
+            names(&store, id, VersionNumber::new(2))
                 .await
                 .contains(&"0-5=hash-x".to_owned())
         );
         assert!(
-            names(&store, id, 3)
+            names(&store, id, VersionNumber::new(3))
                 .await
                 .contains(&"0-5=hash-y".to_owned())
         );
         let (fourth, change) = store_version(&store, id, all).await;
         assert_eq!(
-            (fourth, change),
+            (fourth.get(), change),
             (
                 4,
                 SetChange {
@@ -201,8 +204,11 @@ async fn a_version_that_changes_one_set_writes_that_set_only() {
                 }
             )
         );
-        assert_eq!(names(&store, id, 4).await, names(&store, id, 1).await);
-        assert_eq!(names(&store, id, 4).await.len(), 200);
+        assert_eq!(
+            names(&store, id, VersionNumber::new(4)).await,
+            names(&store, id, VersionNumber::new(1)).await
+        );
+        assert_eq!(names(&store, id, VersionNumber::new(4)).await.len(), 200);
     })
     .await;
 }
@@ -232,6 +238,7 @@ async fn the_changes_between_two_versions_are_what_a_full_comparison_says() {
             store_version(&store, id, resources).await;
         }
         for (from, to) in [(1, 2), (2, 3), (1, 3)] {
+            let (from, to) = (VersionNumber::new(from), VersionNumber::new(to));
             let all = |resources: Vec<StoredResource>| {
                 resources
                     .into_iter()
@@ -301,10 +308,10 @@ async fn a_redelivered_webhook_is_recorded_once() {
             event: "push".into(),
         };
         assert!(store.delivery_record(&delivery, "push").await.unwrap());
-        let look = store.look_fetch(id).await.unwrap().unwrap();
+        let look = store.refresh_fetch(id).await.unwrap().unwrap();
         assert!(!store.delivery_record(&delivery, "push").await.unwrap());
-        store.look_done(id, &look).await.unwrap();
-        assert!(store.look_fetch(id).await.unwrap().is_none());
+        store.refresh_done(id, &look).await.unwrap();
+        assert!(store.refresh_fetch(id).await.unwrap().is_none());
     })
     .await;
 }
@@ -313,12 +320,12 @@ async fn a_redelivered_webhook_is_recorded_once() {
 async fn a_wish_to_look_that_comes_during_a_look_is_not_lost() {
     check(|store| async move {
         let id = environment(&store).await;
-        store.look_request(id, "api", "first").await.unwrap();
-        let look = store.look_fetch(id).await.unwrap().unwrap();
-        store.look_request(id, "api", "second").await.unwrap();
-        store.look_done(id, &look).await.unwrap();
+        store.refresh_request(id, "api", "first").await.unwrap();
+        let look = store.refresh_fetch(id).await.unwrap().unwrap();
+        store.refresh_request(id, "api", "second").await.unwrap();
+        store.refresh_done(id, &look).await.unwrap();
         assert_eq!(
-            store.look_fetch(id).await.unwrap().unwrap().message,
+            store.refresh_fetch(id).await.unwrap().unwrap().message,
             "second"
         );
     })
@@ -327,9 +334,9 @@ async fn a_wish_to_look_that_comes_during_a_look_is_not_lost() {
 
 fn state(name: &str) -> ResourceState {
     ResourceState {
-        resource_id: format!("t::R[a,name={name}]"),
+        resource_id: ResourceId::new(format!("t::R[a,name={name}]")),
         resource_type: "t::R".into(),
-        agent: "a".into(),
+        agent: AgentName::new("a"),
         id_value: name.into(),
         created: Timestamp(1),
         orphaned_after: None,
@@ -344,7 +351,7 @@ fn state(name: &str) -> ResourceState {
         last_run_at: None,
         last_success: None,
         last_events: None,
-        last_status: "available".into(),
+        last_status: ResourceStatus::Available,
         n_failures: 0,
     }
 }
@@ -354,14 +361,20 @@ async fn a_run_opens_an_action_and_its_end_closes_it_with_the_state() {
     check(|store| async move {
         let id = environment(&store).await;
         store
-            .version_activate(id, 1, &[state("x"), state("y")], &[], &["a".to_owned()])
+            .version_activate(
+                id,
+                VersionNumber::new(1),
+                &[state("x"), state("y")],
+                &[],
+                &[AgentName::new("a")],
+            )
             .await
             .unwrap();
         let action = ActionId::generate();
         let start = ActionStart {
             id: action,
-            action: "deploy",
-            version: 1,
+            action: ActionKind::Deploy,
+            version: VersionNumber::new(1),
             resource_id: state("x").resource_id,
             started: Timestamp(5),
         };
@@ -373,20 +386,20 @@ async fn a_run_opens_an_action_and_its_end_closes_it_with_the_state() {
                 .unwrap()
                 .unwrap()
                 .status(),
-            "deploying"
+            ResourceStatus::Deploying
         );
         let after = ResourceState {
             deployed_hash: Some("h".into()),
             last_run: LastRun::Successful,
             last_run_compliant: Some(true),
-            last_status: "deployed".into(),
+            last_status: ResourceStatus::Deployed,
             ..state("x")
         };
         let end = ActionEnd {
             id: action,
             finished: Timestamp(9),
-            status: "deployed",
-            change: "created",
+            status: ResourceStatus::Deployed,
+            change: Change::Created,
             changes: "{}".into(),
             messages: "[]".into(),
             state: Some(after.clone()),
@@ -406,9 +419,12 @@ async fn a_run_opens_an_action_and_its_end_closes_it_with_the_state() {
                 .unwrap(),
             after
         );
-        let history = store.action_list(id, &after.resource_id, 10).await.unwrap();
+        let history = store
+            .action_list(id, Some(&after.resource_id), 10)
+            .await
+            .unwrap();
         assert_eq!(history.len(), 1);
-        assert_eq!(history[0].change.as_deref(), Some("created"));
+        assert_eq!(history[0].change, Some(Change::Created));
         let found = async |agent: &str, before: Option<&(Timestamp, ActionId)>| {
             let search = super::ActionSearch {
                 agent: Some(agent.into()),
@@ -432,13 +448,13 @@ async fn what_was_running_at_a_crash_is_closed_and_no_longer_deploying() {
     check(|store| async move {
         let id = environment(&store).await;
         store
-            .version_activate(id, 1, &[state("x")], &[], &[])
+            .version_activate(id, VersionNumber::new(1), &[state("x")], &[], &[])
             .await
             .unwrap();
         let start = ActionStart {
             id: ActionId::generate(),
-            action: "deploy",
-            version: 1,
+            action: ActionKind::Deploy,
+            version: VersionNumber::new(1),
             resource_id: state("x").resource_id,
             started: Timestamp(5),
         };
@@ -482,13 +498,16 @@ async fn retention_keeps_the_newest_and_drops_content_that_nobody_has() {
             .await
             .unwrap()
             .iter()
-            .map(|version| version.number)
+            .map(|version| version.number.get())
             .collect();
         assert_eq!(left, [5, 4, 3]);
-        assert_eq!(names(&store, id, 3).await, ["a=hash-3", "b=hash-1"]);
+        assert_eq!(
+            names(&store, id, VersionNumber::new(3)).await,
+            ["a=hash-3", "b=hash-1"]
+        );
         assert_eq!(
             store
-                .resource_history(id, "t::R[a,name=a]")
+                .resource_history(id, &ResourceId::new("t::R[a,name=a]"))
                 .await
                 .unwrap()
                 .len(),
@@ -521,11 +540,11 @@ async fn releasing_twice_or_backwards_is_a_conflict() {
         let id = environment(&store).await;
         store_version(&store, id, vec![resource("a", "1", "")]).await;
         assert!(matches!(
-            store.version_release(id, 1).await,
+            store.version_release(id, VersionNumber::new(1)).await,
             Err(Error::Conflict(_))
         ));
         assert!(matches!(
-            store.version_release(id, 9).await,
+            store.version_release(id, VersionNumber::new(9)).await,
             Err(Error::NotFound(_))
         ));
     })
@@ -555,7 +574,7 @@ async fn texts_with_nul_are_stored_on_every_database() {
     check(|store| async move {
         let id = environment(&store).await;
         store
-            .version_activate(id, 1, &[state("x")], &[], &[])
+            .version_activate(id, VersionNumber::new(1), &[state("x")], &[], &[])
             .await
             .unwrap();
         let action = ActionId::generate();
@@ -563,16 +582,16 @@ async fn texts_with_nul_are_stored_on_every_database() {
         let started = Timestamp(5);
         let start = ActionStart {
             id: action,
-            action: "deploy",
-            version: 1,
+            action: ActionKind::Deploy,
+            version: VersionNumber::new(1),
             resource_id: resource_id.clone(),
             started,
         };
         let end = ActionEnd {
             id: action,
             finished: Timestamp(9),
-            status: "deployed",
-            change: "nochange",
+            status: ResourceStatus::Deployed,
+            change: Change::NoChange,
             changes: "{}".into(),
             messages: "[]".into(),
             state: None,
@@ -590,12 +609,12 @@ async fn a_removed_resource_is_orphaned_after_the_version_that_was_in_force() {
     check(|store| async move {
         let id = environment(&store).await;
         store
-            .version_activate(id, 1, &[state("x")], &[], &[])
+            .version_activate(id, VersionNumber::new(1), &[state("x")], &[], &[])
             .await
             .unwrap();
         let removed = [state("x").resource_id];
         store
-            .version_activate(id, 5, &[], &removed, &[])
+            .version_activate(id, VersionNumber::new(5), &[], &removed, &[])
             .await
             .unwrap();
         assert_eq!(
@@ -605,7 +624,7 @@ async fn a_removed_resource_is_orphaned_after_the_version_that_was_in_force() {
                 .unwrap()
                 .unwrap()
                 .orphaned_after,
-            Some(1)
+            Some(VersionNumber::new(1))
         );
     })
     .await;
@@ -633,13 +652,13 @@ async fn a_full_disk_stops_writes_with_an_error_and_they_go_on_when_there_is_roo
         .unwrap();
     let many: Vec<ResourceState> = (0..2000).map(|n| state(&format!("r{n}"))).collect();
     let full = store
-        .version_activate(id, 1, &many, &[], &[])
+        .version_activate(id, VersionNumber::new(1), &many, &[], &[])
         .await
         .unwrap_err();
     assert!(crate::domain::chain(&full).contains("full"), "{full:?}");
     // The connection that hit the limit is gone, and with it the limit.
     store
-        .version_activate(id, 1, &many, &[], &[])
+        .version_activate(id, VersionNumber::new(1), &many, &[], &[])
         .await
         .unwrap();
     assert_eq!(store.state_list(id).await.unwrap().len(), 2000);
@@ -672,10 +691,10 @@ async fn a_resource_has_only_so_many_facts_and_known_ones_still_change() {
     check(|store| async move {
         let id = environment(&store).await;
         let fact = |name: &str, value: &str| Fact {
-            resource_id: "a::B[c,d=e]".into(),
+            resource_id: Some(ResourceId::new("a::B[c,d=e]")),
             name: name.into(),
             value: value.into(),
-            source: "fact".into(),
+            source: FactSource::Fact,
             metadata: json!({}),
             expires: true,
             updated: Timestamp::now(),
@@ -685,22 +704,22 @@ async fn a_resource_has_only_so_many_facts_and_known_ones_still_change() {
             .collect();
         let start = ActionStart {
             id: ActionId::generate(),
-            action: "deploy",
-            version: 1,
-            resource_id: "a::B[c,d=e]".into(),
+            action: ActionKind::Deploy,
+            version: VersionNumber::new(1),
+            resource_id: ResourceId::new("a::B[c,d=e]"),
             started: Timestamp::now(),
         };
         let end = ActionEnd {
             id: start.id,
             finished: Timestamp::now(),
-            status: "deployed",
-            change: "nochange",
+            status: ResourceStatus::Deployed,
+            change: Change::NoChange,
             changes: "{}".into(),
             messages: "[]".into(),
             state: None,
             facts,
             discovered: Vec::new(),
-            resource_id: "a::B[c,d=e]".into(),
+            resource_id: ResourceId::new("a::B[c,d=e]"),
         };
         store.action_write(id, &[start], &[end]).await.unwrap();
         assert_eq!(store.fact_list(id).await.unwrap().len(), 5000);

@@ -49,12 +49,12 @@ use uuid::Uuid;
 use super::compile::finish;
 use super::macros::{read, row, transaction};
 use super::{CompileEnd, Error, Outcome, Result, Store, StoredResource, document};
-use crate::domain::{EnvironmentId, Timestamp};
+use crate::domain::{AgentName, EnvironmentId, ResourceId, Timestamp, VersionNumber};
 
 /// A version without its resources.
 #[derive(Debug, Clone)]
 pub struct Version {
-    pub number: i64,
+    pub number: VersionNumber,
     pub created: Timestamp,
     /// When it was released; `None`: it was not.
     pub released: Option<Timestamp>,
@@ -92,7 +92,7 @@ pub struct SetChange {
 
 row! {
     struct Row {
-        number: i64,
+        number: VersionNumber,
         created_us: i64,
         released_us: Option<i64>,
         compile_id: Option<String>,
@@ -134,14 +134,61 @@ macro_rules! select {
 /// Rows of one INSERT: within SQLite's 32766 parameters.
 const ROWS_PER_INSERT: usize = 2000;
 
+/// Writes resources on the transaction `$tx`; one whose content is there already stays as it is.
+macro_rules! insert_resources {
+    ($tx:expr, $environment:expr, $now:expr, $resources:expr) => {
+        for chunk in $resources.chunks(ROWS_PER_INSERT) {
+            let mut insert = sqlx::QueryBuilder::new(
+                "INSERT INTO resource (environment_id, digest, resource_id, resource_type, agent, \
+                 id_attribute, id_value, attributes, attribute_hash, requires, is_undefined, \
+                 created_us) ",
+            );
+            insert.push_values(chunk, |mut row, resource| {
+                row.push_bind($environment)
+                    .push_bind(&resource.digest)
+                    .push_bind(&resource.resource_id)
+                    .push_bind(&resource.resource_type)
+                    .push_bind(&resource.agent)
+                    .push_bind(&resource.id_attribute)
+                    .push_bind(&resource.id_value)
+                    .push_bind(&resource.attributes)
+                    .push_bind(&resource.attribute_hash)
+                    .push_bind(serde_json::json!(resource.requires).to_string())
+                    .push_bind(resource.is_undefined)
+                    .push_bind($now);
+            });
+            insert.push(" ON CONFLICT (environment_id, digest) DO NOTHING");
+            insert.build().execute(&mut *$tx).await?;
+        }
+    };
+}
+
+/// Writes, on the transaction `$tx`, which resources a set revision has, in order.
+macro_rules! insert_members {
+    ($tx:expr, $revision:expr, $members:expr) => {
+        let positions: Vec<_> = $members.iter().enumerate().collect();
+        for chunk in positions.chunks(ROWS_PER_INSERT * 4) {
+            let mut insert =
+                sqlx::QueryBuilder::new("INSERT INTO set_member (revision_id, position, digest) ");
+            insert.push_values(chunk, |mut row, (position, member)| {
+                row.push_bind($revision)
+                    .push_bind(*position as i64)
+                    .push_bind(&member.digest);
+            });
+            insert.build().execute(&mut *$tx).await?;
+        }
+    };
+}
+
 impl Store {
     /// Stores a full version and the end of the compile that made it, in one transaction, and gives its number.
-    /// Only set revisions and resources that are not stored yet are written. `end.outcome` is set to the number.
+    /// Only set revisions and resources that are not stored yet are written. The outcome of `end` is this number, whatever
+    /// it says.
     pub async fn version_store(
         &self,
         new: &NewVersion,
-        end: &mut CompileEnd,
-    ) -> Result<(i64, SetChange)> {
+        end: &CompileEnd,
+    ) -> Result<(VersionNumber, SetChange)> {
         const NUMBER: &str = "UPDATE environment SET last_version = last_version + 1 WHERE id = $1 \
                               RETURNING last_version";
         const CURRENT: &str = "SELECT i.set_name, i.revision_id, s.digest FROM set_interval i \
@@ -170,7 +217,7 @@ impl Store {
         );
         let (number, change) = transaction!(self.db, tx => {
             let mut change = SetChange::default();
-            let number: Option<(i64,)> = sqlx::query_as(NUMBER).bind(&environment).fetch_optional(&mut *tx).await?;
+            let number: Option<(VersionNumber,)> = sqlx::query_as(NUMBER).bind(&environment).fetch_optional(&mut *tx).await?;
             let Some((number,)) = number else {
                 return Err(Error::NotFound(format!("environment {environment}")));
             };
@@ -215,38 +262,8 @@ impl Store {
                         let fresh: Vec<_> =
                             set.members.iter().filter(|member| !stored.contains(&member.digest)).collect();
                         change.n_resources_written += fresh.len();
-                        for chunk in fresh.chunks(ROWS_PER_INSERT) {
-                            let mut insert = sqlx::QueryBuilder::new(
-                                "INSERT INTO resource (environment_id, digest, resource_id, resource_type, agent, \
-                                 id_attribute, id_value, attributes, attribute_hash, requires, is_undefined, \
-                                 created_us) ",
-                            );
-                            insert.push_values(chunk, |mut row, resource| {
-                                row.push_bind(&environment)
-                                    .push_bind(&resource.digest)
-                                    .push_bind(&resource.resource_id)
-                                    .push_bind(&resource.resource_type)
-                                    .push_bind(&resource.agent)
-                                    .push_bind(&resource.id_attribute)
-                                    .push_bind(&resource.id_value)
-                                    .push_bind(&resource.attributes)
-                                    .push_bind(&resource.attribute_hash)
-                                    .push_bind(serde_json::json!(resource.requires).to_string())
-                                    .push_bind(resource.is_undefined)
-                                    .push_bind(now);
-                            });
-                            insert.push(" ON CONFLICT (environment_id, digest) DO NOTHING");
-                            insert.build().execute(&mut *tx).await?;
-                        }
-                        let positions: Vec<_> = set.members.iter().enumerate().collect();
-                        for chunk in positions.chunks(ROWS_PER_INSERT * 4) {
-                            let mut insert =
-                                sqlx::QueryBuilder::new("INSERT INTO set_member (revision_id, position, digest) ");
-                            insert.push_values(chunk, |mut row, (position, member)| {
-                                row.push_bind(&revision).push_bind(*position as i64).push_bind(&member.digest);
-                            });
-                            insert.build().execute(&mut *tx).await?;
-                        }
+                        insert_resources!(tx, &environment, now, fresh);
+                        insert_members!(tx, &revision, set.members);
                         revision
                     }
                 };
@@ -288,8 +305,11 @@ impl Store {
                 .bind(message.to_string())
                 .execute(&mut *tx)
                 .await?;
-            end.outcome = Outcome::Exported(number);
-            finish!(tx, &*end);
+            let end = CompileEnd {
+                outcome: Outcome::Exported(number),
+                ..end.clone()
+            };
+            finish!(tx, &end);
             (number, change)
         });
         Ok((number, change))
@@ -300,7 +320,11 @@ impl Store {
     /// # Errors
     /// [`Error::NotFound`]; [`Error::Conflict`] when it is released, or older than a released one
     /// (docs/reference/deployment.md § 2.6).
-    pub async fn version_release(&self, environment: EnvironmentId, number: i64) -> Result<()> {
+    pub async fn version_release(
+        &self,
+        environment: EnvironmentId,
+        number: VersionNumber,
+    ) -> Result<()> {
         const NEWEST: &str =
             "SELECT MAX(number) FROM version WHERE environment_id = $1 AND released_us IS NOT NULL";
         const RELEASE: &str =
@@ -313,7 +337,7 @@ impl Store {
                 .bind(number)
                 .fetch_optional(&mut *tx)
                 .await?;
-            let (newest,): (Option<i64>,) = sqlx::query_as(NEWEST).bind(&id).fetch_one(&mut *tx).await?;
+            let (newest,): (Option<VersionNumber>,) = sqlx::query_as(NEWEST).bind(&id).fetch_one(&mut *tx).await?;
             match row {
                 None => return Err(Error::NotFound(format!("version {number}"))),
                 Some(row) if row.released_us.is_some() => {
@@ -334,7 +358,7 @@ impl Store {
     pub async fn version_fetch(
         &self,
         environment: EnvironmentId,
-        number: i64,
+        number: VersionNumber,
     ) -> Result<Option<Version>> {
         let row: Option<Row> = read!(self.db, pool => {
             sqlx::query_as(select!("WHERE environment_id = $1 AND number = $2"))
@@ -411,8 +435,8 @@ impl Store {
         const ALONE: &str = "UPDATE environment SET last_version = last_version WHERE id = $1";
         let n_deleted = transaction!(self.db, tx => {
             sqlx::query(ALONE).bind(&id).execute(&mut *tx).await?;
-            let rows: Vec<(i64,)> = sqlx::query_as(OLD).bind(&id).fetch_all(&mut *tx).await?;
-            let old: Vec<i64> = rows.into_iter().skip(keep).map(|(number,)| number).collect();
+            let rows: Vec<(VersionNumber,)> = sqlx::query_as(OLD).bind(&id).fetch_all(&mut *tx).await?;
+            let old: Vec<VersionNumber> = rows.into_iter().skip(keep).map(|(number,)| number).collect();
             for number in &old {
                 sqlx::query("DELETE FROM version WHERE environment_id = $1 AND number = $2")
                     .bind(&id)
@@ -437,10 +461,10 @@ impl Store {
     pub async fn version_activate(
         &self,
         environment: EnvironmentId,
-        version: i64,
+        version: VersionNumber,
         changed: &[super::ResourceState],
-        removed: &[String],
-        agents: &[String],
+        removed: &[ResourceId],
+        agents: &[AgentName],
     ) -> Result<()> {
         const ACTIVE: &str = "UPDATE environment SET active_version = $2 WHERE id = $1";
         const ORPHAN: &str = "UPDATE resource_state SET is_deploying = FALSE, orphaned_after = COALESCE( \
@@ -454,7 +478,7 @@ impl Store {
                 super::state::upsert!(tx, &id, chunk);
             }
             for resource_id in removed {
-                sqlx::query(ORPHAN).bind(&id).bind(resource_id).bind(version - 1).execute(&mut *tx).await?;
+                sqlx::query(ORPHAN).bind(&id).bind(resource_id).bind(version.previous()).execute(&mut *tx).await?;
             }
             sqlx::query(ACTIVE).bind(&id).bind(version).execute(&mut *tx).await?;
             for agent in agents {

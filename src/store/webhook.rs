@@ -1,8 +1,4 @@
-//! Webhook deliveries, and the refresh requests that all triggers leave.
-//!
-//! A trigger (a delivery, a file event, a call of the API) is a row before it is acknowledged, so
-//! it survives the end of the server. The row says "look at this repository again" and nothing
-//! else: what is new is found by looking.
+//! Webhook deliveries, and the request to look again that every trigger leaves.
 
 use super::macros::{read, transaction, write};
 use super::{Result, Store};
@@ -18,7 +14,7 @@ pub struct Delivery {
     pub event: String,
 }
 
-/// A refresh request: somebody says that a repository may have new commits.
+/// A request to look at a repository again.
 #[derive(Debug, Clone)]
 pub struct RefreshRequest {
     pub requested_us: i64,
@@ -28,7 +24,7 @@ pub struct RefreshRequest {
 }
 
 impl Store {
-    /// Records a delivery and the refresh request, together. `false`: this delivery is known already, nothing was written.
+    /// Records a delivery and the request to look, together. `false`: this delivery is known already, nothing was written.
     pub async fn delivery_record(&self, delivery: &Delivery, message: &str) -> Result<bool> {
         const SQL: &str = "INSERT INTO webhook_delivery (hook_id, delivery_id, environment_id, event, received_us) \
                            VALUES ($1, $2, $3, $4, $5) ON CONFLICT (hook_id, delivery_id) DO NOTHING";
@@ -53,7 +49,7 @@ impl Store {
     }
 
     /// Leaves the mark that this environment's repository may have moved.
-    pub async fn look_request(
+    pub async fn refresh_request(
         &self,
         id: EnvironmentId,
         trigger_kind: &str,
@@ -66,7 +62,7 @@ impl Store {
         Ok(())
     }
 
-    pub async fn look_fetch(&self, id: EnvironmentId) -> Result<Option<RefreshRequest>> {
+    pub async fn refresh_fetch(&self, id: EnvironmentId) -> Result<Option<RefreshRequest>> {
         const SQL: &str = "SELECT requested_us, trigger_kind, message FROM repository_look WHERE environment_id = $1";
         let row: Option<(i64, String, String)> = read!(self.db, pool => {
             sqlx::query_as(SQL).bind(id.to_string()).fetch_optional(pool).await?
@@ -80,18 +76,18 @@ impl Store {
         )
     }
 
-    /// Clears the mark, unless somebody asked again since `look` was read.
-    pub async fn look_done(&self, id: EnvironmentId, look: &RefreshRequest) -> Result<()> {
+    /// Clears the mark, unless somebody asked again since `request` was read.
+    pub async fn refresh_done(&self, id: EnvironmentId, request: &RefreshRequest) -> Result<()> {
         const SQL: &str =
             "DELETE FROM repository_look WHERE environment_id = $1 AND requested_us <= $2";
-        write!(self.db, pool => sqlx::query(SQL).bind(id.to_string()).bind(look.requested_us).execute(pool).await?.rows_affected());
+        write!(self.db, pool => sqlx::query(SQL).bind(id.to_string()).bind(request.requested_us).execute(pool).await?.rows_affected());
         Ok(())
     }
 }
 
-/// A later request has a later time, whatever the clock does: a look clears only the request that it read.
+/// A later request has a later time, whatever the clock does: a refresh clears only the request that it read.
 const LOOK: &str = "INSERT INTO repository_look (environment_id, requested_us, trigger_kind, message) \
                     VALUES ($1, $2, $3, $4) ON CONFLICT (environment_id) DO UPDATE SET \
-                    requested_us = CASE WHEN excluded.requested_us > repository_look.requested_us \
-                    THEN excluded.requested_us ELSE repository_look.requested_us + 1 END, \
+                    requested_us = CASE WHEN excluded.requested_us > repository_request.requested_us \
+                    THEN excluded.requested_us ELSE repository_request.requested_us + 1 END, \
                     trigger_kind = excluded.trigger_kind, message = excluded.message";

@@ -72,7 +72,7 @@ pub async fn watch(
             && let Ok(Some(())) = tokio::time::timeout(DEBOUNCE, events.recv()).await
         {}
         let message = "Compile triggered by a change of the local repository";
-        while let Err(error) = store.look_request(environment, "watch", message).await {
+        while let Err(error) = store.refresh_request(environment, "watch", message).await {
             tracing::error!(environment.id = %environment, error = chain(&error), "cannot note a change; trying again");
             tokio::select! {
                 () = tokio::time::sleep(Duration::from_secs(1)) => {}

@@ -5,8 +5,12 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use serde_json::json;
-use steward::domain::{ActionId, CodeFile, CodeModule, Content, EnvironmentId};
-use steward::executor::protocol::{ExecutorCommand, ExecutorReply, Python, Task};
+use steward::domain::{
+    ActionId, AgentName, CodeFile, CodeModule, Content, EnvironmentId, ResourceId, VersionNumber,
+};
+use steward::executor::protocol::{
+    ExecutorCommand, ExecutorReply, Hello, Python, Task, TaskKind, VERSION,
+};
 use steward_compiler::protocol;
 
 use crate::harness::{steward, wait_until};
@@ -52,16 +56,16 @@ fn a_python_handler_that_hangs_is_stopped_at_the_limit() {
     });
     let task = Task {
         action: ActionId::generate(),
+        kind: TaskKind::Deploy {
+            requires: Vec::new(),
+            dependency_changed: false,
+        },
         code: "code".into(),
-        agent: "host".into(),
-        resource_id: "net::Row[host,name=r]".into(),
+        agent: AgentName::new("host"),
+        resource_id: ResourceId::new("net::Row[host,name=r]"),
         resource_type: "net::Row".into(),
-        version: 1,
+        version: VersionNumber::new(1),
         attributes: attributes.to_string(),
-        requires: Default::default(),
-        dependency_changed: false,
-        dry_run: false,
-        facts: false,
         reason: "a test said so".into(),
         limit_ms: 1000,
     };
@@ -69,18 +73,20 @@ fn a_python_handler_that_hangs_is_stopped_at_the_limit() {
     command.arg("executor");
     let mut executor = start(command);
     let mut stdin = executor.stdin.take().unwrap();
+    let hello = ExecutorCommand::Hello(Hello::ours());
+    protocol::write_frame(&mut stdin, &hello).unwrap();
     protocol::write_frame(&mut stdin, &announce).unwrap();
     protocol::write_frame(&mut stdin, &ExecutorCommand::Run(task)).unwrap();
     let mut stdout = executor.stdout.take().unwrap();
     let done = loop {
         match protocol::read_frame(&mut stdout).unwrap().unwrap() {
-            ExecutorReply::Alive => {}
+            ExecutorReply::Hello(_) | ExecutorReply::Alive => {}
             ExecutorReply::Done(done) => break done,
             reply => panic!("{reply:?}"),
         }
     };
     let message = &done.outcome.logs.last().unwrap().msg;
-    assert_eq!(done.outcome.status, "unavailable", "{message}");
+    assert_eq!(done.outcome.status.as_str(), "unavailable", "{message}");
     assert!(
         message.contains("net::Row[host,name=r]")
             && message.contains("within 1 s (setting `deploy_timeout`)"),
@@ -88,6 +94,31 @@ fn a_python_handler_that_hangs_is_stopped_at_the_limit() {
     );
     drop(stdin);
     assert!(executor.wait().unwrap().success());
+}
+
+/// The executor says who it is, and does no work for a server that it may not understand.
+#[test]
+fn an_executor_ends_when_its_server_speaks_another_version() {
+    let mut command = steward();
+    command.arg("executor").stderr(Stdio::piped());
+    let mut executor = start(command);
+    let other = Hello {
+        version: VERSION + 1,
+        ..Hello::ours()
+    };
+    let mut stdin = executor.stdin.take().unwrap();
+    protocol::write_frame(&mut stdin, &ExecutorCommand::Hello(other)).unwrap();
+    let output = executor.wait_with_output().unwrap();
+    assert!(!output.status.success());
+    let log = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        log.contains("run the same release of Steward on both sides"),
+        "{log}"
+    );
+    match protocol::read_frame(&mut &output.stdout[..]).unwrap() {
+        Some(ExecutorReply::Hello(hello)) => assert_eq!(hello, Hello::ours()),
+        reply => panic!("{reply:?}"),
+    }
 }
 
 #[test]

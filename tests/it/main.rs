@@ -31,6 +31,7 @@ mod python;
 mod quickstart;
 mod repair;
 mod rooms;
+mod routes;
 mod sandbox;
 mod secrets;
 mod security;

@@ -25,8 +25,12 @@ pub const SERVER: Layers = Layers {
         &["app"],
         &["config"],
         &["watch"],
+        // Has a list of what each of those below removes.
+        &["gc"],
         // These two do not know each other: they meet in the store.
         &["compile", "deploy"],
+        // One set of rules for both of them and for the API.
+        &["facts"],
         &["executor", "modules"],
         &["python"],
         &["files", "forge", "git", "observe"],

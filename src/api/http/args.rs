@@ -13,7 +13,8 @@ use warp::{Filter, Rejection};
 
 use crate::api::http::body::{self, Limits, Pace, Quota, Share};
 use crate::api::http::error::{ApiError, Refusal};
-use crate::domain::EnvironmentId;
+use crate::api::http::principal::Principal;
+use crate::domain::{EnvironmentId, ResourceId, VersionNumber};
 use crate::executor::bounds::is_deep;
 
 /// Bytes of a body, as it was sent and unpacked.
@@ -38,8 +39,22 @@ const MAX_BODY_DEPTH: usize = 100;
 const MAX_QUERY_PAIRS: usize = 1000;
 
 /// One path segment, percent-decoded once.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(in crate::api) struct Segment(pub(in crate::api) String);
+
+impl Segment {
+    /// The resource of that id, if there is one.
+    pub(in crate::api) fn resource_id(&self) -> ResourceId {
+        ResourceId::new(self.0.as_str())
+    }
+}
+
+/// The version of that number, which the table of routes lets through as a number only.
+impl From<Segment> for VersionNumber {
+    fn from(segment: Segment) -> Self {
+        segment.0.parse().unwrap_or_default()
+    }
+}
 
 impl FromStr for Segment {
     type Err = ();
@@ -59,35 +74,14 @@ pub(in crate::api) struct Args {
     /// The pairs of the query string, as they came.
     pairs: Vec<String>,
     pub(in crate::api) headers: HeaderMap,
+    /// Who sent it.
+    pub(in crate::api) principal: Principal,
     /// What the body takes of the quota.
     _share: Option<Arc<Share>>,
 }
 
-/// Arguments of the query string.
-pub(in crate::api) fn query() -> impl Filter<Extract = (Args,), Error = Rejection> + Clone {
-    raw_query()
-        .and(warp::header::headers_cloned())
-        .and_then(|query: String, headers: HeaderMap| {
-            let mut args = Args {
-                headers,
-                ..Args::default()
-            };
-            let parsed = args.add_query(&query).map(|()| args);
-            std::future::ready(parsed.map_err(reject))
-        })
-}
-
 /// Arguments of body and query string; the query wins.
-pub(in crate::api) fn body() -> impl Filter<Extract = (Args,), Error = Rejection> + Clone {
-    raw_query()
-        .and(warp::header::headers_cloned())
-        .and(warp::body::stream())
-        .and_then(|query: String, headers: HeaderMap, stream| async move {
-            parse(&query, headers, stream).await.map_err(reject)
-        })
-}
-
-async fn parse<B: Buf>(
+pub(in crate::api) async fn parse<B: Buf>(
     query: &str,
     headers: HeaderMap,
     stream: impl Stream<Item = Result<B, warp::Error>>,
@@ -118,7 +112,9 @@ pub(in crate::api) fn reject(error: ApiError) -> Rejection {
     warp::reject::custom(Refusal::from(error))
 }
 
-fn raw_query() -> impl Filter<Extract = (String,), Error = std::convert::Infallible> + Clone {
+/// The query string as it came; empty if there is none.
+pub(in crate::api) fn raw_query()
+-> impl Filter<Extract = (String,), Error = std::convert::Infallible> + Clone {
     warp::query::raw().or(warp::any().map(String::new)).unify()
 }
 
@@ -207,6 +203,15 @@ fn object(bytes: &[u8]) -> Result<Map<String, Value>, ApiError> {
 }
 
 impl Args {
+    /// Arguments of the query string.
+    pub(in crate::api) fn of_query(query: &str, headers: HeaderMap) -> Result<Self, ApiError> {
+        let mut args = Self {
+            headers,
+            ..Self::default()
+        };
+        args.add_query(query).map(|()| args)
+    }
+
     fn add_query(&mut self, query: &str) -> Result<(), ApiError> {
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
             if self.pairs.len() == MAX_QUERY_PAIRS {

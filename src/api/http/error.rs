@@ -9,6 +9,7 @@ use warp::{Rejection, Reply};
 
 use crate::deploy::RequestError;
 use crate::domain::chain;
+use crate::facts;
 use crate::store;
 
 #[derive(Debug)]
@@ -108,6 +109,15 @@ impl From<store::Error> for ApiError {
                 )
             }
             error => Self::internal(&error),
+        }
+    }
+}
+
+impl From<facts::SetError> for ApiError {
+    fn from(error: facts::SetError) -> Self {
+        match error {
+            facts::SetError::Refused(message) => Self::bad_request(message),
+            facts::SetError::Store(error) => error.into(),
         }
     }
 }

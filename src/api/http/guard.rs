@@ -16,6 +16,7 @@ use warp::{Filter, Rejection};
 use crate::api::http::body;
 use crate::api::http::connection::Connection;
 use crate::api::http::error::{ApiError, Refusal};
+use crate::api::http::principal::Principal;
 use crate::api::http::throttle::{Throttle, Turn};
 use crate::app::App;
 use crate::observe::LineLimit;
@@ -23,8 +24,10 @@ use crate::observe::LineLimit;
 /// Wrong tokens, in the log.
 static WRONG_TOKENS: LineLimit = LineLimit::new(10, Duration::from_secs(60));
 
-/// Passes on requests that may go on.
-pub(in crate::api) fn check(app: App) -> impl Filter<Extract = (), Error = Rejection> + Clone {
+/// Passes on requests that may go on, and says who they are from.
+pub(in crate::api) fn check(
+    app: App,
+) -> impl Filter<Extract = (Principal,), Error = Rejection> + Clone {
     let throttle = Arc::new(Throttle::default());
     warp::header::headers_cloned()
         .and(body::connection())
@@ -34,15 +37,16 @@ pub(in crate::api) fn check(app: App) -> impl Filter<Extract = (), Error = Rejec
                 async move {
                     let verdict = match token {
                         Some(token) => {
-                            check_client(&headers, &token, connection.as_ref(), &throttle).await
+                            check_client(&headers, &token, connection.as_ref(), &throttle)
+                                .await
+                                .map(|()| Principal::TokenHolder)
                         }
-                        None => check_local(&headers),
+                        None => check_local(&headers).map(|()| Principal::Local),
                     };
                     verdict.map_err(|error| warp::reject::custom(Refusal::from(error)))
                 }
             },
         )
-        .untuple_one()
 }
 
 /// Looks at the token when it is its client's turn. A connection that has shown the right one need not wait: through a

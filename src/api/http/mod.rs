@@ -9,5 +9,6 @@ pub(in crate::api) mod listen;
 pub(in crate::api) mod middleware;
 pub(in crate::api) mod page;
 pub(in crate::api) mod places;
+pub(in crate::api) mod principal;
 pub(in crate::api) mod throttle;
 pub(in crate::api) mod upload;

@@ -6,13 +6,16 @@ use std::sync::Arc;
 use super::{Reconciler, RequestError, blocked_ids};
 use crate::deploy::Intent;
 use crate::deploy::code::code_of;
-use crate::domain::{ActionId, DryRunId};
-use crate::executor::protocol::Task;
+use crate::domain::{ActionId, AgentName, DryRunId, DryRunStatus, ResourceId, VersionNumber};
+use crate::executor::protocol::{Task, TaskKind};
 
 impl Reconciler {
     /// Sends every defined resource of a version through its handler, which only compares.
     /// Source: docs/reference/deployment.md § 5.10.
-    pub(super) async fn dry_run(&mut self, version: i64) -> Result<DryRunId, RequestError> {
+    pub(super) async fn dry_run(
+        &mut self,
+        version: VersionNumber,
+    ) -> Result<DryRunId, RequestError> {
         if self.halted {
             return Err(RequestError::Halted);
         }
@@ -28,23 +31,23 @@ impl Reconciler {
         let code = code_of(&self.store, self.environment, version).await?;
         let intents: Vec<Intent> = resources.into_iter().map(Intent::from).collect();
         let types = intents.iter();
-        let code = code.for_agents(types.map(|of| (of.agent.as_str(), of.resource_type.as_str())));
+        let code = code.for_agents(types.map(|of| (&of.agent, of.resource_type.as_str())));
         let undefined = blocked_ids(&intents);
-        let paused: BTreeSet<String> = self
+        let paused: BTreeSet<AgentName> = self
             .schedule
             .agents()
             .filter(|(_, paused)| *paused)
-            .map(|(name, _)| name.to_owned())
+            .map(|(name, _)| name.clone())
             .collect();
-        let known: Vec<(String, &'static str)> = intents
+        let known: Vec<(ResourceId, DryRunStatus)> = intents
             .iter()
             .filter_map(|intent| {
                 let status = if intent.is_undefined {
-                    "undefined"
+                    DryRunStatus::Undefined
                 } else if undefined.contains(&intent.resource_id) {
-                    "skipped_for_undefined"
+                    DryRunStatus::SkippedForUndefined
                 } else if paused.contains(&intent.agent) {
-                    "agent_down"
+                    DryRunStatus::AgentDown
                 } else {
                     return None;
                 };
@@ -55,30 +58,25 @@ impl Reconciler {
             .store
             .dry_run_create(self.environment, version, intents.len() as i64, &known)
             .await?;
-        let known: BTreeSet<String> = known.into_iter().map(|(id, _)| id).collect();
+        let known: BTreeSet<ResourceId> = known.into_iter().map(|(id, _)| id).collect();
         for intent in intents
             .into_iter()
             .filter(|intent| !known.contains(&intent.resource_id))
         {
             let action = ActionId::generate();
-            self.dry_runs.insert(action, id);
             let code = Arc::clone(code.of(&intent.agent));
             let task = Task {
                 action,
+                kind: TaskKind::DryRun {
+                    run: id,
+                    requires: intent.requires,
+                },
                 code: code.key.clone(),
                 agent: intent.agent,
                 resource_id: intent.resource_id,
                 resource_type: intent.resource_type,
                 version,
                 attributes: intent.attributes,
-                requires: intent
-                    .requires
-                    .into_iter()
-                    .map(|id| (id, "deployed".to_owned()))
-                    .collect(),
-                dependency_changed: false,
-                dry_run: true,
-                facts: false,
                 reason: "a dry run was requested".to_owned(),
                 limit_ms: self.limit_ms(),
             };

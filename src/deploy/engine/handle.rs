@@ -10,7 +10,9 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use super::run_until_stopped;
-use crate::domain::{DryRunId, EnvironmentId, FactTimes, chain};
+use crate::domain::{
+    AgentName, DryRunId, EnvironmentId, FactTimes, ResourceId, VersionNumber, chain,
+};
 use crate::observe::Bus;
 use crate::store::{self, Store};
 
@@ -35,7 +37,7 @@ pub enum RequestError {
     #[error("none of these agents exists: {0}")]
     UnknownAgents(String),
     #[error("there is no version {0}")]
-    NoVersion(i64),
+    NoVersion(VersionNumber),
     #[error("the scheduler of this environment has ended")]
     Gone,
     #[error(transparent)]
@@ -49,16 +51,16 @@ pub(super) enum Request {
     Deploy {
         /// What is to run.
         method: DeployKind,
-        agents: Option<BTreeSet<String>>,
+        agents: Option<BTreeSet<AgentName>>,
         reply: oneshot::Sender<Result<Scheduled, RequestError>>,
     },
     DryRun {
-        version: i64,
+        version: VersionNumber,
         reply: oneshot::Sender<Result<DryRunId, RequestError>>,
     },
     /// Ask a resource's handler for its facts.
     Facts {
-        resource_id: String,
+        resource_id: ResourceId,
     },
     Stop {
         reply: oneshot::Sender<()>,
@@ -68,9 +70,8 @@ pub(super) enum Request {
 /// What a request to deploy set in motion.
 #[derive(Debug, Clone)]
 pub struct Scheduled {
-    /// The agents that have something to do.
-    pub agents: Vec<String>,
-    /// The round of work that it is part of; [`crate::observe::Summary::round`] tells when it is done.
+    pub agents: Vec<AgentName>,
+    /// The round of work that it is part of; [`Summary::round`] tells when it is done.
     pub round: u64,
 }
 
@@ -141,7 +142,7 @@ impl Engine {
     pub async fn deploy(
         &self,
         method: DeployKind,
-        agents: Option<BTreeSet<String>>,
+        agents: Option<BTreeSet<AgentName>>,
     ) -> Result<Scheduled, RequestError> {
         let (reply, answer) = oneshot::channel();
         self.inbox
@@ -154,7 +155,7 @@ impl Engine {
         answer.await.map_err(|_| RequestError::Gone)?
     }
 
-    pub async fn dry_run(&self, version: i64) -> Result<DryRunId, RequestError> {
+    pub async fn dry_run(&self, version: VersionNumber) -> Result<DryRunId, RequestError> {
         let (reply, answer) = oneshot::channel();
         self.inbox
             .send(Request::DryRun { version, reply })
@@ -164,8 +165,8 @@ impl Engine {
 
     /// Lets the handler of a resource be asked for its facts, unless it was a moment ago. They are in the store when it
     /// has answered.
-    pub fn ask_for_facts(&self, resource_id: &str) {
-        let resource_id = resource_id.to_owned();
+    pub fn ask_for_facts(&self, resource_id: &ResourceId) {
+        let resource_id = resource_id.clone();
         let _ = self.inbox.send(Request::Facts { resource_id });
     }
 

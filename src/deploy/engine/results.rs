@@ -4,13 +4,16 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use super::Reconciler;
+use super::{InFlight, Reconciler};
 use crate::deploy::facts::facts_of;
 use crate::deploy::schedule::Ended;
-use crate::domain::{Blocked, HandlerStatus, Timestamp, chain};
-use crate::executor::bounds::bound;
-use crate::executor::link::Message;
-use crate::executor::protocol::TaskDone;
+use crate::domain::{
+    Blocked, Change, DryRunId, HandlerStatus, LogLevel, ResourceId, ResourceStatus, Timestamp,
+    chain,
+};
+use crate::executor::bounds::{bound, messages_json};
+use crate::executor::link::{Message, Purpose, TaskResult};
+use crate::executor::protocol::TaskOutcome;
 use crate::observe::{EventKind, ResourceDone, Summary};
 use crate::store::{self, ActionEnd};
 
@@ -20,7 +23,7 @@ pub(super) struct Round {
     /// How many runs ended in it.
     pub(super) n_runs: usize,
     /// Resources that were changed and are good.
-    pub(super) changed: BTreeSet<String>,
+    pub(super) changed: BTreeSet<ResourceId>,
 }
 
 impl Reconciler {
@@ -34,10 +37,11 @@ impl Reconciler {
                 held,
             } => {
                 self.held.push(held);
-                if let Some(done) = self.executor.answered(generation, *done) {
-                    self.done(done).await;
+                if let Some(done) = self.executor.on_done(generation, *done) {
+                    self.on_task_done(done).await;
                 }
             }
+            Message::NotSent(result) => self.on_task_done(*result).await,
             Message::Ask {
                 generation,
                 id,
@@ -49,118 +53,101 @@ impl Reconciler {
                 self.executor.answer(generation, id, answer).await;
             }
             Message::Ended { generation, why } => {
-                let unfinished = self.executor.ended(generation, why.as_deref());
+                let unfinished = self.executor.on_ended(generation, why.as_deref());
                 if let Some(why) = why {
                     tracing::error!(environment.id = %self.environment, n_tasks = unfinished.len(), "the executor process was ended: {why}");
                 } else if !unfinished.is_empty() {
                     tracing::error!(environment.id = %self.environment, n_tasks = unfinished.len(), "the executor process ended with tasks unfinished");
                 }
                 for done in unfinished {
-                    self.done(done).await;
+                    self.on_task_done(done).await;
                 }
             }
         }
     }
 
-    pub(super) async fn done(&mut self, done: TaskDone) {
-        let now = Timestamp::now();
-        if let Some(dry_run) = self.dry_runs.remove(&done.action) {
-            let mut changes = done.outcome.changes;
-            if done.outcome.status != "dry" && changes.is_empty() {
-                let last = done
-                    .outcome
-                    .logs
-                    .iter()
-                    .rev()
-                    .find(|line| line.level == "ERROR");
-                let why = last.map_or("Handler failed", |line| line.msg.as_str());
-                changes.insert(
-                    "handler".to_owned(),
-                    serde_json::json!({"current": "FAILED", "desired": why}),
-                );
-            }
-            let changes = serde_json::Value::Object(changes).to_string();
-            if let Err(error) = self
-                .store
-                .dry_run_result(dry_run, &done.resource_id, &changes)
-                .await
-            {
-                tracing::error!(dry_run.id = %dry_run, error = chain(&error), "cannot write the result of a dry run");
-            }
-            return;
+    pub(super) async fn on_task_done(&mut self, result: TaskResult) {
+        match result.purpose {
+            Purpose::Deploy => self.on_deployed(result),
+            Purpose::DryRun(run) => self.on_compared(run, result).await,
+            Purpose::CollectFacts => self.on_facts_collected(result).await,
         }
-        if self.facts.answered(&done.action) {
-            self.facts_told(done).await;
-            return;
+    }
+
+    /// Writes what a dry run would change on one resource.
+    async fn on_compared(&self, run: DryRunId, result: TaskResult) {
+        let outcome = result.outcome;
+        let mut changes = outcome.changes;
+        if outcome.status != HandlerStatus::Dry && changes.is_empty() {
+            let mut newest_first = outcome.logs.iter().rev();
+            let last = newest_first.find(|line| line.level == LogLevel::Error);
+            let why = last.map_or("Handler failed", |line| line.msg.as_str());
+            let failed = serde_json::json!({"current": "FAILED", "desired": why});
+            changes.insert("handler".to_owned(), failed);
         }
-        let Some(open) = self.open.remove(&done.action) else {
+        let changes = serde_json::Value::Object(changes).to_string();
+        let written = self
+            .store
+            .dry_run_result(run, &result.resource_id, &changes)
+            .await;
+        if let Err(error) = written {
+            tracing::error!(dry_run.id = %run, error = chain(&error), "cannot write the result of a dry run");
+        }
+    }
+
+    /// Takes the end of a deployment into the schedule, and notes what is to be written.
+    fn on_deployed(&mut self, result: TaskResult) {
+        let Some(InFlight { run, started }) = self.in_flight.remove(&result.action) else {
             return;
         };
-        let mut outcome = done.outcome;
-        bound(&mut outcome, self.daily.share(&done.resource_id, now));
-        let status = HandlerStatus::parse(&outcome.status).unwrap_or(HandlerStatus::Failed);
-        let change = crate::domain::Change::parse(&outcome.change)
-            .unwrap_or(crate::domain::Change::NoChange);
-        let changed = change != crate::domain::Change::NoChange;
-        let (started, finished) = (open.started, Timestamp(done.finished_us).max(open.started));
+        let (now, resource_id) = (Timestamp::now(), result.resource_id);
+        let mut outcome = result.outcome;
+        bound(&mut outcome, self.daily.share(&resource_id, now));
+        let (status, change) = (outcome.status, outcome.change);
         let ended = Ended {
             status,
-            changed,
+            changed: change != Change::NoChange,
             started,
-            finished,
+            finished: result.finished.max(started),
         };
         let state = self
             .schedule
-            .finished(&done.resource_id, done.action, ended, now);
+            .finished(&resource_id, result.action, ended, now);
         if let Some(round) = &mut self.round {
             round.n_runs += 1;
-            if changed && status == HandlerStatus::Deployed {
-                round.changed.insert(done.resource_id.clone());
+            if ended.changed && status == HandlerStatus::Deployed {
+                round.changed.insert(resource_id.clone());
             }
         }
-        let trouble = outcome
-            .logs
-            .iter()
-            .rev()
-            .find(|line| matches!(line.level.as_str(), "ERROR" | "CRITICAL" | "WARNING"));
-        let skip = outcome
-            .logs
-            .iter()
-            .rev()
-            .find(|line| status == HandlerStatus::SkippedForDependency && line.level == "INFO");
         let event = ResourceDone {
-            resource_id: done.resource_id.clone(),
-            version: open.run.version,
-            status: status.legacy().to_owned(),
-            change: change.as_str().to_owned(),
+            resource_id: resource_id.clone(),
+            version: run.version,
+            status: status.legacy(),
+            change,
             changes: outcome.changes.clone().into_iter().collect(),
-            reason: open.run.reason.clone(),
-            message: trouble.or(skip).map(|line| line.msg.clone()),
-            duration: finished.since(started),
+            reason: run.reason,
+            message: message_of(&outcome),
+            duration: ended.finished.since(started),
         };
         let facts = facts_of(&outcome);
         let changes = serde_json::Value::Object(outcome.changes).to_string();
-        let messages = crate::executor::bounds::messages_json(&outcome.logs);
-        self.daily
-            .add(&done.resource_id, changes.len() + messages.len());
+        let messages = messages_json(&outcome.logs);
+        self.daily.add(&resource_id, changes.len() + messages.len());
+        let discovered = outcome.discovered.into_iter().map(|found| {
+            let values = serde_json::Value::Object(found.values);
+            (found.resource_id, values.to_string())
+        });
         let end = ActionEnd {
-            id: done.action,
-            finished,
+            id: result.action,
+            finished: ended.finished,
             status: status.legacy(),
-            change: change.as_str(),
+            change,
             changes,
             messages,
             state,
             facts,
-            discovered: outcome
-                .discovered
-                .into_iter()
-                .map(|found| {
-                    let values = serde_json::Value::Object(found.values);
-                    (found.resource_id, values.to_string())
-                })
-                .collect(),
-            resource_id: done.resource_id,
+            discovered: discovered.collect(),
+            resource_id,
         };
         self.ends.push((end, event));
     }
@@ -192,14 +179,14 @@ impl Reconciler {
         }
         self.recompile_for_facts(&ends).await;
         for event in events {
-            if event.status != "deployed" {
+            if event.status != ResourceStatus::Deployed {
                 tracing::warn!(
-                    environment.id = %self.environment, resource.id = event.resource_id, status = event.status,
+                    environment.id = %self.environment, resource.id = %event.resource_id, status = event.status.as_str(),
                     "{} is {}: {}", event.resource_id, event.status, event.message.as_deref().unwrap_or_default()
                 );
-            } else if event.change != "nochange" {
+            } else if event.change != Change::NoChange {
                 tracing::info!(
-                    environment.id = %self.environment, resource.id = event.resource_id, change = event.change,
+                    environment.id = %self.environment, resource.id = %event.resource_id, change = event.change.as_str(),
                     "{} was {}", event.resource_id, event.change
                 );
             }
@@ -246,7 +233,7 @@ impl Reconciler {
 
     /// Says so when everything is done.
     pub(super) fn settle(&mut self) {
-        if !self.open.is_empty() || !self.schedule.is_idle() {
+        if !self.in_flight.is_empty() || !self.schedule.is_idle() {
             return;
         }
         let Some(round) = self.round.take() else {
@@ -265,13 +252,31 @@ impl Reconciler {
                 _ if state.is_undefined || state.blocked == Blocked::Blocked => {
                     &mut summary.undefined
                 }
-                "deployed" if round.changed.contains(&state.resource_id) => &mut summary.deployed,
-                "deployed" => &mut summary.unchanged,
-                "failed" | "unavailable" | "non_compliant" => &mut summary.failed,
+                ResourceStatus::Deployed if round.changed.contains(&state.resource_id) => {
+                    &mut summary.deployed
+                }
+                ResourceStatus::Deployed => &mut summary.unchanged,
+                ResourceStatus::Failed
+                | ResourceStatus::Unavailable
+                | ResourceStatus::NonCompliant => &mut summary.failed,
                 _ => &mut summary.skipped,
             };
             *count += 1;
         }
         self.bus.emit(self.environment, EventKind::Settled(summary));
     }
+}
+
+/// The line of a run's log that says best what came of it: its last trouble, else why it waits for something.
+fn message_of(outcome: &TaskOutcome) -> Option<String> {
+    let last = |is_meant: &dyn Fn(LogLevel) -> bool| {
+        let mut newest_first = outcome.logs.iter().rev();
+        newest_first.find(|line| is_meant(line.level))
+    };
+    let trouble = last(&|level| level <= LogLevel::Warning);
+    let skip = || {
+        let is_skipped = outcome.status == HandlerStatus::SkippedForDependency;
+        last(&|level| is_skipped && level == LogLevel::Info)
+    };
+    trouble.or_else(skip).map(|line| line.msg.clone())
 }

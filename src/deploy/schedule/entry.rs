@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use super::{Ended, Index, Priority, RetryPolicy, Schedule};
 use crate::deploy::Intent;
-use crate::domain::{ActionId, Blocked, HandlerStatus, LastRun, Timestamp};
+use crate::domain::{
+    ActionId, Blocked, HandlerStatus, LastRun, ResourceStatus, Timestamp, VersionNumber,
+};
 use crate::store::ResourceState;
 
 /// One resource of the version in force.
@@ -98,18 +100,18 @@ impl ScheduledResource {
         }
     }
 
-    /// The status that handlers of dependents are told. Source: docs/reference/deployment.md § 3.3.
-    pub(super) fn status_for_dependents(&self) -> &str {
+    /// Source: docs/reference/deployment.md § 3.3.
+    pub(super) fn status_for_dependents(&self) -> ResourceStatus {
         if self.state.is_undefined {
-            "undefined"
+            ResourceStatus::Undefined
         } else if self.state.blocked == Blocked::Blocked {
-            "skipped_for_undefined"
+            ResourceStatus::SkippedForUndefined
         } else if self.state.last_run == LastRun::New
             || self.state.deployed_hash.as_deref() != Some(&self.state.intent_hash)
         {
-            "available"
+            ResourceStatus::Available
         } else {
-            &self.state.last_status
+            self.state.last_status
         }
     }
 
@@ -125,9 +127,8 @@ impl ScheduledResource {
         Some(policy.backoff.saturating_mul(1 << n_doublings).min(longest))
     }
 
-    /// Writes the end of a run into the state. A stale run says nothing about what the resource
-    /// shall be now. Source: docs/reference/deployment.md § 3.4, the rows "run ends".
-    pub(super) fn record(&mut self, ended: &Ended, is_stale: bool, version: i64) {
+    /// Source: docs/reference/deployment.md § 3.4, the rows "run ends".
+    pub(super) fn record(&mut self, ended: &Ended, is_stale: bool, version: VersionNumber) {
         let state = &mut self.state;
         state.is_deploying = false;
         state.last_run = ended.status.last_run();
@@ -141,7 +142,7 @@ impl ScheduledResource {
         state.deployed_hash = Some(state.intent_hash.clone());
         state.deployed_version = Some(version);
         state.last_run_compliant = Some(ended.status == HandlerStatus::Deployed);
-        state.last_status = ended.status.legacy().to_owned();
+        state.last_status = ended.status.legacy();
         state.last_events = Some(ended.finished);
         if ended.status == HandlerStatus::Deployed {
             state.last_success = Some(ended.started);
@@ -180,7 +181,7 @@ pub(super) fn new_state(intent: &Intent) -> ResourceState {
         last_run_at: None,
         last_success: None,
         last_events: None,
-        last_status: "available".to_owned(),
+        last_status: ResourceStatus::Available,
         n_failures: 0,
     }
 }

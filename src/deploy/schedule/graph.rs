@@ -12,7 +12,7 @@ use std::sync::Arc;
 use super::entry::{Phase, ScheduledResource, new_state};
 use super::{Index, Schedule};
 use crate::deploy::Intent;
-use crate::domain::Blocked;
+use crate::domain::{Blocked, ResourceId};
 use crate::store::ResourceState;
 
 impl Schedule {
@@ -39,9 +39,7 @@ impl Schedule {
         index
     }
 
-    /// Takes a resource out of the schedule; whether it was there. A run in progress becomes an
-    /// orphan.
-    pub(super) fn remove(&mut self, id: &str) -> bool {
+    pub(super) fn remove(&mut self, id: &ResourceId) -> bool {
         let Some(index) = self.by_id.get(id).copied() else {
             return false;
         };

@@ -1,17 +1,13 @@
 //! The queues of agents and the timers of resources: what waits, what may start, what has to wait
 //! for another.
 
-use std::collections::BTreeMap;
-
-use super::entry::Phase;
+use super::entry::{Phase, ScheduledResource};
 use super::{Index, Priority, Run, Schedule};
-use crate::domain::{ActionId, Blocked, Timestamp};
+use crate::domain::{ActionId, AgentName, Blocked, Timestamp};
+use crate::executor::protocol::Dependency;
 
 impl Schedule {
-    /// Takes the next resource of an agent that may start; `None`: the agent is paused or busy, or
-    /// all that it has waits for others. A resource whose turn comes while a dependency is
-    /// scheduled is parked with that dependency, and the next one is looked at.
-    pub(super) fn next_of(&mut self, agent: &str) -> Option<Index> {
+    pub(super) fn next_of(&mut self, agent: &AgentName) -> Option<Index> {
         loop {
             let queue = self.queues.get_mut(agent)?;
             if queue.paused || queue.running > 0 {
@@ -44,18 +40,16 @@ impl Schedule {
     pub(super) fn start(&mut self, index: Index) -> Run {
         let action = ActionId::generate();
         let version = self.version;
-        let requires: BTreeMap<String, String> = self
-            .entry(index)
-            .requires
-            .iter()
-            .map(|require| self.entry(*require))
-            .map(|entry| {
-                (
-                    entry.intent.resource_id.clone(),
-                    entry.status_for_dependents().to_owned(),
-                )
-            })
+        let requires = self.entry(index).requires.iter();
+        let dependency = |entry: &ScheduledResource| Dependency {
+            resource_id: entry.intent.resource_id.clone(),
+            status: entry.status_for_dependents(),
+        };
+        let mut requires: Vec<Dependency> = requires
+            .map(|require| dependency(self.entry(*require)))
             .collect();
+        requires.sort_unstable_by(|a, b| a.resource_id.cmp(&b.resource_id));
+        requires.dedup_by(|a, b| a.resource_id == b.resource_id);
         let last_success = self.entry(index).state.last_success;
         let dependency_changed = self.entry(index).requires.iter().any(|require| {
             self.entry(*require)

@@ -3,25 +3,26 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::*;
+use crate::domain::ResourceStatus;
 
 const SECOND: i64 = 1_000_000;
 
 /// A small world: resources are `agent.name`, runs take no time unless they are held.
 struct World {
     schedule: Schedule,
-    model: BTreeMap<String, Intent>,
+    model: BTreeMap<ResourceId, Intent>,
     now: Timestamp,
     /// name → status of its runs; others are deployed.
     outcomes: BTreeMap<String, HandlerStatus>,
     log: Vec<String>,
     held: Vec<Run>,
     /// What the store would say of changes.
-    changes: HashMap<String, Timestamp>,
+    changes: HashMap<ResourceId, Timestamp>,
 }
 
-fn id(name: &str) -> String {
+fn id(name: &str) -> ResourceId {
     let agent = name.split('.').next().unwrap();
-    format!("t::R[{agent},name={name}]")
+    ResourceId::new(format!("t::R[{agent},name={name}]"))
 }
 
 /// `a.x=1 < a.y b.z` reads: resource a.x with content 1 requires a.y and b.z. `?` behind the content: undefined; `!`: it
@@ -32,7 +33,7 @@ fn intent(text: &str) -> Intent {
     Intent {
         resource_id: id(name),
         resource_type: "t::R".into(),
-        agent: name.split('.').next().unwrap().into(),
+        agent: AgentName::new(name.split('.').next().unwrap()),
         id_value: name.into(),
         attributes: "{}".into(),
         attribute_hash: value.trim_end_matches(['?', '!', '-']).into(),
@@ -51,8 +52,15 @@ impl World {
             repair: Some(Duration::from_secs(3600)),
             backoff: Duration::ZERO,
         };
-        let schedule =
-            Schedule::restore(0, vec![], vec![], &HashMap::new(), policy, [], Timestamp(0));
+        let schedule = Schedule::restore(
+            VersionNumber::NONE,
+            vec![],
+            vec![],
+            &HashMap::new(),
+            policy,
+            [],
+            Timestamp(0),
+        );
         let (model, outcomes) = (BTreeMap::new(), BTreeMap::new());
         Self {
             schedule,
@@ -71,26 +79,30 @@ impl World {
             .map(str::trim)
             .filter(|line| !line.is_empty())
             .map(intent);
-        let model: BTreeMap<String, Intent> = intents.map(|i| (i.resource_id.clone(), i)).collect();
+        let model: BTreeMap<ResourceId, Intent> =
+            intents.map(|i| (i.resource_id.clone(), i)).collect();
         let changed = model
             .iter()
             .filter(|(id, i)| self.model.get(*id) != Some(i))
             .map(|(_, i)| i.clone())
             .collect();
-        let removed: Vec<String> = self
+        let removed: Vec<ResourceId> = self
             .model
             .keys()
             .filter(|id| !model.contains_key(*id))
             .cloned()
             .collect();
         self.model = model;
-        self.schedule
-            .apply(self.schedule.version() + 1, changed, &removed, self.now)
+        let version = VersionNumber::new(self.schedule.version().get() + 1);
+        self.schedule.apply(version, changed, &removed, self.now)
     }
 
     fn end(&mut self, run: Run, changed: bool) {
         let name = run.intent.id_value.clone();
-        let bad_dependency = run.requires.values().any(|status| status != "deployed");
+        let bad_dependency = run
+            .requires
+            .iter()
+            .any(|one| one.status != ResourceStatus::Deployed);
         let own = self
             .outcomes
             .get(&name)
@@ -157,6 +169,7 @@ impl World {
             .find(|state| state.id_value == name)
             .unwrap()
             .status()
+            .as_str()
     }
 }
 
@@ -342,7 +355,7 @@ fn check_70_and_71_events_go_down_the_graph_to_those_who_receive_them() {
     let mut world = World::new();
     world.release("a.x=1\na.y=1 < a.x\na.z=1 < a.y\na.w=1- < a.x");
     world.run();
-    let agents = BTreeSet::from(["a".to_owned()]);
+    let agents = BTreeSet::from([AgentName::new("a")]);
     world.release("a.x=2\na.y=1 < a.x\na.z=1 < a.y\na.w=1- < a.x");
     assert_eq!(world.run(), "a.x:deployed a.y:deployed a.z:deployed");
     assert_eq!(
@@ -362,7 +375,7 @@ fn check_72_an_event_for_a_running_resource_runs_it_again() {
         Selection::All,
         Priority::UserRepair,
         "r",
-        Some(&BTreeSet::from(["b".to_owned()])),
+        Some(&BTreeSet::from([AgentName::new("b")])),
     );
     assert_eq!(world.start(), ["b.y"]);
     world.release("a.x=2\nb.y=1 < a.x");
@@ -463,12 +476,12 @@ fn check_82_a_queued_resource_that_is_removed_is_dropped_and_frees_those_behind_
 #[test]
 fn check_83_and_84_a_paused_agent_starts_nothing_and_then_runs_the_newest() {
     let mut world = World::new();
-    world.schedule.pause("a", true);
+    world.schedule.pause(&AgentName::new("a"), true);
     world.release("a.x=1\nb.x=1");
     assert_eq!(world.run(), "b.x:deployed");
     world.release("a.x=2\nb.x=1");
     assert_eq!(world.run(), "");
-    world.schedule.pause("a", false);
+    world.schedule.pause(&AgentName::new("a"), false);
     assert_eq!(world.run(), "a.x:deployed");
     assert_eq!(world.run(), "");
 }
@@ -514,7 +527,7 @@ fn check_85_an_event_that_was_not_worked_off_before_a_restart_is() {
         Selection::All,
         Priority::UserRepair,
         "r",
-        Some(&BTreeSet::from(["a".to_owned()])),
+        Some(&BTreeSet::from([AgentName::new("a")])),
     );
     assert_eq!(world.start(), ["a.x"]);
     world.end_held("a.x");
@@ -647,7 +660,7 @@ fn check_64_65_hold_for_random_models_and_interruptions() {
         for state in world.schedule.states() {
             assert_eq!(
                 state.status(),
-                "deployed",
+                ResourceStatus::Deployed,
                 "seed {seed}: {}",
                 state.resource_id
             );
@@ -671,7 +684,7 @@ fn what_waited_for_a_recovery_is_tried_once_after_a_restart() {
     assert_eq!(states[1].blocked, Blocked::TemporarilyBlocked);
     let intents = world.model.values().cloned().collect();
     world.schedule = Schedule::restore(
-        1,
+        VersionNumber::new(1),
         intents,
         states,
         &HashMap::new(),
@@ -694,7 +707,7 @@ fn a_change_before_a_restart_still_asks_for_a_reload_after_it() {
         Selection::All,
         Priority::UserRepair,
         "r",
-        Some(&BTreeSet::from(["b".to_owned()])),
+        Some(&BTreeSet::from([AgentName::new("b")])),
     );
     assert!(world.schedule.take().remove(0).dependency_changed);
 }
@@ -718,7 +731,7 @@ fn a_resource_whose_dependency_is_scheduled_while_it_runs_runs_again_after_it() 
         Selection::All,
         Priority::UserRepair,
         "r",
-        Some(&BTreeSet::from(["b".to_owned()])),
+        Some(&BTreeSet::from([AgentName::new("b")])),
     );
     assert_eq!(world.start(), ["b.y"]);
     world.release("a.x=2!\nb.y=1!- < a.x");

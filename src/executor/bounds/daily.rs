@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::{RUN, Share};
-use crate::domain::Timestamp;
+use crate::domain::{ResourceId, Timestamp};
 
 /// What the runs of one resource may write in a day (UTC). With the retention of seven days, 56 MiB a resource at most.
 const DAY_BYTES: usize = 8 << 20;
@@ -22,12 +22,12 @@ const SPENT: Share = Share {
 #[derive(Debug, Default)]
 pub(crate) struct Daily {
     day: i64,
-    used: HashMap<String, usize>,
+    used: HashMap<ResourceId, usize>,
 }
 
 impl Daily {
     /// What the run of a resource that ends at `now` may leave behind.
-    pub(crate) fn share(&mut self, resource_id: &str, now: Timestamp) -> &'static Share {
+    pub(crate) fn share(&mut self, resource_id: &ResourceId, now: Timestamp) -> &'static Share {
         let day = now.0.div_euclid(DAY_US);
         if day != self.day {
             self.day = day;
@@ -40,11 +40,11 @@ impl Daily {
     }
 
     /// A run has left so much behind.
-    pub(crate) fn add(&mut self, resource_id: &str, n_bytes: usize) {
+    pub(crate) fn add(&mut self, resource_id: &ResourceId, n_bytes: usize) {
         match self.used.get_mut(resource_id) {
             Some(used) => *used = used.saturating_add(n_bytes),
             None => {
-                self.used.insert(resource_id.to_owned(), n_bytes);
+                self.used.insert(resource_id.clone(), n_bytes);
             }
         }
     }

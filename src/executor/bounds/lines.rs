@@ -1,10 +1,11 @@
 //! Limits of log lines.
 
+use crate::domain::LogLevel;
+use crate::executor::protocol::LogLine;
 use serde_json::{Map, Value};
-use steward_compiler::protocol::LogLine;
 
 use super::Share;
-use super::values::{NAME_BYTES, WORD_BYTES, bound_value, cut, json_bytes, note};
+use super::values::{NAME_BYTES, bound_value, cut, json_bytes, note};
 
 /// What a line takes in the database beside its text and arguments: level, time, names.
 const LINE_OVERHEAD: usize = 80;
@@ -19,11 +20,11 @@ pub(super) fn bound(lines: &mut Vec<LogLine>, share: &Share) {
     if lines.len() <= share.lines && sizes.iter().sum::<usize>() <= share.bytes {
         return;
     }
-    let last_error = lines.iter().rposition(|line| rank(&line.level) == 0);
+    let last_error = lines.iter().rposition(|line| rank(line.level) == 0);
     let mut order: Vec<usize> = (0..lines.len()).collect();
     order.sort_by_key(|&index| match Some(index) == last_error {
         true => (0, index),
-        false => (1 + rank(&lines[index].level), index),
+        false => (1 + rank(lines[index].level), index),
     });
     let mut is_kept = vec![false; lines.len()];
     // The mark takes a line, too.
@@ -48,16 +49,16 @@ pub(super) fn bound(lines: &mut Vec<LogLine>, share: &Share) {
         "… {n_cut} more lines were cut; the limit is {}",
         share.limit
     );
-    lines.insert(place.min(lines.len()), note("INFO", mark));
+    lines.insert(place.min(lines.len()), note(LogLevel::Info, mark));
 }
 
 /// 0: is kept for longest.
-fn rank(level: &str) -> u8 {
+fn rank(level: LogLevel) -> u8 {
     match level {
-        "CRITICAL" | "ERROR" => 0,
-        "WARNING" => 1,
-        "INFO" => 2,
-        _ => 3,
+        LogLevel::Critical | LogLevel::Error => 0,
+        LogLevel::Warning => 1,
+        LogLevel::Info => 2,
+        LogLevel::Debug | LogLevel::Trace => 3,
     }
 }
 
@@ -67,7 +68,6 @@ fn size(line: &LogLine) -> usize {
 
 /// The text gets half of the line at least; arguments share what is left, and the small ones stay whole.
 fn bound_line(line: &mut LogLine, limit: usize) {
-    cut(&mut line.level, WORD_BYTES);
     let n_bytes = line.msg.len() + json_bytes(&line.kwargs);
     if line.kwargs.is_empty() {
         cut(&mut line.msg, limit);

@@ -1,19 +1,19 @@
 use serde_json::{Map, Value, json};
-use steward_compiler::protocol::{Discovered, Fact, LogLine};
+use steward_compiler::protocol::{Discovered, Fact};
 
 use super::*;
-use crate::domain::Timestamp;
+use crate::domain::{HandlerStatus, LogLevel, ResourceId, Timestamp};
 
-fn line(level: &str, msg: impl Into<String>) -> LogLine {
+fn line(level: LogLevel, msg: impl Into<String>) -> LogLine {
     LogLine {
-        level: level.into(),
+        level,
         msg: msg.into(),
         kwargs: Map::new(),
         timestamp_us: 1,
     }
 }
 
-fn bounded(outcome: HandlerOutcome) -> HandlerOutcome {
+fn bounded(outcome: TaskOutcome) -> TaskOutcome {
     let mut once = outcome;
     bound(&mut once, &RUN);
     let mut twice = once.clone();
@@ -22,7 +22,7 @@ fn bounded(outcome: HandlerOutcome) -> HandlerOutcome {
     once
 }
 
-fn json_of(outcome: &HandlerOutcome) -> usize {
+fn json_of(outcome: &TaskOutcome) -> usize {
     crate::executor::bounds::messages_json(&outcome.logs).len()
         + serde_json::to_string(&outcome.changes).unwrap().len()
 }
@@ -33,15 +33,19 @@ fn of_too_many_lines_the_first_and_the_errors_are_kept_and_a_mark_says_how_many_
     let mut logs: Vec<LogLine> = (0..200_000)
         .map(|n| {
             line(
-                if n % 2 == 0 { "DEBUG" } else { "INFO" },
+                if n % 2 == 0 {
+                    LogLevel::Debug
+                } else {
+                    LogLevel::Info
+                },
                 format!("line {n}"),
             )
         })
         .collect();
-    logs[150_000] = line("ERROR", "broken");
-    let outcome = bounded(HandlerOutcome {
+    logs[150_000] = line(LogLevel::Error, "broken");
+    let outcome = bounded(TaskOutcome {
         logs,
-        ..Default::default()
+        ..TaskOutcome::of(HandlerStatus::Deployed)
     });
     assert_eq!(outcome.logs.len(), RUN_LINES);
     let kept = |text: &str| outcome.logs.iter().any(|line| line.msg == text);
@@ -59,14 +63,14 @@ fn of_too_many_lines_the_first_and_the_errors_are_kept_and_a_mark_says_how_many_
 /// Input: a log line of 50 MB, an argument of 50 MB (docs/reference/security.md § 4.8). Answer: 16 KiB of the line are kept, with a mark.
 #[test]
 fn a_long_line_is_cut_with_its_arguments_and_small_arguments_stay_whole() {
-    let mut long = line("ERROR", "ä".repeat(25 << 20));
+    let mut long = line(LogLevel::Error, "ä".repeat(25 << 20));
     long.kwargs
         .insert("exception".into(), json!("x".repeat(50 << 20)));
     long.kwargs.insert("name".into(), json!("web"));
     long.kwargs.insert("list".into(), json!(vec![0; 1 << 20]));
-    let outcome = bounded(HandlerOutcome {
-        logs: vec![long, line("INFO", "y".repeat(LINE_BYTES + 1))],
-        ..Default::default()
+    let outcome = bounded(TaskOutcome {
+        logs: vec![long, line(LogLevel::Info, "y".repeat(LINE_BYTES + 1))],
+        ..TaskOutcome::of(HandlerStatus::Deployed)
     });
     let [long, plain] = &outcome.logs[..] else {
         panic!("{}", outcome.logs.len())
@@ -99,7 +103,7 @@ fn a_long_line_is_cut_with_its_arguments_and_small_arguments_stay_whole() {
 #[test]
 fn a_run_of_the_largest_lines_stays_below_its_limit() {
     let logs = (0..500)
-        .map(|_| line("ERROR", "\u{1}".repeat(LINE_BYTES)))
+        .map(|_| line(LogLevel::Error, "\u{1}".repeat(LINE_BYTES)))
         .collect();
     let changes = (0..500).map(|n| {
         (
@@ -107,10 +111,10 @@ fn a_run_of_the_largest_lines_stays_below_its_limit() {
             json!({"current": "x".repeat(1 << 20), "desired": n}),
         )
     });
-    let outcome = bounded(HandlerOutcome {
+    let outcome = bounded(TaskOutcome {
         logs,
         changes: changes.collect(),
-        ..Default::default()
+        ..TaskOutcome::of(HandlerStatus::Deployed)
     });
     assert!(
         json_of(&outcome) <= 2 * RUN_BYTES + (64 << 10),
@@ -131,12 +135,12 @@ fn a_run_of_the_largest_lines_stays_below_its_limit() {
 #[test]
 fn values_that_are_too_deep_to_be_read_back_become_texts() {
     let deep = (0..1000).fold(Value::Null, |inner, _| json!([inner]));
-    let mut nested = line("INFO", "deep");
+    let mut nested = line(LogLevel::Info, "deep");
     nested.kwargs.insert("deep".into(), deep.clone());
-    let outcome = bounded(HandlerOutcome {
+    let outcome = bounded(TaskOutcome {
         logs: vec![nested],
         changes: Map::from_iter([("a".to_owned(), json!({"current": deep, "desired": null}))]),
-        ..Default::default()
+        ..TaskOutcome::of(HandlerStatus::Deployed)
     });
     let text = crate::executor::bounds::messages_json(&outcome.logs);
     assert!(serde_json::from_str::<Value>(&text).is_ok());
@@ -160,10 +164,10 @@ fn facts_and_found_resources_that_are_too_much_are_left_out_and_said() {
     facts[0] = fact(0, 1 << 20);
     let mut discovered: Vec<Discovered> = (0..20_000).map(|n| found(n, 10)).collect();
     discovered[5] = found(5, 1 << 20);
-    let outcome = bounded(HandlerOutcome {
+    let outcome = bounded(TaskOutcome {
         facts,
         discovered,
-        ..Default::default()
+        ..TaskOutcome::of(HandlerStatus::Deployed)
     });
     assert_eq!(
         (outcome.facts.len(), outcome.discovered.len()),
@@ -188,22 +192,22 @@ fn facts_and_found_resources_that_are_too_much_are_left_out_and_said() {
 fn a_resource_that_has_used_up_its_day_keeps_first_lines_and_a_mark_until_the_next() {
     let mut daily = Daily::default();
     let at = |hours: i64| Timestamp(hours * 3600 * 1_000_000);
-    let talk = || HandlerOutcome {
-        status: "failed".into(),
+    let talk = || TaskOutcome {
         logs: (0..900)
-            .map(|n| line("ERROR", format!("{n} {}", "x".repeat(1000))))
+            .map(|n| line(LogLevel::Error, format!("{n} {}", "x".repeat(1000))))
             .collect(),
-        ..Default::default()
+        ..TaskOutcome::of(HandlerStatus::Failed)
     };
+    let (a, b) = (ResourceId::new("a"), ResourceId::new("b"));
     let mut sizes = Vec::new();
     for _ in 0..30 {
         let mut outcome = talk();
         bound(&mut outcome, &RUN);
-        bound(&mut outcome, daily.share("a", at(1)));
-        assert_eq!(outcome.status, "failed");
+        bound(&mut outcome, daily.share(&a, at(1)));
+        assert_eq!(outcome.status, HandlerStatus::Failed);
         assert!(outcome.logs[0].msg.starts_with("0 "));
         let size = json_of(&outcome);
-        daily.add("a", size);
+        daily.add(&a, size);
         sizes.push(size);
         if sizes.len() == 30 {
             assert!(
@@ -224,9 +228,9 @@ fn a_resource_that_has_used_up_its_day_keeps_first_lines_and_a_mark_until_the_ne
         sizes.iter().sum::<usize>()
     );
     let mut other = talk();
-    bound(&mut other, daily.share("b", at(2)));
+    bound(&mut other, daily.share(&b, at(2)));
     assert_eq!(other.logs.len(), 900);
     let mut tomorrow = talk();
-    bound(&mut tomorrow, daily.share("a", at(25)));
+    bound(&mut tomorrow, daily.share(&a, at(25)));
     assert_eq!(tomorrow.logs.len(), 900);
 }

@@ -3,10 +3,11 @@
 use std::io;
 
 use serde_json::{Map, Value};
-use steward_compiler::protocol::{Discovered, Fact, LogLine};
+use steward_compiler::protocol::{Discovered, Fact};
 
 use super::Share;
-use crate::domain::Timestamp;
+use crate::domain::{LogLevel, Timestamp};
+use crate::executor::protocol::LogLine;
 
 /// Facts that one run may tell, and that one resource may have.
 pub const MAX_FACTS: usize = 1000;
@@ -20,8 +21,6 @@ const FACTS_BYTES: usize = 1 << 20;
 const FOUND_BYTES: usize = 4 << 20;
 /// Bytes of the name of a fact, an attribute or a resource.
 pub(super) const NAME_BYTES: usize = 2 << 10;
-/// Bytes of one of our own words, such as a status or a level.
-pub(super) const WORD_BYTES: usize = 32;
 /// JSON nested deeper than 128 could be written, but not be read back.
 pub const MAX_DEPTH: usize = 64;
 /// What a mark takes at most.
@@ -95,9 +94,9 @@ pub(super) fn bound_value(value: &mut Value, limit: usize) -> usize {
     json_bytes(value)
 }
 
-pub(super) fn note(level: &str, msg: String) -> LogLine {
+pub(super) fn note(level: LogLevel, msg: String) -> LogLine {
     LogLine {
-        level: level.to_owned(),
+        level,
         msg,
         kwargs: Map::new(),
         timestamp_us: Timestamp::now().0,
@@ -132,7 +131,7 @@ pub(super) fn bound_changes(changes: &mut Map<String, Value>, share: &Share) -> 
     let dropped = (n_dropped > 0).then(|| {
         let limit = share.bytes >> 10;
         note(
-            "INFO",
+            LogLevel::Info,
             format!("… {n_dropped} more differences were cut; the limit is {limit} KiB a run"),
         )
     });
@@ -257,7 +256,7 @@ impl Refused {
     fn line(self, what: &str) -> Vec<LogLine> {
         let line = (self.n > 0).then(|| {
             let text = format!("{} {what}: {}", self.n, self.first);
-            note("WARNING", text)
+            note(LogLevel::Warning, text)
         });
         line.into_iter().collect()
     }

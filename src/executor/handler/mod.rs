@@ -15,10 +15,9 @@ mod symlink;
 use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value, json};
-use steward_compiler::protocol::{HandlerOutcome, LogLine};
 
-use crate::domain::{Change, HandlerStatus, Timestamp};
-use crate::executor::protocol::Task;
+use crate::domain::{Change, HandlerStatus, LogLevel, ResourceStatus, Timestamp};
+use crate::executor::protocol::{Dependency, LogLine, Task, TaskKind, TaskOutcome};
 
 type Attributes = Map<String, Value>;
 
@@ -119,19 +118,19 @@ pub struct Context {
 
 impl Context {
     pub fn debug(&mut self, message: &str) {
-        self.log("DEBUG", message);
+        self.log(LogLevel::Debug, message);
     }
 
     pub fn info(&mut self, message: &str) {
-        self.log("INFO", message);
+        self.log(LogLevel::Info, message);
     }
 
     pub fn warning(&mut self, message: &str) {
-        self.log("WARNING", message);
+        self.log(LogLevel::Warning, message);
     }
 
     pub fn error(&mut self, message: &str) {
-        self.log("ERROR", message);
+        self.log(LogLevel::Error, message);
     }
 
     /// What is left of the time of the run; `None`: it has no limit.
@@ -140,10 +139,10 @@ impl Context {
         Some(deadline.saturating_duration_since(Instant::now()))
     }
 
-    fn log(&mut self, level: &str, message: &str) {
+    fn log(&mut self, level: LogLevel, message: &str) {
         let timestamp_us = Timestamp::now().0;
         let line = LogLine {
-            level: level.to_owned(),
+            level,
             msg: message.to_owned(),
             kwargs: Map::new(),
             timestamp_us,
@@ -151,10 +150,10 @@ impl Context {
         self.logs.push(line);
     }
 
-    pub fn into_outcome(self, status: HandlerStatus) -> HandlerOutcome {
-        HandlerOutcome {
-            status: status.as_str().to_owned(),
-            change: self.change.unwrap_or(Change::NoChange).as_str().to_owned(),
+    pub fn into_outcome(self, status: HandlerStatus) -> TaskOutcome {
+        TaskOutcome {
+            status,
+            change: self.change.unwrap_or(Change::NoChange),
             changes: self.changes,
             logs: self.logs,
             facts: Vec::new(),
@@ -164,26 +163,31 @@ impl Context {
 }
 
 /// Brings one resource to its desired state, or only compares in a dry run.
-pub fn run(handler: &dyn Handler, task: &Task, desired: &Attributes) -> HandlerOutcome {
+pub fn run(handler: &dyn Handler, task: &Task, desired: &Attributes) -> TaskOutcome {
     let mut context = Context {
         deadline: Instant::now().checked_add(task.limit()),
         ..Context::default()
     };
-    if task.facts {
+    let (requires, dependency_changed) = match &task.kind {
         // None of ours has any.
-        return context.into_outcome(HandlerStatus::Deployed);
-    }
+        TaskKind::CollectFacts => return context.into_outcome(HandlerStatus::Deployed),
+        TaskKind::DryRun { .. } => (&[][..], false),
+        TaskKind::Deploy {
+            requires,
+            dependency_changed,
+        } => (&requires[..], *dependency_changed),
+    };
     context.debug(&format!(
         "Start run because {} (deploy_id: {})",
         task.reason, task.action
     ));
     let report_only = flag(desired, "report_only");
-    let status = match waits_for(task).filter(|_| !task.dry_run && !report_only) {
+    let status = match waits_for(task, requires).filter(|_| !report_only) {
         Some((level, message)) => {
             context.log(level, &message);
             HandlerStatus::SkippedForDependency
         }
-        None => match execute(handler, &mut context, task, desired, report_only) {
+        None => match execute(handler, &mut context, task, desired, dependency_changed) {
             Ok(status) => status,
             Err(Error::Skip(reason)) => {
                 context.warning(&format!("{} was skipped: {reason}", task.resource_id));
@@ -191,7 +195,7 @@ pub fn run(handler: &dyn Handler, task: &Task, desired: &Attributes) -> HandlerO
             }
             Err(error) => {
                 context.error(&error.to_string());
-                if task.dry_run {
+                if task.is_dry_run() {
                     let failed =
                         json!({"current": "FAILED", "desired": format!("Handler failed: {error}")});
                     context.changes.insert("handler".to_owned(), failed);
@@ -207,41 +211,35 @@ pub fn run(handler: &dyn Handler, task: &Task, desired: &Attributes) -> HandlerO
 }
 
 /// Why a dependency keeps this resource from running. Source: docs/reference/python.md § 5.3.
-fn waits_for(task: &Task) -> Option<(&'static str, String)> {
-    let with = |words: &[&str]| {
-        let bad = task
-            .requires
-            .iter()
-            .filter(|(_, status)| words.contains(&status.as_str()));
-        let bad: Vec<&str> = bad.map(|(id, _)| id.as_str()).collect();
+fn waits_for(task: &Task, requires: &[Dependency]) -> Option<(LogLevel, String)> {
+    use ResourceStatus as Status;
+    let with = |is_bad: &dyn Fn(Status) -> bool| {
+        let bad = requires.iter().filter(|one| is_bad(one.status));
+        let bad: Vec<&str> = bad.map(|one| one.resource_id.as_str()).collect();
         (!bad.is_empty()).then(|| bad.join(", "))
     };
     let id = &task.resource_id;
-    if let Some(bad) = with(&["dry", "undefined", "skipped_for_undefined"]) {
+    if let Some(bad) = with(&|status| {
+        matches!(
+            status,
+            Status::Dry | Status::Undefined | Status::SkippedForUndefined
+        )
+    }) {
         return Some((
-            "WARNING",
+            LogLevel::Warning,
             format!("Resource {id} skipped: its dependencies are undefined: {bad}"),
         ));
     }
-    if let Some(bad) = with(&["available", "deploying"]) {
+    if let Some(bad) = with(&|status| matches!(status, Status::Available | Status::Deploying)) {
         return Some((
-            "INFO",
+            LogLevel::Info,
             format!("Resource {id} skipped: its dependencies have a newer desired state: {bad}"),
         ));
     }
-    let failed: Vec<&str> = task
-        .requires
-        .iter()
-        .filter(|(_, status)| *status != "deployed")
-        .map(|(id, _)| id.as_str())
-        .collect();
-    (!failed.is_empty()).then(|| {
+    with(&|status| status != Status::Deployed).map(|failed| {
         (
-            "INFO",
-            format!(
-                "Resource {id} skipped due to failed dependencies: {}",
-                failed.join(", ")
-            ),
+            LogLevel::Info,
+            format!("Resource {id} skipped due to failed dependencies: {failed}"),
         )
     })
 }
@@ -251,9 +249,9 @@ fn execute(
     context: &mut Context,
     task: &Task,
     desired: &Attributes,
-    report_only: bool,
+    dependency_changed: bool,
 ) -> Result<HandlerStatus, Error> {
-    let purged = flag(desired, "purged");
+    let (purged, report_only) = (flag(desired, "purged"), flag(desired, "report_only"));
     context.debug("Calling read_resource");
     let current = handler.read(context, desired)?;
     context.changes = match &current {
@@ -267,7 +265,7 @@ fn execute(
             changes
         }
     };
-    if task.dry_run {
+    if task.is_dry_run() {
         return Ok(HandlerStatus::Dry);
     }
     if report_only {
@@ -287,7 +285,7 @@ fn execute(
         done?;
         context.change = Some(change);
     }
-    if task.dependency_changed && !purged {
+    if dependency_changed && !purged {
         handler.reload(context, desired)?;
     }
     Ok(HandlerStatus::Deployed)

@@ -5,29 +5,28 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 
 use serde_json::{Value, json};
-use steward_compiler::protocol::HandlerOutcome;
 
 use super::{native, replacement, run};
-use crate::domain::ActionId;
-use crate::executor::protocol::Task;
+use crate::domain::{ActionId, AgentName, DryRunId, ResourceId, VersionNumber};
+use crate::executor::protocol::{Dependency, Task, TaskKind, TaskOutcome};
 
 fn deploy_with(
     resource_type: &str,
     attributes: &Value,
     change: impl FnOnce(&mut Task),
-) -> HandlerOutcome {
+) -> TaskOutcome {
     let mut task = Task {
         action: ActionId::generate(),
+        kind: TaskKind::Deploy {
+            requires: Vec::new(),
+            dependency_changed: false,
+        },
         code: String::new(),
-        agent: "host".into(),
-        resource_id: format!("{resource_type}[host,path=x]"),
+        agent: AgentName::new("host"),
+        resource_id: ResourceId::new(format!("{resource_type}[host,path=x]")),
         resource_type: resource_type.into(),
-        version: 1,
+        version: VersionNumber::new(1),
         attributes: attributes.to_string(),
-        requires: Default::default(),
-        dependency_changed: false,
-        dry_run: false,
-        facts: false,
         reason: "a test said so".into(),
         limit_ms: 600_000,
     };
@@ -39,9 +38,16 @@ fn deploy_with(
     )
 }
 
+fn dry_run() -> TaskKind {
+    TaskKind::DryRun {
+        run: DryRunId::generate(),
+        requires: Vec::new(),
+    }
+}
+
 fn deploy(resource_type: &str, attributes: Value) -> (String, String) {
     let outcome = deploy_with(resource_type, &attributes, |_| ());
-    (outcome.status, outcome.change)
+    (outcome.status.to_string(), outcome.change.to_string())
 }
 
 /// What status and change say in one word, with the log when it is not good.
@@ -198,15 +204,15 @@ fn a_dry_run_changes_nothing_and_says_what_it_would() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("f");
     let file = json!({"path": path, "content": "x"});
-    let outcome = deploy_with("fs::File", &file, |task| task.dry_run = true);
-    assert_eq!(outcome.status, "dry");
+    let outcome = deploy_with("fs::File", &file, |task| task.kind = dry_run());
+    assert_eq!(outcome.status.as_str(), "dry");
     assert_eq!(
         json!(outcome.changes),
         json!({"purged": {"current": true, "desired": false}})
     );
     assert!(!path.exists());
     let outcome = deploy_with("fs::File", &json!({"path": dir.path()}), |task| {
-        task.dry_run = true
+        task.kind = dry_run()
     });
     assert_eq!(outcome.changes["handler"]["current"], "FAILED");
 }
@@ -237,12 +243,18 @@ fn a_bad_dependency_skips_and_names_it() {
         ("available", "skipped_for_dependency"),
         ("undefined", "skipped_for_dependency"),
     ] {
-        let requires = [("a::B[h,n=dep]".to_owned(), status.to_owned())];
+        let dependency = Dependency {
+            resource_id: ResourceId::new("a::B[h,n=dep]"),
+            status: status.parse().unwrap(),
+        };
         let null = json!({"name": "x"});
         let outcome = deploy_with("std::testing::NullResource", &null, |task| {
-            task.requires = requires.into_iter().collect()
+            task.kind = TaskKind::Deploy {
+                requires: vec![dependency],
+                dependency_changed: false,
+            }
         });
-        assert_eq!(outcome.status, expected, "{status}");
+        assert_eq!(outcome.status.as_str(), expected, "{status}");
         let named = outcome
             .logs
             .iter()
@@ -349,7 +361,7 @@ fn odd_things_in_the_place_of_a_file_neither_hang_nor_confuse() {
     let large = fs::File::create(at("large")).unwrap();
     large.set_len(1 << 40).unwrap();
     let outcome = deploy_with("fs::File", &file("large"), |_| ());
-    assert_eq!(outcome.status, "deployed");
+    assert_eq!(outcome.status.as_str(), "deployed");
     assert!(outcome.changes["content"].to_string().len() < 1 << 20);
     assert_eq!(fs::read_to_string(at("large")).unwrap(), "new");
 }

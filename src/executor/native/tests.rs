@@ -2,8 +2,9 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use super::*;
-use crate::domain::ActionId;
+use crate::domain::{ActionId, AgentName, VersionNumber};
 use crate::executor::handler::{Context, Error};
+use crate::executor::protocol::TaskKind;
 
 /// Hangs while somebody holds this.
 static HELD: Mutex<()> = Mutex::new(());
@@ -40,16 +41,16 @@ impl Handler for Hangs {
 fn task(name: &str) -> Task {
     Task {
         action: ActionId::generate(),
+        kind: TaskKind::Deploy {
+            requires: Vec::new(),
+            dependency_changed: false,
+        },
         code: String::new(),
-        agent: "host".into(),
-        resource_id: format!("fs::File[host,path={name}]"),
+        agent: AgentName::new("host"),
+        resource_id: ResourceId::new(format!("fs::File[host,path={name}]")),
         resource_type: "fs::File".into(),
-        version: 1,
+        version: VersionNumber::new(1),
         attributes: "{}".into(),
-        requires: Default::default(),
-        dependency_changed: false,
-        dry_run: false,
-        facts: false,
         reason: "a test said so".into(),
         limit_ms: 200,
     }
@@ -63,7 +64,7 @@ fn a_native_handler_that_hangs_is_left_behind_and_its_resource_waits_for_it() {
         let attributes = hang.then(|| ("hang".to_owned(), Value::Bool(true)));
         let outcome = native.run(&Hangs, &task(name), attributes.into_iter().collect());
         let last = outcome.logs.last().map(|line| line.msg.clone());
-        (outcome.status, last.unwrap_or_default())
+        (outcome.status.as_str(), last.unwrap_or_default())
     };
     let held = HELD.lock().unwrap();
     let (status, log) = run("a", true);

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use super::*;
-use crate::domain::{ActionId, EnvironmentId};
+use crate::domain::{ActionId, AgentName, EnvironmentId, ResourceId, VersionNumber};
 use crate::domain::{CodeFile, CodeModule, Content};
-use crate::executor::protocol::Python;
+use crate::executor::protocol::{Python, TaskKind};
 
 const HANDLER: &str = r#"
 import subprocess, time
@@ -62,16 +62,16 @@ fn task(name: &str) -> (Task, Map<String, Value>) {
     let attributes = json!({"name": name, "purged": false, "purge_on_delete": false, "report_only": false, "references": [], "mutators": [], "receive_events": true, "send_event": true});
     let task = Task {
         action: ActionId::generate(),
+        kind: TaskKind::Deploy {
+            requires: Vec::new(),
+            dependency_changed: false,
+        },
         code: "code".into(),
-        agent: "host".into(),
-        resource_id: format!("net::Row[host,name={name}]"),
+        agent: AgentName::new("host"),
+        resource_id: ResourceId::new(format!("net::Row[host,name={name}]")),
         resource_type: "net::Row".into(),
-        version: 1,
+        version: VersionNumber::new(1),
         attributes: attributes.to_string(),
-        requires: Default::default(),
-        dependency_changed: false,
-        dry_run: false,
-        facts: false,
         reason: "a test said so".into(),
         limit_ms: 600_000,
     };
@@ -126,13 +126,13 @@ fn a_handler_that_hangs_is_stopped_with_all_it_started() {
     wait_until_gone(fs::read_to_string(&pid_file).unwrap().parse().unwrap());
     // The worker names the resource, and starts another host for the next.
     let code = std::sync::Arc::new(code(dir.path(), &source));
-    let mut worker = crate::executor::agent::Worker::new("host".into(), limits, nobody());
+    let mut worker = crate::executor::agent::Worker::new(AgentName::new("host"), limits, nobody());
     let run = |worker: &mut crate::executor::agent::Worker, name: &str| {
         let mut task = self::task(name).0;
         task.limit_ms = 1500;
         let done = worker.run(task, &code);
         let logs: Vec<String> = done.outcome.logs.into_iter().map(|line| line.msg).collect();
-        (done.outcome.status, logs.join("\n"))
+        (done.outcome.status.as_str(), logs.join("\n"))
     };
     let (status, log) = run(&mut worker, "hang");
     assert_eq!(status, "unavailable", "{log}");
@@ -196,11 +196,16 @@ fn a_commit_that_changes_no_python_keeps_the_host_and_one_at_rest_ends_in_order(
     let dir = tempfile::tempdir().unwrap();
     let at = |name: &str| dir.path().join(name);
     let mut worker =
-        crate::executor::agent::Worker::new("host".into(), Limits::default(), nobody());
+        crate::executor::agent::Worker::new(AgentName::new("host"), Limits::default(), nobody());
     let name = at("pids").to_str().unwrap().to_owned();
     let mut run = |code: Code| {
         let done = worker.run(self::task(&name).0, &std::sync::Arc::new(code));
-        assert_eq!(done.outcome.status, "deployed", "{:?}", done.outcome);
+        assert_eq!(
+            done.outcome.status.as_str(),
+            "deployed",
+            "{:?}",
+            done.outcome
+        );
         let pids = fs::read_to_string(&name).unwrap();
         pids.lines().last().unwrap().to_owned()
     };

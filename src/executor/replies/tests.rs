@@ -1,12 +1,12 @@
 //! An executor process that means us no good, on a real pipe.
 
 use serde_json::json;
-use steward_compiler::protocol::{HandlerOutcome, LogLine, write_frame};
+use steward_compiler::protocol::write_frame;
 use tokio::io::AsyncWriteExt;
 
 use super::*;
-use crate::domain::ActionId;
-use crate::executor::protocol::TaskDone;
+use crate::domain::{ActionId, HandlerStatus, LogLevel};
+use crate::executor::protocol::{Hello, LogLine, TaskDone, TaskOutcome, VERSION};
 
 fn source(room_kib: usize) -> (Source, mpsc::UnboundedReceiver<Message>) {
     let (messages, received) = mpsc::unbounded_channel();
@@ -21,25 +21,30 @@ fn source(room_kib: usize) -> (Source, mpsc::UnboundedReceiver<Message>) {
 
 fn done(msg: String) -> Vec<u8> {
     let line = LogLine {
-        level: "INFO".into(),
+        level: LogLevel::Info,
         msg,
         kwargs: serde_json::Map::from_iter([("a".to_owned(), json!(1))]),
         timestamp_us: 1,
     };
     let done = TaskDone {
         action: ActionId::generate(),
-        resource_id: "a::B[c,d=e]".into(),
-        dry_run: false,
-        started_us: 1,
         finished_us: 2,
-        outcome: HandlerOutcome {
+        outcome: TaskOutcome {
             logs: vec![line],
-            ..Default::default()
+            ..TaskOutcome::of(HandlerStatus::Deployed)
         },
     };
+    frame(&ExecutorReply::Done(done))
+}
+
+fn frame(reply: &ExecutorReply) -> Vec<u8> {
     let mut frame = Vec::new();
-    write_frame(&mut frame, &ExecutorReply::Done(done)).unwrap();
+    write_frame(&mut frame, reply).unwrap();
     frame
+}
+
+fn hello() -> Vec<u8> {
+    frame(&ExecutorReply::Hello(Hello::ours()))
 }
 
 async fn why(received: &mut mpsc::UnboundedReceiver<Message>) -> String {
@@ -67,12 +72,12 @@ async fn a_frame_that_is_too_large_ends_the_executor() {
 /// Input: an executor that says nothing, or stops in the middle of a frame (docs/reference/security.md § 4.8). Answer: it is given up.
 #[tokio::test]
 async fn silence_ends_the_executor_also_within_a_frame_and_a_beat_does_not() {
-    let mut beat = Vec::new();
-    write_frame(&mut beat, &ExecutorReply::Alive).unwrap();
+    let beat = frame(&ExecutorReply::Alive);
     for begun in [&[][..], &[0, 0], &[0, 0, 0, 9, 1]] {
         let (mut theirs, ours) = tokio::io::duplex(64);
         let (source, mut received) = source(1024);
         let reader = tokio::spawn(read(ours, source));
+        theirs.write_all(&hello()).await.unwrap();
         for _ in 0..5 {
             theirs.write_all(&beat).await.unwrap();
             tokio::time::sleep(Duration::from_millis(100)).await;
@@ -95,6 +100,7 @@ async fn answers_wait_in_the_pipe_until_there_is_room_and_are_cut_when_they_are_
     let (source, mut received) = source(300);
     let reader = tokio::spawn(read(ours, source));
     let writer = tokio::spawn(async move {
+        theirs.write_all(&hello()).await.unwrap();
         for _ in 0..4 {
             theirs
                 .write_all(&done("x".repeat(200 << 10)))
@@ -120,4 +126,28 @@ async fn answers_wait_in_the_pipe_until_there_is_room_and_are_cut_when_they_are_
     }
     writer.await.unwrap();
     reader.await.unwrap();
+}
+
+/// One of another release, and one that does not say of which it is: the error says what to do.
+#[tokio::test]
+async fn an_executor_that_we_do_not_understand_is_given_up_before_any_other_frame() {
+    let other = Hello {
+        version: VERSION + 1,
+        ..Hello::ours()
+    };
+    for (first, expected) in [
+        (
+            frame(&ExecutorReply::Hello(other)),
+            "run the same release of Steward on both sides",
+        ),
+        (done("x".to_owned()), "the executor did not say hello first"),
+    ] {
+        let (mut theirs, ours) = tokio::io::duplex(1 << 20);
+        let (source, mut received) = source(1024);
+        let reader = tokio::spawn(read(ours, source));
+        theirs.write_all(&first).await.unwrap();
+        let why = why(&mut received).await;
+        assert!(why.contains(expected), "{why}");
+        reader.await.unwrap();
+    }
 }

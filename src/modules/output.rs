@@ -10,19 +10,19 @@ const FAILED_COMMAND: &str = "error: subprocess-exited-with-error";
 const MAX_OUTPUT_BYTES: usize = 32 << 10;
 
 /// An output, if it is one of success.
-pub(super) fn good(output: Output) -> Result<Output, Error> {
+pub(super) fn check_success(output: Output) -> Result<Output, Error> {
     if output.status.success() {
         Ok(output)
     } else {
         Err(explained(
-            &said(&output),
+            &output_text(&output),
             &String::from_utf8_lossy(&output.stdout),
         ))
     }
 }
 
 /// What a command said before it failed.
-pub(super) fn said(output: &Output) -> String {
+pub(super) fn output_text(output: &Output) -> String {
     let text = String::from_utf8_lossy(&output.stderr);
     let text = if text.trim().is_empty() {
         String::from_utf8_lossy(&output.stdout)

@@ -1,4 +1,4 @@
-//! The data directory: who may use it, and who may read it.
+//! The data directory and the database: who may use them, and who may read what is in the directory.
 //!
 //! It holds checkouts, outputs and the database, so all in it is for the server's user only: what processes of the server make
 //! there (see `process::keep_private`), and what older versions left.
@@ -13,29 +13,8 @@ use rustix::fs::Access;
 
 use super::Error;
 use crate::config::{Config, Database};
+use crate::domain::DataDir;
 use crate::store::Store;
-
-const LOCK: &str = "lock";
-pub(super) const DATABASE: &str = "steward.db";
-const DIGEST_KEY: &str = "digest.key";
-/// There when all that older versions left open to others is mended.
-const MENDED: &str = "private";
-/// What versions without that file have made in the directory.
-const OWN: &[&str] = &[
-    "checkouts",
-    "code",
-    DIGEST_KEY,
-    "files",
-    "folders",
-    LOCK,
-    "mirrors",
-    "projects",
-    "python",
-    "runtime",
-    DATABASE,
-    "steward.db-shm",
-    "steward.db-wal",
-];
 
 fn fail(path: &Path) -> impl Fn(io::Error) -> Error {
     let path = path.display().to_string();
@@ -51,7 +30,7 @@ fn fail(path: &Path) -> impl Fn(io::Error) -> Error {
 /// # Errors
 /// What does not fit.
 pub fn check(config: &Config) -> Result<(), Error> {
-    let data = config.data.as_path();
+    let data = config.data.path();
     match fs::metadata(data) {
         Ok(metadata) if !metadata.is_dir() => {
             return Err(fail(data)(io::ErrorKind::NotADirectory.into()));
@@ -64,11 +43,9 @@ pub fn check(config: &Config) -> Result<(), Error> {
         Err(error) => return Err(fail(data)(error)),
     }
     let is_sqlite = config.database == Database::Sqlite;
-    for name in [LOCK, DIGEST_KEY]
-        .into_iter()
-        .chain(is_sqlite.then_some(DATABASE))
-    {
-        let file = data.join(name);
+    let database = is_sqlite.then(|| config.data.database());
+    let files = [config.data.lock(), config.data.digest_key()].into_iter();
+    for file in files.chain(database) {
         match fs::metadata(&file) {
             Ok(metadata) if !metadata.is_file() => {
                 return Err(fail(&file)(io::Error::other("it is no plain file")));
@@ -98,18 +75,19 @@ fn check_parent(data: &Path) -> Result<(), Error> {
 }
 
 /// Makes it, if it is not there; gives its real path.
-pub(super) fn prepare(path: &Path) -> Result<PathBuf, Error> {
+pub(super) fn prepare(data: &DataDir) -> Result<DataDir, Error> {
+    let path = data.path();
     fs::DirBuilder::new()
         .recursive(true)
         .mode(0o700)
         .create(path)
         .map_err(fail(path))?;
-    fs::canonicalize(path).map_err(fail(path))
+    fs::canonicalize(path).map(DataDir::new).map_err(fail(path))
 }
 
 /// One server a data directory. The lock goes with the process, however that ends.
-pub(super) fn lock(data: &Path) -> Result<File, Error> {
-    let path = data.join(LOCK);
+pub(super) fn lock(data: &DataDir) -> Result<File, Error> {
+    let path = data.lock();
     let file = fs::OpenOptions::new()
         .create(true)
         .truncate(false)
@@ -124,20 +102,20 @@ pub(super) fn lock(data: &Path) -> Result<File, Error> {
             Err(error) => return Err(fail(&path)(error.into())),
         }
     }
-    Err(Error::Busy(data.display().to_string()))
+    Err(Error::Busy(data.path().display().to_string()))
 }
 
 /// The key that digests of secrets are made with: random, of this data directory, and not in the database. With another one
 /// all that has secrets is compiled once more.
-pub(super) fn digest_key(data: &Path) -> Result<[u8; 32], Error> {
-    let path = data.join(DIGEST_KEY);
+pub(super) fn digest_key(data: &DataDir) -> Result<[u8; 32], Error> {
+    let path = data.digest_key();
     if let Ok(Ok(key)) = fs::read(&path).map(<[u8; 32]>::try_from) {
         return Ok(key);
     }
     let key: [u8; 32] = rand::random();
     let write = || {
         // For nobody else from its first moment on.
-        let fresh = tempfile::NamedTempFile::new_in(data)?;
+        let fresh = tempfile::NamedTempFile::new_in(data.path())?;
         fs::write(fresh.path(), key)?;
         fresh.persist(&path)?;
         Ok(())
@@ -147,17 +125,18 @@ pub(super) fn digest_key(data: &Path) -> Result<[u8; 32], Error> {
 
 /// Takes from others what older versions let them read. What lies deep is looked at once, beside the start. Who gave a
 /// directory with other things in it keeps these, and the directory, as they are.
-pub(super) fn mend(data: &Path) {
+pub(super) fn mend(data: &DataDir) {
     let is_own = |path: &PathBuf| {
         let name = path.file_name().and_then(|name| name.to_str());
-        name.is_some_and(|name| OWN.contains(&name))
+        name.is_some_and(|name| DataDir::OLD_ENTRIES.contains(&name))
     };
-    let (own, foreign): (Vec<PathBuf>, Vec<PathBuf>) = entries(data).into_iter().partition(is_own);
+    let (own, foreign): (Vec<PathBuf>, Vec<PathBuf>) =
+        entries(data.path()).into_iter().partition(is_own);
     if foreign.is_empty() {
-        close(data);
+        close(data.path());
     }
     let folders: Vec<PathBuf> = own.into_iter().filter(|entry| close(entry)).collect();
-    let marker = data.join(MENDED);
+    let marker = data.private_mark();
     if marker.exists() {
         return;
     }
@@ -199,6 +178,17 @@ fn close(path: &Path) -> bool {
     metadata.is_dir()
 }
 
+/// One server a database. The one before may be about to end, as in a restart on another machine.
+pub(super) async fn hold_database(store: &Store) -> Result<(), Error> {
+    for _ in 0..30 {
+        if store.acquire_single_server_lock().await? {
+            return Ok(());
+        }
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    Err(Error::DatabaseBusy)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -224,9 +214,10 @@ mod tests {
         }
         std::os::unix::fs::symlink(&outside, data.join("python/link")).unwrap();
         fs::hard_link(&outside, data.join("python/hard")).unwrap();
-        mend(&data);
+        let layout = DataDir::new(&data);
+        mend(&layout);
         for _ in 0..1000 {
-            if data.join(MENDED).exists() {
+            if layout.private_mark().exists() {
                 break;
             }
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -247,7 +238,7 @@ mod tests {
             fs::set_permissions(path, fs::Permissions::from_mode(0o644)).unwrap();
         }
         fs::set_permissions(data, fs::Permissions::from_mode(0o755)).unwrap();
-        mend(data);
+        mend(&DataDir::new(data));
         assert_eq!((mode(data), mode(&other)), (0o755, 0o644));
         assert_eq!(mode(&data.join("steward.db")), 0o600);
     }
@@ -255,10 +246,11 @@ mod tests {
     #[test]
     fn the_key_of_digests_stays_the_same_and_is_private() {
         let dir = tempfile::tempdir().unwrap();
-        let key = digest_key(dir.path()).unwrap();
-        assert_eq!(digest_key(dir.path()).unwrap(), key);
-        assert_eq!(mode(&dir.path().join(DIGEST_KEY)), 0o600);
-        fs::write(dir.path().join(DIGEST_KEY), "short").unwrap();
-        assert_ne!(digest_key(dir.path()).unwrap(), key);
+        let data = DataDir::new(dir.path());
+        let key = digest_key(&data).unwrap();
+        assert_eq!(digest_key(&data).unwrap(), key);
+        assert_eq!(mode(&data.digest_key()), 0o600);
+        fs::write(data.digest_key(), "short").unwrap();
+        assert_ne!(digest_key(&data).unwrap(), key);
     }
 }

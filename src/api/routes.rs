@@ -1,0 +1,363 @@
+//! The table of routes: method, path, what a request needs, what it is for, and the handler.
+//!
+//! Each room of the API has its part of the table ([`Route`]); [`TABLE`] is all of them. The dispatch looks a request up in it, and
+//! `docs/api.md` is printed from it ([`reference`]). A few handlers read their requests themselves, since theirs are no JSON or
+//! their answers have no body: they are in the table for the reference, and filters of their own lead to them.
+
+use std::fmt::Write;
+use std::future::Future;
+use std::pin::Pin;
+
+use warp::filters::BoxedFilter;
+use warp::http::{HeaderMap, Method, StatusCode};
+use warp::path::FullPath;
+use warp::{Filter, Rejection};
+
+use crate::api::http::args::{self, Args, Segment};
+use crate::api::http::error::ApiError;
+use crate::api::http::principal::Principal;
+use crate::api::{
+    Answer, Body, answer, compiles, deployments, discovered_resources, environments, facts, files,
+    projects, resources, status, versions, webhooks,
+};
+use crate::app::App;
+use crate::domain::VersionNumber;
+
+/// All routes of the server, room by room.
+pub(in crate::api) const TABLE: &[&[Route]] = &[
+    status::ROUTES,
+    projects::ROUTES,
+    environments::ROUTES,
+    compiles::ROUTES,
+    versions::ROUTES,
+    resources::ROUTES,
+    deployments::ROUTES,
+    facts::ROUTES,
+    discovered_resources::ROUTES,
+    files::ROUTES,
+    webhooks::ROUTES,
+];
+
+/// Placeholders in paths that stand for a whole number; all others stand for a text.
+const NUMBERS: [&str; 3] = ["<version>", "<from>", "<to>"];
+
+/// A room's part of the table. Each line has the method, the path, what a request needs, what it does, where the arguments are,
+/// and the handler with the placeholders of the path in their order:
+/// `Get "/api/v2/facts" Environment "the facts of all resources" => Query all_facts();`
+macro_rules! routes {
+    ($($verb:ident $path:literal $needs:ident $what:literal => $kind:ident $($handler:ident($($part:ident),*))?;)*) => {
+        /// See `crate::api::routes::TABLE`.
+        pub(in crate::api) const ROUTES: &[$crate::api::routes::Route] = &[$(
+            $crate::api::routes::Route {
+                verb: $crate::api::routes::Verb::$verb,
+                path: $path,
+                needs: $crate::api::routes::Needs::$needs,
+                what: $what,
+                handler: $crate::api::routes::routes!(@handler $kind $($handler($($part),*))?),
+            }
+        ),*];
+    };
+    (@handler Own) => {
+        $crate::api::routes::Handler::Own
+    };
+    (@handler $kind:ident $handler:ident($($part:ident),*)) => {
+        $crate::api::routes::Handler::$kind(|call| {
+            let ([$($part),*], app, args) = call.parts();
+            Box::pin($handler($($part.into(),)* app, args))
+        })
+    };
+}
+pub(in crate::api) use routes;
+
+/// One thing that the API does.
+#[derive(Debug)]
+pub(in crate::api) struct Route {
+    pub(in crate::api) verb: Verb,
+    /// `/api/v2/resource/<rid>/facts`: `<rid>` stands for one part of the path.
+    pub(in crate::api) path: &'static str,
+    pub(in crate::api) needs: Needs,
+    /// For the reference: what it does.
+    pub(in crate::api) what: &'static str,
+    pub(in crate::api) handler: Handler,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::api) enum Verb {
+    Get,
+    Head,
+    Put,
+    Post,
+    Delete,
+}
+
+impl Verb {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Get => "GET",
+            Self::Head => "HEAD",
+            Self::Put => "PUT",
+            Self::Post => "POST",
+            Self::Delete => "DELETE",
+        }
+    }
+}
+
+/// What a request must show.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::api) enum Needs {
+    /// Anybody may ask.
+    Nothing,
+    /// The signature of a forge.
+    Signature,
+    /// The token of the API, if one is configured; else that the request comes from this machine.
+    Access,
+    /// The same, and the environment that the request is about.
+    Environment,
+}
+
+impl Needs {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Nothing => "nothing",
+            Self::Signature => "signature",
+            Self::Access => "access",
+            Self::Environment => "access, environment",
+        }
+    }
+}
+
+/// Who answers, and where its arguments come from.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::api) enum Handler {
+    /// From the query string.
+    Query(Work),
+    /// From a JSON body and the query string.
+    Body(Work),
+    /// A filter of its own.
+    Own,
+}
+
+/// A handler of the table.
+pub(in crate::api) type Work = fn(Call) -> Working;
+
+/// A handler at work.
+pub(in crate::api) type Working =
+    Pin<Box<dyn Future<Output = Result<Answer, ApiError>> + Send + 'static>>;
+
+/// A request that has found its route.
+pub(in crate::api) struct Call {
+    app: App,
+    args: Args,
+    /// For the placeholders of the path, in order.
+    segments: Vec<Segment>,
+}
+
+impl Call {
+    /// With as many parts as the path of the route has placeholders.
+    pub(in crate::api) fn parts<const N: usize>(self) -> ([Segment; N], App, Args) {
+        let mut segments = self.segments.into_iter();
+        let mut next = || segments.next().unwrap_or_default();
+        (std::array::from_fn(|_| next()), self.app, self.args)
+    }
+}
+
+impl Route {
+    /// The parts of `path` that the placeholders stand for; `None`: it is no path of this route. A slash at its end does not
+    /// matter, which some clients have.
+    fn segments(&self, path: &str) -> Option<Vec<Segment>> {
+        let path = path.strip_prefix('/').unwrap_or(path);
+        let path = path.strip_suffix('/').unwrap_or(path);
+        let mut found = Vec::new();
+        let mut pattern = self.path.strip_prefix('/').unwrap_or(self.path).split('/');
+        let mut parts = path.split('/');
+        loop {
+            match (pattern.next(), parts.next()) {
+                (None, None) => return Some(found),
+                (Some(pattern), Some(part)) if pattern.starts_with('<') => {
+                    let is_number = || part.parse::<VersionNumber>().is_ok();
+                    if part.is_empty() || (NUMBERS.contains(&pattern) && !is_number()) {
+                        return None;
+                    }
+                    found.push(part.parse().ok()?);
+                }
+                (Some(pattern), Some(part)) if pattern == part => {}
+                _ => return None,
+            }
+        }
+    }
+}
+
+/// What the table says of a request.
+enum Found {
+    Here(&'static Route, Vec<Segment>),
+    /// There is such a path, for other methods.
+    OtherMethod,
+    Nowhere,
+}
+
+fn find(method: &Method, path: &str) -> Found {
+    let mut found = Found::Nowhere;
+    for route in TABLE.iter().copied().flatten() {
+        let Some(segments) = route.segments(path) else {
+            continue;
+        };
+        if route.verb.as_str() == method.as_str() {
+            return Found::Here(route, segments);
+        }
+        found = Found::OtherMethod;
+    }
+    found
+}
+
+/// A handler of the table, and the parts of the path that it gets.
+type Picked = (Work, Vec<Segment>);
+
+/// Lets requests pass that a handler of the table answers, of those that `pick` takes.
+fn picked(
+    pick: fn(Handler) -> Option<Work>,
+) -> impl Filter<Extract = (Picked,), Error = Rejection> + Clone {
+    warp::method()
+        .and(warp::path::full())
+        .and_then(move |method: Method, path: FullPath| {
+            let picked = match find(&method, path.as_str()) {
+                Found::Here(route, segments) => {
+                    let handler = pick(route.handler).ok_or_else(warp::reject::not_found);
+                    handler.map(|handler| (handler, segments))
+                }
+                Found::OtherMethod => Err(args::reject(ApiError::with_status(
+                    StatusCode::METHOD_NOT_ALLOWED,
+                    "this path does not take this method",
+                ))),
+                Found::Nowhere => Err(warp::reject::not_found()),
+            };
+            std::future::ready(picked)
+        })
+}
+
+/// A request that has found its handler, with its arguments; or why these cannot be read.
+pub(in crate::api) struct Prepared {
+    picked: Picked,
+    args: Result<Args, ApiError>,
+}
+
+impl Prepared {
+    /// Lets the handler answer.
+    pub(in crate::api) async fn run(self, principal: Principal, app: App) -> Body {
+        let (handler, segments) = self.picked;
+        match self.args {
+            Ok(mut args) => {
+                args.principal = principal;
+                let call = Call {
+                    app,
+                    args,
+                    segments,
+                };
+                answer(handler(call)).await
+            }
+            Err(error) => error.into_reply(),
+        }
+    }
+}
+
+/// Requests that a handler of the table answers.
+pub(in crate::api) fn prepared() -> BoxedFilter<(Prepared,)> {
+    let by_query = picked(|handler| match handler {
+        Handler::Query(handler) => Some(handler),
+        Handler::Body(_) | Handler::Own => None,
+    });
+    let by_query = by_query
+        .and(args::raw_query())
+        .and(warp::header::headers_cloned())
+        .map(
+            |picked: Picked, query: String, headers: HeaderMap| Prepared {
+                picked,
+                args: Args::of_query(&query, headers),
+            },
+        );
+    let by_body = picked(|handler| match handler {
+        Handler::Body(handler) => Some(handler),
+        Handler::Query(_) | Handler::Own => None,
+    });
+    let by_body = by_body
+        .and(args::raw_query())
+        .and(warp::header::headers_cloned())
+        .and(warp::body::stream())
+        .then(
+            |picked: Picked, query: String, headers: HeaderMap, body| async move {
+                Prepared {
+                    picked,
+                    args: args::parse(&query, headers, body).await,
+                }
+            },
+        );
+    by_query.or(by_body).unify().boxed()
+}
+
+/// The table for people, as Markdown.
+pub fn reference() -> String {
+    let mut text = String::from("| method | path | needs | what it does |\n|---|---|---|---|\n");
+    for route in TABLE.iter().copied().flatten() {
+        let (verb, needs) = (route.verb.as_str(), route.needs.as_str());
+        let _ = writeln!(
+            text,
+            "| {verb} | `{}` | {needs} | {} |",
+            route.path, route.what
+        );
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(method: Method, path: &str) -> String {
+        match find(&method, path) {
+            Found::Here(route, segments) => {
+                let segments: Vec<String> = segments.into_iter().map(|one| one.0).collect();
+                format!("{} {}", route.path, segments.join(" "))
+            }
+            Found::OtherMethod => "other method".to_owned(),
+            Found::Nowhere => "nowhere".to_owned(),
+        }
+    }
+
+    #[test]
+    fn a_request_finds_its_route_by_method_and_path() {
+        for (method, path, expected) in [
+            (Method::GET, "/api/v2/resource", "/api/v2/resource "),
+            (Method::GET, "/api/v2/resource/", "/api/v2/resource "),
+            (Method::GET, "/api/v2/resource//", "nowhere"),
+            (
+                Method::GET,
+                "/api/v2/resource/a%3A%3AB%5Bc%2Cd%3De%5D/facts",
+                "/api/v2/resource/<rid>/facts a::B[c,d=e]",
+            ),
+            (
+                Method::GET,
+                "/api/v2/desiredstate/diff/1/2",
+                "/api/v2/desiredstate/diff/<from>/<to> 1 2",
+            ),
+            (Method::GET, "/api/v2/desiredstate/one", "nowhere"),
+            (Method::GET, "/api/v2/resource/%ff", "nowhere"),
+            (Method::DELETE, "/api/v2/resource", "other method"),
+            (Method::GET, "/api/v2/<id>", "nowhere"),
+            (Method::GET, "/", "/ "),
+            (Method::GET, "/api/v9/resource", "nowhere"),
+        ] {
+            assert_eq!(found(method, path), expected, "{path}");
+        }
+    }
+
+    #[test]
+    fn no_two_routes_are_the_same() {
+        let routes = TABLE.iter().copied().flatten();
+        let mut all: Vec<_> = routes
+            .map(|route| (route.path, route.verb.as_str()))
+            .collect();
+        all.sort_unstable();
+        let n_routes = all.len();
+        all.dedup();
+        assert_eq!(all.len(), n_routes);
+    }
+}

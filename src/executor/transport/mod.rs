@@ -1,0 +1,49 @@
+//! How frames get to an executor and back.
+//!
+//! A transport knows where executors run: it starts one and gives the two streams of bytes to and from it, and a way to end it.
+//! Everything else is the same wherever an executor is: the frames and the hello (`protocol`), what the server expects of an
+//! executor (`link`), how much it may say and how long it may be silent (`replies`).
+
+mod pipe;
+
+use std::fmt;
+use std::io;
+
+use tokio::io::{AsyncRead, AsyncWrite};
+
+pub(crate) use pipe::Pipe;
+
+/// A place where executors run.
+pub(crate) trait Transport: fmt::Debug + Send + Sync {
+    /// Starts an executor.
+    ///
+    /// # Errors
+    /// It cannot be started, or not be reached.
+    fn connect(&self) -> io::Result<Connection>;
+}
+
+/// An executor that was started. It ends when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    /// From us to it.
+    pub(crate) commands: Box<dyn Commands>,
+    /// From it to us. Ends when it ends.
+    pub(crate) replies: Box<dyn Replies>,
+    pub(crate) process: Box<dyn RemoteProcess>,
+}
+
+pub(crate) trait Commands: AsyncWrite + fmt::Debug + Send + Sync + Unpin {}
+impl<T: AsyncWrite + fmt::Debug + Send + Sync + Unpin> Commands for T {}
+
+pub(crate) trait Replies: AsyncRead + fmt::Debug + Send + Sync + Unpin {}
+impl<T: AsyncRead + fmt::Debug + Send + Sync + Unpin> Replies for T {}
+
+/// The executor as something that can be ended.
+pub(crate) trait RemoteProcess: fmt::Debug + Send + Sync {
+    /// Ends it, with what it started. It worked as it should.
+    fn end(&mut self);
+
+    /// Ends one that does not work as it should, with all that its handlers run: a Python host that is stopped would not
+    /// notice that its executor is gone.
+    fn abort(&mut self);
+}

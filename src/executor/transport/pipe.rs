@@ -1,0 +1,43 @@
+//! An executor on this machine: a child process, spoken to over its standard input and output.
+
+use std::io;
+
+use tokio::process::Child;
+
+use super::{Connection, RemoteProcess, Transport};
+use crate::process;
+
+#[derive(Debug)]
+pub(crate) struct Pipe;
+
+impl Transport for Pipe {
+    fn connect(&self) -> io::Result<Connection> {
+        let mut arguments = vec!["executor".to_owned()];
+        // It makes files of the host, which are not for the server's user only.
+        if let Some(umask) = process::original_umask() {
+            arguments.extend(["--umask".to_owned(), umask]);
+        }
+        let mut child = process::spawn_own(&arguments)?;
+        let missing = |which: &str| io::Error::other(format!("no pipe {which} the executor"));
+        let stdin = child.stdin.take().ok_or_else(|| missing("to"))?;
+        let stdout = child.stdout.take().ok_or_else(|| missing("from"))?;
+        Ok(Connection {
+            commands: Box::new(stdin),
+            replies: Box::new(stdout),
+            process: Box::new(child),
+        })
+    }
+}
+
+impl RemoteProcess for Child {
+    fn end(&mut self) {
+        process::kill_group(self);
+    }
+
+    fn abort(&mut self) {
+        if let Some(pid) = self.id() {
+            process::kill_tree(pid);
+        }
+        process::kill_group(self);
+    }
+}

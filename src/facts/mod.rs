@@ -1,0 +1,204 @@
+//! Facts of resources, and parameters, which are facts of no resource: one set of rules for the API, for what handlers ask and
+//! set over their executor, and for what a compile gets. Source: docs/reference/deployment.md § 5.7.
+//!
+//! Who sets one fills a [`FactInput`], whose rules are in `input`; who reads one asks [`look_up`], [`list`] or [`known`], which
+//! agree on when a fact is too old. A fact that the version in force waits for queues a compile ([`queue_compile`]).
+
+mod input;
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::domain::{EnvironmentId, ParameterId, ResourceId, Timestamp};
+use crate::store::{self, CompileRequest, Fact, Store};
+
+pub use input::FactInput;
+
+/// Why a fact or a parameter was not set.
+#[derive(Debug, thiserror::Error)]
+pub enum SetError {
+    /// What was said of it is wrong.
+    #[error("{0}")]
+    Refused(String),
+    #[error(transparent)]
+    Store(#[from] store::Error),
+}
+
+/// A fact that was set.
+#[derive(Debug)]
+pub struct SetFact {
+    pub fact: Fact,
+    /// It was not there, or had another value.
+    is_new: bool,
+    /// Whoever set it wants a compile if it is new.
+    recompile: bool,
+}
+
+impl SetFact {
+    /// Whether a compile is to follow. `is_waited_for`: the version in force could not know it.
+    pub fn needs_compile(&self, is_waited_for: bool) -> bool {
+        is_waited_for || (self.is_new && self.recompile)
+    }
+}
+
+/// Checks a fact or a parameter and writes it.
+///
+/// # Errors
+/// It breaks a rule, or the store does not answer.
+pub async fn set(
+    store: &Store,
+    environment: EnvironmentId,
+    input: FactInput,
+) -> Result<SetFact, SetError> {
+    let recompile = input.recompile;
+    let fact = input.check(Timestamp::now()).map_err(SetError::Refused)?;
+    let is_new = store.fact_set(environment, &fact).await?;
+    Ok(SetFact {
+        fact,
+        is_new,
+        recompile,
+    })
+}
+
+/// What is known when somebody asks for one.
+#[derive(Debug)]
+pub enum Known {
+    Yes(Fact),
+    /// It is missing or too old: the handler of this resource may tell it.
+    ByHandler(ResourceId),
+    /// A parameter that nobody has set.
+    No,
+}
+
+/// Finds a fact of a resource, or a parameter for `None`.
+///
+/// # Errors
+/// The store does not answer.
+pub async fn look_up(
+    store: &Store,
+    environment: EnvironmentId,
+    resource_id: Option<ResourceId>,
+    name: &str,
+    expire: Duration,
+) -> store::Result<Known> {
+    let found = store.fact_fetch(environment, resource_id.as_ref(), name);
+    let now = Timestamp::now();
+    Ok(
+        match found.await?.filter(|fact| is_known(fact, now, expire)) {
+            Some(fact) => Known::Yes(fact),
+            None => resource_id.map_or(Known::No, Known::ByHandler),
+        },
+    )
+}
+
+/// A fact that may expire and is older than `expire` is not known any more.
+fn is_known(fact: &Fact, now: Timestamp, expire: Duration) -> bool {
+    !fact.expires || now.since(fact.updated) < expire
+}
+
+/// All parameters, and the facts that are not too old: what a compile gets.
+///
+/// # Errors
+/// The store does not answer.
+pub async fn known(
+    store: &Store,
+    environment: EnvironmentId,
+    expire: Duration,
+) -> store::Result<Vec<Fact>> {
+    let now = Timestamp::now();
+    let mut facts = store.fact_list(environment).await?;
+    facts.retain(|fact| is_known(fact, now, expire));
+    Ok(facts)
+}
+
+/// Facts and parameters, old ones too, whose metadata have all entries of `query`; as `list_params` answers.
+///
+/// # Errors
+/// `query` is no object, or the store does not answer.
+pub async fn list(
+    store: &Store,
+    environment: EnvironmentId,
+    query: Option<&Value>,
+    expire: Duration,
+) -> Result<Value, SetError> {
+    let nothing = serde_json::Map::new();
+    let query = match query {
+        None | Some(Value::Null) => &nothing,
+        Some(Value::Object(query)) => query,
+        Some(_) => {
+            let message = "Field 'query' must be an object";
+            return Err(SetError::Refused(message.to_owned()));
+        }
+    };
+    let is_meant = |fact: &&Fact| {
+        query
+            .iter()
+            .all(|(key, value)| fact.metadata[key] == *value)
+    };
+    let facts = store.fact_list(environment).await?;
+    let shown = facts.iter().filter(is_meant);
+    let shown: Vec<Value> = shown.map(|fact| fact_json(environment, fact)).collect();
+    Ok(json!({
+        "parameters": shown,
+        "expire": expire.as_secs(),
+        "now": Timestamp::now().to_string(),
+    }))
+}
+
+/// A fact or a parameter as the API shows it.
+pub fn fact_json(environment: EnvironmentId, fact: &Fact) -> Value {
+    let resource_id = fact.resource_id.as_ref().map_or("", ResourceId::as_str);
+    json!({
+        "id": ParameterId::named(environment, resource_id, &fact.name),
+        "name": fact.name,
+        "value": fact.value,
+        "environment": environment,
+        "source": fact.source,
+        "updated": fact.updated.to_string(),
+        "metadata": fact.metadata,
+        "resource_id": resource_id,
+        "expires": fact.expires,
+    })
+}
+
+/// A parameter as version 2 of the API shows it: without what only facts have.
+pub fn parameter_json(environment: EnvironmentId, parameter: &Fact) -> Value {
+    let mut shape = fact_json(environment, parameter);
+    if let Some(shape) = shape.as_object_mut() {
+        shape.remove("resource_id");
+        shape.remove("expires");
+    }
+    shape
+}
+
+/// Why a compile follows when somebody sets or deletes a fact or a parameter.
+pub fn message_of(name: &str) -> String {
+    format!("Recompile model because the parameter or fact {name} was updated")
+}
+
+/// Queues a compile because of facts, as the setting `server_compile` allows. `message`: why, for its label. The caller wakes
+/// the environment.
+///
+/// # Errors
+/// The store does not answer.
+pub async fn queue_compile(
+    store: &Store,
+    environment: EnvironmentId,
+    message: &str,
+) -> store::Result<()> {
+    let Some(record) = store.environment_fetch(environment).await? else {
+        return Ok(());
+    };
+    if !store.settings_fetch(environment).await?.server_compile() {
+        return Ok(());
+    }
+    let request = CompileRequest {
+        environment_id: environment,
+        do_export: true,
+        update: false,
+        metadata: json!({"type": "param", "message": message}),
+        variables: record.variables,
+    };
+    store.compile_request(&request).await.map(|_| ())
+}
