@@ -7,11 +7,8 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 /// The name of an agent: the queue of work of one managed target. Source: docs/reference/deployment.md § 1.4.
-#[derive(
-    Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, sqlx::Type,
-)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
-#[sqlx(transparent)]
 pub struct AgentName(String);
 
 impl AgentName {
@@ -52,21 +49,9 @@ impl fmt::Display for AgentName {
 
 /// The number of a version within its environment. The first one is 1.
 #[derive(
-    Debug,
-    Clone,
-    Copy,
-    Default,
-    PartialEq,
-    Eq,
-    Hash,
-    PartialOrd,
-    Ord,
-    Serialize,
-    Deserialize,
-    sqlx::Type,
+    Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
 )]
 #[serde(transparent)]
-#[sqlx(transparent)]
 pub struct VersionNumber(i64);
 
 impl VersionNumber {

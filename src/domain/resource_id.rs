@@ -7,11 +7,8 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 /// The identity of a resource, without a version. Source: docs/reference/language.md § 12.2.
-#[derive(
-    Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, sqlx::Type,
-)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
-#[sqlx(transparent)]
 pub struct ResourceId(String);
 
 /// A text that is not the id of a resource.

@@ -6,6 +6,7 @@
 
 mod action;
 mod address;
+mod columns;
 mod compile;
 mod discovered;
 mod dry_run;
