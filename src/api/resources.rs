@@ -217,7 +217,8 @@ async fn logs_of(id: Segment, app: App, args: Args) -> Result<Answer, ApiError> 
     let minimal = args.filter("minimal_log_level")?;
     let minimal = minimal.first().map(|name| {
         LogLevel::parse(name).ok_or_else(|| {
-            let levels = LogLevel::words();
+            let mut levels = LogLevel::words();
+            levels.reverse();
             ApiError::bad_request(format!("`{name}` is no log level; there are {levels:?}"))
         })
     });

@@ -1,4 +1,4 @@
-//! Types of `domain` as values of columns: each is stored as the text or number that it is made of.
+//! Ids, names and numbers of the domain as columns: each is stored as the text or the number that it is made of.
 
 use sqlx::encode::IsNull;
 use sqlx::error::BoxDynError;
@@ -6,9 +6,9 @@ use sqlx::{Database, Decode, Encode, Type};
 
 use crate::domain::{AgentName, ResourceId, VersionNumber};
 
-/// Lets a type be bound to a statement and read from a row, as `$stored`: `$of` gives what is stored of it.
+/// `$name` is stored as a `$stored`, which `$write` makes of it, and read back by `$name::new`.
 macro_rules! column {
-    ($name:ident, $stored:ty, $of:expr) => {
+    ($name:ident, $stored:ty, $write:expr) => {
         impl<D: Database> Type<D> for $name
         where
             $stored: Type<D>,
@@ -17,8 +17,8 @@ macro_rules! column {
                 <$stored as Type<D>>::type_info()
             }
 
-            fn compatible(found: &D::TypeInfo) -> bool {
-                <$stored as Type<D>>::compatible(found)
+            fn compatible(known: &D::TypeInfo) -> bool {
+                <$stored as Type<D>>::compatible(known)
             }
         }
 
@@ -28,10 +28,10 @@ macro_rules! column {
         {
             fn encode_by_ref(
                 &self,
-                buffer: &mut D::ArgumentBuffer<'q>,
+                buffer: &mut <D as Database>::ArgumentBuffer<'q>,
             ) -> Result<IsNull, BoxDynError> {
-                let stored: $stored = $of(self);
-                stored.encode(buffer)
+                let write: fn(&$name) -> $stored = $write;
+                <$stored as Encode<'q, D>>::encode(write(self), buffer)
             }
         }
 
@@ -39,15 +39,13 @@ macro_rules! column {
         where
             $stored: Decode<'r, D>,
         {
-            fn decode(value: D::ValueRef<'r>) -> Result<Self, BoxDynError> {
-                <$stored as Decode<'r, D>>::decode(value).map(Self::new)
+            fn decode(value: <D as Database>::ValueRef<'r>) -> Result<Self, BoxDynError> {
+                <$stored as Decode<'r, D>>::decode(value).map($name::new)
             }
         }
     };
 }
 
-column!(AgentName, String, |name: &AgentName| name
-    .as_str()
-    .to_owned());
-column!(ResourceId, String, |id: &ResourceId| id.as_str().to_owned());
-column!(VersionNumber, i64, |number: &VersionNumber| number.get());
+column!(ResourceId, String, |id| id.as_str().to_owned());
+column!(AgentName, String, |name| name.as_str().to_owned());
+column!(VersionNumber, i64, |number| number.get());
