@@ -21,7 +21,7 @@ use crate::store::{self, Store};
 pub(super) struct Code {
     version: VersionCode,
     agents: HashMap<AgentName, Arc<AgentCode>>,
-    /// For an agent that is not known.
+    /// The code of all types, for an agent that is not known.
     whole: Arc<AgentCode>,
 }
 

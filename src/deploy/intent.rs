@@ -11,6 +11,7 @@ pub struct Intent {
     pub resource_id: ResourceId,
     pub resource_type: String,
     pub agent: AgentName,
+    /// The value of the attribute that its id is made of.
     pub id_value: String,
     /// All its attributes, as the text of a JSON object.
     pub attributes: String,
@@ -18,6 +19,7 @@ pub struct Intent {
     /// the same.
     pub attribute_hash: String,
     pub requires: Vec<ResourceId>,
+    /// Some attribute is not known yet, so it cannot be deployed.
     pub is_undefined: bool,
     /// Its runs are events for its dependents. Missing in the attributes: false
     /// (docs/reference/deployment.md § 4.5).

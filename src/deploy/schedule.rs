@@ -116,7 +116,7 @@ pub struct Run {
     pub version: VersionNumber,
     /// With their statuses, as the handler is told, by id.
     pub requires: Vec<Dependency>,
-    /// Some dependency changed since the last success.
+    /// Some dependency changed since this resource's last success: its handler may have to reload.
     pub dependency_changed: bool,
     /// Why it runs, for the history.
     pub reason: String,
@@ -140,6 +140,7 @@ pub struct Activation {
     pub removed: Vec<ResourceId>,
     /// Agents of new resources.
     pub agents: Vec<AgentName>,
+    /// How many resources are new.
     pub n_new: usize,
     /// How many resources shall be something else than before.
     pub n_updated: usize,
@@ -170,11 +171,13 @@ pub struct Schedule {
     entries: Vec<Option<ScheduledResource>>,
     by_id: HashMap<ResourceId, Index>,
     queues: BTreeMap<AgentName, Queue>,
+    /// When idle resources run by themselves, the next one first.
     timers: BTreeSet<(Timestamp, Index)>,
     /// Runs in progress whose resource left the model.
     orphans: HashMap<ActionId, AgentName>,
     policy: RetryPolicy,
     version: VersionNumber,
+    /// The number of the last request; it orders those of one priority.
     sequence: u64,
     /// Runs in progress of all agents.
     n_running: usize,

@@ -182,7 +182,7 @@ pub struct Task {
     pub resource_id: ResourceId,
     pub resource_type: String,
     pub version: VersionNumber,
-    /// JSON object text.
+    /// The attributes, as the text of a JSON object.
     pub attributes: String,
     /// In words, for the log of the run.
     pub reason: String,

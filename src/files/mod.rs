@@ -42,7 +42,7 @@ use std::time::Duration;
 
 use sha1::{Digest, Sha1};
 
-/// Of one content.
+/// The largest content, in bytes.
 pub const MAX_BYTES: usize = 64 << 20;
 
 /// The file store of a data directory.

@@ -73,7 +73,7 @@ pub struct CompileDone {
     pub commit: String,
     /// The stored version; `None` when it did not compile.
     pub version: Option<VersionNumber>,
-    /// Why not.
+    /// Why it failed; `None`: it did not.
     pub failure: Option<String>,
     pub diagnostics: Vec<RenderedDiagnostic>,
     pub n_resources: usize,
