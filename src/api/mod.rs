@@ -1,7 +1,7 @@
 //! The HTTP API: paths, arguments and JSON of docs/reference/rest.md, for what exists so far, and webhooks.
 //!
 //! A table says which handler answers what ([`routes`]); handlers are plain functions of the [`App`] and the arguments of a
-//! request, and answer with a value or an [`ApiError`], which becomes a reply here and never a rejection.
+//! request, and answer with a value or an `ApiError`, which becomes a reply here and never a rejection.
 
 pub(super) mod compiles;
 pub(super) mod deployments;

@@ -1,8 +1,8 @@
 //! Executors: processes that bring the resources of an environment to their desired state.
 //!
-//! The server holds the near end of an executor ([`link`]), a process of the same binary is the far end ([`process`]),
-//! [`protocol`] is what they say to one another, and a [`transport`] carries it. In the process, `agent` works off one agent's tasks in order, with a native
-//! handler (`handler`, run by `native`) or through a Python host (`python`) that imports the version's code from a folder
+//! The server holds the near end of an executor (`link`), a process of the same binary is the far end ([`process`]),
+//! [`protocol`] is what they say to one another, and a `transport` carries it. In the process,
+//! `agent` works off one agent's tasks in order, with a native handler (`handler`, run by `native`) or through a Python host (`python`) that imports the version's code from a folder
 //! (`code_folder`). How much of what handlers say is kept is in [`bounds`].
 
 mod agent;

@@ -17,7 +17,7 @@
 //! # Removing what nobody names
 //!
 //! A content is removed when no stored version names it, and nobody has written it for a while: a
-//! compile uploads contents before its version is stored. [`Files::collect`] has to be sure that
+//! compile uploads contents before its version is stored. [`Files::gc`] has to be sure that
 //! nobody touches the file between its look at the time and the removal. So it takes the file away
 //! first, by renaming it, and looks then: a writer who comes now finds nothing and writes it anew;
 //! one who came before has set the time, so the file is put back. Whatever happens in between, a

@@ -1,6 +1,6 @@
 //! Garbage collection and retention: one loop, and one list of all that is removed once nothing needs it any more.
 //!
-//! Each rule of [`RULES`] says what goes and when; the function that removes it stands beside what makes it. Some rules read the
+//! Each rule of `RULES` says what goes and when; the function that removes it stands beside what makes it. Some rules read the
 //! store after they have listed what is there, so that what is made meanwhile is not taken for unused: the order within a
 //! rule matters, that of the rules does not. Source: docs/reference/deployment.md § 7.1.
 

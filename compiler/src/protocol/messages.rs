@@ -75,7 +75,7 @@ pub enum ToHost {
         files: Option<String>,
     },
     /// Calls a plugin. Answer: `result`, `failed`, `unset`. The value of one that emits statements is a list: what it
-    /// returned, and the result that it set. Only for hosts that do not read [`calls`].
+    /// returned, and the result that it set. Only for hosts that do not read [`calls`](crate::protocol::calls).
     #[serde(serialize_with = "in_order")]
     Call {
         /// The number of this call; its answer has the same.
@@ -282,13 +282,13 @@ pub enum FailureKind {
 pub enum FromHost {
     /// The first message of a host: who it is.
     Hello {
-        /// The version of the schema that it speaks; see [`VERSION`].
+        /// The version of the schema that it speaks; see [`VERSION`](crate::protocol::VERSION).
         protocol: u32,
         /// The version of its Python, `3.13.1`.
         python: String,
         /// The id of its process.
         pid: u32,
-        /// Whether it reads frames of [`calls`].
+        /// Whether it reads frames of [`calls`](crate::protocol::calls).
         #[serde(default)]
         reads_calls: bool,
     },
