@@ -74,7 +74,7 @@ class Schema(unittest.TestCase):
         import steward_std  # noqa: F401  # registers them
 
         natives = set()
-        for path in glob.glob(os.path.join(os.path.dirname(SCHEMA), "plugins", "std", "*.rs")):
+        for path in glob.glob(os.path.join(os.path.dirname(SCHEMA), "stdlib", "*.rs")):
             with open(path, encoding="utf-8") as file:
                 natives.update(re.findall(r"native!\(\s*\"(\w+)\",", file.read()))
         natives.discard("name")  # Of the macro's description.
