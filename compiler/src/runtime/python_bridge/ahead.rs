@@ -31,7 +31,7 @@ use crate::protocol::calls::Marshal;
 use crate::runtime::exec::calls::{Arguments, Site, Way};
 use crate::runtime::exec::eval::Ready;
 use crate::runtime::{Action, Machine, Step, VarId};
-use crate::types::{InstId, Type, Value};
+use crate::types::Type;
 
 /// Calls of one frame. More save nothing, and would keep answers waiting in the pipe.
 const MOST_CALLS: usize = 64;
@@ -113,20 +113,6 @@ impl Machine<'_> {
             Some(front) if front.result == result => self.ahead.sent.pop_front(),
             _ => None,
         }
-    }
-
-    /// The instances that calls have as arguments which went ahead and whose turn has not come, in order.
-    pub(super) fn waiting_instances(&self) -> Vec<(PluginId, InstId)> {
-        let mut found = Vec::new();
-        for sent in &self.ahead.sent {
-            let bound = &sent.arguments.bound;
-            for value in bound.values.iter().flatten().chain(&bound.var_args) {
-                if let Value::Instance(id) = value {
-                    found.push((sent.site.plugin, *id));
-                }
-            }
-        }
-        found
     }
 
     /// Writes the calls that may go with one that goes now; how many.

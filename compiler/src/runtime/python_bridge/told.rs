@@ -25,8 +25,6 @@ const MOST_INSTANCES: u32 = 256;
 const MOST_ELEMENTS: usize = 1000;
 /// Longer texts are asked for.
 const MOST_BYTES: usize = 4096;
-/// Of an answer that takes along what calls behind the running one are going to read.
-const MOST_ANSWER_BYTES: usize = 16 << 10;
 /// Relations that are followed from an argument.
 const MOST_DEPTH: u32 = 8;
 /// Only the first slots of an entity travel: those that Python knows of an instance are the bits of a word.
@@ -109,39 +107,7 @@ impl Machine<'_> {
         self.learn_read(instance, slot, false);
         let mut told = Marshal::default();
         self.tell_instance(instance, &mut Telling::to(plugin, &mut told));
-        let n_others = self.tell_waiting(&mut told);
-        Some(Marshal::frame(&told, 1 + n_others))
-    }
-
-    /// Writes what became known since then of the instances of calls that are with Python already: the next of them is likely to
-    /// ask for the same as the running one does. Gives how many instances.
-    fn tell_waiting(&mut self, told: &mut Marshal) -> usize {
-        let mut n_told = 0;
-        for (plugin, instance) in self.waiting_instances() {
-            if told.len() > MOST_ANSWER_BYTES {
-                break;
-            }
-            if self.has_news(plugin, instance) {
-                self.tell_instance(instance, &mut Telling::to(plugin, told));
-                n_told += 1;
-            }
-        }
-        n_told
-    }
-
-    /// Whether an instance has a value now that the plugin is going to read and Python does not know.
-    fn has_news(&self, plugin: PluginId, id: InstId) -> bool {
-        let instance = self.instance(id);
-        let Some(reads) = self.told.reads.get(&(plugin, instance.entity)) else {
-            return false;
-        };
-        let known = self.told.known.get(&id).copied().unwrap_or_default();
-        let slots = instance.slots;
-        let mut unknown = reads.iter().filter(|at| known & (1 << **at) == 0);
-        unknown.any(|at| {
-            let value = self.read_slot(VarId(slots.0 + at));
-            value.is_ok_and(|value| self.may_travel(value))
-        }) && self.dataclass_to_wire(id).is_none()
+        Some(Marshal::frame(&told, 1))
     }
 
     /// Writes an argument, its instances with what the plugin is going to read of them.
