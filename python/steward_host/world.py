@@ -36,9 +36,7 @@ class World(runtime.World):
     def get(self, instance_id: int, attribute: str) -> tuple[str, Any]:
         name, fields = self._pipe.ask("get", {"instance": instance_id, "attribute": attribute}, ("attribute_value", "calls"))
         if name == "calls":
-            # The instance, and what is known of it now: this attribute, and more that is likely to be read; so of others.
-            for told in fields[1:]:
-                calls.value(told)
+            # The instance, and what is known of it now: this attribute, and more that is likely to be read.
             return "value", calls.value(fields[0])._values[attribute]
         outcome = fields["outcome"]
         if type(outcome) is str:

@@ -381,11 +381,8 @@ impl Process {
         let stdout = &mut self.stdout;
         #[cfg(target_os = "linux")]
         let message = match &mut self.turns {
-            // What was read with an answer before needs no waiting.
-            Some(turns) if stdout.buffer().is_empty() => {
-                turns.wait(|| protocol::read_answer(stdout))
-            }
-            _ => protocol::read_answer(stdout),
+            Some(turns) => turns.wait(|| protocol::read_answer(stdout)),
+            None => protocol::read_answer(stdout),
         };
         #[cfg(not(target_os = "linux"))]
         let message = protocol::read_answer(stdout);

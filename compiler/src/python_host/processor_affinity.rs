@@ -6,10 +6,6 @@
 //! twice a call, where a switch on one processor takes 2. Hence who is woken may run on the
 //! processor of the other one only, for as long as it sleeps: both are free to move while they run.
 //!
-//! That goes for all answers to one frame of calls. On a processor of its own the asking thread
-//! would be woken by each answer, to find that the next one takes longer than it takes to read this
-//! one. On the host's it is woken when the host sleeps, or has had its share, and finds many.
-//!
 //! Nothing depends on it but speed. Whatever the system refuses is left as it was.
 
 use rustix::process::Pid;
@@ -29,7 +25,7 @@ pub(in crate::python_host) struct ProcessorAffinity {
     /// The process that answers; `None`: a fork of our child that is not found yet.
     host: Option<Pid>,
     n_looks: u32,
-    /// Where the asking thread was when it woke the host for the last time.
+    /// Where the asking thread was when it woke the host.
     here: Option<CpuSet>,
 }
 
@@ -64,10 +60,10 @@ impl ProcessorAffinity {
 
     /// Waits for the host by way of `receive`.
     pub(in crate::python_host) fn wait<T>(&mut self, receive: impl FnOnce() -> T) -> T {
-        let Some(here) = &self.here else {
+        let Some(here) = self.here.take() else {
             return receive();
         };
-        let is_held = sched_setaffinity(None, here).is_ok();
+        let is_held = sched_setaffinity(None, &here).is_ok();
         let answer = receive();
         if is_held {
             // A processor that is gone meanwhile is none to go back to; there is nobody to tell.

@@ -55,7 +55,7 @@ use crate::protocol::calls::Marshal;
 use crate::runtime::exec::calls::{Arguments, Site, Way};
 use crate::runtime::exec::eval::Ready;
 use crate::runtime::{Action, Machine, PythonBridge, Step, VarId};
-use crate::types::{InstId, Type, Value};
+use crate::types::Type;
 
 /// Calls of one frame at most. More save nothing, and would keep answers waiting in the pipe.
 const MOST_CALLS: usize = 64;
@@ -146,20 +146,6 @@ impl PythonBridge {
     /// The calls behind one that failed are not made: the model has failed, too.
     fn forget_unanswered(&mut self) {
         self.ahead.sent.retain(|sent| sent.answer.is_some());
-    }
-
-    /// The instances that calls have as arguments which went ahead and whose turn has not come, in order.
-    pub(super) fn waiting_instances(&self) -> Vec<(PluginId, InstId)> {
-        let mut found = Vec::new();
-        for sent in &self.ahead.sent {
-            let bound = &sent.arguments.bound;
-            for value in bound.values.iter().flatten().chain(&bound.var_args) {
-                if let Value::Instance(id) = value {
-                    found.push((sent.site.plugin, *id));
-                }
-            }
-        }
-        found
     }
 }
 

@@ -29,8 +29,6 @@ const MOST_INSTANCES: u32 = 256;
 const MOST_ELEMENTS: usize = 1000;
 /// Longer texts are asked for.
 const MOST_BYTES: usize = 4096;
-/// Of an answer that takes along what calls behind the running one are going to read.
-const MOST_ANSWER_BYTES: usize = 16 << 10;
 /// Relations that are followed from an argument.
 const MOST_DEPTH: u32 = 8;
 /// Only the first slots of an entity travel: those that Python knows of an instance are the bits of a word.
@@ -126,40 +124,7 @@ impl Machine<'_> {
         self.learn_read(instance, slot, false);
         let mut answer = Marshal::default();
         self.write_instance(instance, &mut CallWriter::to(plugin, &mut answer));
-        let n_others = self.write_waiting(&mut answer);
-        Some(Marshal::frame(&answer, 1 + n_others))
-    }
-
-    /// Writes what became known since then of the instances of calls that are with Python already: the next of them is likely to
-    /// ask for the same as the running one does. Gives how many instances.
-    fn write_waiting(&mut self, answer: &mut Marshal) -> usize {
-        let mut n_written = 0;
-        for (plugin, instance) in self.python.waiting_instances() {
-            if answer.len() > MOST_ANSWER_BYTES {
-                break;
-            }
-            if self.has_news(plugin, instance) {
-                self.write_instance(instance, &mut CallWriter::to(plugin, answer));
-                n_written += 1;
-            }
-        }
-        n_written
-    }
-
-    /// Whether an instance has a value now that the plugin is going to read and Python does not know.
-    fn has_news(&self, plugin: PluginId, id: InstId) -> bool {
-        let instance = self.state.instance(id);
-        let values = &self.python.known_values;
-        let Some(reads) = values.reads.get(&(plugin, instance.entity)) else {
-            return false;
-        };
-        let known = values.known.get(&id).copied().unwrap_or_default();
-        let slots = instance.slots;
-        let mut unknown = reads.iter().filter(|at| known & (1 << **at) == 0);
-        unknown.any(|at| {
-            let value = self.state.read_slot(VarId(slots.0 + at));
-            value.is_ok_and(|value| self.may_travel(value))
-        }) && self.dataclass_to_wire(id).is_none()
+        Some(Marshal::frame(&answer, 1))
     }
 
     /// Writes an argument, its instances with what the plugin is going to read of them.
