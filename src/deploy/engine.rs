@@ -97,10 +97,10 @@ pub(super) struct Reconciler {
     next_repair_cron: Option<Timestamp>,
 }
 
-/// A wake-up may be lost with the process that gave it: the store is refreshed at this often without one.
+/// A wake-up may be lost with the process that gave it: the store is looked at this often without one.
 const REFRESH_EVERY: Duration = Duration::from_secs(30);
 
-/// Answers that are taken before anything else is refreshed at: many, since they are written in one transaction.
+/// Answers that are taken before anything else is looked at: many, since they are written in one transaction.
 const MESSAGES_AT_ONCE: usize = 10_000;
 
 /// How long shutdown waits for running tasks.

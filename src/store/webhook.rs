@@ -88,6 +88,6 @@ impl Store {
 /// A later request has a later time, whatever the clock does: a refresh clears only the request that it read.
 const LOOK: &str = "INSERT INTO repository_look (environment_id, requested_us, trigger_kind, message) \
                     VALUES ($1, $2, $3, $4) ON CONFLICT (environment_id) DO UPDATE SET \
-                    requested_us = CASE WHEN excluded.requested_us > repository_request.requested_us \
-                    THEN excluded.requested_us ELSE repository_request.requested_us + 1 END, \
+                    requested_us = CASE WHEN excluded.requested_us > repository_look.requested_us \
+                    THEN excluded.requested_us ELSE repository_look.requested_us + 1 END, \
                     trigger_kind = excluded.trigger_kind, message = excluded.message";
