@@ -173,7 +173,8 @@ impl Machine<'_> {
             return Ok(true);
         };
         let result = self.direct(condition, &mut vec![value])?;
-        Ok(self.heap.truthy(result))
+        // What is null counts as true here, as every object of Python does that says nothing else of itself.
+        Ok(matches!(result, Value::Null) || self.heap.truthy(result))
     }
 
     pub fn accepts(&mut self, ty: TypeId, value: Value) -> Result<bool, Fail> {
