@@ -479,7 +479,12 @@ impl Builder<'_> {
             }
             let is_list = match attribute.kind {
                 AttributeKind::Plain(ty) => {
-                    matches!(self.program.types[ty.index()], Type::ListOf(_))
+                    let types = &self.program.types;
+                    let inner = match types[ty.index()] {
+                        Type::Nullable(inner) => inner,
+                        _ => ty,
+                    };
+                    matches!(types[inner.index()], Type::ListOf(_))
                 }
                 AttributeKind::Relation { .. } => attribute.is_multi(),
             };

@@ -182,7 +182,8 @@ impl Machine<'_> {
             return Ok(true);
         };
         let result = self.direct(condition, &mut vec![value])?;
-        Ok(self.state.heap.truthy(result))
+        // What is null counts as true here, as every object of Python does that says nothing else of itself.
+        Ok(matches!(result, Value::Null) || self.state.heap.truthy(result))
     }
 
     /// Whether a value has a type. The error is that of a condition that can not be evaluated.
