@@ -126,6 +126,10 @@ impl RepositoryUrl {
             None => parse_scp_like(text)?,
         };
         let text = display(&address);
+        // `host:path` gets a scheme in front, and is to be read again from where it is kept.
+        if text.len() > MAX_LENGTH {
+            return Err(UrlError::TooLong);
+        }
         // Spaces around an address are not part of it, so such a path would not come back.
         if text.ends_with(' ') {
             return Err(UrlError::Path);

@@ -361,3 +361,15 @@ fn whatever_is_accepted_is_safe_and_stays_what_it_is() {
     }
     assert!(n_accepted > 1000, "{n_accepted}");
 }
+
+#[test]
+fn an_address_whose_normal_form_is_too_long_is_refused() {
+    let policy = AddressPolicy::default();
+    let scp = |n_letters: usize| format!("git@example.com:~{}", "a".repeat(n_letters));
+    let longest = "ssh://git@example.com/~".len();
+    let fits = RepositoryUrl::parse(&scp(2048 - longest), &policy).unwrap();
+    assert_eq!(fits.as_str().len(), 2048);
+    assert_eq!(RepositoryUrl::parse(fits.as_str(), &policy), Ok(fits));
+    let grown = RepositoryUrl::parse(&scp(2049 - longest), &policy);
+    assert_eq!(grown, Err(UrlError::TooLong));
+}
