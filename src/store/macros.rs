@@ -106,8 +106,7 @@ macro_rules! transaction {
 
 /// Declares a struct that a row of either database is read into, each field from the column of its name.
 ///
-/// `sqlx` has a derive for this, which compiles both drivers once more, for the compiler's own process: a fifth of a cold
-/// build.
+/// `sqlx` has a derive for this, which compiles both drivers once more, for the process that compiles us.
 macro_rules! row {
     (
         $(#[$meta:meta])*
