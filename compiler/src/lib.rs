@@ -62,6 +62,7 @@ pub use diagnostics::render;
 pub use export::{JsonWriter, PartialError, ResourceRef, ResourceSink, export_json, merge_partial};
 pub use file_stamp::FileStamp;
 pub use format::format;
+pub use hash::add_part;
 pub use python_host::{AnswerStore, AttachedPython, WarmHosts, is_of_shell, locate};
 pub use runtime::Tiling;
 pub use world::{DirWorld, LocatedPackages, MemWorld, PackageQuestion, PythonPackages, World};

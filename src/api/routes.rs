@@ -188,23 +188,23 @@ impl Route {
 }
 
 /// What the table says of a request.
-enum Found {
+enum RouteMatch {
     Here(&'static Route, Vec<Segment>),
     /// There is such a path, for other methods.
     OtherMethod,
     Nowhere,
 }
 
-fn find(method: &Method, path: &str) -> Found {
-    let mut found = Found::Nowhere;
+fn find(method: &Method, path: &str) -> RouteMatch {
+    let mut found = RouteMatch::Nowhere;
     for route in TABLE.iter().copied().flatten() {
         let Some(segments) = route.segments(path) else {
             continue;
         };
         if route.verb.as_str() == method.as_str() {
-            return Found::Here(route, segments);
+            return RouteMatch::Here(route, segments);
         }
-        found = Found::OtherMethod;
+        found = RouteMatch::OtherMethod;
     }
     found
 }
@@ -220,15 +220,15 @@ fn picked(
         .and(warp::path::full())
         .and_then(move |method: Method, path: FullPath| {
             let picked = match find(&method, path.as_str()) {
-                Found::Here(route, segments) => {
+                RouteMatch::Here(route, segments) => {
                     let handler = pick(route.handler).ok_or_else(warp::reject::not_found);
                     handler.map(|handler| (handler, segments))
                 }
-                Found::OtherMethod => Err(args::reject(ApiError::with_status(
+                RouteMatch::OtherMethod => Err(args::reject(ApiError::with_status(
                     StatusCode::METHOD_NOT_ALLOWED,
                     "this path does not take this method",
                 ))),
-                Found::Nowhere => Err(warp::reject::not_found()),
+                RouteMatch::Nowhere => Err(warp::reject::not_found()),
             };
             std::future::ready(picked)
         })
@@ -313,12 +313,12 @@ mod tests {
 
     fn found(method: Method, path: &str) -> String {
         match find(&method, path) {
-            Found::Here(route, segments) => {
+            RouteMatch::Here(route, segments) => {
                 let segments: Vec<String> = segments.into_iter().map(|one| one.0).collect();
                 format!("{} {}", route.path, segments.join(" "))
             }
-            Found::OtherMethod => "other method".to_owned(),
-            Found::Nowhere => "nowhere".to_owned(),
+            RouteMatch::OtherMethod => "other method".to_owned(),
+            RouteMatch::Nowhere => "nowhere".to_owned(),
         }
     }
 

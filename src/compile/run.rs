@@ -500,10 +500,7 @@ pub(super) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send 
 
 fn stored(resource: Resource) -> StoredResource {
     let mut hasher = Sha256::new();
-    let mut part = |text: &str| {
-        hasher.update((text.len() as u64).to_be_bytes());
-        hasher.update(text.as_bytes());
-    };
+    let mut part = |text: &str| steward_compiler::add_part(&mut hasher, text);
     part(&resource.id);
     part(&resource.attributes);
     part(if resource.undefined {

@@ -127,10 +127,7 @@ fn read(module: &CodeModule, files: Option<&Files>) -> Result<Vec<Vec<u8>>, Stri
 
 fn digest(modules: &[Read<'_>]) -> String {
     let mut sha = Sha256::new();
-    let mut add = |bytes: &[u8]| {
-        sha.update((bytes.len() as u64).to_be_bytes());
-        sha.update(bytes);
-    };
+    let mut add = |bytes: &[u8]| steward_compiler::add_part(&mut sha, bytes);
     for Read { module, contents } in modules {
         add(module.name.as_bytes());
         for (file, content) in module.files.iter().zip(contents) {

@@ -203,10 +203,7 @@ fn key(
     interpreter: &Path,
 ) -> String {
     let mut hasher = Sha256::new();
-    let mut part = |text: &str| {
-        hasher.update((text.len() as u64).to_be_bytes());
-        hasher.update(text.as_bytes());
-    };
+    let mut part = |text: &str| steward_compiler::add_part(&mut hasher, text);
     part(&interpreter.to_string_lossy());
     part(&requirements.digest);
     let refers_to_project = match lock {

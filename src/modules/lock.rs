@@ -336,8 +336,7 @@ pub(super) fn folder_digest(folder: &Path) -> Result<String, Error> {
             std::fs::read(&file).map_err(Error::io(format!("cannot read {}", file.display())))?;
         let name = file.strip_prefix(folder).unwrap_or(&file).to_string_lossy();
         for part in [name.as_bytes(), &content] {
-            hasher.update((part.len() as u64).to_be_bytes());
-            hasher.update(part);
+            steward_compiler::add_part(&mut hasher, part);
         }
     }
     Ok(hex::encode(hasher.finalize()))

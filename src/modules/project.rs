@@ -136,10 +136,7 @@ impl Requirements {
 
     fn read_files(&mut self, project: &Path) -> Result<(), Error> {
         let mut hasher = Sha256::new();
-        let mut part = |text: &str| {
-            hasher.update((text.len() as u64).to_be_bytes());
-            hasher.update(text.as_bytes());
-        };
+        let mut part = |text: &str| steward_compiler::add_part(&mut hasher, text);
         let mut is_empty = true;
         let mut open: Vec<PathBuf> = self.files.iter().rev().cloned().collect();
         let mut seen = Vec::new();

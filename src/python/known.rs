@@ -117,8 +117,7 @@ struct Dependencies(Sha256);
 
 impl Dependencies {
     fn add(&mut self, bytes: &[u8]) {
-        self.0.update((bytes.len() as u64).to_be_bytes());
-        self.0.update(bytes);
+        steward_compiler::add_part(&mut self.0, bytes);
     }
 
     fn add_path(&mut self, path: &Path) {

@@ -289,8 +289,7 @@ struct Read(Md5);
 
 impl Read {
     fn add(&mut self, text: &str) {
-        self.0.update((text.len() as u64).to_be_bytes());
-        self.0.update(text);
+        crate::hash::add_part(&mut self.0, text);
     }
 
     fn digest(self) -> String {

@@ -193,10 +193,7 @@ fn question(runtime: &PythonRuntime, request: &ToHost) -> Option<String> {
         return None;
     };
     let mut hasher = Md5::new();
-    let mut add = |part: &[u8]| {
-        hasher.update((part.len() as u64).to_be_bytes());
-        hasher.update(part);
-    };
+    let mut add = |part: &[u8]| crate::hash::add_part(&mut hasher, part);
     add(&FORM.to_be_bytes());
     add(env!("CARGO_PKG_VERSION").as_bytes());
     add(&interpreter(runtime)?);

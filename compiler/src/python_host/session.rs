@@ -146,10 +146,7 @@ fn key(runtime: &PythonRuntime, request: &ToHost) -> Option<Key> {
         return None;
     };
     let mut hasher = Md5::new();
-    let mut add = |part: &[u8]| {
-        hasher.update((part.len() as u64).to_be_bytes());
-        hasher.update(part);
-    };
+    let mut add = |part: &[u8]| crate::hash::add_part(&mut hasher, part);
     add(runtime.interpreter.as_os_str().as_encoded_bytes());
     add(runtime.package.as_os_str().as_encoded_bytes());
     for packages in site_packages(&runtime.interpreter) {
