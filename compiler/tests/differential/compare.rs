@@ -118,7 +118,7 @@ fn warnings(reference: &Answer, ours: &Answer) -> Option<Difference> {
             let text = plain(&warning.message);
             let said = ADVISED.iter().find(|said| text.starts_with(**said));
             let text = said.map_or(text.as_str(), |said| *said);
-            format!("{}: {text}", warning.kind)
+            format!("{}: {}", warning.kind, sorted_places(text))
         };
         let mut texts: Vec<String> = warnings.iter().map(text).collect();
         texts.sort();
@@ -145,6 +145,22 @@ fn warnings(reference: &Answer, ours: &Answer) -> Option<Difference> {
         ),
         format!("reference: {theirs:#?}\nours: {mine:#?}"),
     )
+}
+
+/// The text of a warning about a shadowed variable with the places of its declarations sorted: the reference takes them out
+/// of a set, whose order says nothing.
+fn sorted_places(text: &str) -> String {
+    const FROM: &str = "originally declared at ";
+    let places = text.split_once(FROM).and_then(|(head, rest)| {
+        let (places, tail) = rest.split_once(", shadowed at ")?;
+        let mut places: Vec<&str> = places.split(',').collect();
+        places.sort_unstable();
+        Some(format!(
+            "{head}{FROM}{}, shadowed at {tail}",
+            places.join(",")
+        ))
+    });
+    places.unwrap_or_else(|| text.to_owned())
 }
 
 /// Whether a warning is ours alone, or the reference writes it to its log, where it is no warning of Python.
