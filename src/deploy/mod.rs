@@ -1,8 +1,8 @@
 //! From a released version to hosts that are as it says: decide purely, act plainly.
 //!
 //! `schedule` decides what runs next and is a value without clock, store or task. `engine` is the one loop an
-//! environment has around it: it reads versions, writes results in batches and feeds the schedule. `executor` is our end
-//! of the process that runs handlers. Nothing here knows how a version came to be.
+//! environment has around it: it reads versions, writes results in batches and feeds the schedule. Handlers run in the
+//! process at the other end of `executor::link`. Nothing here knows how a version came to be.
 
 mod ask;
 mod code;

@@ -1,4 +1,4 @@
-//! Calls of plugins that go ahead of their turn (`runtime/python_bridge/ahead.rs`), with what their plugins read (`runtime/python_bridge/told.rs`):
+//! Calls of plugins that go ahead of their turn (`runtime/python_bridge/ahead.rs`), with what their plugins read (`runtime/python_bridge/known_values.rs`):
 //! nothing of it may be noticed. Each model here runs as it is, and with a type in it whose condition calls Python, so
 //! that nothing goes ahead; what is printed, said and exported must be the same. With `STEWARD_ORACLE` the reference says
 //! so, too.
