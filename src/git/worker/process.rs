@@ -3,6 +3,7 @@
 use std::io::{self, BufReader, BufWriter};
 use std::process::ExitCode;
 
+use rustix::process::{Resource, getrlimit};
 use steward_compiler::protocol::{read_frame_within, write_frame};
 
 use super::frames::{Job, MAX_FRAME_BYTES, Reply, Request, Task};
@@ -19,6 +20,8 @@ pub fn run_worker() -> ExitCode {
     process::die_with_parent();
     match answer() {
         Ok(()) => ExitCode::SUCCESS,
+        // Nobody waits for the answer any more.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(error) => {
             tracing::error!(%error, "the git worker ends");
             ExitCode::FAILURE
@@ -26,7 +29,7 @@ pub fn run_worker() -> ExitCode {
     }
 }
 
-/// Answers the two requests. A server that goes away in between is no error.
+/// Answers the two requests.
 fn answer() -> io::Result<()> {
     let mut reader = BufReader::new(io::stdin());
     let mut writer = BufWriter::new(io::stdout());
@@ -60,17 +63,45 @@ fn work(job: Job) -> Reply {
             branch,
             credentials,
             options,
-        } => Reply::Fetched(mirror(&job.mirrors, &job.url).and_then(|mirror| {
-            let commit = mirror.fetch(branch.as_deref(), &credentials.into(), &options)?;
-            commit_info(&mirror, commit)
-        })),
+        } => {
+            let fetched = mirror(&job.mirrors, &job.url).and_then(|mirror| {
+                let commit = mirror.fetch(branch.as_deref(), &credentials.into(), &options)?;
+                commit_info(&mirror, commit)
+            });
+            Reply::Fetched(fetched.map_err(judged))
+        }
         Task::CheckOut { commit, dir } => {
-            Reply::CheckedOut(mirror(&job.mirrors, &job.url).and_then(|mirror| {
+            let checked_out = mirror(&job.mirrors, &job.url).and_then(|mirror| {
                 checkout(&mirror, commit, &dir)?;
                 tree_id(&mirror, commit)
-            }))
+            });
+            Reply::CheckedOut(checked_out.map_err(judged))
         }
     }
+}
+
+/// What went wrong, or that there was no more memory: where libgit2 gets none it often says something else.
+fn judged(error: Error) -> Error {
+    match is_memory_used_up() {
+        Some(true) => Error::OutOfMemory {
+            cause: error.to_string(),
+        },
+        Some(false) | None => error,
+    }
+}
+
+/// A process whose memory came this close to its limit has asked for more than that.
+const NEAR_THE_LIMIT_BYTES: u64 = 16 << 20;
+
+/// Whether this process has ever mapped all the memory that it may. `None`: that is not known.
+fn is_memory_used_up() -> Option<bool> {
+    let limit = getrlimit(Resource::As).current?;
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let peak = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmPeak:"))?;
+    let kib: u64 = peak.split_whitespace().next()?.parse().ok()?;
+    Some((kib << 10) + NEAR_THE_LIMIT_BYTES > limit)
 }
 
 /// The server has judged the address already; here it is read again.
