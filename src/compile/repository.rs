@@ -31,21 +31,26 @@ pub(super) struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// Fetches (or records) the newest commit; connects only to hosts within `reach`.
+    /// Fetches (or records) the newest commit; connects only to hosts within `reach`. `known`: what the last fetch brought.
     pub(super) async fn fetch(
         &self,
         source: &Source,
         credentials: &Credentials,
         reach: Reach,
+        known: Option<CommitId>,
     ) -> Result<Head, git::Error> {
         let info = match source {
             Source::Repository { url, branch } => {
                 let remote = self.remote(url);
                 let sandbox = self.sandbox(&remote, Some(credentials))?;
-                let workers = self.pool.git();
-                workers
-                    .fetch(&sandbox, &remote, branch.as_deref(), credentials, reach)
-                    .await?
+                let fetch = git::Fetch {
+                    branch: branch.as_deref(),
+                    credentials,
+                    reach,
+                    known,
+                    dir: &self.data.real().checkouts_of(self.environment),
+                };
+                self.pool.git().fetch(&sandbox, &remote, fetch).await?
             }
             Source::Folder { folder, repository } => {
                 let (folder, place) = (folder.clone(), repository.clone());

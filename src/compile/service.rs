@@ -365,7 +365,8 @@ impl CompileLoop {
         let (url, branch) = (&environment.repo_url, &environment.repo_branch);
         let fetched = match Source::from_stored(url, branch, &options.data) {
             Ok(source) => {
-                let fetched = reader.fetch(&source, &options.credentials, options.reach);
+                let known = self.head.as_ref().map(|(head, _)| head.info.id);
+                let fetched = reader.fetch(&source, &options.credentials, options.reach, known);
                 fetched.await.map_err(|error| chain(&error))
             }
             Err(error) => Err(chain(&error)),

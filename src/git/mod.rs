@@ -47,4 +47,4 @@ pub use transport::{Credentials, Login, check_ssh_file};
 pub use url::{AddressPolicy, LocalPolicy, RepositoryUrl, UrlError};
 #[doc(hidden)]
 pub use worker::read_any_frame as read_any_worker_frame;
-pub use worker::{Remote, WorkerLimits, Workers, run_worker};
+pub use worker::{Fetch, Remote, WorkerLimits, Workers, run_worker};

@@ -34,9 +34,8 @@ fn section(name: &str, repository: &str, rest: &str) -> String {
 /// The workers that read repositories, without those that supervise them.
 fn git_workers(served: &Logged) -> Vec<i32> {
     let all = below(served.child.id()).into_iter();
-    let workers = all.filter(|(_, command)| {
-        command.contains(" git-worker") && !command.contains("supervise")
-    });
+    let workers = all
+        .filter(|(_, command)| command.contains(" git-worker") && !command.contains("supervise"));
     let workers = workers.filter(|(id, _)| status(*id, "VmRSS:").is_some());
     workers.map(|(id, _)| id).collect()
 }
@@ -108,8 +107,14 @@ fn a_pack_that_takes_memory_without_end_holds_up_nobody() {
     let said = "takes more than 1024 MiB of memory to read";
     assert!(!pair.served.said().contains(said), "it was not meanwhile");
     wait_until("the fetch ends", || pair.served.said().contains(said));
-    assert!(pair.served.said().contains("compile: {fetch_memory_mib: ...}"));
-    wait_until("the worker is gone", || git_workers(&pair.served).is_empty());
+    assert!(
+        pair.served
+            .said()
+            .contains("compile: {fetch_memory_mib: ...}")
+    );
+    wait_until("the worker is gone", || {
+        git_workers(&pair.served).is_empty()
+    });
     pair.check_server();
 }
 
@@ -119,7 +124,9 @@ fn a_pack_that_takes_time_without_end_is_given_up() {
     let pair = Pair::start(&endless(), "fetch_timeout: 1s, fetch_memory_mib: 8192");
     let said = "took longer than 1 s and was stopped";
     wait_until("the fetch ends", || pair.served.said().contains(said));
-    wait_until("the worker is gone", || git_workers(&pair.served).is_empty());
+    wait_until("the worker is gone", || {
+        git_workers(&pair.served).is_empty()
+    });
     assert!(pair.served.said().contains("compile: {fetch_timeout: ...}"));
     pair.check_server();
 }
@@ -139,7 +146,8 @@ fn varint(mut number: usize) -> Vec<u8> {
 fn bomb() -> Vec<u8> {
     const MIB: usize = 1 << 20;
     const COPIES: usize = 480;
-    let refs = b"L# service=git-upload-pack\n\n#3 HEAD\0ofs-delta agent=git/2\n#3 refs/heads/main\n";
+    let refs =
+        b"L# service=git-upload-pack\n\n#3 HEAD\0ofs-delta agent=git/2\n#3 refs/heads/main\n";
     let rest = b"\n&&\nt100644 a\0@0100755 b\0@0\n&&\nctree #2\nauthor a <a@b> 1700000000 +0000\n\
                  committer a <a@b> 1700000000 +0000\n\nm\n";
     let mut delta = [varint(MIB), varint(MIB * COPIES)].concat();
@@ -164,7 +172,9 @@ fn an_object_that_does_not_fit_the_memory_of_a_fetch_is_refused() {
     let pair = Pair::start(&bomb(), "fetch_memory_mib: 512");
     let said = "takes more than 512 MiB of memory to read";
     wait_until("the fetch ends", || pair.served.said().contains(said));
-    wait_until("the worker is gone", || git_workers(&pair.served).is_empty());
+    wait_until("the worker is gone", || {
+        git_workers(&pair.served).is_empty()
+    });
     pair.check_server();
 }
 
@@ -218,16 +228,24 @@ fn a_killed_fetch_is_told_and_done_again_and_its_token_was_not_shown() {
         section("e", &server.url(&format!("/{name}/.git")), &rest)
     );
     let served = Logged::start(&configure(home.path(), &config));
-    wait_until("the pack is on its way", || is_stalled.load(Ordering::SeqCst));
+    wait_until("the pack is on its way", || {
+        is_stalled.load(Ordering::SeqCst)
+    });
     wait_until("it is found", || git_workers(&served).len() == 1);
     let worker = git_workers(&served)[0];
     let shown = shown_of_processes(&served);
-    assert!(shown.contains("git-worker") && !shown.contains(CANARY), "{shown}");
+    assert!(
+        shown.contains("git-worker") && !shown.contains(CANARY),
+        "{shown}"
+    );
     if steward::sandbox::support().seccomp {
         let own = i32::try_from(served.child.id()).unwrap();
         assert!(status(worker, "Seccomp_filters:") > status(own, "Seccomp_filters:"));
     }
-    signal(u32::try_from(worker).unwrap(), rustix::process::Signal::KILL);
+    signal(
+        u32::try_from(worker).unwrap(),
+        rustix::process::Signal::KILL,
+    );
     wait_until("the kill is told", || {
         let said = served.said();
         said.contains("the process that reads http://") && said.contains("SIGKILL")
@@ -243,5 +261,8 @@ fn a_killed_fetch_is_told_and_done_again_and_its_token_was_not_shown() {
     let names: Vec<String> = packs
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .collect();
-    assert!(names.iter().all(|name| name.starts_with("pack-")), "{names:?}");
+    assert!(
+        names.iter().all(|name| name.starts_with("pack-")),
+        "{names:?}"
+    );
 }

@@ -49,9 +49,20 @@ pub(super) enum Task {
         branch: Option<String>,
         credentials: Shown,
         options: Box<FetchOptions>,
+        /// What is done with a commit that is new, in the same process.
+        ahead: Ahead,
     },
     /// Lays a commit out below this folder.
     CheckOut { commit: CommitId, dir: PathBuf },
+}
+
+/// Laying a commit out ahead of the one who will ask for it: mostly that is the next thing, and would start another process.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Ahead {
+    /// The folder of the environment's checkouts.
+    pub(super) dir: PathBuf,
+    /// The commit that was fetched last, which was laid out then, if it could be.
+    pub(super) known: Option<CommitId>,
 }
 
 /// Credentials on their way to the worker: this pipe is the only place where they are written as data. Never printed.

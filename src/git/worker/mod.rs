@@ -12,7 +12,8 @@
 //!
 //! A worker is given the credentials of one repository and reads what one remote sends. One that went on to another
 //! repository could carry something over: what a remote did to it, or a credential in its memory. So it does one thing and
-//! ends. docs/design.md § 2.1 has what the start costs.
+//! ends. That thing is a fetch, with the checkout of what is new, or a checkout alone. What the start costs is in
+//! docs/design.md § 5.
 //!
 //! # What holds it
 //!
@@ -31,4 +32,4 @@ mod workers;
 #[doc(hidden)]
 pub use frames::read_any_frame;
 pub use process::run_worker;
-pub use workers::{Remote, WorkerLimits, Workers};
+pub use workers::{Fetch, Remote, WorkerLimits, Workers};

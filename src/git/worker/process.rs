@@ -63,10 +63,16 @@ fn work(job: Job) -> Reply {
             branch,
             credentials,
             options,
+            ahead,
         } => {
             let fetched = mirror(&job.mirrors, &job.url).and_then(|mirror| {
                 let commit = mirror.fetch(branch.as_deref(), &credentials.into(), &options)?;
-                commit_info(&mirror, commit)
+                let info = commit_info(&mirror, commit)?;
+                if ahead.known != Some(commit) {
+                    // What is wrong with its files is told to the compile, which asks for them again.
+                    let _ = checkout(&mirror, commit, &ahead.dir);
+                }
+                Ok(info)
             });
             Reply::Fetched(fetched.map_err(judged))
         }

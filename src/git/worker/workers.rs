@@ -10,7 +10,7 @@ use tokio::process::{Child, ChildStdin, ChildStdout};
 use tokio::sync::{OwnedMutexGuard, Semaphore};
 use tokio::time::{Instant, timeout_at};
 
-use super::frames::{Job, MAX_FRAME_BYTES, Reply, Request, Shown, Task};
+use super::frames::{Ahead, Job, MAX_FRAME_BYTES, Reply, Request, Shown, Task};
 use crate::domain::chain;
 use crate::git::checkout::finished_checkout;
 use crate::git::error::{Error, is_unprintable, printable};
@@ -61,6 +61,20 @@ pub struct Remote {
     pub mirrors: PathBuf,
 }
 
+/// What a fetch needs to know.
+#[derive(Debug, Clone, Copy)]
+pub struct Fetch<'a> {
+    /// `None`: the one that the remote's HEAD names.
+    pub branch: Option<&'a str>,
+    pub credentials: &'a Credentials,
+    /// The hosts that may be connected to.
+    pub reach: Reach,
+    /// The commit that the last fetch brought.
+    pub known: Option<CommitId>,
+    /// Where commits are laid out, by a path without links.
+    pub dir: &'a Path,
+}
+
 /// Starts git workers. Clones share their number, and the turns of repositories.
 #[derive(Debug, Clone)]
 pub struct Workers {
@@ -81,7 +95,8 @@ impl Workers {
         }
     }
 
-    /// Brings the newest commit of a branch into the mirror, as [`Mirror::fetch`] does. Dropping the future ends the worker.
+    /// Brings the newest commit of a branch into the mirror, as [`Mirror::fetch`] does. One that is not `known` is laid out
+    /// below `dir` by the way, if that can be. Dropping the future ends the worker.
     ///
     /// # Errors
     /// Those of [`Mirror::fetch`], and those of a process: it cannot be started, it ended, it passed a limit.
@@ -89,18 +104,20 @@ impl Workers {
         &self,
         sandbox: &SandboxPolicy,
         remote: &Remote,
-        branch: Option<&str>,
-        credentials: &Credentials,
-        reach: Reach,
+        fetch: Fetch<'_>,
     ) -> Result<CommitInfo, Error> {
         let task = Task::Fetch {
-            branch: branch.map(str::to_owned),
-            credentials: Shown::from(credentials),
+            branch: fetch.branch.map(str::to_owned),
+            credentials: Shown::from(fetch.credentials),
             options: Box::new(FetchOptions {
                 time: self.limits.time,
-                reach,
+                reach: fetch.reach,
                 ..FetchOptions::default()
             }),
+            ahead: Ahead {
+                dir: fetch.dir.to_owned(),
+                known: fetch.known,
+            },
         };
         let turn = self.turn(remote).await?;
         let reply = self.ask(sandbox, remote, task).await?;
@@ -233,7 +250,9 @@ fn check(held: SandboxSupport) -> Result<(), String> {
     if held.is_at_least(expected) {
         return Ok(());
     }
-    Err(format!("it is held by {held}, where the kernel has {expected}"))
+    Err(format!(
+        "it is held by {held}, where the kernel has {expected}"
+    ))
 }
 
 /// A process that was started for one job. Dropping it ends it with all below it.
