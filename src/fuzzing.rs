@@ -7,7 +7,7 @@ use crate::executor::protocol::{ExecutorCommand, ExecutorReply};
 use crate::forge::{self, Event, Forge};
 
 pub use crate::api::fuzzing::http;
-pub use crate::git::fuzzing::{fetch, git};
+pub use crate::git::fuzzing::{fetch, git, git_answers};
 pub use crate::sandbox::fuzzing::links;
 
 /// Lines of headers, an empty line, and a body: a delivery of each forge. What comes of it may be logged.
@@ -89,6 +89,7 @@ pub fn frames(bytes: &[u8]) {
     }
     let _ = protocol::decode::<ExecutorCommand>(bytes);
     crate::compile::read_any_frame(bytes);
+    crate::git::read_any_worker_frame(bytes);
     // What a worker that was killed has left.
     if let Some((number, table)) = bytes.split_first_chunk() {
         let _ = steward_compiler::place_of(u32::from_le_bytes(*number), table);

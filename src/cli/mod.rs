@@ -75,6 +75,9 @@ enum Command {
         #[arg(long)]
         memory_bytes: u64,
     },
+    /// The life of a process that reads one repository for a server.
+    #[command(hide = true)]
+    GitWorker,
     /// The life of a process that runs handlers for a server.
     #[command(hide = true)]
     Executor {
@@ -299,6 +302,10 @@ pub fn main() -> ExitCode {
         Command::CompileWorker { memory_bytes } => {
             log::child();
             crate::compile::run_worker(memory_bytes)
+        }
+        Command::GitWorker => {
+            log::child();
+            crate::git::run_worker()
         }
         Command::Executor { umask } => {
             log::child();

@@ -7,12 +7,13 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::network::{Access, Proxy};
+use super::repository::Reader;
 use super::run::{Context, Failure, Stages, begin, blocking};
 use super::worker::Pool;
 use crate::domain::{DataDir, EnvironmentId, Timestamp, VersionCode, chain};
-use crate::git::{self, Reach};
+use crate::git::Reach;
 use crate::modules::{self, Inspection, Installed, Part, Progress};
-use crate::sandbox::{self, Network, SandboxPolicy};
+use crate::sandbox::{self, CODE_FILE_BYTES, Network, SandboxPolicy};
 use crate::store::{self, Store};
 
 /// The environment with what the project asks for. `None`: it asks for nothing.
@@ -224,21 +225,20 @@ pub async fn restore_modules(
         let stop = CancellationToken::new();
         let _stops = stop.clone().drop_guard();
         let policy = policy(data, environment.id, pool)?;
-        let owner_of = data.clone();
-        let (data, dir) = (data.clone(), data.checkouts_of(environment.id));
-        let project = blocking(move || {
-            let id = commit.parse();
-            let id = id.map_err(|_| {
-                format!("{commit} is no id of a commit: the version cannot be checked out")
-            })?;
-            let checked_out = || git::checkout(&source.repository_path(&data)?, id, &dir);
-            checked_out().map_err(|error: git::Error| chain(&error))
-        });
-        let project = project.await?;
+        let id = commit.parse().map_err(|_| {
+            format!("{commit} is no id of a commit: the version cannot be checked out")
+        })?;
+        let reader = Reader {
+            data,
+            environment: environment.id,
+            pool,
+        };
+        let checked_out = reader.check_out(&source, id, None).await;
+        let project = checked_out.map_err(|error| chain(&error))?;
         let inspection = inspect(pool, &policy, &project).await;
         let inspection = inspection.map_err(|failure| failure.message().to_owned())?;
         let proxy = build_proxy(&inspection, reach, &stop).await?;
-        let environments = environments(&owner_of, environment.id, pool, stop, proxy);
+        let environments = environments(data, environment.id, pool, stop, proxy);
         blocking(move || {
             let ensured = environments.ensure(&project, &pythons, inspection, &|_| ());
             ensured.map(|_| ()).map_err(|error| chain(&error))
@@ -279,6 +279,7 @@ pub(super) fn policy(
         is_ours: true,
         // That of the worker, which has set it already.
         memory_bytes: None,
+        file_bytes: CODE_FILE_BYTES,
     })
 }
 
@@ -293,7 +294,7 @@ fn owner(data: &DataDir, environment: EnvironmentId) -> String {
 }
 
 /// What only the server may read.
-fn hidden(data: &DataDir, pool: &Pool) -> Vec<PathBuf> {
+pub(super) fn hidden(data: &DataDir, pool: &Pool) -> Vec<PathBuf> {
     let real = |path: &Path| std::fs::canonicalize(path).ok();
     let data = data.real().path().to_owned();
     let secrets = pool.options().secrets.iter().filter_map(|path| real(path));

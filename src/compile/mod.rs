@@ -1,6 +1,6 @@
 //! From a repository that may have moved to a stored version, or to a report of why not.
 //!
-//! `next` decides purely what to compile; `service` is the loop an environment has; `run` does one compile, with what `install` installs for it; `worker` is
+//! `next` decides purely what to compile; `service` is the loop an environment has; `run` does one compile, with what `repository` reads and `install` installs for it; `worker` is
 //! the pool of processes that it runs in, and the life of such a process. Nothing is deployed here: a stored version
 //! wakes the engine, which reads it from the store.
 
@@ -11,6 +11,7 @@ mod network;
 mod next;
 mod packages;
 mod redact;
+mod repository;
 mod run;
 mod service;
 mod source;

@@ -11,13 +11,14 @@ use super::install::{install, policy};
 use super::network::Proxy;
 use super::next::inputs_digest;
 use super::redact::SecretVariables;
+use super::repository::Reader;
 use super::source::Head;
 use super::worker::{Job, JobDone, Pool};
 use crate::domain::chain;
 use crate::domain::{AgentName, DataDir, EnvironmentId, ResourceId, Timestamp, VersionNumber};
 use crate::executor::protocol::Python;
 use crate::facts;
-use crate::git::{self, Reach};
+use crate::git::Reach;
 use crate::observe::{Bus, CompileDone, EventKind, RenderedDiagnostic};
 use crate::sandbox::Network;
 use crate::store::{self, Compile, CompileEnd, NewVersion, Outcome, Stage, Store, StoredResource};
@@ -318,7 +319,13 @@ async fn execute(
     stages: &mut Stages<'_>,
 ) -> Result<JobDone, Failure> {
     let stage = begin();
-    let checked_out = check_out(context.data, context.environment, head).await;
+    let reader = Reader {
+        data: context.data,
+        environment: context.environment,
+        pool: context.pool,
+    };
+    let (commit, tree) = (head.info.id, head.info.tree);
+    let checked_out = reader.check_out(&head.source, commit, Some(tree)).await;
     let (out, error) = match &checked_out {
         Ok(dir) => (dir.display().to_string(), String::new()),
         Err(error) => (String::new(), chain(error)),
@@ -451,20 +458,6 @@ fn new_version(
         resources: export.resources.into_iter().map(stored).collect(),
         release: false,
     }
-}
-
-/// The files of a commit, by content.
-pub(super) async fn check_out(
-    data: &DataDir,
-    environment: EnvironmentId,
-    head: &Head,
-) -> Result<std::path::PathBuf, git::Error> {
-    let (repository, commit, dir) = (
-        head.repository.clone(),
-        head.info.id,
-        data.checkouts_of(environment),
-    );
-    blocking(move || git::checkout(&repository, commit, &dir)).await
 }
 
 /// A path to a checkout that is the same for all commits of an environment: so the Python modules that a commit leaves as

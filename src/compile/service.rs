@@ -16,12 +16,13 @@ use tokio_util::sync::CancellationToken;
 use super::network::Proxy;
 use super::next::{inputs_digest, needs_compile};
 use super::redact::SecretVariables;
-use super::run::{self, Context, blocking};
+use super::repository::Reader;
+use super::run::{self, Context};
 use super::source::{Head, Source};
 use super::worker::Pool;
 use crate::domain::chain;
 use crate::domain::{DataDir, EnvironmentId, Interval, Timestamp, WakeHandle};
-use crate::git::{self, Credentials, Reach};
+use crate::git::{Credentials, Reach};
 use crate::observe::{Bus, EventKind};
 use crate::store::{CompileEnd, CompileRequest, Environment, Outcome, Store};
 
@@ -355,15 +356,21 @@ impl CompileLoop {
     /// Brings the newest commit here. When that fails it gives the reason, which it has told already.
     async fn fetch(&mut self, environment: &Environment) -> Result<(), String> {
         let began = (Timestamp::now(), Instant::now());
-        let (data, credentials) = (self.options.data.clone(), self.options.credentials.clone());
-        let reach = self.options.reach;
-        let fetched =
-            match Source::from_stored(&environment.repo_url, &environment.repo_branch, &data) {
-                Ok(source) => blocking(move || source.fetch(&data, &credentials, reach))
-                    .await
-                    .map_err(|error: git::Error| chain(&error)),
-                Err(error) => Err(chain(&error)),
-            };
+        let options = &self.options;
+        let reader = Reader {
+            data: &options.data,
+            environment: options.environment,
+            pool: &options.pool,
+        };
+        let (url, branch) = (&environment.repo_url, &environment.repo_branch);
+        let fetched = match Source::from_stored(url, branch, &options.data) {
+            Ok(source) => {
+                let known = self.head.as_ref().map(|(head, _)| head.info.id);
+                let fetched = reader.fetch(&source, &options.credentials, options.reach, known);
+                fetched.await.map_err(|error| chain(&error))
+            }
+            Err(error) => Err(chain(&error)),
+        };
         match fetched {
             Ok(head) => {
                 self.head = Some((head, began));

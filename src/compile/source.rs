@@ -3,10 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::domain::DataDir;
-use crate::git::{
-    self, AddressPolicy, CommitId, CommitInfo, Credentials, FetchOptions, LocalPolicy, Mirror,
-    Reach, Repository, RepositoryUrl,
-};
+use crate::git::{self, AddressPolicy, CommitInfo, LocalPolicy, Mirror, RepositoryUrl};
 
 /// A place to get commits from.
 #[derive(Debug, Clone)]
@@ -32,10 +29,10 @@ pub enum SourceError {
     NoProject(String),
 }
 
-/// A commit, where it is stored, and what people call it.
+/// A commit, where it is from, and what people call it.
 #[derive(Debug, Clone)]
 pub(super) struct Head {
-    pub(super) repository: Repository,
+    pub(super) source: Source,
     pub(super) info: CommitInfo,
 }
 
@@ -133,45 +130,6 @@ impl Source {
             } => format!("{} branch {branch}", url.as_str()),
             Self::Repository { url, branch: None } => url.as_str().to_owned(),
             Self::Folder { folder, .. } => folder.display().to_string(),
-        }
-    }
-
-    /// Fetches (or records) the newest commit; connects only to hosts within `reach`. Blocks.
-    pub(super) fn fetch(
-        &self,
-        data: &DataDir,
-        credentials: &Credentials,
-        reach: Reach,
-    ) -> Result<Head, git::Error> {
-        let (repository, commit): (Repository, CommitId) = match self {
-            Self::Repository { url, branch } => {
-                let mirror = Mirror::open_or_create(&data.mirrors(), url)?;
-                let options = FetchOptions {
-                    reach,
-                    ..FetchOptions::default()
-                };
-                let commit = mirror.fetch(branch.as_deref(), credentials, &options)?;
-                ((*mirror).clone(), commit)
-            }
-            Self::Folder { folder, repository } => {
-                let commit = git::snapshot(folder, repository, "snapshot of the folder")?;
-                let empty = || git::Error::EmptyRepository {
-                    url: folder.display().to_string(),
-                };
-                (Repository::at(repository), commit.ok_or_else(empty)?)
-            }
-        };
-        let info = git::commit_info(&repository, commit)?;
-        Ok(Head { repository, info })
-    }
-
-    /// Where the commits are, without asking the remote. Blocks.
-    pub(super) fn repository_path(&self, data: &DataDir) -> Result<Repository, git::Error> {
-        match self {
-            Self::Repository { url, .. } => {
-                Ok((*Mirror::open_or_create(&data.mirrors(), url)?).clone())
-            }
-            Self::Folder { repository, .. } => Ok(Repository::at(repository)),
         }
     }
 }

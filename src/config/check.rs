@@ -103,6 +103,18 @@ pub(super) fn pool(section: &CompileSection) -> Result<PoolOptions, Fault> {
     if let Some(timeout) = &section.install_timeout {
         pool.install_timeout = some_duration("compile.install_timeout", timeout)?;
     }
+    if let Some(timeout) = &section.fetch_timeout {
+        pool.git.time = some_duration("compile.fetch_timeout", timeout)?;
+    }
+    if let Some(memory_mib) = section.fetch_memory_mib {
+        if !(MIN_FETCH_MEMORY_MIB..=1 << 20).contains(&memory_mib) {
+            return Err(Fault::new(
+                "compile.fetch_memory_mib",
+                "between 512 and 1048576 MiB are possible",
+            ));
+        }
+        pool.git.memory_bytes = memory_mib << 20;
+    }
     if let Some(memory_mib) = section.memory_mib {
         if !(MIN_MEMORY_MIB..=1 << 20).contains(&memory_mib) {
             return Err(Fault::new(
@@ -123,6 +135,9 @@ pub(super) fn pool(section: &CompileSection) -> Result<PoolOptions, Fault> {
     }
     Ok(pool)
 }
+
+/// What a fetch of a few files needs: the limit counts what is mapped, this program among it.
+const MIN_FETCH_MEMORY_MIB: u64 = 512;
 
 /// What a compile of one line needs: the limit counts what is mapped, a stack of 256 MiB among it.
 const MIN_MEMORY_MIB: u64 = 1024;

@@ -51,6 +51,8 @@ pub(super) struct CompileSection {
     pub(super) memory_mib: Option<u64>,
     pub(super) scratch_mib: Option<u64>,
     pub(super) install_timeout: Option<String>,
+    pub(super) fetch_timeout: Option<String>,
+    pub(super) fetch_memory_mib: Option<u64>,
 }
 
 /// What repositories may be set over the API; those of the file are trusted.

@@ -117,6 +117,11 @@ fn limits_that_make_no_sense_are_refused() {
             "compile.timeout",
         ),
         ("compile: {install_timeout: 0s}", "compile.install_timeout"),
+        ("compile: {fetch_timeout: 0s}", "compile.fetch_timeout"),
+        (
+            "compile: {fetch_memory_mib: 511}",
+            "compile.fetch_memory_mib",
+        ),
         ("compile: {slots: 0}", "compile.slots"),
         ("compile: {memory_mib: 1023}", "compile.memory_mib"),
         ("housekeeping: 0s", "housekeeping"),

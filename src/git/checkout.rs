@@ -9,7 +9,7 @@
 
 use std::collections::HashSet;
 use std::fs::{self, File, OpenOptions};
-use std::io::Write;
+use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -60,6 +60,14 @@ pub fn checkout(repository: &Repository, commit: CommitId, dir: &Path) -> Result
     checkout_with(repository, commit, dir, &CheckoutLimits::default())
 }
 
+/// The folder below `dir` with the content of a tree, if it is there. Reads nothing of a repository.
+pub fn finished_checkout(dir: &Path, tree: TreeId) -> Result<Option<PathBuf>, Error> {
+    prepare(dir)?;
+    let done = dir.join(tree.to_string());
+    let is_folder = done.symlink_metadata().is_ok_and(|found| found.is_dir());
+    Ok(is_folder.then_some(done))
+}
+
 pub fn checkout_with(
     repository: &Repository,
     commit: CommitId,
@@ -67,11 +75,10 @@ pub fn checkout_with(
     limits: &CheckoutLimits,
 ) -> Result<PathBuf, Error> {
     let tree = find_commit(&repository.open()?, commit)?.tree_id();
-    prepare(dir)?;
-    let done = dir.join(tree.to_string());
-    if done.is_dir() {
+    if let Some(done) = finished_checkout(dir, TreeId(tree))? {
         return Ok(done);
     }
+    let done = dir.join(tree.to_string());
     remove_abandoned(dir)?;
     let fill = || {
         let store = repository.open()?;
@@ -163,14 +170,22 @@ fn write(store: &git2::Repository, entries: &[Entry], root: &Path) -> Result<(),
 /// What a repository holds is for the server only.
 const FOLDER_MODE: u32 = 0o700;
 
-/// Modes are set after creation, since those given at creation are cut by the umask of the process.
+/// The mode is set after creation where the umask of the process has cut it. Mostly it has not, and in the sandbox each
+/// change of a mode is asked for at another process.
+fn set_mode(path: &Path, found: io::Result<fs::Metadata>, mode: u32) -> Result<(), Error> {
+    if found.is_ok_and(|found| found.permissions().mode() & 0o7777 == mode) {
+        return Ok(());
+    }
+    fs::set_permissions(path, fs::Permissions::from_mode(mode))
+        .map_err(Error::io("set the mode of", path))
+}
+
 fn make_folder(path: &Path) -> Result<(), Error> {
     fs::DirBuilder::new()
         .mode(FOLDER_MODE)
         .create(path)
         .map_err(Error::io("create the folder", path))?;
-    fs::set_permissions(path, fs::Permissions::from_mode(FOLDER_MODE))
-        .map_err(Error::io("set the mode of", path))
+    set_mode(path, path.symlink_metadata(), FOLDER_MODE)
 }
 
 fn write_file(path: &Path, content: &[u8], executable: bool) -> Result<(), Error> {
@@ -183,8 +198,7 @@ fn write_file(path: &Path, content: &[u8], executable: bool) -> Result<(), Error
         .map_err(Error::io("create the file", path))?;
     file.write_all(content)
         .map_err(Error::io("write the file", path))?;
-    file.set_permissions(fs::Permissions::from_mode(mode))
-        .map_err(Error::io("set the mode of", path))
+    set_mode(path, file.metadata(), mode)
 }
 
 fn check_lfs(path: &str, content: &[u8]) -> Result<(), Error> {

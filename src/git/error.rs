@@ -2,15 +2,21 @@
 //!
 //! Texts name the repository, branch or path and are safe to log: whatever a remote or a tree said passes
 //! through [`printable`] first. No text holds a secret, since a [`RepositoryUrl`](super::RepositoryUrl) has none.
+//!
+//! Errors of the git worker reach the server in a frame, so each of them can be written as data and read again.
 
+use std::borrow::Cow;
 use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use super::repository::CommitId;
 use super::url::UrlError;
 
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, thiserror::Error, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Error {
     #[error(transparent)]
     Url(#[from] UrlError),
@@ -55,7 +61,7 @@ pub enum Error {
     UnsafeSymlink {
         path: String,
         target: String,
-        reason: &'static str,
+        reason: Cow<'static, str>,
     },
     #[error("`{path}` is a Git LFS pointer, not the file itself; store this file without LFS")]
     LfsPointer { path: String },
@@ -63,12 +69,64 @@ pub enum Error {
     TreeTooLarge { path: String, limit: String },
     #[error("cannot {doing} {}", .path.display())]
     Io {
-        doing: &'static str,
+        doing: Cow<'static, str>,
         path: PathBuf,
+        #[serde(with = "told")]
         source: io::Error,
     },
     #[error("cannot {doing}: {cause}")]
-    Git { doing: &'static str, cause: String },
+    Git {
+        doing: Cow<'static, str>,
+        cause: String,
+    },
+    /// libgit2 could get no more memory, in a process whose memory is limited.
+    #[error("git has no memory left: {cause}")]
+    OutOfMemory { cause: String },
+    /// The git worker passed its limit of memory.
+    #[error(
+        "what {url} sent takes more than {limit_mib} MiB of memory to read; is it the right repository? If it is, \
+         `compile: {{fetch_memory_mib: ...}}` in the configuration allows more"
+    )]
+    MemoryLimit { url: String, limit_mib: u64 },
+    /// The git worker did not answer in time and was killed.
+    #[error(
+        "reading {url} took longer than {} s and was stopped; is it the right repository? If it is, `compile: \
+         {{fetch_timeout: ...}}` in the configuration allows more", .limit.as_secs()
+    )]
+    TimeLimit { url: String, limit: Duration },
+    /// The git worker ended without an answer, or gave one that is none.
+    #[error("the process that reads {url} ended: {how}")]
+    WorkerEnded { url: String, how: String },
+    /// There is no git worker that could be given anything of a repository.
+    #[error("cannot start the process that reads {url}: {how}")]
+    WorkerStart { url: String, how: String },
+}
+
+/// An error of the system as data: by its number, where it has one.
+mod told {
+    use std::io;
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    /// `ENOSPC`. A full disk that a library told of in words has no number.
+    const NO_SPACE: i32 = 28;
+
+    pub(super) fn serialize<S: Serializer>(
+        error: &io::Error,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        let number = error.raw_os_error();
+        let number =
+            number.or_else(|| (error.kind() == io::ErrorKind::StorageFull).then_some(NO_SPACE));
+        (number, error.to_string()).serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<io::Error, D::Error> {
+        let (number, text) = <(Option<i32>, String)>::deserialize(deserializer)?;
+        Ok(number.map_or_else(|| io::Error::other(text), io::Error::from_raw_os_error))
+    }
 }
 
 impl Error {
@@ -78,16 +136,22 @@ impl Error {
     ) -> impl FnOnce(io::Error) -> Error {
         let path = path.into();
         move |source| Error::Io {
-            doing,
+            doing: doing.into(),
             path,
             source,
         }
     }
 
     pub(super) fn git(doing: &'static str) -> impl FnOnce(git2::Error) -> Error {
-        move |error| Error::Git {
-            doing,
-            cause: printable(error.message(), 300),
+        move |error| {
+            let cause = printable(error.message(), 300);
+            match error.class() {
+                git2::ErrorClass::NoMemory => Error::OutOfMemory { cause },
+                _ => Error::Git {
+                    doing: doing.into(),
+                    cause,
+                },
+            }
         }
     }
 
@@ -97,7 +161,9 @@ impl Error {
             Error::Unreachable { .. }
             | Error::TimedOut { .. }
             | Error::Busy { .. }
-            | Error::Io { .. } => true,
+            | Error::Io { .. }
+            | Error::WorkerEnded { .. }
+            | Error::WorkerStart { .. } => true,
             Error::Url(_)
             | Error::InvalidBranch { .. }
             | Error::BranchMissing { .. }
@@ -115,6 +181,9 @@ impl Error {
             | Error::UnsafeSymlink { .. }
             | Error::LfsPointer { .. }
             | Error::TreeTooLarge { .. }
+            | Error::OutOfMemory { .. }
+            | Error::MemoryLimit { .. }
+            | Error::TimeLimit { .. }
             | Error::Git { .. } => false,
         }
     }

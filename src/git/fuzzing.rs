@@ -2,7 +2,7 @@
 
 mod fetch;
 
-pub use fetch::fetch;
+pub use fetch::{fetch, git_answers};
 
 use std::collections::BTreeMap;
 

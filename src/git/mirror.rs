@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use git2::{AutotagOption, Direction, RemoteCallbacks, RemoteRedirect, RemoteUpdateFlags};
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::error::{Error, printable};
@@ -29,7 +30,7 @@ use super::url::RepositoryUrl;
 pub(super) const INCOMING: &str = "refs/steward/incoming";
 
 /// Limits of one fetch, and the way to the remote.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FetchOptions {
     /// The time for the fetch as a whole, waiting for another one of the same mirror included.
     pub time: Duration,
@@ -144,6 +145,8 @@ impl Mirror {
                 .is_ok_and(|store| upkeep::refs_are_sound(&store))
         };
         let result = match attempt() {
+            // Without memory nothing looks sound.
+            Err(error @ Error::OutOfMemory { .. }) => Err(error),
             Err(error) if matches!(error, Error::Incomplete { .. }) || is_damaged() => {
                 create_anew(self.path())?;
                 attempt()
@@ -264,6 +267,8 @@ impl Mirror {
         let lower = cause.to_lowercase();
         if session.remaining().is_none() {
             session.timed_out()
+        } else if error.class() == git2::ErrorClass::NoMemory {
+            Error::OutOfMemory { cause }
         } else if lower.contains("no space left") || lower.contains("quota exceeded") {
             Error::io("write into the mirror", self.path())(io::ErrorKind::StorageFull.into())
         } else if lower.contains("target oid for the reference doesn't exist") {

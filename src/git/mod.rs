@@ -9,7 +9,10 @@
 //! git configuration of the user or the system, follows no redirect to another host, never asks on a
 //! terminal, and never writes into a repository or folder of the user. Pushing is not here either.
 //!
-//! Start reading at [`Mirror::fetch`], then [`checkout`].
+//! What a remote sends is given to libgit2, which is not ours and has no limits of time and memory, in processes of their
+//! own only ([`Workers`]): the server asks them, and reads no object of a mirror itself.
+//!
+//! Start reading at [`Mirror::fetch`], then [`checkout`], then [`Workers`].
 
 mod checkout;
 mod error;
@@ -25,11 +28,14 @@ mod transport;
 mod tree;
 mod upkeep;
 mod url;
+mod worker;
 
 #[cfg(test)]
 mod tests;
 
-pub use checkout::{CheckoutLimits, checkout, checkout_with, gc_checkouts, submodules};
+pub use checkout::{
+    CheckoutLimits, checkout, checkout_with, finished_checkout, gc_checkouts, submodules,
+};
 pub use error::{Error, printable};
 pub use local::{RepositoryKind, is_repository, local_watch_paths};
 pub use mirror::{FetchOptions, Mirror, check_branch};
@@ -39,3 +45,6 @@ pub use rules::{Reach, RepositoryRules};
 pub use snapshot::{SnapshotLimits, snapshot, snapshot_with};
 pub use transport::{Credentials, Login, check_ssh_file};
 pub use url::{AddressPolicy, LocalPolicy, RepositoryUrl, UrlError};
+#[doc(hidden)]
+pub use worker::read_any_frame as read_any_worker_frame;
+pub use worker::{Fetch, Remote, WorkerLimits, Workers, run_worker};

@@ -9,6 +9,10 @@ use super::transport;
 
 /// No object of a pack, delta-resolved, may be larger. Keeps a delta bomb from taking the memory.
 const PACK_MAX_OBJECT_BYTES: usize = 512 << 20;
+/// What of packs is mapped into memory at a time, and all of it together. libgit2 would take windows of 1 GiB, which do not
+/// fit into the limit of a git worker.
+const PACK_WINDOW_BYTES: usize = 32 << 20;
+const PACK_MAPPED_BYTES: usize = 256 << 20;
 const CONNECT_TIMEOUT_MS: i32 = 15_000;
 const SERVER_TIMEOUT_MS: i32 = 60_000;
 
@@ -41,6 +45,8 @@ fn set_globals() -> Result<(), git2::Error> {
         git2::opts::set_verify_owner_validation(false)?;
         git2::opts::set_server_connect_timeout_in_milliseconds(CONNECT_TIMEOUT_MS)?;
         git2::opts::set_server_timeout_in_milliseconds(SERVER_TIMEOUT_MS)?;
+        git2::opts::set_mwindow_size(PACK_WINDOW_BYTES)?;
+        git2::opts::set_mwindow_mapped_limit(PACK_MAPPED_BYTES)?;
         let option = libgit2_sys::GIT_OPT_SET_PACK_MAX_OBJECT_SIZE;
         if libgit2_sys::git_libgit2_opts(option as _, PACK_MAX_OBJECT_BYTES) < 0 {
             return Err(git2::Error::from_str(

@@ -5,6 +5,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use serde::{Deserialize, Serialize};
+
 use super::error::{Error, printable};
 use super::options::init;
 
@@ -12,11 +14,13 @@ use super::options::init;
 const COMMIT_MAX_BYTES: usize = 16 << 20;
 
 /// The id of a commit: 40 lower-case hexadecimal digits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct CommitId(pub(super) git2::Oid);
 
 /// The id of a tree, that is of a folder's whole content.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct TreeId(pub(super) git2::Oid);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -51,6 +55,34 @@ impl FromStr for TreeId {
     }
 }
 
+impl TryFrom<String> for CommitId {
+    type Error = NotAnId;
+
+    fn try_from(text: String) -> Result<CommitId, NotAnId> {
+        text.parse()
+    }
+}
+
+impl TryFrom<String> for TreeId {
+    type Error = NotAnId;
+
+    fn try_from(text: String) -> Result<TreeId, NotAnId> {
+        text.parse()
+    }
+}
+
+impl From<CommitId> for String {
+    fn from(id: CommitId) -> String {
+        id.to_string()
+    }
+}
+
+impl From<TreeId> for String {
+    fn from(id: TreeId) -> String {
+        id.to_string()
+    }
+}
+
 /// libgit2 itself would pad a short id with zeros.
 fn parse_id(text: &str) -> Result<git2::Oid, NotAnId> {
     if text.len() != 40 {
@@ -60,7 +92,7 @@ fn parse_id(text: &str) -> Result<git2::Oid, NotAnId> {
 }
 
 /// What a person wants to know of a commit. The texts are whatever its author wrote, made printable.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CommitInfo {
     pub id: CommitId,
     pub tree: TreeId,
@@ -173,7 +205,7 @@ pub(super) fn find_commit(
         .map_err(failed)?;
     if size > COMMIT_MAX_BYTES {
         return Err(Error::Git {
-            doing: "read a commit",
+            doing: "read a commit".into(),
             cause: "it is too large".to_owned(),
         });
     }

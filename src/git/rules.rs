@@ -7,6 +7,8 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 
+use serde::{Deserialize, Serialize};
+
 use super::url::{AddressPolicy, LocalPolicy, RepositoryUrl, UrlError};
 
 /// Which hosts and folders are allowed. The default: hosts of the internet.
@@ -19,7 +21,8 @@ pub struct RepositoryRules {
 }
 
 /// What hosts a fetch may connect to.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Reach {
     /// All but link-local ones: for who runs the server.
     #[default]

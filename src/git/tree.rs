@@ -123,10 +123,10 @@ impl Scan<'_> {
     }
 
     fn link(&mut self, path: &str, id: Oid) -> Result<Kind, Error> {
-        let unsafe_link = |target: &[u8], reason| Error::UnsafeSymlink {
+        let unsafe_link = |target: &[u8], reason: &'static str| Error::UnsafeSymlink {
             path: path.to_owned(),
             target: printable(&String::from_utf8_lossy(target), 300),
-            reason,
+            reason: reason.into(),
         };
         if self.count_content(path, id)? > LINK_MAX_BYTES {
             return Err(unsafe_link(b"...", "is too long"));
@@ -225,7 +225,7 @@ fn check_links(entries: &[Entry]) -> Result<(), Error> {
                 Error::UnsafeSymlink {
                     path: entry.path.clone(),
                     target: printable(target, 300),
-                    reason,
+                    reason: reason.into(),
                 }
             })?;
         }

@@ -81,7 +81,10 @@ pub(super) fn refs_are_sound(store: &git2::Repository) -> bool {
         match commit.and_then(|commit| commit.tree()) {
             Ok(_) => true,
             // Of the system, such as too many open files: says nothing about the repository.
-            Err(error) => error.class() == git2::ErrorClass::Os,
+            Err(error) => matches!(
+                error.class(),
+                git2::ErrorClass::Os | git2::ErrorClass::NoMemory
+            ),
         }
     };
     files_below(&store.path().join("refs")).iter().all(|file| {
@@ -248,7 +251,7 @@ fn pack_together(
         .flatten()
         .map(|name| folder.join(format!("pack-{name}.pack")));
     name.filter(|pack| pack.exists()).ok_or_else(|| Error::Git {
-        doing: "pack objects",
+        doing: "pack objects".into(),
         cause: "the pack that was written is not there".to_owned(),
     })
 }

@@ -8,6 +8,8 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::{Component, Path, PathBuf};
 
+use serde::{Deserialize, Serialize};
+
 use super::local::data_folders;
 
 const MAX_LENGTH: usize = 2048;
@@ -32,7 +34,8 @@ pub enum LocalPolicy {
 }
 
 /// Why an address is refused. Texts do not repeat the address, which may hold a secret.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum UrlError {
     #[error("the repository URL is empty")]
     Empty,
@@ -147,6 +150,11 @@ impl RepositoryUrl {
             Address::Local(path) => Some(path),
             Address::Http { .. } | Address::Ssh { .. } => None,
         }
+    }
+
+    /// Whether it is asked through `ssh`.
+    pub fn is_ssh(&self) -> bool {
+        matches!(self.address, Address::Ssh { .. })
     }
 
     /// The host name or address, or `None` for a repository on this machine's disk.

@@ -22,7 +22,7 @@ use super::progress::{Progress, Watcher};
 use super::repositories::Repositories;
 use crate::files::ScratchFolder;
 use crate::process::{self, Ended, Launcher};
-use crate::sandbox::{Network, SandboxPolicy};
+use crate::sandbox::{CODE_FILE_BYTES, Network, SandboxPolicy};
 
 /// What holds an installation on a server.
 #[derive(Debug, Clone)]
@@ -84,6 +84,7 @@ impl InstallSandbox {
             network,
             is_ours: false,
             memory_bytes: Some(self.memory_bytes),
+            file_bytes: CODE_FILE_BYTES,
         };
         Launcher::new(&policy).map_err(Error::io("cannot run this program again"))
     }

@@ -35,12 +35,20 @@ use crate::sandbox::SandboxPolicy;
 pub async fn read_frame<T: DeserializeOwned>(
     reader: &mut (impl AsyncRead + Unpin),
 ) -> io::Result<Option<T>> {
+    read_frame_within(reader, MAX_FRAME_BYTES).await
+}
+
+/// As [`read_frame`], of a process that may send no frame of more than `max_bytes`.
+pub async fn read_frame_within<T: DeserializeOwned>(
+    reader: &mut (impl AsyncRead + Unpin),
+    max_bytes: u32,
+) -> io::Result<Option<T>> {
     let length = match reader.read_u32().await {
         Ok(length) => length,
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
         Err(error) => return Err(error),
     };
-    if length > MAX_FRAME_BYTES {
+    if length > max_bytes {
         return Err(io::Error::other(format!(
             "a frame of {length} bytes is too large"
         )));
@@ -85,12 +93,13 @@ pub fn spawn_own<S: AsRef<OsStr>>(arguments: &[S]) -> io::Result<Child> {
 
 /// As [`spawn_own`], below a supervisor (`process::supervisor`), and not killed when its handle is dropped: to end it is for
 /// [`end_supervised`]. `memory_bytes`: of all its processes together. `group`: which the supervisor joins. `left`: an open
-/// file of ours that the program inherits, and the variable with its number there.
+/// file of ours that the program inherits, and the variable with its number there. `variables`: more of its environment.
 pub fn spawn_own_supervised(
     arguments: &[&str],
     memory_bytes: u64,
     group: Option<&cgroup::Cgroup>,
     left: Option<(&str, RawFd)>,
+    variables: impl IntoIterator<Item = (&'static str, OsString)>,
 ) -> io::Result<Child> {
     let program = own_program()?;
     let (parent, memory) = (std::process::id().to_string(), memory_bytes.to_string());
@@ -108,6 +117,7 @@ pub fn spawn_own_supervised(
     all.push(program.as_os_str());
     all.extend(arguments.iter().map(OsStr::new));
     let mut command = own_command(&all)?;
+    command.envs(variables);
     if let Some(group) = group {
         command.env(cgroup::CGROUP, group.path());
     }

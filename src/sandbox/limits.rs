@@ -5,8 +5,6 @@ use std::io;
 use rustix::process::{Resource, Rlimit, setrlimit};
 use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
 
-/// The largest file that a process can write, in bytes.
-const MAX_FILE_BYTES: u64 = 1 << 30;
 /// Files that one process can have open.
 const MAX_OPEN_FILES: u64 = 1024;
 /// Processes of the user, all together: the kernel counts no other way. The supervisor counts those
@@ -19,9 +17,9 @@ pub(super) fn are_supported() -> bool {
 }
 
 /// Whether all are in force.
-pub(super) fn apply(memory_bytes: Option<u64>) -> bool {
+pub(super) fn apply(memory_bytes: Option<u64>, file_bytes: u64) -> bool {
     let limits = [
-        (Resource::Fsize, MAX_FILE_BYTES),
+        (Resource::Fsize, file_bytes),
         (Resource::Nofile, MAX_OPEN_FILES),
         (Resource::Nproc, MAX_PROCESSES),
         // A core would hold what the process had read.

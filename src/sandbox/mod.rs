@@ -13,6 +13,7 @@
 //! - The Python host of a compile, in a second layer: it may not write what the worker may
 //!   (`deposit`, checkouts).
 //! - pip with all that it builds, and the git that copies repositories for it.
+//! - The git worker, which reads what a remote repository sends. It runs no code of it, but libgit2 is no code of ours.
 //!
 //! Handlers are not sandboxed: they are there to change the host.
 //!
@@ -92,7 +93,12 @@ pub struct SandboxPolicy {
     pub is_ours: bool,
     /// Bytes of memory that each process may map; `None`: as many as the one that enters.
     pub memory_bytes: Option<u64>,
+    /// Bytes of the largest file that can be written.
+    pub file_bytes: u64,
 }
+
+/// What code of a repository may write into one file, in bytes.
+pub const CODE_FILE_BYTES: u64 = 1 << 30;
 
 /// What a sandboxed process may reach over sockets. Those by path (`AF_UNIX`) are refused in either case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -120,6 +126,16 @@ pub struct SandboxSupport {
     pub attributes: bool,
     /// Limits of the process can be set; systemd may have forbidden it, and set its own.
     pub limits: bool,
+}
+
+impl SandboxSupport {
+    /// Whether a process that is held by this is held by all of `expected`. Limits are not compared: systemd may have set
+    /// its own.
+    pub fn is_at_least(&self, expected: Self) -> bool {
+        self.landlock >= expected.landlock
+            && self.seccomp >= expected.seccomp
+            && self.attributes >= expected.attributes
+    }
 }
 
 impl fmt::Display for SandboxSupport {
@@ -168,7 +184,7 @@ pub fn enter(
             "this kernel cannot hold connections to one port",
         ));
     }
-    let limits = limits::apply(policy.memory_bytes);
+    let limits = limits::apply(policy.memory_bytes, policy.file_bytes);
     limits::drop_capabilities()?;
     let landlock = files::restrict(policy).map_err(io::Error::other)?;
     let seccomp = syscalls::is_supported();

@@ -13,7 +13,7 @@ pub const TOKEN: &str = "canary-token-0123456789";
 
 /// A server whose log is a file.
 pub struct Logged {
-    child: Child,
+    pub child: Child,
     pub api: String,
     pub log: PathBuf,
 }

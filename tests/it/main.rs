@@ -15,7 +15,11 @@ mod exec;
 mod executor;
 mod facts;
 mod failure;
+mod fetching;
 mod fuzz;
+#[path = "../../src/git/tests/server.rs"]
+#[expect(dead_code, reason = "the tests of the room `git` use all of it")]
+mod git_server;
 mod harness;
 mod help;
 mod hosts;

@@ -8,7 +8,8 @@ use std::process::{Child, Command, Stdio};
 
 use tempfile::TempDir;
 
-use crate::harness::{Host, Repo, Running, wait_until};
+use crate::environments::{Logged, configure};
+use crate::harness::{Host, Repo, Running, files, wait_until};
 use crate::packages::{environments, source_folder};
 
 const PROGRAM: &str = "/usr/sbin/sshd";
@@ -100,6 +101,34 @@ impl Drop for Sshd {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Input: a repository that is asked through ssh (docs/reference/security.md § 3.37). Answer: the process that fetches reads the key that its environment names, in a sandbox that hides it from compiles.
+#[test]
+fn a_repository_is_fetched_over_ssh_with_the_key_of_its_environment() {
+    let Some(sshd) = Sshd::start() else {
+        return;
+    };
+    let (repo, host) = (Repo::new(&files(&[("a", "over ssh")])), Host::new());
+    fs::set_permissions(repo.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let home = tempfile::tempdir().unwrap();
+    let at = |name: &str| sshd.home.path().join(".ssh").join(name);
+    let config = format!(
+        "environments:\n- project: p\n  name: e\n  repository: ssh://{}@127.0.0.1:{}{}\n  branch: main\n  \
+         env: {{ROOT: {}}}\n  credentials: {{ssh_key: {}, known_hosts: {}}}\n",
+        sshd.user,
+        sshd.port,
+        repo.path().display(),
+        host.root().display(),
+        at("key").display(),
+        at("known_hosts").display(),
+    );
+    let served = Logged::start(&configure(home.path(), &config));
+    wait_until("it is deployed", || {
+        let failed = served.said().contains("cannot fetch");
+        assert!(!failed, "{}\n{}", served.said(), sshd.log());
+        host.read("a") == "over ssh\n"
+    });
 }
 
 #[test]

@@ -13,6 +13,7 @@ use tokio::process::{Child, ChildStdin, ChildStdout};
 
 use super::breadcrumb::{BREADCRUMB, Place, Trail};
 use super::frames::{Job, JobDone, Refusal, Reply, Request};
+use crate::git::{WorkerLimits, Workers};
 use crate::modules::Inspection;
 use crate::process::{self, cgroup::Cgroup};
 use crate::python::Pythons;
@@ -28,6 +29,8 @@ pub struct PoolOptions {
     pub memory_bytes: u64,
     /// What a compile may leave in its scratch folder at any time.
     pub scratch_bytes: u64,
+    /// Of reading a repository.
+    pub git: WorkerLimits,
     /// How long pip may take for what a commit asks for.
     pub install_timeout: Duration,
     pub python: Option<PythonRuntime>,
@@ -44,6 +47,7 @@ impl Default for PoolOptions {
             timeout: Duration::from_secs(600),
             memory_bytes: 4 << 30,
             scratch_bytes: 1 << 30,
+            git: WorkerLimits::default(),
             install_timeout: Duration::from_secs(600),
             python: None,
             pythons: Pythons::new(None),
@@ -86,6 +90,7 @@ pub struct Pool {
     options: Arc<PoolOptions>,
     slots: Arc<tokio::sync::Semaphore>,
     idle: Arc<Mutex<Idle>>,
+    git: Workers,
 }
 
 #[derive(Debug, Default)]
@@ -122,10 +127,16 @@ impl Pool {
     pub fn new(options: PoolOptions) -> Self {
         let slots = Arc::new(tokio::sync::Semaphore::new(options.slots.max(1)));
         Self {
+            git: Workers::new(options.git),
             options: Arc::new(options),
             slots,
             idle: Arc::default(),
         }
+    }
+
+    /// What reads repositories: these workers have their own number, so a compile waits for no fetch of another environment.
+    pub(in crate::compile) fn git(&self) -> &Workers {
+        &self.git
     }
 
     pub(in crate::compile) fn options(&self) -> &PoolOptions {
@@ -245,10 +256,7 @@ impl Pool {
     /// A worker must be held by what this kernel has: a sandbox that is less than that is a mistake, ours or somebody's.
     fn check(&self, entered: SandboxSupport) -> Result<(), PoolError> {
         let expected = crate::sandbox::support();
-        let is_held = entered.landlock >= expected.landlock
-            && entered.seccomp >= expected.seccomp
-            && entered.attributes >= expected.attributes;
-        if is_held {
+        if entered.is_at_least(expected) {
             return Ok(());
         }
         Err(PoolError::Sandbox(format!(
@@ -320,6 +328,7 @@ impl Pool {
             self.options.memory_bytes,
             group.as_ref(),
             Some((BREADCRUMB, trail.number())),
+            [],
         )?;
         let pipe = || std::io::Error::other("a pipe to the worker is missing");
         let stdin = child.stdin.take().ok_or_else(pipe)?;

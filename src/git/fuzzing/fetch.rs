@@ -156,19 +156,24 @@ fn answer_one(mut stream: TcpStream, answer: &[u8]) -> std::io::Result<()> {
 
 impl Server {
     fn prepare(&self, bytes: &[u8]) {
-        let parts = split(bytes, b"\n%%\n");
-        let objects = parts
-            .iter()
-            .find_map(|part| part.strip_prefix(b"O"))
-            .map(objects)
-            .unwrap_or_default();
-        let answers = parts.iter().enumerate().map(|(at, part)| {
-            let kind = if at == 0 { "advertisement" } else { "result" };
-            answer(part, kind, &objects)
-        });
         let mut left = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
-        *left = answers.collect();
+        *left = git_answers(bytes).into();
     }
+}
+
+/// What goes over the wire for an input: the first for the question for refs, the next ones for each question for objects.
+pub fn git_answers(bytes: &[u8]) -> Vec<Vec<u8>> {
+    let parts = split(bytes, b"\n%%\n");
+    let objects = parts
+        .iter()
+        .find_map(|part| part.strip_prefix(b"O"))
+        .map(objects)
+        .unwrap_or_default();
+    let answers = parts.iter().enumerate().map(|(at, part)| {
+        let kind = if at == 0 { "advertisement" } else { "result" };
+        answer(part, kind, &objects)
+    });
+    answers.collect()
 }
 
 fn answer(part: &[u8], kind: &str, objects: &[Object]) -> Vec<u8> {
