@@ -93,7 +93,6 @@ impl Machine<'_> {
         let (action, dependencies) = self.scheduler.begin(id);
         let result = self.act(id, &action, &mut Ready::new(&dependencies));
         // A task that has to wait for more has appended that to its own list, which is empty here.
-        // A unit that has to wait for more has put itself back.
         self.scheduler.end(id, dependencies);
         if result? {
             self.scheduler.finish_task(&mut self.state, id);
@@ -103,6 +102,7 @@ impl Machine<'_> {
 
     /// Does what an action says. False: it has to wait for more, has arranged for that, and runs
     /// again; its task lives on.
+    #[expect(clippy::too_many_lines, reason = "one arm for each kind of action")]
     fn act(&mut self, id: TaskId, action: &Action, ready: &mut Ready) -> Result<bool, Fail> {
         let program = self.program;
         match *action {
