@@ -132,20 +132,20 @@ class ProjectMetadata:
         from inmanta import _project_file
 
         try:
-            said = _project_file.read(path)
+            fields = _project_file.read(path)
         except (OSError, ValueError) as error:
             raise InvalidMetadata(str(error)) from error
-        if said is None:
+        if fields is None:
             return cls(os.path.basename(path))
-        if not isinstance(said.get("name"), str):
+        if not isinstance(fields.get("name"), str):
             raise InvalidMetadata(f"{os.path.join(path, _project_file.NAME)} has no name")
         for name in ("modulepath", "requires", "relation_precedence_policy"):
-            given = said.get(name) or []
-            said[name] = [given] if isinstance(given, str) else [str(item) for item in given]
-        said["modulepath"] = [os.path.join(path, item) for item in said["modulepath"]]
-        said["install_mode"] = InstallMode(said.get("install_mode") or "release")
-        said["pip"] = ProjectPipConfig(**(said.get("pip") or {}))
-        return cls(**said)
+            given = fields.get(name) or []
+            fields[name] = [given] if isinstance(given, str) else [str(item) for item in given]
+        fields["modulepath"] = [os.path.join(path, item) for item in fields["modulepath"]]
+        fields["install_mode"] = InstallMode(fields.get("install_mode") or "release")
+        fields["pip"] = ProjectPipConfig(**(fields.get("pip") or {}))
+        return cls(**fields)
 
     def get_relation_precedence_rules(self) -> list[RelationPrecedenceRule]:
         from inmanta._more.module import RelationPrecedenceRule
@@ -161,8 +161,8 @@ class ProjectMetadata:
         """As a project file has it: what differs from a file without it, and what is always there."""
         always = ("name", "modulepath", "requires", "pip")
         plain = vars(ProjectMetadata())
-        said = {name: value for name, value in vars(self).items() if name in always or value != plain.get(name)}
-        return {**said, "pip": self.pip.model_dump(mode)}
+        fields = {name: value for name, value in vars(self).items() if name in always or value != plain.get(name)}
+        return {**fields, "pip": self.pip.model_dump(mode)}
 
 
 @_without(
@@ -283,8 +283,8 @@ class Module:
 
     def requires(self) -> list[str]:
         """The requirements of its file, as they are written there."""
-        said = vars(self.metadata)
-        return [str(item) for item in said.get("install_requires") or said.get("requires") or ()]
+        fields = vars(self.metadata)
+        return [str(item) for item in fields.get("install_requires") or fields.get("requires") or ()]
 
     def get_metadata_file_path(self) -> str:
         return os.path.join(self._path, self.FILES[0])

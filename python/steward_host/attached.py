@@ -39,14 +39,14 @@ class AttachedPipe(Pipe):
             sys.stdout.write(fields["line"] + "\n")
 
 
-class Unsaid:
-    """Stands where a host of Steward's has `said.Said`: what modules say in this process is said already."""
+class Passthrough:
+    """Stands where a host of Steward has its `output.Output`: what modules print in this process is printed already."""
 
     open = False
     has_text = False
 
     def before_answer(self) -> None:
-        """Nothing waits to be told."""
+        """No lines wait to be sent."""
 
     def mark(self) -> None:
         """Standard error is not Steward's."""
@@ -76,10 +76,10 @@ class Attached:
             self._process = subprocess.Popen(command, stdin=theirs.fileno(), stdout=subprocess.DEVNULL)
         self._socket = ours
         self._pipe = AttachedPipe(ours.fileno(), ours.fileno())
-        self._compiling = Compiling(self._pipe, Unsaid(), project)
+        self._compiling = Compiling(self._pipe, Passthrough(), project)
         # Modules may have been installed, or written, since this process looked last.
         importlib.invalidate_caches()
-        # Whether Steward has said anything yet.
+        # Whether Steward has sent anything yet.
         self._is_answered = False
         # The model is complete, and Steward waits; the number of its question.
         self._shown: dict[str, Any] | None = None
@@ -153,7 +153,7 @@ class Attached:
             raise
 
     def _ended(self, error: Exception) -> ast.CompilerException:
-        """Steward is gone. One that never said anything is of another version, mostly."""
+        """Steward is gone. One that never sent anything is of another version, mostly."""
         self.close()
         what = f"Steward ended before the compile did: {error}".rstrip(": ")
         return ast.CompilerException(what if self._is_answered else what + _versions(self._program))

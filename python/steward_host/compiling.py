@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from inmanta._signature import Argument
     from inmanta.execute.resolver import Result
     from inmanta.module import Project
-    from steward_host.attached import Unsaid
+    from steward_host.attached import Passthrough
     from steward_host.dependencies import Dependencies
     from steward_host.messages import Call, LoadCompile, Numbered, Rerun, Serialize
-    from steward_host.said import Said
+    from steward_host.output import Output
 
 # `{"result": [`, of which two values follow.
 _RESULT = b"\x81\xa6result\x92"
@@ -47,9 +47,9 @@ PROXIES = {name: value for name, value in os.environ.items() if name.lower() in 
 class Compiling:
     """State of one compile."""
 
-    def __init__(self, pipe: Pipe, said: Said | Unsaid, project: Project | None = None) -> None:
+    def __init__(self, pipe: Pipe, output: Output | Passthrough, project: Project | None = None) -> None:
         self._pipe = pipe
-        self._said = said
+        self._output = output
         # Of a process that has the compile run (`attached`): its project. Such a process has a life of its own.
         self._project = project
         # What module code raised last.
@@ -161,13 +161,13 @@ class Compiling:
             # What was imported stays; the collector need not look at it again.
             collector.resume()
         self.forks = read is not None and forks.can_fork()
-        self._said.before_answer()
+        self._output.before_answer()
         found = None
         if depends is not None:
             depends.end()
             found = depends.found(self._files) if is_lasting else None
             # Steward looks whether the import has written something.
-            self._said.mark()
+            self._output.mark()
         self._pipe.send(
             "loaded",
             {
@@ -241,8 +241,8 @@ class Compiling:
                 packed = msgpack.pack_behind(_RESULT, number, result)
             else:
                 packed = self._values.packed(_RESULT, number, DynamicProxy._plain(result))
-            if self._said.has_text:
-                self._said.before_answer()
+            if self._output.has_text:
+                self._output.before_answer()
             self._pipe.send_packed(packed)
             return True
         except Closed:
@@ -320,7 +320,7 @@ class Compiling:
 
     def _fail(self, number: int, error: BaseException, field: str | None = None) -> bool:
         """Answers with an exception; False unless it is an answer like another."""
-        self._said.before_answer()
+        self._output.before_answer()
         self.raised = error
         if isinstance(error, UnknownException):
             unknown = error.unknown if isinstance(error.unknown, Unknown) else Unknown()
@@ -338,14 +338,14 @@ class Compiling:
 
     def _attach_logging(self) -> None:
         """Sends what modules log to Steward while a request is open; to stderr otherwise."""
-        from steward_host.said import Said
+        from steward_host.output import Output
 
-        said = self._said
-        if "logging" not in sys.modules or not isinstance(said, Said):
+        output = self._output
+        if "logging" not in sys.modules or not isinstance(output, Output):
             return
         import logging
 
-        log = said.log
+        log = output.log
 
         class Handler(logging.Handler):
             def emit(self, record: logging.LogRecord) -> None:

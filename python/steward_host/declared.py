@@ -146,9 +146,9 @@ class Declared:
 
     def changed_resources(self) -> list[dict[str, Any]] | None:
         """The resource classes, if they are others than the compiler was told."""
-        told = self.described
+        known = self.described
         now = self.describe_resources(self._names)
-        return None if now == told else now
+        return None if now == known else now
 
     def describe_resources(self, modules: set[str]) -> list[dict[str, Any]]:
         self._names = modules

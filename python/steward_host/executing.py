@@ -348,22 +348,22 @@ def report(context: HandlerContext) -> HandlerOutcome:
 
 def _facts(context: HandlerContext) -> list[Fact]:
     # Of several values of one fact the last counts.
-    facts = list({fact["id"]: fact for fact in context.facts}.values())[: _bounds.FACTS]
-    told: list[Fact] = [
-        {"name": fact["id"], "value": _fact(fact["value"]), "expires": bool(fact["expires"])} for fact in facts
+    newest = list({fact["id"]: fact for fact in context.facts}.values())[: _bounds.FACTS]
+    facts: list[Fact] = [
+        {"name": fact["id"], "value": _fact(fact["value"]), "expires": bool(fact["expires"])} for fact in newest
     ]
-    return [fact for fact in told if _is_short(context, "fact", fact["name"], len(fact["value"]))]
+    return [fact for fact in facts if _is_short(context, "fact", fact["name"], len(fact["value"]))]
 
 
 def _discovered(context: HandlerContext) -> list[Discovered]:
     import json
 
-    told: list[Discovered] = []
+    found: list[Discovered] = []
     for rid, values in list(context._discovered.items())[: _bounds.DISCOVERED]:
         values = loggable(values)
         if _is_short(context, "discovered resource", rid, len(json.dumps(values))):
-            told.append({"resource_id": rid, "values": values})
-    return told
+            found.append({"resource_id": rid, "values": values})
+    return found
 
 
 def _is_short(context: HandlerContext, what: str, name: str, size: int) -> bool:

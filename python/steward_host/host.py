@@ -41,26 +41,26 @@ def serve(mode: str, pipe: Pipe) -> int:
 def _compile(pipe: Pipe) -> int:
     from steward_host import forks
     from steward_host.compiling import Compiling
-    from steward_host.said import Said
+    from steward_host.output import Output
 
-    said = Said(pipe)
+    output = Output(pipe)
     pipe.take_turns()
-    compiling = Compiling(pipe, said)
+    compiling = Compiling(pipe, output)
     served = compiling.served
     receive = pipe.receive
     while True:
         name, fields = receive()
         if name == "stop":
-            said.end()
+            output.end()
             pipe.send("bye")
             return forks.DONE if compiling.is_fork else 0
         serve_one = served.get(name)
         if serve_one is None:
             print(f"steward_host: unexpected message {name}", file=sys.stderr)
             return 2
-        said.open = True
+        output.open = True
         serve_one(fields)
-        said.open = False
+        output.open = False
         if compiling.forks and not compiling.is_fork:
             if not forks.is_child(pipe):
                 return 1

@@ -83,10 +83,10 @@ class Raised:
     def _set_definitions(self, made: ast.DuplicateException, found: dict[str, Any]) -> None:
         """Both definitions of what is defined twice."""
         other = next((note for note in found.get("notes", ()) if note["file"] is not None), None)
-        said = _TWICE.match(made.get_message())
-        if other is None or said is None:
+        match = _TWICE.match(made.get_message())
+        if other is None or match is None:
             return
-        name = said[1] or said[2]
+        name = match[1] or match[2]
         made.other = Reported(name, self._range(other))
         if found["file"] is not None:
             made.set_statement(Reported(name, self._range(found)))
@@ -145,14 +145,14 @@ class Reported(ast.Locatable):
 
     def __init__(self, text: str, location: ast.Location) -> None:
         super().__init__()
-        self._said = text
+        self._text = text
         self.set_location(location)
 
     def __str__(self) -> str:
-        return self._said
+        return self._text
 
     def __repr__(self) -> str:
-        return self._said
+        return self._text
 
 
 def _class_of(kind: str) -> Any:
@@ -175,9 +175,9 @@ def _definition(made: ast.RuntimeException, text: str, found: dict[str, Any]) ->
         return None
     if message.startswith("Unable to select implementation for entity "):
         constructor = statement.at_place(text, found["line"], found["column"])
-        said = constructor and re.fullmatch(r"Construct\((.+)\)", constructor[0])
-        if said:
-            name = said[1] if "::" in said[1] else f"{namespace}::{said[1]}"
+        match = constructor and re.fullmatch(r"Construct\((.+)\)", constructor[0])
+        if match:
+            name = match[1] if "::" in match[1] else f"{namespace}::{match[1]}"
             return f"{name} (instantiated at FILE:{found['line']})"
     if "does not match constraint" in message:
         typedef = re.match(r"typedef\s+([\w-]+)", written)
@@ -200,16 +200,16 @@ def _namespace(file: str) -> str | None:
 def _describe(made: ast.CompilerException, message: str) -> None:
     """The attributes that the class has, as far as the text says them."""
     if isinstance(made, (ast.AttributeException, ast.UnsetException, ast.OptionalValueException)):
-        said = _ATTRIBUTE.search(message) or _INCOMPLETE.match(message)
-        made.attribute = said and said["attribute"]
-        made.instance = said and said["instance"]
+        match = _ATTRIBUTE.search(message) or _INCOMPLETE.match(message)
+        made.attribute = match and match["attribute"]
+        made.instance = match and match["instance"]
     elif isinstance(made, ast.TypeNotFoundException):
-        said = _TYPE.match(message)
-        made.type = said and said["type"]
-        made.ns = ast.Namespace.of(said["ns"]) if said else None
+        match = _TYPE.match(message)
+        made.type = match and match["type"]
+        made.ns = ast.Namespace.of(match["ns"]) if match else None
     elif isinstance(made, ast.NotFoundException):
-        said = _NAME.search(message)
-        made.name = next(filter(None, said.groups()), None) if said else None
+        match = _NAME.search(message)
+        made.name = next(filter(None, match.groups()), None) if match else None
 
 
 def _inherit_place(cause: ast.RuntimeException, of: ast.RuntimeException) -> None:

@@ -57,7 +57,7 @@ async fn request(id: Segment, app: App, args: Args) -> Result<Answer, ApiError> 
             "Skipping compile because server compile not enabled for environment {}",
             environment.id
         );
-        return Ok(Answer::Whole(json!({"metadata": {"warnings": [warning]}})));
+        return Ok(Answer::Body(json!({"metadata": {"warnings": [warning]}})));
     }
     let request = CompileRequest {
         environment_id: environment.id,
@@ -68,7 +68,7 @@ async fn request(id: Segment, app: App, args: Args) -> Result<Answer, ApiError> 
     };
     let id = app.store.compile_request(&request).await?;
     app.wake(environment.id);
-    Ok(Answer::Whole(json!({"compile_id": id})))
+    Ok(Answer::Body(json!({"compile_id": id})))
 }
 
 /// `HEAD /api/v1/notify/<env>`: 200 while compiling, else 204.
@@ -117,22 +117,22 @@ async fn list_reports(app: App, args: Args) -> Result<Answer, ApiError> {
         true,
         |key| json!(key.id),
     )?;
-    let Answer::Whole(mut whole) = paged else {
+    let Answer::Body(mut body) = paged else {
         return Ok(paged);
     };
-    let ids: Vec<CompileId> = whole["data"]
+    let ids: Vec<CompileId> = body["data"]
         .as_array()
         .into_iter()
         .flatten()
         .filter_map(|id| id.as_str()?.parse().ok())
         .collect();
     let compiles = app.store.compile_summaries(&ids).await?;
-    whole["data"] = ids
+    body["data"] = ids
         .iter()
         .filter_map(|id| compiles.get(id))
         .map(wire::compile)
         .collect();
-    Ok(Answer::Whole(whole))
+    Ok(Answer::Body(body))
 }
 
 async fn find(segment: &Segment, app: &App) -> Result<Compile, ApiError> {
@@ -172,5 +172,5 @@ async fn queue_of(app: App, args: Args) -> Result<Answer, ApiError> {
         .iter()
         .filter(|compile| matches!(compile.state, CompileState::Queued | CompileState::Running));
     let queue: Vec<Value> = open.rev().map(wire::compile).collect();
-    Ok(Answer::Whole(json!({"queue": queue})))
+    Ok(Answer::Body(json!({"queue": queue})))
 }

@@ -63,11 +63,11 @@ async fn deploy_now(app: App, args: Args) -> Result<Answer, ApiError> {
     let warning = (!unknown.is_empty())
         .then(|| format!("Could not find agents named {}", unknown.join(", ")));
     let touched = engine(&app, environment.id)?.deploy(method, agents).await?;
-    let mut whole = json!({"agents": touched.agents});
+    let mut body = json!({"agents": touched.agents});
     if let Some(warning) = warning {
-        whole["metadata"] = json!({"warnings": [warning]});
+        body["metadata"] = json!({"warnings": [warning]});
     }
-    Ok(Answer::Whole(whole))
+    Ok(Answer::Body(body))
 }
 
 async fn start_dry_run(version: VersionNumber, app: App, args: Args) -> Result<Answer, ApiError> {

@@ -22,8 +22,8 @@ routes! {
     Get "/api/v2/discovered/<rid>" Environment "a discovered resource" => Query details(rid);
     Post "/api/v2/discovered" Environment "notes discovered resources" => Body create_all();
     Post "/api/v2/discovered/<rid>" Environment "notes a discovered resource" => Body create(rid);
-    Delete "/api/v2/discovered" Environment "forgets discovered resources" => Body forget_all();
-    Delete "/api/v2/discovered/<rid>" Environment "forgets a discovered resource" => Query forget(rid);
+    Delete "/api/v2/discovered" Environment "deletes discovered resources" => Body delete_all();
+    Delete "/api/v2/discovered/<rid>" Environment "deletes a discovered resource" => Query delete(rid);
 }
 
 /// The ids of resources that the model has.
@@ -129,7 +129,7 @@ async fn details(id: Segment, app: App, args: Args) -> Result<Answer, ApiError> 
     )))
 }
 
-async fn forget(id: Segment, app: App, args: Args) -> Result<Answer, ApiError> {
+async fn delete(id: Segment, app: App, args: Args) -> Result<Answer, ApiError> {
     let environment = scope(&app, &args).await?.id;
     if app
         .store
@@ -143,7 +143,7 @@ async fn forget(id: Segment, app: App, args: Args) -> Result<Answer, ApiError> {
 }
 
 /// Ids that are unknown do not matter.
-async fn forget_all(app: App, args: Args) -> Result<Answer, ApiError> {
+async fn delete_all(app: App, args: Args) -> Result<Answer, ApiError> {
     let environment = scope(&app, &args).await?.id;
     for id in args.list("discovered_resource_ids")?.unwrap_or_default() {
         let id = ResourceId::new(id);

@@ -102,7 +102,7 @@ async fn get_param(name: Segment, app: App, args: Args) -> Result<Answer, ApiErr
     let resource_id = resource_id(&args)?;
     let expire = app.facts.expire;
     match facts::look_up(&app.store, environment, resource_id, &name.0, expire).await? {
-        Known::Yes(found) => Ok(Answer::Whole(
+        Known::Yes(found) => Ok(Answer::Body(
             json!({"parameter": fact_json(environment, &found)}),
         )),
         Known::No => Err(ApiError::not_found(format!("parameter {}", name.0))),
@@ -135,7 +135,7 @@ async fn set_param(name: Segment, app: App, args: Args) -> Result<Answer, ApiErr
     let environment = scope(&app, &args).await?;
     let resource_id = resource_id(&args)?;
     let set = set(&app, &environment, name, resource_id, true, &args).await?;
-    Ok(Answer::Whole(
+    Ok(Answer::Body(
         json!({"parameter": fact_json(environment.id, &set)}),
     ))
 }
@@ -155,8 +155,8 @@ async fn set(
     may_expire: bool,
     args: &Args,
 ) -> Result<Fact, ApiError> {
-    let is_told = may_expire && args.value("expires").is_some();
-    let expires = is_told.then(|| args.flag("expires", false)).transpose()?;
+    let is_given = may_expire && args.value("expires").is_some();
+    let expires = is_given.then(|| args.flag("expires", false)).transpose()?;
     let input = FactInput {
         name: name.0,
         resource_id,
@@ -201,7 +201,7 @@ async fn delete_param(name: Segment, app: App, args: Args) -> Result<Answer, Api
         return Err(ApiError::not_found(format!("parameter {}", name.0)));
     }
     recompile(&app, &environment, &name.0).await?;
-    Ok(Answer::Whole(json!({})))
+    Ok(Answer::Body(json!({})))
 }
 
 async fn list_params(app: App, args: Args) -> Result<Answer, ApiError> {
@@ -212,7 +212,7 @@ async fn list_params(app: App, args: Args) -> Result<Answer, ApiError> {
         args.value("query"),
         app.facts.expire,
     );
-    Ok(Answer::Whole(list.await?))
+    Ok(Answer::Body(list.await?))
 }
 
 async fn recompile(app: &App, environment: &EnvironmentAccess, name: &str) -> Result<(), ApiError> {

@@ -171,7 +171,7 @@ async fn missing(app: App, args: Args) -> Result<Answer, ApiError> {
         missing.collect()
     };
     let missing = in_store(&app, lacks).await?;
-    Ok(Answer::Whole(json!({"files": missing})))
+    Ok(Answer::Body(json!({"files": missing})))
 }
 
 /// `POST /api/v1/filediff`: the unified difference of two texts, line by line. An empty name, or `0`, is an empty file.
@@ -196,7 +196,7 @@ async fn diff(app: App, args: Args) -> Result<Answer, ApiError> {
     let compare = move || unified(&texts[0], &texts[1], &names[0], &names[1]);
     let lines = tokio::task::spawn_blocking(compare).await;
     let lines = lines.map_err(|error| ApiError::internal(&error))?;
-    Ok(Answer::Whole(json!({"diff": lines})))
+    Ok(Answer::Body(json!({"diff": lines})))
 }
 
 /// Bytes of each text that is compared.

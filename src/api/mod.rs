@@ -80,8 +80,8 @@ fn with(app: &App) -> impl Filter<Extract = (App,), Error = Infallible> + Clone 
 enum Answer {
     /// An answer in the envelope of the API's version 2, `{"data": …}`.
     Data(Value),
-    /// An object as it is, of v1 or with metadata and links.
-    Whole(Value),
+    /// The body as it is: of version 1, or with metadata and links.
+    Body(Value),
     /// There is no body.
     Empty,
 }
@@ -120,7 +120,7 @@ async fn answer(handler: impl Future<Output = Result<Answer, ApiError>> + Send +
 fn reply(answer: Result<Answer, ApiError>) -> Body {
     match answer {
         Ok(Answer::Data(data)) => json(StatusCode::OK, &serde_json::json!({"data": data})),
-        Ok(Answer::Whole(whole)) => json(StatusCode::OK, &whole),
+        Ok(Answer::Body(body)) => json(StatusCode::OK, &body),
         Ok(Answer::Empty) => Response::new(Vec::new()).into_response(),
         Err(error) => error.into_reply(),
     }

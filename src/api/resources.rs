@@ -80,14 +80,14 @@ async fn list_resources(app: App, args: Args) -> Result<Answer, ApiError> {
         false,
         shape,
     )?;
-    let Answer::Whole(mut whole) = paged else {
+    let Answer::Body(mut body) = paged else {
         return Ok(paged);
     };
     if let Some(summary) = summary {
-        whole["metadata"]["deploy_summary"] = summary;
+        body["metadata"]["deploy_summary"] = summary;
     }
     // Only of what is shown: a version may be large.
-    let rows: &mut [Value] = whole["data"]
+    let rows: &mut [Value] = body["data"]
         .as_array_mut()
         .map_or(&mut [], Vec::as_mut_slice);
     let id_of = |row: &Value| ResourceId::new(row["resource_id"].as_str().unwrap_or_default());
@@ -101,7 +101,7 @@ async fn list_resources(app: App, args: Args) -> Result<Answer, ApiError> {
             row["requires"] = json!(requires);
         }
     }
-    Ok(Answer::Whole(whole))
+    Ok(Answer::Body(body))
 }
 
 /// Included words are alternatives, `!word` excludes.

@@ -187,7 +187,7 @@ impl Route {
     }
 }
 
-/// What the table says of a request.
+/// The row of the table that a request matches, or why none does.
 enum RouteMatch {
     Here(&'static Route, Vec<Segment>),
     /// There is such a path, for other methods.

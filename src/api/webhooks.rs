@@ -156,8 +156,8 @@ impl Bodies {
     }
 }
 
-/// Says how many lines about refused deliveries were left out, when no later line has said it.
-pub(in crate::api) fn tell_left_out() {
+/// Logs how many lines about refused deliveries were left out, if no later line has given their number.
+pub(in crate::api) fn log_left_out() {
     if let Some(n_left_out) = REFUSED.left_out() {
         tracing::warn!(n_left_out, "more webhook deliveries were refused");
     }

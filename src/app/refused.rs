@@ -82,7 +82,7 @@ impl App {
         troubles.find(|trouble| trouble.environment == Some(id))
     }
 
-    /// Waits until [`App::troubles`] may say something else. For one who waits.
+    /// Waits until the list of [`App::troubles`] may have changed. For one waiting task.
     pub async fn troubles_changed(&self) {
         self.refused.changed.notified().await;
     }

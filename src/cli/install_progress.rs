@@ -9,9 +9,9 @@ use crate::modules::Progress;
 /// How often a line at a terminal is drawn anew.
 const REDRAW: Duration = Duration::from_millis(250);
 /// What fits beside the rest on a line of a terminal.
-const SAID_CHARS: usize = 48;
+const MAX_LINE_CHARS: usize = 48;
 
-/// Shows what an installation tells.
+/// Shows the progress of an installation.
 pub(super) struct InstallProgress {
     state: Arc<Mutex<State>>,
     ticker: Option<std::thread::JoinHandle<()>>,
@@ -21,8 +21,8 @@ struct State {
     is_terminal: bool,
     /// The part that goes on: what, and since when.
     open: Option<(String, Instant)>,
-    /// What its program said last.
-    said: String,
+    /// What its program last_line last.
+    last_line: String,
     is_over: bool,
 }
 
@@ -32,7 +32,7 @@ impl InstallProgress {
         let state = Arc::new(Mutex::new(State {
             is_terminal,
             open: None,
-            said: String::new(),
+            last_line: String::new(),
             is_over: false,
         }));
         let ticking = Arc::clone(&state);
@@ -58,12 +58,12 @@ impl InstallProgress {
                     write(&format!("{what}, with {tool}\n"));
                 }
                 state.open = Some((what, Instant::now()));
-                state.said.clear();
+                state.last_line.clear();
                 state.draw();
             }
-            Progress::Said(line) => {
+            Progress::Output(line) => {
                 if is_news(&line) {
-                    state.said = line.chars().take(SAID_CHARS).collect();
+                    state.last_line = line.chars().take(MAX_LINE_CHARS).collect();
                 }
             }
             Progress::Done { what, took } => {
@@ -93,9 +93,9 @@ impl State {
         if let Some((what, began)) = &self.open
             && self.is_terminal
         {
-            let said = &self.said;
+            let last_line = &self.last_line;
             write(&format!(
-                "\r\x1b[K{what}: {} {said}",
+                "\r\x1b[K{what}: {} {last_line}",
                 shown(began.elapsed())
             ));
         }

@@ -80,7 +80,7 @@ async fn serve(config: config::Config) -> Result<(), Box<dyn std::error::Error>>
     // Nothing listens when it was not systemd that started us.
     let status = status(&server.app, server.address);
     let _ = sd_notify::notify(false, &[NotifyState::Ready, NotifyState::Status(&status)]);
-    let told = tokio::spawn(tell(server.app.clone(), server.address));
+    let status_updates = tokio::spawn(update_status(server.app.clone(), server.address));
     let watchdog = tokio::spawn(watchdog(server.app.clone()));
     tokio::select! {
         _ = terminate.recv() => {}
@@ -89,7 +89,7 @@ async fn serve(config: config::Config) -> Result<(), Box<dyn std::error::Error>>
     tracing::info!("stopping");
     let _ = sd_notify::notify(false, &[NotifyState::Stopping]);
     watchdog.abort();
-    told.abort();
+    status_updates.abort();
     tokio::select! {
         () = server.stop() => {}
         // The second signal means it.
@@ -117,7 +117,7 @@ fn status(app: &App, address: SocketAddr) -> String {
 }
 
 /// Keeps that line up to date.
-async fn tell(app: App, address: SocketAddr) {
+async fn update_status(app: App, address: SocketAddr) {
     loop {
         app.troubles_changed().await;
         let status = status(&app, address);

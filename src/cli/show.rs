@@ -20,7 +20,7 @@ pub(super) struct Show {
     activated: Option<String>,
     last_fetch_failure: Option<String>,
     last_trouble: Option<String>,
-    is_verifying_told: bool,
+    is_verifying_shown: bool,
     /// The version in force, when there is one.
     in_force: bool,
     round_began: Option<std::time::Instant>,
@@ -47,7 +47,7 @@ impl Show {
             activated: None,
             last_fetch_failure: None,
             last_trouble: None,
-            is_verifying_told: false,
+            is_verifying_shown: false,
             in_force: false,
             round_began: None,
             gone: std::sync::Arc::default(),
@@ -210,7 +210,7 @@ impl Show {
             EventKind::UpToDate { commit, version } => {
                 self.last_fetch_failure = None;
                 if let Some(version) = version
-                    && !std::mem::replace(&mut self.is_verifying_told, true)
+                    && !std::mem::replace(&mut self.is_verifying_shown, true)
                 {
                     self.in_force = true;
                     let commit = self.paint(commit, Style::Cyan);
@@ -259,7 +259,7 @@ impl Show {
                 n_removed,
                 ..
             } => {
-                self.is_verifying_told = true;
+                self.is_verifying_shown = true;
                 self.in_force = true;
                 self.activated = Some(String::new());
                 self.line(&format!(

@@ -113,7 +113,7 @@ impl Parts {
                     Part::Versions => "Choosing versions",
                     Part::Packages => INSTALLING,
                 };
-                stages.tell(name, format!("{what}, with {tool}"));
+                stages.announce(name, format!("{what}, with {tool}"));
                 self.open = Open {
                     name,
                     tool,
@@ -127,7 +127,7 @@ impl Parts {
                 let tool = std::mem::take(&mut self.open.tool);
                 stages.write(name, &tool, began, what, String::new()).await;
             }
-            Progress::Done { .. } | Progress::Said(_) => {}
+            Progress::Done { .. } | Progress::Output(_) => {}
         }
     }
 }

@@ -57,8 +57,8 @@ pub(super) struct Stages<'a> {
 }
 
 impl Stages<'_> {
-    /// Tells that a stage begins which may take long: it is written when it is done.
-    pub(super) fn tell(&self, name: &str, detail: String) {
+    /// Emits that a stage begins which may take long: it is written when it is done.
+    pub(super) fn announce(&self, name: &str, detail: String) {
         let began = EventKind::StageBegan {
             compile: self.compile.id,
             name: name.to_owned(),

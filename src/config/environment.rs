@@ -77,7 +77,7 @@ struct WebhookSection {
 struct Variables {
     plain: BTreeMap<String, String>,
     secret: BTreeMap<String, String>,
-    /// What is to be said of the secret ones.
+    /// Warnings about the secret ones.
     warnings: Vec<String>,
 }
 

@@ -118,7 +118,7 @@ pub(super) fn parse(text: &str, path: &str) -> Result<Config, Error> {
     whole(file, path).map_err(|fault| fault.of(path))
 }
 
-/// What the file says of the server, and of each environment.
+/// The settings of the server, and those of each environment.
 fn whole(file: File, path: &str) -> Result<Config, check::Fault> {
     let listen = check::listen(&file.listen)?;
     let api_token = check::api_token(file.api_token, &listen)?;

@@ -12,11 +12,11 @@ use crate::store::{self, Discovered};
 /// The largest answer to a handler, in bytes of JSON.
 const ANSWER_BYTES: usize = 16 << 20;
 
-/// What somebody says to have found; the error is why it is nothing of the kind.
+/// A discovered resource that a client reports; the error is why it is none.
 pub fn discovered_input(value: &Value) -> Result<Discovered, String> {
     let id = |name: &str| {
         let text = value[name].as_str().unwrap_or_default();
-        // As it was said: an id with a version behind it names something else.
+        // As it was sent: an id with a version behind it names something else.
         let is_id = ResourceId::parse(text).is_some();
         is_id.then(|| ResourceId::new(text)).ok_or_else(|| {
             format!(

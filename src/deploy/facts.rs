@@ -1,7 +1,7 @@
 //! Facts of resources: when handlers are asked for them, and what follows when one is known.
 //! Source: docs/reference/deployment.md § 5.7.
 //!
-//! A handler tells facts in any run. It is asked for them when somebody wants one that is missing or old, when one grows
+//! A handler reports facts in any run. It is asked for them when somebody wants one that is missing or old, when one grows
 //! old, and for what the model of the version in force could not know. A fact that this version waits for queues a compile.
 
 use std::collections::{BTreeSet, HashMap};
@@ -90,7 +90,7 @@ pub(super) async fn unknowns(
     Ok(unknowns.into_iter().collect())
 }
 
-/// What a run told: name, value, whether it may expire.
+/// What a run found: name, value, whether it may expire.
 pub(super) fn facts_of(outcome: &TaskOutcome) -> Vec<(String, String, bool)> {
     let facts = outcome.facts.iter();
     facts
@@ -183,17 +183,17 @@ impl Reconciler {
 
     /// Queues a compile if one of the facts in these ends is what the version in force waits for.
     pub(super) async fn recompile_for_facts(&mut self, ends: &[ActionEnd]) {
-        let told = ends.iter().flat_map(|end| {
+        let found = ends.iter().flat_map(|end| {
             let names = end.facts.iter().map(|(name, _, _)| name.clone());
             names.map(|name| (end.resource_id.clone(), name))
         });
-        self.recompile_for(&told.collect::<Vec<_>>()).await;
+        self.recompile_for(&found.collect::<Vec<_>>()).await;
     }
 
     /// Queues a compile if one of these facts is what the version in force waits for.
-    pub(super) async fn recompile_for(&mut self, told: &[Unknown]) {
+    pub(super) async fn recompile_for(&mut self, found: &[Unknown]) {
         let mut resolved = false;
-        for unknown in told {
+        for unknown in found {
             resolved |= self.facts.unknowns.remove(unknown);
         }
         if !resolved {

@@ -1,4 +1,4 @@
-//! What one resource shall be like, as a version says it.
+//! The desired state of one resource, by a version.
 
 use serde::Deserialize;
 

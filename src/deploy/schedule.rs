@@ -74,7 +74,7 @@ use entry::{Phase, ScheduledResource};
 pub enum Priority {
     /// Somebody asked to deploy what is not in its desired state.
     UserDeploy,
-    /// A new version says something else of it.
+    /// A new version has another desired state for it.
     NewVersion,
     /// Somebody asked to verify everything.
     UserRepair,
@@ -114,7 +114,7 @@ pub struct Run {
     /// What the resource shall be, as of the newest version.
     pub intent: Arc<Intent>,
     pub version: VersionNumber,
-    /// With their statuses, as the handler is told, by id.
+    /// With their statuses, as the handler gets them, by id.
     pub requires: Vec<Dependency>,
     /// Some dependency changed since this resource's last success: its handler may have to reload.
     pub dependency_changed: bool,
@@ -122,7 +122,7 @@ pub struct Run {
     pub reason: String,
 }
 
-/// How a run ended, as its executor says.
+/// How a run ended, by its executor's report.
 #[derive(Debug, Clone, Copy)]
 pub struct Ended {
     pub status: HandlerStatus,

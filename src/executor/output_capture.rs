@@ -53,7 +53,7 @@ impl<W: Write> Printed<W> {
         if !self.line.is_empty() {
             self.end_line();
         }
-        self.tell_cut();
+        self.report_cut();
     }
 
     fn take(&mut self, bytes: &[u8]) {
@@ -70,7 +70,7 @@ impl<W: Write> Printed<W> {
 
     fn end_line(&mut self) {
         if self.since.elapsed() >= MINUTE {
-            self.tell_cut();
+            self.report_cut();
             (self.left, self.since) = (MINUTE_BYTES, Instant::now());
         }
         let size = self.line.len() + 1;
@@ -94,7 +94,7 @@ impl<W: Write> Printed<W> {
         self.n_beyond = 0;
     }
 
-    fn tell_cut(&mut self) {
+    fn report_cut(&mut self) {
         if self.n_lines_cut == 0 {
             return;
         }

@@ -1,4 +1,4 @@
-//! What somebody says about a fact or a parameter, and the rules for it. They are those of the reference's API, whoever calls
+//! A value that somebody sets for a fact or a parameter, and the rules for it. They are those of the reference's API, whoever calls
 //! it: docs/reference/rest.md § 1.7.
 
 use serde_json::{Map, Value, json};

@@ -18,7 +18,7 @@ pub use input::FactInput;
 /// Why a fact or a parameter was not set.
 #[derive(Debug, thiserror::Error)]
 pub enum SetError {
-    /// What was said of it is wrong.
+    /// An argument is wrong.
     #[error("{0}")]
     Refused(String),
     #[error(transparent)]
@@ -65,7 +65,7 @@ pub async fn set(
 #[derive(Debug)]
 pub enum Known {
     Yes(Fact),
-    /// It is missing or too old: the handler of this resource may tell it.
+    /// It is missing or too old: the handler of this resource may report it.
     ByHandler(ResourceId),
     /// A parameter that nobody has set.
     No,

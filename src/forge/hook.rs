@@ -1,4 +1,4 @@
-//! What a delivery says, as far as Steward cares.
+//! The content of a delivery, as far as Steward uses it.
 
 use std::fmt;
 
@@ -33,7 +33,7 @@ pub enum Event {
 pub struct Push {
     /// The full name, such as `refs/heads/main`.
     pub reference: String,
-    /// `None` when the ref is new, or when the forge does not say.
+    /// `None` when the ref is new, or when the forge does not send it.
     pub before: Option<Revision>,
     /// `None` when the ref is deleted.
     pub after: Option<Revision>,

@@ -32,8 +32,8 @@ pub struct Garbage {
 struct Rule {
     /// For the log: "removed ...".
     what: &'static str,
-    /// Whether the log of a server tells of it. What goes all the time is told to those who debug.
-    is_told: bool,
+    /// Whether the log of a server mentions it. What goes all the time is mentioned on the level for debugging only.
+    is_logged: bool,
     /// Gives how many were removed.
     remove: for<'a> fn(&'a Garbage) -> BoxFuture<'a, Result<usize, store::Error>>,
 }
@@ -41,12 +41,12 @@ struct Rule {
 const RULES: &[Rule] = &[
     Rule {
         what: "versions that retention does not keep",
-        is_told: false,
+        is_logged: false,
         remove: |garbage| Box::pin(versions(garbage)),
     },
     Rule {
         what: "checkouts that no version needs",
-        is_told: true,
+        is_logged: true,
         remove: |garbage| {
             let Garbage {
                 store,
@@ -58,7 +58,7 @@ const RULES: &[Rule] = &[
     },
     Rule {
         what: "what deleted environments had left",
-        is_told: true,
+        is_logged: true,
         remove: |garbage| {
             let Garbage {
                 store,
@@ -70,12 +70,12 @@ const RULES: &[Rule] = &[
     },
     Rule {
         what: "files that no version needs",
-        is_told: true,
+        is_logged: true,
         remove: |garbage| Box::pin(file_contents(garbage)),
     },
     Rule {
         what: "folders of Python code that no executor used",
-        is_told: false,
+        is_logged: false,
         remove: |garbage| {
             Box::pin(blocking(garbage, |data| {
                 deploy::gc_code_folders(data, UNUSED)
@@ -84,7 +84,7 @@ const RULES: &[Rule] = &[
     },
     Rule {
         what: "old files of plugins and Python packages of other servers",
-        is_told: false,
+        is_logged: false,
         remove: |garbage| {
             Box::pin(blocking(garbage, |data| {
                 compile::gc_python_runtimes(data, UNUSED)
@@ -93,7 +93,7 @@ const RULES: &[Rule] = &[
     },
     Rule {
         what: "Python environments that nothing used",
-        is_told: true,
+        is_logged: true,
         remove: |garbage| Box::pin(venvs(garbage)),
     },
 ];
@@ -114,7 +114,7 @@ async fn collect(garbage: &Garbage) {
     for rule in RULES {
         match (rule.remove)(garbage).await {
             Ok(0) => {}
-            Ok(n_removed) if rule.is_told => tracing::info!(n_removed, "removed {}", rule.what),
+            Ok(n_removed) if rule.is_logged => tracing::info!(n_removed, "removed {}", rule.what),
             Ok(n_removed) => tracing::debug!(n_removed, "removed {}", rule.what),
             Err(error) => tracing::error!(
                 error = chain(&error),

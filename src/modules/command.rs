@@ -330,7 +330,7 @@ impl Runner {
     }
 }
 
-/// Runs a command to its end, and tells what it says line by line.
+/// Runs a command to its end, and reports what it writes line by line.
 fn followed(command: &mut Command, watcher: Watcher<'_>) -> std::io::Result<Output> {
     let mut child = command
         .stdout(Stdio::piped())
@@ -348,7 +348,7 @@ fn followed(command: &mut Command, watcher: Watcher<'_>) -> std::io::Result<Outp
     })
 }
 
-/// All that comes out of a pipe, told line by line.
+/// All that comes out of a pipe, reported line by line.
 fn lines(pipe: Option<impl Read>, watcher: Watcher<'_>) -> Vec<u8> {
     let mut all = Vec::new();
     let Some(mut pipe) = pipe.map(BufReader::new) else {
@@ -357,7 +357,7 @@ fn lines(pipe: Option<impl Read>, watcher: Watcher<'_>) -> Vec<u8> {
     let mut begin = 0;
     while let Ok(1..) = pipe.read_until(b'\n', &mut all) {
         let line = String::from_utf8_lossy(&all[begin..]);
-        watcher(Progress::Said(line.trim().to_owned()));
+        watcher(Progress::Output(line.trim().to_owned()));
         begin = all.len();
     }
     all

@@ -32,8 +32,8 @@ fn homes() -> Vec<PathBuf> {
         let fields: Vec<&str> = line.split(':').collect();
         (fields.get(2) == Some(&user.as_str())).then(|| fields.get(5).map(PathBuf::from))?
     });
-    let said = std::env::var_os("HOME").map(PathBuf::from);
-    let mut homes: Vec<PathBuf> = said.into_iter().chain(of_user).collect();
+    let of_variable = std::env::var_os("HOME").map(PathBuf::from);
+    let mut homes: Vec<PathBuf> = of_variable.into_iter().chain(of_user).collect();
     homes.dedup();
     homes
 }

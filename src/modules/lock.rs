@@ -22,7 +22,7 @@ const FORMATS: std::ops::RangeInclusive<u32> = 1..=FORMAT;
 
 /// Packages whose metadata do not say which Python their code needs: name, versions, Python. An index offers them to
 /// those that are too old, since it knows no better.
-const UNSAID: [(&str, &str, &str); 1] = [("inmanta-module-std", ">=8.5.0,<8.6", ">=3.12")];
+const UNDECLARED: [(&str, &str, &str); 1] = [("inmanta-module-std", ">=8.5.0,<8.6", ">=3.12")];
 
 /// The content of `steward.lock`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -115,7 +115,7 @@ impl Lock {
         self.packages = packages;
     }
 
-    /// Notes what packages say of themselves now that they are installed: which Python they ask for, and the version of
+    /// Takes over what the metadata of packages have now that they are installed: which Python they ask for, and the version of
     /// one that was built from a folder.
     pub(super) fn complete(&mut self, installed: &[Present]) {
         for package in self.packages.iter_mut().filter(|package| !package.is_own()) {
@@ -132,7 +132,10 @@ impl Lock {
     /// What its packages ask of Python.
     pub fn needs(&self) -> Vec<Need> {
         let need = |package: &Package| {
-            let versions = package.python.clone().or_else(|| package.unsaid_python())?;
+            let versions = package
+                .python
+                .clone()
+                .or_else(|| package.undeclared_python())?;
             Some(Need::new(
                 format!("{} {}", package.name, package.version),
                 versions,
@@ -195,7 +198,7 @@ impl Lock {
         format!("{HEAD}{body}")
     }
 
-    /// What the lock that an environment was installed by says otherwise of packages of the same version.
+    /// How the sources of packages differ from those in the lock that an environment was installed by, at the same version.
     pub(super) fn other_sources(&self, installed: &Lock) -> Vec<String> {
         let other = |package: &&Package| {
             let was = installed.packages.iter();
@@ -203,13 +206,13 @@ impl Lock {
                 was.filter(|was| was.name == package.name && was.version == package.version);
             was.any(|was| was.source != package.source)
         };
-        let told = self.packages.iter().filter(other).map(|package| {
+        let differences = self.packages.iter().filter(other).map(|package| {
             format!(
                 "{} was installed from something else than what the lock says",
                 package.name
             )
         });
-        told.collect()
+        differences.collect()
     }
 
     /// How what is installed differs, and the folders that changed.
@@ -277,13 +280,13 @@ impl Package {
     }
 
     /// Which Python it needs though its metadata do not say so.
-    fn unsaid_python(&self) -> Option<String> {
+    fn undeclared_python(&self) -> Option<String> {
         let version = Version::from_str(&self.version).ok()?;
         let is_one = |(name, versions): (&str, &str)| {
             let versions = VersionSpecifiers::from_str(versions);
             name == self.name && versions.is_ok_and(|all| all.contains(&version))
         };
-        let mut known = UNSAID.into_iter();
+        let mut known = UNDECLARED.into_iter();
         let (_, _, python) = known.find(|(name, versions, _)| is_one((name, versions)))?;
         Some(python.to_owned())
     }
@@ -395,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn what_differs_is_told() {
+    fn what_differs_is_listed() {
         let dir = tempfile::tempdir().unwrap();
         let present = |name: &str, version: &str, commit: Option<&str>| Present {
             name: name.to_owned(),
@@ -414,15 +417,15 @@ mod tests {
         assert!(lock().differences(dir.path(), &good).unwrap().is_empty());
         let mut changed = good.clone();
         changed[2].changed.push("m/__init__.py".to_owned());
-        let told = lock().differences(dir.path(), &changed).unwrap();
+        let differences = lock().differences(dir.path(), &changed).unwrap();
         assert_eq!(
-            told,
+            differences,
             ["m was changed after it was installed: m/__init__.py"]
         );
         let bad = [present("a", "1.0", Some("dead")), present("z", "2.0", None)];
-        let told = lock().differences(dir.path(), &bad).unwrap();
+        let differences = lock().differences(dir.path(), &bad).unwrap();
         assert_eq!(
-            told,
+            differences,
             [
                 "a is installed from dead, the lock says c0ffee",
                 "inmanta-core 20.1.0 is not installed",
@@ -447,13 +450,13 @@ mod tests {
             python: None,
             source: lock.packages[1].source.clone(),
         };
-        assert_eq!(std.unsaid_python().as_deref(), Some(">=3.12"));
+        assert_eq!(std.undeclared_python().as_deref(), Some(">=3.12"));
         let older = "8.4.2".to_owned();
         let older = Package {
             version: older,
             ..std
         };
-        assert_eq!(older.unsaid_python(), None);
+        assert_eq!(older.undeclared_python(), None);
         // What a lock says of Python.
         let needs = super::tests::lock().needs();
         assert_eq!(needs, [Need::new("z 1.0", ">=3.12")]);

@@ -153,7 +153,7 @@ pub fn install(
     if is_new_lock {
         installer.complete(&mut lock)?;
     }
-    // For `verify`: an index tells no digest of what is installed.
+    // For `verify`: an index has no digest of what is installed.
     lock.write(&environment)?;
     if is_new_lock {
         lock.write(project)?;

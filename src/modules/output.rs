@@ -6,7 +6,7 @@ use super::Error;
 
 /// How pip begins its last words on a command that failed.
 const FAILED_COMMAND: &str = "error: subprocess-exited-with-error";
-/// What is told of a failure.
+/// How much of a failure's output is shown.
 const MAX_OUTPUT_BYTES: usize = 32 << 10;
 
 /// An output, if it is one of success.
@@ -21,7 +21,7 @@ pub(super) fn check_success(output: Output) -> Result<Output, Error> {
     }
 }
 
-/// What a command said before it failed.
+/// The output of a command before it failed.
 pub(super) fn output_text(output: &Output) -> String {
     let text = String::from_utf8_lossy(&output.stderr);
     let text = if text.trim().is_empty() {
@@ -32,8 +32,8 @@ pub(super) fn output_text(output: &Output) -> String {
     text.trim().to_owned()
 }
 
-/// pip's own explanation, without what it says besides; who wants what in a conflict is among its answers.
-fn explained(said: &str, answered: &str) -> Error {
+/// pip's own explanation, without its other lines. Which package wants what, in a conflict, is on its standard output.
+fn explained(stderr: &str, stdout: &str) -> Error {
     const NETWORK: &[&str] = &[
         "NewConnectionError",
         "ConnectTimeoutError",
@@ -48,8 +48,8 @@ fn explained(said: &str, answered: &str) -> Error {
         "Failed to fetch",
         "dns error",
     ];
-    let lines: Vec<&str> = said.lines().map(str::trim_end).collect();
-    // What git said is before the error, which comes twice: with the command, and at the end.
+    let lines: Vec<&str> = stderr.lines().map(str::trim_end).collect();
+    // What git wrote is before the error, which comes twice: with the command, and at the end.
     let is_command = |line: &&str| line.trim_start().starts_with("Running command ");
     let is_error = |line: &&str| line.trim_start().to_lowercase().starts_with("error:");
     let command = lines.iter().position(is_command);
@@ -63,8 +63,8 @@ fn explained(said: &str, answered: &str) -> Error {
         .filter(|line| !line.is_empty())
         .collect();
     let mut message = kept.join("\n");
-    if let Some(at) = answered.find("The conflict is caused by:") {
-        let who = answered[at..].lines().take_while(|line| !line.is_empty());
+    if let Some(at) = stdout.find("The conflict is caused by:") {
+        let who = stdout[at..].lines().take_while(|line| !line.is_empty());
         message.push('\n');
         message.push_str(&who.collect::<Vec<_>>().join("\n"));
     }
@@ -72,7 +72,7 @@ fn explained(said: &str, answered: &str) -> Error {
         message.truncate(message.floor_char_boundary(MAX_OUTPUT_BYTES));
         message.push_str("\n…");
     }
-    if NETWORK.iter().any(|sign| said.contains(sign)) {
+    if NETWORK.iter().any(|sign| stderr.contains(sign)) {
         return Error::Unreachable { message };
     }
     Error::Unsatisfiable { message }
@@ -84,27 +84,27 @@ mod tests {
 
     #[test]
     fn a_conflict_is_explained_and_a_dead_network_is_not_a_mistake() {
-        let said = "WARNING: something\nERROR: Cannot install a==1 and b==1 because these package versions have conflicting dependencies.\nERROR: ResolutionImpossible: for help visit https://pip.pypa.io/en/latest/";
-        let answered = "Looking in links: x\n\nThe conflict is caused by:\n    a 1 depends on c<2\n    b 1 depends on c>=2\n\nTo fix this";
-        let error = explained(said, answered);
+        let stderr = "WARNING: something\nERROR: Cannot install a==1 and b==1 because these package versions have conflicting dependencies.\nERROR: ResolutionImpossible: for help visit https://pip.pypa.io/en/latest/";
+        let stdout = "Looking in links: x\n\nThe conflict is caused by:\n    a 1 depends on c<2\n    b 1 depends on c>=2\n\nTo fix this";
+        let error = explained(stderr, stdout);
         assert!(!error.is_transient());
         let text = error.to_string();
         assert!(text.starts_with("Cannot install a==1"), "{text}");
         assert!(text.contains("a 1 depends on c<2"), "{text}");
         assert!(!text.contains("https"), "{text}");
-        let said = "WARNING: Retrying after connection broken by 'NewConnectionError(...)'\nERROR: No matching distribution found for a";
-        assert!(explained(said, "").is_transient());
+        let stderr = "WARNING: Retrying after connection broken by 'NewConnectionError(...)'\nERROR: No matching distribution found for a";
+        assert!(explained(stderr, "").is_transient());
     }
 
     #[test]
-    fn what_git_says_is_told_once() {
-        let said = "  Running command git clone --quiet 'ssh://****@host/mod.git' /tmp/x\n  ssh: connect to host host port 22: Connection refused\n  error: subprocess-exited-with-error\n  \n  × git clone did not run successfully.\n  ╰─> See above for output.\nerror: subprocess-exited-with-error\n\n× git clone did not run successfully.\n╰─> See above for output.\n";
-        let error = explained(said, "");
+    fn what_git_writes_is_shown_once() {
+        let stderr = "  Running command git clone --quiet 'ssh://****@host/mod.git' /tmp/x\n  ssh: connect to host host port 22: Connection refused\n  error: subprocess-exited-with-error\n  \n  × git clone did not run successfully.\n  ╰─> See above for output.\nerror: subprocess-exited-with-error\n\n× git clone did not run successfully.\n╰─> See above for output.\n";
+        let error = explained(stderr, "");
         assert!(error.is_transient());
         let text = error.to_string();
-        let n_told = |what: &str| text.matches(what).count();
-        assert_eq!(n_told("Connection refused"), 1, "{text}");
-        assert_eq!(n_told("did not run successfully"), 1, "{text}");
+        let n_shown = |what: &str| text.matches(what).count();
+        assert_eq!(n_shown("Connection refused"), 1, "{text}");
+        assert_eq!(n_shown("did not run successfully"), 1, "{text}");
         // In whatever order a build writes it.
         let odd = format!("{FAILED_COMMAND}\n Running command x\n");
         assert_eq!(explained(&odd, "").to_string(), " Running command x");

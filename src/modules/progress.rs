@@ -1,4 +1,4 @@
-//! What an installation tells while it goes on.
+//! The progress that an installation reports.
 
 use std::time::{Duration, Instant};
 
@@ -23,16 +23,16 @@ pub enum Progress {
         what: String,
         tool: String,
     },
-    /// What that program says meanwhile; only of an installation that is not sandboxed.
-    Said(String),
+    /// A line that this program writes meanwhile; only of an installation that is not sandboxed.
+    Output(String),
     /// The part is done.
     Done { what: String, took: Duration },
 }
 
-/// Whoever is told.
+/// Whoever wants to know.
 pub type Watcher<'a> = &'a (dyn Fn(Progress) + Sync);
 
-/// Does a part, and tells when it begins and when it is done.
+/// Does a part, and reports when it begins and when it is done.
 pub(super) fn part<T, E>(
     watcher: Watcher<'_>,
     part: Part,

@@ -1,4 +1,4 @@
-//! What an installed package says of its files, and whether it is still true. Source: the packaging specification
+//! The digests of an installed package's files in its metadata, and whether they still hold. Source: the packaging specification
 //! "Recording installed projects".
 
 use std::fs;
@@ -9,7 +9,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use sha2::{Digest, Sha256};
 
 /// How many files of one package are named at most.
-const TOLD: usize = 5;
+const MAX_NAMED_FILES: usize = 5;
 
 /// Files that are gone, or have another content than `RECORD` of the package's metadata says, as it names them. Bytecode does
 /// not count; a package without a record has none.
@@ -31,7 +31,7 @@ pub(super) fn changed(metadata: &Path) -> Vec<String> {
         .filter_map(entry)
         .filter(|(file, _)| !file.ends_with(".pyc"));
     let changed = files.filter(is_changed).map(|(file, _)| file);
-    changed.take(TOLD).collect()
+    changed.take(MAX_NAMED_FILES).collect()
 }
 
 /// A line `FILE,sha256=DIGEST,SIZE`; the name is quoted if it has a comma.

@@ -20,9 +20,9 @@ pub struct LineLimit {
 
 #[derive(Debug)]
 struct State {
-    /// `None`: nothing was said yet.
+    /// `None`: no line was written yet.
     since: Option<Instant>,
-    n_said: u32,
+    n_written: u32,
     n_left_out: u64,
 }
 
@@ -33,7 +33,7 @@ impl LineLimit {
             period,
             state: Mutex::new(State {
                 since: None,
-                n_said: 0,
+                n_written: 0,
                 n_left_out: 0,
             }),
         }
@@ -44,8 +44,8 @@ impl LineLimit {
         self.permit_at(Instant::now())
     }
 
-    /// How many lines were left out in a period that has ended, when nothing that came later has told it: who watches
-    /// anyway, such as a timer, may ask and say so. `None`: there is nothing to tell.
+    /// How many lines were left out in a period that has ended, when no later line has said so: who watches
+    /// anyway, such as a timer, may ask and say so. `None`: there is nothing to report.
     pub fn left_out(&self) -> Option<u64> {
         self.left_out_at(Instant::now())
     }
@@ -54,13 +54,13 @@ impl LineLimit {
         let mut state = self.locked();
         if !state.is_within(self.period, now) {
             state.since = Some(now);
-            state.n_said = 0;
+            state.n_written = 0;
         }
-        if state.n_said >= self.n_lines {
+        if state.n_written >= self.n_lines {
             state.n_left_out += 1;
             return None;
         }
-        state.n_said += 1;
+        state.n_written += 1;
         Some(std::mem::take(&mut state.n_left_out))
     }
 

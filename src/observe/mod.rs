@@ -134,7 +134,7 @@ pub struct Bus(broadcast::Sender<Event>);
 
 impl Default for Bus {
     fn default() -> Self {
-        // A burst of resources of a large model fits; a slower listener is told that it missed some.
+        // A burst of resources of a large model fits; a slower listener gets the number that it missed.
         Self(broadcast::channel(16_384).0)
     }
 }

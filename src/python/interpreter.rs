@@ -305,10 +305,10 @@ mod tests {
             }),
             ..Pythons::default()
         };
-        let told = pythons.any().unwrap_err();
+        let error = pythons.any().unwrap_err();
         assert!(
-            told.contains("/nonexistent/python (named by --python)") && told.contains(ANOTHER),
-            "{told}"
+            error.contains("/nonexistent/python (named by --python)") && error.contains(ANOTHER),
+            "{error}"
         );
     }
 }

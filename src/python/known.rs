@@ -55,7 +55,7 @@ impl KnownInterpreters {
         }
     }
 
-    /// Who the interpreter behind `candidate` is, by an earlier answer or by what `ask` says.
+    /// Who the interpreter behind `candidate` is, by an earlier answer or by that of `ask`.
     pub(super) fn get_or_ask(
         &self,
         candidate: &Path,

@@ -147,7 +147,7 @@ impl SupervisorLink {
         );
     }
 
-    /// What the supervisor has told since the last call, a line each.
+    /// The supervisor's reports since the last call, a line each.
     pub fn notices(&self) -> Vec<String> {
         let mut notices = Vec::new();
         let mut text = [0; 1024];

@@ -23,7 +23,7 @@ pub(super) async fn run(app: App) {
             () = app.shutdown.cancelled() => return,
         }
         for entry in app.refused.list() {
-            if let Err(error) = look_again(&app, entry).await {
+            if let Err(error) = retry_refused(&app, entry).await {
                 tracing::error!(
                     error = chain(&error),
                     "cannot look at an environment that does not run; it is tried again"
@@ -33,7 +33,7 @@ pub(super) async fn run(app: App) {
     }
 }
 
-async fn look_again(app: &App, entry: Entry) -> Result<(), store::Error> {
+async fn retry_refused(app: &App, entry: Entry) -> Result<(), store::Error> {
     let Entry {
         environment,
         refused,

@@ -289,7 +289,7 @@ mod tests {
                 .action_write(id, &[], &[end(one, "z", Change::NoChange, "1")])
                 .await
                 .unwrap();
-            let told = Fact {
+            let reported = Fact {
                 source: FactSource::Fact,
                 expires: false,
                 updated: Timestamp(9),
@@ -300,7 +300,7 @@ mod tests {
                     .fact_fetch(id, Some(&ResourceId::new(one)), "f")
                     .await
                     .unwrap(),
-                Some(told)
+                Some(reported)
             );
             assert!(outdated(100).await.is_empty());
             store

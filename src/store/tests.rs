@@ -14,7 +14,6 @@ use crate::domain::{
 };
 
 /// Runs a test on every database there is.
-#[expect(clippy::print_stderr, reason = "a skipped test says so")]
 pub(in crate::store) async fn check<F: Future<Output = ()>>(test: impl Fn(Store) -> F) {
     let dir = tempfile::tempdir().unwrap();
     test(
@@ -23,41 +22,39 @@ pub(in crate::store) async fn check<F: Future<Output = ()>>(test: impl Fn(Store)
             .unwrap(),
     )
     .await;
-    match std::env::var("STEWARD_TEST_POSTGRES") {
-        Ok(url) => {
-            let (store, database) = postgres(&url).await;
-            let outcome = AssertUnwindSafe(test(store)).catch_unwind().await;
-            let admin = PgPool::connect(&url).await.unwrap();
-            sqlx::query(&format!("DROP DATABASE {database} WITH (FORCE)"))
-                .execute(&admin)
-                .await
-                .unwrap();
-            if let Err(panic) = outcome {
-                std::panic::resume_unwind(panic);
-            }
-        }
+    check_on_postgres(async |url| test(Store::open_postgres(&url).await.unwrap()).await).await;
+}
+
+/// Runs a test with the URL of a fresh database, if there is a server; the database goes again, however the test ends.
+#[expect(clippy::print_stderr, reason = "a skipped test says so")]
+pub(in crate::store) async fn check_on_postgres(test: impl AsyncFnOnce(String)) {
+    let url = match std::env::var("STEWARD_TEST_POSTGRES") {
+        Ok(url) => url,
         Err(_) if std::env::var("CI").is_ok() => {
             panic!("CI must name a PostgreSQL server in STEWARD_TEST_POSTGRES")
         }
-        Err(_) => eprintln!("SKIPPED on PostgreSQL: STEWARD_TEST_POSTGRES is not set"),
-    }
-}
-
-/// A fresh database on the server at `url`.
-async fn postgres(url: &str) -> (Store, String) {
+        Err(_) => {
+            eprintln!("SKIPPED on PostgreSQL: STEWARD_TEST_POSTGRES is not set");
+            return;
+        }
+    };
     let name = format!("steward_{}", uuid::Uuid::new_v4().simple());
-    let admin = PgPool::connect(url).await.unwrap();
+    let admin = PgPool::connect(&url).await.unwrap();
     sqlx::query(&format!("CREATE DATABASE {name}"))
         .execute(&admin)
         .await
         .unwrap();
     let base = url.rsplit_once('/').unwrap().0;
-    (
-        Store::open_postgres(&format!("{base}/{name}"))
-            .await
-            .unwrap(),
-        name,
-    )
+    let outcome = AssertUnwindSafe(test(format!("{base}/{name}")))
+        .catch_unwind()
+        .await;
+    sqlx::query(&format!("DROP DATABASE {name} WITH (FORCE)"))
+        .execute(&admin)
+        .await
+        .unwrap();
+    if let Err(panic) = outcome {
+        std::panic::resume_unwind(panic);
+    }
 }
 
 pub(in crate::store) async fn environment(store: &Store) -> EnvironmentId {

@@ -184,6 +184,7 @@ impl Store {
     /// Stores a full version and the end of the compile that made it, in one transaction, and gives its number.
     /// Only set revisions and resources that are not stored yet are written. The outcome of `end` is this number, whatever
     /// it says.
+    #[expect(clippy::too_many_lines, reason = "nine statements of one transaction")]
     pub async fn version_store(
         &self,
         new: &NewVersion,

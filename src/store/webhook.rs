@@ -1,4 +1,4 @@
-//! Webhook deliveries, and the request to look again that every trigger leaves.
+//! Webhook deliveries, and the request to refresh its repository that every trigger leaves.
 
 use super::macros::{read, transaction, write};
 use super::{Result, Store};
@@ -14,7 +14,7 @@ pub struct Delivery {
     pub event: String,
 }
 
-/// A request to look at a repository again.
+/// A row that says that a repository may have changed, and is to be fetched and compared again.
 #[derive(Debug, Clone)]
 pub struct RefreshRequest {
     pub requested_us: i64,
@@ -24,7 +24,7 @@ pub struct RefreshRequest {
 }
 
 impl Store {
-    /// Records a delivery and the request to look, together. `false`: this delivery is known already, nothing was written.
+    /// Records a delivery and the refresh request, together. `false`: this delivery is known already, nothing was written.
     pub async fn delivery_record(&self, delivery: &Delivery, message: &str) -> Result<bool> {
         const SQL: &str = "INSERT INTO webhook_delivery (hook_id, delivery_id, environment_id, event, received_us) \
                            VALUES ($1, $2, $3, $4, $5) ON CONFLICT (hook_id, delivery_id) DO NOTHING";
@@ -41,14 +41,14 @@ impl Store {
                 .await?
                 .rows_affected();
             if n_inserted > 0 {
-                sqlx::query(LOOK).bind(&environment_id).bind(now).bind("webhook").bind(message).execute(&mut *tx).await?;
+                sqlx::query(REQUEST).bind(&environment_id).bind(now).bind("webhook").bind(message).execute(&mut *tx).await?;
             }
             n_inserted > 0
         });
         Ok(is_new)
     }
 
-    /// Leaves the mark that this environment's repository may have moved.
+    /// Writes that this environment's repository may have changed.
     pub async fn refresh_request(
         &self,
         id: EnvironmentId,
@@ -57,13 +57,13 @@ impl Store {
     ) -> Result<()> {
         let now = Timestamp::now().0;
         write!(self.db, pool => {
-            sqlx::query(LOOK).bind(id.to_string()).bind(now).bind(trigger_kind).bind(message).execute(pool).await?.rows_affected()
+            sqlx::query(REQUEST).bind(id.to_string()).bind(now).bind(trigger_kind).bind(message).execute(pool).await?.rows_affected()
         });
         Ok(())
     }
 
     pub async fn refresh_fetch(&self, id: EnvironmentId) -> Result<Option<RefreshRequest>> {
-        const SQL: &str = "SELECT requested_us, trigger_kind, message FROM repository_look WHERE environment_id = $1";
+        const SQL: &str = "SELECT requested_us, trigger_kind, message FROM refresh_request WHERE environment_id = $1";
         let row: Option<(i64, String, String)> = read!(self.db, pool => {
             sqlx::query_as(SQL).bind(id.to_string()).fetch_optional(pool).await?
         });
@@ -76,18 +76,18 @@ impl Store {
         )
     }
 
-    /// Clears the mark, unless somebody asked again since `request` was read.
+    /// Removes the request, unless somebody asked again since `request` was read.
     pub async fn refresh_done(&self, id: EnvironmentId, request: &RefreshRequest) -> Result<()> {
         const SQL: &str =
-            "DELETE FROM repository_look WHERE environment_id = $1 AND requested_us <= $2";
+            "DELETE FROM refresh_request WHERE environment_id = $1 AND requested_us <= $2";
         write!(self.db, pool => sqlx::query(SQL).bind(id.to_string()).bind(request.requested_us).execute(pool).await?.rows_affected());
         Ok(())
     }
 }
 
 /// A later request has a later time, whatever the clock does: a refresh clears only the request that it read.
-const LOOK: &str = "INSERT INTO repository_look (environment_id, requested_us, trigger_kind, message) \
+const REQUEST: &str = "INSERT INTO refresh_request (environment_id, requested_us, trigger_kind, message) \
                     VALUES ($1, $2, $3, $4) ON CONFLICT (environment_id) DO UPDATE SET \
-                    requested_us = CASE WHEN excluded.requested_us > repository_look.requested_us \
-                    THEN excluded.requested_us ELSE repository_look.requested_us + 1 END, \
+                    requested_us = CASE WHEN excluded.requested_us > refresh_request.requested_us \
+                    THEN excluded.requested_us ELSE refresh_request.requested_us + 1 END, \
                     trigger_kind = excluded.trigger_kind, message = excluded.message";

@@ -1,6 +1,7 @@
 //! End-to-end tests: they drive the real binary on real repositories, databases, processes and files.
 
 mod api;
+mod api_bodies;
 mod bounds;
 mod buildnet;
 mod builds;

@@ -1,8 +1,48 @@
 //! A model with mistakes: it is told, and the old version stays in force.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::harness::{Host, Repo, Running, events, files, finish};
+
+/// A project whose one plugin raises an exception of its module.
+fn write_refusing_plugin(repo: &Repo) {
+    repo.write(
+        "libs/picky/module.yml",
+        "name: picky\nversion: 1.0.0\nlicense: X\n",
+    );
+    repo.write("project.yml", "name: test\nmodulepath: libs\n");
+    repo.write("libs/picky/model/_init.cf", "");
+    let plugin = "from inmanta.plugins import plugin, PluginException\nclass Refused(PluginException):\n    pass\n\
+        @plugin\ndef refuse() -> \"int\":\n    raise Refused(\"not\\nthat\")\n";
+    repo.write("libs/picky/plugins/__init__.py", plugin);
+    repo.write("main.cf", "import picky\nx = picky::refuse()\n");
+}
+
+/// The error of that exception: its class and its text are those of the module.
+#[track_caller]
+fn check_refused(error: &Value) {
+    assert_eq!(
+        (
+            &error["category"],
+            &error["type"],
+            &error["message"],
+            &error["location"]["range"]["start"]["line"]
+        ),
+        (
+            &json!("plugin_exception"),
+            &json!("inmanta_plugins.picky.Refused"),
+            &json!("not\nthat"),
+            &json!(1)
+        )
+    );
+}
+
+/// The report of the newest compile, with all that the list of reports leaves out.
+fn newest_report(running: &Running) -> Value {
+    let report = running.get_ok("/api/v2/compilereport?limit=1")["data"][0].clone();
+    let path = format!("/api/v2/compilereport/{}", report["id"].as_str().unwrap());
+    running.get_ok(&path)["data"].clone()
+}
 
 #[test]
 //: lang 182
@@ -40,11 +80,7 @@ fn a_bad_commit_is_told_with_file_line_and_caret_and_the_old_version_stays() {
         (&report["success"], &report["commit"]),
         (&json!(false), &json!(bad))
     );
-    let details = running.get_ok(&format!(
-        "/api/v2/compilereport/{}",
-        report["id"].as_str().unwrap()
-    ))["data"]
-        .clone();
+    let details = newest_report(&running);
     let error = &details["compile_data"]["errors"][0];
     assert_eq!(
         (&error["category"], &error["type"]),
@@ -80,9 +116,7 @@ fn a_bad_commit_is_told_with_file_line_and_caret_and_the_old_version_stays() {
     running.wait_for(|event| {
         event["event"] == "compiled" && event["diagnostics"][0]["kind"] == "ParserException"
     });
-    let report = running.get_ok("/api/v2/compilereport?limit=1")["data"][0].clone();
-    let path = format!("/api/v2/compilereport/{}", report["id"].as_str().unwrap());
-    let error = running.get_ok(&path)["data"]["compile_data"]["errors"][0].clone();
+    let error = newest_report(&running)["compile_data"]["errors"][0].clone();
     assert_eq!(
         (
             &error["category"],
@@ -97,37 +131,12 @@ fn a_bad_commit_is_told_with_file_line_and_caret_and_the_old_version_stays() {
     );
 
     // What a plugin raises on purpose is of a category of its own, with its class and its text.
-    repo.write(
-        "libs/picky/module.yml",
-        "name: picky\nversion: 1.0.0\nlicense: X\n",
-    );
-    repo.write("project.yml", "name: test\nmodulepath: libs\n");
-    repo.write("libs/picky/model/_init.cf", "");
-    let plugin = "from inmanta.plugins import plugin, PluginException\nclass Refused(PluginException):\n    pass\n\
-        @plugin\ndef refuse() -> \"int\":\n    raise Refused(\"not\\nthat\")\n";
-    repo.write("libs/picky/plugins/__init__.py", plugin);
-    repo.write("main.cf", "import picky\nx = picky::refuse()\n");
+    write_refusing_plugin(&repo);
     repo.commit("refused");
     running.wait_for(|event| {
         event["event"] == "compiled" && event["diagnostics"][0]["kind"] == "ExplicitPluginException"
     });
-    let report = running.get_ok("/api/v2/compilereport?limit=1")["data"][0].clone();
-    let path = format!("/api/v2/compilereport/{}", report["id"].as_str().unwrap());
-    let error = running.get_ok(&path)["data"]["compile_data"]["errors"][0].clone();
-    assert_eq!(
-        (
-            &error["category"],
-            &error["type"],
-            &error["message"],
-            &error["location"]["range"]["start"]["line"]
-        ),
-        (
-            &json!("plugin_exception"),
-            &json!("inmanta_plugins.picky.Refused"),
-            &json!("not\nthat"),
-            &json!(1)
-        )
-    );
+    check_refused(&newest_report(&running)["compile_data"]["errors"][0]);
 
     // A later good commit goes on from there.
     repo.write("main.cf", &files(&[("a", "three")]));

@@ -38,12 +38,12 @@ pub(crate) fn diagnostics_of(analysis: &mut Analysis, world: &dyn World) -> Comp
     }
     let sources = &analysis.program.sources;
     let errors = in_order(errors, sources);
-    let told: HashSet<_> = errors
+    let reported: HashSet<_> = errors
         .iter()
         .map(|error| identity(error, sources))
         .collect();
     let mut doubts = in_order(doubts, sources);
-    doubts.retain(|doubt| !told.contains(&identity(doubt, sources)));
+    doubts.retain(|doubt| !reported.contains(&identity(doubt, sources)));
     doubts.sort_by_key(|doubt| {
         let span = sources.span(doubt.loc);
         span.map(|span| (span.file, span.start))

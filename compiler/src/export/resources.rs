@@ -21,7 +21,7 @@ use crate::runtime::{Machine, PREFETCHED_STEPS, RenderedFields, VarId};
 use crate::types::{InstId, Value};
 
 pub fn export(machine: &mut Machine, sink: &mut dyn ResourceSink) -> Result<Vec<String>, Fail> {
-    machine.forget_execution();
+    machine.free_execution();
     let wants_all = machine.begin_export()?;
     check_names(machine.resource_classes())?;
     let mut catalog = collect(machine)?;
@@ -38,7 +38,9 @@ pub fn export(machine: &mut Machine, sink: &mut dyn ResourceSink) -> Result<Vec<
     for (at, requires) in requires.iter().enumerate() {
         if at % PREFETCHED_STEPS == 0 {
             let next = catalog.found[at..].iter().take(PREFETCHED_STEPS);
-            machine.state.warm_instances(next.map(|found| found.owner));
+            machine
+                .state
+                .prefetch_instances(next.map(|found| found.owner));
         }
         attributes.clear();
         let undefined = catalog.attributes(machine, at, &mut attributes)?;
@@ -72,7 +74,7 @@ fn collect(machine: &mut Machine) -> Result<Catalog, Fail> {
         if n_before % PREFETCHED_STEPS == 0 {
             machine
                 .state
-                .warm_instances(instances[n_before..].iter().copied().take(PREFETCHED_STEPS));
+                .prefetch_instances(instances[n_before..].iter().copied().take(PREFETCHED_STEPS));
         }
         let at = instance.index();
         let entity = machine.state.instance(instance).entity;

@@ -9,15 +9,7 @@ impl Builder<'_> {
     pub fn expr_text(&self, ast: &Ast, id: ExprId) -> String {
         let sub = |id: ExprId| self.expr_text(ast, id);
         match &ast.expr(id).kind {
-            ExprKind::Literal(literal) => match literal {
-                Literal::Null => "null".to_owned(),
-                Literal::Bool(true) => "true".to_owned(),
-                Literal::Bool(false) => "false".to_owned(),
-                Literal::Int(value) => value.to_string(),
-                Literal::BigInt(value) => value.to_string(),
-                Literal::Float(value) => text::float(*value),
-                Literal::Str(value) => text::quoted(value),
-            },
+            ExprKind::Literal(literal) => literal_text(literal),
             ExprKind::Interpolated(parts) => {
                 let parts = parts.iter().map(|part| match part {
                     Part::Text(text) => text.to_string(),
@@ -39,19 +31,13 @@ impl Builder<'_> {
             ExprKind::Regex(pattern) => format!("/{}/", pattern.text()),
             ExprKind::Var(name) => self.text(name.symbol).to_owned(),
             ExprKind::Attr(object, name) => format!("{}.{}", sub(*object), self.text(name.symbol)),
-            ExprKind::Call { function, args } => {
-                format!(
-                    "{}({})",
-                    self.text(function.symbol),
-                    self.args_text(ast, args)
-                )
+            ExprKind::Call {
+                function: name,
+                args,
             }
-            ExprKind::Construct { entity, args } => {
-                format!(
-                    "{}({})",
-                    self.text(entity.symbol),
-                    self.args_text(ast, args)
-                )
+            | ExprKind::Construct { entity: name, args } => {
+                let args = self.args_text(ast, args);
+                format!("{}({args})", self.text(name.symbol))
             }
             ExprKind::List(_) | ExprKind::Dict(_)
                 if super::fold::not_constant(ast, id).is_none() =>
@@ -71,31 +57,20 @@ impl Builder<'_> {
             }
             ExprKind::Lookup(dict, key) => format!("{}[{}]", sub(*dict), sub(*key)),
             ExprKind::IndexLookup { entity, args } => {
-                format!(
-                    "{}[{}]",
-                    self.text(entity.symbol),
-                    self.args_text(ast, args)
-                )
+                let args = self.args_text(ast, args);
+                format!("{}[{args}]", self.text(entity.symbol))
             }
             ExprKind::ShortLookup {
                 object,
                 relation,
                 args,
             } => {
-                format!(
-                    "{}.{}[{}]",
-                    sub(*object),
-                    self.text(relation.symbol),
-                    self.args_text(ast, args)
-                )
+                let args = self.args_text(ast, args);
+                format!("{}.{}[{args}]", sub(*object), self.text(relation.symbol))
             }
             ExprKind::Binary(operator, left, right) => {
-                format!(
-                    "({} {} {})",
-                    sub(*left),
-                    operator_text(*operator),
-                    sub(*right)
-                )
+                let operator = operator_text(*operator);
+                format!("({} {operator} {})", sub(*left), sub(*right))
             }
             ExprKind::Not(operand) => format!("(not {})", sub(*operand)),
             ExprKind::Ternary(condition, then, otherwise) => {
@@ -138,6 +113,18 @@ impl Builder<'_> {
             })
             .collect();
         texts.join(",")
+    }
+}
+
+fn literal_text(literal: &Literal) -> String {
+    match literal {
+        Literal::Null => "null".to_owned(),
+        Literal::Bool(true) => "true".to_owned(),
+        Literal::Bool(false) => "false".to_owned(),
+        Literal::Int(value) => value.to_string(),
+        Literal::BigInt(value) => value.to_string(),
+        Literal::Float(value) => text::float(*value),
+        Literal::Str(value) => text::quoted(value),
     }
 }
 

@@ -180,8 +180,8 @@ mod tests {
 
     #[test]
     fn what_is_no_value_is_told_with_its_line() {
-        let told = "line 2: a key has no value: `=` was expected";
-        check("[metadata]\nname\n", "name", Err(told));
+        let message = "line 2: a key has no value: `=` was expected";
+        check("[metadata]\nname\n", "name", Err(message));
         check(
             "name = x\n",
             "name",
@@ -200,11 +200,11 @@ mod tests {
     #[test]
     fn percent_signs_name_other_values() {
         check("[metadata]\na = %(b)s%%\nb = 1\n", "a", Ok(Some("1%")));
-        let told = "there is no b for `%(b)s`";
-        check("[metadata]\na = %(b)s\n", "a", Err(told));
-        let told = "too many values name one another at `%(a)s`";
-        check("[metadata]\na = %(a)s\n", "a", Err(told));
-        let told = "`%` must be followed by `%` or `(name)s` in `5 %`";
-        check("[metadata]\na = 5 %\n", "a", Err(told));
+        let message = "there is no b for `%(b)s`";
+        check("[metadata]\na = %(b)s\n", "a", Err(message));
+        let message = "too many values name one another at `%(a)s`";
+        check("[metadata]\na = %(a)s\n", "a", Err(message));
+        let message = "`%` must be followed by `%` or `(name)s` in `5 %`";
+        check("[metadata]\na = 5 %\n", "a", Err(message));
     }
 }

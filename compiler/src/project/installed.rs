@@ -226,8 +226,8 @@ impl Installed {
     pub(super) fn refusal(&self, world: &dyn World, name: &str) -> Option<String> {
         let folders = self.path.iter().map(|path| format!("{path}/{ROOT}/{name}"));
         let located = self.located.lock().unwrap_or_else(PoisonError::into_inner);
-        let told = located.modules.get(name).cloned().flatten();
-        let folder = told
+        let answer = located.modules.get(name).cloned().flatten();
+        let folder = answer
             .into_iter()
             .chain(folders)
             .find(|folder| world.is_dir(folder) || folder.contains(".zip/"))?;
@@ -259,12 +259,12 @@ impl Installed {
     }
 }
 
-/// The folder of a module that an earlier answer says. A folder that came to the path since needs no other question.
+/// The folder of a module, by an earlier answer of Python. A folder that came to the path since needs no other question.
 fn known(world: &dyn World, located: &LocatedPackages, name: &str) -> Option<String> {
     let is_package = |folder: &String| world.is_file(&format!("{folder}/__init__.py"));
-    let told = located.modules.get(name).cloned().flatten();
-    let told = told.filter(is_package);
-    told.or_else(|| {
+    let answer = located.modules.get(name).cloned().flatten();
+    let answer = answer.filter(is_package);
+    answer.or_else(|| {
         let folders = located.path.iter().map(|path| format!("{path}/{name}"));
         folders.into_iter().find(is_package)
     })

@@ -28,12 +28,12 @@ pub fn locate(runtime: &PythonRuntime, names: &[String]) -> io::Result<LocatedPa
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()?;
-    let said = read_within(&mut child, LONGEST);
-    // It has said all, or too late.
+    let output = read_within(&mut child, LONGEST);
+    // It has output all, or too late.
     let _ = child.kill();
     child.wait()?;
-    let said = said?;
-    let answer = said.trim_end().lines().next_back().unwrap_or_default();
+    let output = output?;
+    let answer = output.trim_end().lines().next_back().unwrap_or_default();
     serde_json::from_str(answer).map_err(io::Error::other)
 }
 
@@ -43,10 +43,10 @@ fn read_within(child: &mut Child, limit: Duration) -> io::Result<String> {
     let stdout = stdout.ok_or_else(|| io::Error::other("Python has no standard output"))?;
     let (send, receive) = mpsc::channel();
     std::thread::spawn(move || {
-        let mut said = String::new();
-        let read = stdout.take(MOST_BYTES).read_to_string(&mut said);
+        let mut output = String::new();
+        let read = stdout.take(MOST_BYTES).read_to_string(&mut output);
         // Who has asked may have given up.
-        let _ = send.send(read.map(|_| said));
+        let _ = send.send(read.map(|_| output));
     });
     let late = |_| io::Error::new(io::ErrorKind::TimedOut, "Python does not answer");
     receive.recv_timeout(limit).map_err(late)?

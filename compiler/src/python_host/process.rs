@@ -107,9 +107,9 @@ impl Output {
                 .rev()
                 .find(|length| pending.ends_with(&END_MARK[..*length]));
             let held = held.filter(|_| n_read > 0).unwrap_or(0);
-            let told = pending.len() - held;
-            kept.add(&pending[..told]);
-            pending.drain(..told);
+            let n_kept = pending.len() - held;
+            kept.add(&pending[..n_kept]);
+            pending.drain(..n_kept);
             kept.is_closed = n_read == 0;
             self.0.1.notify_all();
             if n_read == 0 {

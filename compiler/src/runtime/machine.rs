@@ -71,10 +71,10 @@ impl<'a> Machine<'a> {
     }
 
     /// Frees what only the execution needs.
-    pub fn forget_execution(&mut self) {
-        self.state.forget_execution();
+    pub fn free_execution(&mut self) {
+        self.state.free_execution();
         self.scheduler = Scheduler::new(0);
-        self.exec.forget_execution();
+        self.exec.free_execution();
     }
 
     /// A model that grows without end is stopped before the computer is.

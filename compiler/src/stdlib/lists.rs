@@ -13,17 +13,7 @@ pub(super) fn natives() -> Vec<NativeDef> {
             "item_list: Sequence[any | Reference] -> int",
             |model, args| { Ok(Value::Int(list_arg(model.heap_ref(), args, 0).len() as i64)) }
         ),
-        native!(
-            "len",
-            "item_list: Sequence[any | Reference] -> int",
-            |model, args| {
-                let items = list_arg(model.heap_ref(), args, 0);
-                if items.iter().any(|item| matches!(item, Value::Unknown(_))) {
-                    return Err(PluginError::Unknown);
-                }
-                Ok(Value::Int(items.len() as i64))
-            }
-        ),
+        native!("len", "item_list: Sequence[any | Reference] -> int", len),
         native!(
             "at",
             "objects: Sequence[any | Reference], index: int -> any | Reference",
@@ -34,129 +24,143 @@ pub(super) fn natives() -> Vec<NativeDef> {
         ),
         native!("item", "objects: list, index: int -> list", item),
         native!("flatten", "item_list: list -> list", flatten),
-        native!("unique", "item_list: list -> bool", |model, args| {
-            let heap = model.heap_ref();
-            let items = list_arg(heap, args, 0);
-            let mut seen = std::collections::HashSet::with_capacity(items.len());
-            for (at, value) in items.into_iter().enumerate() {
-                let key = match value {
-                    Value::Unknown(_) => return Err(PluginError::Unknown),
-                    Value::List(_) | Value::Dict(_) => {
-                        let kind = heap.python_type(value);
-                        return external("TypeError", format!("unhashable type: '{kind}'"));
-                    }
-                    Value::Reference(id) if &*heap.reference(id).kind == "std::Environment" => {
-                        return external("TypeError", "unhashable type: 'EnvironmentReference'");
-                    }
-                    Value::Str(text) => format!("s{}", heap.str(text)),
-                    // Numbers are equal across their kinds.
-                    Value::Bool(value) => format!("n{}", u8::from(value)),
-                    Value::Float(value) if value.is_nan() => format!("nan{at}"),
-                    Value::Float(value) if value.fract() == 0.0 => format!("n{value:.0}"),
-                    Value::Float(value) => format!("f{}", value.to_bits()),
-                    Value::Int(value) => format!("n{value}"),
-                    Value::Big(value) => format!("n{}", heap.big(value)),
-                    value => format!("{value:?}"),
-                };
-                if !seen.insert(key) {
-                    return Ok(Value::Bool(false));
-                }
-            }
-            Ok(Value::Bool(true))
-        }),
+        native!("unique", "item_list: list -> bool", unique),
         native!("key_sort", "items: list, key: any -> list", key_sort),
-        native!(
-            "sequence",
-            "i: int, start: int = 0 -> list",
-            |model, args| {
-                let count = int_arg(args, 0)?;
-                if count > 10_000_000 {
-                    return external("MemoryError", "the sequence is too long");
-                }
-                let heap = model.heap();
-                let start = heap.to_big(args.arg(1)).unwrap_or_default();
-                let items: Vec<Value> = (0..count)
-                    .map(|offset| heap.new_int(&start + offset))
-                    .collect();
-                Ok(heap.new_list(&items))
-            }
-        ),
+        native!("sequence", "i: int, start: int = 0 -> list", sequence),
         native!(
             "select",
             "objects: list, attr: string -> list",
-            |model, args| {
-                let name = str_arg(model.heap_ref(), args, 1).to_owned();
-                let mut values = Vec::new();
-                for item in list_arg(model.heap_ref(), args, 0) {
-                    values.push(attribute(model, item, &name, false)?);
-                }
-                Ok(model.heap().new_list(&values))
-            },
+            select,
             deprecated = Some("using a list comprehension")
         ),
         native!(
             "filter",
             "values: list, not_item: std::Entity -> list",
-            |model, args| {
-                let excluded = args.arg(1);
-                let heap = model.heap_ref();
-                let kept: Vec<Value> = list_arg(heap, args, 0)
-                    .into_iter()
-                    .filter(|value| !heap.equal(*value, excluded))
-                    .collect();
-                Ok(model.heap().new_list(&kept))
-            },
+            filter,
             deprecated = Some("using a list comprehension")
         ),
         native!(
             "dict_get",
             "dct: Mapping[any], key: string -> string",
-            |model, args| {
-                let key = str_arg(model.heap_ref(), args, 1);
-                let Value::Dict(dict) = args.arg(0) else {
-                    return Ok(Value::Null);
-                };
-                match model.heap_ref().dict_get(dict, key) {
-                    Some(value) => Ok(value),
-                    None => external("KeyError", crate::types::text::quoted(key)),
-                }
-            },
+            dict_get,
             deprecated = Some("using the `<dict>[<key>]` construct")
         ),
         native!(
             "contains",
             "dct: Mapping[any], key: string -> bool",
-            |model, args| {
-                let Value::Dict(dict) = args.arg(0) else {
-                    return Ok(Value::Bool(false));
-                };
-                let heap = model.heap_ref();
-                // It reads the value to know whether it is there.
-                match heap.dict_get(dict, str_arg(heap, args, 1)) {
-                    Some(Value::Unknown(_)) => Err(PluginError::Unknown),
-                    found => Ok(Value::Bool(found.is_some())),
-                }
-            },
+            contains,
             deprecated = Some("the `<key> in <dict>` construct")
         ),
-        native!(
-            "dict_keys",
-            "dct: Mapping[any] -> string[]",
-            |model, args| {
-                let Value::Dict(dict) = args.arg(0) else {
-                    return Ok(Value::Null);
-                };
-                let keys: Vec<Value> = model
-                    .heap_ref()
-                    .dict(dict)
-                    .entries
-                    .iter()
-                    .map(|(key, _)| Value::Str(*key))
-                    .collect();
-                Ok(model.heap().new_list(&keys))
-            }
-        ),
+        native!("dict_keys", "dct: Mapping[any] -> string[]", dict_keys),
     ]
+}
+
+fn len(model: &mut dyn Model, args: &Bound) -> Result<Value, PluginError> {
+    let items = list_arg(model.heap_ref(), args, 0);
+    if items.iter().any(|item| matches!(item, Value::Unknown(_))) {
+        return Err(PluginError::Unknown);
+    }
+    Ok(Value::Int(items.len() as i64))
+}
+
+fn unique(model: &mut dyn Model, args: &Bound) -> Result<Value, PluginError> {
+    let heap = model.heap_ref();
+    let items = list_arg(heap, args, 0);
+    let mut seen = std::collections::HashSet::with_capacity(items.len());
+    for (at, value) in items.into_iter().enumerate() {
+        let key = match value {
+            Value::Unknown(_) => return Err(PluginError::Unknown),
+            Value::List(_) | Value::Dict(_) => {
+                let kind = heap.python_type(value);
+                return external("TypeError", format!("unhashable type: '{kind}'"));
+            }
+            Value::Reference(id) if &*heap.reference(id).kind == "std::Environment" => {
+                return external("TypeError", "unhashable type: 'EnvironmentReference'");
+            }
+            Value::Str(text) => format!("s{}", heap.str(text)),
+            // Numbers are equal across their kinds.
+            Value::Bool(value) => format!("n{}", u8::from(value)),
+            Value::Float(value) if value.is_nan() => format!("nan{at}"),
+            Value::Float(value) if value.fract() == 0.0 => format!("n{value:.0}"),
+            Value::Float(value) => format!("f{}", value.to_bits()),
+            Value::Int(value) => format!("n{value}"),
+            Value::Big(value) => format!("n{}", heap.big(value)),
+            value => format!("{value:?}"),
+        };
+        if !seen.insert(key) {
+            return Ok(Value::Bool(false));
+        }
+    }
+    Ok(Value::Bool(true))
+}
+
+fn sequence(model: &mut dyn Model, args: &Bound) -> Result<Value, PluginError> {
+    let count = int_arg(args, 0)?;
+    if count > 10_000_000 {
+        return external("MemoryError", "the sequence is too long");
+    }
+    let heap = model.heap();
+    let start = heap.to_big(args.arg(1)).unwrap_or_default();
+    let items: Vec<Value> = (0..count)
+        .map(|offset| heap.new_int(&start + offset))
+        .collect();
+    Ok(heap.new_list(&items))
+}
+
+fn select(model: &mut dyn Model, args: &Bound) -> Result<Value, PluginError> {
+    let name = str_arg(model.heap_ref(), args, 1).to_owned();
+    let mut values = Vec::new();
+    for item in list_arg(model.heap_ref(), args, 0) {
+        values.push(attribute(model, item, &name, false)?);
+    }
+    Ok(model.heap().new_list(&values))
+}
+
+fn filter(model: &mut dyn Model, args: &Bound) -> Result<Value, PluginError> {
+    let excluded = args.arg(1);
+    let heap = model.heap_ref();
+    let kept: Vec<Value> = list_arg(heap, args, 0)
+        .into_iter()
+        .filter(|value| !heap.equal(*value, excluded))
+        .collect();
+    Ok(model.heap().new_list(&kept))
+}
+
+fn dict_get(model: &mut dyn Model, args: &Bound) -> Result<Value, PluginError> {
+    let key = str_arg(model.heap_ref(), args, 1);
+    let Value::Dict(dict) = args.arg(0) else {
+        return Ok(Value::Null);
+    };
+    match model.heap_ref().dict_get(dict, key) {
+        Some(value) => Ok(value),
+        None => external("KeyError", crate::types::text::quoted(key)),
+    }
+}
+
+fn contains(model: &mut dyn Model, args: &Bound) -> Result<Value, PluginError> {
+    let Value::Dict(dict) = args.arg(0) else {
+        return Ok(Value::Bool(false));
+    };
+    let heap = model.heap_ref();
+    // It reads the value to know whether it is there.
+    match heap.dict_get(dict, str_arg(heap, args, 1)) {
+        Some(Value::Unknown(_)) => Err(PluginError::Unknown),
+        found => Ok(Value::Bool(found.is_some())),
+    }
+}
+
+fn dict_keys(model: &mut dyn Model, args: &Bound) -> Result<Value, PluginError> {
+    let Value::Dict(dict) = args.arg(0) else {
+        return Ok(Value::Null);
+    };
+    let keys: Vec<Value> = model
+        .heap_ref()
+        .dict(dict)
+        .entries
+        .iter()
+        .map(|(key, _)| Value::Str(*key))
+        .collect();
+    Ok(model.heap().new_list(&keys))
 }
 
 fn at(items: &[Value], index: i64) -> Result<Value, PluginError> {

@@ -15,17 +15,7 @@ pub(super) fn natives() -> Vec<NativeDef> {
         native!(
             "replace",
             "string: string, old: string, new: string -> string",
-            |model, args| {
-                let heap = model.heap_ref();
-                let (text, old) = (str_arg(heap, args, 0), str_arg(heap, args, 1));
-                let new = str_arg(heap, args, 2);
-                let length = text.matches(old).count().saturating_mul(new.len());
-                if length > MAX_TEXT {
-                    return external("MemoryError", "the text is too long");
-                }
-                let text = text.replace(old, new);
-                text_value(model, &text)
-            }
+            replace
         ),
         native!("upper", "string: string -> string", |model, args| {
             let text = str_arg(model.heap_ref(), args, 0).to_uppercase();
@@ -35,78 +25,19 @@ pub(super) fn natives() -> Vec<NativeDef> {
             let text = str_arg(model.heap_ref(), args, 0).to_lowercase();
             text_value(model, &text)
         }),
-        native!("capitalize", "string: string -> string", |model, args| {
-            let mut chars = str_arg(model.heap_ref(), args, 0).chars();
-            let first: String = chars
-                .next()
-                .map(|c| c.to_uppercase().collect())
-                .unwrap_or_default();
-            let text = first + &chars.as_str().to_lowercase();
-            text_value(model, &text)
-        }),
-        native!(
-            "limit",
-            "string: string, length: int -> string",
-            |model, args| {
-                let heap = model.heap_ref();
-                let length = match heap.to_big(args.arg(1)) {
-                    Some(big) if big.sign() == Sign::Minus => big.to_i64().unwrap_or(i64::MIN),
-                    big => big.and_then(|big| big.to_i64()).unwrap_or(i64::MAX),
-                };
-                let text = str_arg(model.heap_ref(), args, 0);
-                let n_chars = text.chars().count() as i64;
-                let take = if length < 0 {
-                    n_chars.saturating_add(length)
-                } else {
-                    length
-                };
-                let take = take.clamp(0, n_chars);
-                let text: String = text.chars().take(take as usize).collect();
-                text_value(model, &text)
-            }
-        ),
+        native!("capitalize", "string: string -> string", capitalize),
+        native!("limit", "string: string, length: int -> string", limit),
         native!("length", "value: string -> int", |model, args| {
             Ok(Value::Int(
                 str_arg(model.heap_ref(), args, 0).chars().count() as i64,
             ))
         }),
-        native!(
-            "split",
-            "string_list: string, delim: string -> list",
-            |model, args| {
-                let delimiter = str_arg(model.heap_ref(), args, 1);
-                if delimiter.is_empty() {
-                    return external("ValueError", "empty separator");
-                }
-                let parts: Vec<String> = str_arg(model.heap_ref(), args, 0)
-                    .split(delimiter)
-                    .map(str::to_owned)
-                    .collect();
-                let values: Vec<Value> = parts
-                    .iter()
-                    .map(|part| model.heap().new_str(part))
-                    .collect();
-                Ok(model.heap().new_list(&values))
-            }
-        ),
-        native!("hostname", "fqdn: string -> string", |model, args| {
-            let text = str_arg(model.heap_ref(), args, 0)
-                .split('.')
-                .next()
-                .unwrap_or("")
-                .to_owned();
-            text_value(model, &text)
-        }),
+        native!("split", "string_list: string, delim: string -> list", split),
+        native!("hostname", "fqdn: string -> string", hostname),
         native!(
             "unique_file",
             "prefix: string, seed: string, suffix: string, length: int = 20 -> string",
-            |model, args| {
-                let heap = model.heap_ref();
-                let digest = Md5::digest(str_arg(heap, args, 1).as_bytes());
-                let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
-                let text = format!("{}{hex}{}", str_arg(heap, args, 0), str_arg(heap, args, 2));
-                text_value(model, &text)
-            }
+            unique_file
         ),
         native!(
             "format",
@@ -123,6 +54,79 @@ pub(super) fn natives() -> Vec<NativeDef> {
         native!("json_loads", "s: string -> any", json_loads),
         native!("json_dumps", "obj: any -> string", json_dumps),
     ]
+}
+
+fn replace(model: &mut dyn Model, args: &Bound) -> Result<Value, PluginError> {
+    let heap = model.heap_ref();
+    let (text, old) = (str_arg(heap, args, 0), str_arg(heap, args, 1));
+    let new = str_arg(heap, args, 2);
+    let length = text.matches(old).count().saturating_mul(new.len());
+    if length > MAX_TEXT {
+        return external("MemoryError", "the text is too long");
+    }
+    let text = text.replace(old, new);
+    text_value(model, &text)
+}
+
+fn capitalize(model: &mut dyn Model, args: &Bound) -> Result<Value, PluginError> {
+    let mut chars = str_arg(model.heap_ref(), args, 0).chars();
+    let first: String = chars
+        .next()
+        .map(|c| c.to_uppercase().collect())
+        .unwrap_or_default();
+    let text = first + &chars.as_str().to_lowercase();
+    text_value(model, &text)
+}
+
+fn limit(model: &mut dyn Model, args: &Bound) -> Result<Value, PluginError> {
+    let heap = model.heap_ref();
+    let length = match heap.to_big(args.arg(1)) {
+        Some(big) if big.sign() == Sign::Minus => big.to_i64().unwrap_or(i64::MIN),
+        big => big.and_then(|big| big.to_i64()).unwrap_or(i64::MAX),
+    };
+    let text = str_arg(model.heap_ref(), args, 0);
+    let n_chars = text.chars().count() as i64;
+    let take = if length < 0 {
+        n_chars.saturating_add(length)
+    } else {
+        length
+    };
+    let take = take.clamp(0, n_chars);
+    let text: String = text.chars().take(take as usize).collect();
+    text_value(model, &text)
+}
+
+fn split(model: &mut dyn Model, args: &Bound) -> Result<Value, PluginError> {
+    let delimiter = str_arg(model.heap_ref(), args, 1);
+    if delimiter.is_empty() {
+        return external("ValueError", "empty separator");
+    }
+    let parts: Vec<String> = str_arg(model.heap_ref(), args, 0)
+        .split(delimiter)
+        .map(str::to_owned)
+        .collect();
+    let values: Vec<Value> = parts
+        .iter()
+        .map(|part| model.heap().new_str(part))
+        .collect();
+    Ok(model.heap().new_list(&values))
+}
+
+fn hostname(model: &mut dyn Model, args: &Bound) -> Result<Value, PluginError> {
+    let text = str_arg(model.heap_ref(), args, 0)
+        .split('.')
+        .next()
+        .unwrap_or("")
+        .to_owned();
+    text_value(model, &text)
+}
+
+fn unique_file(model: &mut dyn Model, args: &Bound) -> Result<Value, PluginError> {
+    let heap = model.heap_ref();
+    let digest = Md5::digest(str_arg(heap, args, 1).as_bytes());
+    let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    let text = format!("{}{hex}{}", str_arg(heap, args, 0), str_arg(heap, args, 2));
+    text_value(model, &text)
 }
 
 fn is_base64(text: &str) -> bool {

@@ -12,42 +12,18 @@ pub(super) fn natives() -> Vec<NativeDef> {
         native!(
             "assert",
             "expression: bool, message: string = \"\" -> any",
-            |model, args| {
-                if matches!(args.arg(0), Value::Bool(false)) {
-                    let message =
-                        format!("Assertion error: {}", str_arg(model.heap_ref(), args, 1));
-                    return external("AssertionError", message);
-                }
-                Ok(Value::Null)
-            }
+            assert
         ),
         native!(
             "equals",
             "arg1: any, arg2: any, desc: string? = null -> any",
-            |model, args| {
-                if model.heap_ref().equal(args.arg(0), args.arg(1)) {
-                    return Ok(Value::Null);
-                }
-                let mut message =
-                    format!("{} != {}", model.text(args.arg(0)), model.text(args.arg(1)));
-                if let Value::Str(_) = args.arg(2) {
-                    message.push_str(": ");
-                    message.push_str(str_arg(model.heap_ref(), args, 2));
-                }
-                external("AssertionError", message)
-            },
+            equals,
             deprecated = Some("the `==` binary operator")
         ),
         native!(
             "inlineif",
             "conditional: bool, a: any, b: any -> any",
-            |_, args| {
-                Ok(if matches!(args.arg(0), Value::Bool(true)) {
-                    args.arg(1)
-                } else {
-                    args.arg(2)
-                })
-            }
+            inlineif
         ),
         native!(
             "invert",
@@ -75,43 +51,10 @@ pub(super) fn natives() -> Vec<NativeDef> {
         native!(
             "getattr",
             "entity: std::Entity, attribute_name: string, default_value: any | Reference = null, no_unknown: bool = true -> any | Reference",
-            |model, args| {
-                let name = str_arg(model.heap_ref(), args, 1).to_owned();
-                let Value::Instance(instance) = args.arg(0) else {
-                    return Err(PluginError::Unknown);
-                };
-                Ok(model
-                    .attribute(instance, &name, true)?
-                    .unwrap_or_else(|| args.arg(2)))
-            },
+            getattr,
             allow_unknown = true
         ),
-        native!(
-            "is_instance",
-            "obj: any, cls: string -> bool",
-            |model, args| {
-                let Value::Instance(instance) = args.arg(0) else {
-                    let type_name = model.heap_ref().python_type(args.arg(0));
-                    return external(
-                        "AttributeError",
-                        format!("'{type_name}' object has no attribute '_type'"),
-                    );
-                };
-                let name = str_arg(model.heap_ref(), args, 1);
-                match model.is_instance(instance, name) {
-                    Some(answer) => Ok(Value::Bool(answer)),
-                    None => {
-                        let message = format!("could not find type {name} in namespace std");
-                        let loc = crate::span::Loc::NONE;
-                        Err(PluginError::Compile(crate::diagnostics::fail(
-                            "TypeNotFoundException",
-                            loc,
-                            message,
-                        )))
-                    }
-                }
-            }
-        ),
+        native!("is_instance", "obj: any, cls: string -> bool", is_instance),
         native!(
             "familyof",
             "member: std::OS, family: string -> bool",
@@ -121,20 +64,83 @@ pub(super) fn natives() -> Vec<NativeDef> {
             let text = model.repr(args.arg(0));
             text_value(model, &text)
         }),
-        native!("timestamp", "dummy: any = null -> int", |_, _| {
-            #[expect(
-                clippy::disallowed_methods,
-                reason = "`std::timestamp` is the one plugin that asks the clock"
-            )]
-            let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-            Ok(Value::Int(now.map(|now| now.as_secs() as i64).unwrap_or(0)))
-        }),
+        native!("timestamp", "dummy: any = null -> int", timestamp),
         native!(
             "validate_type",
             "fq_type_name: string, value: any, validation_parameters: dict? = null -> bool",
             validate::validate_type
         ),
     ]
+}
+
+fn assert(model: &mut dyn Model, args: &Bound) -> Result<Value, PluginError> {
+    if matches!(args.arg(0), Value::Bool(false)) {
+        let message = format!("Assertion error: {}", str_arg(model.heap_ref(), args, 1));
+        return external("AssertionError", message);
+    }
+    Ok(Value::Null)
+}
+
+fn equals(model: &mut dyn Model, args: &Bound) -> Result<Value, PluginError> {
+    if model.heap_ref().equal(args.arg(0), args.arg(1)) {
+        return Ok(Value::Null);
+    }
+    let mut message = format!("{} != {}", model.text(args.arg(0)), model.text(args.arg(1)));
+    if let Value::Str(_) = args.arg(2) {
+        message.push_str(": ");
+        message.push_str(str_arg(model.heap_ref(), args, 2));
+    }
+    external("AssertionError", message)
+}
+
+fn inlineif(_: &mut dyn Model, args: &Bound) -> Result<Value, PluginError> {
+    Ok(if matches!(args.arg(0), Value::Bool(true)) {
+        args.arg(1)
+    } else {
+        args.arg(2)
+    })
+}
+
+fn getattr(model: &mut dyn Model, args: &Bound) -> Result<Value, PluginError> {
+    let name = str_arg(model.heap_ref(), args, 1).to_owned();
+    let Value::Instance(instance) = args.arg(0) else {
+        return Err(PluginError::Unknown);
+    };
+    Ok(model
+        .attribute(instance, &name, true)?
+        .unwrap_or_else(|| args.arg(2)))
+}
+
+fn is_instance(model: &mut dyn Model, args: &Bound) -> Result<Value, PluginError> {
+    let Value::Instance(instance) = args.arg(0) else {
+        let type_name = model.heap_ref().python_type(args.arg(0));
+        return external(
+            "AttributeError",
+            format!("'{type_name}' object has no attribute '_type'"),
+        );
+    };
+    let name = str_arg(model.heap_ref(), args, 1);
+    match model.is_instance(instance, name) {
+        Some(answer) => Ok(Value::Bool(answer)),
+        None => {
+            let message = format!("could not find type {name} in namespace std");
+            let loc = crate::span::Loc::NONE;
+            Err(PluginError::Compile(crate::diagnostics::fail(
+                "TypeNotFoundException",
+                loc,
+                message,
+            )))
+        }
+    }
+}
+
+fn timestamp(_: &mut dyn Model, _: &Bound) -> Result<Value, PluginError> {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "`std::timestamp` is the one plugin that asks the clock"
+    )]
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    Ok(Value::Int(now.map(|now| now.as_secs() as i64).unwrap_or(0)))
 }
 
 fn print(model: &mut dyn Model, args: &Bound) -> Result<Value, PluginError> {

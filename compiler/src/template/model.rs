@@ -35,8 +35,8 @@ pub(crate) enum TemplateRequest {
 
 /// Where a template found a reference, for the error.
 pub(crate) enum ReferencePlace {
-    /// Nobody has said so yet.
-    Unsaid,
+    /// The place is not known yet.
+    Unplaced,
     /// Under this top-level name.
     Name(String),
     /// Below one: `v.parts[0]['a']`.

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 use super::*;
 
 /// Texts of about `size` bytes that cost a careless reader more than linear time or memory.
+#[expect(clippy::too_many_lines, reason = "one line for each text")]
 fn hostile(size: usize) -> Vec<(&'static str, String)> {
     let fill = |head: &str, part: &str| format!("{head}{}", part.repeat(size / part.len()));
     let numbered = |head: &str, line: &dyn Fn(usize) -> String| {

@@ -33,21 +33,21 @@ class ModuleV1Metadata(ModuleMetadata):
         import yaml
 
         try:
-            said = yaml.safe_load(source)
+            fields = yaml.safe_load(source)
         except yaml.YAMLError as error:
             raise InvalidMetadata(str(error)) from error
-        if not isinstance(said, dict):
+        if not isinstance(fields, dict):
             raise InvalidMetadata("The metadata file of the module is no mapping")
-        return cls.of({**said, "version": str(said.get("version", ""))}, "module.yml", strict=True)
+        return cls.of({**fields, "version": str(fields.get("version", ""))}, "module.yml", strict=True)
 
     @classmethod
-    def of(cls, said: dict[str, Any], file: str, strict: bool = False) -> ModuleV1Metadata:
+    def of(cls, fields: dict[str, Any], file: str, strict: bool = False) -> ModuleV1Metadata:
         if strict:
-            _check(said, file)
-        requires = said.get("requires") or []
-        said["requires"] = [requires] if isinstance(requires, str) else list(requires)
-        said.setdefault("compiler_version", None)
-        return cls(**said)
+            _check(fields, file)
+        requires = fields.get("requires") or []
+        fields["requires"] = [requires] if isinstance(requires, str) else list(requires)
+        fields.setdefault("compiler_version", None)
+        return cls(**fields)
 
     def get_full_version(self) -> Version:
         from packaging.version import Version
@@ -77,19 +77,19 @@ class ModuleV2Metadata(ModuleMetadata):
 
     @classmethod
     def of(cls, parser: configparser.ConfigParser, strict: bool = False) -> ModuleV2Metadata:
-        said: dict[str, Any] = dict(parser["metadata"])
+        fields: dict[str, Any] = dict(parser["metadata"])
         if strict:
-            _check(said, ModuleV2.MODULE_FILE)
-            ModuleV2Source.get_inmanta_module_name(said["name"])
-        said["install_requires"] = [
+            _check(fields, ModuleV2.MODULE_FILE)
+            ModuleV2Source.get_inmanta_module_name(fields["name"])
+        fields["install_requires"] = [
             line.strip() for line in parser.get("options", "install_requires", fallback="").splitlines() if line.strip()
         ]
-        said["version_tag"] = parser.get("egg_info", "tag_build", fallback="")
+        fields["version_tag"] = parser.get("egg_info", "tag_build", fallback="")
         for name in ("freeze_recursive", "deprecated", "four_digit_version"):
-            if name in said:
-                said[name] = parser.getboolean("metadata", name)
-        said.setdefault("four_digit_version", False)
-        return cls(**said)
+            if name in fields:
+                fields[name] = parser.getboolean("metadata", name)
+        fields.setdefault("four_digit_version", False)
+        return cls(**fields)
 
     def get_full_version(self) -> Version:
         from packaging.version import Version
@@ -97,16 +97,16 @@ class ModuleV2Metadata(ModuleMetadata):
         return Version(self.version + "." + self.version_tag.lstrip(".") if self.version_tag else self.version)
 
 
-def _check(said: dict[str, Any], file: str) -> None:
+def _check(fields: dict[str, Any], file: str) -> None:
     for name in ("name", "version", "license"):
-        if not said.get(name):
+        if not fields.get(name):
             raise InvalidMetadata(f"{file}: {name}: Field required")
     from packaging.version import InvalidVersion, Version
 
     try:
-        Version(said["version"])
+        Version(fields["version"])
     except InvalidVersion:
-        raise InvalidMetadata(f"{file}: version: Version {said['version']} is not PEP440 compliant") from None
+        raise InvalidMetadata(f"{file}: version: Version {fields['version']} is not PEP440 compliant") from None
 
 
 def of_directory(path: str, name: str) -> ModuleMetadata:
@@ -126,20 +126,20 @@ def of_directory(path: str, name: str) -> ModuleMetadata:
 
 def _of_yaml(file: str, name: str) -> ModuleMetadata | None:
     """The texts at the top level, which is all that is asked of the file here: no package for YAML may be installed."""
-    said: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     with open(file, encoding="utf-8") as lines:
         for line in lines:
             key, colon, value = line.partition(":")
             if colon and key.strip() == key and value.strip():
-                said[key] = value.split(" #")[0].strip().strip("'\"")
-    if not said:
+                fields[key] = value.split(" #")[0].strip().strip("'\"")
+    if not fields:
         return None
     # A list is read by those who want it from the file itself.
-    if said.get("requires", "").startswith("["):
-        said["requires"] = [item.strip().strip("'\"") for item in said["requires"].strip("[]").split(",") if item.strip()]
-    if "deprecated" in said:
-        said["deprecated"] = said["deprecated"].lower() == "true"
-    return ModuleV1Metadata.of({"name": name, **said}, file)
+    if fields.get("requires", "").startswith("["):
+        fields["requires"] = [item.strip().strip("'\"") for item in fields["requires"].strip("[]").split(",") if item.strip()]
+    if "deprecated" in fields:
+        fields["deprecated"] = fields["deprecated"].lower() == "true"
+    return ModuleV1Metadata.of({"name": name, **fields}, file)
 
 
 def _of_setup_cfg(file: str, name: str) -> ModuleMetadata | None:
@@ -159,11 +159,11 @@ def _of_pyproject(file: str, name: str) -> ModuleMetadata | None:
     if not project:
         return None
     license = project.get("license", "")
-    said: dict[str, Any] = {key: project[key] for key in ("version", "description") if key in project}
-    said["license"] = license if isinstance(license, str) else license.get("text", "")
+    fields: dict[str, Any] = {key: project[key] for key in ("version", "description") if key in project}
+    fields["license"] = license if isinstance(license, str) else license.get("text", "")
     requires = list(project.get("dependencies", ()))
     return ModuleV2Metadata(
-        project.get("name", name), install_requires=requires, version_tag="", four_digit_version=False, **said
+        project.get("name", name), install_requires=requires, version_tag="", four_digit_version=False, **fields
     )
 
 
@@ -179,8 +179,8 @@ class InmantaModuleRequirement:
         from packaging.requirements import Requirement
 
         if spec.startswith(ModuleV2.PKG_NAME_PREFIX):
-            said = "Use the Inmanta module name instead of the Python package name"
-            raise ValueError(f"Invalid Inmanta module requirement: {said}")
+            advice = "Use the Inmanta module name instead of the Python package name"
+            raise ValueError(f"Invalid Inmanta module requirement: {advice}")
         if "-" in spec:
             raise ValueError("Invalid Inmanta module requirement: Inmanta module names use '_', not '-'.")
         return cls(Requirement(spec))

@@ -196,11 +196,11 @@ def add_future(future: asyncio.Future[Any] | Coroutine[Any, Any, Any]) -> asynci
 
     task = asyncio.ensure_future(future)
 
-    def told(ended: asyncio.Future[Any]) -> None:
+    def on_end(ended: asyncio.Future[Any]) -> None:
         if not ended.cancelled() and ended.exception() is not None:
             logging.getLogger("inmanta.util").exception("a task failed", exc_info=ended.exception())
 
-    task.add_done_callback(told)
+    task.add_done_callback(on_end)
     return task
 
 

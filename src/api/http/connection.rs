@@ -1,4 +1,4 @@
-//! One connection: what it is at, and the stream that tells.
+//! One connection: the state it is in, and the stream that reports its changes.
 //!
 //! A connection goes from waiting to the head of a request, to the request, and back to waiting. How long each may take is
 //! decided here ([`Connection::is_overdue`]) and looked at once a second by `listen`; the request itself has the limits of
@@ -62,7 +62,7 @@ pub(in crate::api) enum Head {
 /// The state of one connection, shared by its stream, its requests and the listener.
 #[derive(Debug)]
 pub(in crate::api) struct Connection {
-    /// The address of the client, as `places::client_of` tells it.
+    /// The address of the client, by `places::client_of`.
     pub(in crate::api) client: IpAddr,
     opened: Instant,
     phase: AtomicU8,

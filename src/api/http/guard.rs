@@ -80,8 +80,8 @@ async fn check_client(
     verdict
 }
 
-/// Says how many lines about wrong tokens were left out, when no later line has said it.
-pub(in crate::api) fn tell_left_out() {
+/// Logs how many lines about wrong tokens were left out, if no later line has given their number.
+pub(in crate::api) fn log_left_out() {
     if let Some(n_left_out) = WRONG_TOKENS.left_out() {
         tracing::warn!(n_left_out, "more requests showed wrong tokens");
     }

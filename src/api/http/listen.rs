@@ -192,11 +192,11 @@ fn has_hung_up(stream: &impl AsFd) -> bool {
 async fn watch(door: Arc<Door>) {
     let mut timer = tokio::time::interval(LOOK_EVERY);
     timer.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    let mut n_displaced_told = 0;
+    let mut n_displaced_logged = 0;
     loop {
         timer.tick().await;
-        crate::api::http::guard::tell_left_out();
-        crate::api::webhooks::tell_left_out();
+        crate::api::http::guard::log_left_out();
+        crate::api::webhooks::log_left_out();
         let mut n_overdue = 0;
         door.places.each(|connection| {
             if connection.is_overdue() {
@@ -207,17 +207,17 @@ async fn watch(door: Arc<Door>) {
         });
         door.n_overdue.fetch_add(n_overdue, Relaxed);
         let n_displaced = door.places.n_displaced();
-        let is_crowded = n_displaced > n_displaced_told || door.n_refused.load(Relaxed) > 0;
+        let is_crowded = n_displaced > n_displaced_logged || door.n_refused.load(Relaxed) > 0;
         if is_crowded && CROWDED.permit().is_some() {
             tracing::warn!(
                 n_open = door.n_open.load(Relaxed),
                 n_places = door.limits.total,
                 n_refused = door.n_refused.swap(0, Relaxed),
-                n_idle_closed = n_displaced - n_displaced_told,
+                n_idle_closed = n_displaced - n_displaced_logged,
                 n_late_closed = door.n_overdue.swap(0, Relaxed),
                 "there are more connections than places for them; idle ones are closed for new ones"
             );
-            n_displaced_told = n_displaced;
+            n_displaced_logged = n_displaced;
         }
     }
 }
@@ -243,7 +243,7 @@ impl Visit {
         S::Future: Send + 'static,
     {
         if self.door.is_open {
-            // Who says nothing is not worth a look.
+            // A connection that sends nothing needs no look.
             let is_refused = async {
                 stream.readable().await.is_err() || self.door.is_refused(&stream, self.client).await
             };

@@ -79,7 +79,7 @@ pub(in crate::api) fn page<T, K: Ord + Display + FromStr>(
             links["prev"] = json!(format!("{base}&{name}={}", encode(&key(row).to_string())));
         }
     }
-    Ok(Answer::Whole(json!({
+    Ok(Answer::Body(json!({
         "data": data,
         "links": links,
         "metadata": {"total": total, "before": before, "after": after, "page_size": size},
@@ -160,7 +160,7 @@ mod tests {
             )
             .unwrap()
             {
-                Answer::Whole(whole) => whole,
+                Answer::Body(body) => body,
                 _ => unreachable!(),
             }
         };
@@ -187,7 +187,7 @@ mod tests {
         let query = "filter.agent=a%20b&limit=1&filter.status=x&filter.status=y&start=0";
         let args = Args::from_query(query);
         let key = |n: &i64| *n;
-        let Ok(Answer::Whole(page)) = page(&args, "/p", vec![1, 2, 3], key, false, |n| json!(n))
+        let Ok(Answer::Body(page)) = page(&args, "/p", vec![1, 2, 3], key, false, |n| json!(n))
         else {
             unreachable!()
         };
@@ -229,7 +229,7 @@ mod tests {
                 let row = |n: &i64| json!([n, big]);
                 let key = |n: &i64| *n;
                 match page(&args, "/p", rows.clone(), key, is_descending, row).unwrap() {
-                    Answer::Whole(whole) => whole,
+                    Answer::Body(body) => body,
                     _ => unreachable!(),
                 }
             };
@@ -261,7 +261,7 @@ mod tests {
         let args = Args::from_query(query);
         let key = |(moment, index): &(&str, u32)| format!("{moment} {index:06}");
         match page(&args, "/p", rows, key, is_descending, |row| json!(row.1)) {
-            Ok(Answer::Whole(whole)) => whole,
+            Ok(Answer::Body(body)) => body,
             _ => unreachable!(),
         }
     }

@@ -71,7 +71,7 @@ pub(super) enum Request {
 #[derive(Debug, Clone)]
 pub struct Scheduled {
     pub agents: Vec<AgentName>,
-    /// The round of work that it is part of; [`crate::observe::Summary::round`] tells when it is done.
+    /// The round of work that it is part of; [`crate::observe::Summary::round`] shows when it is done.
     pub round: u64,
 }
 

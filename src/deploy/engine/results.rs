@@ -17,7 +17,7 @@ use crate::executor::protocol::TaskOutcome;
 use crate::observe::{EventKind, ResourceDone, Summary};
 use crate::store::{self, ActionEnd};
 
-/// The work of an environment from rest to rest; its end is told in a summary.
+/// The work of an environment from rest to rest; it ends with a summary.
 pub(super) struct Round {
     pub(super) began: Instant,
     /// How many runs ended in it.
@@ -27,7 +27,7 @@ pub(super) struct Round {
 }
 
 impl Reconciler {
-    /// Takes note of what the executor says: the end of a task, a handler's call of the API, or its
+    /// Handles a message of the executor: the end of a task, a handler's call of the API, or its
     /// own end.
     pub(super) async fn on_message(&mut self, message: Message) {
         match message {
@@ -267,7 +267,7 @@ impl Reconciler {
     }
 }
 
-/// The line of a run's log that says best what came of it: its last trouble, else why it waits for something.
+/// The line of a run's log that best explains its result: its last trouble, else why it waits for something.
 fn message_of(outcome: &TaskOutcome) -> Option<String> {
     let last = |is_meant: &dyn Fn(LogLevel) -> bool| {
         let mut newest_first = outcome.logs.iter().rev();

@@ -35,7 +35,7 @@ pub(super) struct ScheduledResource {
 /// Where a resource is in the schedule.
 #[derive(Debug)]
 pub(super) enum Phase {
-    /// Nothing is planned but what its timer says.
+    /// Nothing is planned but the run of its timer, if it has one.
     Idle,
     /// It is in its agent's queue, or `parked` beside it until a dependency is done. `sequence` is
     /// the number of the request that gave it its priority.

@@ -13,7 +13,7 @@
 use smallvec::SmallVec;
 
 use crate::diagnostics::{Fail, closest, duplicate, fail, runtime, typing};
-use crate::hir::{AttributeKind, ConstructId, ExprKind, missing_index};
+use crate::hir::{AttributeKind, ConstructId, EntityIndex, ExprKind, missing_index};
 use crate::intern::Symbol;
 use crate::runtime::exec::eval::Ready;
 use crate::runtime::exec::reads::n_reads;
@@ -106,19 +106,7 @@ impl Machine<'_> {
         let mut keys: SmallVec<[Key; 2]> = SmallVec::new();
         let mut found: Option<InstId> = None;
         for index in &entity.indexes {
-            let mut values = KeyValues::new();
-            for slot in &index.slots {
-                let value = direct
-                    .iter()
-                    .find(|(at, _)| at == slot)
-                    .map(|(_, value)| *value);
-                let value = value.expect("what an index misses was looked for");
-                values.push(
-                    self.state
-                        .as_key(value, entity.slots[*slot as usize], Loc::NONE)?,
-                );
-            }
-            self.refuse_references(&index.names, &values, loc)?;
+            let values = self.index_values(construct.entity, index, &direct, loc)?;
             let key = self.state.key(values, loc)?;
             if let Some(hit) = self.state.find_key(index.table, &key) {
                 self.state.check_hit(hit, found, construct.entity, loc)?;
@@ -418,6 +406,28 @@ impl Machine<'_> {
             late.insert(0, (*slot, Value::Instance(self.state.owner(context))));
         }
         Ok(())
+    }
+
+    /// The values of an index's attributes, which the constructor gives.
+    fn index_values(
+        &mut self,
+        entity: EntityId,
+        index: &EntityIndex,
+        given: &Direct,
+        loc: Loc,
+    ) -> Result<KeyValues, Fail> {
+        let program = self.program;
+        let slots = &program.entity(entity).slots;
+        let mut values = KeyValues::new();
+        for (slot, name) in index.slots.iter().zip(&index.names) {
+            let Some((_, value)) = given.iter().find(|(at, _)| at == slot) else {
+                return Err(missing_index(program, entity, &[*name], loc));
+            };
+            let attribute = slots[*slot as usize];
+            values.push(self.state.as_key(*value, attribute, Loc::NONE)?);
+        }
+        self.refuse_references(&index.names, &values, loc)?;
+        Ok(values)
     }
 
     /// An error unless all attributes of the indexes have values.

@@ -1,5 +1,12 @@
 //! Expressions that decide which of their parts are evaluated: `and`, `or`, `if` with `else`, `is defined`.
 //! Source: docs/reference/language.md § 8.6.
+//!
+//! Such an expression must not wait for what it may not need: in `x.ok and x.peer.ok` the second part
+//! may never get a value when the first one is false, and a model that is complete would seem to
+//! hang. So only the deciding part is a dependency of the expression. For the whole there is a
+//! variable `result`; when the deciding part has its value, a `run_` function here either sets
+//! `result` or emits the part that is evaluated next, with an action of its own that sets it.
+//! Whoever reads the expression waits for `result`, however many actions it takes to get there.
 
 use crate::diagnostics::{Fail, runtime};
 use crate::hir::{ExprId, ExprKind};

@@ -12,7 +12,7 @@
 //! a streamed list literal, the branch of a conditional expression.
 
 use crate::diagnostics::{Fail, not_found};
-use crate::hir::{ExprId, ExprKind, FormatPart, Ref};
+use crate::hir::{CallId, ExprId, ExprKind, FormatPart, QueryId, QueryKind, Ref};
 use crate::intern::Symbol;
 use crate::runtime::{
     Action, Dependencies, Listener, ListenerId, Machine, ModelState, ScopeId, VarId, VarKind,
@@ -192,7 +192,6 @@ impl Machine<'_> {
             }
             ExprKind::Defined(operand) => {
                 // Not a temporary: the task may outlive the one that reads the answer.
-                // Not a temporary: the unit may outlive the one that reads the answer.
                 let result = self.state.recycled(VarKind::Plain);
                 self.defined(expr, *operand, scope, result)?;
                 out.push(result);
@@ -221,43 +220,50 @@ impl Machine<'_> {
                     self.plain_dependencies(*value, scope, out)?;
                 }
             }
-            ExprKind::Call(id) | ExprKind::Cast(id) => {
-                let call = &program.calls[id.index()];
-                let result = self.state.temporary();
-                let named = call.named.iter().map(|(_, value)| value);
-                let all = call.positional.iter().chain(named).chain(&call.spreads);
-                let action = Action::Call {
-                    expr,
-                    scope,
-                    result,
-                    seq: self.scheduler.numbers.peek(self.state.vars.round()),
-                };
-                self.act_on_all(all, scope, action)?;
-                out.push(result);
-            }
-            ExprKind::Query(id) => {
-                let query = &program.queries[id.index()];
-                let result = self.state.temporary();
-                let object = match &query.kind {
-                    crate::hir::QueryKind::Relation(object, _) => Some(object),
-                    crate::hir::QueryKind::Entity(_) => None,
-                };
-                let named = query.args.iter().map(|(_, value)| value);
-                let all = object.into_iter().chain(named).chain(&query.spreads);
-                let action = Action::Query {
-                    expr,
-                    scope,
-                    result,
-                };
-                self.act_on_all(all, scope, action)?;
-                out.push(result);
-            }
+            ExprKind::Call(id) | ExprKind::Cast(id) => out.push(self.call_task(expr, *id, scope)?),
+            ExprKind::Query(id) => out.push(self.query_task(expr, *id, scope)?),
             ExprKind::Comprehension(id) => {
                 let result = self.start_comprehension(*id, scope, context, listener)?;
                 out.push(result);
             }
         }
         Ok(())
+    }
+
+    /// Makes the task that calls a plugin or a type when the arguments are known, and gives the variable of its result.
+    fn call_task(&mut self, expr: ExprId, id: CallId, scope: ScopeId) -> Result<VarId, Fail> {
+        let call = &self.program.calls[id.index()];
+        let result = self.state.temporary();
+        let named = call.named.iter().map(|(_, value)| value);
+        let all = call.positional.iter().chain(named).chain(&call.spreads);
+        let action = Action::Call {
+            expr,
+            scope,
+            result,
+            seq: self.scheduler.numbers.peek(self.state.vars.round()),
+        };
+        self.act_on_all(all, scope, action)?;
+        Ok(result)
+    }
+
+    /// Makes the task that looks an instance up when the values it is looked up by are known, and gives the variable of
+    /// its result.
+    fn query_task(&mut self, expr: ExprId, id: QueryId, scope: ScopeId) -> Result<VarId, Fail> {
+        let query = &self.program.queries[id.index()];
+        let result = self.state.temporary();
+        let object = match &query.kind {
+            QueryKind::Relation(object, _) => Some(object),
+            QueryKind::Entity(_) => None,
+        };
+        let named = query.args.iter().map(|(_, value)| value);
+        let all = object.into_iter().chain(named).chain(&query.spreads);
+        let action = Action::Query {
+            expr,
+            scope,
+            result,
+        };
+        self.act_on_all(all, scope, action)?;
+        Ok(result)
     }
 
     /// The variable that stands for `object.attribute` until the object is known, and what makes it known.

@@ -89,7 +89,7 @@ impl Execution {
     }
 
     /// Frees what nobody needs when the model is complete.
-    pub fn forget_execution(&mut self) {
+    pub fn free_execution(&mut self) {
         self.loops = Vec::new();
         self.promise_groups = Vec::new();
         self.runs = Vec::new();

@@ -1,5 +1,22 @@
 //! Runs steps and tasks: each does what its action says, now that all it needs has its value.
 //! Source: docs/reference/language.md § 8.6.
+//!
+//! A statement runs in two halves. When its block is emitted, `dependencies` collects the variables
+//! that its expression reads, and a task waits for them. When the last of them has its value, the
+//! task is in the queue, and this module runs its action, which evaluates the expression: every
+//! read succeeds now, and is taken from the task's dependencies in the order in which they were
+//! collected (`Ready`). For `h.name = x.label`:
+//!
+//! ```text
+//! emitted   x and h are dependencies; the attribute `label` is not, since nobody knows which
+//!           instance `x` is: a proxy variable stands for it
+//! Attr      x has its value: the proxy is connected with the slot `label` of that instance
+//! Stmt      h has its value: the value of the proxy is assigned to the slot `name`, by a task
+//!           (`Store`) that waits for the proxy
+//! ```
+//!
+//! What must not happen in one go is split into such actions, because each goes to the end of the
+//! queue, and the order of the queue decides what a list has when it is read.
 
 use crate::diagnostics::{Fail, not_found, runtime, typing};
 use crate::hir::{ExprId, ExprKind, ImplementId, StmtId, StmtKind};
@@ -37,7 +54,8 @@ impl ModelState<'_> {
 }
 
 impl Machine<'_> {
-    /// Runs one step from the queue.
+    /// Runs one step from the queue. A direct step whose turn it is not yet goes to the end again;
+    /// constants and `implement` entries of one instance are one step for all of them.
     pub(in crate::runtime) fn step(&mut self, step: &Step) -> Result<(), Fail> {
         match *step {
             Step::Task(task) => self.execute(task),
@@ -93,7 +111,6 @@ impl Machine<'_> {
         let (action, dependencies) = self.scheduler.begin(id);
         let result = self.act(id, &action, &mut Ready::new(&dependencies));
         // A task that has to wait for more has appended that to its own list, which is empty here.
-        // A unit that has to wait for more has put itself back.
         self.scheduler.end(id, dependencies);
         if result? {
             self.scheduler.finish_task(&mut self.state, id);
@@ -103,6 +120,7 @@ impl Machine<'_> {
 
     /// Does what an action says. False: it has to wait for more, has arranged for that, and runs
     /// again; its task lives on.
+    #[expect(clippy::too_many_lines, reason = "one arm for each kind of action")]
     fn act(&mut self, id: TaskId, action: &Action, ready: &mut Ready) -> Result<bool, Fail> {
         let program = self.program;
         match *action {

@@ -127,7 +127,7 @@ impl ModelView {
             }
             Value::Reference(_) => {
                 self.request = Some(TemplateRequest::Reference(
-                    ReferencePlace::Unsaid,
+                    ReferencePlace::Unplaced,
                     var.value(&self.heap),
                 ));
                 Lookup::Aborted

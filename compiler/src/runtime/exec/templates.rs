@@ -125,7 +125,7 @@ impl Machine<'_> {
                 Some(TemplateRequest::Reference(ReferencePlace::Path(place), value)) => {
                     return Err(self.unexpected_reference(&place, value));
                 }
-                Some(TemplateRequest::Reference(ReferencePlace::Unsaid, value)) => {
+                Some(TemplateRequest::Reference(ReferencePlace::Unplaced, value)) => {
                     return Err(self.unexpected_reference(path, value));
                 }
                 Some(TemplateRequest::Call { key, plugin, args }) => {

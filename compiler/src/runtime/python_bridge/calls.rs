@@ -5,6 +5,17 @@
 //! instance as its number in order of creation, an object that only Python has as the number that
 //! Python gave it. Whatever comes from Python is checked, since modules are not ours: the depth of
 //! a value, the kinds of its parts, and that a numbered thing exists.
+//!
+//! Extension types carry what MessagePack has no word for:
+//!
+//! - `EXT_BIGINT`: the digits of an integer of more than 64 bits;
+//! - `EXT_INSTANCE`: the number of an instance and, to Python, the name of its entity;
+//! - `EXT_OPAQUE`: the number of an object that only Python has;
+//! - `EXT_TEXT`: a text that is such an object, too (of a subclass of `str`): its number and the text.
+//!   The model sees the text, and gives Python the object again;
+//! - `EXT_DATACLASS`: an object that becomes an instance of the entity that its class is paired with;
+//! - `EXT_REFERENCE`: a value that is known only when its resource is deployed;
+//! - `EXT_UNKNOWN`: a value that is not known yet.
 
 use rmpv::Value as Wire;
 

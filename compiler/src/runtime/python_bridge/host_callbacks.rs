@@ -4,6 +4,14 @@
 //! They are answered in the middle of a step, while the machine waits for the plugin, so the model
 //! stands still: answers differ only by what is there. A variable without a value is no error but
 //! an answer; the plugin decides whether it can go on.
+//!
+//! A question has four kinds of answers, which Python turns into what the reference's proxies do:
+//!
+//! - a value;
+//! - *unset*: it may get one later. The proxy raises `UnsetException`; if the plugin lets it through,
+//!   the call ends and is made again when the variable is ready. So a plugin may run more than once;
+//! - *optional and unset*: the relation is complete without a value (`OptionalValueException`);
+//! - no such attribute (`AttributeError`).
 
 use rmpv::Value as Wire;
 
@@ -25,7 +33,9 @@ pub(in crate::runtime) enum Name {
 }
 
 impl Machine<'_> {
-    /// A name as the statement of the running call sees it. Source: docs/reference/language.md § 3.4, § 10.8.
+    /// A name as the statement of the running call sees it: a variable of a block around it, `self`
+    /// and the attributes of the instance that is refined, then a variable of its file. A name with
+    /// a namespace is looked for among the imports of that file only. Source: docs/reference/language.md § 3.4, § 10.8.
     pub(in crate::runtime) fn name_at_call(&self, name: &str) -> Option<Name> {
         let program = self.program;
         let Some(site) = self.python.site else {
@@ -104,6 +114,8 @@ impl HostCallbacks for MachineCallbacks<'_, '_> {
         }
     }
 
+    // An answer takes along what calls before this one read next, so that they need not ask: a
+    // question costs as much as a call (`known_values`).
     fn expected_reads(&mut self, instance: u32, attribute: &str) -> Option<Vec<u8>> {
         let machine = &mut *self.machine;
         let id = machine.state.of_number(instance)?;
@@ -221,6 +233,7 @@ impl HostCallbacks for MachineCallbacks<'_, '_> {
         kwargs: &[(String, Wire)],
         identity: Option<String>,
     ) -> AttributeValue {
+        // Where the class of the first argument's resource computes ids, Python sends the id along: `identify` need not ask.
         self.machine.python.identity = identity;
         let answer = self.machine.call_native(plugin, args, kwargs);
         self.machine.python.identity = None;

@@ -367,7 +367,7 @@ impl Machine<'_> {
             .n_waiting
             .is_multiple_of(PREFETCHED_STEPS)
         {
-            self.warm_waiting();
+            self.prefetch_waiting();
         }
         self.scheduler.queue.pop()
     }

@@ -34,8 +34,8 @@ impl ModelState<'_> {
         self.vars.len() < LARGE
     }
 
-    /// Reads a variable; the result is of no use but to be added up.
-    fn touch(&self, id: VarId) -> usize {
+    /// Brings a variable into the cache by reading it; the result is of no use but to be added up.
+    fn prefetch_variable(&self, id: VarId) -> usize {
         self.vars
             .get(id.index())
             .map_or(0, |var| usize::from(var.is_ready()))
@@ -43,13 +43,15 @@ impl ModelState<'_> {
 
     /// Reads some of an instance's variables: most instances have theirs in two or three lines of
     /// the cache.
-    fn touch_slots(&self, id: InstId) -> usize {
+    fn prefetch_slots(&self, id: InstId) -> usize {
         let first = self.instance(id).slots.0;
-        self.touch(VarId(first)) + self.touch(VarId(first + 8)) + self.touch(VarId(first + 16))
+        self.prefetch_variable(VarId(first))
+            + self.prefetch_variable(VarId(first + 8))
+            + self.prefetch_variable(VarId(first + 16))
     }
 
     /// Fetches what the export will read of its next instances.
-    pub fn warm_instances(&self, next: impl Iterator<Item = InstId> + Clone) {
+    pub fn prefetch_instances(&self, next: impl Iterator<Item = InstId> + Clone) {
         if self.is_small() {
             return;
         }
@@ -58,7 +60,7 @@ impl ModelState<'_> {
             sum += self.instance(id).slots.index();
         }
         for id in next {
-            sum += self.touch_slots(id);
+            sum += self.prefetch_slots(id);
         }
         black_box(sum);
     }
@@ -77,7 +79,9 @@ impl Machine<'_> {
                 Step::Task(task) => self.scheduler.task(task).pending.missing() as usize,
                 Step::Direct { ref action, .. } => {
                     let scope = self.state.scopes.get(action.scope().index());
-                    let used = action.variable().map_or(0, |id| self.state.touch(id));
+                    let used = action
+                        .variable()
+                        .map_or(0, |id| self.state.prefetch_variable(id));
                     used + scope.map_or(0, |scope| scope.base.index())
                 }
                 Step::Constants { instance, .. } | Step::Implement { instance, .. } => {
@@ -90,7 +94,7 @@ impl Machine<'_> {
                 Step::Task(task) => {
                     let task = self.scheduler.task(*task);
                     for need in &task.dependencies {
-                        sum += self.state.touch(*need);
+                        sum += self.state.prefetch_variable(*need);
                     }
                     &task.action
                 }
@@ -100,12 +104,12 @@ impl Machine<'_> {
                 } => action,
                 Step::Direct { .. } => continue,
                 Step::Constants { instance, .. } | Step::Implement { instance, .. } => {
-                    sum += self.state.touch_slots(*instance);
+                    sum += self.state.prefetch_slots(*instance);
                     continue;
                 }
             };
             if let Some(scope) = self.state.scopes.get(action.scope().index()) {
-                sum += self.state.touch(scope.base);
+                sum += self.state.prefetch_variable(scope.base);
                 if let Some(instance) = self.state.instances.get(scope.instance.index()) {
                     sum += instance.slots.index();
                 }
@@ -117,7 +121,7 @@ impl Machine<'_> {
                     let task = self.scheduler.task(*task);
                     for need in &task.dependencies {
                         if let Some(target) = self.state.var(*need).target() {
-                            sum += self.state.touch(target);
+                            sum += self.state.prefetch_variable(target);
                         }
                     }
                     &task.action
@@ -131,7 +135,7 @@ impl Machine<'_> {
             if let Some(scope) = self.state.scopes.get(action.scope().index())
                 && scope.instance.is_some()
             {
-                sum += self.state.touch_slots(scope.instance);
+                sum += self.state.prefetch_slots(scope.instance);
             }
         }
         black_box(sum);
@@ -139,14 +143,14 @@ impl Machine<'_> {
 
     /// Fetches what freezing the next of the wait queue will read: the variables, what is known of
     /// them, and the tasks that wait.
-    pub(in crate::runtime) fn warm_waiting(&self) {
+    pub(in crate::runtime) fn prefetch_waiting(&self) {
         if self.state.is_small() {
             return;
         }
         let mut sum = 0usize;
         let next = self.scheduler.queue.next(PREFETCHED_STEPS);
         for id in next.clone() {
-            sum += self.state.touch(id);
+            sum += self.state.prefetch_variable(id);
         }
         let delayed = next.filter_map(|id| self.state.delayed(id));
         for delayed in delayed.clone() {

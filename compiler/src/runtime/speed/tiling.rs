@@ -188,10 +188,11 @@ impl Machine<'_> {
                 self.state.vars.start_round();
                 self.run_steps(self.scheduler.ready.len())?;
             }
-            let said = self.report.warnings.len() > n_warnings
+            let has_reported = self.report.warnings.len() > n_warnings
                 || !self.report.unknown_parameters.is_empty();
-            let is_too_much =
-                said || self.state.heap.has_references() || self.scheduler.numbers.has_overflown();
+            let is_too_much = has_reported
+                || self.state.heap.has_references()
+                || self.scheduler.numbers.has_overflown();
             if is_too_much || self.state.vars.is_out_of_order() {
                 return Ok(Ran::OutOfOrder);
             }

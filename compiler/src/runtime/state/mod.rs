@@ -117,7 +117,7 @@ impl<'a> ModelState<'a> {
     }
 
     /// Frees what nobody needs when the model is complete.
-    pub fn forget_execution(&mut self) {
+    pub fn free_execution(&mut self) {
         self.delayed = Vec::new();
         self.free_delayed = Vec::new();
         self.free_vars = Vec::new();

@@ -115,7 +115,7 @@ fn element(
 fn place(path: Path) -> ReferencePlace {
     match path.has_name() {
         true => ReferencePlace::Path(path.to_string()),
-        false => ReferencePlace::Unsaid,
+        false => ReferencePlace::Unplaced,
     }
 }
 
@@ -129,10 +129,10 @@ fn found(
         Lookup::Value(value) => to_jinja(shared, model, value, path),
         Lookup::Nothing => Jinja::from_object(Nothing),
         Lookup::Aborted => {
-            if let Some(TemplateRequest::Reference(said @ ReferencePlace::Unsaid, _)) =
+            if let Some(TemplateRequest::Reference(known @ ReferencePlace::Unplaced, _)) =
                 model.pending_request()
             {
-                *said = place(path());
+                *known = place(path());
             }
             Jinja::from(aborted())
         }

@@ -25,8 +25,8 @@ END_MARK = b"\0end of the session\0\n"
 MAX_LINE = 1 << 16
 
 
-class Said:
-    """Stands in for `sys.stdout`, and for what else module code says things with."""
+class Output:
+    """Stands in for `sys.stdout`, and takes the log records and warnings of module code."""
 
     encoding = "utf-8"
     errors = "replace"
@@ -54,17 +54,17 @@ class Said:
         for line in lines:
             self._waiting.append(line)
         if self.open:
-            self._tell()
+            self._send_lines()
         return len(text)
 
-    def _tell(self) -> None:
+    def _send_lines(self) -> None:
         waiting, self._waiting = self._waiting, []
         for line in waiting:
             self._pipe.send("printed", {"line": line})
 
     @property
     def has_text(self) -> bool:
-        """Whether something waits to be told."""
+        """Whether lines wait to be sent."""
         return bool(self._line or self._waiting)
 
     def before_answer(self) -> None:
@@ -73,7 +73,7 @@ class Said:
             self._waiting.append(self._line)
             self._line = ""
         if self._waiting:
-            self._tell()
+            self._send_lines()
 
     def writelines(self, lines: Iterable[str]) -> None:
         for line in lines:

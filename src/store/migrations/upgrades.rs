@@ -1,0 +1,71 @@
+//! Databases that older servers wrote are upgraded with what is in them.
+
+use sqlx::migrate::Migrator;
+use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::{PgPool, SqlitePool};
+
+use super::migrator;
+use crate::domain::EnvironmentId;
+use crate::store::Store;
+use crate::store::tests::check_on_postgres;
+
+/// The schema as it was after the migration `number`.
+fn schema_of(number: i64) -> Migrator {
+    let mut old = migrator();
+    old.migrations
+        .to_mut()
+        .retain(|step| step.version <= number);
+    old
+}
+
+const OLD_ROWS: &str = "\
+    INSERT INTO project (id, name, created_us) VALUES ('p', 'infra', 1); \
+    INSERT INTO environment (id, project_id, name, repo_url, repo_branch, created_us) \
+    VALUES ('018f0000-0000-7000-8000-000000000001', 'p', 'prod', '/repo', 'main', 1); \
+    INSERT INTO repository_look (environment_id, requested_us, trigger_kind, message) \
+    VALUES ('018f0000-0000-7000-8000-000000000001', 7, 'webhook', 'a push');";
+
+/// What an old server asked for is asked for still, and can be asked for again.
+async fn check_upgraded(store: &Store) {
+    let id: EnvironmentId = "018f0000-0000-7000-8000-000000000001".parse().unwrap();
+    let request = store.refresh_fetch(id).await.unwrap().unwrap();
+    assert_eq!(
+        (
+            request.requested_us,
+            &*request.trigger_kind,
+            &*request.message
+        ),
+        (7, "webhook", "a push")
+    );
+    store.refresh_request(id, "poll", "again").await.unwrap();
+    store.refresh_done(id, &request).await.unwrap();
+    let later = store.refresh_fetch(id).await.unwrap().unwrap();
+    assert!(later.requested_us > 7);
+    store.refresh_done(id, &later).await.unwrap();
+    assert!(store.refresh_fetch(id).await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn an_sqlite_database_of_an_older_server_keeps_its_refresh_requests() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("steward.db");
+    let options = SqliteConnectOptions::new().filename(&path);
+    let old = SqlitePool::connect_with(options.create_if_missing(true));
+    let old = old.await.unwrap();
+    schema_of(3).run(&old).await.unwrap();
+    sqlx::raw_sql(OLD_ROWS).execute(&old).await.unwrap();
+    old.close().await;
+    check_upgraded(&Store::open_sqlite(&path).await.unwrap()).await;
+}
+
+#[tokio::test]
+async fn a_postgresql_database_of_an_older_server_keeps_its_refresh_requests() {
+    check_on_postgres(async |url| {
+        let old = PgPool::connect(&url).await.unwrap();
+        schema_of(3).run(&old).await.unwrap();
+        sqlx::raw_sql(OLD_ROWS).execute(&old).await.unwrap();
+        old.close().await;
+        check_upgraded(&Store::open_postgres(&url).await.unwrap()).await;
+    })
+    .await;
+}

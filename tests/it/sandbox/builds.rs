@@ -1,0 +1,133 @@
+//! What pip builds is in a sandbox of its own.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use super::{ATTEMPTS, ESCAPE_BUILD, can_sandbox, first_report, other_checkout, server_of};
+use crate::harness::Repo;
+use crate::packages::source_folder;
+use crate::serve::{serve, serve_with};
+
+/// A project with a folder that tries to get out when it is built. Gives a file of another environment's, too.
+fn builds_to_escape(repo: &Repo, data: &Path, secret: &Path, plant: Option<&str>) -> PathBuf {
+    let other = data.join("python/environments/other/pyvenv.cfg");
+    fs::create_dir_all(other.parent().unwrap()).unwrap();
+    fs::write(&other, "of another").unwrap();
+    other_checkout(data);
+    repo.write("requirements.txt", "--no-index\n./sources/greet\n");
+    let source = repo.path().join("sources/greet");
+    source_folder(&source, "1.0");
+    let mut package: Value =
+        serde_json::from_str(&fs::read_to_string(source.join("package.json")).unwrap()).unwrap();
+    package["data"] = data.to_str().into();
+    package["secret"] = secret.to_str().into();
+    package["other"] = other.to_str().into();
+    if let Some(plant) = plant {
+        package["plant"] = plant.into();
+    }
+    repo.write("sources/greet/package.json", &package.to_string());
+    repo.write("sources/greet/attempts.py", ATTEMPTS);
+    repo.write("sources/greet/escape_build.py", ESCAPE_BUILD);
+    repo.write(
+        "sources/greet/pyproject.toml",
+        "[build-system]\nrequires = []\nbuild-backend = \"escape_build\"\nbackend-path = [\".\"]\n",
+    );
+    repo.commit("tries to get out of its build");
+    other
+}
+
+/// What is built where it is installed is code of the repository, too.
+///
+/// Input: a build backend that does the same (docs/reference/security.md § 4.1, § 4.6). Answer: each attempt is refused; what builds do works.
+#[test]
+fn builds_do_not_get_out_and_do_what_builds_do() {
+    if !can_sandbox() {
+        return;
+    }
+    let home = tempfile::tempdir().unwrap();
+    let repo = Repo::new("import greet\nstd::print(greet::version())\n");
+    let (secret, config) = server_of(home.path(), &repo);
+    let data = home.path().join("data");
+    let other = builds_to_escape(&repo, &data, &secret, None);
+    let variables = [
+        ("ONLY_FOR_THE_SERVER", "x"),
+        ("PIP_INDEX_URL", "https://user:secret@localhost/simple"),
+    ];
+    let served = serve_with(home.path(), &config, &variables);
+    let report = first_report(&served);
+    assert!(report.contains("54 attempts fine"), "{report}");
+    assert!(!report.contains("ESCAPED"), "{report}");
+    assert!(report.contains("\"54 attempts fine\\n"), "{report}");
+    // What it wrote into its source is not in the checkout, which belongs to the commit.
+    let below = |path: PathBuf| fs::read_dir(path).into_iter().flatten().flatten();
+    let checkouts = below(data.join("checkouts")).flat_map(|owner| below(owner.path()));
+    let built: Vec<bool> = checkouts
+        .filter(|checkout| checkout.path().join("sources/greet").is_dir())
+        .map(|checkout| checkout.path().join("sources/greet/build").exists())
+        .collect();
+    assert_eq!(built, [false]);
+    assert_eq!(fs::read_to_string(&other).unwrap(), "of another");
+    assert_eq!(fs::read_dir(data.join("python/builds")).unwrap().count(), 0);
+}
+
+/// Input: a build that leaves links to secrets in the environment that it installs into (docs/reference/security.md § 4.1). Answer: the installation is refused, the link is named.
+#[test]
+fn a_build_leaves_no_link_for_the_compile_to_follow() {
+    if !can_sandbox() {
+        return;
+    }
+    let home = tempfile::tempdir().unwrap();
+    let repo = Repo::new("import greet\nstd::print(greet::version())\n");
+    let (secret, config) = server_of(home.path(), &repo);
+    builds_to_escape(&repo, &home.path().join("data"), &secret, Some("lib/leak"));
+    let served = serve(home.path(), &config);
+    let report = first_report(&served);
+    let told = "a build left a link to what only the server may read: lib/leak";
+    assert!(report.contains(told), "{report}");
+    assert!(!report.contains("secret-of-the-server"), "{report}");
+}
+
+/// A build backend that makes a module of the names in its environment.
+const NAMES_BUILD: &str = "import os, pathlib, wheel\n\ndef build_wheel(directory, settings=None, metadata=None):\n    \
+    here = pathlib.Path(__file__).parent\n    names = ' '.join(sorted(os.environ))\n    \
+    (here / '__init__.py').write_text(f'from inmanta.plugins import plugin\\n@plugin\\ndef version() -> \"string\":\\n    return {names!r}\\n')\n    \
+    return wheel.build_wheel(directory)\n";
+
+#[test]
+fn builds_get_what_says_where_packages_are_only_where_the_project_asks_for_it() {
+    let names = |use_system_config: bool| {
+        let home = tempfile::tempdir().unwrap();
+        let repo = Repo::new("import greet\nstd::print(greet::version())\n");
+        let (_, config) = server_of(home.path(), &repo);
+        repo.write(
+            "project.yml",
+            &format!("name: test\npip: {{use-system-config: {use_system_config}}}\n"),
+        );
+        repo.write("requirements.txt", "--no-index\n./sources/greet\n");
+        source_folder(&repo.path().join("sources/greet"), "1.0");
+        repo.write("sources/greet/names_build.py", NAMES_BUILD);
+        repo.write(
+            "sources/greet/pyproject.toml",
+            "[build-system]\nrequires = []\nbuild-backend = \"names_build\"\nbackend-path = [\".\"]\n",
+        );
+        repo.commit("builds");
+        let variables = [
+            ("PIP_FIND_LINKS", "/nowhere"),
+            ("PIP_LOG", "/nowhere/else"),
+            ("GIT_SSL_CAINFO", "/nowhere/ca.pem"),
+            ("A_SECRET", "x"),
+        ];
+        first_report(&serve_with(home.path(), &config, &variables))
+    };
+    let (with, without) = (names(true), names(false));
+    for report in [&with, &without] {
+        assert!(report.contains("PIP_CACHE_DIR"), "{report}");
+        assert!(report.contains("GIT_SSL_CAINFO"), "{report}");
+        assert!(!report.contains("A_SECRET"), "{report}");
+        assert!(!report.contains("PIP_LOG"), "{report}");
+    }
+    assert!(with.contains("PIP_FIND_LINKS"), "{with}");
+    assert!(!without.contains("PIP_FIND_LINKS"), "{without}");
+}
