@@ -19,9 +19,12 @@ use crate::executor::code_folder::Code;
 use crate::executor::limits::Limits;
 use crate::executor::python::{self, Loaded, PythonHost, Zygote};
 
-/// How long a failure to load some code counts, and a module that could not be imported: what it lacks may come any time.
-/// Failed resources are tried again after seconds and then after minutes.
-const FAILED: Duration = Duration::from_secs(20);
+/// How long it counts that the import of some code hung or ended its process. All agents that wait for it fail within that
+/// time; they are tried again after seconds and then after minutes.
+const FAILED: Duration = Duration::from_secs(5);
+/// How long it counts that a module could not be imported, while others of the same code could: what it lacks may come any
+/// time, but the others would pay for another import.
+const BROKEN: Duration = Duration::from_secs(20);
 /// How long a host is left alone that has just come to rest: its agent's next task may be on its way from the server.
 const GRACE: Duration = Duration::from_millis(30);
 /// An agent with one task after another goes before others for this long, so that its host need not be made again for each.
@@ -326,7 +329,7 @@ impl Known {
                 started,
                 used,
             } => {
-                let is_stale = !zygote.broken().is_empty() && started.elapsed() >= FAILED;
+                let is_stale = !zygote.broken().is_empty() && started.elapsed() >= BROKEN;
                 if is_stale || !zygote.is_alive() {
                     return Ok(None);
                 }
