@@ -1,5 +1,5 @@
 //! How many Python hosts an executor has, how long it keeps them, and how long their imports may take.
-//! Source: docs/reference/configuration.md § The file, `executor`.
+//! Source: docs/reference/deployment.md § 5.3.
 
 use std::time::Duration;
 
