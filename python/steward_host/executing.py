@@ -16,7 +16,7 @@ from inmanta.agent.cache import AgentCache
 from inmanta.agent.executor import AgentInstance
 from inmanta.agent.handler import Commander, HandlerContext, SkipResource, SkipResourceForDependencies
 from inmanta.const import Change, HandlerResourceState, ResourceState
-from steward_host import failure, loader
+from steward_host import failure, loader, zygote
 from steward_host.pipe import Pipe, TooLarge
 
 TYPE_CHECKING = False
@@ -92,6 +92,7 @@ class Executing:
         pipe.most = MAX_REPLY_BYTES
         # The real one comes with `load`.
         self._agent = Agent("", "")
+        self._environment = ""
         self._files: set[str] = set()
         # Whether Steward waits for a task, so that it answers questions.
         self._is_running = False
@@ -99,7 +100,9 @@ class Executing:
 
     def load(self, request: LoadExecutor) -> None:
         """Imports all modules. One that fails does not stop the others; its resource types stay without handler."""
-        self._agent = Agent(request["agent"], request["environment_id"])
+        self._environment = request["environment_id"]
+        self._agent = Agent(request["agent"], self._environment)
+        had = zygote.open_files()
         from inmanta import plugins
 
         plugins.Runtime.environment_id = request["environment_id"]
@@ -126,7 +129,14 @@ class Executing:
                     break
         _attach_logging()
         types = [name for name in Commander.get_handlers() if resources.resource.get_class(name)[0] is not None]
-        self._pipe.send("handlers", {"types": types, "broken": broken})
+        can_fork = zygote.prepare(had)
+        self._pipe.send("handlers", {"types": types, "broken": broken, "can_fork": can_fork})
+
+    def become(self, pipe: Pipe, agent: str) -> None:
+        """From now on this is the host of an agent, forked from the process that imported its modules."""
+        self._pipe = pipe
+        pipe.most = MAX_REPLY_BYTES
+        self._agent = Agent(agent, self._environment)
 
     def deploy(self, request: Task) -> None:
         """Runs one resource through its handler and reports what came of it."""

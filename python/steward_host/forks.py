@@ -43,7 +43,7 @@ def is_child(pipe: Pipe) -> bool:
         sys.stderr.flush()
         child = os.fork()
         if child == 0:
-            _end_with(parent)
+            end_with(parent)
             pipe.adopt()
             return True
         _, status = os.waitpid(child, 0)
@@ -52,13 +52,13 @@ def is_child(pipe: Pipe) -> bool:
             continue
         if code != 0:
             try:
-                pipe.send("ended", {"status": _described(code)})
+                pipe.send("ended", {"status": described(code)})
             except Closed:
                 pass
         return False
 
 
-def _described(code: int) -> str:
+def described(code: int) -> str:
     if code >= 0:
         return f"exit status: {code}"
     import signal
@@ -69,7 +69,7 @@ def _described(code: int) -> str:
         return f"signal: {-code}"
 
 
-def _end_with(parent: int) -> None:
+def end_with(parent: int) -> None:
     """Ends this process when the one that it was forked from has: also while it hangs in code that is no Python."""
     from steward_host.parent import signal_when_parent_ends
 

@@ -11,7 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-PROTOCOL = 2
+PROTOCOL = 3
 
 # Seconds between two looks at the cache while there is nothing to do.
 TICK = 1.0
@@ -70,8 +70,10 @@ def _compile(pipe: Pipe) -> int:
 def _execute(pipe: Pipe) -> int:
     from select import select
 
+    from steward_host import zygote
     from steward_host.executing import Executing
 
+    pipe = control = zygote.control(pipe)
     executing = Executing(pipe)
     try:
         while True:
@@ -84,6 +86,14 @@ def _execute(pipe: Pipe) -> int:
                 executing.facts(fields)
             elif name == "load_executor":
                 executing.load(fields)
+            elif name == "fork":
+                forked = zygote.fork(control)
+                if forked is not None:
+                    # From here on this is the host of one agent, with a pipe of its own.
+                    pipe = forked
+                    executing.become(pipe, fields["agent"])
+            elif name == "reap":
+                control.send("reaped", {"status": zygote.reap(fields["pid"])})
             elif name == "stop":
                 executing.stop()
                 pipe.send("bye")

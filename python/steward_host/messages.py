@@ -58,6 +58,16 @@ class LoadExecutor(TypedDict):
     files: str | None
 
 
+class Fork(TypedDict):
+    """Two descriptors come along: the socket of the new host, and its standard error."""
+
+    agent: str
+
+
+class Reap(TypedDict):
+    pid: int
+
+
 # An array: id, plugin, arguments, named arguments, file, line, namespace.
 Call = tuple[int, str, list[Any], list[tuple[str, Any]], str, int, str]
 

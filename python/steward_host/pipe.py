@@ -93,6 +93,11 @@ class Pipe:
         """The pipe is this process's now, which was forked for it."""
         self._is_ours = True
 
+    def close(self) -> None:
+        """Closes both ends."""
+        for number in {self.read_fd, self._write_fd}:
+            os.close(number)
+
     def _forked(self) -> None:
         self._is_ours = False
 

@@ -381,7 +381,7 @@ class Runs(unittest.TestCase):
         self.handlers = self.host.load_executor(Modules(self).write("net", HANDLERS))
 
     def test_handlers_are_listed_and_broken_modules_do_not_stop_the_others(self) -> None:
-        self.assertEqual(self.handlers, {"types": ["net::Row", "net::Old", "net::Discovery"], "broken": []})
+        self.assertEqual(self.handlers, {"types": ["net::Row", "net::Old", "net::Discovery"], "broken": [], "can_fork": True})
         host = Host(self, "executor")
         modules = Modules(self).write("bad", "raise SystemExit(1)").write("net", HANDLERS)
         handlers = host.load_executor(modules)
@@ -707,7 +707,7 @@ class Quickstart(unittest.TestCase):
         files = [{"module": "inmanta_plugins.web", "path": file, "package": True}]
         modules.described = [{"name": "web", "root": os.path.dirname(file), "files": files}]
         host = Host(self, "executor")
-        self.assertEqual(host.load_executor(modules), {"types": ["web::Registration"], "broken": []})
+        self.assertEqual(host.load_executor(modules)["types"], ["web::Registration"])
         entry = {
             "id": "web::Registration[front,domain=a.example],v=1",
             "registry": os.path.join(modules.path, "registry.json"),

@@ -61,6 +61,7 @@ impl App {
             api_token: None,
             started: Timestamp::now(),
             facts: FactTimes::default(),
+            executor: Default::default(),
             repositories: RepositoryRules::default(),
             running: Arc::default(),
             lifecycle: Arc::default(),

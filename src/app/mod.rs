@@ -20,6 +20,7 @@ use crate::compile::{self, Access, Compiler, Grant, Pool, Proxy, SecretVariables
 use crate::deploy::{self, Engine};
 use crate::domain::chain;
 use crate::domain::{DataDir, EnvironmentId, FactTimes, Timestamp, WakeHandle};
+use crate::executor::limits::Limits;
 use crate::files::Files;
 use crate::forge::Forge;
 use crate::git::{Credentials, Reach, RepositoryRules};
@@ -52,6 +53,8 @@ pub struct App {
     pub api_token: Option<Arc<str>>,
     pub started: Timestamp,
     pub facts: FactTimes,
+    /// Limits of the executors' Python hosts.
+    pub executor: Limits,
     /// What repositories may be set over the API.
     pub repositories: RepositoryRules,
     pub(crate) running: Arc<Mutex<HashMap<EnvironmentId, Running>>>,
@@ -208,6 +211,7 @@ impl App {
             python: self.pool.python().cloned(),
             shutdown: stop.clone(),
             facts: self.facts,
+            executor: self.executor,
         });
         let (compiler, compiler_task) = self
             .start_compiler(environment, &access, &engine, &stop)

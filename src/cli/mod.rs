@@ -21,6 +21,7 @@ use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::{Parser, Subcommand, ValueEnum};
 
@@ -84,6 +85,15 @@ enum Command {
         /// The umask of what handlers make, in octal [default: that of the parent].
         #[arg(long, value_name = "OCTAL", value_parser = octal)]
         umask: Option<u32>,
+        /// Python hosts that are alive at once [default: by processors and memory].
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+        hosts: Option<u64>,
+        /// How long a Python host without work is kept.
+        #[arg(long, value_name = "SECONDS")]
+        keep: Option<u64>,
+        /// How long the import of Python modules may take.
+        #[arg(long, value_name = "SECONDS")]
+        import_timeout: Option<u64>,
     },
     /// Compile for the process at the other end of standard input, which is the Python host of the compile.
     #[command(hide = true)]
@@ -307,12 +317,22 @@ pub fn main() -> ExitCode {
             log::child();
             crate::git::run_worker()
         }
-        Command::Executor { umask } => {
+        Command::Executor {
+            umask,
+            hosts,
+            keep,
+            import_timeout,
+        } => {
             log::child();
             if let Some(umask) = umask {
                 crate::process::restore_umask(umask);
             }
-            crate::executor::process::run(crate::executor::process::Limits::default())
+            let default = crate::executor::limits::Limits::default();
+            crate::executor::process::run(crate::executor::limits::Limits {
+                hosts: hosts.map_or(default.hosts, |n| usize::try_from(n).unwrap_or(usize::MAX)),
+                keep: keep.map_or(default.keep, Duration::from_secs),
+                import: import_timeout.map_or(default.import, Duration::from_secs),
+            })
         }
         Command::Attached {
             project,

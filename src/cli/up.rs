@@ -118,6 +118,7 @@ fn configure(arguments: &UpArguments) -> Result<Config, String> {
         },
         housekeeping: HOUSEKEEPING,
         facts: Default::default(),
+        executor: Default::default(),
         repositories: Default::default(),
         refused: Vec::new(),
         environments: vec![environment],

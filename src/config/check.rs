@@ -4,11 +4,12 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::file::{CompileSection, FactsSection, RepositoriesSection};
+use super::file::{CompileSection, ExecutorSection, FactsSection, RepositoriesSection};
 use super::secret::Secret;
 use super::{Database, Error};
 use crate::compile::PoolOptions;
 use crate::domain::FactTimes;
+use crate::executor::limits::{Limits, MAX_HOSTS};
 use crate::git::RepositoryRules;
 
 /// What is wrong with one field.
@@ -163,6 +164,25 @@ pub(super) fn facts(section: &FactsSection) -> Result<FactTimes, Fault> {
         times.resource_block = duration("facts.resource_block", block)?;
     }
     Ok(times)
+}
+
+/// Source: docs/reference/deployment.md § 5.3.
+pub(super) fn executor(section: &ExecutorSection) -> Result<Limits, Fault> {
+    let mut limits = Limits::default();
+    if let Some(hosts) = section.hosts {
+        if hosts == 0 || hosts > MAX_HOSTS {
+            let message = format!("between 1 and {MAX_HOSTS} Python hosts at once are possible");
+            return Err(Fault::new("executor.hosts", message));
+        }
+        limits.hosts = hosts;
+    }
+    if let Some(keep) = &section.keep {
+        limits.keep = duration("executor.keep", keep)?;
+    }
+    if let Some(timeout) = &section.import_timeout {
+        limits.import = some_duration("executor.import_timeout", timeout)?;
+    }
+    Ok(limits)
 }
 
 pub(super) fn repositories(section: RepositoriesSection) -> Result<RepositoryRules, Fault> {

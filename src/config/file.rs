@@ -29,6 +29,8 @@ struct File {
     #[serde(default)]
     facts: FactsSection,
     #[serde(default)]
+    executor: ExecutorSection,
+    #[serde(default)]
     repositories: RepositoriesSection,
     #[serde(default)]
     environments: Vec<EnvironmentSection>,
@@ -41,6 +43,15 @@ pub(super) struct FactsSection {
     pub(super) expire: Option<String>,
     pub(super) renew: Option<String>,
     pub(super) resource_block: Option<String>,
+}
+
+/// What the executor of an environment may have.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ExecutorSection {
+    pub(super) hosts: Option<usize>,
+    pub(super) keep: Option<String>,
+    pub(super) import_timeout: Option<String>,
 }
 
 #[derive(Deserialize, Default)]
@@ -133,6 +144,7 @@ fn whole(file: File, path: &str) -> Result<Config, check::Fault> {
         None => super::HOUSEKEEPING,
     };
     let facts = check::facts(&file.facts)?;
+    let executor = check::executor(&file.executor)?;
     let repositories = check::repositories(file.repositories)?;
     let data = file
         .data
@@ -158,6 +170,7 @@ fn whole(file: File, path: &str) -> Result<Config, check::Fault> {
         pool,
         housekeeping,
         facts,
+        executor,
         repositories,
         environments,
         refused,

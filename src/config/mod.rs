@@ -23,6 +23,7 @@ use serde_json::Value;
 
 use crate::compile::{Grant, PoolOptions, SecretVariables, Source};
 use crate::domain::{DataDir, FactTimes};
+use crate::executor::limits::Limits;
 use crate::forge::Forge;
 use crate::git::{Credentials, Login, RepositoryRules};
 
@@ -38,6 +39,8 @@ pub struct Config {
     /// How often what nothing needs any more is removed.
     pub housekeeping: Duration,
     pub facts: FactTimes,
+    /// Of the executor of each environment.
+    pub executor: Limits,
     /// What repositories may be set over the API.
     pub repositories: RepositoryRules,
     pub environments: Vec<EnvironmentConfig>,

@@ -44,6 +44,23 @@ fn a_whole_file_is_read() {
     }
 }
 
+#[test]
+fn an_executor_has_as_many_hosts_for_as_long_as_the_file_says() {
+    let limits = |text: &str| {
+        let config = parse(&format!("{GOOD}executor: {text}\n"), "f");
+        config.map(|config| config.executor)
+    };
+    let given = limits("{hosts: 4, keep: 0s, import_timeout: 5m}").unwrap();
+    let seconds = [given.keep, given.import].map(|time| time.as_secs());
+    assert_eq!((given.hosts, seconds), (4, [0, 300]));
+    assert_eq!(limits("{}").unwrap(), Default::default());
+    for bad in ["{hosts: 0}", "{hosts: 5000}", "{import_timeout: 0s}"] {
+        let error = limits(bad).unwrap_err().to_string();
+        let field = bad[1..].split(':').next().unwrap();
+        assert!(error.contains(&format!("executor.{field}: ")), "{error}");
+    }
+}
+
 /// What is said of the changed file: of the whole, or of its first bad environment.
 #[track_caller]
 fn said(from: &str, to: &str) -> (bool, String) {

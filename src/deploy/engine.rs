@@ -149,7 +149,9 @@ impl Reconciler {
         let executor = Executor::new(
             environment,
             options.python.clone(),
-            Box::new(Pipe),
+            Box::new(Pipe {
+                limits: options.executor,
+            }),
             messages,
         );
         let mut engine = Self {

@@ -7,54 +7,49 @@ use serde_json::{Map, Value};
 use crate::domain::{AgentName, HandlerStatus, Timestamp};
 use crate::executor::bounds;
 use crate::executor::code_folder::Code;
-use crate::executor::handler::{self, Context};
+use crate::executor::handler::{self, Context, Handler};
+use crate::executor::hosts::{Host, Hosts};
 use crate::executor::native::Native;
-use crate::executor::protocol::{Task, TaskDone, TaskOutcome};
-use crate::executor::python::{Limits, PythonHost};
+use crate::executor::protocol::{LogLine, Task, TaskDone, TaskOutcome};
 
 /// Puts a handler's question to the server: method and arguments, status and body.
-pub(crate) type Ask = Box<dyn Fn(String, Map<String, Value>) -> (u16, Value) + Send>;
+pub(crate) type Ask = Arc<dyn Fn(String, Map<String, Value>) -> (u16, Value) + Send + Sync>;
 
 pub(crate) struct Worker {
     agent: AgentName,
-    limits: Limits,
     ask: Ask,
     native: Native,
-    host: Option<(Arc<Code>, PythonHost)>,
+}
+
+/// The native handler of a resource type, unless a module of the project has one.
+pub(crate) fn native_handler(resource_type: &str, code: &Code) -> Option<&'static dyn Handler> {
+    handler::native(resource_type).filter(|_| !code.has_module_of(resource_type))
 }
 
 impl Worker {
-    pub(crate) fn new(agent: AgentName, limits: Limits, ask: Ask) -> Self {
+    pub(crate) fn new(agent: AgentName, ask: Ask) -> Self {
         Self {
             agent,
-            limits,
             ask,
             native: Native::default(),
-            host: None,
         }
     }
 
-    pub(crate) fn has_host(&self) -> bool {
-        self.host.is_some()
-    }
-
-    /// Ends the Python host, if there is one; what its handlers cached is let go of in order.
-    pub(crate) fn end_host(&mut self) {
-        if let Some((_, host)) = self.host.take() {
-            host.stop();
-        }
-    }
-
-    pub(crate) fn run(&mut self, task: Task, code: &Arc<Code>) -> TaskDone {
+    /// Runs a task. `host` is the agent's, if it is at hand; afterwards, that which it has now.
+    pub(crate) fn run(
+        &mut self,
+        task: Task,
+        code: &Arc<Code>,
+        hosts: &Arc<Hosts>,
+        host: &mut Option<Host>,
+    ) -> TaskDone {
         let mut outcome = match serde_json::from_str::<Map<String, Value>>(&task.attributes) {
             Err(error) => refused(&format!(
                 "the resource's attributes are no JSON object: {error}"
             )),
-            Ok(attributes) => match handler::native(&task.resource_type) {
-                Some(native) if !code.has_module_of(&task.resource_type) => {
-                    self.native.run(native, &task, attributes)
-                }
-                _ => self.run_in_python(&task, attributes, code),
+            Ok(attributes) => match native_handler(&task.resource_type, code) {
+                Some(native) => self.native.run(native, &task, attributes),
+                None => self.run_in_python(&task, attributes, code, hosts, host),
             },
         };
         bounds::bound(&mut outcome, &bounds::RUN);
@@ -71,6 +66,8 @@ impl Worker {
         task: &Task,
         attributes: Map<String, Value>,
         code: &Arc<Code>,
+        hosts: &Arc<Hosts>,
+        at_hand: &mut Option<Host>,
     ) -> TaskOutcome {
         if !code.has_module_of(&task.resource_type) {
             return refused(&format!(
@@ -78,41 +75,45 @@ impl Worker {
                 task.resource_type
             ));
         }
-        let is_fit = |(loaded, _): &(Arc<Code>, _)| {
-            // Of the same content, and its files are still there for what it has not imported yet.
-            loaded.key == code.key && (Arc::ptr_eq(loaded, code) || loaded.is_on_disk())
-        };
-        // One that died while it was at rest is no fault of this resource.
-        let is_alive = self.host.as_mut().is_some_and(|(_, host)| host.is_alive());
-        if !is_alive || !self.host.as_ref().is_some_and(is_fit) {
-            self.end_host();
-            let again = code.again().map(Arc::new);
-            let code = again.as_ref().unwrap_or(code);
-            match PythonHost::start(code, self.agent.as_str(), self.limits) {
-                Ok(host) => self.host = Some((Arc::clone(code), host)),
-                Err(error) => {
-                    return refused(&format!(
-                        "cannot start a Python host for resource {}: {error}",
-                        task.resource_id
-                    ));
-                }
-            }
-        }
-        let Some((_, host)) = &mut self.host else {
-            return refused("the Python host is gone");
-        };
-        match host.deploy(task, attributes, &self.ask) {
-            Ok(outcome) => outcome,
+        let mut host = match hosts.of(&self.agent, code, at_hand.take()) {
+            Ok(host) => host,
             Err(error) => {
-                // Whatever state it is in, the next task starts a new one.
-                self.host = None;
-                refused(&format!(
-                    "Failure during executor execution for resource {}: {error}",
+                return refused(&format!(
+                    "cannot start a Python host for resource {}: {error}",
                     task.resource_id
-                ))
+                ));
             }
-        }
+        };
+        let outcome = host.python.deploy(task, attributes, &self.ask);
+        let printed = host.python.printed();
+        let mut outcome = match outcome {
+            Ok(outcome) => {
+                *at_hand = Some(host);
+                outcome
+            }
+            // Whatever state the host is in, it ends here, and the next task gets a new one.
+            Err(error) => refused(&format!(
+                "Failure during executor execution for resource {}: {error}",
+                task.resource_id
+            )),
+        };
+        insert_printed(&mut outcome.logs, printed);
+        outcome
     }
+}
+
+/// Puts lines that were printed among those that were logged, by their times; the last one stays the last.
+fn insert_printed(logs: &mut Vec<LogLine>, printed: Vec<LogLine>) {
+    let Some(last) = logs.pop() else {
+        return *logs = printed;
+    };
+    // What was printed is read a moment later.
+    logs.extend(printed.into_iter().map(|line| LogLine {
+        timestamp_us: line.timestamp_us.min(last.timestamp_us),
+        ..line
+    }));
+    logs.sort_by_key(|line| line.timestamp_us);
+    logs.push(last);
 }
 
 /// A resource that could not be handed to any handler.

@@ -1,15 +1,19 @@
 //! Executors: processes that bring the resources of an environment to their desired state.
 //!
 //! The server holds the near end of an executor (`link`), a process of the same binary is the far end ([`process`]),
-//! [`protocol`] is what they say to one another, and a `transport` carries it. In the process,
-//! `agent` works off one agent's tasks in order, with a native handler (`handler`, run by `native`) or through a Python host (`python`) that imports the version's code from a folder
-//! (`code_folder`). How much of what handlers say is kept is in [`bounds`].
+//! [`protocol`] is what they say to one another, and a `transport` carries it. In the process, `agents` are queues of tasks,
+//! which threads work off; `agent` runs a task with a native handler (`handler`, run by `native`) or through a Python host
+//! (`python`) that imports the version's code from a folder (`code_folder`). `hosts` decides which agents have a host.
+//! [`limits`] says how many there are; how much of what handlers say is kept is in [`bounds`].
 
 mod agent;
 pub(crate) mod agent_code;
+mod agents;
 pub mod bounds;
 mod code_folder;
 pub mod handler;
+mod hosts;
+pub mod limits;
 pub(crate) mod link;
 mod native;
 mod output_capture;

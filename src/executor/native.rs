@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -24,9 +25,13 @@ const MAX_STUCK: usize = 16;
 
 type Job = (&'static dyn Handler, Task, Map<String, Value>);
 
+/// Threads without work that are kept for whichever agent has some next.
+const MAX_SPARE: usize = 64;
+static SPARE: Mutex<Vec<Runner>> = Mutex::new(Vec::new());
+
+/// What is known of an agent's native runs.
 #[derive(Default)]
 pub(crate) struct Native {
-    runner: Option<Runner>,
     /// Resource → the thread of a run that was left behind.
     stuck: HashMap<ResourceId, JoinHandle<()>>,
 }
@@ -62,7 +67,7 @@ impl Native {
                     .join(", ")
             ));
         }
-        let runner = self.runner.take().unwrap_or_else(Runner::start);
+        let runner = spare().pop().unwrap_or_else(Runner::start);
         if runner
             .jobs
             .send((handler, task.clone(), attributes))
@@ -72,7 +77,10 @@ impl Native {
         }
         match runner.outcomes.recv_timeout(task.limit() + GRACE) {
             Ok(outcome) => {
-                self.runner = Some(runner);
+                let mut spare = spare();
+                if spare.len() < MAX_SPARE {
+                    spare.push(runner);
+                }
                 outcome
             }
             Err(RecvTimeoutError::Disconnected) => refused("the thread of the handler is gone"),
@@ -87,6 +95,10 @@ impl Native {
             }
         }
     }
+}
+
+fn spare() -> MutexGuard<'static, Vec<Runner>> {
+    SPARE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Runner {

@@ -1,24 +1,168 @@
-//! What a Python host prints: once in the log, and not more than a log can bear.
+//! What a Python host prints: once in the log of the server, and in that of the task that it was running.
 //!
-//! A thread reads the host's error output, where all that handlers print goes, for as long as anybody has it open, so that
-//! nobody waits on a full pipe. A line has a limit, and a minute has one; marks say what was cut.
+//! A thread reads the host's output, where all that handlers and their children print goes, for as long as anybody has it
+//! open, so that nobody waits on a full pipe. A line has a limit, and so have a minute in the log and a run in its own; marks
+//! say what was cut.
+//!
+//! What was printed before a handler was done is in the pipe by the time that its host says so. So whoever ends a task reads
+//! what is there, and no mark in the stream is needed to tell one task's lines from the next one's.
 
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use serde_json::Map;
+
+use crate::domain::{LogLevel, Timestamp};
+use crate::executor::protocol::LogLine;
 
 /// Bytes that are kept of one line.
 const LINE_BYTES: usize = 4 << 10;
 /// Bytes that are kept of all lines of a minute.
 const MINUTE_BYTES: usize = 64 << 10;
 const MINUTE: Duration = Duration::from_secs(60);
+/// Lines and bytes that are kept of what is printed during one task: enough for a usage text or a traceback. Who has more to
+/// say has a logger.
+const RUN_LINES: usize = 100;
+const RUN_BYTES: usize = 16 << 10;
+/// What is read at the end of a task, at most: a child of a handler may print for ever.
+const LAST_BYTES: usize = 1 << 20;
 
-/// Copies what comes out of `stream` to our own error output, until its end.
-pub(crate) fn follow(stream: impl Read + Send + 'static, agent: &str) {
-    let mut printed = Printed::new(agent, io::stderr());
-    // It ends with the last process that has the stream open.
-    std::thread::spawn(move || printed.copy(stream));
+/// The output of one host.
+#[derive(Debug)]
+pub(crate) struct Output(Arc<Stream>);
+
+#[derive(Debug)]
+struct Stream {
+    /// Reading it does not wait.
+    pipe: OwnedFd,
+    printed: Mutex<Printed<io::Stderr>>,
 }
 
+impl Output {
+    /// Copies what comes out of `pipe` to our own error output, until its end.
+    ///
+    /// # Errors
+    /// It cannot be read without waiting.
+    pub(crate) fn follow(pipe: OwnedFd, agent: &str) -> io::Result<Self> {
+        rustix::io::ioctl_fionbio(&pipe, true)?;
+        let stream = Arc::new(Stream {
+            pipe,
+            printed: Mutex::new(Printed::new(agent, io::stderr())),
+        });
+        let followed = Arc::clone(&stream);
+        // It ends with the last process that has the pipe open.
+        std::thread::spawn(move || followed.follow());
+        Ok(Self(stream))
+    }
+
+    /// A task begins: what is printed from now on is its.
+    pub(crate) fn begin(&self) {
+        let mut printed = self.0.printed();
+        self.0.read_available(&mut printed);
+        printed.run = Some(RunLines::default());
+    }
+
+    /// The task is done; gives what was printed meanwhile.
+    pub(crate) fn end(&self) -> Vec<LogLine> {
+        let mut printed = self.0.printed();
+        self.0.read_available(&mut printed);
+        if !printed.line.is_empty() {
+            printed.end_line();
+        }
+        printed.run.take().map(RunLines::done).unwrap_or_default()
+    }
+}
+
+impl Stream {
+    fn printed(&self) -> MutexGuard<'_, Printed<io::Stderr>> {
+        self.printed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn follow(&self) {
+        loop {
+            let mut pipes = [PollFd::new(&self.pipe, PollFlags::IN)];
+            match poll(&mut pipes, None) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(_) => return,
+            }
+            let mut printed = self.printed();
+            if self.read_some(&mut printed).is_none() {
+                return printed.end();
+            }
+        }
+    }
+
+    fn read_available(&self, printed: &mut Printed<io::Stderr>) {
+        let mut n_read = 0;
+        while n_read < LAST_BYTES
+            && let Some(n_bytes @ 1..) = self.read_some(printed)
+        {
+            n_read += n_bytes;
+        }
+    }
+
+    /// Reads what is there, if anything is; `None`: nothing will come any more.
+    fn read_some(&self, printed: &mut Printed<io::Stderr>) -> Option<usize> {
+        let mut buffer = [0; 16 << 10];
+        match rustix::io::read(&self.pipe, &mut buffer) {
+            Ok(0) => None,
+            Ok(n_bytes) => {
+                printed.take(&buffer[..n_bytes]);
+                Some(n_bytes)
+            }
+            Err(Errno::AGAIN | Errno::INTR) => Some(0),
+            Err(_) => None,
+        }
+    }
+}
+
+/// What is printed during a task.
+#[derive(Debug, Default)]
+struct RunLines {
+    lines: Vec<LogLine>,
+    n_bytes: usize,
+    n_cut: usize,
+}
+
+impl RunLines {
+    fn add(&mut self, line: &[u8]) {
+        // First of all, since millions may come.
+        if self.n_cut > 0 || self.lines.len() >= RUN_LINES || self.n_bytes + line.len() > RUN_BYTES
+        {
+            self.n_cut += 1;
+            return;
+        }
+        self.n_bytes += line.len();
+        let text = format!("printed: {}", plain(line));
+        self.lines.push(printed_line(text));
+    }
+
+    fn done(mut self) -> Vec<LogLine> {
+        if self.n_cut > 0 {
+            let limit = RUN_BYTES >> 10;
+            self.lines.push(printed_line(format!(
+                "… {} more printed lines were cut; the limit is {RUN_LINES} lines and {limit} KiB a run",
+                self.n_cut
+            )));
+        }
+        self.lines
+    }
+}
+
+fn printed_line(msg: String) -> LogLine {
+    LogLine {
+        level: LogLevel::Info,
+        msg,
+        kwargs: Map::new(),
+        timestamp_us: Timestamp::now().0,
+    }
+}
+
+#[derive(Debug)]
 struct Printed<W> {
     name: String,
     log: W,
@@ -29,6 +173,8 @@ struct Printed<W> {
     since: Instant,
     n_lines_cut: u64,
     n_bytes_cut: u64,
+    /// What is printed belongs to a task, too.
+    run: Option<RunLines>,
 }
 
 impl<W: Write> Printed<W> {
@@ -42,14 +188,12 @@ impl<W: Write> Printed<W> {
             since: Instant::now(),
             n_lines_cut: 0,
             n_bytes_cut: 0,
+            run: None,
         }
     }
 
-    fn copy(&mut self, mut stream: impl Read) {
-        let mut buffer = [0; 16 << 10];
-        while let Ok(n_bytes @ 1..) = stream.read(&mut buffer) {
-            self.take(&buffer[..n_bytes]);
-        }
+    /// Nothing will come any more.
+    fn end(&mut self) {
         if !self.line.is_empty() {
             self.end_line();
         }
@@ -72,6 +216,9 @@ impl<W: Write> Printed<W> {
         if self.since.elapsed() >= MINUTE {
             self.report_cut();
             (self.left, self.since) = (MINUTE_BYTES, Instant::now());
+        }
+        if let Some(run) = &mut self.run {
+            run.add(&self.line);
         }
         let size = self.line.len() + 1;
         if size <= self.left && self.n_lines_cut == 0 {
@@ -134,7 +281,8 @@ mod tests {
 
     fn printed(bytes: &[u8]) -> Vec<String> {
         let mut printed = Printed::new("host", Vec::new());
-        printed.copy(bytes);
+        printed.take(bytes);
+        printed.end();
         let log = String::from_utf8(printed.log).unwrap();
         log.lines().map(str::to_owned).collect()
     }

@@ -1,14 +1,14 @@
 //! The far end of executors: `steward executor`, a process that brings resources to their desired state.
 //!
-//! It reads commands as frames on stdin and answers on stdout. One thread an agent works off that agent's tasks in
-//! order; agents run side by side. Native handlers run here; Python handlers in a Python host below this process, one an
-//! agent and code, started when the first task needs it. At the end of stdin it ends: the server is gone.
+//! It reads commands as frames on stdin and answers on stdout. Each agent works off its tasks in order, and all of them side
+//! by side ([`agents`](super::agents)). Native handlers run here, Python handlers in Python hosts below this process
+//! ([`hosts`](super::hosts)). At the end of stdin it ends: the server is gone.
 
 use std::collections::HashMap;
 use std::io::{self, BufReader, BufWriter, Read};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::mpsc;
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
@@ -16,12 +16,12 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 use steward_compiler::protocol;
 
-use crate::domain::AgentName;
-use crate::executor::agent::Worker;
+use crate::executor::agent::Ask;
+use crate::executor::agents::{Agents, Reply};
 use crate::executor::bounds;
 use crate::executor::code_folder::Code;
-use crate::executor::protocol::{BEAT, ExecutorCommand, ExecutorReply, Hello, HelloError, Task};
-pub use crate::executor::python::Limits;
+use crate::executor::limits::Limits;
+use crate::executor::protocol::{BEAT, ExecutorCommand, ExecutorReply, Hello, HelloError};
 use crate::process;
 
 /// A handler waits this long for what it asked of the server.
@@ -32,9 +32,6 @@ const ASK_BYTES: usize = 4 << 20;
 
 /// A question of a handler's that is open: who waits for its answer.
 type OpenCalls = Arc<Mutex<HashMap<u64, mpsc::Sender<(u16, Value)>>>>;
-
-/// A Python host without work is kept warm for this long.
-const IDLE: Duration = Duration::from_secs(60);
 
 /// Where answers go: whole frames, one at a time.
 #[derive(Debug, Clone)]
@@ -103,7 +100,10 @@ pub fn run(limits: Limits) -> ExitCode {
         tracing::error!(%error, "cannot work for this server");
         return ExitCode::FAILURE;
     }
-    let mut agents: HashMap<AgentName, mpsc::Sender<(Task, Arc<Code>)>> = HashMap::new();
+    let (asking, replying) = (replies.clone(), replies.clone());
+    let ask: Ask = Arc::new(move |method, arguments| asking.ask(method, arguments));
+    let reply: Reply = Arc::new(move |done| replying.send(&ExecutorReply::Done(done)));
+    let agents = Agents::new(limits, ask, reply);
     let mut codes: HashMap<String, Arc<Code>> = HashMap::new();
     loop {
         match protocol::read_frame(&mut reader) {
@@ -122,13 +122,7 @@ pub fn run(limits: Limits) -> ExitCode {
                     tracing::error!(code = task.code, "a task for code that was not announced");
                     return ExitCode::FAILURE;
                 };
-                let queue = agents
-                    .entry(task.agent.clone())
-                    .or_insert_with(|| start_agent(&task.agent, limits, &replies));
-                if queue.send((task, code)).is_err() {
-                    tracing::error!("an agent's thread ended");
-                    return ExitCode::FAILURE;
-                }
+                agents.give(task, code);
             }
             Ok(Some(ExecutorCommand::Answer { id, code, body })) => {
                 if let Some(waiting) = locked(&replies.open).remove(&id) {
@@ -153,32 +147,4 @@ fn read_hello(reader: &mut impl Read) -> io::Result<()> {
         Some(_) => Err(io::Error::other(HelloError::Missing { peer: "server" })),
         None => Ok(()),
     }
-}
-
-fn start_agent(
-    name: &AgentName,
-    limits: Limits,
-    replies: &Replies,
-) -> mpsc::Sender<(Task, Arc<Code>)> {
-    let (sender, receiver) = mpsc::channel::<(Task, Arc<Code>)>();
-    let (agent, replies) = (name.clone(), replies.clone());
-    // The thread ends with the process; a panic in a handler is caught in the worker.
-    thread::spawn(move || {
-        let asking = replies.clone();
-        let ask = Box::new(move |method, arguments| asking.ask(method, arguments));
-        let mut worker = Worker::new(agent, limits, ask);
-        loop {
-            let next = if worker.has_host() {
-                receiver.recv_timeout(IDLE)
-            } else {
-                receiver.recv().map_err(Into::into)
-            };
-            match next {
-                Ok((task, code)) => replies.send(&ExecutorReply::Done(worker.run(task, &code))),
-                Err(RecvTimeoutError::Timeout) => worker.end_host(),
-                Err(RecvTimeoutError::Disconnected) => return,
-            }
-        }
-    });
-    sender
 }

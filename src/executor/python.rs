@@ -1,132 +1,125 @@
-//! A Python host for handlers: a child process that speaks `steward_compiler::protocol` over its pipes.
+//! A Python host for handlers: a process that speaks `steward_compiler::protocol` over a socket.
 //!
-//! Each exchange with it has a limit, at which the host is ended; whoever gets an error drops the host.
+//! It is a fork of the zygote of its code (`zygote`), or, where that cannot be forked, a process that has imported the
+//! modules itself. Each exchange with it has a limit, at which the host is ended; whoever gets an error drops the host.
 
+mod peer;
 mod watchdog;
+mod zygote;
 
-use std::io::{self, BufReader};
-use std::os::unix::process::CommandExt;
-use std::process::{Child, ChildStdin, ChildStdout, Stdio};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Map, Value};
-use steward_compiler::protocol::{self, FromHost, ToHost};
+use steward_compiler::protocol::{self, BrokenModule, FromHost, ToHost};
 
 use crate::executor::agent::Ask;
-use crate::executor::bounds::MAX_REPLY_BYTES;
 use crate::executor::code_folder::Code;
-use crate::executor::output_capture as printed;
-use crate::executor::protocol::{Task, TaskKind, TaskOutcome};
-use crate::executor::python::watchdog::Watchdog;
-use crate::process;
-
-/// How long module code may take.
-#[derive(Debug, Clone, Copy)]
-pub struct Limits {
-    /// The time for the start and the import of all modules.
-    pub import: Duration,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            import: Duration::from_secs(120),
-        }
-    }
-}
+use crate::executor::output_capture::Output;
+use crate::executor::protocol::{LogLine, Task, TaskKind, TaskOutcome};
+use peer::{Peer, unexpected};
+pub(crate) use zygote::Zygote;
 
 /// A host that is asked to end has this long for its delete hooks.
 const STOP: Duration = Duration::from_secs(3);
-/// A host that was ended has this long to be gone before its status is asked for.
-const END: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 pub(crate) struct PythonHost {
-    watchdog: Watchdog,
-    child: Child,
-    stdin: ChildStdin,
-    stdout: BufReader<ChildStdout>,
-    /// Module → why its import failed.
-    broken: Vec<protocol::BrokenModule>,
+    peer: Peer,
+    output: Output,
+    /// Modules that could not be imported.
+    broken: Arc<[BrokenModule]>,
     next: u64,
 }
 
-impl Drop for PythonHost {
-    fn drop(&mut self) {
-        // With all that its handlers started.
-        let _ = process::end_group(&mut self.child, Duration::ZERO);
+/// What a process that has imported the modules of some code is good for.
+#[derive(Debug)]
+pub(crate) enum Loaded {
+    /// Hosts are forked from it.
+    Zygote(Arc<Zygote>),
+    /// It cannot be forked, so it is the host of the agent that it was started for.
+    Host(PythonHost),
+}
+
+/// Starts a Python process and lets it import the modules of `code`, within `limit`.
+///
+/// # Errors
+/// There is no Python, it does not start, or the import takes too long or ends the process.
+pub(crate) fn load(code: &Code, agent: &str, limit: Duration) -> io::Result<Loaded> {
+    let missing = || io::Error::other("no Python of 3.11 or later was found on this machine");
+    let python = code.python.as_ref().ok_or_else(missing)?;
+    let (mut peer, printed) = Peer::start(python)?;
+    let output = Output::follow(printed, agent)?;
+    peer.arm(limit);
+    let loaded = import(&mut peer, code, agent);
+    let what = "importing the Python modules";
+    let (broken, can_fork) = peer.disarm(what, limit, " (`executor.import_timeout`)", loaded)?;
+    let broken: Arc<[BrokenModule]> = code.broken.iter().cloned().chain(broken).collect();
+    Ok(if can_fork {
+        Loaded::Zygote(Arc::new(Zygote::new(peer, broken)))
+    } else {
+        Loaded::Host(PythonHost {
+            peer,
+            output,
+            broken,
+            next: 0,
+        })
+    })
+}
+
+/// The modules that could not be imported, and whether the process can be forked.
+fn import(peer: &mut Peer, code: &Code, agent: &str) -> io::Result<(Vec<BrokenModule>, bool)> {
+    match peer.read()? {
+        FromHost::Hello {
+            protocol: protocol::VERSION,
+            ..
+        } => {}
+        other => return Err(unexpected(&other)),
+    }
+    peer.write(&ToHost::LoadExecutor {
+        modules: code.modules.clone(),
+        environment_id: code.environment_id.to_string(),
+        agent: agent.to_owned(),
+        files: code
+            .python
+            .as_ref()
+            .and_then(|python| Some(python.files.as_ref()?.display().to_string())),
+    })?;
+    match peer.read()? {
+        FromHost::Handlers {
+            broken, can_fork, ..
+        } => Ok((broken, can_fork)),
+        other => Err(unexpected(&other)),
     }
 }
 
 impl PythonHost {
-    /// Starts a host and lets it import the modules of `code`.
-    pub(crate) fn start(code: &Code, agent: &str, limits: Limits) -> io::Result<Self> {
-        let missing = || io::Error::other("no Python of 3.11 or later was found on this machine");
-        let python = code.python.as_ref().ok_or_else(missing)?;
-        let mut child = python
-            .runtime()
-            .command("executor")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .process_group(0)
-            .spawn()?;
-        let pipe = || io::Error::other("a pipe to Python is missing");
-        let stdin = child.stdin.take().ok_or_else(pipe)?;
-        let stdout = BufReader::new(child.stdout.take().ok_or_else(pipe)?);
-        if let Some(stderr) = child.stderr.take() {
-            printed::follow(stderr, agent);
-        }
-        let mut host = Self {
-            watchdog: Watchdog::start(child.id()),
-            child,
-            stdin,
-            stdout,
-            broken: Vec::new(),
+    /// One that was forked.
+    fn new(
+        peer: Peer,
+        printed: OwnedFd,
+        agent: &str,
+        broken: Arc<[BrokenModule]>,
+    ) -> io::Result<Self> {
+        Ok(Self {
+            peer,
+            output: Output::follow(printed, agent)?,
+            broken,
             next: 0,
-        };
-        host.within("importing the Python modules", limits.import, "", |host| {
-            host.load(code, agent)
-        })?;
-        Ok(host)
+        })
     }
 
-    fn load(&mut self, code: &Code, agent: &str) -> io::Result<()> {
-        match self.read()? {
-            FromHost::Hello {
-                protocol: protocol::VERSION,
-                ..
-            } => {}
-            other => return Err(unexpected(&other)),
-        }
-        let load = ToHost::LoadExecutor {
-            modules: code.modules.clone(),
-            environment_id: code.environment_id.to_string(),
-            agent: agent.to_owned(),
-            files: code
-                .python
-                .as_ref()
-                .and_then(|python| Some(python.files.as_ref()?.display().to_string())),
-        };
-        protocol::write_frame(&mut self.stdin, &load)?;
-        match self.read()? {
-            FromHost::Handlers { broken, .. } => {
-                self.broken = code.broken.iter().cloned().chain(broken).collect();
-            }
-            other => return Err(unexpected(&other)),
-        }
-        Ok(())
+    pub(crate) fn is_alive(&mut self) -> bool {
+        self.peer.is_alive()
     }
 
     /// Runs one resource through its handler. After an error the host is of no use any more.
-    pub(crate) fn is_alive(&mut self) -> bool {
-        matches!(self.child.try_wait(), Ok(None))
-    }
-
     pub(crate) fn deploy(
         &mut self,
         task: &Task,
-        mut resource: Map<String, Value>,
+        resource: Map<String, Value>,
         ask: &Ask,
     ) -> io::Result<TaskOutcome> {
         let module = task.resource_type.split("::").next().unwrap_or_default();
@@ -139,108 +132,82 @@ impl PythonHost {
             return Ok(context.into_outcome(crate::domain::HandlerStatus::Unavailable));
         }
         self.next += 1;
-        let id = self.next;
-        let requires = task.requires();
-        let ids = requires.keys().cloned().map(Value::String).collect();
-        resource.insert("requires".to_owned(), Value::Array(ids));
-        resource.insert(
-            "id".to_owned(),
-            format!("{},v={}", task.resource_id, task.version).into(),
-        );
-        let action_id = task.action.to_string();
-        let deploy = |resource, action_id, dependency_changed| ToHost::Deploy {
-            id,
-            resource,
-            requires,
-            dry_run: task.is_dry_run(),
-            reason: task.reason.clone(),
-            action_id,
-            dependency_changed,
-        };
-        let request = match task.kind {
-            TaskKind::Deploy {
-                dependency_changed, ..
-            } => deploy(resource, action_id, dependency_changed),
-            TaskKind::DryRun { .. } => deploy(resource, action_id, false),
-            TaskKind::CollectFacts => ToHost::Facts {
-                id,
-                resource,
-                action_id,
-            },
-        };
+        let request = request(self.next, task, resource);
+        self.output.begin();
+        self.peer.arm(task.limit());
+        let outcome = self.exchange(&request, ask);
         let setting = " (setting `deploy_timeout`)";
-        self.within("its handler", task.limit(), setting, |host| {
-            protocol::write_frame(&mut host.stdin, &request)?;
-            loop {
-                match host.read()? {
-                    FromHost::Deployed {
-                        id: answered,
-                        outcome,
-                    } if answered == id => return Ok(outcome.into()),
-                    // Our host never sends any: what handlers log is in the outcome.
-                    FromHost::Log { .. } => {}
-                    FromHost::Api { method, arguments } => {
-                        let (code, body) = ask(method, arguments);
-                        let answer = ToHost::ApiAnswer { code, body };
-                        protocol::write_frame(&mut host.stdin, &answer)?;
-                    }
-                    other => return Err(unexpected(&other)),
+        self.peer
+            .disarm("its handler", task.limit(), setting, outcome)
+    }
+
+    /// What was printed since the last task began.
+    pub(crate) fn printed(&mut self) -> Vec<LogLine> {
+        self.output.end()
+    }
+
+    fn exchange(&mut self, request: &ToHost, ask: &Ask) -> io::Result<TaskOutcome> {
+        self.peer.write(request)?;
+        loop {
+            match self.peer.read()? {
+                FromHost::Deployed { id, outcome } if id == self.next => return Ok(outcome.into()),
+                // Our host never sends any: what handlers log is in the outcome.
+                FromHost::Log { .. } => {}
+                FromHost::Api { method, arguments } => {
+                    let (code, body) = ask(method, arguments);
+                    self.peer.write(&ToHost::ApiAnswer { code, body })?;
                 }
+                other => return Err(unexpected(&other)),
             }
-        })
+        }
     }
 
     /// Lets the host run its delete hooks and end; one that takes too long for that is ended.
     pub(crate) fn stop(mut self) {
-        let stopped = self.within("the end of the Python host", STOP, "", |host| {
-            protocol::write_frame(&mut host.stdin, &ToHost::Stop)?;
-            while !matches!(host.read()?, FromHost::Bye) {}
+        self.peer.arm(STOP);
+        let stopped = self.peer.write(&ToHost::Stop).and_then(|()| {
+            while !matches!(self.peer.read()?, FromHost::Bye) {}
             Ok(())
         });
+        let stopped = self
+            .peer
+            .disarm("the end of the Python host", STOP, "", stopped);
         if let Err(error) = stopped {
             tracing::warn!(%error, "a Python host did not end in order");
         }
     }
-
-    /// One exchange, `what` in words, that the host does not survive if it takes longer than `limit`, which a `setting` may
-    /// give.
-    fn within<T>(
-        &mut self,
-        what: &str,
-        limit: Duration,
-        setting: &str,
-        exchange: impl FnOnce(&mut Self) -> io::Result<T>,
-    ) -> io::Result<T> {
-        self.watchdog.arm(limit);
-        let result = exchange(self);
-        if self.watchdog.disarm() {
-            return Err(io::Error::other(format!(
-                "{what} did not end within {} s{setting} and was stopped",
-                limit.as_secs_f64()
-            )));
-        }
-        match result {
-            // The exchange is over, so the child may be waited for.
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
-                let status = process::end_group(&mut self.child, END)?;
-                Err(io::Error::other(format!("the Python host ended: {status}")))
-            }
-            result => result,
-        }
-    }
-
-    fn read(&mut self) -> io::Result<FromHost> {
-        protocol::read_frame_within(&mut self.stdout, MAX_REPLY_BYTES)?
-            .ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
-    }
 }
 
-fn unexpected(message: &FromHost) -> io::Error {
-    let text = format!("{message:?}");
-    io::Error::other(format!(
-        "an unexpected answer of the Python host: {}",
-        text.chars().take(200).collect::<String>()
-    ))
+/// What the host is asked to do for a task.
+fn request(id: u64, task: &Task, mut resource: Map<String, Value>) -> ToHost {
+    let requires = task.requires();
+    let ids = requires.keys().cloned().map(Value::String).collect();
+    resource.insert("requires".to_owned(), Value::Array(ids));
+    resource.insert(
+        "id".to_owned(),
+        format!("{},v={}", task.resource_id, task.version).into(),
+    );
+    let action_id = task.action.to_string();
+    let deploy = |resource, action_id, dependency_changed| ToHost::Deploy {
+        id,
+        resource,
+        requires,
+        dry_run: task.is_dry_run(),
+        reason: task.reason.clone(),
+        action_id,
+        dependency_changed,
+    };
+    match task.kind {
+        TaskKind::Deploy {
+            dependency_changed, ..
+        } => deploy(resource, action_id, dependency_changed),
+        TaskKind::DryRun { .. } => deploy(resource, action_id, false),
+        TaskKind::CollectFacts => ToHost::Facts {
+            id,
+            resource,
+            action_id,
+        },
+    }
 }
 
 #[cfg(test)]

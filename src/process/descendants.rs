@@ -122,13 +122,24 @@ fn signal_all(processes: &BTreeSet<i32>, signal: Signal) {
 }
 
 fn is_running(process: i32) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    !matches!(state(process), None | Some('Z' | 'X'))
+}
+
+/// The letter by which the kernel tells what a process does; `None`: there is none.
+fn state(process: i32) -> Option<char> {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
     // The name before it, in brackets, may be any text.
-    let state = stat
-        .rsplit(')')
-        .next()
-        .and_then(|rest| rest.trim_start().chars().next());
-    !matches!(state, None | Some('Z' | 'X'))
+    stat.rsplit(')').next()?.trim_start().chars().next()
+}
+
+/// Whether a process runs or waits: it has not ended. One that nobody has waited for counts as ended.
+pub fn is_alive(process: u32) -> bool {
+    i32::try_from(process).is_ok_and(is_running)
+}
+
+/// Whether a process was stopped by a signal (SIGSTOP), and not by a debugger.
+pub fn is_stopped(process: u32) -> bool {
+    i32::try_from(process).is_ok_and(|process| state(process) == Some('T'))
 }
 
 /// Takes note of the end of a child of ours; whether there was one to take note of.

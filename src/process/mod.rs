@@ -10,7 +10,7 @@ mod supervised;
 mod supervisor;
 mod umask;
 
-pub use descendants::kill_tree;
+pub use descendants::{is_alive, is_stopped, kill_tree};
 pub use peer::{Peer, peer_of};
 pub use supervised::{Ended, run_supervised, supervised_command};
 pub use supervisor::{Supervision, supervise};

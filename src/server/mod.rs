@@ -91,6 +91,7 @@ impl Server {
             api_token: config.api_token.as_deref().map(Arc::from),
             started: Timestamp::now(),
             facts: config.facts,
+            executor: config.executor,
             repositories: config.repositories,
             running: Arc::default(),
             lifecycle: Arc::default(),

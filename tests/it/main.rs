@@ -1,5 +1,6 @@
 //! End-to-end tests: they drive the real binary on real repositories, databases, processes and files.
 
+mod agents;
 mod api;
 mod api_bodies;
 mod bounds;

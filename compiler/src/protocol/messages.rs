@@ -74,6 +74,19 @@ pub enum ToHost {
         /// The directory of the file store, each content under `ab/` and its SHA-1 `ab…`.
         files: Option<String>,
     },
+    /// To an executor that has its modules, can be forked, and was given no task: it forks a host for an agent. Two open
+    /// files come along with the frame, as ancillary data of the socket: the new host's end of a socket for its frames, and
+    /// what is its standard output and standard error. Answer: `forked`.
+    Fork {
+        /// The name of the agent whose resources are deployed.
+        agent: String,
+    },
+    /// To an executor that has forked hosts: one of them ends, or was ended, and its process id is needed no more. Answer:
+    /// `reaped`.
+    Reap {
+        /// The process id of the host.
+        pid: u32,
+    },
     /// Calls a plugin. Answer: `result`, `failed`, `unset`. The value of one that emits statements is a list: what it
     /// returned, and the result that it set. Only for hosts that do not read [`calls`](crate::protocol::calls).
     #[serde(serialize_with = "in_order")]
@@ -332,6 +345,19 @@ pub enum FromHost {
         types: Vec<String>,
         /// Types whose module failed to import, with the reason.
         broken: Vec<BrokenModule>,
+        /// Whether hosts can be forked from this one: its modules started no thread and opened no connection.
+        #[serde(default)]
+        can_fork: bool,
+    },
+    /// The answer to `fork`: the host is there. It speaks over its own socket only, and begins without a `hello`.
+    Forked {
+        /// The id of its process, which leads a process group.
+        pid: u32,
+    },
+    /// The answer to `reap`.
+    Reaped {
+        /// How the process ended, in words; none if it has not.
+        status: Option<String>,
     },
     /// A plugin's result, or another answer that is one value.
     Result {

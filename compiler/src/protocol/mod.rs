@@ -50,7 +50,7 @@ pub use crate::protocol::messages::{
 pub use crate::protocol::model::{AttributeInfo, AttributeValue};
 
 /// The version of this schema; both sides refuse another one.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// The extension type of an integer that does not fit 64 bits: its decimal digits.
 pub const EXT_BIGINT: i8 = 1;

@@ -13,6 +13,7 @@ use super::run_until_stopped;
 use crate::domain::{
     AgentName, DryRunId, EnvironmentId, FactTimes, ResourceId, VersionNumber, chain,
 };
+use crate::executor::limits::Limits;
 use crate::observe::Bus;
 use crate::store::{self, Store};
 
@@ -99,6 +100,8 @@ pub struct Options {
     /// Ends it even while it waits for a database that is away.
     pub shutdown: CancellationToken,
     pub facts: FactTimes,
+    /// Of the executor's Python hosts.
+    pub executor: Limits,
 }
 
 impl Engine {

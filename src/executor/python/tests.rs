@@ -9,6 +9,9 @@ use serde_json::json;
 use super::*;
 use crate::domain::{ActionId, AgentName, EnvironmentId, ResourceId, VersionNumber};
 use crate::domain::{CodeFile, CodeModule, Content};
+use crate::executor::agent::Worker;
+use crate::executor::hosts::{Host, Hosts};
+use crate::executor::limits::Limits;
 use crate::executor::protocol::{Python, TaskKind};
 
 const HANDLER: &str = r#"
@@ -80,7 +83,45 @@ fn task(name: &str) -> (Task, Map<String, Value>) {
 
 /// These handlers ask for nothing.
 fn nobody() -> Ask {
-    Box::new(|method, _| panic!("{method}"))
+    Arc::new(|method, _| panic!("{method}"))
+}
+
+/// A host of its own for a test.
+fn start(code: &Code) -> PythonHost {
+    match load(code, "host", Limits::default().import).unwrap() {
+        Loaded::Zygote(zygote) => zygote.fork("host").unwrap(),
+        Loaded::Host(host) => host,
+    }
+}
+
+/// An agent, its hosts and what it has at hand.
+struct Agent {
+    worker: Worker,
+    hosts: Arc<Hosts>,
+    host: Option<Host>,
+}
+
+impl Agent {
+    fn new(limits: Limits) -> Self {
+        Self {
+            worker: Worker::new(AgentName::new("host"), nobody()),
+            hosts: Hosts::new(limits),
+            host: None,
+        }
+    }
+
+    fn run(&mut self, task: Task, code: &Arc<Code>) -> (String, String) {
+        let done = self.worker.run(task, code, &self.hosts, &mut self.host);
+        let logs: Vec<String> = done.outcome.logs.into_iter().map(|line| line.msg).collect();
+        (done.outcome.status.as_str().to_owned(), logs.join("\n"))
+    }
+
+    /// Has its host come to rest.
+    fn rest(&mut self) {
+        if let Some(host) = self.host.take() {
+            self.hosts.rest(AgentName::new("host"), host);
+        }
+    }
 }
 
 #[track_caller]
@@ -96,8 +137,7 @@ fn wait_until_gone(pid: u32) {
 #[test]
 fn what_a_handler_started_ends_with_its_host() {
     let dir = tempfile::tempdir().unwrap();
-    let mut host =
-        PythonHost::start(&code(dir.path(), HANDLER), "host", Limits::default()).unwrap();
+    let mut host = start(&code(dir.path(), HANDLER));
     let pid_file = dir.path().join("pid");
     let (task, resource) = task(pid_file.to_str().unwrap());
     let outcome = host.deploy(&task, resource, &nobody()).unwrap();
@@ -109,9 +149,8 @@ fn what_a_handler_started_ends_with_its_host() {
 #[test]
 fn a_handler_that_hangs_is_stopped_with_all_it_started() {
     let dir = tempfile::tempdir().unwrap();
-    let limits = Limits::default();
     let source = HANDLER.replace("\"/hang\"", "\"/\"");
-    let mut host = PythonHost::start(&code(dir.path(), &source), "host", limits).unwrap();
+    let mut host = start(&code(dir.path(), &source));
     let pid_file = dir.path().join("pid");
     let (mut task, resource) = task(pid_file.to_str().unwrap());
     task.limit_ms = 1500;
@@ -125,42 +164,172 @@ fn a_handler_that_hangs_is_stopped_with_all_it_started() {
     );
     wait_until_gone(fs::read_to_string(&pid_file).unwrap().parse().unwrap());
     // The worker names the resource, and starts another host for the next.
-    let code = std::sync::Arc::new(code(dir.path(), &source));
-    let mut worker = crate::executor::agent::Worker::new(AgentName::new("host"), limits, nobody());
-    let run = |worker: &mut crate::executor::agent::Worker, name: &str| {
+    let code = Arc::new(code(dir.path(), &source));
+    let mut agent = Agent::new(Limits::default());
+    let mut run = |name: &str| {
         let mut task = self::task(name).0;
         task.limit_ms = 1500;
-        let done = worker.run(task, &code);
-        let logs: Vec<String> = done.outcome.logs.into_iter().map(|line| line.msg).collect();
-        (done.outcome.status.as_str(), logs.join("\n"))
+        agent.run(task, &code)
     };
-    let (status, log) = run(&mut worker, "hang");
+    let (status, log) = run("hang");
     assert_eq!(status, "unavailable", "{log}");
     assert!(
         log.contains("net::Row[host,name=hang]") && log.contains("within 1.5 s"),
         "{log}"
     );
-    let (status, log) = run(&mut worker, "good");
+    let (status, log) = run("good");
     assert_eq!(status, "deployed", "{log}");
 }
 
 #[test]
 fn an_import_that_hangs_or_ends_the_host_says_so() {
     let dir = tempfile::tempdir().unwrap();
-    let limits = Limits {
-        import: Duration::from_millis(1500),
-    };
     let start = |source: &str| {
-        let host = PythonHost::start(&code(dir.path(), source), "host", limits);
-        host.unwrap_err().to_string()
+        let loaded = load(
+            &code(dir.path(), source),
+            "host",
+            Duration::from_millis(1500),
+        );
+        loaded.unwrap_err().to_string()
     };
     assert_eq!(
         start("import time\ntime.sleep(1000)"),
-        "importing the Python modules did not end within 1.5 s and was stopped"
+        "importing the Python modules did not end within 1.5 s (`executor.import_timeout`) and was stopped"
     );
     assert_eq!(
         start("import os\nos._exit(3)"),
         "the Python host ended: exit status: 3"
+    );
+}
+
+/// What failed for one agent would fail for the next thousand as well, and take as long each time.
+#[test]
+fn an_import_that_hangs_is_tried_once_for_all_agents() {
+    let dir = tempfile::tempdir().unwrap();
+    let tries = dir.path().join("tries");
+    let source = format!(
+        "import time\nwith open({:?}, 'a') as file: file.write('x')\ntime.sleep(1000)",
+        tries.to_str().unwrap()
+    );
+    let code = Arc::new(code(dir.path(), &source));
+    let hosts = Hosts::new(Limits {
+        import: Duration::from_millis(1500),
+        ..Limits::default()
+    });
+    let began = Instant::now();
+    std::thread::scope(|scope| {
+        for n in 0..8 {
+            let (hosts, code) = (&hosts, &code);
+            scope.spawn(move || {
+                let agent = AgentName::new(format!("agent{n}"));
+                let error = hosts.of(&agent, code, None).unwrap_err().to_string();
+                assert!(error.contains("importing the Python modules"), "{error}");
+            });
+        }
+    });
+    assert_eq!(fs::read_to_string(&tries).unwrap(), "x");
+    assert!(began.elapsed() < Duration::from_secs(10));
+    assert_eq!(hosts.n_hosts(), 0, "each place was given back");
+}
+
+/// Threads and connections do not live on in a fork.
+#[test]
+fn modules_that_start_a_thread_or_open_a_connection_are_imported_by_each_agent() {
+    for head in [
+        "import threading, time\nthreading.Thread(target=time.sleep, args=(1000,), daemon=True).start()\n",
+        "import socket\npair = socket.socketpair()\n",
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let source = format!("{head}{HANDLER}");
+        let code = Arc::new(code(dir.path(), &source));
+        let loaded = load(&code, "host", Limits::default().import).unwrap();
+        assert!(matches!(loaded, Loaded::Host(_)), "{head}");
+        let mut agent = Agent::new(Limits::default());
+        for _ in 0..2 {
+            let (status, log) = agent.run(task("good").0, &code);
+            assert_eq!(status, "deployed", "{log}");
+        }
+        let other = agent.hosts.of(&AgentName::new("other"), &code, None);
+        assert!(other.unwrap().python.is_alive());
+    }
+}
+
+/// Input: kill -9 of the process that hosts are forked from (docs/reference/security.md § 3.34). Answer: its hosts end, and the next task starts another one.
+#[test]
+fn a_zygote_that_is_killed_is_replaced() {
+    let dir = tempfile::tempdir().unwrap();
+    let source = HANDLER.replace(
+        "if resource.name == \"hang\"",
+        "if resource.name == \"parent\":\n            import os, signal\n            \
+         os.kill(os.getppid(), signal.SIGKILL)\n            time.sleep(1000)\n        if resource.name == \"hang\"",
+    );
+    let code = Arc::new(code(dir.path(), &source));
+    let mut agent = Agent::new(Limits::default());
+    let (status, log) = agent.run(task("good").0, &code);
+    assert_eq!(status, "deployed", "{log}");
+    let (status, log) = agent.run(task("parent").0, &code);
+    assert_eq!(status, "unavailable", "{log}");
+    assert!(
+        log.contains("net::Row[host,name=parent]")
+            && log.contains("the process that it was forked from has ended"),
+        "{log}"
+    );
+    let (status, log) = agent.run(task("good").0, &code);
+    assert_eq!(status, "deployed", "{log}");
+    assert_eq!(agent.hosts.n_hosts(), 1);
+}
+
+/// Input: a Python host that somebody stops (docs/reference/security.md § 4.8). Answer: it is ended within seconds, whatever the limit of its task.
+#[test]
+fn a_host_that_is_stopped_is_noticed_long_before_its_limit() {
+    let dir = tempfile::tempdir().unwrap();
+    let source = HANDLER.replace(
+        "if resource.name == \"hang\"",
+        "if resource.name == \"stop\":\n            import os, signal\n            \
+         os.kill(os.getpid(), signal.SIGSTOP)\n        if resource.name == \"hang\"",
+    );
+    let code = Arc::new(code(dir.path(), &source));
+    let mut agent = Agent::new(Limits::default());
+    let began = Instant::now();
+    let (status, log) = agent.run(task("stop").0, &code);
+    assert_eq!(status, "unavailable", "{log}");
+    assert!(
+        log.contains("net::Row[host,name=stop]") && log.contains("SIGSTOP"),
+        "{log}"
+    );
+    assert!(began.elapsed() < Duration::from_secs(20));
+}
+
+#[test]
+fn what_a_handler_prints_is_in_the_log_of_its_run_and_of_no_other() {
+    let dir = tempfile::tempdir().unwrap();
+    let source = HANDLER.replace(
+        "if resource.name == \"hang\"",
+        "print(f\"I am {resource.name}\")\n        subprocess.run([\"echo\", f\"child of {resource.name}\"])\n        \
+         if resource.name == \"much\":\n            print(\"x\\n\" * 5000)\n        if resource.name == \"die\":\n            \
+         import os\n            os.write(2, b\"my last words\")\n            os._exit(7)\n        if resource.name == \"hang\"",
+    );
+    let code = Arc::new(code(dir.path(), &source));
+    let mut agent = Agent::new(Limits::default());
+    let (_, one) = agent.run(task("one").0, &code);
+    assert!(
+        one.contains("printed: I am one\nprinted: child of one\n"),
+        "{one}"
+    );
+    assert!(one.lines().last().unwrap().starts_with("End run"), "{one}");
+    let (_, two) = agent.run(task("two").0, &code);
+    assert!(
+        two.contains("printed: I am two") && !two.contains("one"),
+        "{two}"
+    );
+    let (_, much) = agent.run(task("much").0, &code);
+    assert!(much.contains("more printed lines were cut"), "{much}");
+    assert!(much.lines().count() < 120);
+    let (status, died) = agent.run(task("die").0, &code);
+    assert_eq!(status, "unavailable");
+    assert!(
+        died.contains("printed: my last words") && died.contains("exit status: 7"),
+        "{died}"
     );
 }
 
@@ -195,17 +364,16 @@ class RowHandler(CRUDHandler):
 fn a_commit_that_changes_no_python_keeps_the_host_and_one_at_rest_ends_in_order() {
     let dir = tempfile::tempdir().unwrap();
     let at = |name: &str| dir.path().join(name);
-    let mut worker =
-        crate::executor::agent::Worker::new(AgentName::new("host"), Limits::default(), nobody());
+    let mut agent = Agent::new(Limits {
+        keep: Duration::ZERO,
+        ..Limits::default()
+    });
     let name = at("pids").to_str().unwrap().to_owned();
     let mut run = |code: Code| {
-        let done = worker.run(self::task(&name).0, &std::sync::Arc::new(code));
-        assert_eq!(
-            done.outcome.status.as_str(),
-            "deployed",
-            "{:?}",
-            done.outcome
-        );
+        let (status, log) = agent.run(self::task(&name).0, &Arc::new(code));
+        assert_eq!(status, "deployed", "{log}");
+        // It is found again where hosts rest.
+        agent.rest();
         let pids = fs::read_to_string(&name).unwrap();
         pids.lines().last().unwrap().to_owned()
     };
@@ -225,8 +393,42 @@ fn a_commit_that_changes_no_python_keeps_the_host_and_one_at_rest_ends_in_order(
     let last = run(code(&at("six"), &changed));
     assert_ne!(last, third);
     fs::remove_file(at("pids.deleted")).unwrap();
-    assert!(worker.has_host());
-    worker.end_host();
-    assert!(!worker.has_host() && at("pids.deleted").exists());
+    agent.rest();
+    assert_eq!(agent.hosts.n_hosts(), 1);
+    agent.hosts.tidy();
+    assert_eq!(agent.hosts.n_hosts(), 0);
+    assert!(at("pids.deleted").exists());
     wait_until_gone(last.parse().unwrap());
+}
+
+/// Agents take turns with two hosts: one that needs a place gets that of the agent without work.
+#[test]
+fn the_host_without_work_for_longest_makes_room_and_lets_go_of_its_cache() {
+    let dir = tempfile::tempdir().unwrap();
+    let code = Arc::new(code(dir.path(), PID));
+    let hosts = Hosts::new(Limits {
+        hosts: 2,
+        ..Limits::default()
+    });
+    let run = |name: &str| {
+        let path = dir.path().join(name);
+        let agent = AgentName::new(name);
+        let mut host = None;
+        let mut worker = Worker::new(agent.clone(), nobody());
+        let task = self::task(path.to_str().unwrap()).0;
+        let done = worker.run(task, &code, &hosts, &mut host);
+        assert_eq!(done.outcome.status.as_str(), "deployed");
+        hosts.rest(agent, host.unwrap());
+        assert!(hosts.n_hosts() <= 2);
+        let pids = fs::read_to_string(path).unwrap();
+        pids.lines().last().unwrap().to_owned()
+    };
+    let is_closed = |name: &str| dir.path().join(format!("{name}.deleted")).exists();
+    let (a, b) = (run("a"), run("b"));
+    assert_eq!(run("a"), a, "each keeps its own while there is room");
+    assert_ne!(a, b);
+    run("c");
+    assert!(is_closed("b") && !is_closed("a"));
+    assert_ne!(run("b"), b);
+    assert!(is_closed("a"));
 }

@@ -1,56 +1,79 @@
-//! A limit for each exchange with a Python host: module code may hang in any way it likes.
+//! A limit for each exchange with a Python host: module code may hang in any way it likes, and a host may be stopped.
 //!
-//! One thread a host. At the limit it ends the host with all that it started, so that both ends of the pipe close and
-//! whoever waits on them goes on. It ends with its handle.
+//! One thread watches all hosts of this process. At the limit it ends a host with all that it started, so that both ends of
+//! the connection close and whoever waits on them goes on. A host that somebody has stopped (SIGSTOP) would not notice any
+//! limit of its own, and its limit may be an hour away; so the thread looks at the processes every second, and ends one that
+//! stays stopped.
 
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::process;
 
+/// How often processes are looked at while they work.
+const LOOK: Duration = Duration::from_secs(1);
+/// One that is stopped for this long counts as hanging. A person who looks at a process with a debugger stops it, too; but
+/// nobody may hold up a deployment without a word.
+const STOPPED: Duration = Duration::from_secs(5);
+
+/// The limit of one host's exchanges.
 #[derive(Debug)]
-pub(super) struct Watchdog(Arc<Shared>);
+pub(super) struct Watchdog(Arc<Watched>);
 
 #[derive(Debug)]
-struct Shared {
+struct Watched {
+    /// The process, which leads a group. It must not be waited for while an exchange is watched.
+    leader: u32,
     state: Mutex<State>,
-    changed: Condvar,
 }
 
 #[derive(Debug, Clone, Copy)]
 enum State {
     Resting,
-    Until(Instant),
+    Until {
+        deadline: Instant,
+        /// Since when it was seen stopped.
+        stopped: Option<Instant>,
+    },
+    Ended(Verdict),
+}
+
+/// Why a host was ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// It took longer than its limit.
     Expired,
-    Ended,
+    /// Somebody had stopped it.
+    Stopped,
 }
 
 impl Watchdog {
-    /// Watches over the group of a child that leads one. The child must not be waited for while an exchange is watched.
-    pub(super) fn start(leader: u32) -> Self {
-        let shared = Arc::new(Shared {
+    /// Watches over a process that leads a group.
+    pub(super) fn new(leader: u32) -> Self {
+        Self(Arc::new(Watched {
+            leader,
             state: Mutex::new(State::Resting),
-            changed: Condvar::new(),
-        });
-        let watched = Arc::clone(&shared);
-        thread::spawn(move || watched.watch(leader));
-        Self(shared)
+        }))
     }
 
     /// Starts the time: the host has `limit` from now on.
     pub(super) fn arm(&self, limit: Duration) {
-        self.0.set(State::Until(Instant::now() + limit));
+        *self.0.state() = State::Until {
+            deadline: Instant::now() + limit,
+            stopped: None,
+        };
+        Watch::the().add(&self.0);
     }
 
-    /// The exchange is over. Gives whether the limit came before; afterwards the group is left alone.
-    pub(super) fn disarm(&self) -> bool {
+    /// The exchange is over. Gives why the host was ended, if it was; afterwards the group is left alone.
+    pub(super) fn disarm(&self) -> Option<Verdict> {
         let mut state = self.0.state();
         match *state {
-            State::Expired => true,
+            State::Ended(verdict) => Some(verdict),
             _ => {
                 *state = State::Resting;
-                false
+                None
             }
         }
     }
@@ -58,43 +81,98 @@ impl Watchdog {
 
 impl Drop for Watchdog {
     fn drop(&mut self) {
-        self.0.set(State::Ended);
+        self.disarm();
     }
 }
 
-impl Shared {
+impl Watched {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn set(&self, state: State) {
-        *self.state() = state;
-        self.changed.notify_one();
+    /// Ends the process if it is time. Gives when to look again; `None`: not any more.
+    fn look(&self, now: Instant) -> Option<Instant> {
+        let mut state = self.state();
+        let State::Until { deadline, stopped } = &mut *state else {
+            return None;
+        };
+        let verdict = if now >= *deadline {
+            Verdict::Expired
+        } else if !process::is_stopped(self.leader) {
+            *stopped = None;
+            return Some((now + LOOK).min(*deadline));
+        } else if now - *stopped.get_or_insert(now) < STOPPED {
+            return Some((now + LOOK).min(*deadline));
+        } else {
+            Verdict::Stopped
+        };
+        *state = State::Ended(verdict);
+        // With the lock held: nobody takes the child's id from under us. Also what went to a group of its own.
+        process::kill_tree(self.leader);
+        process::kill_group_of(self.leader);
+        None
+    }
+}
+
+/// All exchanges that go on, and the thread that looks at them.
+struct Watch {
+    armed: Mutex<Vec<Arc<Watched>>>,
+    changed: Condvar,
+}
+
+impl Watch {
+    fn the() -> &'static Self {
+        static WATCH: OnceLock<Watch> = OnceLock::new();
+        static THREAD: OnceLock<()> = OnceLock::new();
+        let watch = WATCH.get_or_init(|| Self {
+            armed: Mutex::default(),
+            changed: Condvar::new(),
+        });
+        // It ends with the process.
+        THREAD.get_or_init(|| drop(thread::spawn(|| watch.run())));
+        watch
     }
 
-    fn watch(&self, leader: u32) {
-        let mut state = self.state();
+    fn armed(&self) -> MutexGuard<'_, Vec<Arc<Watched>>> {
+        self.armed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn add(&self, watched: &Arc<Watched>) {
+        let mut armed = self.armed();
+        if !armed.iter().any(|known| Arc::ptr_eq(known, watched)) {
+            armed.push(Arc::clone(watched));
+        }
+        // It may sleep because there is nothing to look at. Otherwise it looks soon enough.
+        if armed.len() == 1 {
+            self.changed.notify_one();
+        }
+    }
+
+    fn run(&self) {
+        let mut armed = self.armed();
         loop {
-            state = match *state {
-                State::Resting => self.changed.wait(state),
-                State::Until(deadline) => {
-                    let left = deadline.saturating_duration_since(Instant::now());
-                    if left.is_zero() {
-                        // With the lock held: nobody takes the child's id from under us.
-                        *state = State::Expired;
-                        // Also what went to a group of its own.
-                        process::kill_tree(leader);
-                        process::kill_group_of(leader);
-                        return;
-                    }
-                    let waited = self.changed.wait_timeout(state, left);
-                    waited
-                        .map(|(state, _)| state)
-                        .map_err(|error| PoisonError::new(error.into_inner().0))
-                }
-                State::Expired | State::Ended => return,
+            if armed.is_empty() {
+                armed = self
+                    .changed
+                    .wait(armed)
+                    .unwrap_or_else(PoisonError::into_inner);
+                continue;
             }
-            .unwrap_or_else(PoisonError::into_inner);
+            let all = armed.clone();
+            drop(armed);
+            let now = Instant::now();
+            let next = all.iter().filter_map(|watched| watched.look(now)).min();
+            let pause = next.map_or(Duration::ZERO, |next| {
+                next.saturating_duration_since(Instant::now())
+            });
+            armed = self.armed();
+            // One that rests is added again with its next exchange.
+            armed.retain(|watched| matches!(*watched.state(), State::Until { .. }));
+            if !armed.is_empty() && !pause.is_zero() {
+                // Who comes meanwhile is looked at after `LOOK` at the latest; no limit is that short.
+                let waited = self.changed.wait_timeout(armed, pause.min(LOOK));
+                armed = waited.unwrap_or_else(PoisonError::into_inner).0;
+            }
         }
     }
 }

@@ -5,10 +5,13 @@ use std::io;
 use tokio::process::Child;
 
 use super::{Connection, RemoteProcess, Transport};
+use crate::executor::limits::Limits;
 use crate::process;
 
 #[derive(Debug)]
-pub(crate) struct Pipe;
+pub(crate) struct Pipe {
+    pub(crate) limits: Limits,
+}
 
 impl Transport for Pipe {
     fn connect(&self) -> io::Result<Connection> {
@@ -17,6 +20,14 @@ impl Transport for Pipe {
         if let Some(umask) = process::original_umask() {
             arguments.extend(["--umask".to_owned(), umask]);
         }
+        let Limits {
+            hosts,
+            keep,
+            import,
+        } = self.limits;
+        arguments.extend(["--hosts".to_owned(), hosts.to_string()]);
+        arguments.extend(["--keep".to_owned(), keep.as_secs().to_string()]);
+        arguments.extend(["--import-timeout".to_owned(), import.as_secs().to_string()]);
         let mut child = process::spawn_own(&arguments)?;
         let missing = |which: &str| io::Error::other(format!("no pipe {which} the executor"));
         let stdin = child.stdin.take().ok_or_else(|| missing("to"))?;

@@ -1,0 +1,158 @@
+"""A process an agent: the first one imports the modules of some code, and the host of each agent is a fork of it.
+
+The first process is the *zygote*. It runs no handler: it waits for `fork` and `reap`. Each fork has the modules as they
+were right after their import, in memory that is shared until somebody writes to it. So a thousand agents with the same
+code cost one import, none sees what another one's handlers left in a module, and a fork takes a millisecond.
+
+A fork speaks over a socket of its own. The executor makes it, keeps one end, and sends the other one along with the
+message `fork`, together with the pipe for all that the host prints. Hence the zygote's own pipe must be a socket, too:
+nothing else carries open files.
+
+What has ended keeps its process id until its parent asks for its status. The executor ends hosts, with all that they
+started, by that id; so the zygote asks only when the executor says so (`reap`). Then the id cannot be somebody else's.
+
+Not everything lives on in a fork. Threads do not (`forks.can_fork`), and a connection that the import of a module has
+opened would be read by all forks at once. Where there are any of these, the executor is told, and each agent gets a
+process that imports the modules itself.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+import time
+
+from steward_host import forks
+from steward_host.pipe import Closed, Pipe
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from _socket import socket as Socket
+
+# A process that was killed is gone within milliseconds, unless it waits for a device.
+REAP_SECONDS = 1.0
+
+# What a fork must not share with others: both would read what is meant for one.
+_CONNECTIONS = ("socket:", "pipe:", "anon_inode:")
+
+
+class Control(Pipe):
+    """The pipe of a zygote: a socket, over which open files come along with messages."""
+
+    def __init__(self, connection: Socket) -> None:
+        self._socket = connection
+        # Those that came and that nobody has taken yet.
+        self.handed: list[int] = []
+        super().__init__(connection.fileno(), connection.fileno())
+
+    def _read(self, size: int = 65536) -> bytes:
+        import _socket
+
+        space = _socket.CMSG_SPACE(8)
+        data, ancillary, _, _ = self._socket.recvmsg(size, space, _socket.MSG_CMSG_CLOEXEC)
+        for level, kind, numbers in ancillary:
+            if level == _socket.SOL_SOCKET and kind == _socket.SCM_RIGHTS:
+                ends = range(4, len(numbers) + 1, 4)
+                self.handed += [int.from_bytes(numbers[end - 4 : end], sys.byteorder) for end in ends]
+        if not data:
+            raise Closed
+        return data
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+def control(pipe: Pipe) -> Pipe:
+    """The same pipe, as one that takes open files, if it is a socket."""
+    import stat
+
+    if not stat.S_ISSOCK(os.fstat(pipe.read_fd).st_mode):
+        return pipe
+    # The package above it makes enumerations of all names.
+    import _socket
+
+    connection = _socket.socket(fileno=os.dup(pipe.read_fd))
+    pipe.close()
+    return Control(connection)
+
+
+def open_files() -> set[str]:
+    """The numbers of this process's open files."""
+    try:
+        return set(os.listdir("/proc/self/fd"))
+    except OSError:
+        return set()
+
+
+def prepare(had: set[str]) -> bool:
+    """Whether this process can be forked, after the modules were imported; `had`: the files that were open before that.
+
+    What is there now is there for good, so collections of garbage need not look at it: that would write to its memory,
+    and a fork would have a copy of it.
+    """
+    if not forks.can_fork() or _connections(had):
+        return False
+    # What nearly every task needs.
+    import json  # noqa: F401
+
+    gc.collect()
+    gc.freeze()
+    return True
+
+
+def _connections(had: set[str]) -> list[str]:
+    """What the files are that were opened and that forks must not share."""
+    found = []
+    for number in open_files() - had:
+        try:
+            target = os.readlink(f"/proc/self/fd/{number}")
+        except OSError:
+            continue
+        if target.startswith(_CONNECTIONS):
+            found.append(target)
+    return found
+
+
+def fork(pipe: Pipe) -> Pipe | None:
+    """Makes the host of an agent. In that host, its pipe; None in this process, which goes on."""
+    if not isinstance(pipe, Control) or len(pipe.handed) != 2:
+        raise RuntimeError("`fork` came without a socket and a pipe for the new host")
+    (connection, errors), pipe.handed = pipe.handed, []
+    sys.stdout.flush()
+    sys.stderr.flush()
+    parent = os.getpid()
+    child = os.fork()
+    if child == 0:
+        os.setpgid(0, 0)
+        forks.end_with(parent)
+        pipe.close()
+        os.dup2(errors, 1)
+        os.dup2(errors, 2)
+        os.close(errors)
+        return Pipe(connection, connection)
+    try:
+        # Here as well: before we answer, the host leads a group of its own, with which it can be ended.
+        os.setpgid(child, child)
+    except OSError:
+        # It has done so itself, and may have gone on, or ended.
+        pass
+    os.close(connection)
+    os.close(errors)
+    pipe.send("forked", {"pid": child})
+    return None
+
+
+def reap(pid: int) -> str | None:
+    """How a fork that was ended did end, in words; its id may be given to others from now on. None: it is not gone."""
+    until = time.monotonic() + REAP_SECONDS
+    while True:
+        try:
+            ended, status = os.waitpid(pid, os.WNOHANG)
+        except ChildProcessError:
+            return None
+        if ended:
+            return forks.described(os.waitstatus_to_exitcode(status))
+        if time.monotonic() > until:
+            return None
+        time.sleep(0.0005)

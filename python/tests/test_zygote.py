@@ -1,0 +1,147 @@
+"""Hosts of agents as forks of one process, spoken to as the executor does: over a socket, with open files."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import unittest
+
+from steward_host import msgpack
+from tests.support import ACTION, PACKAGE, Modules, ext_codec
+
+MODULE = """
+import os
+from inmanta.agent.handler import CRUDHandler, provider
+from inmanta.resources import PurgeableResource, resource
+
+SEEN = []
+
+@resource("net::Row", agent="host", id_attribute="name")
+class Row(PurgeableResource):
+    fields = ("name",)
+
+@provider("net::Row", name="row")
+class RowHandler(CRUDHandler):
+    def read_resource(self, ctx, resource):
+        SEEN.append(resource.name)
+        print("printed by", resource.name)
+        ctx.info("seen %(seen)s by %(agent)s", seen=SEEN, agent=self._agent.name)
+        if resource.name == "die":
+            os._exit(3)
+"""
+
+
+class Peer:
+    """One end of a socket with frames."""
+
+    def __init__(self, end: socket.socket) -> None:
+        self.socket = end
+
+    def send(self, message: object, files: tuple[int, ...] = ()) -> None:
+        body = msgpack.pack(message)
+        socket.send_fds(self.socket, [len(body).to_bytes(4, "big") + body], list(files))
+
+    def read(self) -> object:
+        size = int.from_bytes(self._bytes(4), "big")
+        return msgpack.unpack(self._bytes(size))[0]
+
+    def _bytes(self, size: int) -> bytes:
+        found = b""
+        while len(found) < size:
+            chunk = self.socket.recv(size - len(found))
+            if not chunk:
+                raise EOFError
+            found += chunk
+        return found
+
+
+class Host(Peer):
+    def __init__(self, case: unittest.TestCase, zygote: Peer, agent: str) -> None:
+        ours, theirs = socket.socketpair()
+        super().__init__(ours)
+        case.addCleanup(ours.close)
+        self.printed, errors = os.pipe()
+        zygote.send({"fork": {"agent": agent}}, (theirs.fileno(), errors))
+        theirs.close()
+        os.close(errors)
+        case.addCleanup(os.close, self.printed)
+        self.pid = zygote.read()["forked"]["pid"]
+
+    def deploy(self, name: str) -> str:
+        """What the handler logged."""
+        fields = {"name": name, "purged": False, "purge_on_delete": False, "report_only": False, "references": []}
+        resource = {**fields, "mutators": [], "receive_events": True, "send_event": True, "requires": []}
+        resource["id"] = f"net::Row[host,name={name}],v=1"
+        task = {"id": 1, "resource": resource, "requires": {}, "dry_run": False, "reason": "a test"}
+        self.send({"deploy": {**task, "action_id": ACTION, "dependency_changed": False}})
+        logs = self.read()["deployed"]["outcome"]["logs"]
+        return next(line["msg"] for line in logs if line["msg"].startswith("seen"))
+
+
+class Zygote(unittest.TestCase):
+    def start(self, code: str) -> tuple[Peer, dict]:
+        ext_codec()
+        ours, theirs = socket.socketpair()
+        program = [sys.executable, "-I", "-u", os.path.join(PACKAGE, "steward_host", "__main__.py"), "executor"]
+        self.process = subprocess.Popen(program, stdin=theirs, stdout=theirs)
+        theirs.close()
+        self.addCleanup(self.process.wait)
+        self.addCleanup(ours.close)
+        zygote = Peer(ours)
+        zygote.read()
+        modules = Modules(self).write("net", code).described
+        load = {"modules": modules, "environment_id": "e", "agent": "first", "files": None}
+        zygote.send({"load_executor": load})
+        return zygote, zygote.read()["handlers"]
+
+    def test_hosts_have_their_own_globals_agent_and_output(self) -> None:
+        zygote, handlers = self.start(MODULE)
+        self.assertTrue(handlers["can_fork"])
+        one, two = Host(self, zygote, "one"), Host(self, zygote, "two")
+        self.assertEqual(one.deploy("a"), "seen ['a'] by one")
+        self.assertEqual(two.deploy("b"), "seen ['b'] by two")
+        self.assertEqual(one.deploy("c"), "seen ['a', 'c'] by one")
+        self.assertEqual(os.read(one.printed, 1000), b"printed by a\nprinted by c\n")
+        self.assertEqual(os.getpgid(one.pid), one.pid)
+        one.send("stop")
+        self.assertEqual(one.read(), "bye")
+        zygote.send({"reap": {"pid": one.pid}})
+        self.assertEqual(zygote.read(), {"reaped": {"status": "exit status: 0"}})
+
+    def test_how_a_host_ended_is_told_when_it_is_asked_for(self) -> None:
+        zygote, _ = self.start(MODULE)
+        host = Host(self, zygote, "one")
+        with self.assertRaises(EOFError):
+            host.deploy("die")
+        zygote.send({"reap": {"pid": host.pid}})
+        self.assertEqual(zygote.read(), {"reaped": {"status": "exit status: 3"}})
+        host = Host(self, zygote, "two")
+        os.kill(host.pid, signal.SIGKILL)
+        zygote.send({"reap": {"pid": host.pid}})
+        self.assertEqual(zygote.read(), {"reaped": {"status": "signal: 9 (SIGKILL)"}})
+        zygote.send({"reap": {"pid": host.pid}})
+        self.assertEqual(zygote.read(), {"reaped": {"status": None}})
+
+    def test_hosts_end_with_their_zygote(self) -> None:
+        zygote, _ = self.start(MODULE)
+        host = Host(self, zygote, "one")
+        self.process.kill()
+        with self.assertRaises(EOFError):
+            host.read()
+
+    def test_threads_and_connections_forbid_forks(self) -> None:
+        for head in (
+            "import threading, time\nthreading.Thread(target=time.sleep, args=(9,), daemon=True).start()\n",
+            "import socket\npair = socket.socketpair()\n",
+            "import asyncio\nloop = asyncio.new_event_loop()\n",
+        ):
+            with self.subTest(head):
+                _, handlers = self.start(head + MODULE)
+                self.assertEqual((handlers["types"], handlers["can_fork"]), (["net::Row"], False))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,332 @@
+//! The agents of an executor: each works off its tasks in order, one at a time, and all of them side by side.
+//!
+//! An agent is a queue, no thread: there may be ten thousand, most of which have nothing to do. Threads take an agent that
+//! has a task, run it, and take the next. There are two *lanes* of threads, so that handlers in Python, which may all be
+//! waiting for hosts, hold up no native one.
+//!
+//! How many threads a lane has goes by what they do. Tasks that compute are done soonest when about as many run as there are
+//! processors; more would only take memory. Tasks that wait, for a device or a remote system, cost nothing meanwhile, and as
+//! many as possible should wait at once. Nobody can tell them apart beforehand; but a task that has run for a while is
+//! probably waiting. So a lane begins another task while few tasks are *fresh*, and gets more threads the longer its tasks
+//! take, up to its limit.
+//!
+//! In the lane for Python, agents wait in one queue for each code. While the modules of some code are being imported, which
+//! may take minutes if they hang, agents with other code go first.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::domain::AgentName;
+use crate::executor::agent::{Ask, Worker, native_handler};
+use crate::executor::code_folder::Code;
+use crate::executor::hosts::{Hosts, TURN};
+use crate::executor::limits::{Limits, cores};
+use crate::executor::protocol::{Task, TaskDone};
+
+/// A task that has run for longer is likely to be waiting for something.
+const FRESH: Duration = Duration::from_millis(200);
+/// Fresh tasks, for each processor, beyond which none is begun that would need another thread.
+const FRESH_PER_CORE: usize = 2;
+/// Native handlers that run at once: commands may take minutes.
+const MAX_NATIVE: usize = 256;
+/// How often it is looked whether more threads are needed, while agents wait.
+const LOOK: Duration = Duration::from_millis(50);
+/// How often hosts are looked at that are without work.
+const TIDY: Duration = Duration::from_secs(1);
+/// A thread without work ends after this time.
+const IDLE: Duration = Duration::from_secs(10);
+
+/// Says what came of a task.
+pub(crate) type Reply = Arc<dyn Fn(TaskDone) + Send + Sync>;
+
+/// All agents of an executor.
+#[derive(Clone)]
+pub(crate) struct Agents(Arc<Shared>);
+
+struct Shared {
+    state: Mutex<State>,
+    /// An agent has a task, or the import of some modules has ended: for threads of the lanes.
+    work: [Condvar; 2],
+    /// Agents wait: for the thread that sees to it that there are enough threads.
+    waiting: Condvar,
+    hosts: Arc<Hosts>,
+    ask: Ask,
+    reply: Reply,
+}
+
+struct State {
+    agents: HashMap<AgentName, Agent>,
+    lanes: [Lane; 2],
+}
+
+struct Agent {
+    tasks: VecDeque<Job>,
+    /// `None`: a thread works for it.
+    worker: Option<Worker>,
+}
+
+struct Job {
+    task: Task,
+    code: Arc<Code>,
+    kind: Kind,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Native,
+    Python,
+}
+
+/// The threads for one kind of handlers.
+struct Lane {
+    /// Agents that have a task, no thread, and a host at rest: they go first.
+    warm: VecDeque<AgentName>,
+    /// Other agents that have a task and no thread, by the code that they need.
+    queues: HashMap<String, VecDeque<AgentName>>,
+    /// The codes with agents, in the order of their turns.
+    turns: VecDeque<String>,
+    n_threads: usize,
+    n_idle: usize,
+    max_threads: usize,
+    /// When tasks that run now were begun.
+    begun: Vec<Instant>,
+}
+
+impl Agents {
+    pub(crate) fn new(limits: Limits, ask: Ask, reply: Reply) -> Self {
+        let shared = Arc::new(Shared {
+            state: Mutex::new(State {
+                agents: HashMap::new(),
+                lanes: [Lane::new(MAX_NATIVE), Lane::new(limits.hosts)],
+            }),
+            work: [Condvar::new(), Condvar::new()],
+            waiting: Condvar::new(),
+            hosts: Hosts::new(limits),
+            ask,
+            reply,
+        });
+        let keeper = Arc::clone(&shared);
+        // It ends with the process.
+        thread::spawn(move || keeper.keep());
+        Self(shared)
+    }
+
+    /// Gives an agent a task, behind those that it has.
+    pub(crate) fn give(&self, task: Task, code: Arc<Code>) {
+        let kind = match native_handler(&task.resource_type, &code) {
+            Some(_) => Kind::Native,
+            None => Kind::Python,
+        };
+        let name = task.agent.clone();
+        let mut state = self.0.state();
+        let State { agents, lanes } = &mut *state;
+        let agent = agents.entry(name.clone()).or_insert_with(|| Agent {
+            tasks: VecDeque::new(),
+            worker: Some(Worker::new(name.clone(), Arc::clone(&self.0.ask))),
+        });
+        let is_first = agent.tasks.is_empty() && agent.worker.is_some();
+        let job = Job { task, code, kind };
+        if is_first {
+            lanes[kind as usize].add(&job, name, &self.0.hosts);
+        }
+        agent.tasks.push_back(job);
+        if is_first {
+            self.0.wake(&mut state, kind);
+        }
+    }
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// An agent waits in a lane: has a thread take it.
+    fn wake(self: &Arc<Self>, state: &mut State, kind: Kind) {
+        let lane = &mut state.lanes[kind as usize];
+        if lane.n_idle > 0 {
+            self.work[kind as usize].notify_one();
+        } else if lane.may_grow() {
+            self.start_thread(lane, kind);
+        }
+        self.waiting.notify_one();
+    }
+
+    fn start_thread(self: &Arc<Self>, lane: &mut Lane, kind: Kind) {
+        lane.n_threads += 1;
+        // Counted as a fresh task until it has begun one.
+        let started = Instant::now();
+        lane.begun.push(started);
+        let shared = Arc::clone(self);
+        thread::spawn(move || shared.work(kind, started));
+    }
+
+    /// The life of a thread: it takes agents that wait, until there was none for a while.
+    fn work(self: &Arc<Self>, kind: Kind, started: Instant) {
+        let mut state = self.state();
+        state.lanes[kind as usize].is_done(started);
+        loop {
+            let Some(name) = state.lanes[kind as usize].take(&self.hosts) else {
+                let lane = &mut state.lanes[kind as usize];
+                lane.n_idle += 1;
+                let waited = self.work[kind as usize].wait_timeout(state, IDLE);
+                let (woken, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
+                state = woken;
+                let lane = &mut state.lanes[kind as usize];
+                lane.n_idle -= 1;
+                if timeout.timed_out() && !lane.is_wanted() {
+                    lane.n_threads -= 1;
+                    return;
+                }
+                continue;
+            };
+            state = self.serve(state, name, kind);
+        }
+    }
+
+    /// Works for an agent, for a turn.
+    fn serve<'a>(
+        self: &'a Arc<Self>,
+        mut state: MutexGuard<'a, State>,
+        name: AgentName,
+        kind: Kind,
+    ) -> MutexGuard<'a, State> {
+        let began = Instant::now();
+        let mut worker = None;
+        let mut host = None;
+        loop {
+            let State { agents, lanes } = &mut *state;
+            let Some(agent) = agents.get_mut(&name) else {
+                return state;
+            };
+            let lane = &mut lanes[kind as usize];
+            let is_over = began.elapsed() >= TURN && lane.is_wanted();
+            let is_ours = |job: &&Job| job.kind == kind && !is_over;
+            if agent.tasks.front().filter(is_ours).is_none() {
+                // First the host: who takes the agent next finds it.
+                if let Some(host) = host.take() {
+                    self.hosts.rest(name.clone(), host);
+                }
+                agent.worker = worker.or_else(|| agent.worker.take());
+                if let Some(next) = agent.tasks.front() {
+                    let kind = next.kind;
+                    lanes[kind as usize].add(next, name, &self.hosts);
+                    self.wake(&mut state, kind);
+                }
+                return state;
+            }
+            let Some(Job { task, code, .. }) = agent.tasks.pop_front() else {
+                return state;
+            };
+            let Some(mut at_work) = worker.take().or_else(|| agent.worker.take()) else {
+                return state;
+            };
+            let task_began = Instant::now();
+            lane.begun.push(task_began);
+            drop(state);
+            let done = at_work.run(task, &code, &self.hosts, &mut host);
+            (self.reply)(done);
+            worker = Some(at_work);
+            state = self.state();
+            state.lanes[kind as usize].is_done(task_began);
+        }
+    }
+
+    /// Sees to it that lanes have enough threads, and that what is without work for too long goes.
+    fn keep(self: &Arc<Self>) {
+        let mut tidied = Instant::now();
+        let mut state = self.state();
+        loop {
+            let is_waiting = state.lanes.iter().any(Lane::is_wanted);
+            let pause = if is_waiting { LOOK } else { TIDY };
+            let waited = self.waiting.wait_timeout(state, pause);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            for kind in [Kind::Native, Kind::Python] {
+                let lane = &mut state.lanes[kind as usize];
+                if !lane.is_wanted() {
+                    continue;
+                }
+                // The import that they waited for may be over.
+                self.work[kind as usize].notify_all();
+                while lane.n_idle == 0 && lane.may_grow() {
+                    self.start_thread(lane, kind);
+                }
+            }
+            if tidied.elapsed() >= TIDY {
+                tidied = Instant::now();
+                drop(state);
+                self.hosts.tidy();
+                state = self.state();
+            }
+        }
+    }
+}
+
+impl Lane {
+    fn new(max_threads: usize) -> Self {
+        Self {
+            warm: VecDeque::new(),
+            queues: HashMap::new(),
+            turns: VecDeque::new(),
+            n_threads: 0,
+            n_idle: 0,
+            max_threads,
+            begun: Vec::new(),
+        }
+    }
+
+    /// Another thread would be of use: few tasks are fresh.
+    fn may_grow(&self) -> bool {
+        let fresh = self.begun.iter().filter(|begun| begun.elapsed() < FRESH);
+        self.n_threads < self.max_threads && fresh.count() < cores() * FRESH_PER_CORE
+    }
+
+    /// Agents wait for a thread.
+    fn is_wanted(&self) -> bool {
+        !self.warm.is_empty() || !self.queues.is_empty()
+    }
+
+    /// What was begun then is done.
+    fn is_done(&mut self, began: Instant) {
+        if let Some(at) = self.begun.iter().position(|begun| *begun == began) {
+            self.begun.swap_remove(at);
+        }
+    }
+
+    /// An agent waits for a thread.
+    fn add(&mut self, job: &Job, name: AgentName, hosts: &Hosts) {
+        if job.kind == Kind::Python && hosts.is_warm(&name) {
+            return self.warm.push_back(name);
+        }
+        let key = match job.kind {
+            Kind::Native => "",
+            Kind::Python => job.code.key.as_str(),
+        };
+        if !self.queues.contains_key(key) {
+            self.turns.push_back(key.to_owned());
+        }
+        self.queues
+            .entry(key.to_owned())
+            .or_default()
+            .push_back(name);
+    }
+
+    /// The agent whose turn it is. Of code that is being imported just now none is, since it would only wait.
+    fn take(&mut self, hosts: &Hosts) -> Option<AgentName> {
+        if let Some(name) = self.warm.pop_front() {
+            return Some(name);
+        }
+        let at = self.turns.iter().position(|key| !hosts.is_loading(key))?;
+        let key = self.turns.remove(at)?;
+        let queue = self.queues.get_mut(&key)?;
+        let name = queue.pop_front();
+        if queue.is_empty() {
+            self.queues.remove(&key);
+        } else {
+            self.turns.push_back(key);
+        }
+        name
+    }
+}

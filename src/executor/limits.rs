@@ -1,0 +1,44 @@
+//! How many Python hosts an executor has, how long it keeps them, and how long their imports may take.
+//! Source: docs/reference/deployment.md § 5.3.
+
+use std::time::Duration;
+
+/// The limits of an environment's executor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Python hosts that are alive at once, at least 1. The zygotes that they are forked from come on top.
+    pub hosts: usize,
+    /// How long a host without work is kept, where nobody else needs its place.
+    pub keep: Duration,
+    /// The time for the start of a process and the import of all modules.
+    pub import: Duration,
+}
+
+/// No machine needs more, and each takes a process and two threads.
+pub const MAX_HOSTS: usize = 4096;
+/// What a host may have of its own before the default number of hosts is too much for the machine: modules that most agents
+/// change nothing in are shared.
+const HOST_BYTES: u64 = 64 << 20;
+/// Handlers wait for their devices most of the time.
+const HOSTS_PER_CORE: usize = 32;
+const MIN_HOSTS: usize = 4;
+
+impl Default for Limits {
+    /// For this machine.
+    fn default() -> Self {
+        let info = rustix::system::sysinfo();
+        let bytes = u128::from(info.totalram) * u128::from(info.mem_unit.max(1));
+        let fits = usize::try_from(bytes / u128::from(HOST_BYTES)).unwrap_or(usize::MAX);
+        let most = (cores() * HOSTS_PER_CORE).clamp(MIN_HOSTS, MAX_HOSTS);
+        Self {
+            hosts: fits.clamp(MIN_HOSTS, most),
+            keep: Duration::from_secs(60),
+            import: Duration::from_secs(120),
+        }
+    }
+}
+
+/// The processors that this process may use.
+pub(crate) fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
