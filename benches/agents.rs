@@ -122,8 +122,8 @@ fn measure(what: &str, n_resources: usize, model: impl Fn(usize) -> String) {
         let began = Instant::now();
         let summary = running.wait_for("summary");
         let seconds = began.elapsed().as_secs_f64();
-        let deployed = (summary["deployed"].as_u64().unwrap_or_default()
-            + summary["unchanged"].as_u64().unwrap_or_default());
+        let deployed = summary["deployed"].as_u64().unwrap_or_default()
+            + summary["unchanged"].as_u64().unwrap_or_default();
         println!(
             "{what:<44} {name:<14} {seconds:>7.2} s   {} of {n_resources} deployed, {} runs were not good, peak {} MB, {} processes",
             deployed,
