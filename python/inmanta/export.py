@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 # Facts that were asked for and not known: {"resource": id, "parameter": name, "source": "fact"}.
 unknown_parameters: list[dict[str, Any]] = []
+# Gives the definitions of services in the model, if a module of it knows services.
+describe_services: Callable[[], list[dict[str, Any]]] | None = None
 
 ModelDict = dict
 ResourceDict = dict
@@ -49,6 +51,8 @@ def reset() -> None:
     unknown_parameters.clear()
     _dependency_managers.clear()
     _export_functions.clear()
+    global describe_services
+    describe_services = None
 
 
 def dependency_manager(function: Manager) -> None:

@@ -12,7 +12,7 @@ import os
 import sys
 
 from inmanta import ast
-from steward_host import calls, host, locating
+from steward_host import calls, host, loader, locating
 from steward_host.compiling import Compiling
 from steward_host.pipe import Closed, Pipe
 
@@ -141,7 +141,7 @@ class Attached:
                     self._pipe.send("bye")
                     continue
                 if name == "locate":
-                    self._pipe.send("located", locating.locate([fields["name"]]))
+                    self._pipe.send("located", _located(fields["name"]))
                     continue
                 self._compiling.served[name](fields)
                 if name == until:
@@ -174,6 +174,14 @@ class Attached:
         if isinstance(errors[0], ast.ExternalException) and raised is not None:
             errors[0].__cause__ = raised
         return errors[0]
+
+
+def _located(name: str) -> dict[str, Any]:
+    """Where a module is, if it is not installed that of ours beside this package: what is imported from it here is what counts."""
+    found = locating.locate([name])
+    if found["modules"].get(name) is None:
+        found["modules"][name] = loader.carried_package(name)
+    return found
 
 
 def _plain(value: object) -> object:

@@ -112,6 +112,16 @@ class AttributeInfo(TypedDict):
     low: int
     high: int | None
     inverse: str | None
+    has_default: bool
+    default: Any
+    annotations: list[Any]
+
+
+class ConditionInfo(TypedDict):
+    patterns: list[str]
+    values: list[Any] | None
+    bounds: list[tuple[str, Any]]
+    validators: list[tuple[str, Any]]
 
 
 class EntityInfo(TypedDict):

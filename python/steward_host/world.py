@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from inmanta.ast.entity import Entity
-    from steward_host.messages import EntityInfo
+    from steward_host.messages import ConditionInfo, EntityInfo
     from steward_host.pipe import Pipe
 
     _Types = dict[str, Entity]
@@ -72,6 +72,13 @@ class World(runtime.World):
     def typedef(self, name: str) -> str | None:
         base: str | None = self._pipe.request("typedef", {"name": name}, "typedef_info")["base"]
         return base
+
+    def condition(self, name: str) -> tuple[str | None, ConditionInfo | None]:
+        info = self._pipe.request("typedef", {"name": name}, "typedef_info")
+        return info["base"], info["condition"]
+
+    def write_service(self, write: dict[str, Any]) -> None:
+        self._pipe.send("write_service", {"write": write})
 
     def validate(self, typedef: str, value: object) -> tuple[str, Any]:
         outcome = self._pipe.request("validate", {"typedef": typedef, "value": value}, "attribute_value")["outcome"]

@@ -180,6 +180,10 @@ struct CompileArguments {
     /// `parameters`, `services`, `environment` (id, name) and `server`.
     #[arg(long, value_name = "FILE")]
     inputs: Option<PathBuf>,
+    /// Write what the model leaves for the service catalog and inventory, as JSON: definitions, and values that were allocated
+    /// (these also if the model does not compile).
+    #[arg(long, value_name = "FILE")]
+    services_json: Option<PathBuf>,
     /// Export some resource sets only: each resource is shared or in one of them, and none requires one of another set.
     #[arg(long)]
     partial: bool,

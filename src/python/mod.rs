@@ -11,4 +11,4 @@ mod wheel;
 
 pub use distribution::{Distribution, NAME as DISTRIBUTION, REFERENCE_VERSION, is_distribution};
 pub use interpreter::{ANOTHER, Interpreter, Named, Need, Pythons};
-pub use sources::{precompile, runtime, unpack};
+pub use sources::{carried, precompile, runtime, unpack};

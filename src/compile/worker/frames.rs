@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use steward_compiler::{Export, Variables};
+use steward_compiler::{Export, ServicesOutput, Variables};
 
 use crate::domain::VersionCode;
 use crate::executor::protocol::Python;
@@ -72,6 +72,8 @@ pub(in crate::compile) struct JobDone {
     pub(in crate::compile) diagnostics: Vec<Reported>,
     /// Present when there is no error.
     pub(in crate::compile) export: Option<Export>,
+    /// What it leaves for the service catalog and inventory.
+    pub(in crate::compile) services: ServicesOutput,
     /// What the executors need.
     pub(in crate::compile) code: VersionCode,
     /// What the model printed and its Python code wrote, capped.
