@@ -341,7 +341,13 @@ struct Products {
 fn products(machine: &mut runtime::Machine, sink: Option<&mut dyn ResourceSink>) -> Products {
     let options = machine.options;
     let mut made = Products::default();
-    if options.export {
+    let purpose = options.inputs.services.as_ref().map(|of| &of.purpose);
+    if options.export && matches!(purpose, Some(ServicePurpose::Definitions)) {
+        // What is exported without instances is no desired state.
+        if let Err(error) = export_all(machine, None) {
+            made.errors.push(error);
+        }
+    } else if options.export && !matches!(purpose, Some(ServicePurpose::Validation { .. })) {
         match export_all(machine, sink) {
             Ok((export, files)) => {
                 made.export = Some(export);

@@ -88,6 +88,10 @@ class World(runtime.World):
         answer = self._pipe.request("locate", {"instance": instance_id}, "place")
         return [(self.path(file), line) for file, line in answer["places"]]
 
+    def given(self, instance_id: int) -> list[str]:
+        found: list[str] = self._pipe.request("locate", {"instance": instance_id}, "place")["given"]
+        return found
+
     def path(self, file: str) -> str:
         """A file that the compiler names, which it does from the project on."""
         if self._directory is None or file.startswith("/"):

@@ -162,6 +162,8 @@ pub enum ToHost {
     Place {
         /// File (as diagnostics name it) and line (from 1) of each constructor.
         places: Vec<(String, u32)>,
+        /// The attributes that they name.
+        given: Vec<String>,
     },
     /// Makes the objects of resources, runs the registered dependency managers and the configured export functions over
     /// them, and serializes them. Answer: `post_processed` or `failed`.

@@ -252,7 +252,10 @@ impl HostCallbacks for NoModel<'_> {
     }
 
     fn place(&mut self, _: u32) -> ToHost {
-        ToHost::Place { places: Vec::new() }
+        ToHost::Place {
+            places: Vec::new(),
+            given: Vec::new(),
+        }
     }
 
     fn native(

@@ -67,6 +67,10 @@ class World:
     def places(self, instance_id: int) -> list[tuple[str, int]]:
         raise RuntimeError("no model: instances exist only while Steward compiles one")
 
+    def given(self, instance_id: int) -> list[str]:
+        """The attributes that the constructors of an instance name."""
+        raise RuntimeError("no model: instances exist only while Steward compiles one")
+
     def path(self, file: str) -> str:
         return file
 

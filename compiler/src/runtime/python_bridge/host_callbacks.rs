@@ -209,12 +209,17 @@ impl HostCallbacks for MachineCallbacks<'_, '_> {
 
     fn place(&mut self, instance: u32) -> ToHost {
         let machine = &self.machine;
+        let program = machine.program;
         let known = machine.state.of_number(instance);
         let locs = known.map(|id| machine.state.constructors_of(id));
-        let locs = locs.into_iter().flatten();
-        let places = locs.filter_map(|loc| machine.program.sources.location(loc));
+        let locs: Vec<Loc> = locs.into_iter().flatten().collect();
+        let places = locs.iter().filter_map(|loc| program.sources.location(*loc));
+        let constructs = program.constructs.iter();
+        let own = constructs.filter(|construct| locs.contains(&construct.loc));
+        let given = own.flat_map(|construct| construct.explicit.iter());
         ToHost::Place {
             places: places.map(|at| (at.file, at.line)).collect(),
+            given: given.map(|name| program.text(*name).to_owned()).collect(),
         }
     }
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from inmanta import export
-from inmanta.ast import UnsetException
 from inmanta.execute import runtime
 from inmanta.plugins import plugin
 from inmanta.resources import Resource, resource
@@ -132,10 +131,9 @@ def purge_of_part(part: ServiceBase, parent: ServiceBase) -> bool:
 
 
 def _given_purge(service: Any) -> bool | None:
-    try:
-        return bool(service.purge_resources)
-    except UnsetException:
-        return None
+    """What the constructor says, which may have to be waited for."""
+    is_given = "purge_resources" in runtime.world.given(service._get_instance().id)
+    return bool(service.purge_resources) if is_given else None
 
 
 @plugin
