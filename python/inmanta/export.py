@@ -178,6 +178,8 @@ class Exporter:
         self.options = options
         self._file_store: dict[str, bytes] = {}
         self._resources: dict[Id, Resource] = {}
+        # The resource set of each resource that is in one, by the text of its id; test tools read it.
+        self._resource_sets: dict[str, str] = {}
         # All entities of the model, while export functions run.
         self.types: dict[str, Entity] | None = None
         # The export function that was asked for, in place of those of the configuration.
@@ -248,12 +250,15 @@ class Exporter:
         self.export_plugin = export_plugin
         made = {}
         states = {}
+        self._resource_sets = {}
         exports = attached.export(self)["resources"]
         models = _models({exported["entity_type"] for exported in exports})
         for exported in exports:
             made_one = _resource(exported)
             made_one.model = models.get(exported["id"])
             made[made_one.id] = made_one
+            if exported["resource_set"] is not None:
+                self._resource_sets[exported["id"]] = exported["resource_set"]
             states[exported["id"]] = ResourceState.undefined if exported["undefined"] else ResourceState.available
         return (0, made, states) if include_status else (0, made)
 
