@@ -14,11 +14,11 @@ from typing import Any
 
 import pydantic
 
-from inmanta.data import model as data_model
+from inmanta._more.base_model import BaseModel
 from inmanta_lsm.const import TransferTrigger
 
 
-class Record(data_model.BaseModel):
+class Record(BaseModel):
     """The base of all others: fields that this version does not know are left out."""
 
     model_config = pydantic.ConfigDict(extra="ignore", populate_by_name=True)
@@ -36,7 +36,7 @@ class ModelState(str, enum.Enum):
 class EditOperation(str, enum.Enum):
     """What an edit does."""
 
-    replace = "replace"
+    replace = "replace"  # type: ignore[assignment]  # texts have a method of this name
     remove = "remove"
     merge = "merge"
 

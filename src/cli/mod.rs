@@ -60,6 +60,9 @@ enum Command {
         /// Where to write it [default: the user's cache].
         #[arg(long, value_name = "DIR")]
         out: Option<PathBuf>,
+        /// Also print the packages by which modules with services require it (inmanta-lsm, inmanta-module-lsm), a path each line.
+        #[arg(long)]
+        lsm: bool,
     },
     /// Format models: there is one layout for all of them.
     Fmt(FmtArguments),
@@ -297,7 +300,7 @@ pub fn main() -> ExitCode {
         Command::Compile(arguments) => compile::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),
         Command::Project { command } => project::run(&command),
-        Command::PythonPackage { out } => python_package::run(out),
+        Command::PythonPackage { out, lsm } => python_package::run(out, lsm),
         Command::Fmt(arguments) => fmt::run(&arguments),
         Command::Lsp { .. } => lsp::run(),
         Command::CompileWorker { memory_bytes } => {

@@ -126,7 +126,7 @@ fn allocators_may_ask_other_inventories() {
     assert_eq!(run.writes(), expected);
     assert_eq!(
         run.printed,
-        ["{'name': 'a', 'port': None, 'rack': 'rack of a', 'unit': '00000001'}"]
+        ["@{'name': 'a', 'rack': 'rack of a', 'unit': '00000001', 'port': null}"]
     );
     let refusal = racked("unheard").refusal(&services);
     assert!(
@@ -199,7 +199,7 @@ for i in lsm::all(things):
             ),
         )
     end
-    std::print(\"{{ thing.first }} {{ thing.second }} {{ [part.number for part in std::key_sort(thing.parts, 'name')] }}\")
+    std::print([thing.first, thing.second, [part.number for part in std::key_sort(thing.parts, \"name\")]])
 end
 ";
     let plugins = "
@@ -220,7 +220,7 @@ def named(service: 'lsm::ServiceEntity', attribute_path: 'string', *, after: 'in
     let project = Project::new(model).with_plugins(plugins);
     let run = project.run(&services(validation(1)));
     run.check();
-    assert_eq!(run.printed, ["6 a after 6 [1, 3, 2]", "5 s []"]);
+    assert_eq!(run.printed, ["@[6, 'a after 6', 1, 3, 2]", "@[5, 's']"]);
     let mut writes = run.writes();
     writes.sort();
     let expected = [
@@ -238,7 +238,7 @@ def named(service: 'lsm::ServiceEntity', attribute_path: 'string', *, after: 'in
     run.check();
     assert_eq!(
         (run.printed, run.compiled.services.writes.len()),
-        (vec!["None None []".to_owned(), "5 s []".to_owned()], 0)
+        (vec!["@[null, null]".to_owned(), "@[5, 's']".to_owned()], 0)
     );
 }
 
@@ -320,7 +320,7 @@ AllocationSpecV2('parts', ContextV2Wrapper('kept', ForEach(item='part', in_list=
     run.check();
     assert_eq!(
         run.printed,
-        ["{'name': 'a', 'parts': [{'name': 'one', 'number': 7}, {'name': 'three', 'number': 5}]}"]
+        ["@{'name': 'a', 'parts': [{'name': 'one', 'number': 7}, {'name': 'three', 'number': 5}]}"]
     );
     let expected = r#"kept={"parts[name=one].number":7,"parts[name=three].number":5}"#;
     assert_eq!(run.writes(), [format!("{} candidate {expected}", id(1))]);
@@ -340,7 +340,7 @@ implement Thing using parents
 things = lsm::ServiceEntityBindingV2(service_entity=\"__config__::Thing\", service_entity_name=\"thing\", lifecycle=lsm::fsm::simple)
 for i in lsm::all(things):
     thing = Thing(instance_id=i[\"id\"], entity_binding=things, name=i[\"attributes\"][\"name\"], text=lsm::update_read_only_attribute(
-        thing, \"text\", value=\"# {{ i['attributes']['name'] }}\"
+        thing, \"text\", value=\"# {{ thing.name }}\"
     ))
     std::print(thing.text)
 end
@@ -376,7 +376,7 @@ import lsm
 import vpn::unroll
 for i in lsm::all(vpn::unroll::vpns, include_purged_embedded_entities=true, added_attribute=\"_new\"):
     for site in i[\"attributes\"][\"sites\"]:
-        std::print(\"{{ site['name'] }} {{ site['_removed'] }} {{ site['_new'] }} {{ [peer['_new'] for peer in site['peers']] }}\")
+        std::print([site[\"name\"], site[\"_removed\"], site[\"_new\"], [peer[\"_new\"] for peer in site[\"peers\"]]])
     end
 end
 ";
@@ -387,9 +387,9 @@ end
     assert_eq!(
         printed,
         [
-            "north False False []",
-            "south True False []",
-            "west False True [True]"
+            "@['north', False, False]",
+            "@['south', True, False]",
+            "@['west', False, True, True]"
         ]
     );
     services["instances"]["vpn"][0]["state"] = json!("up");
@@ -397,6 +397,6 @@ end
     printed.sort();
     assert_eq!(
         printed,
-        ["north False False []", "west False False [False]"]
+        ["@['north', False, False]", "@['west', False, False, False]"]
     );
 }

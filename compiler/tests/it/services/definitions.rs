@@ -191,7 +191,7 @@ typedef either as int matching self == 1 or self > 5
     };
     assert_eq!(
         told("a"),
-        r#""string?" "enum?" {"names":{"blue":"blue","red":"red"},"value":"__config__::color"}"#
+        r#""string?" "enum?" {"names":{"red":"red","blue":"blue"},"value":"__config__::color"}"#
     );
     assert_eq!(
         told("b"),
@@ -419,11 +419,11 @@ things = lsm::ServiceBinding(
 )
 for i in lsm::all(things, max_version=0):
     Old(instance_id=i[\"id\"], entity_binding=lsm::get_service_binding_version(things, i[\"service_entity_version\"]), **i[\"attributes\"])
-    std::print(\"old {{ i['id'] }}\")
+    std::print(\"old \" + i[\"id\"])
 end
 for i in lsm::all(things, min_version=1):
     New(instance_id=i[\"id\"], entity_binding=lsm::get_service_binding_version(things, i[\"service_entity_version\"]), **i[\"attributes\"])
-    std::print(\"new {{ i['id'] }}\")
+    std::print(\"new \" + i[\"id\"])
 end
 ",
     );

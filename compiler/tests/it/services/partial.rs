@@ -111,7 +111,9 @@ fn names(services: &Value) -> Vec<String> {
         let (name, set) = rest.split_once("] ")?;
         Some(format!("{name} {}", &set[7..8]))
     });
-    own.collect()
+    let mut own: Vec<String> = own.collect();
+    own.sort();
+    own
 }
 
 #[test]

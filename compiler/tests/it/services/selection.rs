@@ -27,7 +27,9 @@ things = lsm::ServiceEntityBindingV2(
 )
 for i in lsm::all(things):
     thing = Thing(instance_id=i[\"id\"], entity_binding=things, **i[\"attributes\"])
-    std::print(\"{{ i['state'] }} {{ i['attributes']['name'] }} {{ lsm::has_current_state(thing, 'up') }}\")
+    state = i[\"state\"]
+    is_up = lsm::has_current_state(thing, \"up\")
+    std::print(\"{{ state }} {{ thing.name }} {{ is_up }}\")
 end
 ";
 
@@ -123,10 +125,11 @@ end
     );
     thing["config"] = json!({"auto_x": false});
     let printed = Project::new(model).printed(&json!({"instances": {"thing": [thing]}}));
+    let printed: Vec<&str> = printed.iter().map(String::as_str).rev().collect();
     assert_eq!(printed[0], format!("@['{}', 'up', 1, 'thing', 0]", id(1)));
     assert_eq!(
         printed[1],
-        "@[{'name': 'a', 'note': None}, {'name': 'b', 'note': 'n'}, {'gone': 1, 'name': 'a'}, None, {'auto_x': False}]"
+        "@[{'name': 'a', 'note': null}, {'name': 'b', 'note': 'n'}, {'name': 'a', 'gone': 1}, null, {'auto_x': False}]"
     );
 }
 
@@ -142,7 +145,7 @@ fn an_exported_instance_has_one_lifecycle_transfer_behind_all_of_its_resources()
         format!("lsm::LifecycleTransfer[internal,instance_id={}]", id(1)),
     );
     let resources =
-        "std::testing::NullResource[internal,name=a] std::testing::NullResource[internal,name=a2]";
+        "std::testing::NullResource[internal,name=a2] std::testing::NullResource[internal,name=a]";
     let expected = [
         format!("{transfer} {first}<{resources}"),
         format!("std::testing::NullResource[internal,name=a2] {first}<"),
@@ -304,7 +307,8 @@ end
 fn the_purpose_of_a_compile_is_in_variables_that_models_can_read() {
     let model = "
 for name in [\"inmanta_model_state\", \"inmanta_instance_id\", \"inmanta_instance_version\", \"inmanta_lsm_partial_compile\", \"lsm_no_instances\"]:
-    std::print(\"{{ name }}={{ std::get_env(name, '-') }}\")
+    value = std::get_env(name, \"-\")
+    std::print(\"{{ name }}={{ value }}\")
 end
 ";
     let values = |services: Value| {

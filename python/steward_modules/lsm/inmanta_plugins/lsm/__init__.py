@@ -17,20 +17,23 @@ from ._inventory import global_cache, write
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    ServiceBase = ServiceEntity = Binding = Lifecycle = Any
+    ServiceBase = Any
+    ServiceEntity = Any
+    Binding = Any
+    Lifecycle = Any
 else:
     ServiceBase, ServiceEntity = "lsm::ServiceBase", "lsm::ServiceEntity"
     Binding, Lifecycle = "lsm::Binding", "lsm::LifecycleStateMachine"
 
 __all__ = ["LsmError", "do_export_service_entities", "global_cache"]
 
-Dict = dict[str, Any]
+Record = dict[str, Any]
 
 
 # --- what models unroll ----------------------------------------------------------------------------------------------
 
 
-@plugin("all")
+@plugin("all")  # type: ignore[untyped-decorator]  # it takes a name, or a function
 def all_instances(
     binding: Binding,
     min_version: int | None = None,
@@ -71,7 +74,7 @@ def update_read_only_attribute(service: ServiceEntity, path: str, value: object)
     return plain
 
 
-def _stored(record: Dict, kind: str, path: str) -> tuple[object, ...]:
+def _stored(record: Record, kind: str, path: str) -> tuple[object, ...]:
     """The value at a path of an instance's attributes, as the only one of a tuple; an empty tuple if there is none."""
     attributes = record[f"{kind}_attributes"]
     try:
@@ -86,7 +89,7 @@ def set_suggested_values(name: str, values: list[object]) -> None:
     runtime.world.write_service({"suggested_values": {"name": name, "values": _model.plain(values)}})
 
 
-@plugin("format")
+@plugin("format")  # type: ignore[untyped-decorator]
 def format_text(fmt: str, args: list[object], kwargs: Mapping[str, object]) -> str:
     """A text with `{}` replaced by arguments, in order or by name."""
     return fmt.format(*_model.plain(args), **_model.plain(kwargs))
@@ -181,7 +184,7 @@ class LifecycleTransfer(Resource):
     fields = ("instance_id", "service_entity", "next_version")
 
 
-def describe_services() -> list[Dict]:
+def describe_services() -> list[Record]:
     """The definitions of all services in the model."""
     bindings = _definitions.bindings()
     return [_definitions.described(binding, bindings) for binding in bindings]

@@ -67,7 +67,7 @@ def optional(proxy: Any, relation: str) -> Any:
         return None
 
 
-def annotations(proxy: Any) -> Record:
+def notes_of(proxy: Any) -> Record:
     """The attribute `__annotations`; proxies keep names that begin like this for Python."""
     found: Record = plain(proxy._get_instance().get_attribute("__annotations").get_value())
     return found
@@ -152,10 +152,10 @@ def _lifecycle(machine: Any) -> Record:
     transfers = []
     for transfer in machine.transfers:
         error = optional(transfer, "error")
-        made = {"source": name_of(transfer.source), "target": name_of(transfer.target)}
+        made: Record = {"source": name_of(transfer.source), "target": name_of(transfer.target)}
         made["error"] = None if error is None else name_of(error)
         made.update((name, getattr(transfer, name)) for name in _TRANSFER)
-        made["annotations"] = annotations(transfer)
+        made["annotations"] = notes_of(transfer)
         transfers.append(made)
     return {
         "name": machine.name,
@@ -168,7 +168,7 @@ def _lifecycle(machine: Any) -> Record:
 
 def _state(state: Any) -> Record:
     made = {name: plain(getattr(state, name)) for name in _STATE}
-    made["annotations"] = annotations(state)
+    made["annotations"] = notes_of(state)
     stands_for = state.model_state
     if stands_for is not None:
         if stands_for not in _MODEL_STATES:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from inmanta.plugins import plugin
@@ -15,7 +16,8 @@ from .allocation_helpers import allocator
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    ServiceEntity = Binding = Any
+    ServiceEntity = Any
+    Binding = Any
 else:
     ServiceEntity, Binding = "lsm::ServiceEntity", "lsm::Binding"
 
@@ -37,7 +39,8 @@ def get_first_free_integer(
 
 def _attribute(path: str) -> tuple[str, ...]:
     """The attribute that a path leads to, whatever elements it picks on its way."""
-    return tuple(section.get_key() for section in dict_path.to_path(path).get_path_sections())
+    sections: Sequence[Any] = dict_path.to_path(path).get_path_sections()
+    return tuple(section.get_key() for section in sections)
 
 
 @plugin

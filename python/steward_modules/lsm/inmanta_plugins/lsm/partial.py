@@ -124,12 +124,12 @@ def _owners_in_model() -> dict[str, Owner]:
     """The owner of each service, as far as the model has bindings by now."""
     from ._model import owner_of, service_names
 
-    found = {}
+    found: dict[str, Owner] = {}
     for instance in runtime.world.instances("lsm::DefinitionBinding"):
         binding = DynamicProxy.return_value(instance)
         owner = owner_of(binding)
-        for name in service_names(binding) if owner is not None else ():
-            found[name] = owner
+        if owner is not None:
+            found.update((name, owner) for name in service_names(binding))
     return found
 
 

@@ -197,7 +197,7 @@ def _put(attributes: Record, values: Mapping[str, Any]) -> None:
 
 def _is_there(attributes: Record, path: str) -> bool:
     """Whether the element that a path leads into exists."""
-    sections = dict_path.to_path(path).get_path_sections()
+    sections: Sequence[Any] = dict_path.to_path(path).get_path_sections()
     at: Any = attributes
     try:
         for section in sections[:-1]:
