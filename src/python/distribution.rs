@@ -94,7 +94,9 @@ impl Distribution {
         }
         fs::create_dir_all(folder)?;
         let (path, sha256) = store(folder, NAME, &version, &wheel::wheel(&contents, &info))?;
-        let companions = COMPANIONS.iter().map(|name| companion(folder, name, &version));
+        let companions = COMPANIONS
+            .iter()
+            .map(|name| companion(folder, name, &version));
         Ok(Self {
             companions: companions.collect::<io::Result<_>>()?,
             version,
@@ -114,7 +116,9 @@ impl Distribution {
     /// That only versions of this program will do, one line for each name.
     pub fn constraints(&self) -> String {
         let names = std::iter::once(NAME).chain(COMPANIONS);
-        names.map(|name| format!("{name}=={}\n", self.version)).collect()
+        names
+            .map(|name| format!("{name}=={}\n", self.version))
+            .collect()
     }
 }
 
