@@ -235,7 +235,6 @@ mod tests {
         assert_eq!(names(&batch), expected);
     }
 
-    /// Input: a document with a field that nobody knows, or an instance without a state. Answer: an error that names it.
     #[test]
     fn a_document_of_services_is_typed() {
         let wrong = [

@@ -86,7 +86,6 @@ fn what_was_allocated_is_told_also_if_the_model_has_mistakes() {
     assert!(!dir.path().join("resources.json").exists());
 }
 
-/// Input: instances with a field that nobody knows. Answer: exit code 2, and the field.
 #[test]
 fn inputs_that_are_not_understood_are_refused() {
     let dir = tempfile::tempdir().unwrap();

@@ -166,7 +166,6 @@ global_cache.set_selector_factory(Selector)
     assert!(run.summary()[1].contains("name=s2"), "{:?}", run.summary());
 }
 
-/// Input: an instance whose owner does not exist, or that owns itself. Answer: an error that names the instances.
 #[test]
 fn an_instance_without_its_owner_is_told() {
     let mut services = tree(["up", "up", "up", "up"], json!([super::id(3)]));

@@ -211,8 +211,6 @@ fn a_service_without_resources_needs_no_implementation_of_ours() {
     );
 }
 
-/// Input: an instance in a state that the lifecycle has not, or without the set that its validation needs. Answer: an error
-/// that names the instance.
 #[test]
 fn an_instance_that_does_not_fit_its_lifecycle_is_told() {
     let lost =

@@ -143,9 +143,10 @@ class CacheManager:
         include_terminated: bool = False,
     ) -> Record | None:
         """One instance, or None; without the name of a service, of whatever service."""
-        if service_entity is not None:
+        values = kept.values()
+        if service_entity is not None and (force or ("instances", service_entity) not in values):
             self.get_all_instances(env, service_entity, force)
-        by_id = kept.values().setdefault("by id", {})
+        by_id = values.setdefault("by id", {})
         wanted = str(instance_id)
         if wanted not in by_id:
             result = self._client.lsm_services_get_by_id(tid=_environment(env), service_id=uuid.UUID(wanted))

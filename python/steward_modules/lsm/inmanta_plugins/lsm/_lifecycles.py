@@ -26,6 +26,9 @@ def problems(lifecycle: Record) -> list[str]:
     for trigger in _SINGLE:
         sources = Counter(transfer["source"] for transfer in lifecycle["transfers"] if transfer[trigger])
         found += [f"{n} transfers {trigger} leave {state}: one at most can" for state, n in sources.items() if n > 1]
+    same = ("source", "target", "validate", "error")
+    wishes = Counter(tuple(one[name] for name in same) for one in lifecycle["transfers"] if one["api_set_state"])
+    found += [f"{n} transfers api_set_state lead from {source} to {target}, and do the same" for (source, target, *_), n in wishes.items() if n > 1]
     return [f"lifecycle {name}: {problem}" for problem in found]
 
 
