@@ -177,10 +177,12 @@ class Attached:
 
 
 def _located(name: str) -> dict[str, Any]:
-    """Where a module is, if it is not installed that of ours beside this package: what is imported from it here is what counts."""
+    """Where modules are, of those that are not installed ours beside this package: what is imported here is what counts."""
     found = locating.locate([name])
-    if found["modules"].get(name) is None:
-        found["modules"][name] = loader.carried_package(name)
+    # A distribution may have the name of one of ours and no contents.
+    for known, folder in found["modules"].items():
+        if folder is None:
+            found["modules"][known] = loader.carried_package(known)
     return found
 
 

@@ -149,21 +149,18 @@ def is_exported(service: ServiceEntity) -> bool:
 
 
 @plugin
-def service_name_of(service: ServiceEntity) -> str:
-    return _model.service_name(service.entity_binding)
-
-
-@plugin
-def desired_state_version_of(service: ServiceEntity) -> int:
-    """How often the desired state of the instance has changed."""
-    record, _ = _selection.record_of(service)
-    return int(record["desired_state_version"])
-
-
-@plugin
-def resource_set_of(service: ServiceEntity) -> str:
-    """The id of the instance at the top of the tree of owners."""
+def facts_of_export(service: ServiceEntity) -> Mapping[str, object]:
+    """What the export of an instance says of it."""
     record, definition = _selection.record_of(service)
+    return {
+        "service_entity": record["service_entity"],
+        "next_version": record["desired_state_version"],
+        "resource_set": _root(record, definition),
+    }
+
+
+def _root(record: Record, definition: Any) -> str:
+    """The id of the instance at the top of the tree of owners."""
     seen = [record["id"]]
     while (owner := _model.owner_of(definition)) is not None:
         record = partial.owner_record(record, owner)

@@ -118,7 +118,7 @@ class CacheManager:
         self._selector = selector
 
     def get_all_instances(
-        self, env: object = None, service_entity_name: str | None = None, force: bool = False, include_terminated: bool = False
+        self, env: object = None, service_entity_name: str | None = None, include_terminated: bool = False, force: bool = False
     ) -> list[Record]:
         """The instances of a service."""
         if service_entity_name is None:
@@ -139,13 +139,15 @@ class CacheManager:
         env: object = None,
         service_entity: str | None = None,
         instance_id: object = None,
-        force: bool = False,
         include_terminated: bool = False,
+        force: bool = False,
+        service_entity_name: str | None = None,
     ) -> Record | None:
-        """One instance, or None; without the name of a service, of whatever service."""
+        """One instance, or None; without the name of a service (under either argument), of whatever service."""
+        service_entity = service_entity or service_entity_name
         values = kept.values()
         if service_entity is not None and (force or ("instances", service_entity) not in values):
-            self.get_all_instances(env, service_entity, force)
+            self.get_all_instances(env, service_entity, force=force)
         by_id = values.setdefault("by id", {})
         wanted = str(instance_id)
         if wanted not in by_id:
