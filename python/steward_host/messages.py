@@ -122,6 +122,7 @@ class ConditionInfo(TypedDict):
     values: list[Any] | None
     bounds: list[tuple[str, Any]]
     validators: list[tuple[str, Any]]
+    either: list[Any]
 
 
 class EntityInfo(TypedDict):

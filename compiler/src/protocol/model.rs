@@ -40,6 +40,8 @@ pub struct ConditionInfo {
     pub bounds: Vec<(String, rmpv::Value)>,
     /// It passes `std::validate_type`: the name of the type and its parameters.
     pub validators: Vec<(String, rmpv::Value)>,
+    /// One of these holds; empty: there is no such condition.
+    pub either: Vec<ConditionInfo>,
 }
 
 /// What there is where the host has looked.

@@ -22,6 +22,19 @@ impl Machine<'_> {
             ExprKind::And(left, right) => {
                 self.add_condition(*left, info) && self.add_condition(*right, info)
             }
+            ExprKind::Or(left, right) => {
+                let sides = [*left, *right].map(|side| {
+                    let mut info = ConditionInfo::default();
+                    self.add_condition(side, &mut info).then_some(info)
+                });
+                let [Some(left), Some(right)] = sides else {
+                    return false;
+                };
+                info.either.is_empty() && {
+                    info.either = vec![left, right];
+                    true
+                }
+            }
             ExprKind::Regex(pattern) => {
                 info.patterns.push(pattern.text().to_owned());
                 true
@@ -69,7 +82,13 @@ impl Machine<'_> {
             Cmp::Le => "<=",
             Cmp::Gt => ">",
             Cmp::Ge => ">=",
-            Cmp::Eq | Cmp::Ne => return false,
+            Cmp::Eq => {
+                let value = self.constant(bound).map(|value| self.to_wire(value));
+                let is_known = value.is_some() && info.values.is_none();
+                info.values = info.values.take().or(value.map(|value| vec![value]));
+                return is_known;
+            }
+            Cmp::Ne => return false,
         };
         match self.constant(bound) {
             Some(value @ (Value::Int(_) | Value::Float(_))) => {

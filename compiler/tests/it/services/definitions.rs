@@ -203,7 +203,10 @@ typedef either as int matching self == 1 or self > 5
     assert_eq!(told("f"), r#""string" "pydantic.constr" {"max_length":3}"#);
     assert_eq!(told("g"), r#""int" "pydantic.conint" {"lt":10}"#);
     assert_eq!(told("h"), r#""int" null null"#);
-    assert_eq!(told("i"), r#""int" null null"#);
+    assert_eq!(
+        told("i"),
+        r#""int" "steward.any_of" {"any_of":[{"validation_type":"enum","validation_parameters":{"names":{"1":1},"value":"__config__::either"}},{"validation_type":"pydantic.conint","validation_parameters":{"gt":5}}]}"#
+    );
     assert_eq!(told("j"), r#""int[]?" "pydantic.PositiveInt[]?" null"#);
 }
 

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from steward_host.messages import ConditionInfo
 
 PRIMITIVE = frozenset(("string", "int", "number", "float", "bool", "dict", "list"))
+# Values pass one of several validations, of which each is recorded in the parameters as it would be alone.
+ANY_OF = "steward.any_of"
 # The parameters of a number between bounds.
 _BOUNDS = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
 
@@ -73,7 +75,11 @@ def _validation(name: str, base: str, condition: ConditionInfo) -> tuple[str, di
             known = parameters.get(_BOUNDS[operator], bound)
             parameters[_BOUNDS[operator]] = min(known, bound) if operator.startswith("<") else max(known, bound)
         return "pydantic.conint" if base == "int" else "pydantic.confloat", parameters
-    return None
+    found = [_validation(name, base, one) for one in condition["either"]]
+    known = [one for one in found if one is not None]
+    if not known or len(known) < len(found):
+        return None
+    return ANY_OF, {"any_of": [{"validation_type": kind, "validation_parameters": of} for kind, of in known]}
 
 
 _ATTRIBUTE = re.compile(r"^\s*:attr\s+(\w+)\s*:\s*(.*)$")
