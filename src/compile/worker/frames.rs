@@ -92,9 +92,19 @@ pub(in crate::compile) struct Reported {
 impl Reported {
     /// An error that has no place in the model.
     pub(super) fn error(kind: &str, message: String) -> Self {
-        let json = serde_json::json!({"severity": "error", "kind": kind, "message": message});
+        Self::without_place(true, kind, message)
+    }
+
+    /// A warning that has no place in the model.
+    pub(super) fn warning(kind: &str, message: String) -> Self {
+        Self::without_place(false, kind, message)
+    }
+
+    fn without_place(is_error: bool, kind: &str, message: String) -> Self {
+        let severity = if is_error { "error" } else { "warning" };
+        let json = serde_json::json!({"severity": severity, "kind": kind, "message": message});
         Self {
-            is_error: true,
+            is_error,
             json: json.to_string(),
             plain: message.clone(),
             colored: message,

@@ -262,6 +262,7 @@ fn compile(
         colored: steward_compiler::render(diagnostic, &world, true),
     };
     let mut diagnostics: Vec<Reported> = compiled.diagnostics.iter().map(report).collect();
+    diagnostics.extend(not_yet(&compiled));
     let kept = store.map_or_else(
         || Ok(Kept::default()),
         |store| keep(&compiled, &Files::new(store)),
@@ -284,6 +285,17 @@ fn compile(
         },
         printed,
     }
+}
+
+/// That a server keeps no services yet, for a model that has some.
+fn not_yet(compiled: &Compiled) -> Option<Reported> {
+    let definitions = compiled.services.definitions.as_ref()?;
+    let message = format!(
+        "not part of Steward yet: the catalog and the inventory of services on a server. The model defines {} of them, and \
+         has no instances",
+        definitions.len()
+    );
+    (!definitions.is_empty()).then(|| Reported::warning("NotYet", message))
 }
 
 /// Which HTTP clients look at.
