@@ -6,7 +6,16 @@ use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
 /// Below `python/`, what the binary carries.
-const PACKAGES: [&str; 3] = ["inmanta", "steward_host", "steward_std"];
+const PACKAGES: [&str; 5] = [
+    "inmanta",
+    "inmanta_lsm",
+    "steward_host",
+    "steward_modules",
+    "steward_std",
+];
+
+/// What modules of the language have besides Python sources.
+const KINDS: [&str; 3] = ["py", "cf", "cfg"];
 
 fn main() -> io::Result<()> {
     println!("cargo::rerun-if-changed=build.rs");
@@ -38,7 +47,10 @@ fn collect(dir: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
         let path = entry?.path();
         if path.is_dir() {
             collect(&path, files)?;
-        } else if path.extension().is_some_and(|extension| extension == "py") {
+        } else if path
+            .extension()
+            .is_some_and(|kind| KINDS.iter().any(|known| kind == *known))
+        {
             files.push(path);
         }
     }

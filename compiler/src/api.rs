@@ -90,8 +90,8 @@ pub struct Inputs {
     pub facts: BTreeMap<String, BTreeMap<String, serde_json::Value>>,
     /// Whether a test has made the facts up: references to facts then carry them, for there is no server to ask.
     pub mocked_facts: bool,
-    /// The service instances, for the modules that know services.
-    pub services: Vec<serde_json::Value>,
+    /// The service instances, for the module `lsm`; `None`: the environment has no services.
+    pub services: Option<crate::ServicesInput>,
 }
 
 /// The environment of a compile, for modules that ask for it.
@@ -249,6 +249,8 @@ pub struct Compiled {
     pub export: Option<Export>,
     /// JSON; present when there is no error and the options asked for it (docs/reference/compile-contract.md).
     pub model: Option<String>,
+    /// What the module `lsm` leaves for the service catalog and inventory; writes are there also when there are errors.
+    pub services: crate::ServicesOutput,
     /// Contents that the getters of resources uploaded, by their SHA-1.
     pub files: BTreeMap<String, Vec<u8>>,
     /// What Python code wrote to its standard error, cut when it is long.

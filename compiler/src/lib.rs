@@ -46,6 +46,7 @@ pub mod protocol;
 mod python_host;
 mod resources;
 mod runtime;
+mod services;
 mod span;
 mod stdlib;
 mod syntax;
@@ -65,6 +66,7 @@ pub use format::format;
 pub use hash::add_part;
 pub use python_host::{AnswerStore, AttachedPython, WarmHosts, is_of_shell, locate};
 pub use runtime::Tiling;
+pub use services::*;
 pub use world::{DirWorld, LocatedPackages, MemWorld, PackageQuestion, PythonPackages, World};
 
 use std::collections::BTreeMap;
@@ -267,19 +269,25 @@ fn compile_with(
         }
     }
     machine.report.leave_place(span::Loc::NONE);
-    let products = match completed {
+    let mut products = match completed {
         Ok(()) => products(&mut machine, sink),
         Err(errors) => Products {
             errors,
             ..Products::default()
         },
     };
+    let services = services_output(&mut machine);
+    let services = services.unwrap_or_else(|error| {
+        products.errors.push(error);
+        ServicesOutput::default()
+    });
     let has_failed = !products.errors.is_empty();
     let warnings = std::mem::take(&mut machine.report.warnings);
     Compiled {
         diagnostics: report(&program.sources, products.errors, warnings).diagnostics,
         export: products.export.filter(|_| !has_failed),
         model: products.model,
+        services,
         files: products.files,
         plugin_output: String::new(),
         python_modules: prepared.python_modules,
@@ -333,7 +341,13 @@ struct Products {
 fn products(machine: &mut runtime::Machine, sink: Option<&mut dyn ResourceSink>) -> Products {
     let options = machine.options;
     let mut made = Products::default();
-    if options.export {
+    let purpose = options.inputs.services.as_ref().map(|of| &of.purpose);
+    if options.export && matches!(purpose, Some(ServicePurpose::Definitions)) {
+        // What is exported without instances is no desired state.
+        if let Err(error) = export_all(machine, None) {
+            made.errors.push(error);
+        }
+    } else if options.export && !matches!(purpose, Some(ServicePurpose::Validation { .. })) {
         match export_all(machine, sink) {
             Ok((export, files)) => {
                 made.export = Some(export);
@@ -376,6 +390,22 @@ fn export_all(
     let files = machine.collect()?;
     export.unknowns = std::mem::take(&mut machine.report.unknown_parameters);
     Ok((export, files))
+}
+
+/// What Python code said of services: it is that of modules, so it may be anything.
+fn services_output(machine: &mut runtime::Machine) -> Result<ServicesOutput, Fail> {
+    let wrong = |error: serde_json::Error| {
+        let message = format!("What the module lsm says of services can not be read: {error}");
+        diagnostics::fail("CompilerException", span::Loc::NONE, message)
+    };
+    let writes = std::mem::take(&mut machine.report.service_writes);
+    let writes = serde_json::from_value(writes.into()).map_err(wrong)?;
+    let definitions = machine.report.service_definitions.take();
+    let definitions = definitions.map(serde_json::from_value).transpose();
+    Ok(ServicesOutput {
+        definitions: definitions.map_err(wrong)?,
+        writes,
+    })
 }
 
 fn report(sources: &Sources, errors: Vec<Fail>, warnings: Vec<Warning>) -> Compiled {

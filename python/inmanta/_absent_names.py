@@ -2753,7 +2753,6 @@ NAMES: dict[str, dict[str, tuple[str, Any]]] = {
         'attach_warnings': ('function', None),
         'auth': ('module', 'inmanta.protocol.auth.auth'),
         'const': ('module', 'inmanta.const'),
-        'custom_json_encoder': ('function', None),
         'exceptions': ('module', 'inmanta.protocol.exceptions'),
         'execute': ('module', 'inmanta.execute'),
         'gzipped_json': ('function', None),

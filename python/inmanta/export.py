@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 # Facts that were asked for and not known: {"resource": id, "parameter": name, "source": "fact"}.
 unknown_parameters: list[dict[str, Any]] = []
+# Gives the definitions of services in the model, if a module of it knows services.
+describe_services: Callable[[], list[dict[str, Any]]] | None = None
 
 ModelDict = dict
 ResourceDict = dict
@@ -49,6 +51,8 @@ def reset() -> None:
     unknown_parameters.clear()
     _dependency_managers.clear()
     _export_functions.clear()
+    global describe_services
+    describe_services = None
 
 
 def dependency_manager(function: Manager) -> None:
@@ -174,6 +178,8 @@ class Exporter:
         self.options = options
         self._file_store: dict[str, bytes] = {}
         self._resources: dict[Id, Resource] = {}
+        # The resource set of each resource that is in one, by the text of its id; test tools read it.
+        self._resource_sets: dict[str, str] = {}
         # All entities of the model, while export functions run.
         self.types: dict[str, Entity] | None = None
         # The export function that was asked for, in place of those of the configuration.
@@ -244,12 +250,15 @@ class Exporter:
         self.export_plugin = export_plugin
         made = {}
         states = {}
+        self._resource_sets = {}
         exports = attached.export(self)["resources"]
         models = _models({exported["entity_type"] for exported in exports})
         for exported in exports:
             made_one = _resource(exported)
             made_one.model = models.get(exported["id"])
             made[made_one.id] = made_one
+            if exported["resource_set"] is not None:
+                self._resource_sets[exported["id"]] = exported["resource_set"]
             states[exported["id"]] = ResourceState.undefined if exported["undefined"] else ResourceState.available
         return (0, made, states) if include_status else (0, made)
 

@@ -12,7 +12,7 @@ import os
 import sys
 
 from inmanta import ast
-from steward_host import calls, host, locating
+from steward_host import calls, host, loader, locating
 from steward_host.compiling import Compiling
 from steward_host.pipe import Closed, Pipe
 
@@ -141,7 +141,7 @@ class Attached:
                     self._pipe.send("bye")
                     continue
                 if name == "locate":
-                    self._pipe.send("located", locating.locate([fields["name"]]))
+                    self._pipe.send("located", _located(fields["name"]))
                     continue
                 self._compiling.served[name](fields)
                 if name == until:
@@ -174,6 +174,16 @@ class Attached:
         if isinstance(errors[0], ast.ExternalException) and raised is not None:
             errors[0].__cause__ = raised
         return errors[0]
+
+
+def _located(name: str) -> dict[str, Any]:
+    """Where modules are, of those that are not installed ours beside this package: what is imported here is what counts."""
+    found = locating.locate([name])
+    # A distribution may have the name of one of ours and no contents.
+    for known, folder in found["modules"].items():
+        if folder is None:
+            found["modules"][known] = loader.carried_package(known)
+    return found
 
 
 def _plain(value: object) -> object:

@@ -172,7 +172,16 @@ class Exporting:
         ]
         kept = {} if self.exporter is None else self.exporter._file_store
         files = {digest: msgpack.Blob(content) for digest, content in kept.items()}
-        self._pipe.send("collected", {"id": request["id"], "unknowns": unknowns, "files": files})
+        collected: dict[str, object] = {"id": request["id"], "unknowns": unknowns, "files": files}
+        try:
+            if export.describe_services is not None:
+                collected["service_definitions"] = export.describe_services()
+        except Closed:
+            raise
+        except BaseException as error:
+            self._fail(request["id"], error)
+            return
+        self._pipe.send("collected", collected)
 
 
 # References are taken out by the compiler.

@@ -168,6 +168,9 @@ class Fallback:
             return None
         if name == "std":
             return _spec(fullname, os.path.join(OWN_STD, "__init__.py"), True)
+        carried = carried_package(name)
+        if carried is not None:
+            return _spec(fullname, os.path.join(carried, "__init__.py"), True)
         for directory in self._module_path():
             module = os.path.join(directory, name)
             if os.path.isfile(os.path.join(module, "module.yml")):
@@ -179,7 +182,14 @@ class Fallback:
         return _spec(fullname, file, True) if os.path.isfile(file) else None
 
 
-OWN_STD = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "steward_std")
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+OWN_STD = os.path.join(_PACKAGE, "steward_std")
+
+
+def carried_package(name: str) -> str | None:
+    """The folder of the package of a module of ours that has Python code as others have it."""
+    folder = os.path.join(_PACKAGE, "steward_modules", name, ROOT, name)
+    return folder if os.path.isfile(os.path.join(folder, "__init__.py")) else None
 
 
 def forget(root: str) -> None:

@@ -122,6 +122,17 @@ class AttributeInfo(TypedDict):
     low: int
     high: int | None
     inverse: str | None
+    has_default: bool
+    default: Any
+    annotations: list[Any]
+
+
+class ConditionInfo(TypedDict):
+    patterns: list[str]
+    values: list[Any] | None
+    bounds: list[tuple[str, Any]]
+    validators: list[tuple[str, Any]]
+    either: list[Any]
 
 
 class EntityInfo(TypedDict):

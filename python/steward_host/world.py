@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from inmanta.ast.entity import Entity
-    from steward_host.messages import EntityInfo
+    from steward_host.messages import ConditionInfo, EntityInfo
     from steward_host.pipe import Pipe
 
     _Types = dict[str, Entity]
@@ -73,6 +73,13 @@ class World(runtime.World):
         base: str | None = self._pipe.request("typedef", {"name": name}, "typedef_info")["base"]
         return base
 
+    def condition(self, name: str) -> tuple[str | None, ConditionInfo | None]:
+        info = self._pipe.request("typedef", {"name": name}, "typedef_info")
+        return info["base"], info["condition"]
+
+    def write_service(self, write: dict[str, Any]) -> None:
+        self._pipe.send("write_service", {"write": write})
+
     def validate(self, typedef: str, value: object) -> tuple[str, Any]:
         outcome = self._pipe.request("validate", {"typedef": typedef, "value": value}, "attribute_value")["outcome"]
         return (outcome, None) if type(outcome) is str else outcome.popitem()
@@ -80,6 +87,10 @@ class World(runtime.World):
     def places(self, instance_id: int) -> list[tuple[str, int]]:
         answer = self._pipe.request("locate", {"instance": instance_id}, "place")
         return [(self.path(file), line) for file, line in answer["places"]]
+
+    def given(self, instance_id: int) -> list[str]:
+        found: list[str] = self._pipe.request("locate", {"instance": instance_id}, "place")["given"]
+        return found
 
     def path(self, file: str) -> str:
         """A file that the compiler names, which it does from the project on."""

@@ -6,7 +6,8 @@ use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use steward_compiler::{
-    Compiled, DirWorld, Inputs, JsonWriter, Options, Partial, Severity, compile, compile_to, render,
+    Compiled, DirWorld, Inputs, JsonWriter, Options, Partial, ServicesOutput, Severity, compile,
+    compile_to, render,
 };
 
 use crate::python::{self, Pythons};
@@ -36,6 +37,9 @@ pub(super) fn run(arguments: &CompileArguments) -> ExitCode {
     let mut variables: steward_compiler::Variables = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
         .collect();
+    if let Some(services) = &inputs.services {
+        variables.extend(services.variables());
+    }
     variables.extend(arguments.variables.iter().cloned());
     // Buffered: a model may print a lot. Flushed before anything else is said.
     let stdout = Arc::new(Mutex::new(std::io::BufWriter::new(std::io::stdout())));
@@ -81,6 +85,13 @@ pub(super) fn run(arguments: &CompileArguments) -> ExitCode {
         .flush();
     eprint!("{}", compiled.plugin_output);
     report(&compiled, &world, arguments.message_format);
+    // Values that were allocated are kept also when the model has mistakes.
+    if let Some(path) = &arguments.services_json
+        && let Err(error) = write_services(path, &compiled.services)
+    {
+        eprintln!("steward: cannot write {}: {error}", path.display());
+        return ExitCode::from(TROUBLE);
+    }
     if !compiled.succeeded() {
         return ExitCode::from(FAILED);
     }
@@ -159,6 +170,13 @@ impl Write for Created<'_> {
     fn flush(&mut self) -> std::io::Result<()> {
         Ok(())
     }
+}
+
+/// What the compile leaves for the service catalog and inventory.
+fn write_services(path: &Path, services: &ServicesOutput) -> std::io::Result<()> {
+    let mut text = serde_json::to_vec_pretty(services)?;
+    text.push(b'\n');
+    std::fs::write(path, text)
 }
 
 /// What the model may ask for besides the project.

@@ -61,6 +61,9 @@ enum Command {
         /// Where to write it [default: the user's cache].
         #[arg(long, value_name = "DIR")]
         out: Option<PathBuf>,
+        /// Also print the packages by which modules with services require it (inmanta-lsm, inmanta-module-lsm), a path each line.
+        #[arg(long)]
+        lsm: bool,
     },
     /// Format models: there is one layout for all of them.
     Fmt(FmtArguments),
@@ -193,6 +196,10 @@ struct CompileArguments {
     /// `parameters`, `services`, `environment` (id, name) and `server`.
     #[arg(long, value_name = "FILE")]
     inputs: Option<PathBuf>,
+    /// Write what the model leaves for the service catalog and inventory, as JSON: definitions, and values that were allocated
+    /// (these also if the model does not compile).
+    #[arg(long, value_name = "FILE")]
+    services_json: Option<PathBuf>,
     /// Export some resource sets only: each resource is shared or in one of them, and none requires one of another set.
     #[arg(long)]
     partial: bool,
@@ -306,7 +313,7 @@ pub fn main() -> ExitCode {
         Command::Compile(arguments) => compile::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),
         Command::Project { command } => project::run(&command),
-        Command::PythonPackage { out } => python_package::run(out),
+        Command::PythonPackage { out, lsm } => python_package::run(out, lsm),
         Command::Fmt(arguments) => fmt::run(&arguments),
         Command::Lsp { .. } => lsp::run(),
         Command::CompileWorker { memory_bytes } => {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use steward_compiler::{LocatedPackages, PackageQuestion, PythonPackages, PythonRuntime, locate};
 
 use crate::files::{entries, is_older};
-use crate::python::{Pythons, runtime, unpack};
+use crate::python::{Pythons, carried, runtime, unpack};
 
 /// Below the cache: answers, by the digest of what they depend on.
 const KEPT: &str = "packages";
@@ -136,6 +136,13 @@ impl PythonPackages for Packages {
             self.keep(digest, &answer);
         }
         Some(answer)
+    }
+
+    fn carried(&self) -> Option<PathBuf> {
+        match &self.source {
+            Source::Person { cache, .. } => Some(carried(&unpack(cache).ok()?)),
+            Source::Worker(runtime) => Some(carried(&runtime.package)),
+        }
     }
 
     fn lends_its_own(&self) -> bool {

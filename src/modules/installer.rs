@@ -124,7 +124,7 @@ impl<'a> Installer<'a> {
         let shown: Vec<_> = names.iter().map(|name| name.to_string_lossy()).collect();
         let what = format!("choosing versions for {}", shown.join(", "));
         let constraints = requirements.constraints.join("\n");
-        let constraints = format!("{constraints}\n{DISTRIBUTION}=={}\n", self.own.version);
+        let constraints = format!("{constraints}\n{}", self.own.constraints());
         let constraints = self.job.runner.file(&constraints)?;
         let files: Vec<PathBuf> = names.iter().map(|name| self.job.place.join(name)).collect();
         let tool = self.tool();
@@ -142,7 +142,7 @@ impl<'a> Installer<'a> {
         );
         let packages = packages.map_err(|error| self.with_python(error))?;
         let ours = |package: Package| match package.is_own() {
-            true => Package::own(),
+            true => Package::own(&package.name),
             false => package,
         };
         lock.set_packages(packages.into_iter().map(ours).collect());
@@ -218,9 +218,7 @@ impl<'a> Installer<'a> {
             let Package { name, version, .. } = package;
             let line = match &package.source {
                 _ if package.is_own() => {
-                    let Distribution {
-                        version, sha256, ..
-                    } = &self.own;
+                    let (version, sha256) = (&self.own.version, self.own.sha256_of(name));
                     format!("{name}=={version} --hash=sha256:{sha256}\n")
                 }
                 Source::Archive { url: None, sha256 } => {

@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 use steward_compiler::yaml::{self, LIMITS};
 
 use super::Error;
-use crate::python::{DISTRIBUTION, Need, REFERENCE_VERSION, is_distribution};
+use crate::python::{Need, REFERENCE_VERSION, is_distribution, is_own};
 
 /// The name of the lock, which lies beside `project.yml` and is to be committed with it.
 pub const LOCK_FILE: &str = "steward.lock";
@@ -262,10 +262,10 @@ impl Lock {
 }
 
 impl Package {
-    /// Our own distribution in the place of the reference.
-    pub(super) fn own() -> Self {
+    /// Our own distribution in the place of the reference, or what comes with it.
+    pub(super) fn own(name: &str) -> Self {
         Self {
-            name: DISTRIBUTION.to_owned(),
+            name: name.to_owned(),
             version: REFERENCE_VERSION.to_owned(),
             python: None,
             source: Source::Own {
@@ -276,7 +276,7 @@ impl Package {
 
     /// Whether it is our own distribution; also in locks that were made before there was one.
     pub fn is_own(&self) -> bool {
-        self.name == DISTRIBUTION
+        is_own(&self.name)
     }
 
     /// Which Python it needs though its metadata do not say so.
@@ -354,6 +354,7 @@ pub(super) fn normalized(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::python::DISTRIBUTION;
 
     fn lock() -> Lock {
         let package = |name: &str, source| Package {
@@ -380,7 +381,7 @@ mod tests {
             package("z", archive),
             package("a", repository),
             package("m", folder),
-            Package::own(),
+            Package::own(DISTRIBUTION),
         ];
         Lock::new("sha256:0".to_owned(), "3.13".to_owned(), packages)
     }

@@ -17,6 +17,9 @@ use super::{sources, wheel};
 
 /// The reference's name on an index.
 pub const NAME: &str = "inmanta-core";
+/// What comes with it as distributions of their own, since modules with services, and the tools that they are tested with,
+/// require them by these names. They have metadata alone: what they stand for is in the first one.
+const COMPANIONS: [&str; 2] = ["inmanta-lsm", "inmanta-module-lsm"];
 /// The release of the reference whose surface ours is. Requirements of modules are compared with it.
 pub const REFERENCE_VERSION: &str = "20.1.0";
 /// What makes a version ours: a local version, which no index has.
@@ -42,6 +45,10 @@ const REQUIRES: [&str; 10] = [
     "tornado>6.5",
 ];
 
+/// What kind of wheel it is.
+const WHEEL: &str =
+    "Wheel-Version: 1.0\nGenerator: steward\nRoot-Is-Purelib: true\nTag: py3-none-any\n";
+
 /// The commands that come with it, under the names of the reference's.
 const ENTRY_POINTS: &str = "[console_scripts]\ninmanta = inmanta.app:app\n";
 
@@ -56,6 +63,8 @@ pub struct Distribution {
     pub path: PathBuf,
     /// The SHA-256 of the wheel, in hexadecimal.
     pub sha256: String,
+    /// The wheels of its companions in the same folder, with the SHA-256 of each.
+    pub companions: Vec<(PathBuf, String)>,
 }
 
 impl Distribution {
@@ -71,11 +80,7 @@ impl Distribution {
         let program = program.map_or(String::new(), |path| path.to_string_lossy().into_owned());
         let added = [
             (format!("{info}/METADATA"), metadata(&version)),
-            (
-                format!("{info}/WHEEL"),
-                "Wheel-Version: 1.0\nGenerator: steward\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
-                    .to_owned(),
-            ),
+            (format!("{info}/WHEEL"), WHEEL.to_owned()),
             (format!("{info}/entry_points.txt"), ENTRY_POINTS.to_owned()),
             // The file that `inmanta/_program.py` reads.
             ("inmanta/_program.txt".to_owned(), program),
@@ -87,22 +92,70 @@ impl Distribution {
         for (path, text) in &added {
             contents.push((path, text.as_bytes()));
         }
-        let bytes = wheel::wheel(&contents, &info);
         fs::create_dir_all(folder)?;
-        let path = folder.join(format!("inmanta_core-{version}-py3-none-any.whl"));
-        // Whoever reads the folder at this moment finds a whole wheel.
-        let file = tempfile::Builder::new()
-            .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644))
-            .tempfile_in(folder)?;
-        fs::write(file.path(), &bytes)?;
-        file.persist(&path).map_err(|error| error.error)?;
+        let (path, sha256) = store(folder, NAME, &version, &wheel::wheel(&contents, &info))?;
+        let companions = COMPANIONS
+            .iter()
+            .map(|name| companion(folder, name, &version));
         Ok(Self {
+            companions: companions.collect::<io::Result<_>>()?,
             version,
             folder: folder.to_owned(),
             path,
-            sha256: hex::encode(Sha256::digest(&bytes)),
+            sha256,
         })
     }
+
+    /// The SHA-256 of the wheel of this name.
+    pub fn sha256_of(&self, name: &str) -> &str {
+        let at = COMPANIONS.iter().position(|companion| *companion == name);
+        let companion = at.and_then(|at| self.companions.get(at));
+        companion.map_or(&self.sha256, |(_, sha256)| sha256)
+    }
+
+    /// That only versions of this program will do, one line for each name.
+    pub fn constraints(&self) -> String {
+        let names = std::iter::once(NAME).chain(COMPANIONS);
+        names
+            .map(|name| format!("{name}=={}\n", self.version))
+            .collect()
+    }
+}
+
+/// Whether a package of this name is always ours.
+pub fn is_own(name: &str) -> bool {
+    name == NAME || COMPANIONS.contains(&name)
+}
+
+/// A wheel without contents that brings the distribution along.
+fn companion(folder: &Path, name: &str, version: &str) -> io::Result<(PathBuf, String)> {
+    let info = format!("{}-{version}.dist-info", name.replace('-', "_"));
+    let metadata = format!(
+        "Metadata-Version: 2.1\nName: {name}\nVersion: {version}\nSummary: part of Steward in the place of {NAME}\n\
+         License: Apache-2.0\nRequires-Python: >=3.11\nRequires-Dist: {NAME}=={version}\n"
+    );
+    let contents = [
+        (format!("{info}/METADATA"), metadata),
+        (format!("{info}/WHEEL"), WHEEL.to_owned()),
+    ];
+    let contents: Vec<(&str, &[u8])> = contents
+        .iter()
+        .map(|(path, text)| (path.as_str(), text.as_bytes()))
+        .collect();
+    store(folder, name, version, &wheel::wheel(&contents, &info))
+}
+
+/// Writes a wheel, and gives its path and its SHA-256.
+fn store(folder: &Path, name: &str, version: &str, bytes: &[u8]) -> io::Result<(PathBuf, String)> {
+    let name = name.replace('-', "_");
+    let path = folder.join(format!("{name}-{version}-py3-none-any.whl"));
+    // Whoever reads the folder at this moment finds a whole wheel.
+    let file = tempfile::Builder::new()
+        .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644))
+        .tempfile_in(folder)?;
+    fs::write(file.path(), bytes)?;
+    file.persist(&path).map_err(|error| error.error)?;
+    Ok((path, hex::encode(Sha256::digest(bytes))))
 }
 
 /// Whether a version of `inmanta-core` is one of ours, of this or of another program.

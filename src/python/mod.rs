@@ -9,6 +9,8 @@ mod known;
 mod sources;
 mod wheel;
 
-pub use distribution::{Distribution, NAME as DISTRIBUTION, REFERENCE_VERSION, is_distribution};
+pub use distribution::{
+    Distribution, NAME as DISTRIBUTION, REFERENCE_VERSION, is_distribution, is_own,
+};
 pub use interpreter::{ANOTHER, Interpreter, Named, Need, Pythons};
-pub use sources::{precompile, runtime, unpack};
+pub use sources::{carried, precompile, runtime, unpack};

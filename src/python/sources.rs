@@ -56,6 +56,11 @@ pub fn unpack(cache: &Path) -> io::Result<PathBuf> {
     }
 }
 
+/// The folder of our modules that have Python code, of an unpacked package.
+pub fn carried(package: &Path) -> PathBuf {
+    package.join("steward_modules")
+}
+
 /// Compiles our package where it was unpacked, once, with nobody's code but ours: compiles of repositories read this bytecode
 /// and write none. Blocks.
 pub fn precompile(runtime: &PythonRuntime) {
@@ -115,7 +120,8 @@ mod tests {
         let mut n_bytes = 0;
         for (path, content) in super::files() {
             assert!(
-                path.ends_with(".py") && !path.starts_with("tests/"),
+                path.ends_with(".py") && !path.starts_with("tests/")
+                    || path.starts_with("steward_modules/"),
                 "{path}"
             );
             assert_eq!(std::fs::read(root.join(path)).unwrap(), content, "{path}");

@@ -27,6 +27,7 @@ mod help;
 mod hosts;
 mod installs;
 mod kept;
+mod lsm;
 mod lsp;
 mod mistakes;
 mod modules;

@@ -9,7 +9,7 @@ use crate::harness::{Host, Repo, Running, finish, steward};
 use crate::packages::{Wheels, bad, carry, environments, good, project, run};
 
 /// What our distribution requires, and a reference of an index that is newer than what we stand for.
-fn wheels_with_a_reference() -> Wheels {
+pub fn wheels_with_a_reference() -> Wheels {
     let wheels = Wheels::new();
     for (name, version) in [
         ("pydantic", "2.9.0"),

@@ -60,7 +60,7 @@ pub const COMPILER: Layers = Layers {
         &["diagnostics"],
         &["breadcrumb"],
         &["world"],
-        &["builtin", "protocol", "span", "yaml"],
+        &["builtin", "protocol", "services", "span", "yaml"],
         &["intern"],
         &["file_stamp", "hash", "pages", "plain_file"],
     ],

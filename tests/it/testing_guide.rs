@@ -10,9 +10,9 @@ const PAGE: &str = include_str!("../../docs/guide/testing-modules.md");
 /// Writes the packages of an environment as wheels, so that the test needs no index.
 const REWHEEL: &str = include_str!("../../fixtures/packages/rewheel.py");
 
-/// The commands of the page's first block.
-fn commands() -> Vec<&'static str> {
-    let block = PAGE.split("```sh\n").nth(1).unwrap();
+/// The commands of a block of the page, from 1.
+fn commands(block: usize) -> Vec<&'static str> {
+    let block = PAGE.split("```sh\n").nth(block).unwrap();
     let block = block.split("```").next().unwrap();
     block.lines().collect()
 }
@@ -31,14 +31,25 @@ fn copy(from: &Path, to: &Path) {
 /// `STEWARD_PYTEST` is a Python with pytest, pytest-inmanta, and what our own package requires.
 #[test]
 fn the_commands_of_the_guide_test_a_module() {
-    let Some(tools) = std::env::var_os("STEWARD_PYTEST").map(PathBuf::from) else {
-        assert!(
-            std::env::var_os("CI").is_none(),
-            "STEWARD_PYTEST is not set"
-        );
-        eprintln!(
-            "testing_guide: SKIPPED, STEWARD_PYTEST does not name a Python with pytest-inmanta"
-        );
+    check_block(1, "STEWARD_PYTEST", "modules/tested", "6 passed");
+}
+
+/// `STEWARD_PYTEST_LSM` has pytest-inmanta-lsm besides that, and so is a Python of 3.12 or later.
+#[test]
+fn the_commands_of_the_guide_test_a_module_with_services() {
+    check_block(
+        2,
+        "STEWARD_PYTEST_LSM",
+        "services/l3vpn/libs/vpn",
+        "6 passed",
+    );
+}
+
+/// Runs the commands of a block on a module of the fixtures; the last one says `passed`.
+fn check_block(block: usize, variable: &str, fixture: &str, passed: &str) {
+    let Some(tools) = std::env::var_os(variable).map(PathBuf::from) else {
+        assert!(std::env::var_os("CI").is_none(), "{variable} is not set");
+        eprintln!("testing_guide: SKIPPED, {variable} does not name a Python with the tools");
         return;
     };
     let dir = tempfile::tempdir().unwrap();
@@ -48,7 +59,9 @@ fn the_commands_of_the_guide_test_a_module() {
     let output = finish(command);
     assert!(output.status.success(), "{output:?}");
     copy(
-        &Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/modules/tested"),
+        &Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("fixtures")
+            .join(fixture),
         &module,
     );
     let venv = dir.path().join("venv");
@@ -61,7 +74,7 @@ fn the_commands_of_the_guide_test_a_module() {
     let path = path.chain(["/usr/local/bin", "/usr/bin", "/bin"].map(PathBuf::from));
     let path = std::env::join_paths(path).unwrap();
     let mut said = String::new();
-    let commands = commands();
+    let commands = commands(block);
     assert_eq!(commands.len(), 3, "{commands:?}");
     for line in commands {
         let mut command = Command::new("bash");
@@ -78,7 +91,7 @@ fn the_commands_of_the_guide_test_a_module() {
         let errors = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{line}: {said}{errors}");
     }
-    assert!(said.contains("6 passed"), "{said}");
+    assert!(said.contains(passed), "{said}");
     // It ran on ours: the reference is nowhere.
     let mut command = Command::new(venv.join("bin/pip"));
     command.args(["list", "--disable-pip-version-check"]);

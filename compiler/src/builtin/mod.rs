@@ -11,6 +11,9 @@ pub const SOURCES: &[(&str, &str, &str)] = &[
     ("exec", "exec/model/_init.cf", include_str!("exec.cf")),
 ];
 
+/// Our modules with Python code: the server's binary carries them as they would be installed.
+pub const CARRIED: &[&str] = &["lsm"];
+
 pub fn has_module(name: &str) -> bool {
     source(name).is_some()
 }

@@ -21,7 +21,7 @@ pub(super) struct Builder<'a> {
     pub n_indexes: u32,
     /// Conditions of implement statements, lowered once everything is defined.
     pub pending_conditions: Vec<(super::ImplementId, ast::ExprId)>,
-    pub pending_annotations: Vec<(NamespaceId, ast::ExprId, crate::types::EntityId, Loc)>,
+    pub pending_annotations: Vec<PendingAnnotation>,
     /// All entities, parents before children.
     pub parents_first: Vec<EntityId>,
     /// Position of each variable of a root block.
@@ -36,6 +36,17 @@ pub(super) struct Builder<'a> {
     pub unclear: Set<(NamespaceId, Symbol)>,
     /// Namespaces whose plugins are not all known.
     pub open: Set<NamespaceId>,
+}
+
+/// Something that stands in a relation in the place of `--`.
+pub(super) struct PendingAnnotation {
+    pub namespace: NamespaceId,
+    pub value: ast::ExprId,
+    /// The entity that is written first.
+    pub entity: EntityId,
+    /// Its end of the relation.
+    pub attribute: AttrId,
+    pub loc: Loc,
 }
 
 /// What is wrong with the definitions, and with what uses them.

@@ -232,6 +232,8 @@ pub struct Annotation {
     pub namespace: NamespaceId,
     pub expr: ExprId,
     pub entity: EntityId,
+    /// The end of the relation that is written first.
+    pub attribute: AttrId,
     pub loc: Loc,
 }
 

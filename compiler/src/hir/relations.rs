@@ -1,6 +1,6 @@
 //! Relations, their annotations, and the precedence policy. Source: docs/reference/language.md § 5.
 
-use super::build::{Builder, ErrorOrder};
+use super::build::{Builder, ErrorOrder, PendingAnnotation};
 use super::define::{DeferredItem, Items};
 use super::{AttrId, AttributeKind, ImplementationId, NamespaceId, STD_ENTITY};
 use crate::diagnostics::{Fail, duplicate, fail, typing};
@@ -96,21 +96,20 @@ impl Builder<'_> {
             high: end.high,
             inverse: None,
         };
-        match &relation.right_end {
-            None => {
-                self.add_attribute(
-                    left,
-                    relation.left.attribute.symbol,
-                    loc,
-                    kind(right, &relation.left),
-                );
-            }
+        let attribute = match &relation.right_end {
+            None => self.add_attribute(
+                left,
+                relation.left.attribute.symbol,
+                loc,
+                kind(right, &relation.left),
+            ),
             Some(end)
                 if left == right && end.attribute.symbol == relation.left.attribute.symbol =>
             {
                 // The same end twice: its own inverse, with the multiplicity written last.
                 let attr = self.add_attribute(left, end.attribute.symbol, loc, kind(right, end));
                 self.set_inverse(attr, attr);
+                attr
             }
             Some(end) => {
                 let end_loc = self.loc(end.attribute.span);
@@ -125,11 +124,17 @@ impl Builder<'_> {
                 );
                 self.set_inverse(first, second);
                 self.set_inverse(second, first);
+                first
             }
-        }
+        };
         for annotation in &relation.annotations {
-            self.pending_annotations
-                .push((namespace, *annotation, left, loc));
+            self.pending_annotations.push(PendingAnnotation {
+                namespace,
+                value: *annotation,
+                entity: left,
+                attribute,
+                loc,
+            });
         }
         Ok(())
     }

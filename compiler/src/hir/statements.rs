@@ -1,6 +1,6 @@
 //! Blocks and statements, and the promises that `if` and `for` hold for what they assign inside.
 
-use super::build::{Builder, ErrorOrder};
+use super::build::{Builder, ErrorOrder, PendingAnnotation};
 use super::define::Items;
 use super::expressions::{Expected, Frame, Scope};
 use super::{Annotation, BlockId, NamespaceId, Promise, Stmt, StmtId, StmtKind};
@@ -133,8 +133,14 @@ impl Builder<'_> {
                             let pending = self
                                 .pending_annotations
                                 .iter()
-                                .find(|(of, expr, ..)| *of == namespace && expr == annotation);
-                            let Some((_, _, entity, loc)) = pending.copied() else {
+                                .find(|one| one.namespace == namespace && one.value == *annotation);
+                            let Some(&PendingAnnotation {
+                                entity,
+                                attribute,
+                                loc,
+                                ..
+                            }) = pending
+                            else {
                                 continue;
                             };
                             let expr =
@@ -143,6 +149,7 @@ impl Builder<'_> {
                                 namespace,
                                 expr,
                                 entity,
+                                attribute,
                                 loc,
                             });
                         }

@@ -64,8 +64,22 @@ fn find_here(world: &dyn World, project: &Project, name: &str) -> Option<Module>
         });
     }
     let builtin = || builtin::has_module(name).then_some(ModuleLocation::Builtin);
-    let found = in_path.or_else(builtin)?;
+    let carried = || carried(world, name);
+    let found = in_path.or_else(builtin).or_else(carried)?;
     Some(Module::of(name, found))
+}
+
+/// One of ours with Python code, where the binary has laid it out.
+fn carried(world: &dyn World, name: &str) -> Option<ModuleLocation> {
+    if !builtin::CARRIED.contains(&name) {
+        return None;
+    }
+    let root = format!("{}/{name}", world.carried()?);
+    Some(ModuleLocation::V2 {
+        package: format!("{root}/inmanta_plugins/{name}"),
+        root,
+        distribution: None,
+    })
 }
 
 fn in_module_path(world: &dyn World, project: &Project, name: &str) -> Option<ModuleLocation> {
@@ -111,7 +125,8 @@ fn with_distribution(in_path: ModuleLocation, installed: ModuleLocation) -> Modu
 
 /// The names of all modules that the project can import.
 pub fn names(world: &dyn World, project: &Project) -> Vec<String> {
-    let mut names: Vec<String> = ["std", "fs", "exec"].map(str::to_owned).to_vec();
+    let ours = ["std", "fs", "exec"].iter().chain(builtin::CARRIED);
+    let mut names: Vec<String> = ours.map(|name| (*name).to_owned()).collect();
     let mut directories = project.module_path.clone();
     directories.extend(project.installed(world).folders());
     for directory in directories {

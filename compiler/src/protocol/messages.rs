@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize, Serializer};
 
 use crate::protocol::{
-    AttributeInfo, AttributeValue, DataclassInfo, Depends, HandlerOutcome, Identify, OwnId,
-    PluginInfo, PostProcessed, ResourceClassInfo, UnknownInfo, Unprocessed,
+    AttributeInfo, AttributeValue, ConditionInfo, DataclassInfo, Depends, HandlerOutcome, Identify,
+    OwnId, PluginInfo, PostProcessed, ResourceClassInfo, UnknownInfo, Unprocessed,
 };
 
 /// One module of the project whose Python code the host must be able to import.
@@ -151,6 +151,8 @@ pub enum ToHost {
     TypedefInfo {
         /// The text of its base type; `None`: there is no such typedef.
         base: Option<String>,
+        /// Its own condition; `None`: it has another form than those that are told.
+        condition: Option<ConditionInfo>,
     },
     /// Answer to `entities`: the full names of all, in the order of their definitions.
     EntityNames {
@@ -173,6 +175,8 @@ pub enum ToHost {
     Place {
         /// File (as diagnostics name it) and line (from 1) of each constructor.
         places: Vec<(String, u32)>,
+        /// The attributes that they name.
+        given: Vec<String>,
     },
     /// Makes the objects of resources, runs the registered dependency managers and the configured export functions over
     /// them, and serializes them. Answer: `post_processed` or `failed`.
@@ -443,6 +447,9 @@ pub enum FromHost {
         /// Contents that they uploaded, by their SHA-1.
         #[serde(default)]
         files: BTreeMap<String, rmpv::Value>,
+        /// The definitions of services in the model, as docs/reference/lsm.md § 5.3 has them; `None`: nobody looked.
+        #[serde(default)]
+        service_definitions: Option<serde_json::Value>,
     },
     /// The resource is not exported: its class raised `IgnoreResourceException`.
     Ignored {
@@ -534,6 +541,11 @@ pub enum FromHost {
         level: String,
         /// The line.
         message: String,
+    },
+    /// A write to the service inventory, for the outputs of the compile. No answer.
+    WriteService {
+        /// What is written: [`crate::ServiceWrite`].
+        write: serde_json::Value,
     },
     /// The answer to `deploy` and `facts`.
     Deployed {

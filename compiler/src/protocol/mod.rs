@@ -47,7 +47,7 @@ pub use crate::protocol::handlers::{Discovered, Fact, HandlerOutcome, LogLine};
 pub use crate::protocol::messages::{
     BrokenModule, Failure, FailureKind, FromHost, PythonFile, PythonModule, ToHost, no_entity,
 };
-pub use crate::protocol::model::{AttributeInfo, AttributeValue};
+pub use crate::protocol::model::{AttributeInfo, AttributeValue, ConditionInfo};
 
 /// The version of this schema; both sides refuse another one.
 pub const VERSION: u32 = 3;

@@ -21,6 +21,27 @@ pub struct AttributeInfo {
     pub high: Option<u32>,
     /// The name of the other end of a relation, if it has one.
     pub inverse: Option<String>,
+    /// Whether the entity has a default for it.
+    pub has_default: bool,
+    /// That default.
+    pub default: rmpv::Value,
+    /// What stands in the place of `--` where this end of a relation is written first, as far as it is evaluated.
+    pub annotations: Vec<rmpv::Value>,
+}
+
+/// The condition of a typedef, if it has one of the forms that are known outside of models, too. The value is `self` there.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct ConditionInfo {
+    /// Regular expressions that it matches from its beginning.
+    pub patterns: Vec<String>,
+    /// It is one of these.
+    pub values: Option<Vec<rmpv::Value>>,
+    /// It is above, at least, below, at most: the operator (`<`, `<=`, `>`, `>=`) and the number.
+    pub bounds: Vec<(String, rmpv::Value)>,
+    /// It passes `std::validate_type`: the name of the type and its parameters.
+    pub validators: Vec<(String, rmpv::Value)>,
+    /// One of these holds; empty: there is no such condition.
+    pub either: Vec<ConditionInfo>,
 }
 
 /// What there is where the host has looked.

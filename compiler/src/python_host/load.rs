@@ -241,7 +241,10 @@ impl HostCallbacks for NoModel<'_> {
     }
 
     fn typedef(&mut self, _: &str) -> ToHost {
-        ToHost::TypedefInfo { base: None }
+        ToHost::TypedefInfo {
+            base: None,
+            condition: None,
+        }
     }
 
     fn validate(&mut self, typedef: &str, _: &rmpv::Value) -> AttributeValue {
@@ -249,7 +252,10 @@ impl HostCallbacks for NoModel<'_> {
     }
 
     fn place(&mut self, _: u32) -> ToHost {
-        ToHost::Place { places: Vec::new() }
+        ToHost::Place {
+            places: Vec::new(),
+            given: Vec::new(),
+        }
     }
 
     fn native(
@@ -265,6 +271,8 @@ impl HostCallbacks for NoModel<'_> {
     fn log(&mut self, _: &str, _: &str) {
         self.has_spoken = true;
     }
+
+    fn write_service(&mut self, _: serde_json::Value) {}
 
     fn print(&mut self, line: &str) {
         self.has_spoken = true;

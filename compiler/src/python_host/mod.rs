@@ -58,6 +58,8 @@ pub trait HostCallbacks {
     ) -> crate::protocol::AttributeValue;
     /// A line that Python logged, and its level by name ("WARNING").
     fn log(&mut self, level: &str, message: &str);
+    /// Something that Python writes to the service inventory.
+    fn write_service(&mut self, write: serde_json::Value);
     /// A line that Python printed.
     fn print(&mut self, line: &str);
 }

@@ -432,6 +432,7 @@ pub(in crate::python_host) fn answer(
             }
             FromHost::Log { level, message } => callbacks.log(&level, &message),
             FromHost::Printed { line } => callbacks.print(&line),
+            FromHost::WriteService { write } => callbacks.write_service(write),
             answer => return Ok(answer),
         }
     }

@@ -23,6 +23,7 @@ pub struct DirWorld {
     environment: Option<String>,
     outer_environment: Option<String>,
     packages: Option<Arc<dyn PythonPackages>>,
+    carried: Option<PathBuf>,
     roots: Option<Roots>,
 }
 
@@ -42,6 +43,7 @@ impl DirWorld {
             environment: None,
             outer_environment: None,
             packages: None,
+            carried: None,
             roots: None,
         }
     }
@@ -68,10 +70,19 @@ impl DirWorld {
         }
     }
 
-    /// The same project, in which nothing outside of its directory and its virtual environment is
+    /// The modules of ours that have Python code are in the folder at `path`.
+    pub fn with_carried(self, path: PathBuf) -> Self {
+        DirWorld {
+            carried: Some(path),
+            ..self
+        }
+    }
+
+    /// The same project, in which nothing outside of its directory, its virtual environment and our own modules is
     /// found.
     pub fn contained(self) -> Self {
         let own = self.environment.as_ref().map(PathBuf::from);
+        let own = own.into_iter().chain(self.carried.clone());
         let roots = Roots::new(std::iter::once(self.project_dir.clone()).chain(own));
         DirWorld {
             roots: Some(roots),
@@ -194,6 +205,12 @@ impl World for DirWorld {
 
     fn packages(&self) -> Option<&dyn PythonPackages> {
         self.packages.as_deref()
+    }
+
+    fn carried(&self) -> Option<String> {
+        let told = || self.packages.as_ref().and_then(|python| python.carried());
+        let folder = self.carried.clone().or_else(told)?;
+        Some(folder.to_string_lossy().into_owned())
     }
 
     fn real(&self, path: &str) -> String {

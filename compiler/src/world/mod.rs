@@ -49,6 +49,11 @@ pub trait World: Sync {
         None
     }
 
+    /// The folder with the modules of ours that have Python code: newer modules, each in a folder of its name.
+    fn carried(&self) -> Option<String> {
+        None
+    }
+
     /// The absolute path of a file without any link in it; what can not be found stays as it is.
     fn real(&self, path: &str) -> String {
         if path.starts_with('/') {

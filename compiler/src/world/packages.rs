@@ -1,6 +1,7 @@
 //! What only Python knows of the packages that are installed for it.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
@@ -32,6 +33,11 @@ pub struct LocatedPackages {
 pub trait PythonPackages: Send + Sync {
     /// `None`: it can not be asked, or does not answer.
     fn locate(&self, question: PackageQuestion<'_>) -> Option<LocatedPackages>;
+
+    /// The folder with the modules of ours that have Python code; it is there when this returns.
+    fn carried(&self) -> Option<PathBuf> {
+        None
+    }
 
     /// It runs already and answers at once, and its path is its own: no file says more than it.
     fn is_running(&self) -> bool {

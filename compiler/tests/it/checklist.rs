@@ -1,5 +1,5 @@
-//! Every entry of the checklists of the language (`lang`), of its std module (`std`) and of the Python surface (`sdk`) has
-//! a test.
+//! Every entry of the checklists of the language (`lang`), of its std module (`std`), of the Python surface (`sdk`) and of
+//! services (`lsm`) has a test.
 //!
 //! A test says which entries it shows: `#: lang 57, 58; std 3` on a line of a case or before a Python test, `//: lang 57`
 //! before a Rust test. `docs/checklist.md` lists the entries, what each is about, and its tests; titles are written there,
@@ -10,10 +10,24 @@ use std::path::{Path, PathBuf};
 
 use crate::lang::{cases, files};
 
-const LISTS: &[(&str, u32)] = &[("lang", 202), ("std", 33), ("sdk", 45)];
+const LISTS: &[(&str, u32)] = &[("lang", 202), ("std", 33), ("sdk", 45), ("lsm", 111)];
 
-/// Entries whose tests are not here yet. One that gets a mark must leave this list.
-const AWAITED: &[(&str, u32)] = &[("sdk", 45)];
+/// Entries whose tests are not here yet, from the first to the last of a row. One that gets a mark must leave this list. Those
+/// of `lsm` wait for the catalog, the inventory and the lifecycle manager of a server.
+#[rustfmt::skip]
+const AWAITED: &[(&str, u32, u32)] = &[
+    ("sdk", 45, 45),
+    ("lsm", 13, 15),
+    ("lsm", 19, 45),
+    ("lsm", 47, 52),
+    ("lsm", 59, 62),
+    ("lsm", 65, 68),
+    ("lsm", 70, 70),
+    ("lsm", 82, 83),
+    ("lsm", 88, 88),
+    ("lsm", 92, 93),
+    ("lsm", 95, 105),
+];
 
 type Entry = (String, u32);
 
@@ -151,7 +165,9 @@ fn every_entry_of_the_checklists_has_a_test() {
     for (list, last) in LISTS {
         for number in 1..=*last {
             let has = tests.contains_key(&((*list).to_owned(), number));
-            let awaited = AWAITED.contains(&(*list, number));
+            let mut rows = AWAITED.iter();
+            let awaited =
+                rows.any(|(of, first, last)| of == list && (*first..=*last).contains(&number));
             assert!(has || awaited, "{list} {number} has no test");
             assert!(
                 !(has && awaited),

@@ -25,6 +25,7 @@ mod partial;
 mod projects;
 mod published;
 mod robust;
+mod services;
 mod sources;
 mod surface;
 mod tiles;

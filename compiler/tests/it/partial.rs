@@ -131,7 +131,7 @@ fn resources_are_in_their_sets_and_sets_without_exported_members_are_removed() {
 }
 
 #[test]
-//: lang 195
+//: lang 195; lsm 81
 fn sets_of_the_export_replace_those_that_are_there() {
     check_merged(
         r#"
@@ -151,7 +151,7 @@ fn sets_of_the_export_replace_those_that_are_there() {
 }
 
 #[test]
-//: lang 195
+//: lang 195; lsm 80
 fn a_set_that_the_compile_is_for_and_that_has_no_resource_is_removed() {
     check_merged(
         r#"shared = Part(name="shared", value="s")"#,
@@ -161,7 +161,7 @@ fn a_set_that_the_compile_is_for_and_that_has_no_resource_is_removed() {
 }
 
 #[test]
-//: lang 195
+//: lang 195; lsm 85
 fn shared_resources_are_added_and_their_requirements_come_together() {
     check_merged(
         r#"
@@ -179,7 +179,7 @@ fn shared_resources_are_added_and_their_requirements_come_together() {
 }
 
 #[test]
-//: lang 195
+//: lang 195; lsm 84
 fn a_shared_resource_stays_as_it_is() {
     let error = merge_error(r#"Part(name="shared", value="other")"#, &[]);
     let id = "std::testing::NullResource[internal,name=shared]";
@@ -187,7 +187,7 @@ fn a_shared_resource_stays_as_it_is() {
 }
 
 #[test]
-//: lang 195
+//: lang 195; lsm 86
 fn a_resource_moves_only_between_sets_that_are_exported_together() {
     let moved = r#"Part(name="b1", set="a")"#;
     assert!(
@@ -217,7 +217,7 @@ fn a_partial_compile_exports_only_the_sets_that_it_is_for() {
 }
 
 #[test]
-//: lang 195
+//: lang 195; lsm 87
 fn resources_of_different_sets_do_not_depend_on_one_another() {
     let model = r#"Part(name="a1", set="a", needs=[Part(name="b1", set="b")])"#;
     let message = refused(model, &["a", "b"]);

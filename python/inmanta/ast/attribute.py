@@ -7,6 +7,8 @@ from inmanta.ast import type as types
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from inmanta.ast.entity import Entity
     from steward_host.messages import AttributeInfo
 
@@ -24,6 +26,10 @@ class Attribute:
         self._type_name: str = info["type_name"]
         self._multi: bool = info["multi"]
         self._optional: bool = info["optional"]
+        # What only our own modules read.
+        self._has_default: bool = info.get("has_default", False)
+        self._default: object = info.get("default")
+        self._annotations: list[Any] = info.get("annotations") or []
 
     @property
     def type(self) -> types.Type:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from inmanta.ast.entity import Entity
     from inmanta.ast.type import Type
-    from steward_host.messages import EntityInfo
+    from steward_host.messages import ConditionInfo, EntityInfo
 
 
 class AttributeNotFound(NotFoundException, AttributeError):  # type: ignore[misc]  # `name` is any object in one base
@@ -53,10 +53,22 @@ class World:
     def typedef(self, name: str) -> str | None:
         raise RuntimeError("no model: types exist only while Steward compiles one")
 
+    def condition(self, name: str) -> tuple[str | None, ConditionInfo | None]:
+        """What a typedef is made of, and its own condition if that has a known form."""
+        raise RuntimeError("no model: types exist only while Steward compiles one")
+
+    def write_service(self, write: dict[str, Any]) -> None:
+        """Adds to what the compile leaves for the service inventory."""
+        raise RuntimeError("no model: the service inventory is written only while Steward compiles one")
+
     def validate(self, typedef: str, value: object) -> tuple[str, Any]:
         raise RuntimeError("no model: types exist only while Steward compiles one")
 
     def places(self, instance_id: int) -> list[tuple[str, int]]:
+        raise RuntimeError("no model: instances exist only while Steward compiles one")
+
+    def given(self, instance_id: int) -> list[str]:
+        """The attributes that the constructors of an instance name."""
         raise RuntimeError("no model: instances exist only while Steward compiles one")
 
     def path(self, file: str) -> str:

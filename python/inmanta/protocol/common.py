@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from inmanta import _without
+from inmanta.util import internal_json_encoder as custom_json_encoder  # noqa: F401  # test tools have it from here
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

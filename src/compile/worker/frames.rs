@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use steward_compiler::{Export, Variables};
+use steward_compiler::{Export, ServicesOutput, Variables};
 
 use crate::domain::VersionCode;
 use crate::executor::protocol::Python;
@@ -72,6 +72,8 @@ pub(in crate::compile) struct JobDone {
     pub(in crate::compile) diagnostics: Vec<Reported>,
     /// Present when there is no error.
     pub(in crate::compile) export: Option<Export>,
+    /// What it leaves for the service catalog and inventory.
+    pub(in crate::compile) services: ServicesOutput,
     /// What the executors need.
     pub(in crate::compile) code: VersionCode,
     /// What the model printed and its Python code wrote, capped.
@@ -90,9 +92,19 @@ pub(in crate::compile) struct Reported {
 impl Reported {
     /// An error that has no place in the model.
     pub(super) fn error(kind: &str, message: String) -> Self {
-        let json = serde_json::json!({"severity": "error", "kind": kind, "message": message});
+        Self::without_place(true, kind, message)
+    }
+
+    /// A warning that has no place in the model.
+    pub(super) fn warning(kind: &str, message: String) -> Self {
+        Self::without_place(false, kind, message)
+    }
+
+    fn without_place(is_error: bool, kind: &str, message: String) -> Self {
+        let severity = if is_error { "error" } else { "warning" };
+        let json = serde_json::json!({"severity": severity, "kind": kind, "message": message});
         Self {
-            is_error: true,
+            is_error,
             json: json.to_string(),
             plain: message.clone(),
             colored: message,

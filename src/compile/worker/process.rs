@@ -19,6 +19,7 @@ use crate::domain::VersionCode;
 use crate::files::Files;
 use crate::modules::{self, Inspection};
 use crate::process::{self, Launcher, descendants};
+use crate::python::carried;
 use crate::sandbox::{SandboxPolicy, SandboxSupport, SupervisorLink, enter};
 
 /// What is kept of the output of `std::print`.
@@ -224,9 +225,16 @@ fn compile(
             printed.push('\n');
         }
     };
-    let mut world = steward_compiler::DirWorld::new(job.project_dir, job.variables, print)
-        .with_environment(job.venv.as_deref())
-        .contained();
+    let mut variables = job.variables;
+    if let Some(services) = &job.inputs.services {
+        variables.extend(services.variables());
+    }
+    let mut world = steward_compiler::DirWorld::new(job.project_dir, variables, print)
+        .with_environment(job.venv.as_deref());
+    if let Some(python) = &job.python {
+        world = world.with_carried(carried(&python.package));
+    }
+    let mut world = world.contained();
     let mut runtime = job.python.map(|python| python.runtime());
     if let Some(runtime) = &mut runtime {
         runtime.launcher = launcher(policy, job.proxy.as_deref());
@@ -254,6 +262,7 @@ fn compile(
         colored: steward_compiler::render(diagnostic, &world, true),
     };
     let mut diagnostics: Vec<Reported> = compiled.diagnostics.iter().map(report).collect();
+    diagnostics.extend(not_yet(&compiled));
     let kept = store.map_or_else(
         || Ok(Kept::default()),
         |store| keep(&compiled, &Files::new(store)),
@@ -268,6 +277,7 @@ fn compile(
     JobDone {
         diagnostics,
         export: compiled.export,
+        services: compiled.services,
         code: VersionCode {
             interpreter: job.venv.map(|path| path.join("bin/python")),
             modules: kept.modules,
@@ -275,6 +285,17 @@ fn compile(
         },
         printed,
     }
+}
+
+/// That a server keeps no services yet, for a model that has some.
+fn not_yet(compiled: &Compiled) -> Option<Reported> {
+    let definitions = compiled.services.definitions.as_ref()?;
+    let message = format!(
+        "not part of Steward yet: the catalog and the inventory of services on a server. The model defines {} of them, and \
+         has no instances",
+        definitions.len()
+    );
+    (!definitions.is_empty()).then(|| Reported::warning("NotYet", message))
 }
 
 /// Which HTTP clients look at.

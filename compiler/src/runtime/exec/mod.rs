@@ -43,7 +43,7 @@ use crate::runtime::ids::NO_ATTR;
 use crate::runtime::state::layout::{Layout, layouts};
 use crate::runtime::{LoopId, PromiseGroupId, RunId, TaskId, Var, VarId, VarKind};
 use crate::span::Loc;
-use crate::types::{EntityId, InstId};
+use crate::types::{EntityId, InstId, Value};
 
 /// Depth of synchronous delivery from list to list.
 const MAX_DELIVERY: u32 = 10_000;
@@ -67,6 +67,8 @@ pub struct Execution {
     wanting: Vec<VarId>,
     /// Why an annotation failed.
     annotation_errors: Vec<(EntityId, Fail)>,
+    /// What stands in relations in the place of `--`, for Python that asks.
+    pub(in crate::runtime) annotation_values: Vec<(AttrId, Value)>,
     /// For texts under construction.
     scratch: String,
 }
@@ -84,6 +86,7 @@ impl Execution {
             checked: vec![(NO_ATTR, Var::new(VarKind::Plain, true)); program.exprs.len()],
             wanting: Vec::new(),
             annotation_errors: Vec::new(),
+            annotation_values: Vec::new(),
             scratch: String::new(),
         }
     }

@@ -424,7 +424,12 @@ impl Machine<'_> {
             Ok(Value::Unknown(_)) => {
                 typing(annotation.loc, "Relation annotation can not be Unknown")
             }
-            Ok(_) => return,
+            Ok(value) => {
+                self.exec
+                    .annotation_values
+                    .push((annotation.attribute, value));
+                return;
+            }
             Err(error) => error,
         };
         self.exec.annotation_errors.push((annotation.entity, error));

@@ -266,8 +266,14 @@ impl Machine<'_> {
         let id = self.python.next_request();
         let answer = match self.ask(ToHost::Collect { id }) {
             Ok(FromHost::Collected {
-                unknowns, files, ..
-            }) => Ok((unknowns, files)),
+                unknowns,
+                files,
+                service_definitions,
+                ..
+            }) => {
+                self.report.service_definitions = service_definitions;
+                Ok((unknowns, files))
+            }
             Ok(answer) => Err(self.refusal(answer)),
             Err(error) => Err(error),
         };

@@ -17,7 +17,7 @@ use rmpv::Value as Wire;
 
 use crate::diagnostics::Fail;
 use crate::hir::plugin::PluginError;
-use crate::hir::{AttrId, AttributeKind, Def, NamespaceId, Ref};
+use crate::hir::{AttributeKind, Def, Entity, ExprKind, NamespaceId, Ref};
 use crate::intern::Symbol;
 use crate::protocol::{self, AttributeInfo, AttributeValue, EXT_UNKNOWN, ToHost};
 use crate::python_host::HostCallbacks;
@@ -147,7 +147,9 @@ impl HostCallbacks for MachineCallbacks<'_, '_> {
         let indexes = entity.indexes.iter();
         ToHost::EntityInfo {
             name: name.to_owned(),
-            attributes: entity.slots.iter().map(|id| self.attribute(*id)).collect(),
+            attributes: (0..entity.slots.len())
+                .map(|slot| self.attribute(entity, slot))
+                .collect(),
             parents: ancestors
                 .map(|id| program.entity_name(*id).to_owned())
                 .collect(),
@@ -199,8 +201,10 @@ impl HostCallbacks for MachineCallbacks<'_, '_> {
     fn typedef(&mut self, name: &str) -> ToHost {
         let program = self.machine.program;
         let found = self.find_typedef(name);
-        let base = found.map(|id| program.type_text(program.typedefs[id.index()].base));
-        ToHost::TypedefInfo { base }
+        ToHost::TypedefInfo {
+            base: found.map(|id| program.type_text(program.typedefs[id.index()].base)),
+            condition: found.and_then(|id| self.machine.condition_info(id)),
+        }
     }
 
     fn validate(&mut self, typedef: &str, value: &Wire) -> AttributeValue {
@@ -217,12 +221,17 @@ impl HostCallbacks for MachineCallbacks<'_, '_> {
 
     fn place(&mut self, instance: u32) -> ToHost {
         let machine = &self.machine;
+        let program = machine.program;
         let known = machine.state.of_number(instance);
         let locs = known.map(|id| machine.state.constructors_of(id));
-        let locs = locs.into_iter().flatten();
-        let places = locs.filter_map(|loc| machine.program.sources.location(loc));
+        let locs: Vec<Loc> = locs.into_iter().flatten().collect();
+        let places = locs.iter().filter_map(|loc| program.sources.location(*loc));
+        let constructs = program.constructs.iter();
+        let own = constructs.filter(|construct| locs.contains(&construct.loc));
+        let given = own.flat_map(|construct| construct.explicit.iter());
         ToHost::Place {
             places: places.map(|at| (at.file, at.line)).collect(),
+            given: given.map(|name| program.text(*name).to_owned()).collect(),
         }
     }
 
@@ -256,6 +265,12 @@ impl HostCallbacks for MachineCallbacks<'_, '_> {
                 message,
                 is_plugin: true,
             },
+        }
+    }
+
+    fn write_service(&mut self, write: serde_json::Value) {
+        if !self.machine.python.ahead.is_abandoned {
+            self.machine.report.service_writes.push(write);
         }
     }
 
@@ -312,9 +327,21 @@ impl MachineCallbacks<'_, '_> {
         Some(EntityId(at as u32))
     }
 
-    fn attribute(&self, id: AttrId) -> AttributeInfo {
+    /// The attribute in a slot of an entity.
+    fn attribute(&self, entity: &Entity, slot: usize) -> AttributeInfo {
         let program = self.machine.program;
+        let id = entity.slots[slot];
         let attribute = program.attribute(id);
+        let mut defaults = entity.defaults.iter();
+        let default = defaults.find(|(of, _)| *of as usize == slot);
+        let default = default.and_then(|(_, value)| match program.expr(*value).kind {
+            ExprKind::Const(value) => Some(self.machine.to_wire(value)),
+            _ => None,
+        });
+        let annotations = self.machine.exec.annotation_values.iter();
+        let annotations = annotations.filter(|(of, _)| *of == id);
+        let annotations = annotations.map(|(_, value)| self.machine.to_wire(*value));
+        let (has_default, default) = (default.is_some(), default.unwrap_or(Wire::Nil));
         let name = program.text(attribute.name).to_owned();
         match attribute.kind {
             AttributeKind::Plain(ty) => {
@@ -328,6 +355,9 @@ impl MachineCallbacks<'_, '_> {
                     low: 0,
                     high: None,
                     inverse: None,
+                    has_default,
+                    default,
+                    annotations: Vec::new(),
                 }
             }
             AttributeKind::Relation {
@@ -344,6 +374,9 @@ impl MachineCallbacks<'_, '_> {
                 low,
                 high,
                 inverse: inverse.map(|id| program.text(program.attribute(id).name).to_owned()),
+                has_default,
+                default,
+                annotations: annotations.collect(),
             },
         }
     }

@@ -12,12 +12,14 @@
 //! - `ahead`: calls behind it in the queue that go in the same frame.
 //! - `known_values`: attributes that travel with instances, so that they need not be asked for.
 //! - `host_callbacks`: answers to what a running plugin asks.
+//! - `conditions`: those of typedefs that say something outside of the model.
 //! - `dataclasses`, `references`: values that have a form of their own on the wire.
 //! - `export`: what the export asks Python about resources.
 
 pub(in crate::runtime) mod ahead;
 pub(in crate::runtime) mod call;
 pub(in crate::runtime) mod calls;
+pub(in crate::runtime) mod conditions;
 pub(in crate::runtime) mod dataclasses;
 pub(in crate::runtime) mod export;
 pub(in crate::runtime) mod host_callbacks;

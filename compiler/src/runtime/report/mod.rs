@@ -28,6 +28,10 @@ pub struct Report {
     pub warnings: Vec<Warning>,
     /// Parameters that the model asked for and that are not known yet.
     pub unknown_parameters: Vec<UnknownParameter>,
+    /// What Python code wrote to the service inventory, in order.
+    pub service_writes: Vec<serde_json::Value>,
+    /// The definitions of services, as Python said them.
+    pub service_definitions: Option<serde_json::Value>,
     /// Plugins whose deprecation was told.
     pub(in crate::runtime) deprecated_seen: Set<u32>,
     /// Mistakes that were met after the first one of the same block.
@@ -43,6 +47,8 @@ impl Report {
             place: Breadcrumb::target(breadcrumb),
             warnings: Vec::new(),
             unknown_parameters: Vec::new(),
+            service_writes: Vec::new(),
+            service_definitions: None,
             deprecated_seen: Set::default(),
             later_errors: Vec::new(),
             has_failed: false,

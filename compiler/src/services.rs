@@ -1,0 +1,256 @@
+//! The service inventory, as a compile sees it and as it leaves it.
+//!
+//! A compile is a function of a commit, locked modules and inputs, so it never asks the inventory: the instances come with
+//! the request ([`ServicesInput`]), and what the module `lsm` would write is part of the answer ([`ServicesOutput`]), which
+//! whoever asked applies. Source: docs/reference/lsm.md § 4 and § 5.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::Variables;
+
+/// Which service instances there are, and what the compile is for.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ServicesInput {
+    /// What the compile is for.
+    pub purpose: ServicePurpose,
+    /// The ids of the instances that a partial compile is for; `None`: the compile is one of everything.
+    pub requested: Option<Vec<String>>,
+    /// Which services are owned by another one, by their names.
+    pub owners: BTreeMap<String, ServiceOwner>,
+    /// All instances of the environment, terminated ones included, by the names of their services.
+    pub instances: BTreeMap<String, Vec<ServiceInstance>>,
+}
+
+/// Whose resource sets the instances of a service are part of.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ServiceOwner {
+    /// The name of the owning service.
+    pub owner: String,
+    /// The relation of the owned service that holds the id of the owning instance.
+    pub relation: String,
+}
+
+/// What a compile that sees services is for.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum ServicePurpose {
+    /// The desired state.
+    #[default]
+    Production,
+    /// To see whether one instance may go on in its lifecycle. Nothing is exported.
+    Validation {
+        /// The id of the instance.
+        instance: String,
+        /// The version of the instance when the validation was asked for.
+        version: u64,
+    },
+    /// The definitions of services. The model sees no instance.
+    Definitions,
+}
+
+/// One ordered service.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ServiceInstance {
+    /// A UUID.
+    pub id: String,
+    /// The version of the definition that it follows.
+    #[serde(default)]
+    pub service_entity_version: u64,
+    /// How often it has changed, from 1.
+    pub version: u64,
+    /// How often its desired state has changed, from 1.
+    #[serde(default = "first")]
+    pub desired_state_version: u64,
+    /// The name of its state.
+    pub state: String,
+    /// What is asked for and not accepted yet.
+    #[serde(default)]
+    pub candidate_attributes: Option<Attributes>,
+    /// What is to be deployed.
+    #[serde(default)]
+    pub active_attributes: Option<Attributes>,
+    /// What was deployed before the update that is under way.
+    #[serde(default)]
+    pub rollback_attributes: Option<Attributes>,
+    /// Its own values for switches of the lifecycle.
+    #[serde(default)]
+    pub config: BTreeMap<String, bool>,
+    /// Whether it has ended.
+    #[serde(default)]
+    pub deleted: bool,
+}
+
+/// A complete set of attributes.
+pub type Attributes = serde_json::Map<String, serde_json::Value>;
+
+/// Counters of an instance begin here.
+fn first() -> u64 {
+    1
+}
+
+impl ServicesInput {
+    /// The variables by which models and their Python code know what a compile is for.
+    /// Source: docs/reference/lsm.md § 3.8.
+    #[must_use]
+    pub fn variables(&self) -> Variables {
+        let mut variables = Variables::new();
+        let mut set = |name: &str, value: String| {
+            variables.insert(name.to_owned(), value);
+        };
+        match &self.purpose {
+            ServicePurpose::Production => {
+                set("inmanta_model_state", "active".to_owned());
+                if let Some(requested) = &self.requested {
+                    set("inmanta_instance_id", requested.join(" "));
+                }
+            }
+            ServicePurpose::Validation { instance, version } => {
+                set("inmanta_model_state", "candidate".to_owned());
+                set("inmanta_instance_id", instance.clone());
+                set("inmanta_instance_version", version.to_string());
+            }
+            ServicePurpose::Definitions => set("lsm_no_instances", "true".to_owned()),
+        }
+        let is_partial = if self.requested.is_some() {
+            "True"
+        } else {
+            "False"
+        };
+        set("inmanta_lsm_partial_compile", is_partial.to_owned());
+        variables
+    }
+}
+
+/// What a compile leaves for the service catalog and inventory.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct ServicesOutput {
+    /// The definitions that the model has, in the form of docs/reference/lsm.md § 5.3; `None`: the model was not exported,
+    /// or does not know services.
+    pub definitions: Option<Vec<ServiceDefinitions>>,
+    /// In the order in which they were made; also those of a compile that failed.
+    pub writes: Vec<ServiceWrite>,
+}
+
+/// All versions of the definition of one service.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct ServiceDefinitions {
+    /// The name of the service.
+    pub name: String,
+    /// The version of instances that name none.
+    pub default_version: u64,
+    /// Whether the model keeps several versions of it.
+    pub is_versioned: bool,
+    /// One record for each version.
+    pub versions: Vec<serde_json::Value>,
+}
+
+/// Something that is written to the inventory, with no effect on the lifecycle.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ServiceWrite {
+    /// Read-only attributes of an instance.
+    Attributes {
+        /// The name of the service.
+        service_entity: String,
+        /// The id of the instance.
+        instance: String,
+        /// The version that the instance had when the compile began; it has another one by now: refused.
+        current_version: u64,
+        /// Which set they are written into. A candidate set that is not there is first made from the active one.
+        set: AttributeSet,
+        /// What is written; see [`ServiceEdit`].
+        edits: Vec<ServiceEdit>,
+    },
+    /// A parameter of the environment with values that user interfaces suggest.
+    SuggestedValues {
+        /// The name of the parameter.
+        name: String,
+        /// The values.
+        values: Vec<serde_json::Value>,
+    },
+}
+
+/// One of the sets of attributes that an instance has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AttributeSet {
+    /// What is asked for and not accepted yet.
+    Candidate,
+    /// What is to be deployed.
+    Active,
+}
+
+/// A value at a place of an attribute set.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ServiceEdit {
+    /// A path as docs/reference/lsm.md § 6 describes them.
+    pub target: String,
+    /// What is there from now on.
+    pub value: serde_json::Value,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(input: &ServicesInput) -> Vec<String> {
+        let variables = input.variables().into_iter();
+        variables
+            .map(|(name, value)| format!("{name}={value}"))
+            .collect()
+    }
+
+    #[test]
+    fn the_purpose_of_a_compile_is_what_its_variables_say() {
+        let id = "7c9e6679-7425-40de-944b-e07fc1f90ae7";
+        let validation = ServicesInput {
+            purpose: ServicePurpose::Validation {
+                instance: id.to_owned(),
+                version: 3,
+            },
+            requested: Some(vec![id.to_owned()]),
+            ..ServicesInput::default()
+        };
+        let expected = [
+            format!("inmanta_instance_id={id}"),
+            "inmanta_instance_version=3".to_owned(),
+            "inmanta_lsm_partial_compile=True".to_owned(),
+            "inmanta_model_state=candidate".to_owned(),
+        ];
+        assert_eq!(names(&validation), expected);
+        let batch = ServicesInput {
+            requested: Some(vec!["a".to_owned(), "b".to_owned()]),
+            ..ServicesInput::default()
+        };
+        let expected = [
+            "inmanta_instance_id=a b",
+            "inmanta_lsm_partial_compile=True",
+            "inmanta_model_state=active",
+        ];
+        assert_eq!(names(&batch), expected);
+    }
+
+    #[test]
+    fn a_document_of_services_is_typed() {
+        let wrong = [
+            (r#"{"instance": {}}"#, "unknown field `instance`"),
+            (
+                r#"{"instances": {"uplink": [{"id": "a", "version": 1}]}}"#,
+                "missing field `state`",
+            ),
+            (
+                r#"{"purpose": {"validation": {"instance": "a"}}}"#,
+                "missing field `version`",
+            ),
+        ];
+        for (text, reason) in wrong {
+            let error = serde_json::from_str::<ServicesInput>(text).unwrap_err();
+            assert!(error.to_string().contains(reason), "{error}");
+        }
+    }
+}

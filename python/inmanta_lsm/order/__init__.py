@@ -1,0 +1,1 @@
+"""Changes to several instances that belong together."""

@@ -1,0 +1,165 @@
+"""Services, outside of a compile: paths into attributes, embedded entities that came or went, lifecycles, records."""
+
+from __future__ import annotations
+
+import copy
+import importlib.util
+import unittest
+
+import inmanta  # noqa: F401  # makes our modules importable
+from inmanta.util import dict_path
+from inmanta_plugins.lsm._lifecycles import problems
+from inmanta_plugins.lsm._tracking import with_flags
+from inmanta_plugins.lsm.allocation import AnyUniqueInt
+from inmanta_plugins.lsm.allocation_v2.framework import Attributes
+
+DATA = {
+    "name": "x",
+    "if": [{"n": "e0", "mtu": 1500, "u": [{"v": 10}, {"v": 20}]}, {"n": "e1", "mtu": None, "u": []}],
+    "m": {"a.b": 1, "c": 2},
+}
+
+
+class Paths(unittest.TestCase):
+    def setUp(self) -> None:
+        self.data = copy.deepcopy(DATA)
+
+    #: lsm 106, 107
+    def test_elements_are_found_by_keys_numbers_and_null(self) -> None:
+        for path, expected in (
+            ("name", "x"),
+            (".name", "x"),
+            (".", DATA),
+            (r"m.a\.b", 1),
+            ("if[n=e0].mtu", 1500),
+            ("if[mtu=1500.0].n", "e0"),
+            (r"if[mtu=\0].n", "e1"),
+            ("if[n=e0].u[v=20]", {"v": 20}),
+            ("if[n=e0][mtu=1500].n", "e0"),
+        ):
+            self.assertEqual(dict_path.to_path(path).get_element(self.data), expected, path)
+        self.assertEqual(dict_path.to_path("l[ip=10.0.0.1].n").get_element({"l": [{"ip": "10.0.0.1", "n": 5}]}), 5)
+        self.assertEqual(dict_path.to_path("l[k=].n").get_element({"l": [{"k": "", "n": 5}]}), 5)
+        for wrong in ("if[n=*]", "if[n=e0][n=e1]", "if[=e0]", "[n=e0]", ""):
+            with self.assertRaises(dict_path.InvalidPathException, msg=wrong):
+                dict_path.to_path(wrong)
+
+    #: lsm 108
+    def test_none_or_several_elements_are_an_error_and_wild_paths_give_lists(self) -> None:
+        for path, data in (("if[n=e9]", self.data), ("l[k=1]", {"l": [{"k": 1}, {"k": 1}]})):
+            with self.assertRaises(LookupError):
+                dict_path.to_path(path).get_element(data)
+            self.assertEqual(dict_path.to_path(path).get_elements(data), [])
+        self.assertEqual(dict_path.to_wild_path("if[n=*].u[v=*].v").get_elements(self.data), [10, 20])
+        self.assertEqual(dict_path.to_wild_path("m.*").get_elements(self.data), [1, 2])
+
+    #: lsm 109
+    def test_what_leads_to_a_value_is_made(self) -> None:
+        dict_path.to_path("if[n=e9].mtu").set_element(self.data, 9000)
+        dict_path.to_path("q.r").set_element(self.data, 1)
+        self.assertEqual((self.data["if"][2], self.data["q"]), ({"n": "e9", "mtu": 9000}, {"r": 1}))
+
+    #: lsm 110
+    def test_removal_may_be_done_again(self) -> None:
+        for _ in range(2):
+            dict_path.to_path("if[n=e1]").remove(self.data)
+            self.assertEqual([found["n"] for found in self.data["if"]], ["e0"])
+        with self.assertRaises(Exception):
+            dict_path.to_path(".").remove(self.data)
+        dict_path.to_path(".").set_element(self.data, {"new": 1})
+        self.assertEqual((self.data["new"], self.data["name"]), (1, "x"))
+
+    #: lsm 111
+    def test_a_path_is_written_as_it_is_read_and_wildcards_have_their_values(self) -> None:
+        for path in ("a.b", r"m.a\.b", r"if[mtu=\0].n", "if[n=e0][mtu=1500].u[v=20]", "."):
+            self.assertEqual(dict_path.to_path(dict_path.to_path(path).to_str()).to_str(), dict_path.to_path(path).to_str())
+        resolved = dict_path.to_wild_path("if[n=*].u[v=*].v").resolve_wild_cards(self.data)
+        self.assertEqual([path.to_str() for path in resolved], ["if[n=e0].u[v=10].v", "if[n=e0].u[v=20].v"])
+        resolved = dict_path.to_wild_path("m.*").resolve_wild_cards(self.data)
+        self.assertEqual([path.to_str() for path in resolved], [r"m.a\.b", "m.c"])
+
+
+class Tracking(unittest.TestCase):
+    SHAPE = [("sites", True, ("name",), [("peers", True, ("address",), [])]), ("main", False, (), [])]
+
+    def flags(self, current: dict, previous: dict | None) -> dict:
+        return with_flags(self.SHAPE, current, previous, "gone", "new")
+
+    def test_elements_below_what_came_or_went_do_so_too(self) -> None:
+        current = {"sites": [{"name": "a", "peers": [{"address": "1"}]}, {"name": "b", "peers": [{"address": "2"}]}], "main": None}
+        previous = {"sites": [{"name": "a", "peers": [{"address": "3"}]}, {"name": "c", "peers": [{"address": "4"}]}], "main": {"x": 1}}
+        found = self.flags(current, previous)
+        told = {site["name"]: (site["gone"], site["new"]) for site in found["sites"]}
+        self.assertEqual(told, {"a": (False, False), "b": (False, True), "c": (True, False)})
+        peers = {peer["address"]: (peer["gone"], peer["new"]) for site in found["sites"] for peer in site["peers"]}
+        self.assertEqual(peers, {"1": (False, True), "2": (False, True), "3": (True, False), "4": (True, False)})
+        self.assertEqual(found["main"], {"x": 1, "gone": True, "new": False})
+
+    def test_without_a_previous_set_nothing_came_or_went(self) -> None:
+        found = self.flags({"sites": [{"name": "a", "peers": []}], "main": {"x": 1}}, None)
+        self.assertEqual(found["sites"], [{"name": "a", "peers": [], "gone": False, "new": False}])
+        self.assertEqual(found["main"], {"x": 1, "gone": False, "new": False})
+
+
+class Numbers(unittest.TestCase):
+    def test_all_numbers_of_a_range_are_given_before_there_is_none(self) -> None:
+        pool, used = AnyUniqueInt(5, 9), set()
+        for seed in "abcde":
+            found = pool.select(used, seed)
+            self.assertTrue(5 <= found <= 9 and found not in used)
+            used.add(found)
+        with self.assertRaisesRegex(Exception, "no number between 5 and 9 is free"):
+            pool.select(used, "f")
+        self.assertEqual(pool.select(set(), "a"), pool.select(set(), "a"))
+
+    def test_attributes_are_found_by_name_or_path(self) -> None:
+        found = Attributes(DATA)
+        self.assertEqual((found.get("name"), found.get("if[n=e0].mtu"), found.get("if[n=e7].mtu"), found["m"]), ("x", 1500, None, DATA["m"]))
+
+
+class Lifecycles(unittest.TestCase):
+    def test_a_state_has_one_way_to_go_for_each_trigger(self) -> None:
+        state = {"name": "a", "export_resources": False, "purge_resources": False, "deleted": False}
+        transfer = dict.fromkeys(("auto", "api_set_state", "on_update", "on_delete", "resource_based", "validate"), False)
+        transfer |= dict.fromkeys(("target_same_desired_state", "error_same_desired_state"), False)
+        transfer |= {"source": "a", "target": "a", "error": None, "config_name": None, "on_delete": True}
+        found = problems({"name": "l", "states": [state, state], "transfers": [transfer, transfer]})
+        self.assertEqual(found, ["lifecycle l: 2 states are named a", "lifecycle l: 2 transfers on_delete leave a: one at most can"])
+
+
+@unittest.skipUnless(importlib.util.find_spec("pydantic"), "pydantic is not installed")
+class Records(unittest.TestCase):
+    def test_defaults_are_added_on_every_level(self) -> None:
+        from inmanta_lsm.model import ServiceEntity
+
+        attributes = [
+            {"name": "site", "type": "string"},
+            {"name": "mbps", "type": "int", "default_value": 100, "default_value_set": True},
+            {"name": "vlan", "type": "int?"},
+        ]
+        part = {"name": "parts", "attributes": attributes, "embedded_entities": [{"name": "one", "upper_limit": 1}]}
+        lifecycle = {"name": "l", "initial_state": "a", "states": [{"name": "a"}], "transfers": []}
+        entity = ServiceEntity(
+            name="uplink", attributes=attributes, embedded_entities=[part, {"name": "more"}], lifecycle=lifecycle
+        )
+        filled = entity.add_defaults({"site": "a", "parts": [{"site": "b", "vlan": 7}]})
+        parts = [{"site": "b", "vlan": 7, "mbps": 100, "one": None}]
+        self.assertEqual(filled, {"site": "a", "mbps": 100, "vlan": None, "parts": parts, "more": []})
+
+    def test_states_and_transfers_are_found_by_name_and_trigger(self) -> None:
+        from inmanta_lsm.const import TransferTrigger
+        from inmanta_lsm.model import Lifecycle
+
+        transfer = {"source": "a", "target": "b", "on_update": True, "validate": True}
+        lifecycle = Lifecycle(name="l", initial_state="a", states=[{"name": "a"}, {"name": "b"}], transfers=[transfer])
+        self.assertEqual(lifecycle.get_state("b").name, "b")
+        found = lifecycle.get_transfer(from_state="a", transfer_type=TransferTrigger.ON_UPDATE)
+        self.assertTrue(found.validate_ and found.target == "b")
+        with self.assertRaises(KeyError):
+            lifecycle.get_transfer(from_state="a", transfer_type=TransferTrigger.AUTO)
+        with self.assertRaises(KeyError):
+            lifecycle.get_state("c")
+
+
+if __name__ == "__main__":
+    unittest.main()
