@@ -148,8 +148,7 @@ class Values:
         """The value as the plugin gets it. Its type was checked by the compiler."""
         if type(value) is runtime.Instance and plugin not in self.dataclasses:
             # As below; its attributes were not looked at when it was checked.
-            path = "<argument>" if parameter is None else parameter.name
-            return DynamicProxy(value, context=ProxyContext(path=path, validated=False))
+            return proxy.of_argument(value, "<argument>" if parameter is None else parameter.name)
         if isinstance(value, Unknown):
             # Only a plugin that allows them is called with one.
             return value
