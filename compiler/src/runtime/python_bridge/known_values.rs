@@ -221,13 +221,13 @@ impl Machine<'_> {
         };
         call.out.tuple(n_parts);
         call.out.int(self.state.number_of(id).into());
-        call.out.text(program.entity_name(entity));
+        call.out.name(program.entity_name(entity));
         for part in [plain, others].into_iter().take((n_parts - 2) / 2) {
             call.out.tuple(part.len());
             for (at, _) in &part {
                 let attribute = program.entity(entity).slots[*at as usize];
                 let name = program.attribute(attribute).name;
-                call.out.text(program.text(name));
+                call.out.name(program.text(name));
             }
             call.out.tuple(part.len());
             call.depth += 1;
