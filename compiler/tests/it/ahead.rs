@@ -317,6 +317,52 @@ fn a_time_limit_or_a_death_among_many_calls_is_that_of_the_call_that_ran() {
 }
 
 #[test]
+fn what_was_answered_before_a_death_is_known_when_nothing_was_said_meanwhile() {
+    let calls = (1..60).map(|i| format!("std::print(m::f({i}))\n"));
+    let main = format!("import m\nimport std\n{}", calls.collect::<String>());
+    for ends in [
+        "import time; time.sleep(600)",
+        "import os; os._exit(3)",
+        "import os, signal; os.kill(os.getpid(), signal.SIGKILL)",
+    ] {
+        let plugins = format!(
+            "\n@plugin\ndef f(i: \"int\") -> \"string\":\n    if i == 23:\n        {ends}\n    return f\"> {{i}}\"\n"
+        );
+        let options = Options {
+            time_limit: Some(Duration::from_secs(2)),
+            ..Options::default()
+        };
+        let outcome = check(&main, &plugins, &options);
+        let error = &outcome.compiled.diagnostics[0];
+        assert_eq!(error.message, "Exception in plugin m::f");
+        assert_eq!(
+            error.location.as_ref().map(|at| at.line),
+            Some(25),
+            "{ends}"
+        );
+    }
+}
+
+#[test]
+fn results_of_all_sizes_and_kinds_come_in_order() {
+    let calls =
+        (1..150).map(|i| format!("std::print(std::len(m::f({i})))\nstd::print(m::g({i}))\n"));
+    let main = format!("import m\nimport std\n{}", calls.collect::<String>());
+    let plugins = r#"
+@plugin
+def f(i: "int") -> "string":
+    return "é" * (i * 997 % 3000)
+
+@plugin
+def g(i: "int") -> "dict":
+    return {"i": [i, None, 1.5, "x" * (i * 613 % 2500)]}
+"#;
+    let outcome = check(&main, plugins, &Options::default());
+    assert!(outcome.compiled.succeeded());
+    assert_eq!(outcome.printed.lines().count(), 298);
+}
+
+#[test]
 fn what_else_asks_python_between_two_calls_keeps_its_place() {
     let main = r#"
 import m
