@@ -28,7 +28,7 @@ class Held:
 
     @classmethod
     def made(cls) -> Held | None:
-        """None where the system has no such memory."""
+        """None where the system has no such memory, or does not give it, as in a sandbox."""
         try:
             import mmap
             import os

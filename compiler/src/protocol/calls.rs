@@ -158,6 +158,11 @@ impl Marshal {
         self.bytes.extend_from_slice(&size.to_le_bytes());
     }
 
+    /// What was written.
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.bytes
+    }
+
     /// The body of a frame with so many calls, each of which is the content of one of these.
     pub fn frame(calls: &Marshal, n_calls: usize) -> Vec<u8> {
         let mut head = Marshal {
